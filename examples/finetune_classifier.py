@@ -1,0 +1,55 @@
+"""Fine-tunes all-MiniLM-L6-v2 on TREC-6 questions, over several seeds, and prints the test error of each.
+
+    python examples/finetune_classifier.py --data-dir DIR --seeds 0 1 2 3 4
+
+With `--dev` a fifth of the training questions takes the place of the test set: for choosing hyper-parameters.
+"""
+
+import argparse
+import time
+
+import keras
+import numpy as np
+
+import keras_transfer as kt
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--data-dir", required=True, help="folder with train_5500.label and TREC_10.label")
+parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+parser.add_argument("--learning-rate", type=float, default=1e-4)
+parser.add_argument("--epochs", type=int, default=4)
+parser.add_argument("--batch-size", type=int, default=32)
+parser.add_argument("--dropout", type=float, default=0.1)
+parser.add_argument("--pooling", default="mean")
+parser.add_argument("--dev", action="store_true")
+args = parser.parse_args()
+
+data = kt.datasets.load_trec6(args.data_dir)
+train, test = data.train, data.test
+if args.dev:
+    order = np.random.default_rng(1234).permutation(len(train.texts))
+    rest, held_out = np.sort(order[1090:]), np.sort(order[:1090])
+    train, test = ([[column[i] for i in part] for column in train] for part in (rest, held_out))
+texts, labels = train
+test_texts, test_labels = test
+
+errors = []
+for seed in args.seeds:
+    keras.utils.set_random_seed(seed)
+    start = time.time()
+    model = kt.tasks.TextClassifier.from_pretrained(
+        "minilm-l6", num_classes=len(data.label_names), pooling=args.pooling, dropout=args.dropout
+    )
+    batches = kt.text.batches(texts, labels, model.preprocessor, batch_size=args.batch_size, seed=seed)
+    steps = args.epochs * len(batches)
+    rate = keras.optimizers.schedules.CosineDecay(
+        0.0, steps - steps // 10, warmup_target=args.learning_rate, warmup_steps=steps // 10
+    )
+    optimizer = keras.optimizers.AdamW(rate, weight_decay=0.01, global_clipnorm=1.0)
+    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+    model.compile(optimizer)
+    model.fit(batches, epochs=args.epochs, verbose=0)
+    accuracy = model.evaluate(test_texts, test_labels, verbose=0, return_dict=True)["accuracy"]
+    errors.append(100 * (1 - accuracy))
+    print(f"seed {seed}: test error {errors[-1]:.2f} %, {time.time() - start:.0f} s", flush=True)
+print(f"mean {np.mean(errors):.2f} %, standard deviation {np.std(errors):.2f}, over {len(errors)} seeds")

@@ -1,0 +1,16 @@
+"""keras_transfer: transfer learning for NLP in plain Keras 3."""
+
+from keras_transfer import adaptation, checkpoints, datasets, encoders, layers, serving, tasks, text
+from keras_transfer.version import __version__
+
+__all__ = [
+    "__version__",
+    "adaptation",
+    "checkpoints",
+    "datasets",
+    "encoders",
+    "layers",
+    "serving",
+    "tasks",
+    "text",
+]

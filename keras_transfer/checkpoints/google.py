@@ -1,0 +1,59 @@
+"""Google's TensorFlow checkpoints (`bert_config.json`, `bert_model.ckpt.*`), read without a session."""
+
+import json
+import re
+
+from keras_transfer.checkpoints.build import architecture_of, build
+from keras_transfer.checkpoints.tensors import CheckpointError
+
+# What the optimizer left in a pretraining checkpoint.
+_OPTIMIZER = re.compile(r"(adam_m|adam_v|global_step|lamb_m|lamb_v)$")
+
+
+def recognises(folder):
+    """Returns whether the folder is one of this format."""
+    return (folder / "bert_config.json").exists()
+
+
+def load(folder, cls, overrides):
+    """Returns the encoder in a folder with a Google checkpoint; see `Encoder.from_pretrained`."""
+    import tensorflow as tf
+
+    prefix = _prefix(folder)
+    config = json.loads((folder / "bert_config.json").read_text())
+    architecture = architecture_of(config, folder, default="bert")
+    try:
+        reader = tf.train.load_checkpoint(str(prefix))
+        names = reader.get_variable_to_shape_map()
+    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        raise CheckpointError(f"{prefix} cannot be read as a TensorFlow checkpoint: {error}") from error
+    readers = {
+        _torch_name(name): lambda name=name: _read(reader, name, tf) for name in names if not _OPTIMIZER.search(name)
+    }
+    return build(architecture, config, readers, folder, cls, overrides)
+
+
+def _prefix(folder):
+    found = sorted(path.with_suffix("") for path in folder.glob("*.ckpt*.index"))
+    preferred = [path for path in found if path.name == "bert_model.ckpt"] or found
+    if len(preferred) != 1:
+        raise CheckpointError(
+            f"{folder} should have one checkpoint, bert_model.ckpt.index with its data. "
+            f"Received: {[path.name for path in found]}"
+        )
+    return preferred[0]
+
+
+def _torch_name(name):
+    """`bert/encoder/layer_0/output/dense/kernel` -> `bert.encoder.layer.0.output.dense.weight`."""
+    name = re.sub(r"/layer_(\d+)/", r"/layer/\1/", name)
+    name = re.sub(r"(_embeddings|/kernel)$", lambda match: match[1].replace("/kernel", "") + "/weight", name)
+    return name.replace("/", ".")
+
+
+def _read(reader, name, tf):
+    try:
+        tensor = reader.get_tensor(name)
+    except tf.errors.OpError as error:
+        raise CheckpointError(f"tensor {name} cannot be read: the checkpoint's data is damaged ({error})") from error
+    return tensor.T if name.endswith("/kernel") else tensor

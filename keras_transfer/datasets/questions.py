@@ -1,0 +1,64 @@
+"""Questions by the type of their answer: TREC's, and the packaged ones in its manner."""
+
+import csv
+import importlib.resources
+import pathlib
+
+from keras_transfer.datasets.dataset import make_dataset
+
+TREC_FILES = ("train_5500.label", "TREC_10.label")
+
+
+def load_questions():
+    """Returns the packaged questions: 720, written for this project, in TREC's six classes, a fifth of them for test.
+
+    Returns:
+        A `Dataset`; its `label_names` are ABBR, DESC, ENTY, HUM, LOC and NUM.
+
+    Example:
+    ```python
+    data = keras_transfer.datasets.load_questions()
+    data.train.texts[0], data.label_names[data.train.labels[0]]
+    ```
+    """
+    parts = {"train": [], "test": []}
+    text = importlib.resources.files(__package__).joinpath("questions.tsv").read_text("utf-8")
+    for row in csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE):
+        parts[row["split"]].append((row["question"], row["label"]))
+    return make_dataset(parts["train"], parts["test"])
+
+
+def load_trec6(folder):
+    """Returns TREC's questions with their six coarse classes (Li & Roth 2002).
+
+    Args:
+        folder: path of a folder with `train_5500.label` and `TREC_10.label`, as at
+            https://cogcomp.seas.upenn.edu/Data/QA/QC/: lines of `COARSE:fine question`, ISO-8859-1.
+
+    Returns:
+        A `Dataset` of 5,452 questions for training and 500 for test.
+
+    Raises:
+        FileNotFoundError: a file is not there.
+        ValueError: a line is not of this form.
+
+    Example:
+    ```python
+    data = keras_transfer.datasets.load_trec6("trec6")
+    len(data.train.texts)  # 5452
+    ```
+    """
+    return make_dataset(*(_read_trec(pathlib.Path(folder) / name) for name in TREC_FILES))
+
+
+def _read_trec(path):
+    if not path.exists():
+        raise FileNotFoundError(f"TREC is two files, {' and '.join(TREC_FILES)}. Not found: {path}")
+    rows = []
+    for number, line in enumerate(path.read_text("iso-8859-1").splitlines(), 1):
+        label, _, question = line.partition(" ")
+        coarse, colon, _ = label.partition(":")
+        if not (coarse and colon and question):
+            raise ValueError(f"{path}, line {number}: expected 'COARSE:fine question'. Received: {line[:80]!r}")
+        rows.append((question, coarse))
+    return rows

@@ -1,0 +1,177 @@
+"""The encoder protocol: what every pretrained encoder takes, returns and can do."""
+
+import dataclasses
+
+import keras
+
+# What encoders call their outputs: ours and KerasHub's, then what TF Hub's BERT modules say.
+_SEQUENCE_KEYS = ("sequence_output", "sequence_outputs")
+_POOLED_KEYS = ("pooled_output",)
+_HIDDEN_KEYS = ("encoder_outputs",)
+
+# How `from_pretrained` and `save_pretrained` reach the formats: the room `checkpoints` fills it when it is imported.
+checkpoint_functions = {}
+
+
+@dataclasses.dataclass
+class Encoded:
+    """What an encoder says of a batch of texts, whatever the encoder.
+
+    Attributes:
+        sequence: [batch, length, dim].
+        pooled: [batch, dim], or None where the architecture has none.
+        hidden_states: list of [batch, length, dim] (embeddings, then each block), or None where it shows none.
+        mask: [batch, length], 1 for a real token, 0 for padding, or None where all are real.
+    """
+
+    sequence: object
+    pooled: object = None
+    hidden_states: list | None = None
+    mask: object = None
+
+
+def encode(encoder, inputs=None, hidden_states=False):
+    """Runs an encoder and returns one `Encoded`, whether it answers with a dict or a bare tensor.
+
+    Args:
+        encoder: an encoder of ours, a KerasHub backbone, or any functional model of token ids.
+        inputs: what the encoder takes; None for its own symbolic inputs: the graph that grows on the result is
+            flat, with every layer of the encoder a layer of the new model.
+        hidden_states: bool, whether to return them too.
+
+    Returns:
+        An `Encoded`.
+
+    Raises:
+        ValueError: the encoder returns no sequence, or no hidden states although they were asked for.
+
+    Example:
+    ```python
+    encoder = keras_transfer.encoders.TransformerEncoder(100, 2, 2, 8, 16, max_sequence_length=16)
+    states = keras_transfer.encoders.encode(
+        encoder, {"token_ids": [[5, 6, 0]], "padding_mask": [[1, 1, 0]]}, hidden_states=True
+    ).hidden_states
+    ```
+    """
+    symbolic = inputs is None
+    inputs = encoder.input if symbolic else inputs
+    hidden = _symbolic_hidden_states(encoder) if hidden_states else None
+    if symbolic:
+        outputs = encoder.output
+    elif hidden is None:
+        outputs = encoder(inputs)
+    else:
+        outputs, hidden = keras.Model(encoder.input, [encoder.output, hidden])(inputs)
+    if not isinstance(outputs, dict):
+        outputs = {_SEQUENCE_KEYS[0]: outputs}
+    sequence = _first(outputs, _SEQUENCE_KEYS)
+    if sequence is None or len(sequence.shape) != 3:
+        raise ValueError(
+            f"an encoder returns [batch, length, dim] under one of {_SEQUENCE_KEYS}. "
+            f"Received: {({key: getattr(value, 'shape', value) for key, value in outputs.items()})}"
+        )
+    hidden = hidden or _first(outputs, _HIDDEN_KEYS)
+    if hidden_states and hidden is None:
+        raise ValueError(f"hidden states were asked for, but the encoder shows none. Received: {encoder!r}")
+    mask = inputs.get("padding_mask") if isinstance(inputs, dict) else None
+    return Encoded(sequence, _first(outputs, _POOLED_KEYS), hidden, mask)
+
+
+def _first(outputs, keys):
+    return next((outputs[key] for key in keys if key in outputs), None)
+
+
+def _symbolic_hidden_states(encoder):
+    if hasattr(encoder, "hidden_states"):
+        return list(encoder.hidden_states)
+    if blocks := getattr(encoder, "transformer_layers", None):  # KerasHub
+        return [blocks[0].input, *(block.output for block in blocks)]
+    return None
+
+
+def select_inputs(inputs, wanted):
+    """Leaves out what a model does not take of what a preprocessor made (segment ids, where it has no segments)."""
+    if isinstance(inputs, dict) and isinstance(wanted, dict) and wanted.keys() < inputs.keys():
+        return {key: inputs[key] for key in wanted}
+    return inputs
+
+
+class Encoder(keras.Model):
+    """Base of the encoders: a functional model from token ids to vectors.
+
+    A subclass builds `inputs` (`token_ids`, `segment_ids`, `padding_mask`, each [batch, length] int32) and
+    `outputs` (`sequence_output` [batch, length, dim]; `pooled_output` [batch, dim] where it has one), and sets
+    `hidden_states`. Its layers are found by `ladder()`.
+
+    Args:
+        pooling: how the checkpoint makes one vector of a text (`"first"`, `"mean"`, `"max"`; None where it does not
+            say), as sentence-transformers checkpoints do.
+        normalize: bool, whether it scales that vector to length 1.
+        dtype: dtype or policy of all layers.
+    """
+
+    def __init__(self, inputs, outputs, hidden_states, pooling=None, normalize=False, dtype=None, **kwargs):
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+        self.dtype_policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
+        self.hidden_states = hidden_states
+        self.pooling = pooling
+        self.normalize = normalize
+
+    def call(self, inputs, training=None, mask=None):
+        return super().call(select_inputs(inputs, self.input), training=training, mask=mask)
+
+    def ladder(self):
+        """Returns the encoder's layers in order, as a list of `(name, kind, layers)`; see `layer_groups`."""
+        raise NotImplementedError(f"{type(self).__name__} must say which layers make its embeddings, blocks and pooler")
+
+    def get_config(self):
+        return {
+            "pooling": self.pooling,
+            "normalize": self.normalize,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+            "name": self.name,
+            "trainable": self.trainable,
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config = dict(config)
+        if isinstance(config.get("dtype"), dict):
+            config["dtype"] = keras.dtype_policies.deserialize(config["dtype"])
+        return cls(**config)
+
+    @classmethod
+    def from_pretrained(cls, source, **overrides):
+        """Builds the encoder that a checkpoint describes and loads its weights.
+
+        Args:
+            source: a Hugging Face folder (`config.json`, `model.safetensors`), a sentence-transformers folder, a
+                folder with a Google TensorFlow checkpoint, `"hf://organisation/name"`, or the name of a packaged
+                encoder (`"minilm-l6"`).
+            **overrides: arguments of the class that differ from the checkpoint's (`dropout=0.0`, `dtype=...`).
+
+        Returns:
+            The encoder. Its attribute `checkpoint_report` says what was used and what was not.
+
+        Raises:
+            CheckpointError: it cannot be read, is of another architecture, or does not fit.
+
+        Example:
+        ```python
+        encoder = keras_transfer.encoders.BertEncoder.from_pretrained("minilm-l6")
+        ```
+        """
+        return checkpoint_functions["load"](source, cls, **overrides)
+
+    def save_pretrained(self, folder, overwrite=False):
+        """Writes the encoder as a Hugging Face folder, which Transformers loads with the same outputs.
+
+        Args:
+            folder: path that does not exist yet; it is written whole or not at all.
+            overwrite: bool, replace a folder that exists.
+
+        Raises:
+            FileExistsError: the folder exists and `overwrite` is False.
+            CheckpointError: the architecture has no counterpart in Transformers.
+        """
+        checkpoint_functions["save"](self, folder, overwrite=overwrite)

@@ -1,0 +1,16 @@
+"""Building blocks with weights, from which the encoders are made; they know nothing of the other rooms."""
+
+from keras_transfer.layers.activations import gelu_tanh, get_activation
+from keras_transfer.layers.attention import MultiHeadAttention
+from keras_transfer.layers.embeddings import PositionEmbedding
+from keras_transfer.layers.pooling import SequencePooling
+from keras_transfer.layers.transformer import TransformerBlock
+
+__all__ = [
+    "MultiHeadAttention",
+    "PositionEmbedding",
+    "SequencePooling",
+    "TransformerBlock",
+    "gelu_tanh",
+    "get_activation",
+]

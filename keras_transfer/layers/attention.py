@@ -1,0 +1,153 @@
+"""Multi-head attention with one fused projection."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class MultiHeadAttention(keras.layers.Layer):
+    """Scaled dot-product attention with several heads (Vaswani et al. 2017, equation 1), projected in one matmul.
+
+    The weights of query, key and value lie side by side in one kernel, [dim, 3 * dim] (cross-attention: query
+    alone, key and value together). Scores and softmax are computed in float32 whatever the precision.
+
+    Args:
+        num_heads: int; divides the last axis of the inputs.
+        dropout: float, the share of attention weights dropped in training.
+        causal: bool, a token sees itself and the ones before it only.
+        cross_attention: bool, keys and values come from `context`.
+        kernel_initializer: initializer of all kernels.
+
+    Call arguments:
+        inputs: [batch, length, dim].
+        context: [batch, context_length, context_dim], for cross-attention.
+        padding_mask: [batch, keys], 1 for a real key, 0 for padding.
+        attention_mask: [batch, length, keys], 1 where a query may look at a key.
+        position_bias: [batch or 1, heads, length, keys], added to the scores (relative positions).
+        cache: [batch, 2, keys, heads, dim / heads], keys and values computed before; then `cache_index` is the
+            position of the first token of `inputs`, and the layer returns `(outputs, cache)`.
+
+    Returns:
+        [batch, length, dim], and the updated cache where one was given.
+
+    Raises:
+        ValueError: `num_heads` does not divide the inputs' last axis.
+
+    Example:
+    ```python
+    layer = keras_transfer.layers.MultiHeadAttention(num_heads=2)
+    layer(keras.random.normal((1, 3, 8)), padding_mask=[[1, 1, 0]])
+    ```
+    """
+
+    def __init__(
+        self,
+        num_heads,
+        dropout=0.0,
+        causal=False,
+        cross_attention=False,
+        kernel_initializer="glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if causal and cross_attention:
+            raise ValueError("cross-attention has no order to be causal in. Received: causal=True, cross_attention=True")
+        self.num_heads = num_heads
+        self.dropout_rate = dropout
+        self.causal = causal
+        self.cross_attention = cross_attention
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+
+    def build(self, inputs_shape, context_shape=None):
+        dim = inputs_shape[-1]
+        if dim % self.num_heads:
+            raise ValueError(f"`num_heads` must divide the last axis of the inputs. Received: {self.num_heads} and {dim}")
+        self.head_dim = dim // self.num_heads
+        if self.cross_attention:
+            self.query = self._dense(dim, "query", inputs_shape)
+            self.key_value = self._dense(2 * dim, "key_value", context_shape or inputs_shape)
+        else:
+            self.query_key_value = self._dense(3 * dim, "query_key_value", inputs_shape)
+        self.output_dense = self._dense(dim, "output", inputs_shape)
+
+    def _dense(self, units, name, input_shape):
+        # A clone for each kernel: one initializer instance would give all of them the same numbers.
+        initializer = self.kernel_initializer.clone()
+        dense = keras.layers.Dense(units, kernel_initializer=initializer, dtype=self.dtype_policy, name=name)
+        dense.build(input_shape)
+        return dense
+
+    def call(
+        self,
+        inputs,
+        context=None,
+        padding_mask=None,
+        attention_mask=None,
+        position_bias=None,
+        cache=None,
+        cache_index=0,
+        training=None,
+    ):
+        query, key, value = self._project(inputs, context)
+        if cache is not None:
+            start = (0, cache_index, 0, 0)
+            key = ops.slice_update(cache[:, 0], start, key)
+            value = ops.slice_update(cache[:, 1], start, value)
+            cache = ops.stack([key, value], axis=1)
+        outputs = self._attend(
+            query, key, value, self._bias(query, key, padding_mask, attention_mask, position_bias, cache_index), training
+        )
+        outputs = self.output_dense(outputs)
+        return outputs if cache is None else (outputs, cache)
+
+    def _project(self, inputs, context):
+        """Query, key and value as [batch, length, heads, head_dim]."""
+        if not self.cross_attention:
+            heads = self._split(self.query_key_value(inputs), 3)
+            return heads[:, :, 0], heads[:, :, 1], heads[:, :, 2]
+        if context is None:
+            raise ValueError("cross-attention needs `context`. Received: None")
+        heads = self._split(self.key_value(context), 2)
+        return self._split(self.query(inputs), 1)[:, :, 0], heads[:, :, 0], heads[:, :, 1]
+
+    def _split(self, x, parts):
+        return ops.reshape(x, (-1, ops.shape(x)[1], parts, self.num_heads, self.head_dim))
+
+    def _bias(self, query, key, padding_mask, attention_mask, position_bias, start):
+        """What is added to the scores: 0 or a bias where a query may look, a large negative number where not."""
+        allowed = []
+        if padding_mask is not None:
+            allowed.append(ops.cast(padding_mask, "bool")[:, None, None, :])
+        if attention_mask is not None:
+            allowed.append(ops.cast(attention_mask, "bool")[:, None, :, :])
+        if self.causal:
+            rows = ops.arange(ops.shape(query)[1])[:, None] + start
+            allowed.append((rows >= ops.arange(ops.shape(key)[1])[None, :])[None, None])
+        bias = None if position_bias is None else ops.cast(position_bias, "float32")
+        for mask in allowed:
+            hidden = ops.where(mask, 0.0, -1e9)
+            bias = hidden if bias is None else bias + hidden
+        return bias
+
+    def _attend(self, query, key, value, bias, training):
+        query = ops.transpose(query * self.head_dim**-0.5, (0, 2, 1, 3))
+        scores = ops.cast(ops.matmul(query, ops.transpose(key, (0, 2, 3, 1))), "float32")
+        weights = ops.softmax(scores if bias is None else scores + bias)
+        weights = self.dropout(ops.cast(weights, self.compute_dtype), training=training)
+        outputs = ops.transpose(ops.matmul(weights, ops.transpose(value, (0, 2, 1, 3))), (0, 2, 1, 3))
+        return ops.reshape(outputs, (-1, ops.shape(outputs)[1], self.num_heads * self.head_dim))
+
+    def compute_output_spec(self, inputs, cache=None, **kwargs):
+        outputs = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
+        return outputs if cache is None else (outputs, keras.KerasTensor(cache.shape, dtype=cache.dtype))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "dropout": self.dropout_rate,
+            "causal": self.causal,
+            "cross_attention": self.cross_attention,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }

@@ -1,0 +1,73 @@
+"""From a sequence of vectors to one vector, over real tokens only."""
+
+import keras
+from keras import ops
+
+POOLINGS = ("first", "mean", "max", "concat")
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class SequencePooling(keras.layers.Layer):
+    """One vector for a sequence, from its real tokens.
+
+    - `"first"`: the first token's (BERT's [CLS])
+    - `"mean"`, `"max"`: over the tokens
+    - `"concat"`: the last token's, the mean and the maximum, side by side (Howard & Ruder 2018, section 3.3)
+
+    Args:
+        pooling: one of these names.
+
+    Call arguments:
+        inputs: [batch, length, dim].
+        padding_mask: [batch, length], 1 for a real token, 0 for padding; None where all are real.
+
+    Returns:
+        [batch, dim]; [batch, 3 * dim] for `"concat"`. Zeros for a sequence without a real token.
+
+    Raises:
+        ValueError: an unknown `pooling`.
+
+    Example:
+    ```python
+    pool = keras_transfer.layers.SequencePooling("mean")
+    pool(keras.ops.ones((1, 3, 4)), padding_mask=[[1, 1, 0]])
+    ```
+    """
+
+    def __init__(self, pooling="mean", **kwargs):
+        super().__init__(**kwargs)
+        if pooling not in POOLINGS:
+            raise ValueError(f"`pooling` must be one of {POOLINGS}. Received: {pooling!r}")
+        self.pooling = pooling
+
+    def call(self, inputs, padding_mask=None):
+        if padding_mask is None:
+            padding_mask = ops.ones(ops.shape(inputs)[:2], dtype="int32")
+        mask = ops.cast(padding_mask, "bool")[:, :, None]
+        if self.pooling == "concat":
+            return ops.concatenate([self._last(inputs, mask), self._mean(inputs, mask), self._max(inputs, mask)], -1)
+        return {"first": self._first, "mean": self._mean, "max": self._max}[self.pooling](inputs, mask)
+
+    def _first(self, inputs, mask):
+        return ops.where(mask[:, 0], inputs[:, 0], 0)
+
+    def _last(self, inputs, mask):
+        # 1 at the last real token: the only real one after which no real one comes.
+        after = ops.flip(ops.cumsum(ops.flip(ops.cast(mask, "int32"), 1), axis=1), 1)
+        return ops.sum(ops.where(ops.logical_and(mask, after == 1), inputs, 0), axis=1)
+
+    def _mean(self, inputs, mask):
+        # In float32: sums of 512 half-precision numbers lose digits.
+        mask = ops.cast(mask, "float32")
+        total = ops.sum(ops.cast(inputs, "float32") * mask, axis=1)
+        return ops.cast(total / ops.maximum(ops.sum(mask, axis=1), 1.0), inputs.dtype)
+
+    def _max(self, inputs, mask):
+        highest = ops.max(ops.where(mask, inputs, -65504.0), axis=1)  # the lowest float16
+        return ops.where(ops.any(mask, axis=1), highest, 0)
+
+    def compute_output_shape(self, inputs_shape, padding_mask_shape=None):
+        return (inputs_shape[0], (3 if self.pooling == "concat" else 1) * inputs_shape[-1])
+
+    def get_config(self):
+        return {**super().get_config(), "pooling": self.pooling}

@@ -1,0 +1,6 @@
+"""What a pretrained encoder is turned into: models with a head, a loss, and raw text in `fit`."""
+
+from keras_transfer.tasks.task import Task
+from keras_transfer.tasks.text_classifier import TextClassifier
+
+__all__ = ["Task", "TextClassifier"]

@@ -1,0 +1,8 @@
+"""From raw text to ids: preprocessors that run in the graph, and batches of like length."""
+
+from keras_transfer.text.batches import TextBatches, batches
+from keras_transfer.text.bert import BertPreprocessor
+from keras_transfer.text.inputs import is_text, to_columns
+from keras_transfer.text.preprocessor import Preprocessor
+
+__all__ = ["BertPreprocessor", "Preprocessor", "TextBatches", "batches", "is_text", "to_columns"]

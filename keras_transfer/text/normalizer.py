@@ -1,0 +1,127 @@
+"""BERT's normalisation of text in the TensorFlow graph, exactly as Hugging Face `tokenizers` does it."""
+
+from keras_transfer.text.preprocessor import import_tensorflow_text
+
+# What a word is replaced by that must become [UNK]. Real U+FFFD is removed first, so it means
+# nothing else; in a vocabulary it can never be matched, there as here.
+UNKNOWN = "\ufffd"
+
+# A word of more characters than this is [UNK].
+MAX_WORD_LENGTH = 100
+
+
+def _characters(ranges):
+    """Writes "41 61-7A" as the inside of an RE2 character class."""
+    return "".join(
+        "-".join(rf"\x{{{code}}}" for code in span.split("-")) for span in ranges.split()
+    )
+
+
+# Control, format and private-use characters, and U+FFFD: removed.
+_REMOVED = _characters(
+    "0-8 B-C E-1F 7F-9F AD 600-605 61C 6DD 70F 180E 200B-200F 202A-202E 2060-2064 2066-206F "
+    "E000-F8FF FEFF FFF9-FFFB FFFD 110BD 1BCA0-1BCA3 1D173-1D17A E0001 E0020-E007F F0000-FFFFD "
+    "100000-10FFFD"
+)
+
+# Ideographs: each is a word. Hugging Face leaves out 2B820-2B91F.
+_IDEOGRAPHS = _characters(
+    "3400-4DBF 4E00-9FFF F900-FAFF 20000-2A6DF 2A700-2B81F 2B920-2CEAF 2F800-2FA1F"
+)
+
+# Hugging Face's tables are those of Unicode 8; TensorFlow's are newer. These are the characters
+# that the newer ones take for marks or punctuation (or for ideographs, see above), while for Hugging
+# Face they are letters. No BERT vocabulary has them, so that a word with one of them is [UNK].
+# Found by comparing all code points: see tests/text/test_bert_preprocessor.py.
+_NEWER = _characters(
+    """
+    61D 7FD 898-89F 8CA-8E1 9FD-9FE A76 AFA-AFF B55 C04 C3C C77 C84 D00 D3B-D3C D81 EBA ECE
+    180F 1885-1886 1ABF-1ACE 1B4E-1B4F 1B7D-1B7F 1DF6-1DFB 2E43-2E4F 2E52-2E5D A82C A8C5 A8FF
+    A9BD 10D24-10D27 10D6E 10EAB-10EAD 10EFD-10EFF 10F46-10F50 10F55-10F59 10F82-10F89 11070
+    11073-11074 110C2 111CF 1123E 11241 1133B 113D4-113D5 113D7-113D8 11438-1143F 11442-11444
+    11446 1144B-1144F 1145A-1145B 1145D-1145E 11660-1166C 116B9 1182F-11837 11839-1183B
+    1193B-1193C 1193E 11943-11946 119D4-119D7 119DA-119DB 119E0 119E2 11A01-11A0A 11A33-11A38
+    11A3B-11A47 11A51-11A56 11A59-11A5B 11A8A-11A96 11A98-11A9C 11A9E-11AA2 11B00-11B09 11BE1
+    11C30-11C36 11C38-11C3D 11C3F 11C41-11C45 11C70-11C71 11C92-11CA7 11CAA-11CB0 11CB2-11CB3
+    11CB5-11CB6 11D31-11D36 11D3A 11D3C-11D3D 11D3F-11D45 11D47 11D90-11D91 11D95 11D97
+    11EF3-11EF4 11EF7-11EF8 11F00-11F01 11F36-11F3A 11F40 11F42-11F4F 11FFF 12FF1-12FF2 13440
+    13447-13455 16D6D-16D6F 16E97-16E9A 16F4F 16FE2 16FE4 1CF00-1CF2D 1CF30-1CF46 1E000-1E006
+    1E008-1E018 1E01B-1E021 1E023-1E024 1E026-1E02A 1E08F 1E130-1E136 1E2AE 1E2EC-1E2EF
+    1E4EC-1E4EF 1E5FF 1E944-1E94A 1E95E-1E95F 2B820-2B91F
+    """
+)
+
+# Punctuation, which is a word by itself: of ASCII all but letters and digits; two that newer tables
+# have moved elsewhere.
+_PUNCTUATION = r"!-/:-@\[-`{-~\pP" + _characters("166D 111C9")
+
+# Nonspacing marks, of Unicode 8 for the two that have changed.
+_ACCENT = r"[^\P{Mn}\x{111C9}]|\x{1734}"
+
+# ASCII without control characters and without long words: all that happens to it is lower-casing.
+_LETTERS = f"[0-9A-Za-z]{{0,{MAX_WORD_LENGTH}}}"
+_PLAIN = rf"{_LETTERS}(?:[\t\n\r -/:-@\[-`{{-~]{_LETTERS})*"
+
+
+def normalize(texts, lowercase, strip_accents):
+    """Returns texts in which whitespace and punctuation separate BERT's words.
+
+    As `BertNormalizer` and `BertPreTokenizer` of Hugging Face `tokenizers`: removes control
+    characters, takes ideographs and punctuation as words of their own, decomposes and removes
+    accents, lower-cases (letter by letter: a final sigma is a sigma). Words of more than 100
+    characters become U+FFFD, as do those with characters that only newer Unicode knows.
+
+    Args:
+        texts: string tensor, [batch], UTF-8.
+        lowercase: bool.
+        strip_accents: bool.
+
+    Returns:
+        A string tensor, [batch].
+
+    Raises:
+        tf.errors.InvalidArgumentError: a text is not UTF-8.
+
+    Example:
+    ```python
+    from keras_transfer.text.normalizer import normalize
+
+    normalize(tf.constant(["Caf\u00e9!"]), lowercase=True, strip_accents=True)  # [b"cafe ! "]
+    ```
+
+    Source: https://github.com/google-research/bert (`tokenization.py`, `BasicTokenizer`) and
+    https://github.com/huggingface/tokenizers (`normalizers/bert.rs`, `pre_tokenizers/bert.rs`).
+    """
+    import tensorflow as tf
+
+    # English is nearly all plain, and checking that costs a twentieth of the ten operations below.
+    rare = tf.where(~tf.strings.regex_full_match(texts, _PLAIN))
+    normalized = _normalize_rare(tf.gather_nd(texts, rare), lowercase, strip_accents)
+    texts = tf.tensor_scatter_nd_update(texts, rare, normalized)
+    return tf.strings.lower(texts) if lowercase else texts
+
+
+def _normalize_rare(texts, lowercase, strip_accents):
+    import tensorflow as tf
+
+    replace = tf.strings.regex_replace
+    texts = _checked_utf8(texts)
+    texts = replace(texts, f"[{_REMOVED}]", "")
+    texts = replace(texts, f"[{_NEWER}]", UNKNOWN)
+    if strip_accents:
+        texts = replace(import_tensorflow_text().normalize_utf8(texts, "NFD"), _ACCENT, "")
+    if lowercase:
+        texts = tf.strings.lower(replace(texts, "\u03a3", "\u03c3"), encoding="utf-8")
+    texts = replace(texts, f"[{_PUNCTUATION}{_IDEOGRAPHS}]", r" \0 ")
+    return replace(texts, rf"[^\s\pZ]{{{MAX_WORD_LENGTH + 1},}}", UNKNOWN)
+
+
+def _checked_utf8(texts):
+    import tensorflow as tf
+
+    valid = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="ignore")
+    check = tf.debugging.assert_equal(
+        valid, texts, message="texts must be UTF-8: decode them where they are read.", summarize=1
+    )
+    with tf.control_dependencies([check] if check is not None else []):
+        return tf.identity(texts)

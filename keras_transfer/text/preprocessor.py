@@ -1,0 +1,122 @@
+"""What every preprocessor is: a Keras layer from raw text to model inputs, run by TensorFlow on the CPU."""
+
+from collections.abc import Mapping
+
+import keras
+
+
+class Preprocessor(keras.layers.Layer):
+    """A layer that turns raw text into model inputs; the base of all preprocessors.
+
+    It can be called on strings, used in `tf.data.Dataset.map`, traced into a SavedModel, and called
+    on `keras.Input(shape=(), dtype="string")` in a functional model. Whatever backend Keras has, it
+    computes with TensorFlow on the CPU and returns TensorFlow tensors.
+
+    A subclass writes `call(texts, sequence_length)`, which gets string tensors (a tuple of two for
+    pairs), and `compute_output_spec` for functional models.
+
+    Args:
+        name: str.
+    """
+
+    def __init__(self, name=None):
+        super().__init__(name=name)
+        self.built = True
+
+    def __call__(self, texts, sequence_length=None):
+        parts = texts if isinstance(texts, tuple) else (texts,)
+        if any(isinstance(part, keras.KerasTensor) for part in parts):
+            return super().__call__(texts, sequence_length=sequence_length)
+        # Not through `Layer.__call__`: it would make tensors of Keras's backend, and JAX has no strings.
+        import tensorflow as tf
+
+        with tf.device("CPU:0"):
+            return self.call(as_text_tensors(texts), sequence_length=sequence_length)
+
+
+def as_text_tensors(texts):
+    """Returns raw text as a string tensor of rank 0 or 1, or for a pair as a tuple of two.
+
+    Args:
+        texts: str, or a list, array, column of a table or string tensor of them; or a tuple of two
+            such, for a pair.
+
+    Raises:
+        ValueError: `texts` is anything else, or a pair whose parts have different lengths.
+    """
+    if not isinstance(texts, tuple):
+        return _as_text_tensor(texts)
+    if len(texts) != 2:
+        raise ValueError(
+            "a tuple is a pair (text_a, text_b); several texts are a list. "
+            f"Received: a tuple of {len(texts)}"
+        )
+    first, second = (_as_text_tensor(part) for part in texts)
+    if not first.shape.is_compatible_with(second.shape):
+        raise ValueError(
+            "both parts of a pair need as many texts. "
+            f"Received: shapes {tuple(first.shape)} and {tuple(second.shape)}"
+        )
+    return first, second
+
+
+def _as_text_tensor(texts):
+    import tensorflow as tf
+
+    if tf.is_tensor(texts):
+        if not isinstance(texts, tf.Tensor) or texts.dtype != tf.string:
+            raise ValueError(f"texts must be a tensor of strings. Received: {texts}")
+        if texts.shape.rank not in (0, 1):
+            raise ValueError(
+                "a tensor of texts must have the shape [batch] or []; in a functional model, "
+                f'`keras.Input(shape=(), dtype="string")`. Received: the shape {texts.shape}'
+            )
+        return texts
+    single = isinstance(texts, (str, bytes))
+    values = [texts] if single else _as_list(texts)
+    wrong = [index for index, value in enumerate(values) if not isinstance(value, (str, bytes))]
+    if wrong:
+        raise ValueError(
+            f"{len(wrong)} of {len(values)} texts are no strings, the first at {wrong[:3]}; leave them "
+            f"out or put '' there. Received: {[values[index] for index in wrong[:3]]}"
+        )
+    try:
+        return tf.constant(texts if single else values, tf.string)
+    except ValueError as error:
+        lone = next(value for value in values if _has_lone_surrogate(value))
+        raise ValueError(
+            f"texts must be Unicode, without lone surrogates. Received: {lone[:50]!a}"
+        ) from error
+
+
+def _as_list(texts):
+    if hasattr(texts, "to_pylist"):  # Arrow
+        return texts.to_pylist()
+    # A mapping would give its keys, a two-dimensional array or a table its rows or columns.
+    flat = not isinstance(texts, Mapping) and getattr(texts, "ndim", 1) == 1
+    if not flat or not hasattr(texts, "__iter__"):
+        raise ValueError(
+            "texts must be a str, or a list, an array, a column of a table or a tensor of them "
+            f"(a pair: a tuple of two). Received: {type(texts).__name__} {texts!r:.100}"
+        )
+    return list(texts)
+
+
+def _has_lone_surrogate(text):
+    return isinstance(text, str) and any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def import_tensorflow_text():
+    """Returns the module `tensorflow_text`.
+
+    Raises:
+        ImportError: it is not installed.
+    """
+    try:
+        import tensorflow_text
+    except ImportError as error:
+        raise ImportError(
+            "turning text into ids needs TensorFlow Text: `pip install tensorflow-text` (the same "
+            "minor version as TensorFlow)"
+        ) from error
+    return tensorflow_text

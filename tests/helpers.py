@@ -1,0 +1,115 @@
+"""What every layer and every encoder must be able to do, so that the test of a new one is ten lines."""
+
+import keras
+import numpy as np
+
+POLICIES = ("mixed_bfloat16", "mixed_float16")
+
+
+def run_layer_test(cls, arguments, inputs, call_arguments=None, output_shape=None):
+    """Checks a layer: eager and symbolic calls agree, config and `.keras` bring it back, mixed precision runs.
+
+    Args:
+        cls: the layer's class.
+        arguments: dict, its constructor's arguments.
+        inputs: float array.
+        call_arguments: dict of further arrays that it is called with by name.
+        output_shape: tuple, the expected shape.
+    """
+    call_arguments = call_arguments or {}
+    layer = cls(**arguments)
+    expected = _numpy(layer(inputs, **call_arguments))
+    if output_shape is not None:
+        assert expected.shape == output_shape
+    assert cls.from_config(layer.get_config()).get_config() == layer.get_config()
+    assert list(arguments.items() - layer.get_config().items()) == [] or _unhashable(arguments)
+
+    model = _functional(layer, inputs, call_arguments)
+    data = [inputs, *call_arguments.values()]
+    np.testing.assert_allclose(model.predict(data, verbose=0), expected, atol=1e-5)
+    np.testing.assert_array_equal(_numpy(save_and_load(model)(data)), _numpy(model(data)))
+
+    for policy in POLICIES:
+        mixed = cls(**arguments, dtype=policy)
+        outputs = mixed(inputs, **call_arguments)
+        assert keras.backend.standardize_dtype(outputs.dtype) == mixed.compute_dtype
+        assert all(keras.backend.standardize_dtype(w.dtype) == "float32" for w in mixed.trainable_weights)
+        assert np.isfinite(_numpy(outputs)).all()
+
+
+def run_encoder_test(cls, arguments, tolerance=1e-5):
+    """Checks an encoder: its protocol, that padding changes nothing, any length, `.keras`, mixed precision, `fit`.
+
+    Args:
+        cls: the encoder's class.
+        arguments: dict, its constructor's arguments, with `vocabulary_size` and `hidden_dim`.
+        tolerance: float, the largest difference that padding may make.
+    """
+    encoder = cls(**arguments)
+    assert set(encoder.input) >= {"token_ids", "padding_mask"}
+    short = encoder_inputs(encoder, [[5, 6, 7], [8, 9, 4]])
+    outputs = encoder(short)
+    dim = arguments["hidden_dim"]
+    assert tuple(outputs["sequence_output"].shape) == (2, 3, dim)
+    if "pooled_output" in outputs:
+        assert tuple(outputs["pooled_output"].shape) == (2, dim)
+    assert len(encoder.hidden_states) == arguments["num_layers"] + 1
+
+    # Padding changes nothing, and neither does what stands in it.
+    padded = encoder(encoder_inputs(encoder, [[5, 6, 7, 1, 2], [8, 9, 4, 3, 0]], real=3))
+    for name, value in outputs.items():
+        value, other = _numpy(value), _numpy(padded[name])
+        np.testing.assert_allclose(other[:, :3] if value.ndim == 3 else other, value, atol=tolerance)
+
+    reloaded = save_and_load(encoder)
+    assert type(reloaded) is cls and reloaded.get_config() == encoder.get_config()
+    np.testing.assert_array_equal(_numpy(reloaded(short)["sequence_output"]), _numpy(outputs["sequence_output"]))
+
+    for policy in POLICIES:
+        mixed = cls(**{**arguments, "dtype": policy})
+        assert np.isfinite(_numpy(mixed(short)["sequence_output"])).all()
+        assert all(keras.backend.standardize_dtype(w.dtype) == "float32" for w in mixed.trainable_weights)
+
+    # Every weight that takes part in the sequence moves.
+    before = [weight.numpy().copy() for weight in encoder.trainable_weights]
+    model = keras.Model(encoder.input, encoder.output["sequence_output"])
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    targets = np.random.default_rng(0).normal(size=(2, 3, dim))
+    model.fit(short, targets, epochs=2, verbose=0)
+    moved = {id(w) for w, old in zip(encoder.trainable_weights, before) if np.abs(w.numpy() - old).max() > 0}
+    assert {w.path for w in model.trainable_weights if id(w) not in moved} == set()
+
+
+def encoder_inputs(encoder, token_ids, real=None):
+    """Returns an encoder's inputs as a dict of int32 arrays, the first `real` tokens of each row real."""
+    token_ids = np.array(token_ids, "int32")
+    mask = np.arange(token_ids.shape[1])[None] < (token_ids.shape[1] if real is None else real)
+    inputs = {
+        "token_ids": token_ids,
+        "segment_ids": np.zeros_like(token_ids),
+        "padding_mask": np.broadcast_to(mask, token_ids.shape).astype("int32"),
+    }
+    return {name: inputs[name] for name in encoder.input}
+
+
+def save_and_load(model):
+    """Returns the model after a trip through a `.keras` file."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(f"{folder}/model.keras")
+        return keras.saving.load_model(f"{folder}/model.keras")
+
+
+def _functional(layer, inputs, call_arguments):
+    def placeholder(array):
+        array = np.asarray(array)
+        return keras.Input(array.shape[1:], dtype=array.dtype.name)
+
+    x = placeholder(inputs)
+    options = {name: placeholder(value) for name, value in call_arguments.items()}
+    return keras.Model([x, *options.values()], layer(x, **options))
+
+
+def _numpy(x):
+    return keras.ops.convert_to_numpy(keras.ops.cast(x, "float32"))
