@@ -1,11 +1,11 @@
 """The ladder: the weights of a model as an ordered list of groups, from the input to the head."""
 
 import dataclasses
+import itertools
+import math
 import re
 
 import keras
-
-KINDS = ("embeddings", "block", "pooler", "head", "other")
 
 
 @dataclasses.dataclass
@@ -31,12 +31,12 @@ class LayerGroup:
     @property
     def parameters(self):
         """int, the number of weights."""
-        return sum(_size(variable) for variable in self.variables)
+        return sum(math.prod(variable.shape) for variable in self.variables)
 
     @property
     def trainable_parameters(self):
         """int, the number of weights that train."""
-        return sum(_size(variable) for variable in self.variables if variable.trainable)
+        return sum(math.prod(variable.shape) for variable in self.variables if variable.trainable)
 
 
 class Ladder(list):
@@ -70,19 +70,20 @@ class Ladder(list):
 def layer_groups(model):
     """Returns a model's weights as an ordered partition, from the input side over each block to the head.
 
-    Our encoders and tasks say themselves what their groups are; KerasHub backbones and tasks are read by their
-    `transformer_layers`; in any other model each layer with weights is a group of its own, in topological order,
-    and the last one is the head. An encoder inside another model keeps its groups; what was put on top of it is the
-    head and counts as not pretrained. A weight that two groups use is in the lower one.
+    Our encoders say themselves what their groups are; KerasHub backbones are read by their `transformer_layers`.
+    An encoder inside another model (a task, a functional or nested model) keeps its groups; everything else in that
+    model is its head and counts as not pretrained. In a model without an encoder each layer with weights is a group
+    of its own, in topological order, and the last one is the head. A weight that two groups use is in the lower one.
 
     Args:
         model: a built `keras.Model` or `keras.layers.Layer`.
 
     Returns:
-        A `Ladder`, a list of `LayerGroup`s that prints as a table. Every weight of the model is in exactly one.
+        A `Ladder`, a list of `LayerGroup`s that prints as a table. Every weight of the model is in exactly one; the
+        states of seeds and metrics are no weights.
 
     Raises:
-        ValueError: the model is not built or has no weights.
+        ValueError: `model` is no Keras layer, is not built or has no weights.
 
     Example:
     ```python
@@ -95,71 +96,79 @@ def layer_groups(model):
     if not model.built or not model.weights:
         raise ValueError(f"`model` has no weights yet: call or build it first. Received: {model!r}")
     left = {id(weight): weight for weight in model.weights}
-    ladder, names = Ladder(), {}
+    ladder = Ladder()
     for name, kind, layers, pretrained in _rungs(model):
-        # An encoder's pooler may be no part of a task; a tied weight is taken by the first that has it.
-        weights = [left.pop(id(weight)) for layer in layers for weight in layer.weights if id(weight) in left]
-        if not weights:
-            continue
-        names[name] = names.get(name, 0) + 1
-        name = name if names[name] == 1 else f"{name}_{names[name] - 1}"
-        ladder.append(LayerGroup(name, kind, weights, len(ladder), pretrained, list(layers)))
-    if left:
-        ladder.append(LayerGroup("other", "other", list(left.values()), len(ladder), True, []))
+        weights, owners = [], []
+        for layer in layers:
+            # An encoder's pooler may be no part of a task; a tied weight is taken by the first layer that has it.
+            taken = [left.pop(id(weight)) for weight in layer.weights if id(weight) in left]
+            weights += taken
+            owners += [layer] if taken else []
+        if weights:
+            name = _unused(name, {group.name for group in ladder})
+            ladder.append(LayerGroup(name, kind, weights, len(ladder), pretrained, owners))
+    if left:  # what a subclassed model holds itself, outside its layers
+        name = _unused("other", {group.name for group in ladder})
+        pretrained = ladder[-1].pretrained if ladder else True
+        ladder.append(LayerGroup(name, "other", list(left.values()), len(ladder), pretrained, []))
     return ladder
 
 
 def _rungs(model):
     """`(name, kind, layers, pretrained)` for each group of any model, before shared weights are told apart."""
-    own = _encoder_rungs(model)
-    if own:
-        return [(*rung, True) for rung in own]
-    # A task: built flat over an encoder it keeps a reference to, or with one as a layer.
-    encoder = getattr(model, "encoder", None) or getattr(model, "backbone", None)
-    below = _encoder_rungs(encoder) if isinstance(encoder, keras.Model) else None
-    if below:
-        inside = {id(layer) for layer in (encoder, *_leaves(encoder))}
-        head = [layer for layer in _leaves(model, stop=encoder) if id(layer) not in inside]
-        return [(*rung, True) for rung in below] + [("head", "head", head, False)]
-    return _rungs_in_order(model)
-
-
-def _rungs_in_order(model):
-    """The default: each layer with weights a group; after an encoder among them, the rest is the head."""
-    rungs, head = [], []
-    for layer in _leaves(model):
-        if below := _encoder_rungs(layer):
-            rungs += [(*rung, True) for rung in below]
-            head = [("head", "head", [], False)]
-        elif head:
-            head[0][2].append(layer)
-        elif layer.weights:
+    parts = list(_parts(model))
+    encoders = [part for part in parts if isinstance(part, list)]
+    layers = [part for part in parts if not isinstance(part, list)]
+    if encoders:
+        return [(*rung, True) for encoder in encoders for rung in encoder] + [("head", "head", layers, False)]
+    rungs = []
+    for layer in layers:
+        if layer.weights:
             kind = "embeddings" if isinstance(layer, keras.layers.Embedding) else "other"
             rungs.append((layer.name, kind, [layer], True))
-    if not head and len(rungs) > 1:
+    if len(rungs) > 1:
         name, _, layers, _ = rungs.pop()
-        head = [(name, "head", layers, False)]
-    return rungs + head
+        rungs.append((name, "head", layers, False))
+    return rungs
+
+
+def _parts(model):
+    """What a model is made of, in topological order: an encoder as the list of its rungs, else single layers.
+
+    Models inside it are opened. A task's encoder is only a reference of it (the task has the layers): it comes
+    first, and its layers, which come again, find their weights taken.
+    """
+    if own := _encoder_rungs(model):
+        yield own
+        return
+    encoder = getattr(model, "encoder", None) or getattr(model, "backbone", None)
+    inside = _encoder_rungs(encoder)
+    if inside:
+        yield inside
+    for layer in getattr(model, "layers", None) or [model]:
+        if layer is encoder and inside:
+            continue
+        if isinstance(layer, keras.Model) and layer is not model:
+            yield from _parts(layer)
+        else:
+            yield layer
 
 
 def _encoder_rungs(model):
     """`(name, kind, layers)` of an encoder whose inside is known, or None."""
     if hasattr(model, "ladder"):
         return model.ladder()
-    if _is_keras_hub_backbone(model):
+    # Without importing KerasHub: a backbone can only exist where its user did.
+    if any(cls.__name__ == "Backbone" and cls.__module__.startswith("keras_hub.") for cls in type(model).__mro__):
         return _keras_hub_rungs(model)
     return None
-
-
-def _is_keras_hub_backbone(model):
-    # Without importing KerasHub: a backbone can only exist where its user did.
-    return any(cls.__name__ == "Backbone" and cls.__module__.startswith("keras_hub.") for cls in type(model).__mro__)
 
 
 def _keras_hub_rungs(backbone):
     """Embeddings up to the first block, each block, and what follows: read off the backbone's layers in order."""
     names = ("transformer_layers", "encoder_transformer_layers", "decoder_transformer_layers")
-    blocks = {id(layer) for name in names for layer in getattr(backbone, name, None) or ()}
+    # ALBERT's are lists of layers.
+    blocks = {id(layer) for name in names for layer in keras.tree.flatten(getattr(backbone, name, None) or [])}
     rungs, embeddings = [], []
     for layer in backbone.layers:
         if not layer.weights:
@@ -173,20 +182,7 @@ def _keras_hub_rungs(backbone):
     return [("embeddings", "embeddings", embeddings), *rungs]
 
 
-def _leaves(model, stop=None):
-    """The layers of a model in topological order, models inside it opened, but not encoders."""
-    for layer in getattr(model, "layers", None) or [model]:
-        if layer is stop:
-            continue
-        opens = isinstance(layer, keras.Model) and layer is not model and not _encoder_rungs(layer)
-        if opens:
-            yield from _leaves(layer, stop)
-        else:
-            yield layer
-
-
-def _size(variable):
-    size = 1
-    for axis in variable.shape:
-        size *= axis
-    return size
+def _unused(name, taken):
+    """`name`, or `name_1`, `name_2`, ... where it is taken."""
+    numbered = (f"{name}_{i}" for i in itertools.count(1))
+    return next(candidate for candidate in itertools.chain([name], numbered) if candidate not in taken)

@@ -36,6 +36,9 @@ _ACTIVATIONS = {
 # What BertEncoder has no counterpart for: the only value that it can load.
 _FIXED = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
 
+# Ours in their configuration: the segment table that Transformers' model must have is not the encoder's.
+_NO_SEGMENTS = "keras_transfer_no_segments"
+
 
 def arguments(config, source):
     """Returns the constructor's arguments from a BERT configuration.
@@ -52,6 +55,8 @@ def arguments(config, source):
     if activation not in _ACTIVATIONS:
         raise CheckpointError(f"{source}: `hidden_act` must be one of {sorted(_ACTIVATIONS)}. Received: {activation!r}")
     values = {ours: config.get(theirs, default) for ours, theirs, default in _CONFIG}
+    if _NO_SEGMENTS in config:
+        values["num_segments"] = 0
     return {**values, "activation": _ACTIVATIONS[activation]}
 
 
@@ -76,6 +81,7 @@ def configuration(encoder):
         "type_vocab_size": max(encoder.num_segments, 1),
         "hidden_act": names[encoder.activation],
         "pad_token_id": 0,
+        **({} if encoder.num_segments else {_NO_SEGMENTS: True}),
     }
 
 

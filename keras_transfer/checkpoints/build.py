@@ -3,6 +3,8 @@
 import dataclasses
 import re
 
+import numpy as np
+
 from keras_transfer.checkpoints import bert
 from keras_transfer.checkpoints.tensors import CheckpointError, fill, log
 
@@ -60,13 +62,17 @@ def build(architecture, config, readers, source, cls, overrides, remarks=()):
         if name in unused or name.endswith("position_ids"):  # 0, 1, 2, ...: no weights
             del readers[name]
     arguments = {**architecture.arguments(config, source), **overrides}
-    if not any(name.startswith(architecture.POOLER_PREFIX) for name in readers):
+    if "pooler" not in overrides and not any(name.startswith(architecture.POOLER_PREFIX) for name in readers):
         arguments["pooler"] = False
         remarks.append("it has no pooler, so the encoder has none")
     elif not arguments.get("pooler", True):
         unused += [name for name in readers if name.startswith(architecture.POOLER_PREFIX)]
         readers = {name: read for name, read in readers.items() if name not in unused}
     encoder = architecture.encoder_class(**arguments)
+    # What `save_pretrained` added for Transformers, which the encoder has not.
+    for name, value in architecture.extra_tensors(encoder).items():
+        if name in readers and np.array_equal(readers[name](), value):
+            del readers[name]
     fill(architecture.entries(encoder), readers, source)
     encoder.checkpoint_report = CheckpointReport(str(source), len(readers), sorted(unused), remarks)
     if unused or remarks:

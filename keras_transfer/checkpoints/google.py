@@ -1,13 +1,12 @@
 """Google's TensorFlow checkpoints (`bert_config.json`, `bert_model.ckpt.*`), read without a session."""
 
-import json
 import re
 
 from keras_transfer.checkpoints.build import architecture_of, build
-from keras_transfer.checkpoints.tensors import CheckpointError
+from keras_transfer.checkpoints.tensors import CheckpointError, read_json
 
 # What the optimizer left in a pretraining checkpoint.
-_OPTIMIZER = re.compile(r"(adam_m|adam_v|global_step|lamb_m|lamb_v)$")
+_OPTIMIZER = re.compile(r"(adam_m|adam_v|global_step|lamb_m|lamb_v|beta1_power|beta2_power)$")
 
 
 def recognises(folder):
@@ -20,7 +19,7 @@ def load(folder, cls, overrides):
     import tensorflow as tf
 
     prefix = _prefix(folder)
-    config = json.loads((folder / "bert_config.json").read_text())
+    config = read_json(folder / "bert_config.json")
     architecture = architecture_of(config, folder, default="bert")
     try:
         reader = tf.train.load_checkpoint(str(prefix))

@@ -3,7 +3,7 @@
 import json
 
 from keras_transfer.checkpoints.build import ARCHITECTURES, architecture_of, build
-from keras_transfer.checkpoints.tensors import CheckpointError, read_safetensors, shard_files
+from keras_transfer.checkpoints.tensors import CheckpointError, read_json, read_safetensors, shard_files
 from keras_transfer.files import written_whole
 
 # Their names, old and new, and ours.
@@ -28,10 +28,7 @@ def load(folder, cls, overrides):
     config_file = weights_folder / "config.json"
     if not config_file.exists():
         raise CheckpointError(f"a Hugging Face folder has a config.json. Received: {weights_folder} without one")
-    try:
-        config = json.loads(config_file.read_text())
-    except ValueError as error:
-        raise CheckpointError(f"{config_file} is not JSON: {error}") from error
+    config = read_json(config_file)
     architecture = architecture_of(config, folder)
     return build(architecture, config, _readers(weights_folder), folder, cls, {**pooling, **overrides}, remarks)
 
@@ -102,12 +99,15 @@ def _sentence_transformer(folder):
     file = folder / "modules.json"
     if not file.exists():
         return folder, {}, []
-    modules = [(module["type"].rsplit(".", 1)[-1], folder / module["path"]) for module in json.loads(file.read_text())]
+    try:
+        modules = [(module["type"].rsplit(".", 1)[-1], folder / module["path"]) for module in read_json(file, list)]
+        weights_folder = modules[0][1]
+    except (KeyError, IndexError, TypeError) as error:
+        raise CheckpointError(f"{file} is no list of sentence-transformers' modules ({error!r})") from error
     kinds = [kind for kind, _ in modules]
-    weights_folder = modules[0][1]
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
         return weights_folder, {}, [f"its modules {kinds} are not ours: the encoder has no text embedding of its own"]
-    config = json.loads((modules[1][1] / "config.json").read_text())
+    config = read_json(modules[1][1] / "config.json")
     modes = [key[len("pooling_mode_") :] for key, on in config.items() if key.startswith("pooling_mode_") and on]
     modes += [config["pooling_mode"]] if "pooling_mode" in config else []
     if len(modes) != 1 or modes[0] not in _POOLINGS:

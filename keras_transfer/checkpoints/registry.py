@@ -85,9 +85,7 @@ def _fetch(source):
     try:
         import huggingface_hub
     except ImportError as error:
-        raise CheckpointError(
-            f"{source} is fetched with huggingface-hub: `pip install keras_transfer[hf]`"
-        ) from error
+        raise CheckpointError(f"{source} is fetched with huggingface-hub: `pip install keras_transfer[hf]`") from error
     name, _, revision = source.removeprefix("hf://").partition("@")
     patterns = ["*.json", "*.txt", "*.safetensors", "1_Pooling/*", "*.model"]
     try:
@@ -97,9 +95,10 @@ def _fetch(source):
                 name, revision=revision or None, allow_patterns=[*patterns, "pytorch_model*"]
             )
     except Exception as error:  # the hub's client raises a dozen types, of three libraries
+        reason = str(error).strip().partition("\n")[0]
         raise CheckpointError(
-            f"{source} could not be fetched ({type(error).__name__}: {str(error).splitlines()[0]}). Check the name and "
-            "the network; offline, give the path of a downloaded folder instead"
+            f"{source} could not be fetched ({type(error).__name__}: {reason}). Check the name and the network; "
+            "offline, give the path of a downloaded folder instead"
         ) from error
     return pathlib.Path(folder)
 

@@ -5,6 +5,7 @@ import difflib
 import json
 import logging
 
+import keras
 import numpy as np
 
 log = logging.getLogger("keras_transfer")
@@ -34,8 +35,8 @@ class Entry:
 
     def split(self):
         """Returns the tensors' values by name, from the variable's."""
-        value = np.asarray(self.variable.value.numpy() if hasattr(self.variable.value, "numpy") else self.variable)
-        parts = np.split(value.astype("float32"), len(self.names), axis=-1)
+        value = to_float32(keras.ops.convert_to_numpy(self.variable))
+        parts = np.split(value, len(self.names), axis=-1)
         return {name: np.ascontiguousarray(p.T if self.transpose else p) for name, p in zip(self.names, parts)}
 
     def shapes(self):
@@ -43,6 +44,21 @@ class Entry:
         *front, last = self.variable.shape
         shape = (*front, last // len(self.names))
         return dict.fromkeys(self.names, tuple(reversed(shape)) if self.transpose else shape)
+
+
+def read_json(file, expected=dict):
+    """Returns what a JSON file holds: an object, or a list where `expected` is `list`.
+
+    Raises:
+        CheckpointError: there is no such file, or it holds something else.
+    """
+    try:
+        value = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{file} cannot be read as JSON: {error}") from error
+    if not isinstance(value, expected):
+        raise CheckpointError(f"{file} must hold a JSON {expected.__name__}. Received: {type(value).__name__}")
+    return value
 
 
 def read_safetensors(files):
@@ -71,9 +87,11 @@ def shard_files(index):
     """Returns the shards that a `*.index.json` names.
 
     Raises:
-        CheckpointError: some are missing.
+        CheckpointError: it names none, or some are missing.
     """
-    names = sorted(set(json.loads(index.read_text())["weight_map"].values()))
+    names = sorted(set(read_json(index).get("weight_map", {}).values()))
+    if not names:
+        raise CheckpointError(f"{index} has no `weight_map`. Received: {sorted(read_json(index))}")
     if missing := [name for name in names if not (index.parent / name).exists()]:
         raise CheckpointError(f"{index} names shards that are not there. Missing: {', '.join(missing)}")
     return [index.parent / name for name in names]
@@ -88,10 +106,10 @@ def fill(entries, readers, source):
         source: what to call the checkpoint in the error.
 
     Raises:
-        CheckpointError: tensors are missing, unexpected, or of another shape.
+        CheckpointError: tensors are missing, unexpected, of another shape, or no floating-point numbers.
     """
     shapes = {name: shape for entry in entries for name, shape in entry.shapes().items()}
-    tensors = {name: to_float32(readers[name]()) for name in shapes if name in readers}
+    tensors = {name: readers[name]() for name in shapes if name in readers}
     unexpected = sorted(set(readers) - set(shapes))
     problems = []
     for name, shape in shapes.items():
@@ -100,11 +118,13 @@ def fill(entries, readers, source):
             problems.append(f"missing: {name} {shape}" + (f" (nearest: {near[0]})" if near else ""))
         elif tensors[name].shape != shape:
             problems.append(f"shape: {name} should be {shape}, is {tensors[name].shape}")
+        elif tensors[name].dtype.kind in "biu":
+            problems.append(f"dtype: {name} should be floating-point, is {tensors[name].dtype}")
     problems += [f"unexpected: {name}" for name in unexpected]
     if problems:
         raise CheckpointError(f"{source} does not fit the encoder:\n  " + "\n  ".join(problems))
     for entry in entries:
-        entry.variable.assign(entry.join([tensors[name] for name in entry.names]))
+        entry.variable.assign(entry.join([to_float32(tensors[name]) for name in entry.names]))
 
 
 def to_float32(tensor):

@@ -4,6 +4,7 @@ import keras
 
 from keras_transfer.encoders.encoder import Encoder
 from keras_transfer.layers import PositionEmbedding, TransformerBlock
+from keras_transfer.layers.activations import serialize_activation
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -152,7 +153,7 @@ class BertEncoder(Encoder):
             "max_sequence_length": self.max_sequence_length,
             "num_segments": self.num_segments,
             "attention_dropout": self.attention_dropout,
-            "activation": self.activation,
+            "activation": serialize_activation(self.activation),
             "pooler": self.pooler is not None,
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "initializer_range": self.initializer_range,

@@ -54,7 +54,7 @@ def encode(encoder, inputs=None, hidden_states=False):
     ```
     """
     symbolic = inputs is None
-    inputs = encoder.input if symbolic else inputs
+    inputs = encoder.input if symbolic else select_inputs(inputs, encoder.input)
     hidden = _symbolic_hidden_states(encoder) if hidden_states else None
     if symbolic:
         outputs = encoder.output
@@ -68,7 +68,7 @@ def encode(encoder, inputs=None, hidden_states=False):
     if sequence is None or len(sequence.shape) != 3:
         raise ValueError(
             f"an encoder returns [batch, length, dim] under one of {_SEQUENCE_KEYS}. "
-            f"Received: {({key: getattr(value, 'shape', value) for key, value in outputs.items()})}"
+            f"Received: { ({key: getattr(value, 'shape', value) for key, value in outputs.items()}) }"
         )
     hidden = hidden or _first(outputs, _HIDDEN_KEYS)
     if hidden_states and hidden is None:
@@ -85,7 +85,10 @@ def _symbolic_hidden_states(encoder):
     if hasattr(encoder, "hidden_states"):
         return list(encoder.hidden_states)
     if blocks := getattr(encoder, "transformer_layers", None):  # KerasHub
-        return [blocks[0].input, *(block.output for block in blocks)]
+        if any(isinstance(block, list) for block in blocks):  # ALBERT: one block, called many times
+            return None
+        tensors = [blocks[0].input, *(block.output for block in blocks)]
+        return [keras.tree.flatten(tensor)[0] for tensor in tensors]  # a block also takes the mask
     return None
 
 
@@ -112,6 +115,8 @@ class Encoder(keras.Model):
 
     def __init__(self, inputs, outputs, hidden_states, pooling=None, normalize=False, dtype=None, **kwargs):
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+        if pooling not in (None, "first", "mean", "max"):
+            raise ValueError(f'`pooling` must be "first", "mean", "max" or None. Received: {pooling!r}')
         self.dtype_policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
         self.hidden_states = hidden_states
         self.pooling = pooling

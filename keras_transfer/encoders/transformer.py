@@ -4,6 +4,7 @@ import keras
 
 from keras_transfer.encoders.encoder import Encoder
 from keras_transfer.layers import PositionEmbedding, TransformerBlock
+from keras_transfer.layers.activations import serialize_activation
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -135,7 +136,7 @@ class TransformerEncoder(Encoder):
             "intermediate_dim": self.intermediate_dim,
             "dropout": self.dropout,
             "max_sequence_length": self.max_sequence_length,
-            "activation": self.activation,
+            "activation": serialize_activation(self.activation),
             "norm": self.norm,
             "causal": self.causal,
             "attention_dropout": self.attention_dropout,

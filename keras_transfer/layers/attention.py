@@ -51,7 +51,9 @@ class MultiHeadAttention(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         if causal and cross_attention:
-            raise ValueError("cross-attention has no order to be causal in. Received: causal=True, cross_attention=True")
+            raise ValueError(
+                "cross-attention has no order to be causal in. Received: causal=True, cross_attention=True"
+            )
         self.num_heads = num_heads
         self.dropout_rate = dropout
         self.causal = causal
@@ -62,7 +64,9 @@ class MultiHeadAttention(keras.layers.Layer):
     def build(self, inputs_shape, context_shape=None):
         dim = inputs_shape[-1]
         if dim % self.num_heads:
-            raise ValueError(f"`num_heads` must divide the last axis of the inputs. Received: {self.num_heads} and {dim}")
+            raise ValueError(
+                f"`num_heads` must divide the last axis of the inputs. Received: {self.num_heads} and {dim}"
+            )
         self.head_dim = dim // self.num_heads
         if self.cross_attention:
             self.query = self._dense(dim, "query", inputs_shape)
@@ -96,7 +100,11 @@ class MultiHeadAttention(keras.layers.Layer):
             value = ops.slice_update(cache[:, 1], start, value)
             cache = ops.stack([key, value], axis=1)
         outputs = self._attend(
-            query, key, value, self._bias(query, key, padding_mask, attention_mask, position_bias, cache_index), training
+            query,
+            key,
+            value,
+            self._bias(query, key, padding_mask, attention_mask, position_bias, cache_index),
+            training,
         )
         outputs = self.output_dense(outputs)
         return outputs if cache is None else (outputs, cache)
@@ -138,7 +146,9 @@ class MultiHeadAttention(keras.layers.Layer):
         outputs = ops.transpose(ops.matmul(weights, ops.transpose(value, (0, 2, 1, 3))), (0, 2, 1, 3))
         return ops.reshape(outputs, (-1, ops.shape(outputs)[1], self.num_heads * self.head_dim))
 
-    def compute_output_spec(self, inputs, cache=None, **kwargs):
+    def compute_output_spec(
+        self, inputs, context=None, padding_mask=None, attention_mask=None, position_bias=None, cache=None, **kwargs
+    ):
         outputs = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
         return outputs if cache is None else (outputs, keras.KerasTensor(cache.shape, dtype=cache.dtype))
 

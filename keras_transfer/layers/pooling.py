@@ -10,9 +10,9 @@ POOLINGS = ("first", "mean", "max", "concat")
 class SequencePooling(keras.layers.Layer):
     """One vector for a sequence, from its real tokens.
 
-    - `"first"`: the first token's (BERT's [CLS])
+    - `"first"`: the first real token's (BERT's [CLS])
     - `"mean"`, `"max"`: over the tokens
-    - `"concat"`: the last token's, the mean and the maximum, side by side (Howard & Ruder 2018, section 3.3)
+    - `"concat"`: the last real token's, the mean and the maximum, side by side (Howard & Ruder 2018, section 3.3)
 
     Args:
         pooling: one of these names.
@@ -49,21 +49,20 @@ class SequencePooling(keras.layers.Layer):
         return {"first": self._first, "mean": self._mean, "max": self._max}[self.pooling](inputs, mask)
 
     def _first(self, inputs, mask):
-        return ops.where(mask[:, 0], inputs[:, 0], 0)
+        count = ops.cumsum(ops.cast(mask, "int32"), axis=1)
+        return ops.sum(ops.where(ops.logical_and(mask, count == 1), inputs, 0), axis=1)
 
     def _last(self, inputs, mask):
-        # 1 at the last real token: the only real one after which no real one comes.
-        after = ops.flip(ops.cumsum(ops.flip(ops.cast(mask, "int32"), 1), axis=1), 1)
-        return ops.sum(ops.where(ops.logical_and(mask, after == 1), inputs, 0), axis=1)
+        return self._first(ops.flip(inputs, 1), ops.flip(mask, 1))
 
     def _mean(self, inputs, mask):
         # In float32: sums of 512 half-precision numbers lose digits.
-        mask = ops.cast(mask, "float32")
-        total = ops.sum(ops.cast(inputs, "float32") * mask, axis=1)
-        return ops.cast(total / ops.maximum(ops.sum(mask, axis=1), 1.0), inputs.dtype)
+        total = ops.sum(ops.where(mask, ops.cast(inputs, "float32"), 0), axis=1)
+        count = ops.sum(ops.cast(mask, "float32"), axis=1)
+        return ops.cast(total / ops.maximum(count, 1.0), inputs.dtype)
 
     def _max(self, inputs, mask):
-        highest = ops.max(ops.where(mask, inputs, -65504.0), axis=1)  # the lowest float16
+        highest = ops.max(ops.where(mask, inputs, float("-inf")), axis=1)
         return ops.where(ops.any(mask, axis=1), highest, 0)
 
     def compute_output_shape(self, inputs_shape, padding_mask_shape=None):

@@ -148,9 +148,7 @@ class TransformerBlock(keras.layers.Layer):
             options = {"attention_mask": attention_mask, "position_bias": position_bias, "training": training}
             if cache is None:
                 return self.attention(x, padding_mask=padding_mask, **options)
-            x, new_cache = self.attention(
-                x, padding_mask=padding_mask, cache=cache, cache_index=cache_index, **options
-            )
+            x, new_cache = self.attention(x, padding_mask=padding_mask, cache=cache, cache_index=cache_index, **options)
             updated.append(new_cache)
             return x
 
@@ -176,8 +174,19 @@ class TransformerBlock(keras.layers.Layer):
             h = self.adapters[slot](h)
         return norm(x + h) if self.norm == "post" else x + h
 
-    def compute_output_shape(self, inputs_shape, **kwargs):
-        return inputs_shape
+    def compute_output_spec(
+        self,
+        inputs,
+        context=None,
+        context_mask=None,
+        padding_mask=None,
+        attention_mask=None,
+        position_bias=None,
+        cache=None,
+        **kwargs,
+    ):
+        outputs = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
+        return outputs if cache is None else (outputs, keras.KerasTensor(cache.shape, dtype=cache.dtype))
 
     def get_config(self):
         return {

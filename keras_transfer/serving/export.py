@@ -12,7 +12,11 @@ import keras
 from keras_transfer.encoders import encode
 from keras_transfer.files import written_whole
 from keras_transfer.layers import SequencePooling
+from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import Preprocessor
+
+# Where a SavedModel keeps what belongs to it and is not loaded with it.
+LABELS_FILE = "assets.extra/labels.json"
 
 
 def export(model, folder, labels=None, pairs=False, overwrite=False):
@@ -21,19 +25,22 @@ def export(model, folder, labels=None, pairs=False, overwrite=False):
     Its signatures, which TensorFlow Serving and `tf.saved_model.load` offer by name:
 
     - `serving_default`: `text` [batch] strings (and `text_pair` with `pairs=True`) to `label` [batch] strings,
-      `label_id` [batch] and `probabilities` [batch, classes]
-    - `tokens`: the encoder's inputs, [batch, length] int32, to `logits` [batch, classes]
-    - `embed`: `text` [batch] strings to `embedding` [batch, dim], pooled (and normalised) as the encoder's checkpoint
-      says
+      `label_id` [batch] int32 and `probabilities` [batch, classes] float32, in the order of `labels`
+    - `tokens`: the encoder's inputs, [batch, length] int32, to `logits` [batch, classes] float32
+    - `embed`: `text` [batch] strings to `embedding` [batch, dim] float32, pooled (and normalised) as the encoder's
+      checkpoint says; where it does not say, pooled as the classifier does
 
-    Who loads it imports tensorflow and tensorflow_text (for the text operations), nothing else. A model on the JAX or
-    torch backend is saved, and exported by a process with the TensorFlow backend.
+    Texts are UTF-8, the batch may have any size, 0 too. Who loads it imports tensorflow and tensorflow_text (for the
+    text operations), nothing else. TensorFlow Serving looks for a folder per version: `served/1`. The file
+    `assets.extra/labels.json` in it lists the labels.
+
+    A model on the JAX or torch backend is exported by another process, with the TensorFlow backend on the CPU.
 
     Args:
         model: a `TextClassifier` with a preprocessor.
         folder: path that does not exist yet; it is written whole or not at all.
         labels: list of str, the classes' names in order; None for their numbers.
-        pairs: bool, whether a text is a pair.
+        pairs: bool, whether the classifier takes pairs of texts.
         overwrite: bool, replace a folder that exists.
 
     Returns:
@@ -41,24 +48,28 @@ def export(model, folder, labels=None, pairs=False, overwrite=False):
 
     Raises:
         FileExistsError: the folder exists and `overwrite` is False.
-        ValueError: the model has no preprocessor, or another number of classes than labels.
+        ValueError: the model is no `TextClassifier` or has no preprocessor; there are not as many labels as classes,
+            or two are the same.
+        RuntimeError: the process with the TensorFlow backend failed, on another backend.
 
     Example:
     ```python
     model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
-    keras_transfer.serving.export(model, "served", labels=["bad", "good"])
+    keras_transfer.serving.export(model, "served/1", labels=["bad", "good"])
     ```
     """
-    if getattr(model, "preprocessor", None) is None:
+    if not isinstance(model, TextClassifier):
+        raise ValueError(f"`export` takes a TextClassifier. Received: {type(model).__name__}")
+    if model.preprocessor is None:
         raise ValueError("an export takes raw text: the model needs a preprocessor. Received: preprocessor=None")
-    labels = [str(i) for i in range(model.num_classes)] if labels is None else [str(label) for label in labels]
+    labels = [str(label) for label in (range(model.num_classes) if labels is None else labels)]
     if len(labels) != model.num_classes or len(set(labels)) != len(labels):
         raise ValueError(f"the model has {model.num_classes} classes, each with a name of its own. Received: {labels}")
     with written_whole(folder, overwrite) as temporary:
         if keras.backend.backend() == "tensorflow":
             _write(model, temporary, labels, pairs)
         else:
-            _write_in_tensorflow(model, temporary, labels, pairs)
+            _write_with_tensorflow_backend(model, temporary, labels, pairs)
     return pathlib.Path(folder)
 
 
@@ -66,7 +77,7 @@ def _write(model, folder, labels, pairs):
     import tensorflow as tf
 
     names = tf.constant(labels)
-    embedder = _embedder(model.encoder)
+    embedder = _embedder(model)
 
     def classify(*texts):
         probabilities = tf.nn.softmax(model(_ids(model, texts), training=False))
@@ -74,7 +85,7 @@ def _write(model, folder, labels, pairs):
         return {"label": tf.gather(names, best), "label_id": best, "probabilities": probabilities}
 
     def embed(text):
-        return {"embedding": embedder(_ids(model, [text]), training=False)}
+        return {"embedding": tf.cast(embedder(_ids(model, [text]), training=False), tf.float32)}
 
     def tokens(**inputs):
         return {"logits": model(inputs, training=False)}
@@ -91,6 +102,9 @@ def _write(model, folder, labels, pairs):
         "embed": tf.function(embed, autograph=False).get_concrete_function(texts[0]),
     }
     tf.saved_model.save(module, str(folder), signatures=signatures)
+    file = pathlib.Path(folder) / LABELS_FILE
+    file.parent.mkdir()
+    file.write_text(json.dumps(labels, ensure_ascii=False, indent=2) + "\n", "utf-8")
 
 
 def _ids(model, texts):
@@ -101,10 +115,11 @@ def _ids(model, texts):
     return {name: inputs[name] for name in model.input}
 
 
-def _embedder(encoder):
-    """Token ids to one vector for each text, as the encoder's checkpoint makes it."""
+def _embedder(model):
+    """A model from token ids to one vector for each text."""
+    encoder = model.encoder
     encoded = encode(encoder)
-    pooling = getattr(encoder, "pooling", None) or ("mean" if encoded.pooled is None else "pooled")
+    pooling = getattr(encoder, "pooling", None) or model.pooling
     if pooling == "pooled":
         vector = encoded.pooled
     else:
@@ -114,23 +129,35 @@ def _embedder(encoder):
     return keras.Model(encoder.input, vector)
 
 
-def _write_in_tensorflow(model, folder, labels, pairs):
-    """Exports from a process with the TensorFlow backend, by way of a `.keras` file."""
+_EXPORT_SAVED = """
+import json, sys
+import keras, keras_transfer
+path, folder, labels, pairs = json.load(sys.stdin)
+model = keras.saving.load_model(path, compile=False)
+keras_transfer.serving.export(model, folder, labels, pairs, overwrite=True)
+"""
+
+
+def _write_with_tensorflow_backend(model, folder, labels, pairs):
+    """Saves the model and exports it again in a process whose backend is TensorFlow."""
     with tempfile.TemporaryDirectory() as scratch:
         path = pathlib.Path(scratch) / "model.keras"
         model.save(path)
-        script = (
-            "import json, sys, pathlib, keras, keras_transfer\n"
-            "from keras_transfer.serving.export import _write\n"
-            "path, folder, labels, pairs = json.loads(sys.stdin.read())\n"
-            "_write(keras.saving.load_model(path, compile=False), pathlib.Path(folder), labels, pairs)\n"
-        )
         result = subprocess.run(
-            [sys.executable, "-c", script],
-            input=json.dumps([str(path), str(folder), labels, pairs]),
-            env={**os.environ, "KERAS_BACKEND": "tensorflow"},
+            [sys.executable, "-P", "-c", _EXPORT_SAVED],
+            input=json.dumps([str(path), str(folder.absolute()), labels, bool(pairs)]),
+            env={
+                **os.environ,
+                "KERAS_BACKEND": "tensorflow",
+                "PYTHONPATH": os.pathsep.join(sys.path),
+                "CUDA_VISIBLE_DEVICES": "-1",  # this process may have taken the accelerator's memory
+            },
             capture_output=True,
-            text=True,
+            encoding="utf-8",
         )
     if result.returncode:
-        raise RuntimeError(f"the export under TensorFlow failed:\n{result.stderr[-4000:]}")
+        raise RuntimeError(
+            "the export by a process with the TensorFlow backend failed. A class of your own it finds only if it is "
+            "registered by a module of yours; if so, save the model, and load and export it in a program that imports "
+            f"this module, with KERAS_BACKEND=tensorflow. Received:\n{result.stderr[-4000:]}"
+        )

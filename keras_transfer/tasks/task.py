@@ -178,8 +178,7 @@ class Task(keras.Model):
         if x is None or not is_text(x):
             return None
         self._require_preprocessor()
-        if y is not None:
-            y = np.asarray(y)
+        if y is not None and len(y):
             self.check_labels(y)
         return batches(to_columns(x), y, self.preprocessor, batch_size, shuffle=shuffle, sample_weight=sample_weight)
 
@@ -261,10 +260,13 @@ def _check_fit(encoder, preprocessor):
 
 
 def _vocabulary_size(preprocessor):
-    if hasattr(preprocessor, "vocabulary_size"):
-        return preprocessor.vocabulary_size
-    tokenizer = getattr(preprocessor, "tokenizer", None)  # KerasHub
-    return None if tokenizer is None else tokenizer.vocabulary_size()
+    try:
+        if hasattr(preprocessor, "vocabulary_size"):
+            return preprocessor.vocabulary_size
+        tokenizer = getattr(preprocessor, "tokenizer", None)  # KerasHub
+        return None if tokenizer is None else tokenizer.vocabulary_size()
+    except ValueError:  # it has none yet: out of a `.keras` file it comes after the model
+        return None
 
 
 def _is_tf_dataset(x):

@@ -29,11 +29,11 @@ class BertPreprocessor(Preprocessor):
     the three tokens `[`, `mask`, `]`, never the special token.
 
     Args:
-        vocabulary: list of str, the token of each id; or the path of a `vocab.txt` with a token a line
-            (blank last lines do not count). It needs `[PAD]`, `[UNK]`, `[CLS]` and `[SEP]`; `[MASK]`
-            only for masked language models. None leaves it to `load_assets`.
-        sequence_length: int, at least 3, number of ids a text is padded and cut to, with `[CLS]` and
-            `[SEP]`.
+        vocabulary: list of str, the token of each id; or the path of a `vocab.txt` with a token a
+            line. Empty last tokens do not count. It needs `[PAD]`, `[UNK]`, `[CLS]` and `[SEP]`;
+            `[MASK]` only for masked language models. None leaves it to `load_assets`.
+        sequence_length: int, at least 3, number of ids a text is padded and cut to, with `[CLS]`
+            and `[SEP]`.
         lowercase: bool, True for uncased vocabularies.
         strip_accents: bool, or None for as `lowercase`, as in BERT.
         name: str.
@@ -45,8 +45,8 @@ class BertPreprocessor(Preprocessor):
             text of the batch (still cut to the constructor's).
 
     Returns:
-        dict of `token_ids`, `segment_ids` and `padding_mask` (1 is a real token), TensorFlow tensors
-        int32 [batch, sequence_length]; of a single str, [sequence_length].
+        dict of `token_ids`, `segment_ids` and `padding_mask` (1 is a real token), TensorFlow
+        tensors int32 [batch, sequence_length]; of a single str, [sequence_length].
 
     Raises:
         ValueError: the vocabulary lacks special tokens or has duplicates; texts are no strings; a
@@ -165,7 +165,7 @@ class BertPreprocessor(Preprocessor):
 
         parts = texts if isinstance(texts, tuple) else (texts,)
         segments = [self._tokenize(tf.reshape(part, [-1])) for part in parts]
-        if sequence_length == "longest":
+        if _is_longest(sequence_length):
             inputs = self._pack(segments, self.sequence_length, to_longest=True)
         else:
             inputs = self._pack(segments, self._length(sequence_length))
@@ -177,10 +177,10 @@ class BertPreprocessor(Preprocessor):
         batch = (texts[0] if isinstance(texts, tuple) else texts).shape
         if len(batch) > 1:
             raise ValueError(
-                "texts in a functional model are `keras.Input(shape=(), dtype=\"string\")`. "
+                'texts in a functional model are `keras.Input(shape=(), dtype="string")`. '
                 f"Received: the shape {batch}"
             )
-        length = None if sequence_length == "longest" else self._length(sequence_length)
+        length = None if _is_longest(sequence_length) else self._length(sequence_length)
         return {
             key: keras.KerasTensor((*batch, length), dtype="int32", name=key)
             for key in ("token_ids", "segment_ids", "padding_mask")
@@ -268,15 +268,16 @@ class BertPreprocessor(Preprocessor):
         Args:
             folder: path of a folder with `vocab.txt` or `tokenizer.json`.
             sequence_length: int; None for the folder's: `max_seq_length` of
-                `sentence_bert_config.json`, else `model_max_length` of `tokenizer_config.json`, else 128.
-            lowercase: bool; None for the folder's: `do_lower_case` of `tokenizer_config.json`, else the
-                normalizer's in `tokenizer.json`. Where neither says so (Google's folders), it is cased
-                if a token of the vocabulary has an upper-case letter, special tokens aside.
+                `sentence_bert_config.json`, else `model_max_length` of `tokenizer_config.json`,
+                else 128.
+            lowercase: bool; None for the folder's: `do_lower_case` of `tokenizer_config.json`, else
+                the normalizer's in `tokenizer.json`. Where neither says so (Google's folders),
+                False if a token of the vocabulary has an upper-case letter, special tokens aside.
             name: str.
 
         Raises:
             FileNotFoundError: the folder has no vocabulary.
-            ValueError: its tokenizer is no WordPiece, or splits words in a way that this one does not.
+            ValueError: its tokenizer is no WordPiece, or splits words in a way that this does not.
 
         Example:
         ```python
@@ -297,6 +298,11 @@ class BertPreprocessor(Preprocessor):
         )
 
 
+def _is_longest(sequence_length):
+    # A tensor, passed by mistake, cannot be compared with a str.
+    return isinstance(sequence_length, str) and sequence_length == "longest"
+
+
 def _checked_length(sequence_length):
     try:
         length = operator.index(sequence_length)
@@ -304,15 +310,15 @@ def _checked_length(sequence_length):
         length = 0
     if length < 3:
         raise ValueError(
-            "sequence_length must be an int of at least 3 ([CLS], a [SEP] for each text); in a call "
-            "also 'longest' or None. To prepare a dataset of (texts, labels): "
+            "sequence_length must be an int of at least 3 ([CLS], a [SEP] for each text); in a "
+            "call also 'longest' or None. To prepare a dataset of (texts, labels): "
             f"`ds.map(lambda x, y: (preprocessor(x), y))`. Received: {sequence_length!r}"
         )
     return length
 
 
 def _longest_first(lengths, room):
-    """Cuts the lengths of one or two segments, int32 [batch] each, so that their sum fits into `room`.
+    """Cuts the lengths of one or two segments, int32 [batch], so that their sum fits into `room`.
 
     Of two, the longer is cut until both are equal, then both. Of an odd room the longer keeps one
     more, the second if they are equally long: as in Hugging Face `tokenizers`.

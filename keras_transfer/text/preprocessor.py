@@ -1,4 +1,4 @@
-"""What every preprocessor is: a Keras layer from raw text to model inputs, run by TensorFlow on the CPU."""
+"""What every preprocessor is: a Keras layer from raw text to model inputs, run by TensorFlow."""
 
 from collections.abc import Mapping
 
@@ -23,15 +23,22 @@ class Preprocessor(keras.layers.Layer):
         super().__init__(name=name)
         self.built = True
 
-    def __call__(self, texts, sequence_length=None):
-        parts = texts if isinstance(texts, tuple) else (texts,)
-        if any(isinstance(part, keras.KerasTensor) for part in parts):
+    def __call__(self, texts, sequence_length=None, training=None):
+        """Returns the inputs of texts; functional models pass `training`, which changes nothing."""
+        if _is_symbolic(texts):
+            # In a `.keras` file the tuple of a pair has become a list.
+            texts = tuple(texts) if isinstance(texts, list) else texts
             return super().__call__(texts, sequence_length=sequence_length)
-        # Not through `Layer.__call__`: it would make tensors of Keras's backend, and JAX has no strings.
+        # Not through `Layer.__call__`, which makes tensors of Keras's backend: JAX has no strings.
         import tensorflow as tf
 
         with tf.device("CPU:0"):
             return self.call(as_text_tensors(texts), sequence_length=sequence_length)
+
+
+def _is_symbolic(texts):
+    parts = texts[:2] if isinstance(texts, (tuple, list)) else (texts,)
+    return any(isinstance(part, keras.KerasTensor) for part in parts)
 
 
 def as_text_tensors(texts):
@@ -77,8 +84,8 @@ def _as_text_tensor(texts):
     wrong = [index for index, value in enumerate(values) if not isinstance(value, (str, bytes))]
     if wrong:
         raise ValueError(
-            f"{len(wrong)} of {len(values)} texts are no strings, the first at {wrong[:3]}; leave them "
-            f"out or put '' there. Received: {[values[index] for index in wrong[:3]]}"
+            f"{len(wrong)} of {len(values)} texts are no strings, the first at {wrong[:3]}; leave "
+            f"them out or put '' there. Received: {[values[index] for index in wrong[:3]]}"
         )
     try:
         return tf.constant(texts if single else values, tf.string)

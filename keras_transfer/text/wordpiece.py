@@ -1,4 +1,4 @@
-"""A WordPiece vocabulary: reading it from a folder, checking it, and splitting words into its pieces."""
+"""A WordPiece vocabulary: reading it from a folder, checking it, finding its pieces in words."""
 
 import json
 import os
@@ -25,14 +25,18 @@ class WordPiece:
         if isinstance(vocabulary, (str, os.PathLike)):
             vocabulary = read_vocabulary(vocabulary)
         self.tokens = list(vocabulary)
+        wrong = [token for token in self.tokens if not isinstance(token, str) or "\n" in token]
+        if wrong:
+            raise ValueError(
+                f"a vocabulary is a list of str without line ends. Received: {wrong[:3]} in it"
+            )
+        while self.tokens and not self.tokens[-1]:
+            self.tokens.pop()
         self.ids = {token: index for index, token in enumerate(self.tokens)}
         self._tokenizer = None
         self._check()
 
     def _check(self):
-        wrong = [token for token in self.tokens if not isinstance(token, str)]
-        if wrong:
-            raise ValueError(f"a vocabulary is a list of str. Received: {wrong[:3]} in it")
         if len(self.ids) < len(self.tokens):
             twice = [token for index, token in enumerate(self.tokens) if self.ids[token] != index]
             raise ValueError(
@@ -55,10 +59,10 @@ class WordPiece:
     def _make_tokenizer(self):
         import tensorflow as tf
 
-        # The operation searches across spaces, and words that must be unknown hold U+FFFD: tokens
-        # with either must not be found. Nor can they be in Hugging Face's tokenizers.
+        # The operation would find tokens with a space in them, and words that must be unknown hold
+        # U+FFFD. No text can contain either of them, with Hugging Face's tokenizers too.
         tokens = [
-            f"[unreachable{index}]" if len(token.split()) > 1 or UNKNOWN in token else token
+            f"[unreachable{index}]" if token.split() != [token] or UNKNOWN in token else token
             for index, token in enumerate(self.tokens)
         ]
         # Outside of any function that is being traced, which would keep it to itself.
@@ -71,16 +75,12 @@ class WordPiece:
 
 
 def read_vocabulary(path):
-    """Returns the tokens of a `vocab.txt`, whose line numbers are the ids; blank last lines do not count."""
-    lines = pathlib.Path(path).read_text("utf-8").split("\n")
-    tokens = [line.removesuffix("\r") for line in lines]
-    while tokens and not tokens[-1]:
-        tokens.pop()
-    return tokens
+    """Returns the lines of a `vocab.txt`: the number of a token's line is its id."""
+    return pathlib.Path(path).read_text("utf-8").split("\n")
 
 
 def read_folder(folder):
-    """Returns what a tokenizer's folder says, as arguments of a preprocessor; None for what it does not say.
+    """Returns what a tokenizer's folder says, None for what it does not say.
 
     Args:
         folder: path of a folder with `vocab.txt` or `tokenizer.json`.
@@ -117,9 +117,9 @@ def read_folder(folder):
 
 
 def looks_cased(vocabulary):
-    """Returns whether a token has an upper-case letter; `[CLS]` and `[unused7]` do not count."""
+    """Returns whether lower-casing changes a token; `[CLS]` and the like do not count."""
     words = (token for token in vocabulary if not (token.startswith("[") and token.endswith("]")))
-    return any(character.isupper() for token in words for character in token)
+    return any(token != token.lower() for token in words)
 
 
 def _folder_vocabulary(folder, fast):
@@ -142,8 +142,8 @@ def _folder_vocabulary(folder, fast):
     tokens = sorted(ids, key=ids.get)
     if [ids[token] for token in tokens] != list(range(len(tokens))):
         raise ValueError(
-            f"the ids of a vocabulary count from 0 without gaps. Received: {len(tokens)} tokens, the "
-            f"last with the id {ids[tokens[-1]]}, in {folder / 'tokenizer.json'}"
+            "the ids of a vocabulary count from 0 without gaps. "
+            f"Received: {len(tokens)} tokens up to the id {ids[tokens[-1]]} in {folder}"
         )
     return tokens
 

