@@ -25,7 +25,7 @@ class BertEncoder(Encoder):
         pooler: bool, whether there is a `pooled_output`: tanh of a dense layer on the first token.
         layer_norm_epsilon: float.
         initializer_range: float, standard deviation of the random start weights.
-        pooling, normalize, dtype: see `Encoder`.
+        pooling, normalize, dtype, name, trainable: see `Encoder`.
 
     Inputs: dict of `token_ids`, `segment_ids` (not with `num_segments=0`) and `padding_mask`, each [batch, length].
 

@@ -54,7 +54,7 @@ def encode(encoder, inputs=None, hidden_states=False):
     ```
     """
     symbolic = inputs is None
-    inputs = encoder.input if symbolic else select_inputs(inputs, encoder.input)
+    inputs = encoder.input if symbolic else _tensors(select_inputs(inputs, encoder.input))
     hidden = _symbolic_hidden_states(encoder) if hidden_states else None
     if symbolic:
         outputs = encoder.output
@@ -75,6 +75,13 @@ def encode(encoder, inputs=None, hidden_states=False):
         raise ValueError(f"hidden states were asked for, but the encoder shows none. Received: {encoder!r}")
     mask = inputs.get("padding_mask") if isinstance(inputs, dict) else None
     return Encoded(sequence, _first(outputs, _POOLED_KEYS), hidden, mask)
+
+
+def _tensors(inputs):
+    """Lists and arrays as tensors: Keras takes a dict of lists for a nested structure of numbers."""
+    if isinstance(inputs, dict):
+        return {key: keras.ops.convert_to_tensor(value) for key, value in inputs.items()}
+    return keras.ops.convert_to_tensor(inputs)
 
 
 def _first(outputs, keys):
@@ -111,10 +118,22 @@ class Encoder(keras.Model):
             say), as sentence-transformers checkpoints do.
         normalize: bool, whether it scales that vector to length 1.
         dtype: dtype or policy of all layers.
+        name, trainable: as for any Keras model.
     """
 
-    def __init__(self, inputs, outputs, hidden_states, pooling=None, normalize=False, dtype=None, **kwargs):
-        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+    def __init__(
+        self,
+        inputs,
+        outputs,
+        hidden_states,
+        pooling=None,
+        normalize=False,
+        dtype=None,
+        name=None,
+        trainable=True,
+    ):
+        # No **kwargs: Keras ignores the ones of a functional model that it does not know.
+        super().__init__(inputs=inputs, outputs=outputs, name=name, trainable=trainable)
         if pooling not in (None, "first", "mean", "max"):
             raise ValueError(f'`pooling` must be "first", "mean", "max" or None. Received: {pooling!r}')
         self.dtype_policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())

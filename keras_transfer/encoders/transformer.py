@@ -25,7 +25,7 @@ class TransformerEncoder(Encoder):
         attention_dropout: float, dropout of the attention weights (the tutorial's is 0).
         layer_norm_epsilon: float.
         initializer_range: float, standard deviation of the random start weights.
-        pooling, normalize, dtype: see `Encoder`.
+        pooling, normalize, dtype, name, trainable: see `Encoder`.
 
     Inputs: dict of `token_ids` and `padding_mask`, each [batch, length].
 

@@ -9,7 +9,7 @@ class MultiHeadAttention(keras.layers.Layer):
     """Scaled dot-product attention with several heads (Vaswani et al. 2017, equation 1), projected in one matmul.
 
     The weights of query, key and value lie side by side in one kernel, [dim, 3 * dim] (cross-attention: query
-    alone, key and value together). Scores and softmax are computed in float32 whatever the precision.
+    alone, key and value together). Masks and softmax are computed in float32 whatever the precision.
 
     Args:
         num_heads: int; divides the last axis of the inputs.

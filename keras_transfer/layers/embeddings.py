@@ -42,21 +42,24 @@ class PositionEmbedding(keras.layers.Layer):
         )
 
     def call(self, inputs, start=0):
-        length = inputs.shape[1]
-        if length is not None and isinstance(start, int) and start + length > self.max_sequence_length:
-            raise ValueError(
-                f"the position table has {self.max_sequence_length} rows: a sequence may have at most that many "
-                f"tokens; truncate it (`sequence_length` of the preprocessor). Received: {start + length} tokens"
-            )
-        dim = inputs.shape[-1]
+        if isinstance(start, int):
+            self._check(inputs.shape[1], start)
         length = ops.shape(inputs)[1]
         if isinstance(start, int) and start == 0:
             positions = self.embeddings[:length]
         else:
-            positions = ops.slice(self.embeddings, (start, 0), (length, dim))
+            positions = ops.slice(self.embeddings, (start, 0), (length, inputs.shape[-1]))
         return ops.expand_dims(ops.cast(positions, self.compute_dtype), 0)
 
+    def _check(self, length, start=0):
+        if length is not None and start + length > self.max_sequence_length:
+            raise ValueError(
+                f"the position table has {self.max_sequence_length} rows: a sequence may have at most that many "
+                f"tokens; truncate it (`sequence_length` of the preprocessor). Received: {start + length} tokens"
+            )
+
     def compute_output_shape(self, input_shape):
+        self._check(input_shape[1])
         return (1, *input_shape[1:])
 
     def get_config(self):

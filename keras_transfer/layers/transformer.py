@@ -1,6 +1,7 @@
 """The transformer block, written once for every architecture."""
 
 import keras
+from keras import ops
 
 from keras_transfer.layers.activations import get_activation, serialize_activation
 from keras_transfer.layers.attention import MultiHeadAttention
@@ -171,7 +172,7 @@ class TransformerBlock(keras.layers.Layer):
         h = function(norm(x) if self.norm == "pre" else x)
         h = self.dropout(h, training=training)
         if slot in self.adapters:
-            h = self.adapters[slot](h)
+            h = ops.cast(self.adapters[slot](h), self.compute_dtype)
         return norm(x + h) if self.norm == "post" else x + h
 
     def compute_output_spec(

@@ -62,6 +62,8 @@ def export(model, folder, labels=None, pairs=False, overwrite=False):
         raise ValueError(f"`export` takes a TextClassifier. Received: {type(model).__name__}")
     if model.preprocessor is None:
         raise ValueError("an export takes raw text: the model needs a preprocessor. Received: preprocessor=None")
+    if isinstance(labels, str):
+        raise ValueError(f"`labels` must be a list of names. Received: {labels!r}")
     labels = [str(label) for label in (range(model.num_classes) if labels is None else labels)]
     if len(labels) != model.num_classes or len(set(labels)) != len(labels):
         raise ValueError(f"the model has {model.num_classes} classes, each with a name of its own. Received: {labels}")

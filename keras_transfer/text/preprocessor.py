@@ -1,8 +1,8 @@
 """What every preprocessor is: a Keras layer from raw text to model inputs, run by TensorFlow."""
 
-from collections.abc import Mapping
-
 import keras
+
+from keras_transfer.text.inputs import check_pair, to_list
 
 
 class Preprocessor(keras.layers.Layer):
@@ -53,11 +53,7 @@ def as_text_tensors(texts):
     """
     if not isinstance(texts, tuple):
         return _as_text_tensor(texts)
-    if len(texts) != 2:
-        raise ValueError(
-            "a tuple is a pair (text_a, text_b); several texts are a list. "
-            f"Received: a tuple of {len(texts)}"
-        )
+    check_pair(texts)
     first, second = (_as_text_tensor(part) for part in texts)
     if not first.shape.is_compatible_with(second.shape):
         raise ValueError(
@@ -70,47 +66,17 @@ def as_text_tensors(texts):
 def _as_text_tensor(texts):
     import tensorflow as tf
 
-    if tf.is_tensor(texts):
-        if not isinstance(texts, tf.Tensor) or texts.dtype != tf.string:
-            raise ValueError(f"texts must be a tensor of strings. Received: {texts}")
-        if texts.shape.rank not in (0, 1):
-            raise ValueError(
-                "a tensor of texts must have the shape [batch] or []; in a functional model, "
-                f'`keras.Input(shape=(), dtype="string")`. Received: the shape {texts.shape}'
-            )
-        return texts
-    single = isinstance(texts, (str, bytes))
-    values = [texts] if single else _as_list(texts)
-    wrong = [index for index, value in enumerate(values) if not isinstance(value, (str, bytes))]
-    if wrong:
+    if not tf.is_tensor(texts):
+        values = to_list(texts)
+        return tf.constant(values[0] if isinstance(texts, (str, bytes)) else values, tf.string)
+    if not isinstance(texts, tf.Tensor) or texts.dtype != tf.string:
+        raise ValueError(f"texts must be a tensor of strings. Received: {texts}")
+    if texts.shape.rank not in (0, 1):
         raise ValueError(
-            f"{len(wrong)} of {len(values)} texts are no strings, the first at {wrong[:3]}; leave "
-            f"them out or put '' there. Received: {[values[index] for index in wrong[:3]]}"
+            "a tensor of texts must have the shape [batch] or []; in a functional model, "
+            f'`keras.Input(shape=(), dtype="string")`. Received: the shape {texts.shape}'
         )
-    try:
-        return tf.constant(texts if single else values, tf.string)
-    except ValueError as error:
-        lone = next(value for value in values if _has_lone_surrogate(value))
-        raise ValueError(
-            f"texts must be Unicode, without lone surrogates. Received: {lone[:50]!a}"
-        ) from error
-
-
-def _as_list(texts):
-    if hasattr(texts, "to_pylist"):  # Arrow
-        return texts.to_pylist()
-    # A mapping would give its keys, a two-dimensional array or a table its rows or columns.
-    flat = not isinstance(texts, Mapping) and getattr(texts, "ndim", 1) == 1
-    if not flat or not hasattr(texts, "__iter__"):
-        raise ValueError(
-            "texts must be a str, or a list, an array, a column of a table or a tensor of them "
-            f"(a pair: a tuple of two). Received: {type(texts).__name__} {texts!r:.100}"
-        )
-    return list(texts)
-
-
-def _has_lone_surrogate(text):
-    return isinstance(text, str) and any("\ud800" <= character <= "\udfff" for character in text)
+    return texts
 
 
 def import_tensorflow_text():

@@ -121,7 +121,6 @@ def test_pairs_are_a_tuple_of_two_columns(preprocessor):
 
 COLUMNS = {
     "list": list,
-    "tuple": tuple,
     "object array": lambda x: np.array(x, object),
     "string array": np.array,
     "bytes array": lambda x: np.array([t.encode() for t in x]),
@@ -147,9 +146,11 @@ def test_numbers_and_dicts_are_not_texts():
 @pytest.mark.parametrize(
     ("texts", "labels", "message"),
     [
-        (["a", None, "b", None], [0, 1, 0, 1], r"None \(NoneType\) at position 1, and 1 more"),
-        (["a", float("nan")], [0, 1], r"nan \(float\) at position 1"),
-        (["a", 3], [0, 1], r"3 \(int\) at position 1"),
+        (["a", None, "b", None], [0, 1, 0, 1], r"2 of 4 texts are no strings, the first at \[1, 3\].*Received: \[None"),
+        (["a", float("nan")], [0, 1], r"first at \[1\].*Received: \[nan\]"),
+        (["a", 3], [0, 1], r"first at \[1\].*Received: \[3\]"),
+        (("a", "b", "c"), [0, 1, 0], "a tuple is a pair .* Received: a tuple of 3"),
+        ([b"caf\xe9"], [0], "texts must be UTF-8"),
         ([], [], "there are no texts"),
         (["a", "b"], [0], "Received: 1 labels, 2 texts"),
         ((["a", "b"], ["c"]), [0, 1], "Received: 2 and 1 texts"),

@@ -15,7 +15,7 @@ tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film", "##s", "mask", "[", "]"]
-CLS, SEP, THE, FILM = 2, 3, 5, 6
+CLS, SEP = 2, 3
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_what_is_no_text_is_an_error(texts, message, preprocessor):
 
 
 def test_text_in_another_encoding_is_an_error(preprocessor):
-    with pytest.raises(tf.errors.InvalidArgumentError, match="texts must be UTF-8"):
+    with pytest.raises(ValueError, match="texts must be UTF-8.*Received: b'caf"):
         preprocessor(["the", "café ".encode() + "film é".encode("latin-1")])
     with pytest.raises(tf.errors.InvalidArgumentError, match="texts must be UTF-8"):
         list(tf.data.Dataset.from_tensors(["caf\u00e9".encode("latin-1")]).map(preprocessor))

@@ -44,7 +44,7 @@ def test_all_missing_special_tokens_are_named_at_once():
     ("vocabulary", "message"),
     [
         ([*VOCABULARY, "the", "film"], r"only once.*first \['the', 'film'\]"),
-        ([*VOCABULARY, "a\nb"], r"without line ends. Received: \['a\\\\nb'\]"),
+        ([*VOCABULARY, "a\nb"], r"without line ends. Received: \['a\\nb'\]"),
         ([*VOCABULARY, 3], r"line ends. Received: \[3\]"),
         ([*VOCABULARY, ["x"]], r"line ends. Received: \[\['x'\]\]"),
     ],

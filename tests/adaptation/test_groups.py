@@ -1,0 +1,252 @@
+"""The ladder of our own models: a partition of the weights, from the embeddings over each block to the head."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.adaptation import layer_groups
+from keras_transfer.encoders import BertEncoder, TransformerEncoder
+from keras_transfer.tasks import TextClassifier
+from tests.helpers import encoder_inputs
+
+SMALL = {"vocabulary_size": 12, "num_layers": 2, "num_heads": 2, "hidden_dim": 4, "intermediate_dim": 8}
+SMALL |= {"max_sequence_length": 10}
+
+
+def rows(ladder):
+    return [(group.name, group.kind, group.pretrained) for group in ladder]
+
+
+def assert_partition(model):
+    """Every weight of the model in exactly one group, depths in order, names unique, layers that hold the weights."""
+    ladder = layer_groups(model)
+    paths = [id(variable) for group in ladder for variable in group.variables]
+    assert sorted(paths) == sorted(id(weight) for weight in model.weights)
+    assert [group.depth for group in ladder] == list(range(len(ladder)))
+    assert len({group.name for group in ladder}) == len(ladder)
+    for group in ladder:
+        inside = {id(weight) for layer in group.layers for weight in layer.weights}
+        assert not group.layers or {id(variable) for variable in group.variables} <= inside
+        assert all(layer.weights for layer in group.layers)
+    return ladder
+
+
+ENCODER_ROWS = [
+    ("embeddings", "embeddings", True),
+    ("block_0", "block", True),
+    ("block_1", "block", True),
+]
+
+
+def test_bert_has_embeddings_blocks_and_pooler():
+    encoder = BertEncoder(**SMALL)
+    ladder = assert_partition(encoder)
+    assert rows(ladder) == [*ENCODER_ROWS, ("pooler", "pooler", True)]
+    embeddings = [encoder.token_embedding, encoder.position_embedding, encoder.segment_embedding]
+    assert ladder[0].layers == [*embeddings, encoder.embeddings_norm]
+    assert [group.layers for group in ladder[1:]] == [[encoder.blocks[0]], [encoder.blocks[1]], [encoder.pooler]]
+
+
+def test_bert_without_pooler_and_segments_ends_with_its_last_block():
+    assert rows(assert_partition(BertEncoder(**SMALL, pooler=False, num_segments=0))) == ENCODER_ROWS
+
+
+def test_a_pre_norm_transformer_ends_with_its_final_norm():
+    ladder = assert_partition(TransformerEncoder(**SMALL, norm="pre"))
+    assert rows(ladder) == [*ENCODER_ROWS, ("final_norm", "other", True)]
+
+
+def test_the_tutorials_transformer_has_no_final_norm():
+    assert rows(assert_partition(TransformerEncoder(**SMALL))) == ENCODER_ROWS
+
+
+def test_a_classifier_adds_a_head_that_is_not_pretrained():
+    model = TextClassifier(BertEncoder(**SMALL), 3)
+    ladder = assert_partition(model)
+    assert rows(ladder) == [*ENCODER_ROWS, ("pooler", "pooler", True), ("head", "head", False)]
+    assert ladder[-1].layers == [model.get_layer("logits")]
+    assert ladder[-1].parameters == 4 * 3 + 3
+
+
+def test_a_mean_pooled_classifier_has_no_rung_for_the_pooler_it_does_not_use():
+    ladder = assert_partition(TextClassifier(BertEncoder(**SMALL), 3, pooling="mean"))
+    assert rows(ladder) == [*ENCODER_ROWS, ("head", "head", False)]
+
+
+def test_seeds_metrics_and_optimizer_slots_are_not_in_it():
+    model = TextClassifier(BertEncoder(**SMALL), 2)
+    before = rows(layer_groups(model)), [group.parameters for group in layer_groups(model)]
+    model.compile()
+    model.fit(encoder_inputs(model.encoder, [[5, 6], [7, 8]]), np.array([0, 1]), verbose=0)
+    ladder = assert_partition(model)
+    assert (rows(ladder), [group.parameters for group in ladder]) == before
+    assert not any("seed" in variable.path for group in ladder for variable in group.variables)
+
+
+def test_an_encoder_called_inside_a_functional_model_keeps_its_rungs():
+    encoder = BertEncoder(**SMALL)
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in encoder.input}
+    x = keras.layers.Dense(5, activation="relu", name="wide")(encoder(inputs)["pooled_output"])
+    model = keras.Model(inputs, keras.layers.Dense(2, name="narrow")(x))
+    ladder = assert_partition(model)
+    assert rows(ladder) == [*ENCODER_ROWS, ("pooler", "pooler", True), ("head", "head", False)]
+    assert [layer.name for layer in ladder[-1].layers] == ["wide", "narrow"]
+
+
+def test_a_tower_beside_the_encoder_is_not_pretrained():
+    encoder = TransformerEncoder(**SMALL)
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in encoder.input}
+    features = keras.Input((3,), name="features")
+    tower = keras.layers.Dense(4, name="tower_out")(keras.layers.Dense(4, name="tower_in")(features))
+    joined = keras.layers.Concatenate()([encoder(inputs)["sequence_output"][:, 0], tower])
+    model = keras.Model([inputs, features], keras.layers.Dense(2, name="logits")(joined))
+    ladder = assert_partition(model)
+    assert rows(ladder) == [*ENCODER_ROWS, ("head", "head", False)]
+    assert {layer.name for layer in ladder[-1].layers} == {"tower_in", "tower_out", "logits"}
+
+
+def test_two_encoders_in_one_model_both_keep_their_rungs_and_share_one_head():
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("token_ids", "padding_mask")}
+    outputs = []
+    for i in range(2):
+        encoder = TransformerEncoder(**SMALL, name=f"encoder_{i}")
+        outputs.append(keras.layers.Dense(4, name=f"projection_{i}")(encoder(inputs)["sequence_output"][:, 0]))
+    model = keras.Model(inputs, keras.layers.Dense(2, name="logits")(keras.layers.Add()(outputs)))
+    ladder = assert_partition(model)
+    names = ["embeddings", "block_0", "block_1", "embeddings_1", "block_0_1", "block_1_1", "head"]
+    assert [group.name for group in ladder] == names
+    assert {layer.name for layer in ladder[-1].layers} == {"projection_0", "projection_1", "logits"}
+
+
+def test_an_encoder_called_twice_is_there_once():
+    encoder = TransformerEncoder(**SMALL)
+    pair = [{n: keras.Input((None,), dtype="int32", name=f"{n}_{i}") for n in encoder.input} for i in range(2)]
+    vectors = [encoder(inputs)["sequence_output"][:, 0] for inputs in pair]
+    model = keras.Model(pair, keras.layers.Dense(2)(keras.layers.Concatenate()(vectors)))
+    assert rows(assert_partition(model)) == [*ENCODER_ROWS, ("head", "head", False)]
+
+
+def test_a_task_inside_another_model_keeps_its_rungs():
+    task = TextClassifier(BertEncoder(**SMALL), 3)
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in task.encoder.input}
+    model = keras.Model(inputs, keras.layers.Dense(1, name="last")(task(inputs)))
+    ladder = assert_partition(model)
+    assert rows(ladder) == [*ENCODER_ROWS, ("pooler", "pooler", True), ("head", "head", False)]
+    assert [layer.name for layer in ladder[-1].layers] == ["logits", "last"]
+
+
+def test_a_subclassed_model_with_an_encoder_keeps_its_rungs():
+    class Probe(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.encoder = TransformerEncoder(**SMALL)
+            self.out = keras.layers.Dense(2, name="out")
+            self.scale = self.add_weight(shape=(), name="scale")
+
+        def call(self, inputs):
+            return self.scale * self.out(self.encoder(inputs)["sequence_output"][:, 0])
+
+    model = Probe()
+    model(encoder_inputs(model.encoder, [[5, 6]]))
+    ladder = assert_partition(model)
+    assert rows(ladder) == [*ENCODER_ROWS, ("head", "head", False), ("other", "other", False)]
+    assert ladder[-1].variables == [model.scale]
+    assert ladder[-1].layers == []
+
+
+def test_each_layer_of_a_plain_model_is_a_group_and_the_last_is_the_head():
+    model = keras.Sequential(
+        [
+            keras.Input((None,), dtype="int32"),
+            keras.layers.Embedding(10, 4, name="words"),
+            keras.layers.LSTM(3, name="lstm"),
+            keras.layers.Dropout(0.1),
+            keras.layers.Dense(2, name="logits"),
+        ]
+    )
+    expected = [("words", "embeddings", True), ("lstm", "other", True), ("logits", "head", False)]
+    assert rows(assert_partition(model)) == expected
+
+
+def test_a_plain_autoencoder_with_a_part_called_encoder_loses_nothing():
+    class Autoencoder(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.encoder = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2, name="down")])
+            self.decoder = keras.layers.Dense(4, name="up")
+
+        def call(self, inputs):
+            return self.decoder(self.encoder(inputs))
+
+    model = Autoencoder()
+    model(np.zeros((1, 4), "float32"))
+    assert rows(assert_partition(model)) == [("down", "other", True), ("up", "head", False)]
+
+
+def test_models_inside_a_model_are_opened():
+    inner = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4, name="a"), keras.layers.Dense(4, name="b")])
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4, name="first"), inner, keras.layers.Dense(2)])
+    assert [group.name for group in assert_partition(model)][:3] == ["first", "a", "b"]
+
+
+def test_layers_of_the_same_name_get_numbers_that_are_free():
+    inner = [
+        keras.Sequential([keras.Input((4,)), keras.layers.Dense(4, name="dense")]),
+        keras.Sequential([keras.Input((4,)), keras.layers.Dense(4, name="dense")]),
+    ]
+    first = keras.layers.Dense(4, name="dense_1")
+    model = keras.Sequential([keras.Input((4,)), first, *inner, keras.layers.Dense(2, name="logits")])
+    assert [group.name for group in assert_partition(model)] == ["dense_1", "dense", "dense_2", "logits"]
+
+
+def test_a_tied_weight_is_in_the_lowest_group_that_uses_it():
+    embedding = keras.layers.ReversibleEmbedding(10, 4, name="words")
+    inputs = keras.Input((None,), dtype="int32")
+    x = keras.layers.Dense(4, name="middle")(embedding(inputs))
+    model = keras.Model(inputs, embedding(x, reverse=True))
+    ladder = assert_partition(model)
+    assert [(group.name, len(group.variables)) for group in ladder] == [("words", 1), ("middle", 2)]
+
+
+def test_a_single_layer_is_a_ladder_of_one():
+    dense = keras.layers.Dense(2, name="dense")
+    dense.build((None, 3))
+    assert rows(layer_groups(dense)) == [("dense", "other", True)]
+
+
+def test_batch_norm_statistics_are_weights_that_do_not_train():
+    model = keras.Sequential([keras.Input((4,)), keras.layers.BatchNormalization(), keras.layers.Dense(2)])
+    norm = assert_partition(model)[0]
+    assert (norm.parameters, norm.trainable_parameters) == (16, 8)
+
+
+def test_it_prints_as_a_table():
+    model = TextClassifier(TransformerEncoder(**{**SMALL, "vocabulary_size": 1000}), 3)
+    model.get_layer("block_0").trainable = False
+    assert (
+        str(layer_groups(model))
+        == """\
+depth  group       kind        pretrained  parameters  trainable
+----------------------------------------------------------------
+    0  embeddings  embeddings  yes              4,040      4,040
+    1  block_0     block       yes                172          0
+    2  block_1     block       yes                172        172
+    3  head        head        no                  15         15
+----------------------------------------------------------------
+       total                                    4,399      4,227"""
+    )
+
+
+def test_a_model_that_is_not_built_is_an_error():
+    with pytest.raises(ValueError, match=r"`model` has no weights yet: call or build it first. Received: <Sequential"):
+        layer_groups(keras.Sequential([keras.layers.Dense(2)]))
+
+
+def test_a_model_without_weights_is_an_error():
+    with pytest.raises(ValueError, match="`model` has no weights"):
+        layer_groups(keras.Sequential([keras.Input((4,)), keras.layers.Dropout(0.1)]))
+
+
+def test_what_is_no_model_is_an_error():
+    with pytest.raises(ValueError, match=r"`model` must be a Keras model or layer. Received: list"):
+        layer_groups([])

@@ -1,0 +1,114 @@
+"""`BertEncoder`: the protocol, with and without pooler and segments, and what its arguments do."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.encoders import BertEncoder
+from keras_transfer.layers import gelu_tanh
+from tests.helpers import encoder_inputs, run_encoder_test, save_and_load
+
+SMALL = {"vocabulary_size": 12, "num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
+SMALL |= {"max_sequence_length": 10, "initializer_range": 0.3}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"pooler": False},
+        {"num_segments": 0},
+        {"activation": "gelu_tanh"},
+        {"activation": "relu", "num_segments": 3, "attention_dropout": 0.0, "pooling": "mean", "normalize": True},
+    ],
+    ids=str,
+)
+def test_it_is_a_well_behaved_encoder(arguments):
+    run_encoder_test(BertEncoder, {**SMALL, **arguments})
+
+
+def test_without_a_pooler_there_is_no_pooled_output():
+    assert list(BertEncoder(**SMALL, pooler=False).output) == ["sequence_output"]
+
+
+def test_without_segments_it_takes_no_segment_ids():
+    assert sorted(BertEncoder(**SMALL, num_segments=0).input) == ["padding_mask", "token_ids"]
+
+
+def test_inputs_that_it_does_not_take_are_left_out():
+    encoder = BertEncoder(**SMALL, num_segments=0)
+    inputs = encoder_inputs(encoder, [[5, 6, 7]])
+    outputs = encoder({**inputs, "segment_ids": np.zeros((1, 3), "int32")})
+    np.testing.assert_array_equal(outputs["pooled_output"], encoder(inputs)["pooled_output"])
+
+
+def test_the_pooled_output_is_tanh_of_a_dense_layer_on_the_first_token():
+    encoder = BertEncoder(**SMALL)
+    outputs = encoder(encoder_inputs(encoder, [[5, 6, 7]]))
+    kernel, bias = encoder.pooler.get_weights()
+    expected = np.tanh(np.array(outputs["sequence_output"])[:, 0] @ kernel + bias)
+    np.testing.assert_allclose(outputs["pooled_output"], expected, atol=1e-6)
+
+
+def test_the_segment_of_a_token_matters():
+    encoder = BertEncoder(**SMALL)
+    inputs = encoder_inputs(encoder, [[5, 6, 7]])
+    other = encoder({**inputs, "segment_ids": np.array([[0, 1, 1]], "int32")})
+    assert np.abs(np.array(other["pooled_output"]) - np.array(encoder(inputs)["pooled_output"])).max() > 1e-3
+
+
+def test_the_two_gelus_differ_a_little():
+    exact, tanh = BertEncoder(**SMALL), BertEncoder(**SMALL, activation="gelu_tanh")
+    tanh.set_weights(exact.get_weights())
+    inputs = encoder_inputs(exact, [[5, 6, 7]])
+    difference = np.abs(np.array(exact(inputs)["sequence_output"]) - np.array(tanh(inputs)["sequence_output"])).max()
+    assert 1e-6 < difference < 1e-2
+
+
+def test_attention_dropout_is_dropout_unless_it_is_given():
+    assert BertEncoder(**SMALL, dropout=0.3).blocks[0].attention_dropout == 0.3
+    assert BertEncoder(**SMALL, dropout=0.3, attention_dropout=0.1).blocks[0].attention_dropout == 0.1
+
+
+def test_an_activation_given_as_a_function_survives_a_keras_file():
+    encoder = BertEncoder(**SMALL, activation=gelu_tanh)
+    inputs = encoder_inputs(encoder, [[5, 6, 7]])
+    reloaded = save_and_load(encoder)
+    np.testing.assert_array_equal(reloaded(inputs)["pooled_output"], encoder(inputs)["pooled_output"])
+    assert reloaded.get_config() == encoder.get_config()
+
+
+def test_a_frozen_encoder_stays_frozen_in_a_keras_file():
+    encoder = BertEncoder(**SMALL)
+    encoder.trainable = False
+    assert save_and_load(encoder).trainable_weights == []
+
+
+def test_a_sequence_longer_than_the_position_table_is_an_error():
+    encoder = BertEncoder(**SMALL)
+    with pytest.raises(ValueError, match=r"the position table has 10 rows.*Received: 11 tokens"):
+        encoder(encoder_inputs(encoder, [[1] * 11]))
+
+
+def test_heads_that_do_not_divide_the_width_are_an_error():
+    with pytest.raises(ValueError, match=r"`num_heads` must divide .* Received: 3 and 8"):
+        BertEncoder(**{**SMALL, "num_heads": 3})
+
+
+def test_an_unknown_pooling_is_an_error():
+    with pytest.raises(ValueError, match=r"`pooling` must be .* Received: 'concat'"):
+        BertEncoder(**SMALL, pooling="concat")
+
+
+def test_a_misspelt_argument_is_an_error():
+    with pytest.raises((TypeError, ValueError), match="droput"):
+        BertEncoder(**SMALL, droput=0.0)
+
+
+def test_training_uses_the_dropout_that_was_asked_for():
+    encoder = BertEncoder(**SMALL, dropout=0.0)
+    inputs = encoder_inputs(encoder, [[5, 6, 7]])
+    np.testing.assert_array_equal(encoder(inputs, training=True)["pooled_output"], encoder(inputs)["pooled_output"])
+    encoder = BertEncoder(**SMALL, dropout=0.5)
+    with_dropout = keras.ops.convert_to_numpy(encoder(inputs, training=True)["pooled_output"])
+    assert np.abs(with_dropout - np.array(encoder(inputs)["pooled_output"])).max() > 1e-3

@@ -1,0 +1,39 @@
+"""`PositionEmbedding`: a row of the table for each position, never more rows than it has."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.layers import PositionEmbedding
+from tests.helpers import run_layer_test
+
+X = np.zeros((2, 5, 3), "float32")
+
+
+def test_it_is_a_well_behaved_layer():
+    run_layer_test(PositionEmbedding, {"max_sequence_length": 8}, X, output_shape=(1, 5, 3))
+
+
+def test_the_ith_token_gets_the_ith_row():
+    layer = PositionEmbedding(8)
+    np.testing.assert_array_equal(layer(X)[0], layer.embeddings.numpy()[:5])
+
+
+def test_it_starts_where_it_is_told():
+    layer = PositionEmbedding(8)
+    np.testing.assert_array_equal(layer(X, start=3)[0], layer.embeddings.numpy()[3:8])
+
+
+def test_a_sequence_as_long_as_the_table_fits():
+    assert PositionEmbedding(5)(X).shape == (1, 5, 3)
+
+
+@pytest.mark.parametrize(("rows", "start"), [(4, 0), (8, 4)])
+def test_a_sequence_longer_than_the_table_is_an_error(rows, start):
+    with pytest.raises(ValueError, match=f"the position table has {rows} rows.*Received: {start + 5} tokens"):
+        PositionEmbedding(rows)(X, start=start)
+
+
+def test_a_fixed_length_longer_than_the_table_is_an_error_when_the_model_is_built():
+    with pytest.raises(ValueError, match=r"the position table has 4 rows"):
+        PositionEmbedding(4)(keras.Input((5, 3)))

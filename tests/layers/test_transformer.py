@@ -1,0 +1,176 @@
+"""`TransformerBlock` in its three norms, with every mask, cache, cross-attention and adapters."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.layers import TransformerBlock, gelu_tanh
+from tests.helpers import run_layer_test, save_and_load
+
+BATCH, LENGTH, DIM = 2, 5, 6
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(BATCH, LENGTH, DIM)).astype("float32")
+CONTEXT = RNG.normal(size=(BATCH, 4, 8)).astype("float32")
+PADDING = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], "int32")
+SMALL = {"num_heads": 2, "intermediate_dim": 12}
+SLOTS = ("attention", "cross_attention", "feed_forward")
+
+
+def adapter(name):
+    """A layer that adds something of its own, as a bottleneck does."""
+    return keras.layers.Dense(DIM, activation="tanh", kernel_initializer="random_normal", name=name)
+
+
+def random_block(**options):
+    block = TransformerBlock(**SMALL, **options)
+    block(X, **({"context": CONTEXT} if block.has_cross_attention else {}))
+    block.set_weights([RNG.normal(size=weight.shape) for weight in block.weights])
+    return block
+
+
+def written_out(block, x, padding_mask):
+    """The block's three definitions, line by line, from its own sub-layers."""
+
+    def attention(x):
+        return block.attention(x, padding_mask=padding_mask)
+
+    def feed_forward(x):
+        return block.feed_forward_out(block.feed_forward_in(x))
+
+    norm1, norm2 = block.attention_norm, block.feed_forward_norm
+    if block.norm == "post":
+        x = norm1(x + attention(x))
+        return norm2(x + feed_forward(x))
+    if block.norm == "pre":
+        x = x + attention(norm1(x))
+        return x + feed_forward(norm2(x))
+    x = norm1(x)
+    x = x + attention(x)
+    x = norm2(x)
+    return x + feed_forward(x)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre", "input"])
+def test_it_is_its_definition(norm):
+    block = random_block(norm=norm, activation="relu")
+    expected = written_out(block, X, PADDING)
+    np.testing.assert_allclose(block(X, padding_mask=PADDING), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre", "input"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_it_is_a_well_behaved_layer(norm, causal):
+    arguments = {**SMALL, "norm": norm, "causal": causal, "dropout": 0.1, "activation": "gelu_tanh"}
+    run_layer_test(TransformerBlock, arguments, X, {"padding_mask": PADDING}, output_shape=X.shape)
+
+
+def test_with_cross_attention_and_adapters_in_all_slots_it_is_a_well_behaved_layer():
+    run_layer_test(
+        TransformerBlock,
+        {**SMALL, "cross_attention": True, "adapters": {slot: adapter(f"{slot}_adapter") for slot in SLOTS}},
+        X,
+        {"context": CONTEXT, "context_mask": np.array([[1, 1, 1, 0], [1, 1, 1, 1]], "int32")},
+        output_shape=X.shape,
+    )
+
+
+@pytest.mark.parametrize("norm", ["post", "pre", "input"])
+def test_token_by_token_with_a_cache_equals_the_whole_sequence(norm):
+    block = random_block(norm=norm, causal=True)
+    cache = np.zeros((BATCH, 2, LENGTH, 2, DIM // 2), "float32")
+    steps = []
+    for i in range(LENGTH):
+        step, cache = block(X[:, i : i + 1], cache=cache, cache_index=i)
+        steps.append(step)
+    np.testing.assert_allclose(np.concatenate(steps, 1), block(X), atol=1e-5)
+
+
+def test_a_cache_in_a_functional_model_comes_back_beside_the_outputs():
+    block = random_block(causal=True)
+    inputs, cache = keras.Input((1, DIM)), keras.Input((2, LENGTH, 2, DIM // 2))
+    model = keras.Model([inputs, cache], block(inputs, cache=cache, cache_index=0))
+    empty = np.zeros((BATCH, 2, LENGTH, 2, DIM // 2), "float32")
+    outputs, updated = model([X[:, :1], empty])
+    expected, expected_cache = block(X[:, :1], cache=empty, cache_index=0)
+    np.testing.assert_allclose(outputs, expected, atol=1e-6)
+    np.testing.assert_allclose(updated, expected_cache, atol=1e-6)
+
+
+def test_causal_outputs_do_not_know_what_comes_later():
+    block = random_block(causal=True)
+    changed = X.copy()
+    changed[:, 3:] = 7.0
+    np.testing.assert_allclose(np.array(block(changed))[:, :3], np.array(block(X))[:, :3], atol=1e-5)
+
+
+def test_cross_attention_reads_the_context_through_its_mask():
+    block = random_block(cross_attention=True)
+    mask = np.array([[1, 1, 0, 0], [1, 1, 0, 0]], "int32")
+    cut = block(X, context=CONTEXT[:, :2])
+    np.testing.assert_allclose(block(X, context=CONTEXT, context_mask=mask), cut, atol=1e-5)
+    assert np.abs(np.array(block(X, context=CONTEXT)) - np.array(cut)).max() > 0.01
+
+
+@pytest.mark.parametrize("slot", SLOTS)
+def test_an_adapter_changes_the_output_of_its_own_slot(slot):
+    adapted = TransformerBlock(**SMALL, cross_attention=True, adapters={slot: adapter("adapter")})
+    adapted(X, context=CONTEXT)
+    plain = TransformerBlock(**SMALL, cross_attention=True)
+    plain(X, context=CONTEXT)
+    own = {id(weight) for weight in adapted.adapters[slot].weights}
+    plain.set_weights([weight for weight in adapted.weights if id(weight) not in own])
+    assert np.abs(np.array(adapted(X, context=CONTEXT)) - np.array(plain(X, context=CONTEXT))).max() > 0.01
+
+
+def test_an_adapter_that_returns_its_input_changes_nothing():
+    plain = random_block()
+    adapted = TransformerBlock(**SMALL, adapters={"attention": keras.layers.Identity()})
+    adapted(X)
+    adapted.set_weights(plain.get_weights())
+    np.testing.assert_array_equal(adapted(X), plain(X))
+
+
+def test_an_adapter_stands_before_the_residual():
+    # One that returns zeros leaves only the residual of that sub-layer.
+    zeros = keras.layers.Dense(DIM, kernel_initializer="zeros")
+    block = TransformerBlock(**SMALL, norm="pre", adapters={"attention": zeros, "feed_forward": zeros})
+    np.testing.assert_array_equal(block(X), X)
+
+
+def test_the_adapters_weights_survive_a_keras_file():
+    inputs = keras.Input((LENGTH, DIM))
+    block = TransformerBlock(**SMALL, adapters={"feed_forward": adapter("adapter")})
+    model = keras.Model(inputs, block(inputs))
+    block.adapters["feed_forward"].kernel.assign(RNG.normal(size=(DIM, DIM)))
+    np.testing.assert_array_equal(save_and_load(model)(X), model(X))
+
+
+def test_an_activation_given_as_a_function_survives_its_config():
+    block = TransformerBlock(**SMALL, activation=gelu_tanh)
+    again = TransformerBlock.from_config(block.get_config())
+    for layer in (block, again):
+        layer(X)
+    again.set_weights(block.get_weights())
+    np.testing.assert_array_equal(again(X), block(X))
+    assert again.get_config() == block.get_config()
+
+
+def test_dropout_acts_in_training_only():
+    block = TransformerBlock(**SMALL, dropout=0.5)
+    np.testing.assert_array_equal(block(X), block(X, training=False))
+    assert np.abs(np.array(block(X, training=True)) - np.array(block(X))).max() > 0.01
+
+
+def test_an_unknown_norm_is_an_error():
+    with pytest.raises(ValueError, match=r"`norm` must be one of \('pre', 'post', 'input'\). Received: 'middle'"):
+        TransformerBlock(**SMALL, norm="middle")
+
+
+def test_an_unknown_slot_is_an_error():
+    with pytest.raises(ValueError, match=r"slots \['attention', 'feed_forward'\]. Received: \['output'\]"):
+        TransformerBlock(**SMALL, adapters={"output": adapter("adapter")})
+
+
+def test_a_cross_attention_slot_without_cross_attention_is_an_error():
+    with pytest.raises(ValueError, match=r"Received: \['cross_attention'\]"):
+        TransformerBlock(**SMALL, adapters={"cross_attention": adapter("adapter")})

@@ -1,0 +1,226 @@
+"""`export`: the signatures of the SavedModel, and that they answer as the model does, whatever the text."""
+
+import json
+import shutil
+import stat
+import warnings
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer import serving
+
+tf = pytest.importorskip("tensorflow")
+pytest.importorskip("tensorflow_text")
+
+LABELS = ["bad", "mixed", "good"]  # those of the fixture `exported`
+TEXTS = ["the film was good", "bad films", "", " ", "😀 good 👍🏽", "[MASK]", "[CLS] the [SEP]", "good " * 2_000, "日本語のfilm"]
+
+
+@pytest.fixture(scope="module")
+def loaded(exported):
+    return tf.saved_model.load(exported)
+
+
+def run(loaded, *texts, signature="serving_default"):
+    columns = [tf.constant(column, tf.string) for column in texts]
+    outputs = loaded.signatures[signature](**dict(zip(("text", "text_pair"), columns)))
+    return {name: value.numpy() for name, value in outputs.items()}
+
+
+def probabilities(model, texts):
+    return keras.ops.convert_to_numpy(keras.ops.softmax(model.predict(texts, verbose=0)))
+
+
+# Signatures
+
+
+def inputs_of(signature):
+    return {name: (spec.dtype, spec.shape.as_list()) for name, spec in signature.structured_input_signature[1].items()}
+
+
+def outputs_of(signature):
+    return {name: (spec.dtype, spec.shape.as_list()) for name, spec in signature.structured_outputs.items()}
+
+
+def test_there_are_three_signatures(loaded):
+    assert set(loaded.signatures) == {"serving_default", "tokens", "embed"}
+
+
+def test_serving_default_goes_from_text_to_labels_and_probabilities(loaded):
+    signature = loaded.signatures["serving_default"]
+    assert inputs_of(signature) == {"text": (tf.string, [None])}
+    assert outputs_of(signature) == {
+        "label": (tf.string, [None]),
+        "label_id": (tf.int32, [None]),
+        "probabilities": (tf.float32, [None, 3]),
+    }
+
+
+def test_tokens_goes_from_ids_to_logits(loaded):
+    signature = loaded.signatures["tokens"]
+    names = ("token_ids", "segment_ids", "padding_mask")
+    assert inputs_of(signature) == {name: (tf.int32, [None, None]) for name in names}
+    assert outputs_of(signature) == {"logits": (tf.float32, [None, 3])}
+
+
+def test_embed_goes_from_text_to_vectors(loaded):
+    signature = loaded.signatures["embed"]
+    assert inputs_of(signature) == {"text": (tf.string, [None])}
+    assert outputs_of(signature) == {"embedding": (tf.float32, [None, 16])}
+
+
+# Answers
+
+
+def test_the_answers_are_the_model_s(loaded, classifier):
+    outputs, expected = run(loaded, TEXTS), probabilities(classifier, TEXTS)
+    np.testing.assert_allclose(outputs["probabilities"], expected, atol=1e-5)
+    assert outputs["label_id"].tolist() == expected.argmax(axis=1).tolist()
+    assert outputs["label"].tolist() == [LABELS[i].encode() for i in expected.argmax(axis=1)]
+    assert set(outputs["label_id"].tolist()) == {0, 1, 2}
+
+
+def test_a_text_alone_gets_the_answer_that_it_gets_among_others(loaded):
+    together = run(loaded, TEXTS)["probabilities"]
+    alone = np.concatenate([run(loaded, [text])["probabilities"] for text in TEXTS])
+    np.testing.assert_allclose(alone, together, atol=1e-5)
+
+
+def test_300_texts_get_300_answers(loaded):
+    outputs = run(loaded, TEXTS[:3] * 100)
+    expected = np.tile(run(loaded, TEXTS[:3])["probabilities"], (100, 1))
+    np.testing.assert_allclose(outputs["probabilities"], expected, atol=1e-5)
+
+
+def test_no_texts_get_no_answers(loaded):
+    shapes = {name: value.shape for name, value in run(loaded, []).items()}
+    assert shapes == {"label": (0,), "label_id": (0,), "probabilities": (0, 3)}
+    assert run(loaded, [], signature="embed")["embedding"].shape == (0, 16)
+
+
+def test_bytes_that_are_no_utf8_are_an_error(loaded):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="texts must be UTF-8"):
+        run(loaded, ["good", b"caf\xe9"])
+
+
+def test_tokens_gives_the_model_s_logits(loaded, classifier):
+    inputs = {name: value for name, value in classifier.preprocessor(TEXTS).items()}
+    logits = loaded.signatures["tokens"](**inputs)["logits"]
+    np.testing.assert_allclose(logits, classifier.predict(TEXTS, verbose=0), atol=1e-5)
+
+
+def test_embed_pools_as_the_classifier_does_where_the_checkpoint_does_not_say(loaded, classifier):
+    inputs = classifier.preprocessor(TEXTS)
+    expected = classifier.encoder(inputs)["pooled_output"]
+    np.testing.assert_allclose(run(loaded, TEXTS, signature="embed")["embedding"], expected, atol=1e-5)
+
+
+def test_embed_pools_and_normalises_as_the_checkpoint_says(make_classifier, tmp_path):
+    model = make_classifier(pooling="max")
+    model.encoder.pooling, model.encoder.normalize = "first", True
+    loaded = tf.saved_model.load(serving.export(model, tmp_path / "served"))
+    first = model.encoder(model.preprocessor(TEXTS))["sequence_output"][:, 0].numpy()
+    expected = first / np.linalg.norm(first, axis=1, keepdims=True)
+    np.testing.assert_allclose(run(loaded, TEXTS, signature="embed")["embedding"], expected, atol=1e-5)
+
+
+def test_a_classifier_that_does_not_use_the_encoder_s_pooler_can_be_exported(make_classifier, tmp_path):
+    model = make_classifier(pooling="concat")
+    loaded = tf.saved_model.load(serving.export(model, tmp_path / "served"))
+    np.testing.assert_allclose(run(loaded, TEXTS)["probabilities"], probabilities(model, TEXTS), atol=1e-5)
+    assert run(loaded, TEXTS, signature="embed")["embedding"].shape == (len(TEXTS), 3 * 16)
+
+
+def test_an_encoder_without_segments_has_no_segments_among_its_tokens(make_classifier, tmp_path):
+    model = make_classifier(num_segments=0)
+    loaded = tf.saved_model.load(serving.export(model, tmp_path / "served"))
+    assert set(inputs_of(loaded.signatures["tokens"])) == {"token_ids", "padding_mask"}
+    np.testing.assert_allclose(run(loaded, TEXTS)["probabilities"], probabilities(model, TEXTS), atol=1e-5)
+
+
+def test_pairs_are_two_inputs(classifier, tmp_path):
+    loaded = tf.saved_model.load(serving.export(classifier, tmp_path / "served", pairs=True))
+    assert inputs_of(loaded.signatures["serving_default"]) == {
+        "text": (tf.string, [None]),
+        "text_pair": (tf.string, [None]),
+    }
+    outputs, expected = run(loaded, TEXTS, TEXTS[::-1]), probabilities(classifier, (TEXTS, TEXTS[::-1]))
+    np.testing.assert_allclose(outputs["probabilities"], expected, atol=1e-5)
+    assert np.abs(expected - probabilities(classifier, TEXTS)).max() > 0.01
+    assert run(loaded, [], [])["probabilities"].shape == (0, 3)
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_a_mixed_precision_model_answers_in_float32(policy, make_classifier, tmp_path):
+    model = make_classifier(dtype=policy)
+    loaded = tf.saved_model.load(serving.export(model, tmp_path / "served"))
+    outputs = run(loaded, TEXTS)
+    assert outputs["probabilities"].dtype == np.float32
+    np.testing.assert_allclose(outputs["probabilities"].sum(axis=1), 1, atol=1e-6)
+    assert outputs["label_id"].tolist() == probabilities(model, TEXTS).argmax(axis=1).tolist()
+    assert outputs_of(loaded.signatures["tokens"]) == {"logits": (tf.float32, [None, 3])}
+    assert run(loaded, TEXTS, signature="embed")["embedding"].dtype == np.float32
+
+
+# The folder
+
+
+def test_weights_are_written_once(make_classifier, tmp_path):
+    model = make_classifier(hidden_dim=256, intermediate_dim=1024, num_layers=3)
+    folder = serving.export(model, tmp_path / "served")
+    weights = 4 * model.count_params()
+    written = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    assert weights < written < 1.2 * weights
+
+
+def test_the_vocabulary_is_inside_and_the_folder_can_be_moved(make_classifier, classifier, tmp_path):
+    file = tmp_path / "vocab.txt"
+    file.write_text("\n".join(classifier.preprocessor.vocabulary))
+    folder = serving.export(make_classifier(vocabulary=file), tmp_path / "served")
+    file.unlink()
+    loaded = tf.saved_model.load(shutil.move(folder, tmp_path / "elsewhere"))
+    np.testing.assert_allclose(run(loaded, TEXTS)["probabilities"], probabilities(classifier, TEXTS), atol=1e-5)
+
+
+def test_the_labels_are_in_the_folder(exported):
+    assert json.loads((exported / "assets.extra" / "labels.json").read_text("utf-8")) == LABELS
+
+
+def test_without_labels_the_classes_have_their_numbers(classifier, tmp_path):
+    folder = serving.export(classifier, tmp_path / "served")
+    assert json.loads((folder / "assets.extra" / "labels.json").read_text("utf-8")) == ["0", "1", "2"]
+    outputs = run(tf.saved_model.load(folder), TEXTS)
+    assert outputs["label"].tolist() == [str(i).encode() for i in outputs["label_id"]]
+
+
+def test_labels_may_be_an_array_of_any_unicode(classifier, tmp_path):
+    labels = np.array(["schlecht", "weder\nnoch", "güt 👍"])
+    folder = serving.export(classifier, tmp_path / "served", labels)
+    outputs = run(tf.saved_model.load(folder), TEXTS)
+    assert [label.decode() for label in outputs["label"]] == labels[outputs["label_id"]].tolist()
+    assert json.loads((folder / "assets.extra" / "labels.json").read_text("utf-8")) == labels.tolist()
+
+
+def test_the_folder_is_returned_and_others_may_read_it(exported):
+    assert exported.is_dir() and exported.name == "1"
+    assert {file.name for file in exported.parent.iterdir()} == {"1"}
+    assert stat.S_IMODE(exported.stat().st_mode) == stat.S_IMODE((exported / "variables").stat().st_mode)
+
+
+def test_export_says_nothing(classifier, tmp_path, capfd, caplog):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        serving.export(classifier, tmp_path / "served")
+    assert tuple(capfd.readouterr()) == ("", "") and caplog.messages == []
+
+
+def test_the_model_is_the_same_after_an_export(make_classifier, tmp_path):
+    model = make_classifier()
+    before = model.predict(TEXTS, verbose=0)
+    serving.export(model, tmp_path / "served")
+    np.testing.assert_array_equal(model.predict(TEXTS, verbose=0), before)
+    model.compile(keras.optimizers.SGD(0.1))
+    model.fit(TEXTS, [i % 3 for i in range(len(TEXTS))], verbose=0)
+    assert np.abs(model.predict(TEXTS, verbose=0) - before).max() > 0.01

@@ -1,0 +1,86 @@
+"""What `export` says of mistakes, and that it leaves nothing half-written."""
+
+import keras
+import pytest
+
+from keras_transfer import encoders, serving, tasks, text
+
+tf = pytest.importorskip("tensorflow")
+pytest.importorskip("tensorflow_text")
+
+LABELS = ["bad", "mixed", "good"]
+
+
+@pytest.fixture
+def occupied(tmp_path):
+    """A folder with something in it."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    (folder / "precious.txt").write_text("mine")
+    return folder
+
+
+class Broken(text.Preprocessor):
+    """Fails when the graph is made."""
+
+    def call(self, texts, sequence_length=None):
+        raise RuntimeError("out of order")
+
+
+@pytest.fixture
+def broken(classifier):
+    return tasks.TextClassifier(classifier.encoder, 3, Broken())
+
+
+def test_a_folder_that_exists_is_an_error_and_stays_as_it_is(classifier, occupied):
+    with pytest.raises(FileExistsError, match=r"pass overwrite=True. Received: '.*served'"):
+        serving.export(classifier, occupied)
+    assert [file.name for file in occupied.iterdir()] == ["precious.txt"]
+
+
+def test_overwrite_replaces_the_folder(classifier, occupied):
+    serving.export(classifier, occupied, labels=LABELS, overwrite=True)
+    assert not (occupied / "precious.txt").exists()
+    assert list(occupied.parent.iterdir()) == [occupied]
+    outputs = tf.saved_model.load(occupied).signatures["serving_default"](text=tf.constant(["good"]))
+    assert outputs["label"].numpy()[0].decode() in LABELS
+
+
+def test_a_failure_leaves_nothing_behind(broken, tmp_path):
+    with pytest.raises(RuntimeError, match="out of order"):
+        serving.export(broken, tmp_path / "served")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_leaves_the_old_folder_as_it_was(broken, occupied):
+    with pytest.raises(RuntimeError, match="out of order"):
+        serving.export(broken, occupied, overwrite=True)
+    assert [file.name for file in occupied.iterdir()] == ["precious.txt"]
+    assert list(occupied.parent.iterdir()) == [occupied]
+
+
+@pytest.mark.parametrize(
+    "labels", [["bad", "good"], [*LABELS, "great"], [], ["bad", "good", "good"], [1, "1", 2]], ids=str
+)
+def test_each_class_needs_a_label_of_its_own(labels, classifier, tmp_path):
+    with pytest.raises(ValueError, match=r"the model has 3 classes, each with a name of its own. Received: \["):
+        serving.export(classifier, tmp_path / "served", labels)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_labels_are_not_the_letters_of_a_str(classifier, tmp_path):
+    with pytest.raises(ValueError, match="`labels` must be a list of names. Received: 'abc'"):
+        serving.export(classifier, tmp_path / "served", "abc")
+
+
+def test_a_model_without_a_preprocessor_takes_no_text(tmp_path):
+    encoder = encoders.TransformerEncoder(10, 1, 2, 8, 16, max_sequence_length=16)
+    with pytest.raises(ValueError, match="needs a preprocessor. Received: preprocessor=None"):
+        serving.export(tasks.TextClassifier(encoder, 2), tmp_path / "served")
+
+
+def test_a_model_that_is_no_classifier_of_texts_is_named(classifier, tmp_path):
+    with pytest.raises(ValueError, match="takes a TextClassifier. Received: Functional"):
+        serving.export(keras.Model(classifier.input, classifier.output), tmp_path / "served")
+    with pytest.raises(ValueError, match="takes a TextClassifier. Received: BertEncoder"):
+        serving.export(classifier.encoder, tmp_path / "served")

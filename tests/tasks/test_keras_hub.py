@@ -1,0 +1,183 @@
+"""A KerasHub backbone with KerasHub's preprocessor goes the whole way: raw texts, `.keras`, presets, export."""
+
+import json
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer import serving, tasks
+from tests.helpers import save_and_load
+
+tf = pytest.importorskip("tensorflow")
+pytest.importorskip("tensorflow_text")
+keras_hub = pytest.importorskip("keras_hub")
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film", "##s", "was", "good", "bad", "fine"]
+TEXTS = ["the film was good", "bad films", "good films", "the film was bad", "", "😀 good", "good " * 2_000]
+LABELS = [1, 0, 1, 0, 1, 1, 1]
+
+
+def backbone(**arguments):
+    sizes = {"num_layers": 2, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "max_sequence_length": 16}
+    return keras_hub.models.BertBackbone(vocabulary_size=len(VOCABULARY), dropout=0.0, **{**sizes, **arguments})
+
+
+def preprocessor(sequence_length=8):
+    tokenizer = keras_hub.models.BertTokenizer(vocabulary=VOCABULARY, lowercase=True)
+    return keras_hub.models.BertTextClassifierPreprocessor(tokenizer, sequence_length=sequence_length)
+
+
+def predict(model, texts=TEXTS):
+    return model.predict(texts, verbose=0)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """A classifier trained on raw texts, and the training's history."""
+    keras.utils.set_random_seed(0)
+    model = tasks.TextClassifier(backbone(), 2, preprocessor(), dropout=0.0)
+    model.compile(keras.optimizers.Adam(0.01, beta_1=0.8))
+    history = model.fit(TEXTS, LABELS, batch_size=4, epochs=20, verbose=0)
+    return model, history.history
+
+
+# Raw texts
+
+
+def test_it_learns_from_raw_texts(trained):
+    model, history = trained
+    assert history["loss"][-1] < 0.1 < history["loss"][0]
+    assert predict(model).argmax(axis=1).tolist() == LABELS
+
+
+def test_raw_texts_are_what_the_preprocessor_makes_of_them(trained):
+    model, _ = trained
+    ids = preprocessor()(TEXTS)
+    np.testing.assert_allclose(predict(model), model(ids, training=False), atol=1e-5)
+
+
+def test_pairs_are_texts_too(trained):
+    model, _ = trained
+    pairs = (TEXTS, TEXTS[::-1])
+    np.testing.assert_allclose(predict(model, pairs), model(preprocessor()(pairs), training=False), atol=1e-5)
+
+
+# Loading
+
+
+def test_a_keras_file_brings_back_predictions_and_vocabulary(trained):
+    model, _ = trained
+    loaded = save_and_load(model)
+    np.testing.assert_array_equal(predict(loaded), predict(model))
+    assert loaded.preprocessor.tokenizer.get_vocabulary() == VOCABULARY
+    assert loaded.preprocessor.sequence_length == 8
+
+
+def test_a_keras_file_brings_back_optimizer_loss_and_metrics(trained):
+    model, _ = trained
+    loaded = save_and_load(model)
+    assert type(loaded.optimizer) is keras.optimizers.Adam
+    assert loaded.optimizer.get_config() == model.optimizer.get_config()
+    assert loaded.optimizer.beta_1 == 0.8 and int(loaded.optimizer.iterations) == 40
+    for ours, theirs in zip(loaded.optimizer.variables, model.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+    assert loaded.loss.get_config() == model.loss.get_config()
+    evaluated = [m.evaluate(TEXTS, LABELS, verbose=0, return_dict=True) for m in (model, loaded)]
+    assert evaluated[0] == evaluated[1] and set(evaluated[0]) == {"loss", "accuracy"}
+
+
+def test_training_goes_on_after_loading_as_if_nothing_had_happened(trained):
+    model, _ = trained
+    loaded, again = save_and_load(model), save_and_load(model)
+    for copy in (loaded, again):
+        copy.fit(TEXTS[:4], LABELS[:4], batch_size=4, shuffle=False, verbose=0)
+    np.testing.assert_array_equal(predict(loaded), predict(again))
+    assert int(loaded.optimizer.iterations) == 41 and np.abs(predict(loaded) - predict(model)).max() > 1e-4
+
+
+def test_frozen_weights_stay_frozen_after_loading():
+    model = tasks.TextClassifier(backbone(), 2, preprocessor())
+    model.encoder.get_layer("token_embedding").trainable = False
+    loaded = save_and_load(model)
+    frozen = [variable.path for variable in model.weights if not variable.trainable]
+    assert len(frozen) == 1
+    assert [variable.path for variable in loaded.weights if not variable.trainable] == frozen
+
+
+def test_a_process_that_has_not_imported_keras_hub_loads_it(trained, tmp_path):
+    model, _ = trained
+    model.save(tmp_path / "model.keras")
+    script = """
+import sys, json, keras, keras_transfer
+assert "keras_hub" not in sys.modules
+path, texts = json.load(sys.stdin)
+print(json.dumps(keras.saving.load_model(path).predict(texts, verbose=0).tolist()))
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        input=json.dumps([str(tmp_path / "model.keras"), TEXTS]),
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert result.returncode == 0, result.stderr
+    np.testing.assert_allclose(json.loads(result.stdout), predict(model), atol=1e-5)
+
+
+def test_a_preset_of_backbone_and_preprocessor_gives_the_same_predictions(trained, tmp_path):
+    model, _ = trained
+    model.encoder.save_to_preset(str(tmp_path))
+    model.preprocessor.save_to_preset(str(tmp_path))
+    again = tasks.TextClassifier(
+        keras_hub.models.BertBackbone.from_preset(str(tmp_path)),
+        2,
+        keras_hub.models.BertTextClassifierPreprocessor.from_preset(str(tmp_path)),
+    )
+    again.get_layer("logits").set_weights(model.get_layer("logits").get_weights())
+    np.testing.assert_array_equal(predict(again), predict(model))
+
+
+# Export
+
+
+def test_an_export_takes_strings(trained, tmp_path):
+    model, _ = trained
+    folder = serving.export(model, tmp_path / "served", labels=["bad", "good"])
+    signatures = tf.saved_model.load(folder).signatures
+    outputs = signatures["serving_default"](text=tf.constant(TEXTS))
+    np.testing.assert_allclose(outputs["probabilities"], keras.ops.softmax(predict(model)), atol=1e-5)
+    assert outputs["label"].numpy().tolist() == [[b"bad", b"good"][label] for label in LABELS]
+    assert signatures["serving_default"](text=tf.constant([], tf.string))["probabilities"].shape == (0, 2)
+
+    embeddings = signatures["embed"](text=tf.constant(TEXTS))["embedding"]
+    pooled = model.encoder(preprocessor()(TEXTS))["pooled_output"]
+    np.testing.assert_allclose(embeddings, pooled, atol=1e-5)
+    logits = signatures["tokens"](**preprocessor()(TEXTS))["logits"]
+    np.testing.assert_allclose(logits, predict(model), atol=1e-5)
+
+
+def test_a_loaded_model_can_be_exported_with_pairs(trained, tmp_path):
+    model, _ = trained
+    folder = serving.export(save_and_load(model), tmp_path / "served", pairs=True)
+    serve = tf.saved_model.load(folder).signatures["serving_default"]
+    outputs = serve(text=tf.constant(TEXTS), text_pair=tf.constant(TEXTS[::-1]))
+    expected = keras.ops.softmax(predict(model, (TEXTS, TEXTS[::-1])))
+    np.testing.assert_allclose(outputs["probabilities"], expected, atol=1e-5)
+
+
+# Mistakes
+
+
+def test_a_preprocessor_that_is_too_long_for_the_backbone_is_an_error():
+    with pytest.raises(ValueError, match="positions for 16 tokens.*Received: sequence_length=32"):
+        tasks.TextClassifier(backbone(), 2, preprocessor(sequence_length=32))
+
+
+def test_a_vocabulary_that_is_too_large_for_the_backbone_is_an_error():
+    small = keras_hub.models.BertBackbone(
+        vocabulary_size=5, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=8, max_sequence_length=8
+    )
+    with pytest.raises(ValueError, match="its embedding has 5 rows. Received: a vocabulary of 12 tokens"):
+        tasks.TextClassifier(small, 2, preprocessor())
