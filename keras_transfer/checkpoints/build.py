@@ -55,7 +55,10 @@ def build(architecture, config, readers, source, cls, overrides, remarks=()):
         raise CheckpointError(
             f"{source} is a checkpoint for {architecture.encoder_class.__name__}. Received: {cls.__name__}"
         )
-    readers, unused, remarks = {_plain_name(name): read for name, read in readers.items()}, [], list(remarks)
+    names = [_plain_name(name) for name in readers]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise CheckpointError(f"{source} holds tensors twice, with a prefix or an old name. Received: {twice}")
+    readers, unused, remarks = dict(zip(names, readers.values())), [], list(remarks)
     for name in list(readers):
         if name.startswith(architecture.HEAD_PREFIXES):
             unused.append(name)

@@ -24,7 +24,7 @@ def load(folder, cls, overrides):
     try:
         reader = tf.train.load_checkpoint(str(prefix))
         names = reader.get_variable_to_shape_map()
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+    except _errors(tf) as error:
         raise CheckpointError(f"{prefix} cannot be read as a TensorFlow checkpoint: {error}") from error
     readers = {
         _torch_name(name): lambda name=name: _read(reader, name, tf) for name in names if not _OPTIMIZER.search(name)
@@ -50,9 +50,14 @@ def _torch_name(name):
     return name.replace("/", ".")
 
 
+def _errors(tf):
+    # The reader of checkpoints raises Python's own errors too: an IndexError where the data ends too early.
+    return (tf.errors.OpError, IndexError, RuntimeError, ValueError)
+
+
 def _read(reader, name, tf):
     try:
         tensor = reader.get_tensor(name)
-    except tf.errors.OpError as error:
+    except _errors(tf) as error:
         raise CheckpointError(f"tensor {name} cannot be read: the checkpoint's data is damaged ({error})") from error
     return tensor.T if name.endswith("/kernel") else tensor

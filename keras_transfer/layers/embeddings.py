@@ -48,7 +48,7 @@ class PositionEmbedding(keras.layers.Layer):
         if isinstance(start, int) and start == 0:
             positions = self.embeddings[:length]
         else:
-            positions = ops.slice(self.embeddings, (start, 0), (length, inputs.shape[-1]))
+            positions = ops.slice(ops.convert_to_tensor(self.embeddings), (start, 0), (length, inputs.shape[-1]))
         return ops.expand_dims(ops.cast(positions, self.compute_dtype), 0)
 
     def _check(self, length, start=0):

@@ -14,6 +14,7 @@ from keras_transfer.files import written_whole
 from keras_transfer.layers import SequencePooling
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import Preprocessor
+from keras_transfer.text.preprocessor import preprocess
 
 # Where a SavedModel keeps what belongs to it and is not loaded with it.
 LABELS_FILE = "assets.extra/labels.json"
@@ -113,7 +114,7 @@ def _ids(model, texts):
     """The encoder's inputs in the graph; ours are padded only to the longest text of the request."""
     texts = tuple(texts) if len(texts) > 1 else texts[0]
     options = {"sequence_length": "longest"} if isinstance(model.preprocessor, Preprocessor) else {}
-    inputs = model.preprocessor(texts, **options)
+    inputs = preprocess(model.preprocessor, texts, **options)
     return {name: inputs[name] for name in model.input}
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from keras_transfer.encoders import Encoder
 from keras_transfer.encoders.encoder import checkpoint_functions, select_inputs
 from keras_transfer.text import TextBatches, batches, is_text, to_columns
+from keras_transfer.text.preprocessor import preprocess
 
 log = logging.getLogger("keras_transfer")
 
@@ -29,7 +30,7 @@ class Task(keras.Model):
 
     def __init__(self, encoder, preprocessor, outputs, **kwargs):
         super().__init__(inputs=encoder.input, outputs=outputs, **kwargs)
-        # References, and not layers of this model: it has the encoder's layers already, but not a pooler it has no use for.
+        # References, not layers of this model: it has the encoder's layers, but not a pooler it has no use for.
         object.__setattr__(self, "encoder", encoder)
         object.__setattr__(self, "preprocessor", preprocessor)
         self.dtype_policy = encoder.dtype_policy
@@ -194,7 +195,7 @@ class Task(keras.Model):
             raise ValueError(f"a tf.data.Dataset of texts must be batched: `dataset.batch(32)`. Received: {spec}")
 
         def prepare(x, *rest):
-            x = self.preprocessor(x)
+            x = preprocess(self.preprocessor, x)
             return (x, *rest) if rest else x
 
         return dataset.map(prepare, num_parallel_calls=-1).prefetch(-1)

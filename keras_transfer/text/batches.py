@@ -4,6 +4,7 @@ import keras
 import numpy as np
 
 from keras_transfer.text.inputs import to_columns
+from keras_transfer.text.preprocessor import preprocess
 
 MAX_LENGTHS = 6
 STEP = 8  # lengths are multiples of it, so that two datasets often share them
@@ -164,7 +165,8 @@ def _preprocess(texts, preprocessor, chunk=4096):
     chunks = []
     for start in range(0, _count(texts), chunk):
         part = slice(start, start + chunk)
-        outputs = preprocessor(tuple(t[part].tolist() for t in texts) if isinstance(texts, tuple) else texts[part].tolist())
+        columns = tuple(t[part].tolist() for t in texts) if isinstance(texts, tuple) else texts[part].tolist()
+        outputs = preprocess(preprocessor, columns)
         outputs = {key: np.asarray(value).astype("int32") for key, value in outputs.items()}  # [chunk, full length]
         longest = max(int(outputs["padding_mask"].sum(axis=1).max()), 1)
         longest = -(-longest // STEP) * STEP

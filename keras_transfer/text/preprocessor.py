@@ -41,6 +41,28 @@ def _is_symbolic(texts):
     return any(isinstance(part, keras.KerasTensor) for part in parts)
 
 
+def preprocess(preprocessor, texts, **options):
+    """Returns what a preprocessor makes of texts or pairs of texts, be it ours, KerasHub's or a function.
+
+    Args:
+        preprocessor: callable from texts to a dict of model inputs.
+        texts: what it takes; for pairs a tuple of two.
+        **options: further arguments of it.
+
+    Example:
+    ```python
+    from keras_transfer.text.preprocessor import preprocess
+
+    preprocessor = keras_transfer.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "film"])
+    preprocess(preprocessor, (["the film"], ["film"]), sequence_length=8)
+    ```
+    """
+    # KerasHub's take a tuple for (texts, labels), and give the second back, unless the labels are named.
+    if isinstance(texts, tuple) and any(cls.__module__.startswith("keras_hub.") for cls in type(preprocessor).__mro__):
+        options["y"] = None
+    return preprocessor(texts, **options)
+
+
 def as_text_tensors(texts):
     """Returns raw text as a string tensor of rank 0 or 1, or for a pair as a tuple of two.
 
@@ -57,8 +79,7 @@ def as_text_tensors(texts):
     first, second = (_as_text_tensor(part) for part in texts)
     if not first.shape.is_compatible_with(second.shape):
         raise ValueError(
-            "both parts of a pair need as many texts. "
-            f"Received: shapes {tuple(first.shape)} and {tuple(second.shape)}"
+            f"both parts of a pair need as many texts. Received: shapes {tuple(first.shape)} and {tuple(second.shape)}"
         )
     return first, second
 

