@@ -15,7 +15,7 @@ quickstart: .venv/installed
 test: .venv/installed-test
 	$(BIN)/pytest
 
-# Live comparisons with Transformers on torch.
+# Live comparisons with Transformers on torch; beside TensorFlow it takes a CPU build of torch.
 test-parity: .venv/installed-parity
 	$(BIN)/pytest -m parity
 

@@ -1,6 +1,6 @@
 """Asks an exported model: a script of its own, which needs tensorflow and tensorflow_text and nothing of this library.
 
-    python ask.py MODEL "first text" "second text"
+python ask.py MODEL "first text" "second text"
 """
 
 import os

@@ -23,7 +23,9 @@ QUESTIONS = [
 ]
 
 
-def quickstart(dataset="questions", data_dir=None, output="quickstart_model", epochs=5, seed=0, batch_size=32, overwrite=False):
+def quickstart(
+    dataset="questions", data_dir=None, output="quickstart_model", epochs=5, seed=0, batch_size=32, overwrite=False
+):
     """Fine-tunes all-MiniLM-L6-v2 on questions, prints a report, exports a SavedModel and asks it in a fresh process.
 
     Args:
@@ -66,7 +68,7 @@ def quickstart(dataset="questions", data_dir=None, output="quickstart_model", ep
     if fresh.returncode:
         raise RuntimeError(f"the exported model does not answer:\n{fresh.stderr}")
     print(fresh.stdout, end="")
-    print(f"\n{time.time() - start:.0f} s in all. Ask more: keras-transfer classify {folder} \"Where is Timbuktu?\"")
+    print(f'\n{time.time() - start:.0f} s in all. Ask more: keras-transfer classify {folder} "Where is Timbuktu?"')
 
 
 def report(labels, predicted, names):

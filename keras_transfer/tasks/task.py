@@ -26,10 +26,11 @@ class Task(keras.Model):
         encoder: an encoder of ours or a KerasHub backbone.
         preprocessor: callable from texts to the encoder's inputs; None for a model of prepared ids.
         outputs: symbolic tensors.
+        name: str.
     """
 
-    def __init__(self, encoder, preprocessor, outputs, **kwargs):
-        super().__init__(inputs=encoder.input, outputs=outputs, **kwargs)
+    def __init__(self, encoder, preprocessor, outputs, name=None):
+        super().__init__(inputs=encoder.input, outputs=outputs, name=name)
         # References, not layers of this model: it has the encoder's layers, but not a pooler it has no use for.
         object.__setattr__(self, "encoder", encoder)
         object.__setattr__(self, "preprocessor", preprocessor)

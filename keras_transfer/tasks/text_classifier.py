@@ -21,6 +21,7 @@ class TextClassifier(Task):
             and maximum, as ULMFiT); None for what the encoder's checkpoint says, else `"pooled"` where there is one,
             else `"mean"`.
         dropout: float, dropout before the dense layer.
+        name: str.
 
     Outputs: logits [batch, num_classes], float32.
 
@@ -37,7 +38,7 @@ class TextClassifier(Task):
     ```
     """
 
-    def __init__(self, encoder, num_classes, preprocessor=None, pooling=None, dropout=0.1, **kwargs):
+    def __init__(self, encoder, num_classes, preprocessor=None, pooling=None, dropout=0.1, name=None):
         # === Layers ===
         if num_classes < 2:
             raise ValueError(f"`num_classes` must be at least 2. Received: {num_classes}")
@@ -58,7 +59,7 @@ class TextClassifier(Task):
             pooled = encoded.pooled
         else:
             pooled = SequencePooling(pooling, dtype=dtype, name="pooling")(encoded.sequence, padding_mask=encoded.mask)
-        super().__init__(encoder, preprocessor, logits(head_dropout(pooled)), **kwargs)
+        super().__init__(encoder, preprocessor, logits(head_dropout(pooled)), name)
 
         # === Config ===
         self.num_classes = num_classes

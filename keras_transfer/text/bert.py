@@ -82,8 +82,7 @@ class BertPreprocessor(Preprocessor):
     def _loaded(self):
         if self._wordpiece is None:
             raise ValueError(
-                f"{self.name} has no vocabulary: pass `vocabulary`, or call `load_assets`. "
-                "Received: vocabulary=None"
+                f"{self.name} has no vocabulary: pass `vocabulary`, or call `load_assets`. Received: vocabulary=None"
             )
         return self._wordpiece
 
@@ -147,9 +146,7 @@ class BertPreprocessor(Preprocessor):
         import tensorflow as tf
 
         if isinstance(texts, tuple):
-            raise ValueError(
-                f"`tokenize` takes no pairs; several texts are a list. Received: {texts!r:.100}"
-            )
+            raise ValueError(f"`tokenize` takes no pairs; several texts are a list. Received: {texts!r:.100}")
         with tf.device("CPU:0"):
             texts = as_text_tensors(texts)
             ids = self._tokenize(tf.reshape(texts, [-1]))
@@ -177,8 +174,7 @@ class BertPreprocessor(Preprocessor):
         batch = (texts[0] if isinstance(texts, tuple) else texts).shape
         if len(batch) > 1:
             raise ValueError(
-                'texts in a functional model are `keras.Input(shape=(), dtype="string")`. '
-                f"Received: the shape {batch}"
+                f'texts in a functional model are `keras.Input(shape=(), dtype="string")`. Received: the shape {batch}'
             )
         length = None if _is_longest(sequence_length) else self._length(sequence_length)
         return {
@@ -293,9 +289,7 @@ class BertPreprocessor(Preprocessor):
             lowercase = found["lowercase"]
         if lowercase is None:
             lowercase = not looks_cased(found["vocabulary"])
-        return cls(
-            found["vocabulary"], sequence_length, lowercase, found["strip_accents"], name=name
-        )
+        return cls(found["vocabulary"], sequence_length, lowercase, found["strip_accents"], name=name)
 
 
 def _is_longest(sequence_length):

@@ -12,9 +12,7 @@ MAX_WORD_LENGTH = 100
 
 def _characters(ranges):
     """Writes "41 61-7A" as the inside of an RE2 character class."""
-    return "".join(
-        "-".join(rf"\x{{{code}}}" for code in span.split("-")) for span in ranges.split()
-    )
+    return "".join("-".join(rf"\x{{{code}}}" for code in span.split("-")) for span in ranges.split())
 
 
 # Control, format and private-use characters, and U+FFFD: removed.
@@ -25,9 +23,7 @@ _REMOVED = _characters(
 )
 
 # Ideographs: each is a word. Hugging Face leaves out 2B820-2B91F.
-_IDEOGRAPHS = _characters(
-    "3400-4DBF 4E00-9FFF F900-FAFF 20000-2A6DF 2A700-2B81F 2B920-2CEAF 2F800-2FA1F"
-)
+_IDEOGRAPHS = _characters("3400-4DBF 4E00-9FFF F900-FAFF 20000-2A6DF 2A700-2B81F 2B920-2CEAF 2F800-2FA1F")
 
 # Hugging Face's tables are those of Unicode 8; TensorFlow's are newer. These are the characters
 # that the newer ones take for marks or punctuation (or for ideographs, see above), while for
@@ -121,9 +117,7 @@ def _checked_utf8(texts):
 
     valid = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="ignore")
     wrong = valid != texts
-    message = (
-        "texts must be UTF-8: decode them where they are read. Received, wrong bytes left out:"
-    )
+    message = "texts must be UTF-8: decode them where they are read. Received, wrong bytes left out:"
     check = tf.debugging.Assert(~tf.reduce_any(wrong), [message, valid[wrong][:1]])
     with tf.control_dependencies([check] if check is not None else []):
         return tf.identity(texts)

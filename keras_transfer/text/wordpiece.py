@@ -27,9 +27,7 @@ class WordPiece:
         self.tokens = list(vocabulary)
         wrong = [token for token in self.tokens if not isinstance(token, str) or "\n" in token]
         if wrong:
-            raise ValueError(
-                f"a vocabulary is a list of str without line ends. Received: {wrong[:3]} in it"
-            )
+            raise ValueError(f"a vocabulary is a list of str without line ends. Received: {wrong[:3]} in it")
         while self.tokens and not self.tokens[-1]:
             self.tokens.pop()
         self.ids = {token: index for index, token in enumerate(self.tokens)}
@@ -40,8 +38,7 @@ class WordPiece:
         if len(self.ids) < len(self.tokens):
             twice = [token for index, token in enumerate(self.tokens) if self.ids[token] != index]
             raise ValueError(
-                "a token can stand only once in a vocabulary. "
-                f"Received: {len(twice)} duplicates, the first {twice[:3]}"
+                f"a token can stand only once in a vocabulary. Received: {len(twice)} duplicates, the first {twice[:3]}"
             )
         missing = [token for token in REQUIRED if token not in self.ids]
         if missing:
@@ -100,8 +97,7 @@ def read_folder(folder):
         received = config.get(key, only)
         if received != only and received != []:
             raise ValueError(
-                f"only tokenizers with {key}={only} can be read. Received: {received} in "
-                f"{folder / CONFIG_FILE}"
+                f"only tokenizers with {key}={only} can be read. Received: {received} in {folder / CONFIG_FILE}"
             )
 
     limit = config.get("model_max_length")
@@ -127,9 +123,7 @@ def _folder_vocabulary(folder, fast):
         return read_vocabulary(folder / VOCABULARY_FILE)
     if not fast:
         found = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else "no folder"
-        raise FileNotFoundError(
-            f"{folder} needs {VOCABULARY_FILE} or tokenizer.json. Received: {found}"
-        )
+        raise FileNotFoundError(f"{folder} needs {VOCABULARY_FILE} or tokenizer.json. Received: {found}")
     model = fast["model"]
     if model.get("type") != "WordPiece" or model.get("continuing_subword_prefix", "##") != "##":
         raise ValueError(

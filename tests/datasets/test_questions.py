@@ -69,9 +69,7 @@ def test_there_are_at_least_600_questions_and_equally_many_in_each_class():
 def test_exactly_a_fifth_of_each_class_is_held_out():
     rows = read_rows()
     held_out = Counter(label for split, label, _ in rows if split == "test")
-    assert {label: 5 * count for label, count in held_out.items()} == Counter(
-        label for _, label, _ in rows
-    )
+    assert {label: 5 * count for label, count in held_out.items()} == Counter(label for _, label, _ in rows)
 
 
 def test_no_two_neighbouring_rows_share_a_class():

@@ -134,9 +134,7 @@ def test_rows_that_fill_up_the_last_batch_count_neither_in_the_metrics_nor_in_tr
     for model, size in ((whole, 13), (padded, 32)):
         model.compile(keras.optimizers.SGD(0.1))
         model.fit(texts, labels, batch_size=size, shuffle=False, verbose=0)
-    np.testing.assert_allclose(
-        padded.get_layer("logits").kernel, whole.get_layer("logits").kernel, atol=1e-6
-    )
+    np.testing.assert_allclose(padded.get_layer("logits").kernel, whole.get_layer("logits").kernel, atol=1e-6)
 
 
 def test_sample_weights_and_class_weights_reach_the_loss():
@@ -317,6 +315,11 @@ def test_a_sequence_longer_than_the_position_table_is_an_error():
             call()
 
 
+def test_a_misspelt_argument_is_an_error():
+    with pytest.raises(TypeError, match="droput"):
+        TextClassifier(encoder(), 2, droput=0.0)
+
+
 def test_unknown_poolings_and_too_few_classes_are_errors():
     with pytest.raises(ValueError, match="Received: 'average'"):
         TextClassifier(encoder(), 2, pooling="average")
@@ -324,6 +327,22 @@ def test_unknown_poolings_and_too_few_classes_are_errors():
         TextClassifier(encoder(pooler=False), 2, pooling="pooled")
     with pytest.raises(ValueError, match="at least 2. Received: 1"):
         TextClassifier(encoder(), 1)
+
+
+# === Reproducibility ===
+
+
+def test_the_same_seed_gives_the_same_weights():
+    texts, labels = examples(40)
+    kernels = []
+    for seed in (1, 1, 2):
+        keras.utils.set_random_seed(seed)
+        model = TextClassifier(encoder(dropout=0.1), 2, preprocessor=preprocessor())
+        model.compile(keras.optimizers.Adam(1e-3))
+        model.fit(texts, labels, batch_size=8, epochs=2, verbose=0)
+        kernels.append(model.get_layer("logits").kernel.numpy())
+    np.testing.assert_array_equal(kernels[0], kernels[1])
+    assert np.abs(kernels[0] - kernels[2]).max() > 1e-3
 
 
 # === A pretrained encoder ===

@@ -136,9 +136,7 @@ def different(request, data_dir):
             splits, values = ids.row_splits.numpy(), ids.values.numpy().tolist()
             expected = theirs.encode_batch_fast(batch, add_special_tokens=False)
             found += [
-                text
-                for row, text in enumerate(batch)
-                if values[splits[row] : splits[row + 1]] != expected[row].ids
+                text for row, text in enumerate(batch) if values[splits[row] : splits[row + 1]] != expected[row].ids
             ]
         return found
 
