@@ -15,8 +15,9 @@ quickstart: .venv/installed
 test: .venv/installed-test
 	$(BIN)/pytest
 
-# Live comparisons with Transformers on torch; beside TensorFlow it takes a CPU build of torch.
+# Live comparisons with Transformers on torch.
 test-parity: .venv/installed-parity
+	@! $(BIN)/pip show --quiet triton 2> /dev/null || (echo "torch came with triton, which cannot be loaded beside TensorFlow: install a CPU build of torch 2.13 into .venv"; exit 1)
 	$(BIN)/pytest -m parity
 
 lint: .venv/installed-test

@@ -55,6 +55,8 @@ def arguments(config, source):
     if activation not in _ACTIVATIONS:
         raise CheckpointError(f"{source}: `hidden_act` must be one of {sorted(_ACTIVATIONS)}. Received: {activation!r}")
     values = {ours: config.get(theirs, default) for ours, theirs, default in _CONFIG}
+    if wrong := {key: value for key, value in values.items() if not isinstance(value, (int, float))}:
+        raise CheckpointError(f"{source}: sizes and rates in the configuration must be numbers. Received: {wrong}")
     if _NO_SEGMENTS in config:
         values["num_segments"] = 0
     return {**values, "activation": _ACTIVATIONS[activation]}

@@ -25,7 +25,7 @@ def load(folder, cls, overrides):
         reader = tf.train.load_checkpoint(str(prefix))
         names = reader.get_variable_to_shape_map()
     except _errors(tf) as error:
-        raise CheckpointError(f"{prefix} cannot be read as a TensorFlow checkpoint: {error}") from error
+        raise CheckpointError(f"{prefix} must be a TensorFlow checkpoint. Received: {error}") from error
     readers = {
         _torch_name(name): lambda name=name: _read(reader, name, tf) for name in names if not _OPTIMIZER.search(name)
     }
@@ -59,5 +59,5 @@ def _read(reader, name, tf):
     try:
         tensor = reader.get_tensor(name)
     except _errors(tf) as error:
-        raise CheckpointError(f"tensor {name} cannot be read: the checkpoint's data is damaged ({error})") from error
+        raise CheckpointError(f"the checkpoint's data is damaged at tensor {name}. Received: {error}") from error
     return tensor.T if name.endswith("/kernel") else tensor

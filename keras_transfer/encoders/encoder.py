@@ -133,7 +133,8 @@ class Encoder(keras.Model):
         trainable=True,
     ):
         # No **kwargs: Keras ignores the ones of a functional model that it does not know.
-        super().__init__(inputs=inputs, outputs=outputs, name=name, trainable=trainable)
+        super().__init__(inputs=inputs, outputs=outputs, name=name)
+        self.trainable = trainable  # now that the layers are there; Keras's own argument does not reach them
         if pooling not in (None, "first", "mean", "max"):
             raise ValueError(f'`pooling` must be "first", "mean", "max" or None. Received: {pooling!r}')
         self.dtype_policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())

@@ -63,7 +63,7 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def build(self, inputs_shape, context_shape=None):
         dim = inputs_shape[-1]
-        if dim % self.num_heads:
+        if self.num_heads < 1 or dim % self.num_heads:
             raise ValueError(
                 f"`num_heads` must divide the last axis of the inputs. Received: {self.num_heads} and {dim}"
             )

@@ -1,5 +1,6 @@
 """What all tasks share: a flat model over an encoder, raw text in `fit`, and what survives `.keras`."""
 
+import inspect
 import logging
 
 import keras
@@ -30,6 +31,8 @@ class Task(keras.Model):
     """
 
     def __init__(self, encoder, preprocessor, outputs, name=None):
+        if preprocessor is not None and not callable(preprocessor):
+            raise ValueError(f"a preprocessor is called on texts. Received: preprocessor={preprocessor!r}")
         super().__init__(inputs=encoder.input, outputs=outputs, name=name)
         # References, not layers of this model: it has the encoder's layers, but not a pooler it has no use for.
         object.__setattr__(self, "encoder", encoder)
@@ -75,26 +78,23 @@ class Task(keras.Model):
 
     # === Compiling ===
 
-    def compile(self, optimizer="auto", loss="auto", metrics="auto", weighted_metrics=None, **kwargs):
+    def compile(self, optimizer="auto", loss="auto", metrics="auto", **kwargs):
         """Configures training as `keras.Model.compile` does, with the task's own loss and metrics as defaults.
 
         Args:
             optimizer: as in Keras; `"auto"` is AdamW at 5e-5.
             loss: as in Keras, of logits; `"auto"` is the task's.
-            metrics: as in Keras; `"auto"` are the task's. They are weighted by the sample weights, so that the rows
-                that fill up the last batch (weight 0) do not count.
-            weighted_metrics: further metrics; the same as `metrics` here.
+            metrics: as in Keras; `"auto"` are the task's.
+            **kwargs: as in Keras.
 
         Raises:
-            ValueError: the loss expects probabilities.
+            ValueError: the loss is a cross-entropy that expects probabilities.
         """
         optimizer = keras.optimizers.AdamW(5e-5) if isinstance(optimizer, str) and optimizer == "auto" else optimizer
         loss = self.default_loss() if isinstance(loss, str) and loss == "auto" else loss
         metrics = self.default_metrics() if isinstance(metrics, str) and metrics == "auto" else metrics
         _check_of_logits(loss)
-        if metrics and weighted_metrics:
-            metrics = [*metrics, *weighted_metrics]
-        super().compile(optimizer, loss=loss, weighted_metrics=metrics or weighted_metrics, **kwargs)
+        super().compile(optimizer, loss=loss, metrics=metrics, **kwargs)
 
     def compile_from_config(self, config):
         """Compiles a reloaded model as it was: Keras itself skips this for a class with its own `compile`."""
@@ -125,22 +125,19 @@ class Task(keras.Model):
             ValueError: texts and labels differ in number, a text is not a string, a label is out of range.
         """
         if validation_split and is_text(x):
+            _require_labels(y)
             (x, y, sample_weight), validation_data = _split(x, y, sample_weight, validation_split)
             validation_split = 0.0
-        options = {"batch_size": batch_size or 32}
-        data = self._prepare(x, y, sample_weight, shuffle=bool(shuffle), **options)
-        if isinstance(data, TextBatches):
-            x, y, sample_weight, batch_size = data, None, None, None
-            if class_weight is not None:
-                x, class_weight = x.with_class_weight(class_weight), None
-        elif data is not None:
-            x = data
-        if isinstance(validation_data, tuple) and is_text(validation_data[0]):
-            validation_data = self._prepare(*validation_data, shuffle=False, **options)
-        elif validation_data is not None and not isinstance(validation_data, tuple):
-            validation_data = self._prepare(validation_data, shuffle=False, **options) or validation_data
+        if validation_data is not None:
+            parts = tuple(validation_data) if isinstance(validation_data, (list, tuple)) else (validation_data,)
+            size = kwargs.get("validation_batch_size")
+            data = self._prepare(*parts, batch_size=batch_size if size is None else size)
+            validation_data = validation_data if data is parts[0] else data
+        data = self._prepare(x, y, sample_weight, batch_size, shuffle=bool(shuffle))
+        if _of_texts(data, x):
+            y = sample_weight = batch_size = None
         return super().fit(
-            x,
+            data,
             y,
             batch_size=batch_size,
             epochs=epochs,
@@ -156,43 +153,50 @@ class Task(keras.Model):
 
     def evaluate(self, x=None, y=None, batch_size=None, verbose="auto", sample_weight=None, **kwargs):
         """Returns loss and metrics as `keras.Model.evaluate` does; `x` may be raw text."""
-        data = self._prepare(x, y, sample_weight, batch_size=batch_size or 32, shuffle=False)
-        if data is not None:
-            x, y, sample_weight, batch_size = data, None, None, None
-        return super().evaluate(x, y, batch_size=batch_size, verbose=verbose, sample_weight=sample_weight, **kwargs)
+        data = self._prepare(x, y, sample_weight, batch_size)
+        if _of_texts(data, x):
+            y = sample_weight = batch_size = None
+        return super().evaluate(data, y, batch_size=batch_size, verbose=verbose, sample_weight=sample_weight, **kwargs)
 
-    def predict(self, x, batch_size=None, verbose="auto", **kwargs):
-        """Returns the logits as `keras.Model.predict` does, a row for each text in order; `x` may be raw text."""
-        data = self._prepare([x] if isinstance(x, str) else x, batch_size=batch_size or 32, shuffle=False)
+    def predict(self, x, batch_size=None, verbose="auto", steps=None, **kwargs):
+        """Returns the logits as `keras.Model.predict` does, a row for each text in order; `x` may be raw text.
+
+        Raises:
+            ValueError: `steps` with raw text, of which every row is wanted.
+        """
+        data = self._prepare(x, batch_size=batch_size, labelled=False)
         if not isinstance(data, TextBatches):
-            return super().predict(x if data is None else data, batch_size=batch_size, verbose=verbose, **kwargs)
+            return super().predict(data, batch_size=batch_size, verbose=verbose, steps=steps, **kwargs)
+        if steps is not None:
+            raise ValueError(f"of raw text every row is predicted: pass fewer texts. Received: steps={steps}")
         restore = data.restorer()
         return restore(super().predict(data, verbose=verbose, **kwargs))
 
-    def _prepare(self, x, y=None, sample_weight=None, batch_size=32, shuffle=False):
-        """`TextBatches` or a mapped tf.data.Dataset for raw text; None for what Keras takes as it is."""
-        if isinstance(x, TextBatches):
-            if x.labels is not None:
-                self.check_labels(x.labels)
-            return x
+    def _prepare(self, x, y=None, sample_weight=None, batch_size=None, shuffle=False, labelled=True):
+        """`TextBatches` or a mapped tf.data.Dataset for raw text; `x` itself where Keras takes it as it is."""
+        labels = x.labels if isinstance(x, TextBatches) else y
         if _is_tf_dataset(x):
             return self._map_dataset(x)
-        if x is None or not is_text(x):
-            return None
+        if labels is not None and np.size(labels):
+            self.check_labels(labels)
+        if not is_text(x):
+            return x
         self._require_preprocessor()
-        if y is not None and len(y):
-            self.check_labels(y)
-        return batches(to_columns(x), y, self.preprocessor, batch_size, shuffle=shuffle, sample_weight=sample_weight)
+        if labelled:
+            _require_labels(y)
+        size = 32 if batch_size is None else batch_size
+        return batches(x, y, self.preprocessor, size, shuffle=shuffle, sample_weight=sample_weight)
 
     def _map_dataset(self, dataset):
         spec = dataset.element_spec
-        texts = spec[0] if isinstance(spec, tuple) and len(spec) in (2, 3) else spec
-        if getattr(texts, "dtype", None) != "string" and not (
-            isinstance(texts, tuple) and all(getattr(part, "dtype", None) == "string" for part in texts)
-        ):
-            return None
+        parts = spec if isinstance(spec, tuple) and len(spec) in (2, 3) else (spec,)
+        texts = parts[0] if isinstance(parts[0], tuple) else (parts[0],)
+        if not all(getattr(part, "dtype", None) == "string" for part in texts):
+            return dataset
+        if len(parts) > 1 and getattr(parts[1], "dtype", None) == "string":
+            raise ValueError(f"labels are numbers, and pairs without labels are `((a, b),)`. Received: {spec}")
         self._require_preprocessor()
-        if any(len(part.shape) != 1 for part in (texts if isinstance(texts, tuple) else [texts])):
+        if any(len(part.shape) != 1 for part in texts):
             raise ValueError(f"a tf.data.Dataset of texts must be batched: `dataset.batch(32)`. Received: {spec}")
 
         def prepare(x, *rest):
@@ -224,20 +228,51 @@ class Task(keras.Model):
         for part in ("encoder", "preprocessor"):
             config[part] = keras.saving.deserialize_keras_object(config[part], custom_objects=custom_objects)
         task = cls(**config)
-        for variable in task.weights:
-            if variable.path in frozen:
-                variable.trainable = False
+        _freeze(task, frozen)
         return task
 
 
-def _check_of_logits(loss):
-    expects = {"sparse_categorical_crossentropy", "categorical_crossentropy", "binary_crossentropy"}
-    config = loss.get_config() if isinstance(loss, keras.losses.Loss) else {}
-    if (isinstance(loss, str) and loss in expects) or config.get("from_logits") is False:
-        raise ValueError(
-            "the model returns logits, and this loss expects probabilities: use loss='auto', or the loss's class with "
-            f"from_logits=True. Received: {loss!r}"
-        )
+def _of_texts(data, x):
+    """Whether `data` was made of texts in memory, and holds their labels and weights."""
+    return isinstance(data, TextBatches) and data is not x
+
+
+def _freeze(task, paths):
+    """Freezes the weights with these paths, and each layer of which nothing is left: `trainable = True` thaws it."""
+    for variable in task.weights:
+        if variable.path in paths:
+            variable.trainable = False
+    layers, seen = list(task.layers), set()
+    while layers:
+        layer = layers.pop()
+        if id(layer) in seen:
+            continue
+        seen.add(id(layer))
+        if layer.weights and not any(variable.trainable for variable in layer.weights):
+            layer.trainable = False
+        else:
+            inside = keras.tree.flatten(list(vars(layer).values()))
+            layers += [part for part in inside if isinstance(part, keras.layers.Layer)]
+
+
+def _require_labels(y):
+    if y is None:
+        raise ValueError("texts need labels, the second argument. Received: None")
+
+
+def _check_of_logits(losses):
+    for loss in keras.tree.flatten(losses):
+        function = keras.losses.get(loss)
+        if isinstance(function, keras.losses.Loss):
+            of_probabilities = function.get_config().get("from_logits") is False
+        else:
+            options = inspect.signature(function).parameters if callable(function) else {}
+            of_probabilities = "from_logits" in options and options["from_logits"].default is False
+        if of_probabilities:
+            raise ValueError(
+                "the model returns logits, and this loss expects probabilities: use loss='auto', or the loss's class "
+                f"with from_logits=True. Received: {loss!r}"
+            )
 
 
 def _check_fit(encoder, preprocessor):
@@ -281,6 +316,11 @@ def _split(x, y, sample_weight, share):
     x = to_columns(x)
     count = len(x[0]) if isinstance(x, tuple) else len(x)
     at = int(count * (1 - share))
+    if not 0 < at < count or len(y) != count:
+        raise ValueError(
+            "`validation_split` needs a label for each text, and texts on both sides. "
+            f"Received: {count} texts, {len(y)} labels, validation_split={share}"
+        )
 
     def take(values, part):
         if isinstance(values, tuple):

@@ -40,8 +40,10 @@ class TextClassifier(Task):
 
     def __init__(self, encoder, num_classes, preprocessor=None, pooling=None, dropout=0.1, name=None):
         # === Layers ===
-        if num_classes < 2:
-            raise ValueError(f"`num_classes` must be at least 2. Received: {num_classes}")
+        if not isinstance(encoder, keras.Model):
+            raise ValueError(f"an encoder is a model; for a name or a folder: from_pretrained. Received: {encoder!r}")
+        if not isinstance(num_classes, int) or num_classes < 2:
+            raise ValueError(f"`num_classes` must be an int of at least 2. Received: {num_classes!r}")
         encoded = encode(encoder)
         if pooling is None:
             pooling = getattr(encoder, "pooling", None) or ("mean" if encoded.pooled is None else "pooled")
@@ -67,16 +69,16 @@ class TextClassifier(Task):
         self.dropout = dropout
 
     def default_loss(self):
-        # Over the rows that are real: the ones that fill up the last batch have weight 0.
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight")
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
     def default_metrics(self):
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
     def check_labels(self, labels):
         labels = np.asarray(labels)
-        if labels.ndim == 2 and labels.shape[1] == self.num_classes:
-            return  # one-hot, for a categorical loss
+        sparse = isinstance(getattr(self, "loss", None), keras.losses.SparseCategoricalCrossentropy)
+        if labels.ndim == 2 and labels.shape[1] == self.num_classes and not sparse:
+            return  # one-hot, for a loss that takes it
         if labels.ndim != 1 or labels.dtype.kind not in "iub":
             raise ValueError(
                 f"labels are whole numbers from 0 to {self.num_classes - 1}, one for each text. "

@@ -13,91 +13,67 @@ STEP = 8  # lengths are multiples of it, so that two datasets often share them
 class TextBatches(keras.utils.PyDataset):
     """A dataset that `fit`, `evaluate` and `predict` take; made by `batches`.
 
-    Each item is `(inputs, labels, sample_weights)`, without labels `(inputs,)`. All batches have `batch_size` rows;
-    the last one is filled up with rows of padding that have sample weight 0. Metrics must therefore be weighted
-    (`weighted_metrics=` in a plain Keras `compile`; our tasks do that by themselves).
+    Each item is `(inputs, labels)` or `(inputs, labels, sample_weights)`, without labels `(inputs,)`.
 
     Attributes:
         lengths: list of int, the sequence lengths that occur.
-        order: int array, for each row of all batches in order the index of its text, or -1 for padding.
+        order: int array, for each row of all batches in order the index of its text.
     """
 
-    def __init__(self, inputs, labels, sample_weight, batch_size, lengths, shuffle, seed):
+    def __init__(self, inputs, labels, sample_weight, batch_size, lengths, shuffle, seed, drop_remainder):
         super().__init__()
         self.inputs = inputs
         self.labels = labels
         self.sample_weight = sample_weight
         self.batch_size = batch_size
+        self.lengths = lengths
         self.shuffle = shuffle
-        # Without a seed of its own it follows `keras.utils.set_random_seed`.
-        self.random = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
-        real = inputs["padding_mask"].sum(axis=1) if len(inputs["padding_mask"]) else np.zeros(0, int)
-        longest = inputs["padding_mask"].shape[1]
-        self.lengths = choose_lengths(real, longest) if lengths is None else sorted(lengths)
-        self._bucket_of = np.searchsorted(self.lengths, real)
+        self.drop_remainder = drop_remainder
+        if shuffle:  # without a seed of its own it follows `keras.utils.set_random_seed`
+            self._random = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
+        self._bucket_of = np.searchsorted(lengths, inputs["padding_mask"].sum(axis=1))
         self._plan()
 
     def _plan(self):
         """Deals the texts out to batches: full ones of each length; what is left over moves to the next length."""
-        texts, left_over = [], np.zeros(0, int)
-        for bucket in range(len(self.lengths)):
+        plan, left_over = [], np.zeros(0, int)
+        for bucket, length in enumerate(self.lengths):
             here = np.flatnonzero(self._bucket_of == bucket)
             if self.shuffle:
-                self.random.shuffle(here)
+                self._random.shuffle(here)
             here = np.concatenate([left_over, here])
             full = len(here) // self.batch_size * self.batch_size
-            texts += [(self.lengths[bucket], rows) for rows in here[:full].reshape(-1, self.batch_size)]
+            plan += [(length, rows) for rows in here[:full].reshape(-1, self.batch_size)]
             left_over = here[full:]
-        if len(left_over):
-            padding = np.full(self.batch_size - len(left_over), -1)
-            texts.append((self.lengths[self._bucket_of[left_over].max()], np.concatenate([left_over, padding])))
+        if len(left_over) and not self.drop_remainder:
+            plan.append((self.lengths[self._bucket_of[left_over].max()], left_over))
         if self.shuffle:
-            texts = [texts[i] for i in self.random.permutation(len(texts))]
-        self._batches = _different_lengths_first(texts)
+            plan = [plan[i] for i in self._random.permutation(len(plan))]
+        self._batches = _varied_first(plan)
 
     @property
     def order(self):
         return np.concatenate([rows for _, rows in self._batches])
-
-    @property
-    def num_batches(self):
-        return len(self._batches)
 
     def __len__(self):
         return len(self._batches)
 
     def __getitem__(self, index):
         length, rows = self._batches[index]
-        real = rows >= 0
-        inputs = {key: np.where(real[:, None], ids[rows, :length], 0) for key, ids in self.inputs.items()}
-        if self.labels is None:
-            return (inputs,)
-        weights = np.ones(len(rows), "float32") if self.sample_weight is None else self.sample_weight[rows]
-        return inputs, self.labels[rows], np.where(real, weights, 0).astype("float32")
+        inputs = {key: ids[rows, :length] for key, ids in self.inputs.items()}
+        columns = [column[rows] for column in (self.labels, self.sample_weight) if column is not None]
+        return (inputs, *columns)
 
     def on_epoch_end(self):
         if self.shuffle:
             self._plan()
-
-    def with_class_weight(self, class_weight):
-        """Returns the same batches with each sample weight multiplied by its label's in the dict `class_weight`."""
-        if self.labels is None:
-            raise ValueError("class weights need labels. Received: batches without labels")
-        if missing := sorted(set(np.unique(self.labels).tolist()) - set(class_weight)):
-            raise ValueError(f"`class_weight` must name every label. Missing: {missing}. Received: {class_weight}")
-        weights = np.array([class_weight[label] for label in self.labels.tolist()], "float32")
-        weights = weights if self.sample_weight is None else weights * self.sample_weight
-        same = object.__new__(type(self))
-        same.__dict__.update(self.__dict__, sample_weight=weights)
-        return same
 
     def restorer(self):
         """Returns a function that puts what `predict` gives for these batches into the order of the texts.
 
         It is made before `predict`, since another epoch deals the texts out anew.
         """
-        rows = self.order
-        at = np.argsort(rows, kind="stable")[np.count_nonzero(rows < 0) :]
+        at = np.argsort(self.order)
         return lambda outputs: keras.tree.map_structure(lambda output: np.asarray(output)[at], outputs)
 
 
@@ -110,11 +86,12 @@ def batches(
     seed=None,
     sample_weight=None,
     lengths=None,
+    drop_remainder=False,
 ):
     """Turns texts and labels into a dataset for `fit`: preprocessed once, batched by length, shuffled every epoch.
 
     The number of batches is known (`len`), and their sequence lengths are at most six, chosen to waste the least
-    padding, so that a compiled step is compiled at most six times.
+    padding, so that a compiled step is compiled for few shapes. The batch of what is left over is a short one.
 
     Args:
         texts: list, tuple, numpy array (object or `<U`) or pandas column of strings; for pairs of texts a tuple of
@@ -127,12 +104,15 @@ def batches(
         seed: int, for the same batches in every run.
         sample_weight: [texts] floats.
         lengths: list of at most six sequence lengths; None to choose them from the texts.
+        drop_remainder: bool, leave the short batch out: all batches have `batch_size` rows, as TPUs and several
+            replicas want them. Which texts it leaves out changes with each shuffling.
 
     Returns:
         A `TextBatches`.
 
     Raises:
-        ValueError: there are no texts, some are not strings, or texts, labels and weights differ in number.
+        ValueError: there are no texts, some are not strings, texts, labels and weights differ in number, or `lengths`
+            do not reach the longest text.
 
     Example:
     ```python
@@ -140,8 +120,10 @@ def batches(
     train = keras_transfer.text.batches(["Who?", "Where?"], [0, 1], preprocessor, batch_size=2, seed=0)
     ```
     """
-    if preprocessor is None:
-        raise ValueError("`batches` needs a preprocessor, such as `model.preprocessor`. Received: None")
+    if not callable(preprocessor):
+        raise ValueError(
+            f"`batches` needs a preprocessor, such as `model.preprocessor`. Received: {preprocessor!r:.100}"
+        )
     if batch_size < 1:
         raise ValueError(f"`batch_size` must be at least 1. Received: {batch_size}")
     texts = to_columns(texts)
@@ -150,14 +132,23 @@ def batches(
         raise ValueError("there are no texts. Received: an empty dataset")
     labels = _column(labels, "labels", count)
     sample_weight = _column(sample_weight, "sample weights", count)
+    if sample_weight is not None and labels is None:
+        raise ValueError("sample weights need labels. Received: labels=None")
+    if drop_remainder and count < batch_size:
+        raise ValueError(f"with `drop_remainder` there must be a whole batch of {batch_size}. Received: {count} texts")
     inputs = _preprocess(texts, preprocessor)
-    longest = int(inputs["padding_mask"].sum(axis=1).max())
-    if lengths is not None and (len(lengths) > MAX_LENGTHS or max(lengths) < longest):
-        raise ValueError(
-            f"`lengths` must be at most {MAX_LENGTHS} and reach the longest text, of {longest} tokens. "
-            f"Received: {lengths}"
-        )
-    return TextBatches(inputs, labels, sample_weight, batch_size, lengths, shuffle, seed)
+    real, width = inputs["padding_mask"].sum(axis=1), inputs["padding_mask"].shape[1]
+    if lengths is None:
+        lengths = choose_lengths(real, width)
+    else:
+        lengths = sorted(lengths)
+        if not 1 <= len(lengths) <= MAX_LENGTHS or lengths[-1] < real.max():
+            raise ValueError(
+                f"`lengths` must be 1 to {MAX_LENGTHS} and reach the longest text, of {real.max()} tokens. "
+                f"Received: {lengths}"
+            )
+        inputs = {key: _padded(ids, lengths[-1]) for key, ids in inputs.items()}
+    return TextBatches(inputs, labels, sample_weight, batch_size, lengths, shuffle, seed, drop_remainder)
 
 
 def _preprocess(texts, preprocessor, chunk=4096):
@@ -171,11 +162,13 @@ def _preprocess(texts, preprocessor, chunk=4096):
         longest = max(int(outputs["padding_mask"].sum(axis=1).max()), 1)
         longest = -(-longest // STEP) * STEP
         chunks.append({key: value[:, :longest] for key, value in outputs.items()})
-    longest = max(chunk["padding_mask"].shape[1] for chunk in chunks)
-    return {
-        key: np.concatenate([np.pad(c[key], ((0, 0), (0, longest - c[key].shape[1]))) for c in chunks])
-        for key in chunks[0]
-    }
+    width = max(chunk["padding_mask"].shape[1] for chunk in chunks)
+    return {key: np.concatenate([_padded(chunk[key], width) for chunk in chunks]) for key in chunks[0]}
+
+
+def _padded(ids, width):
+    """Ids [texts, width]: with zeros behind, which the mask says are none, or without what is all padding."""
+    return np.pad(ids, ((0, 0), (0, max(width - ids.shape[1], 0))))[:, :width]
 
 
 def choose_lengths(real, longest):
@@ -215,15 +208,21 @@ def _column(values, name, count):
     if values is None:
         return None
     values = np.asarray(values)
-    if len(values) != count:
-        raise ValueError(f"there must be as many {name} as texts. Received: {len(values)} {name}, {count} texts")
+    if values.ndim == 0 or len(values) != count:
+        received = f"{len(values)} {name}" if values.ndim else repr(values.item())
+        raise ValueError(f"there must be as many {name} as texts. Received: {received}, {count} texts")
     return values
 
 
-def _different_lengths_first(texts):
-    """Keras on TensorFlow reads off the first two batches which axes vary: they must differ in length if any do."""
-    for i in range(1, len(texts)):
-        if texts[i][0] != texts[0][0]:
-            texts[1], texts[i] = texts[i], texts[1]
-            break
-    return texts
+def _varied_first(plan):
+    """The batches with two in front that differ in length, and in rows, where any do.
+
+    Keras on TensorFlow reads off the first two which axes vary.
+    """
+    rows = [len(rows) for _, rows in plan]
+    first = int(np.argmin(rows))  # the short one, if there is one
+    others = [i for i in range(len(plan)) if i != first]
+    second = next((i for i in others if plan[i][0] != plan[first][0]), None)
+    if second is None:
+        return [plan[first], *(plan[i] for i in others)] if min(rows) < max(rows) else plan
+    return [plan[first], plan[second], *(plan[i] for i in others if i != second)]

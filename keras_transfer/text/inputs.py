@@ -12,8 +12,11 @@ def is_text(x):
     if isinstance(x, (str, bytes)):
         return True
     if isinstance(x, (list, tuple)):
-        # Texts with a gap among them are texts, with a mistake that `to_list` names; so is an empty list.
-        return not x or any(isinstance(value, (str, bytes)) for value in x)
+        # Texts with a gap among them, or in rows, are texts with a mistake that `to_list` names; so is an empty list.
+        rows = [value[0] if isinstance(value, (list, tuple)) and value else value for value in x[:100]]
+        return not x or any(isinstance(value, (str, bytes)) for value in rows)
+    if hasattr(x, "columns") and hasattr(x, "iloc"):  # a whole table, of which `to_list` wants a column
+        return True
     if hasattr(x, "to_pylist"):  # Arrow
         return "string" in str(getattr(x, "type", ""))
     dtype = getattr(x, "dtype", None)
@@ -38,6 +41,11 @@ def to_columns(x):
         column[:] = values
         return column
     check_pair(x)
+    if not is_text(x[1]):
+        raise ValueError(
+            "a tuple is a pair of texts, and labels are an argument of their own: `fit(texts, labels)`. "
+            f"Received: {type(x[1]).__name__} {x[1]!r:.100} as the second text"
+        )
     first, second = to_columns(x[0]), to_columns(x[1])
     if len(first) != len(second):
         raise ValueError(f"both parts of a pair need as many texts. Received: {len(first)} and {len(second)} texts")
@@ -75,7 +83,7 @@ def to_list(texts):
     if wrong:
         raise ValueError(
             f"{len(wrong)} of {len(values)} texts are no strings, the first at {wrong[:3]}; leave them out or put '' "
-            f"there. Received: {[values[index] for index in wrong[:3]]}"
+            f"there (pairs are a tuple of two columns). Received: {[values[index] for index in wrong[:3]]}"
         )
     return [_unicode(value) for value in values]
 

@@ -111,6 +111,6 @@ def import_tensorflow_text():
     except ImportError as error:
         raise ImportError(
             "turning text into ids needs TensorFlow Text: `pip install tensorflow-text` (the same "
-            "minor version as TensorFlow)"
+            f"minor version as TensorFlow). Received: {error}"
         ) from error
     return tensorflow_text

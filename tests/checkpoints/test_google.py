@@ -73,19 +73,19 @@ def test_damaged_data_is_an_error(folder, damage):
     if damage == "changed":
         data[:] = bytes(byte ^ 255 for byte in data)
         (folder / DATA).write_bytes(data)
-    with pytest.raises(CheckpointError, match="cannot be read"):
+    with pytest.raises(CheckpointError, match="must be a TensorFlow checkpoint|is damaged at tensor"):
         BertEncoder.from_pretrained(folder)
 
 
 def test_a_damaged_index_is_an_error(folder):
     (folder / "bert_model.ckpt.index").write_bytes(b"no index")
-    with pytest.raises(CheckpointError, match="cannot be read as a TensorFlow checkpoint"):
+    with pytest.raises(CheckpointError, match="must be a TensorFlow checkpoint"):
         BertEncoder.from_pretrained(folder)
 
 
 def test_a_configuration_that_is_no_json_is_an_error(folder):
     (folder / "bert_config.json").write_text("{")
-    with pytest.raises(CheckpointError, match=r"bert_config.json cannot be read as JSON"):
+    with pytest.raises(CheckpointError, match=r"bert_config.json must be a JSON file"):
         BertEncoder.from_pretrained(folder)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from keras_transfer.cli.main import main
 from keras_transfer.cli.quickstart import QUESTIONS, report
-from keras_transfer.datasets import load_questions
+from keras_transfer.datasets import load_questions, load_trec6
 
 
 def run(*arguments):
@@ -42,18 +42,21 @@ def test_the_report_has_precision_recall_and_f1_of_each_class():
 
 
 def test_the_five_questions_are_in_no_dataset(data_dir):
-    data = load_questions()
-    assert not set(QUESTIONS) & {*data.train.texts, *data.test.texts}
     assert len(QUESTIONS) == 5
+    for data in (load_questions(), load_trec6(data_dir("trec6"))):
+        known = {text.lower().replace(" ", "") for part in (data.train, data.test) for text in part.texts}
+        assert not {text.lower().replace(" ", "") for text in QUESTIONS} & known
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["quickstart", "--output", "."], "exists: choose another --output"),
+        (["quickstart", "--output", "."], "--output must not exist"),
         (["quickstart", "--output", "new", "--epochs", "0"], "Received: 0 and 32"),
         (["quickstart", "--output", "new", "--dataset", "trec6"], "needs --data-dir"),
-        (["quickstart", "--output", "new", "--dataset", "trec6", "--data-dir", "nowhere"], "Not found: nowhere"),
+        (["quickstart", "--output", "new", "--data-dir", "."], "goes with --dataset trec6"),
+        (["quickstart", "--output", "/dev/null/new"], "Not a directory"),
+        (["quickstart", "--output", "new", "--dataset", "trec6", "--data-dir", "nowhere"], "Received: no nowhere"),
         (["classify", "nowhere", "Who?"], "a SavedModel is a folder with a saved_model.pb. Received: nowhere"),
     ],
 )

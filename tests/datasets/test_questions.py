@@ -1,17 +1,12 @@
 """The hand-written questions are balanced, unique, and share nothing with TREC-6."""
 
-import os
 import re
 from collections import Counter
 from importlib.resources import files
 from itertools import pairwise
-from pathlib import Path
-
-import pytest
 
 LABELS = {"ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"}
 NEAR = 0.75
-CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def read_rows():
@@ -21,11 +16,8 @@ def read_rows():
     return [tuple(line.split("\t")) for line in lines]
 
 
-def read_trec():
-    folder = Path(os.environ.get("KERAS_TRANSFER_DATA") or CHECKOUT.parent / "shared" / "data")
-    paths = [folder / "trec6" / name for name in ("train_5500.label", "TREC_10.label")]
-    if not all(path.is_file() for path in paths):
-        pytest.skip("needs TREC-6: set KERAS_TRANSFER_DATA to the folder with real data")
+def read_trec(data_dir):
+    paths = [data_dir("trec6") / name for name in ("train_5500.label", "TREC_10.label")]
     lines = [line for path in paths for line in path.read_text("iso-8859-1").splitlines()]
     return [line.split(" ", 1)[1] for line in lines]
 
@@ -90,11 +82,11 @@ def test_no_question_of_the_test_split_leaks_into_the_training_split():
     assert near_duplicates(test, train) == []
 
 
-def test_no_question_is_taken_from_trec():
-    trec = {normalise(question) for question in read_trec()}
+def test_no_question_is_taken_from_trec(data_dir):
+    trec = {normalise(question) for question in read_trec(data_dir)}
     assert [question for _, _, question in read_rows() if normalise(question) in trec] == []
 
 
-def test_no_question_is_a_near_duplicate_of_one_in_trec():
-    trec = read_trec()
+def test_no_question_is_a_near_duplicate_of_one_in_trec(data_dir):
+    trec = read_trec(data_dir)
     assert near_duplicates([question for _, _, question in read_rows()], trec) == []

@@ -34,7 +34,7 @@ def test_trec_is_read_as_latin_1(tmp_path):
 
 
 def test_a_missing_file_a_broken_line_and_a_label_of_the_test_part_alone_are_errors(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"train_5500.label and TREC_10.label. Not found"):
+    with pytest.raises(FileNotFoundError, match=r"train_5500.label and TREC_10.label. Received: no "):
         load_trec6(tmp_path)
     write_trec(tmp_path, "LOC:city Where ?\nno label here\n")
     with pytest.raises(ValueError, match="line 2: expected 'COARSE:fine question'. Received: 'no label here'"):

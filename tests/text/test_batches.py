@@ -26,10 +26,9 @@ def texts():
 def rows(dataset):
     """Every real row of one epoch: its label, and its ids without padding."""
     found = []
-    for inputs, labels, weights in (dataset[i] for i in range(len(dataset))):
-        for ids, mask, label, weight in zip(inputs["token_ids"], inputs["padding_mask"], labels, weights):
-            if weight:
-                found.append((int(label), tuple(ids[mask == 1].tolist())))
+    for inputs, labels in (dataset[i] for i in range(len(dataset))):
+        for ids, mask, label in zip(inputs["token_ids"], inputs["padding_mask"], labels):
+            found.append((int(label), tuple(ids[mask == 1].tolist())))
     return sorted(found)
 
 
@@ -45,14 +44,19 @@ def test_every_text_comes_once_an_epoch_with_its_own_label(preprocessor, texts):
 def test_there_are_at_most_six_lengths_and_the_number_of_batches_is_known(preprocessor, texts):
     dataset = batches(texts, np.arange(101), preprocessor, batch_size=8, seed=0)
     assert len(dataset) == 13
-    shapes = {dataset[i][0]["token_ids"].shape for i in range(len(dataset))}
-    assert len(dataset.lengths) <= 6 and shapes <= {(8, length) for length in dataset.lengths}
+    shapes = [dataset[i][0]["token_ids"].shape for i in range(len(dataset))]
+    assert len(dataset.lengths) <= 6 and {length for _, length in shapes} <= set(dataset.lengths)
+    assert sorted(rows for rows, _ in shapes) == [5] + [8] * 12
 
 
-def test_the_last_batch_is_filled_up_with_rows_of_weight_0_and_no_tokens(preprocessor):
-    inputs, _, weights = batches(["a b", "c", "d"], [0, 1, 0], preprocessor, batch_size=4, shuffle=False)[0]
-    assert weights.tolist() == [1, 1, 1, 0]
-    assert inputs["padding_mask"].sum(axis=1).tolist() == [4, 3, 3, 0]
+def test_with_drop_remainder_all_batches_are_whole_and_shuffling_leaves_out_others(preprocessor, texts):
+    dataset = batches(texts, np.arange(101), preprocessor, batch_size=8, seed=0, drop_remainder=True)
+    assert len(dataset) == 12 and {len(dataset[i][1]) for i in range(12)} == {8}
+    before = set(dataset.order.tolist())
+    dataset.on_epoch_end()
+    assert set(dataset.order.tolist()) != before
+    with pytest.raises(ValueError, match="a whole batch of 8. Received: 2 texts"):
+        batches(texts[:2], [0, 1], preprocessor, batch_size=8, drop_remainder=True)
 
 
 def test_the_same_seed_gives_the_same_batches_and_another_seed_others(preprocessor, texts):
@@ -78,19 +82,31 @@ def test_every_epoch_deals_the_texts_out_anew_only_when_shuffling(preprocessor, 
         assert (dataset.order.tolist() != before) == shuffle
 
 
-def test_the_first_two_batches_differ_in_length_because_keras_reads_the_shape_off_them(preprocessor, texts):
+@pytest.mark.parametrize("count", [101, 96])
+def test_the_first_two_batches_differ_in_every_axis_that_varies_because_keras_reads_it_off_them(
+    preprocessor, texts, count
+):
     for seed in range(10):
-        dataset = batches(texts, np.arange(101), preprocessor, batch_size=8, seed=seed)
-        assert dataset[0][0]["token_ids"].shape != dataset[1][0]["token_ids"].shape
+        dataset = batches(texts[:count], np.arange(count), preprocessor, batch_size=8, seed=seed)
+        first, second = (dataset[i][0]["token_ids"].shape for i in range(2))
+        assert first[1] != second[1]
+        assert (first[0] != second[0]) == (count == 101)
 
 
-def test_sample_and_class_weights_multiply(preprocessor):
-    dataset = batches(["a", "b", "c"], [0, 1, 1], preprocessor, batch_size=4, shuffle=False, sample_weight=[1, 2, 3])
-    assert dataset[0][2].tolist() == [1, 2, 3, 0]
-    assert dataset.with_class_weight({0: 10, 1: 0.5})[0][2].tolist() == [10, 1, 1.5, 0]
-    assert dataset[0][2].tolist() == [1, 2, 3, 0]
-    with pytest.raises(ValueError, match=r"Missing: \[1\]"):
-        dataset.with_class_weight({0: 1.0})
+def test_sample_weights_go_with_their_texts(preprocessor):
+    dataset = batches(["a b", "b", "c"], [0, 1, 1], preprocessor, batch_size=2, shuffle=False, sample_weight=[1, 2, 3])
+    weights = np.concatenate([dataset[i][2] for i in range(2)])
+    assert weights.tolist() == [[1, 2, 3][i] for i in dataset.order]
+    with pytest.raises(ValueError, match="sample weights need labels"):
+        batches(["a"], None, preprocessor, sample_weight=[1])
+
+
+def test_batches_that_are_not_shuffled_leave_the_random_stream_alone(preprocessor):
+    np.random.seed(0)
+    expected = np.random.random()
+    np.random.seed(0)
+    batches(["a"], [0], preprocessor, shuffle=False)
+    assert np.random.random() == expected
 
 
 def test_lengths_waste_no_more_padding_than_any_other_choice():
@@ -108,13 +124,17 @@ def test_lengths_waste_no_more_padding_than_any_other_choice():
 
 
 def test_given_lengths_are_taken_and_must_reach_the_longest_text(preprocessor):
-    assert batches(["a", "b c d e f g h i j"], [0, 1], preprocessor, lengths=[16, 32]).lengths == [16, 32]
+    for lengths, expected in (([32], 32), ([16, 32], 16)):
+        dataset = batches(["a", "b c d e f g h i j"], [0, 1], preprocessor, lengths=lengths)
+        assert dataset[0][0]["token_ids"].shape == (2, expected)
+    with pytest.raises(ValueError, match=r"1 to 6 .* Received: \[\]"):
+        batches(["a"], [0], preprocessor, lengths=[])
     with pytest.raises(ValueError, match=r"longest text, of 11 tokens. Received: \[8\]"):
         batches(["a", "b c d e f g h i j"], [0, 1], preprocessor, lengths=[8])
 
 
 def test_pairs_are_a_tuple_of_two_columns(preprocessor):
-    inputs, _, _ = batches((["a", "b c"], ["d", "e"]), [0, 1], preprocessor, batch_size=2, shuffle=False)[0]
+    inputs, _ = batches((["a", "b c"], ["d", "e"]), [0, 1], preprocessor, batch_size=2, shuffle=False)[0]
     assert inputs["token_ids"][1, :7].tolist() == [2, 6, 7, 3, 9, 3, 0]
     assert inputs["segment_ids"][1, :7].tolist() == [0, 0, 0, 0, 1, 1, 0]
 
@@ -153,6 +173,14 @@ def test_numbers_and_dicts_are_not_texts():
         ([b"caf\xe9"], [0], "texts must be UTF-8"),
         ([], [], "there are no texts"),
         (["a", "b"], [0], "Received: 1 labels, 2 texts"),
+        (["a", "b"], 1, "Received: 1, 2 texts"),
+        (
+            (["a", "b"], [0, 1]),
+            None,
+            r"an argument of their own.*Received: list \[0, 1\] as the second",
+        ),
+        ([("a", "b"), ("c", "d")], [0, 1], r"pairs are a tuple of two columns.*Received: \[\('a', 'b'\)"),
+        (pandas.DataFrame({"text": ["a", "b"]}), [0, 1], "Received: DataFrame"),
         ((["a", "b"], ["c"]), [0, 1], "Received: 2 and 1 texts"),
     ],
 )
@@ -169,5 +197,7 @@ def test_weights_of_another_number_are_an_error(preprocessor):
 def test_a_missing_preprocessor_and_a_batch_size_of_0_are_errors(preprocessor):
     with pytest.raises(ValueError, match=r"needs a preprocessor.*Received: None"):
         batches(["a"], [0])
+    with pytest.raises(ValueError, match="Received: 'minilm-l6'"):
+        batches(["a"], [0], "minilm-l6")
     with pytest.raises(ValueError, match="Received: 0"):
         batches(["a"], [0], preprocessor, batch_size=0)
