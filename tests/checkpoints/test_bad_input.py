@@ -44,7 +44,7 @@ def test_a_folder_without_weights(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"), [('{"model_type": "bert",', "cannot be read as JSON"), ("[]", "must hold a JSON dict.*: list")]
+    ("text", "reason"), [('{"model_type": "bert",', "must be a JSON file. Received: "), ("[]", "must hold a JSON dict.*: list")]
 )
 def test_a_configuration_that_is_no_json_object(text, reason, tmp_path):
     (write_bert(tmp_path) / "config.json").write_text(text)
@@ -61,7 +61,7 @@ def test_a_sentence_transformer_without_its_pooling(tmp_path):
     types = [{"path": path, "type": f"x.{path}"} for path in ("Transformer", "Pooling")]
     write_bert(tmp_path / "Transformer")
     (tmp_path / "modules.json").write_text(json.dumps(types))
-    assert_error(tmp_path, r"Pooling/config.json cannot be read")
+    assert_error(tmp_path, r"Pooling/config.json must be a JSON file")
 
 
 @pytest.mark.parametrize("part", ["length", "header", "data"])
@@ -153,7 +153,7 @@ def test_a_setting_that_has_no_counterpart(change, parts, tmp_path):
 def test_a_pickle_of_torch_without_torch(tmp_path, monkeypatch):
     (write_config(tmp_path) / "pytorch_model.bin").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "torch", None)
-    assert_error(tmp_path, "pytorch_model.bin is a pickle of torch", "`pip install torch`", "safetensors")
+    assert_error(tmp_path, "a pickle of torch", "`pip install torch`", "safetensors", "Received: .*pytorch_model.bin")
 
 
 def test_a_name_on_the_hub_without_the_network(monkeypatch):
@@ -162,14 +162,14 @@ def test_a_name_on_the_hub_without_the_network(monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)  # it was read when the module was imported
     assert_error(
         "hf://nobody/nothing-of-this-name",
-        r"hf://nobody/nothing-of-this-name could not be fetched \(\w+: .+\)",
-        "offline",
+        "hf://nobody/nothing-of-this-name could not be fetched",
+        r"offline.*Received: \w+: .+",
     )
 
 
 def test_a_name_on_the_hub_without_its_client(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    assert_error("hf://a/b", r"hf://a/b is fetched with huggingface-hub: `pip install keras_transfer\[hf\]`")
+    assert_error("hf://a/b", "`pip install huggingface-hub`. Received: 'hf://a/b' without it")
 
 
 def test_a_packaged_encoder_without_its_package(monkeypatch):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from keras_transfer.checkpoints import CheckpointError
+from keras_transfer.checkpoints import CheckpointError, load_preprocessor
 from keras_transfer.encoders import BertEncoder, Encoder
 from tests.checkpoints.folders import assert_same_outputs, bert_tensors, outputs_of, write_bert, write_config
 
@@ -194,3 +194,15 @@ def test_a_pickle_of_torch_gives_the_same_weights(plain, tmp_path):
     tensors = {name: torch.tensor(value) for name, value in bert_tensors().items()}
     torch.save(tensors, tmp_path / "pytorch_model.bin")
     assert_same_outputs(BertEncoder.from_pretrained(tmp_path), plain)
+
+
+def test_an_old_sentence_transformers_folder_has_its_vocabulary_beside_the_weights(tmp_path):
+    write_bert(tmp_path / "0_Transformer")
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who"]
+    (tmp_path / "0_Transformer" / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
+    modules = [{"path": "0_Transformer", "type": "x.Transformer"}, {"path": "1_Pooling", "type": "x.Pooling"}]
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    (tmp_path / "1_Pooling").mkdir()
+    (tmp_path / "1_Pooling" / "config.json").write_text('{"pooling_mode_max_tokens": true}')
+    assert load_preprocessor(tmp_path).vocabulary == vocabulary
+    assert BertEncoder.from_pretrained(tmp_path).pooling == "max"

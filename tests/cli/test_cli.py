@@ -55,7 +55,7 @@ def test_the_five_questions_are_in_no_dataset(data_dir):
         (["quickstart", "--output", "new", "--epochs", "0"], "Received: 0 and 32"),
         (["quickstart", "--output", "new", "--dataset", "trec6"], "needs --data-dir"),
         (["quickstart", "--output", "new", "--data-dir", "."], "goes with --dataset trec6"),
-        (["quickstart", "--output", "/dev/null/new"], "Not a directory"),
+        (["quickstart", "--output", "/dev/null/new"], "File exists"),
         (["quickstart", "--output", "new", "--dataset", "trec6", "--data-dir", "nowhere"], "Received: no nowhere"),
         (["classify", "nowhere", "Who?"], "a SavedModel is a folder with a saved_model.pb. Received: nowhere"),
     ],
