@@ -44,7 +44,8 @@ def test_a_folder_without_weights(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"), [('{"model_type": "bert",', "must be a JSON file. Received: "), ("[]", "must hold a JSON dict.*: list")]
+    ("text", "reason"),
+    [('{"model_type": "bert",', "must be a JSON file. Received: "), ("[]", "must hold a JSON dict.*: list")],
 )
 def test_a_configuration_that_is_no_json_object(text, reason, tmp_path):
     (write_bert(tmp_path) / "config.json").write_text(text)
