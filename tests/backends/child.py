@@ -1,6 +1,6 @@
 """Run by test_backends.py in a process with another backend: loads what TensorFlow saved, and trains it.
 
-    KERAS_BACKEND=jax python child.py FOLDER
+KERAS_BACKEND=jax python child.py FOLDER
 """
 
 import json

@@ -35,8 +35,7 @@ def saved(tmp_path_factory):
     random = np.random.default_rng(0)
     labels = random.integers(0, 2, 32)
     texts = [
-        " ".join([*random.choice(list("abcdefgh"), random.integers(1, 20)), ["bad", "good"][label]])
-        for label in labels
+        " ".join([*random.choice(list("abcdefgh"), random.integers(1, 20)), ["bad", "good"][label]]) for label in labels
     ]
     (folder / "texts.txt").write_text("\n".join(texts))
     preprocessor = BertPreprocessor(VOCABULARY, sequence_length=32)
