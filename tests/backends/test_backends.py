@@ -57,7 +57,7 @@ def saved(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_another_backend_computes_the_same_trains_and_saves(saved, backend):
-    pytest.importorskip(backend, reason=f"needs {backend}: make test-{backend}")
+    pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
     folder, expected, ladder = saved
     child = pathlib.Path(__file__).with_name("child.py")
     environment = {**os.environ, "KERAS_BACKEND": backend}
