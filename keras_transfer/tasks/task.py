@@ -74,7 +74,8 @@ class Task(keras.Model):
         raise NotImplementedError(f"{type(self).__name__} must say its metrics")
 
     def check_labels(self, labels):
-        """Raises a ValueError where labels cannot be this task's."""
+        """Raises a ValueError where labels in memory cannot be this task's."""
+        raise NotImplementedError(f"{type(self).__name__} must say what its labels are")
 
     # === Compiling ===
 

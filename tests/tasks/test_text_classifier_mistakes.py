@@ -1,0 +1,153 @@
+"""What a user can get wrong with a task is one clear error, before anything is trained."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.tasks import TextClassifier
+from keras_transfer.text import BertPreprocessor, batches
+from tests.tasks.tiny import VOCABULARY, classifier, encoder, preprocessor, trained
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0, 2], r"from 0 to 1. Received: \[2\], first at position 1"),
+        ([-1, 0], r"Received: \[-1\], first at position 0"),
+        (["yes", "no"], r"whole numbers from 0 to 1, one for each text. Received: <U3"),
+        ([0.5, 1.0], "Received: float64"),
+        ([0], "Received: 1 labels, 2 texts"),
+        ([[1, 0, 0], [0, 1, 0]], r"shape \(2, 3\)"),
+        ([[1, 0], [0, 1]], r"shape \(2, 2\)"),
+        (1, r"Received: int64 of shape \(\)"),
+        (None, "texts need labels, the second argument. Received: None"),
+    ],
+)
+def test_labels_that_cannot_be_are_one_clear_error_and_nothing_is_trained(labels, message):
+    model = trained()
+    before = model.get_layer("logits").kernel.numpy()
+    for call in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match=message):
+            call(["a", "b"], labels, verbose=0)
+    np.testing.assert_array_equal(model.get_layer("logits").kernel.numpy(), before)
+
+
+def test_labels_of_prepared_batches_are_checked_too():
+    model = trained()
+    with pytest.raises(ValueError, match=r"Received: \[5\]"):
+        model.fit(batches(["a", "b"], [0, 5], model.preprocessor), verbose=0)
+
+
+def test_labels_of_prepared_ids_are_checked_too():
+    model = trained()
+    ids = {key: value.numpy() for key, value in model.preprocessor(["a", "b"]).items()}
+    for call in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match=r"Received: \[5\]"):
+            call(ids, np.array([0, 5]), verbose=0)
+    with pytest.raises(ValueError, match=r"Received: \[5\]"):
+        model.fit(ids, np.array([0, 1]), validation_data=(ids, np.array([0, 5])), verbose=0)
+
+
+def test_one_hot_labels_go_with_a_loss_that_takes_them():
+    model = classifier()
+    model.compile("sgd", loss=keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=0.1), metrics=[])
+    assert 0.5 < model.fit(["a", "b"], np.eye(2), verbose=0).history["loss"][0] < 1.0
+
+
+def test_arguments_that_batches_have_already_are_keras_errors_and_not_ignored():
+    model = trained()
+    prepared = batches(["a", "b"], [0, 1], model.preprocessor)
+    with pytest.raises(ValueError, match="`y` should not be passed"):
+        model.fit(prepared, [0, 1], verbose=0)
+    for size in (0, -7):
+        with pytest.raises(ValueError, match=f"Received: {size}"):
+            model.fit(["a", "b"], [0, 1], batch_size=size, verbose=0)
+        with pytest.raises(ValueError, match=f"Received: {size}"):
+            model.fit(["a"], [0], validation_data=(["b"], [1]), validation_batch_size=size, verbose=0)
+    with pytest.raises(ValueError, match="Received: steps=2"):
+        model.predict(["a"], steps=2, verbose=0)
+
+
+def test_a_split_that_leaves_nothing_is_an_error_with_the_numbers_of_the_user():
+    with pytest.raises(ValueError, match=r"Received: 2 texts, 2 labels, validation_split=0.999"):
+        trained().fit(["a", "b"], [0, 1], validation_split=0.999, verbose=0)
+    with pytest.raises(ValueError, match="Received: 4 texts, 2 labels"):
+        trained().fit(["a", "b", "c", "d"], [0, 1], validation_split=0.5, verbose=0)
+
+
+def test_missing_texts_and_empty_data_are_errors():
+    model = trained()
+    with pytest.raises(ValueError, match=r"Received: \[None\]"):
+        model.fit(["a", None], [0, 1], verbose=0)
+    with pytest.raises(ValueError, match="there are no texts"):
+        model.fit([], [], verbose=0)
+    with pytest.raises(ValueError, match="there are no texts"):
+        model.predict([], verbose=0)
+
+
+def test_a_loss_that_expects_probabilities_is_an_error():
+    for loss in (
+        "sparse_categorical_crossentropy",
+        "bce",
+        ["categorical_focal_crossentropy"],
+        keras.losses.sparse_categorical_crossentropy,
+        keras.losses.CategoricalCrossentropy(),
+    ):
+        with pytest.raises(ValueError, match="returns logits"):
+            classifier().compile("adam", loss=loss)
+
+
+def test_raw_text_without_a_preprocessor_is_an_error():
+    model = TextClassifier(encoder(), 2)
+    model.compile("sgd")
+    with pytest.raises(ValueError, match="raw text needs a preprocessor"):
+        model.fit(["a"], [0], verbose=0)
+
+
+def test_a_dataset_of_texts_that_is_not_batched_is_an_error():
+    import tensorflow as tf
+
+    with pytest.raises(ValueError, match="must be batched"):
+        trained().fit(tf.data.Dataset.from_tensor_slices((["a"], [0])), verbose=0)
+    with pytest.raises(ValueError, match=r"pairs without labels are `\(\(a, b\),\)`"):
+        trained().predict(tf.data.Dataset.from_tensor_slices((["a"], ["b"])).batch(1), verbose=0)
+
+
+def test_a_preprocessor_that_does_not_fit_the_encoder_is_an_error():
+    with pytest.raises(ValueError, match="positions for 32 tokens.*Received: sequence_length=64"):
+        TextClassifier(encoder(), 2, preprocessor=preprocessor(sequence_length=64))
+    more = BertPreprocessor([*VOCABULARY, "more"], sequence_length=32)
+    with pytest.raises(ValueError, match="17 rows. Received: a vocabulary of 18 tokens"):
+        TextClassifier(encoder(), 2, preprocessor=more)
+
+
+def test_a_smaller_vocabulary_than_the_embedding_is_logged(caplog):
+    TextClassifier(encoder(), 2, preprocessor=BertPreprocessor(VOCABULARY[:-1], sequence_length=32))
+    assert "17 rows and the vocabulary 16 tokens" in caplog.text
+
+
+def test_a_sequence_longer_than_the_position_table_is_an_error():
+    model = trained()
+    ids = {name: np.ones((2, 40), "int32") for name in model.input}
+    for call in (lambda: model(ids), lambda: model.fit(ids, np.array([0, 1]), verbose=0)):
+        with pytest.raises(ValueError, match="position table has 32 rows.*Received: 40 tokens"):
+            call()
+
+
+def test_a_misspelt_argument_is_an_error():
+    with pytest.raises(TypeError, match="droput"):
+        TextClassifier(encoder(), 2, droput=0.0)
+
+
+def test_unknown_poolings_and_too_few_classes_are_errors():
+    with pytest.raises(ValueError, match="Received: 'average'"):
+        TextClassifier(encoder(), 2, pooling="average")
+    with pytest.raises(ValueError, match="has no pooled output"):
+        TextClassifier(encoder(pooler=False), 2, pooling="pooled")
+    for classes in (1, None):
+        with pytest.raises(ValueError, match=f"at least 2. Received: {classes}"):
+            TextClassifier(encoder(), classes)
+    with pytest.raises(ValueError, match="from_pretrained. Received: 'minilm-l6'"):
+        TextClassifier("minilm-l6", 2)
+    with pytest.raises(ValueError, match="Received: preprocessor='minilm-l6'"):
+        TextClassifier(encoder(), 2, preprocessor="minilm-l6")

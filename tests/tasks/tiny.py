@@ -1,0 +1,46 @@
+"""A tiny classifier and texts that it can learn, for the tests of tasks."""
+
+import keras
+import numpy as np
+
+from keras_transfer.encoders import BertEncoder
+from keras_transfer.tasks import TextClassifier
+from keras_transfer.text import BertPreprocessor
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij", "good", "bad"]
+
+
+def preprocessor(**options):
+    return BertPreprocessor(VOCABULARY, **{"sequence_length": 32, **options})
+
+
+def encoder(cls=BertEncoder, **options):
+    sizes = {"num_layers": 2, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "max_sequence_length": 32}
+    return cls(len(VOCABULARY), **{**sizes, "dropout": 0.0, **options})
+
+
+def classifier(num_classes=2, **options):
+    keras.utils.set_random_seed(0)
+    return TextClassifier(encoder(), num_classes, preprocessor=preprocessor(), dropout=0.0, **options)
+
+
+def ids_of(model, texts):
+    return {key: keras.ops.convert_to_tensor(np.array(value)) for key, value in model.preprocessor(texts).items()}
+
+
+def examples(count=64):
+    """Texts of 3 to 20 letters with one word that decides."""
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 2, count)
+    texts = []
+    for label in labels:
+        words = random.choice(list("abcdefghij"), random.integers(2, 20)).tolist()
+        words.insert(random.integers(0, len(words)), ["bad", "good"][label])
+        texts.append(" ".join(words))
+    return texts, labels.tolist()
+
+
+def trained():
+    model = classifier()
+    model.compile("sgd")
+    return model
