@@ -175,16 +175,18 @@ class Task(keras.Model):
 
     def _prepare(self, x, y=None, sample_weight=None, batch_size=None, shuffle=False, labelled=True):
         """`TextBatches` or a mapped tf.data.Dataset for raw text; `x` itself where Keras takes it as it is."""
-        labels = x.labels if isinstance(x, TextBatches) else y
         if _is_tf_dataset(x):
             return self._map_dataset(x)
+        raw, made = is_text(x), isinstance(x, TextBatches)
+        if raw:
+            self._require_preprocessor()
+        labels = x.labels if made else y
+        if labelled and (raw or made):
+            _require_labels(labels)
         if labels is not None and np.size(labels):
             self.check_labels(labels)
-        if not is_text(x):
+        if not raw:
             return x
-        self._require_preprocessor()
-        if labelled:
-            _require_labels(y)
         size = 32 if batch_size is None else batch_size
         return batches(x, y, self.preprocessor, size, shuffle=shuffle, sample_weight=sample_weight)
 

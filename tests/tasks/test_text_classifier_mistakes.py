@@ -38,6 +38,15 @@ def test_labels_of_prepared_batches_are_checked_too():
         model.fit(batches(["a", "b"], [0, 5], model.preprocessor), verbose=0)
 
 
+def test_batches_without_labels_are_for_predicting_only():
+    model = trained()
+    unlabelled = batches(["a", "b"], None, model.preprocessor)
+    for call in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match="texts need labels.*Received: None"):
+            call(unlabelled, verbose=0)
+    assert model.predict(unlabelled, verbose=0).shape == (2, 2)
+
+
 def test_labels_of_prepared_ids_are_checked_too():
     model = trained()
     ids = {key: value.numpy() for key, value in model.preprocessor(["a", "b"]).items()}
