@@ -24,7 +24,7 @@ class MultiHeadAttention(keras.layers.Layer):
         padding_mask: [batch, keys], 1 for a real key, 0 for padding.
         attention_mask: [batch, length, keys], 1 where a query may look at a key.
         position_bias: [batch or 1, heads, length, keys], added to the scores (relative positions).
-        cache: [batch, 2, keys, heads, dim / heads], keys and values computed before; then `cache_index` is the
+        cache: [batch, 2, heads, keys, dim / heads], keys and values computed before; then `cache_index` is the
             position of the first token of `inputs`, and the layer returns `(outputs, cache)`.
 
     Returns:
@@ -95,32 +95,30 @@ class MultiHeadAttention(keras.layers.Layer):
     ):
         query, key, value = self._project(inputs, context)
         if cache is not None:
-            start = (0, cache_index, 0, 0)
+            start = (0, 0, cache_index, 0)
             key = ops.slice_update(cache[:, 0], start, key)
             value = ops.slice_update(cache[:, 1], start, value)
             cache = ops.stack([key, value], axis=1)
-        outputs = self._attend(
-            query,
-            key,
-            value,
-            self._bias(query, key, padding_mask, attention_mask, position_bias, cache_index),
-            training,
-        )
-        outputs = self.output_dense(outputs)
+        bias = self._bias(query, key, padding_mask, attention_mask, position_bias, cache_index)
+        outputs = self.output_dense(self._attend(query, key, value, bias, training))
+        outputs = ops.reshape(outputs, ops.shape(inputs))
         return outputs if cache is None else (outputs, cache)
 
     def _project(self, inputs, context):
-        """Query, key and value as [batch, length, heads, head_dim]."""
+        """Query, key and value as [batch, heads, length, head_dim]."""
         if not self.cross_attention:
-            heads = self._split(self.query_key_value(inputs), 3)
-            return heads[:, :, 0], heads[:, :, 1], heads[:, :, 2]
+            return self._heads(self.query_key_value, inputs, 3)
         if context is None:
             raise ValueError("cross-attention needs `context`. Received: None")
-        heads = self._split(self.key_value(context), 2)
-        return self._split(self.query(inputs), 1)[:, :, 0], heads[:, :, 0], heads[:, :, 1]
+        return *self._heads(self.query, inputs, 1), *self._heads(self.key_value, context, 2)
 
-    def _split(self, x, parts):
-        return ops.reshape(x, (-1, ops.shape(x)[1], parts, self.num_heads, self.head_dim))
+    def _heads(self, dense, x, parts):
+        # On rows, as a plain matmul, TensorFlow fuses a dense layer with its bias. One transpose and `unstack`, as the
+        # gradient of three slices would be three tensors of zeros and their sum.
+        length = ops.shape(x)[1]
+        x = dense(ops.reshape(x, (-1, x.shape[-1])))
+        x = ops.reshape(x, (-1, length, parts, self.num_heads, self.head_dim))
+        return ops.unstack(ops.transpose(x, (2, 0, 3, 1, 4)), num=parts)
 
     def _bias(self, query, key, padding_mask, attention_mask, position_bias, start):
         """What is added to the scores: 0 or a bias where a query may look, a large negative number where not."""
@@ -130,8 +128,8 @@ class MultiHeadAttention(keras.layers.Layer):
         if attention_mask is not None:
             allowed.append(ops.cast(attention_mask, "bool")[:, None, :, :])
         if self.causal:
-            rows = ops.arange(ops.shape(query)[1])[:, None] + start
-            allowed.append((rows >= ops.arange(ops.shape(key)[1])[None, :])[None, None])
+            rows = ops.arange(ops.shape(query)[2])[:, None] + start
+            allowed.append((rows >= ops.arange(ops.shape(key)[2])[None, :])[None, None])
         bias = None if position_bias is None else ops.cast(position_bias, "float32")
         for mask in allowed:
             hidden = ops.where(mask, 0.0, -1e9)
@@ -139,12 +137,13 @@ class MultiHeadAttention(keras.layers.Layer):
         return bias
 
     def _attend(self, query, key, value, bias, training):
-        query = ops.transpose(query * self.head_dim**-0.5, (0, 2, 1, 3))
-        scores = ops.cast(ops.matmul(query, ops.transpose(key, (0, 2, 3, 1))), "float32")
+        """What each token reads, as rows [batch * length, dim]."""
+        scores = ops.matmul(query * self.head_dim**-0.5, ops.transpose(key, (0, 1, 3, 2)))
+        scores = ops.cast(scores, "float32")
         weights = ops.softmax(scores if bias is None else scores + bias)
         weights = self.dropout(ops.cast(weights, self.compute_dtype), training=training)
-        outputs = ops.transpose(ops.matmul(weights, ops.transpose(value, (0, 2, 1, 3))), (0, 2, 1, 3))
-        return ops.reshape(outputs, (-1, ops.shape(outputs)[1], self.num_heads * self.head_dim))
+        outputs = ops.transpose(ops.matmul(weights, value), (0, 2, 1, 3))
+        return ops.reshape(outputs, (-1, self.num_heads * self.head_dim))
 
     def compute_output_spec(
         self, inputs, context=None, padding_mask=None, attention_mask=None, position_bias=None, cache=None, **kwargs

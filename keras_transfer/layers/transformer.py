@@ -157,7 +157,8 @@ class TransformerBlock(keras.layers.Layer):
             return self.cross_attention(x, context=context, padding_mask=context_mask, training=training)
 
         def feed_forward(x):
-            return self.feed_forward_out(self.feed_forward_in(x))
+            rows = ops.reshape(x, (-1, x.shape[-1]))  # a plain matmul, which TensorFlow fuses with bias and activation
+            return ops.reshape(self.feed_forward_out(self.feed_forward_in(rows)), ops.shape(x))
 
         x = self._sublayer(inputs, attention, self.attention_norm, "attention", training)
         if self.has_cross_attention:

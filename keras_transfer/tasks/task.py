@@ -23,6 +23,10 @@ class Task(keras.Model):
     preprocessor turns into batches of like length, as well as prepared data: `text.batches`, tf.data (of raw texts
     too), dicts of ids. The outputs are logits, in the order of the texts.
 
+    Several replicas (`tf.distribute`, `keras.distribution` on JAX) share the batches of texts in memory evenly, as
+    `text.batches` says; `evaluate` and `predict` count every text once. Prepared data Keras shares as it is: give it
+    whole batches, since the gradients of all replicas weigh the same, however few rows of a short batch one has.
+
     Args:
         encoder: an encoder of ours or a KerasHub backbone.
         preprocessor: callable from texts to the encoder's inputs; None for a model of prepared ids.
@@ -89,8 +93,10 @@ class Task(keras.Model):
             **kwargs: as in Keras.
 
         Raises:
-            ValueError: the loss is a cross-entropy that expects probabilities.
+            ValueError: the loss is a cross-entropy that expects probabilities; the model, or its encoder, was made
+                outside the strategy's scope.
         """
+        _check_scope(self)
         optimizer = keras.optimizers.AdamW(5e-5) if isinstance(optimizer, str) and optimizer == "auto" else optimizer
         loss = self.default_loss() if isinstance(loss, str) and loss == "auto" else loss
         metrics = self.default_metrics() if isinstance(metrics, str) and metrics == "auto" else metrics
@@ -123,8 +129,10 @@ class Task(keras.Model):
         """Trains the model as `keras.Model.fit` does; `x`, and that of `validation_data`, may be raw text.
 
         Raises:
-            ValueError: texts and labels differ in number, a text is not a string, a label is out of range.
+            ValueError: texts and labels differ in number, a text is not a string, a label is out of range; the
+                replicas cannot share the batches.
         """
+        _check_scope(self)
         if validation_split and is_text(x):
             _require_labels(y)
             (x, y, sample_weight), validation_data = _split(x, y, sample_weight, validation_split)
@@ -132,11 +140,13 @@ class Task(keras.Model):
         if validation_data is not None:
             parts = tuple(validation_data) if isinstance(validation_data, (list, tuple)) else (validation_data,)
             size = kwargs.get("validation_batch_size")
-            data = self._prepare(*parts, batch_size=batch_size if size is None else size)
+            data = self._prepare("evaluate", *parts, batch_size=batch_size if size is None else size)
             validation_data = validation_data if data is parts[0] else data
-        data = self._prepare(x, y, sample_weight, batch_size, shuffle=bool(shuffle))
+        data = self._prepare("fit", x, y, sample_weight, batch_size, shuffle=bool(shuffle))
         if _of_texts(data, x):
             y = sample_weight = batch_size = None
+        if isinstance(data, TextBatches):  # they are shuffled, by their seed; Keras would draw their order anew
+            shuffle = False
         return super().fit(
             data,
             y,
@@ -154,7 +164,7 @@ class Task(keras.Model):
 
     def evaluate(self, x=None, y=None, batch_size=None, verbose="auto", sample_weight=None, **kwargs):
         """Returns loss and metrics as `keras.Model.evaluate` does; `x` may be raw text."""
-        data = self._prepare(x, y, sample_weight, batch_size)
+        data = self._prepare("evaluate", x, y, sample_weight, batch_size)
         if _of_texts(data, x):
             y = sample_weight = batch_size = None
         return super().evaluate(data, y, batch_size=batch_size, verbose=verbose, sample_weight=sample_weight, **kwargs)
@@ -165,7 +175,7 @@ class Task(keras.Model):
         Raises:
             ValueError: `steps` with raw text, of which every row is wanted.
         """
-        data = self._prepare(x, batch_size=batch_size, labelled=False)
+        data = self._prepare("predict", x, batch_size=batch_size)
         if not isinstance(data, TextBatches):
             return super().predict(data, batch_size=batch_size, verbose=verbose, steps=steps, **kwargs)
         if steps is not None:
@@ -173,24 +183,40 @@ class Task(keras.Model):
         restore = data.restorer()
         return restore(super().predict(data, verbose=verbose, **kwargs))
 
-    def _prepare(self, x, y=None, sample_weight=None, batch_size=None, shuffle=False, labelled=True):
+    def _prepare(self, method, x, y=None, sample_weight=None, batch_size=None, shuffle=False):
         """`TextBatches` or a mapped tf.data.Dataset for raw text; `x` itself where Keras takes it as it is."""
         if _is_tf_dataset(x):
-            return self._map_dataset(x)
+            return self._map_dataset(x, method)
         raw, made = is_text(x), isinstance(x, TextBatches)
         if raw:
             self._require_preprocessor()
         labels = x.labels if made else y
-        if labelled and (raw or made):
+        if method != "predict" and (raw or made):
             _require_labels(labels)
         if labels is not None and np.size(labels):
             self.check_labels(labels)
-        if not raw:
-            return x
-        size = 32 if batch_size is None else batch_size
-        return batches(x, y, self.preprocessor, size, shuffle=shuffle, sample_weight=sample_weight)
+        replicas, _ = _replicas(self)
+        if raw:
+            size = -(-32 // replicas) * replicas if batch_size is None else batch_size
+            x = batches(x, y, self.preprocessor, size, shuffle=shuffle, sample_weight=sample_weight)
+        return self._share(x, method) if replicas > 1 and isinstance(x, TextBatches) else x
 
-    def _map_dataset(self, dataset):
+    def _share(self, data, method):
+        """Batches of texts in memory such that the replicas can share them."""
+        replicas, evenly = _replicas(self)
+        count = len(data.order)
+        if method == "predict":
+            return data.for_replicas(replicas, repeat=True)
+        if data.batch_size % replicas:
+            raise ValueError(
+                f"{replicas} replicas share a batch: make `batch_size` a multiple. Received: {data.batch_size}"
+            )
+        if method == "evaluate" and (count < replicas or (evenly and count % replicas)):
+            wanted = f"a multiple of {replicas}" if evenly else f"at least {replicas}"
+            raise ValueError(f"to evaluate with {replicas} replicas takes {wanted} texts. Received: {count} texts")
+        return data.for_replicas(replicas, repeat=method == "fit")
+
+    def _map_dataset(self, dataset, method):
         spec = dataset.element_spec
         parts = spec if isinstance(spec, tuple) and len(spec) in (2, 3) else (spec,)
         texts = parts[0] if isinstance(parts[0], tuple) else (parts[0],)
@@ -201,6 +227,12 @@ class Task(keras.Model):
         self._require_preprocessor()
         if any(len(part.shape) != 1 for part in texts):
             raise ValueError(f"a tf.data.Dataset of texts must be batched: `dataset.batch(32)`. Received: {spec}")
+        (replicas, evenly), size = _replicas(self), texts[0].shape[0]
+        if (method == "fit" or evenly) and (size or 1) % replicas:
+            raise ValueError(
+                f"{replicas} replicas share a batch: `dataset.batch(size, drop_remainder=True)`, with a multiple. "
+                f"Received: {spec}"
+            )
 
         def prepare(x, *rest):
             x = preprocess(self.preprocessor, x)
@@ -237,7 +269,30 @@ class Task(keras.Model):
 
 def _of_texts(data, x):
     """Whether `data` was made of texts in memory, and holds their labels and weights."""
-    return isinstance(data, TextBatches) and data is not x
+    return isinstance(data, TextBatches) and not isinstance(x, TextBatches)
+
+
+def _replicas(model):
+    """How many replicas share a batch, and whether they must share it evenly, as on JAX."""
+    strategy = getattr(model, "distribute_strategy", None)  # on TensorFlow
+    distribution = keras.distribution.distribution()
+    if strategy is None and distribution is not None:
+        return distribution.num_model_replicas, True
+    return (1 if strategy is None else strategy.num_replicas_in_sync), False
+
+
+def _check_scope(model):
+    """Weights made outside a strategy's scope are on one device: Keras trains on that alone, or fails oddly."""
+    strategy = getattr(model, "distribute_strategy", None)
+    if strategy is None or strategy.num_replicas_in_sync == 1:
+        return
+    created_inside = strategy.extended.variable_created_in_scope
+    outside = [weight.path for weight in model.weights if not created_inside(weight.value)]
+    if outside:
+        raise ValueError(
+            "the encoder and the model are made inside `strategy.scope()`, then compiled there. "
+            f"Received: {len(outside)} weights made outside, the first {outside[0]}"
+        )
 
 
 def _freeze(task, paths):

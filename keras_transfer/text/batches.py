@@ -1,5 +1,7 @@
 """Texts in memory as batches of ids, in a few fixed lengths, so that nothing is padded far and nothing recompiles."""
 
+import copy
+
 import keras
 import numpy as np
 
@@ -29,6 +31,7 @@ class TextBatches(keras.utils.PyDataset):
         self.lengths = lengths
         self.shuffle = shuffle
         self.drop_remainder = drop_remainder
+        self._replicas, self._repeat = 1, False
         if shuffle:  # without a seed of its own it follows `keras.utils.set_random_seed`
             self._random = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
         self._bucket_of = np.searchsorted(lengths, inputs["padding_mask"].sum(axis=1))
@@ -49,7 +52,37 @@ class TextBatches(keras.utils.PyDataset):
             plan.append((self.lengths[self._bucket_of[left_over].max()], left_over))
         if self.shuffle:
             plan = [plan[i] for i in self._random.permutation(len(plan))]
-        self._batches = _varied_first(plan)
+        self._batches = self._shared(plan)
+
+    def _shared(self, plan):
+        """The batches in the order in which Keras takes them, each such that the replicas can share it."""
+        count = self._replicas
+        if self._repeat:
+            plan = [(length, np.resize(rows, -(-len(rows) // count) * count)) for length, rows in plan]
+        elif len(plan) == 1:
+            length, rows = plan[0]
+            even = len(rows) // count * count
+            plan = [(length, part) for part in (rows[:even], rows[even:]) if len(part)]
+        return _varied_first(plan)
+
+    def for_replicas(self, count, repeat):
+        """Returns the same batches, in the same order, such that `count` replicas can share each of them.
+
+        Keras on TensorFlow needs a first batch that they share evenly, and weighs the gradients of all replicas alike,
+        however few rows one has; on JAX they share every batch evenly or not at all.
+
+        Args:
+            count: int.
+            repeat: bool, fill a short batch up with its own rows again, so that the replicas share it evenly; else
+                every text comes once, and of a single short batch what they cannot share evenly comes in a second.
+
+        Returns:
+            A `TextBatches`, which draws from this one's random numbers.
+        """
+        other = copy.copy(self)
+        other._replicas, other._repeat = count, repeat
+        other._batches = other._shared(self._batches)
+        return other
 
     @property
     def order(self):
@@ -73,7 +106,7 @@ class TextBatches(keras.utils.PyDataset):
 
         It is made before `predict`, since another epoch deals the texts out anew.
         """
-        at = np.argsort(self.order)
+        at = np.unique(self.order, return_index=True)[1]  # a text that came again, to fill a batch up, counts once
         return lambda outputs: keras.tree.map_structure(lambda output: np.asarray(output)[at], outputs)
 
 
@@ -91,7 +124,8 @@ def batches(
     """Turns texts and labels into a dataset for `fit`: preprocessed once, batched by length, shuffled every epoch.
 
     The number of batches is known (`len`), and their sequence lengths are at most six, chosen to waste the least
-    padding, so that a compiled step is compiled for few shapes. The batch of what is left over is a short one.
+    padding, so that a compiled step is compiled for few shapes. The batch of what is left over is a short one; where
+    replicas share it, `fit` of a task fills it up with some of its own texts again, fewer than there are replicas.
 
     Args:
         texts: list, tuple, numpy array (object or `<U`) or pandas column of strings; for pairs of texts a tuple of
@@ -104,8 +138,8 @@ def batches(
         seed: int, for the same batches in every run.
         sample_weight: [texts] floats.
         lengths: list of at most six sequence lengths; None to choose them from the texts.
-        drop_remainder: bool, leave the short batch out: all batches have `batch_size` rows, as TPUs and several
-            replicas want them. Which texts it leaves out changes with each shuffling.
+        drop_remainder: bool, leave the short batch out: all batches have `batch_size` rows. Which texts it leaves out
+            changes with each shuffling.
 
     Returns:
         A `TextBatches`.
@@ -215,14 +249,15 @@ def _column(values, name, count):
 
 
 def _varied_first(plan):
-    """The batches with two in front that differ in length, and in rows, where any do.
+    """The batches with two in front that differ in length, and in rows, where any do; the longer one in rows first.
 
-    Keras on TensorFlow reads off the first two which axes vary.
+    Keras on TensorFlow reads off the first two which axes vary, and builds a model with replicas on the first.
     """
     rows = [len(rows) for _, rows in plan]
-    first = int(np.argmin(rows))  # the short one, if there is one
-    others = [i for i in range(len(plan)) if i != first]
-    second = next((i for i in others if plan[i][0] != plan[first][0]), None)
-    if second is None:
-        return [plan[first], *(plan[i] for i in others)] if min(rows) < max(rows) else plan
-    return [plan[first], plan[second], *(plan[i] for i in others if i != second)]
+    short = int(np.argmin(rows))
+    others = [i for i in range(len(plan)) if plan[i][0] != plan[short][0]]
+    others = others or [i for i in range(len(plan)) if rows[i] > rows[short]]
+    if not others:
+        return plan
+    front = sorted([short, others[0]], key=lambda i: (-rows[i], i))
+    return [plan[i] for i in front] + [batch for i, batch in enumerate(plan) if i not in front]

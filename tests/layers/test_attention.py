@@ -91,7 +91,7 @@ def test_positional_context_in_a_functional_model_is_the_context():
 
 def test_token_by_token_with_a_cache_equals_the_whole_sequence():
     layer = random_layer(causal=True)
-    cache = np.zeros((BATCH, 2, LENGTH, HEADS, DIM // HEADS), "float32")
+    cache = np.zeros((BATCH, 2, HEADS, LENGTH, DIM // HEADS), "float32")
     steps = []
     for i in range(LENGTH):
         step, cache = layer(X[:, i : i + 1], cache=cache, cache_index=i)
@@ -101,7 +101,7 @@ def test_token_by_token_with_a_cache_equals_the_whole_sequence():
 
 def test_a_prompt_at_once_and_the_rest_token_by_token_equals_the_whole_sequence():
     layer = random_layer(causal=True)
-    prompt, cache = layer(X[:, :3], cache=np.zeros((BATCH, 2, LENGTH, HEADS, DIM // HEADS), "float32"), cache_index=0)
+    prompt, cache = layer(X[:, :3], cache=np.zeros((BATCH, 2, HEADS, LENGTH, DIM // HEADS), "float32"), cache_index=0)
     fourth, cache = layer(X[:, 3:4], cache=cache, cache_index=3)
     fifth, cache = layer(X[:, 4:], cache=cache, cache_index=4)
     np.testing.assert_allclose(np.concatenate([prompt, fourth, fifth], 1), layer(X), atol=1e-5)

@@ -77,7 +77,7 @@ def test_with_cross_attention_and_adapters_in_all_slots_it_is_a_well_behaved_lay
 @pytest.mark.parametrize("norm", ["post", "pre", "input"])
 def test_token_by_token_with_a_cache_equals_the_whole_sequence(norm):
     block = random_block(norm=norm, causal=True)
-    cache = np.zeros((BATCH, 2, LENGTH, 2, DIM // 2), "float32")
+    cache = np.zeros((BATCH, 2, 2, LENGTH, DIM // 2), "float32")
     steps = []
     for i in range(LENGTH):
         step, cache = block(X[:, i : i + 1], cache=cache, cache_index=i)
@@ -87,9 +87,9 @@ def test_token_by_token_with_a_cache_equals_the_whole_sequence(norm):
 
 def test_a_cache_in_a_functional_model_comes_back_beside_the_outputs():
     block = random_block(causal=True)
-    inputs, cache = keras.Input((1, DIM)), keras.Input((2, LENGTH, 2, DIM // 2))
+    inputs, cache = keras.Input((1, DIM)), keras.Input((2, 2, LENGTH, DIM // 2))
     model = keras.Model([inputs, cache], block(inputs, cache=cache, cache_index=0))
-    empty = np.zeros((BATCH, 2, LENGTH, 2, DIM // 2), "float32")
+    empty = np.zeros((BATCH, 2, 2, LENGTH, DIM // 2), "float32")
     outputs, updated = model([X[:, :1], empty])
     expected, expected_cache = block(X[:, :1], cache=empty, cache_index=0)
     np.testing.assert_allclose(outputs, expected, atol=1e-6)
