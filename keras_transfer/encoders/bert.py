@@ -3,7 +3,7 @@
 import keras
 
 from keras_transfer.encoders.encoder import Encoder
-from keras_transfer.layers import PositionEmbedding, TransformerBlock
+from keras_transfer.layers import Dropout, PositionEmbedding, TransformerBlock
 from keras_transfer.layers.activations import serialize_activation
 
 
@@ -75,7 +75,7 @@ class BertEncoder(Encoder):
         embeddings_norm = keras.layers.LayerNormalization(
             epsilon=layer_norm_epsilon, dtype=dtype, name="embeddings_norm"
         )
-        embeddings_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="embeddings_dropout")
+        embeddings_dropout = Dropout(dropout, dtype=dtype, name="embeddings_dropout")
         blocks = [
             TransformerBlock(
                 num_heads,

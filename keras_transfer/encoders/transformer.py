@@ -3,7 +3,7 @@
 import keras
 
 from keras_transfer.encoders.encoder import Encoder
-from keras_transfer.layers import PositionEmbedding, TransformerBlock
+from keras_transfer.layers import Dropout, PositionEmbedding, TransformerBlock
 from keras_transfer.layers.activations import serialize_activation
 
 
@@ -69,7 +69,7 @@ class TransformerEncoder(Encoder):
         position_embedding = PositionEmbedding(
             max_sequence_length, initializer.clone(), dtype=dtype, name="position_embedding"
         )
-        embeddings_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="embeddings_dropout")
+        embeddings_dropout = Dropout(dropout, dtype=dtype, name="embeddings_dropout")
         blocks = [
             TransformerBlock(
                 num_heads,

@@ -2,11 +2,13 @@
 
 from keras_transfer.layers.activations import gelu_tanh, get_activation
 from keras_transfer.layers.attention import MultiHeadAttention
+from keras_transfer.layers.dropout import Dropout
 from keras_transfer.layers.embeddings import PositionEmbedding
 from keras_transfer.layers.pooling import SequencePooling
 from keras_transfer.layers.transformer import TransformerBlock
 
 __all__ = [
+    "Dropout",
     "MultiHeadAttention",
     "PositionEmbedding",
     "SequencePooling",

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_transfer.layers.dropout import Dropout
+
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class MultiHeadAttention(keras.layers.Layer):
@@ -59,7 +61,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.causal = causal
         self.cross_attention = cross_attention
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+        self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def build(self, inputs_shape, context_shape=None):
         dim = inputs_shape[-1]

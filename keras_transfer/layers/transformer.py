@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_transfer.layers.activations import get_activation, serialize_activation
 from keras_transfer.layers.attention import MultiHeadAttention
+from keras_transfer.layers.dropout import Dropout
 
 NORMS = ("pre", "post", "input")
 SLOTS = ("attention", "cross_attention", "feed_forward")
@@ -83,7 +84,7 @@ class TransformerBlock(keras.layers.Layer):
         self.layer_norm_epsilon = layer_norm_epsilon
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.adapters = adapters
-        self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+        self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
         self.attention = self._attention("attention", causal=causal)
         self.attention_norm = self._norm("attention_norm")

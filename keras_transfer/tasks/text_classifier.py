@@ -4,7 +4,7 @@ import keras
 import numpy as np
 
 from keras_transfer.encoders import encode
-from keras_transfer.layers import SequencePooling
+from keras_transfer.layers import Dropout, SequencePooling
 from keras_transfer.layers.pooling import POOLINGS
 from keras_transfer.tasks.task import Task
 
@@ -53,7 +53,7 @@ class TextClassifier(Task):
             raise ValueError(f"the encoder has no pooled output: choose one of {POOLINGS}. Received: 'pooled'")
         dtype = encoder.dtype_policy
         initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
-        head_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="head_dropout")
+        head_dropout = Dropout(dropout, dtype=dtype, name="head_dropout")
         logits = keras.layers.Dense(num_classes, kernel_initializer=initializer, dtype="float32", name="logits")
 
         # === Functional model ===
