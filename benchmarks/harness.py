@@ -31,7 +31,7 @@ BUSY = 0.05  # the share of the machine that others may use during a sample
 ATTEMPTS = 4  # samples of a busy machine are taken again, at most so often
 
 
-def main(description, contenders, measures=None, rounds=15, warm_up=2, per_call=1, unit="ms", environment=None):
+def main(description, contenders, measures=None, rounds=15, warm_up=2, per_call=1, unit="ms", options=None):
     """Runs a benchmark from the command line and prints a table and a JSON line for each measure.
 
     Args:
@@ -39,59 +39,66 @@ def main(description, contenders, measures=None, rounds=15, warm_up=2, per_call=
         contenders: dict from a name to a function that returns `{measure: function}`.
         measures: list of str, those to take; None for all of the first contender's.
         rounds: int, samples of each.
-        warm_up: int, calls before the first sample.
-        per_call: int, documents or texts in one call (for rates), or 1.
-        unit: `"ms"`, or what one call has `per_call` of, for a rate.
-        environment: dict from a contender's name to variables of its process's environment.
+        warm_up: int, calls before the first sample; 0 for work that is to be timed from its first call on.
+        per_call: int, how many steps or documents one call does.
+        unit: `"ms"` or `"s"`, the time of one of them; or their name, for how many are done in a second.
+        options: dict from a name to what `add_argument` takes: the contenders get their values by these names.
+
+    Returns:
+        `{measure: result}`, as in the JSON lines; in a contender's own process None.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--contenders", nargs="+", choices=contenders, default=list(contenders))
     parser.add_argument("--measures", nargs="+", default=measures)
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--json", type=pathlib.Path, help="file to which the JSON lines are added")
+    for name, keywords in (options or {}).items():
+        parser.add_argument(f"--{name.replace('_', '-')}", **keywords)
     parser.add_argument("--worker", choices=contenders, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
-        return work(contenders[args.worker], warm_up)
-    workers = {name: Worker(name, (environment or {}).get(name, {})) for name in args.contenders}
+        return work(contenders[args.worker], {name: getattr(args, name) for name in options or {}}, warm_up)
+    workers = {name: Worker(name) for name in args.contenders}
     try:
-        samples = take(workers, args.measures, args.rounds)
+        samples = take(workers, args.measures, args.rounds, warm=warm_up > 0)
     finally:
         for worker in workers.values():
             worker.process.kill()
-    for measure, by_name in samples.items():
-        result = summary(measure, by_name, per_call, unit)
+    results = {measure: summary(measure, by_name, per_call, unit) for measure, by_name in samples.items()}
+    for result in results.values():
         print(table(result), flush=True)
         line = json.dumps({"benchmark": pathlib.Path(sys.argv[0]).stem, **result, "machine": machine()})
         print(line, "\n", flush=True)
         if args.json:
             with args.json.open("a") as file:
                 file.write(line + "\n")
+    return results
 
 
 # === In a contender's process ===
 
 
-def work(contender, warm_up):
+def work(contender, options, warm_up):
     """Prepares a contender, then takes a sample of a measure for each line on the standard input."""
     answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
-    functions = contender()
+    functions = contender(**options)
     repeats = {}
     print(json.dumps(list(functions)), file=answers, flush=True)
     for line in sys.stdin:
         measure = line.strip()
         function = functions[measure]
-        if measure not in repeats:
+        if warm_up and measure not in repeats:
             for _ in range(warm_up):
                 function()
             start = time.perf_counter()
             function()
             repeats[measure] = max(1, round(SAMPLE / (time.perf_counter() - start)))
+        count = repeats.get(measure, 1)
         start, cpu = time.perf_counter(), cpu_seconds()
-        for _ in range(repeats[measure]):
+        for _ in range(count):
             function()
         wall, cpu = time.perf_counter() - start, cpu_seconds() - cpu
-        answer = {"seconds": wall / repeats[measure], "wall": wall, "cpu": cpu}
+        answer = {"seconds": wall / count, "wall": wall, "cpu": cpu}
         print(json.dumps(answer), file=answers, flush=True)
 
 
@@ -107,12 +114,10 @@ def cpu_seconds():
 class Worker:
     """A contender in its process, which waits for the name of a measure and answers with a sample."""
 
-    def __init__(self, name, environment):
+    def __init__(self, name):
         self.name = name
         command = [sys.executable, sys.argv[0], *sys.argv[1:], "--worker", name]
-        self.process = subprocess.Popen(
-            command, env={**os.environ, **environment}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.measures = self._answer()
 
     def _answer(self):
@@ -131,13 +136,13 @@ class Worker:
         return {"seconds": answer["seconds"], "cpu_wall": answer["cpu"] / answer["wall"], "others": others}
 
 
-def take(workers, measures, rounds):
+def take(workers, measures, rounds, warm):
     """Returns `{measure: {contender: [sample of each round]}}`; the contenders take turns in a rotating order."""
     names = list(workers)
     samples = {}
     for measure in measures or workers[names[0]].measures:
         taking = [name for name in names if measure in workers[name].measures]
-        for name in taking:  # warms up, and is no sample
+        for name in taking if warm else ():  # is no sample
             workers[name].sample(measure)
         samples[measure] = {name: [] for name in taking}
         for i in range(rounds):
@@ -165,13 +170,17 @@ def summary(measure, samples, per_call, unit):
     names = list(samples)
     seconds = {name: np.array([sample["seconds"] for sample in samples[name]]) for name in names}
     rows = {}
+
+    def figure(value):
+        return float(f"{value:.4g}")
+
     for name in names:
-        median = float(np.median(seconds[name]))
-        row = {"seconds": median, unit: per_call / median if unit != "ms" else 1e3 * median}
-        row |= {key: float(np.median([sample[key] for sample in samples[name]])) for key in ("cpu_wall", "others")}
+        median = float(np.median(seconds[name])) / per_call
+        row = {unit: figure({"ms": 1e3 * median, "s": median}.get(unit, 1 / median))}
+        row |= {key: figure(np.median([sample[key] for sample in samples[name]])) for key in ("cpu_wall", "others")}
         if name != names[0]:
-            row["ratio"] = float(np.median(seconds[names[0]])) / median
-            row["interval"] = interval(seconds[names[0]], seconds[name])
+            row["ratio"] = figure(np.median(seconds[names[0]]) / np.median(seconds[name]))
+            row["interval"] = [figure(bound) for bound in interval(seconds[names[0]], seconds[name])]
         rows[name] = row
     quiet = all(sample["others"] <= BUSY for by_name in samples.values() for sample in by_name)
     return {"measure": measure, "unit": unit, "rounds": len(seconds[names[0]]), "quiet": quiet, "contenders": rows}
@@ -181,13 +190,13 @@ def interval(ours, theirs, draws=10_000):
     """The 95 % bootstrap interval of the ratio of medians, the rounds drawn in pairs."""
     rows = np.random.default_rng(0).integers(0, len(ours), (draws, len(ours)))
     ratios = np.median(ours[rows], axis=1) / np.median(theirs[rows], axis=1)
-    return [float(bound) for bound in np.percentile(ratios, [2.5, 97.5])]
+    return np.percentile(ratios, [2.5, 97.5])
 
 
 def table(result):
     """The result of one measure as text."""
     unit, first = result["unit"], next(iter(result["contenders"]))
-    head = unit if unit == "ms" else f"{unit}/s"
+    head = unit if unit in ("ms", "s") else f"{unit}/s"
     lines = [
         f"{result['measure']} ({result['rounds']} rounds; ratio: the time of {first} over the other's)",
         f"{'':24}{head:>12}{'cpu/wall':>10}{'ratio':>8}   95 % interval",

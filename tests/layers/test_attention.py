@@ -144,3 +144,9 @@ def test_causal_cross_attention_is_an_error():
 def test_cross_attention_without_context_is_an_error():
     with pytest.raises(ValueError, match=r"cross-attention needs `context`. Received: None"):
         MultiHeadAttention(2, cross_attention=True)(X)
+
+
+@pytest.mark.parametrize("shape", [(BATCH, LENGTH - 1), (1, 1), (BATCH,), (BATCH, 1, LENGTH)])
+def test_a_mask_that_is_not_of_the_sequences_is_an_error(shape):
+    with pytest.raises(ValueError, match=r"\[batch, length\] of its sequences.*Received: a mask"):
+        MultiHeadAttention(HEADS)(X, padding_mask=np.ones(shape, "int32"))

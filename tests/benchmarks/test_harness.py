@@ -1,0 +1,149 @@
+"""The benchmarks' harness on made-up times: ratios, intervals, turns; and that the scripts run. No time is asserted."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+BENCHMARKS = pathlib.Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def harness():
+    spec = importlib.util.spec_from_file_location("harness", BENCHMARKS / "harness.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def samples(seconds, others=0.0):
+    return [{"seconds": value, "cpu_wall": 1.9, "others": others} for value in seconds]
+
+
+class FakeWorker:
+    """Answers with the samples that it was given, and writes down when it was asked."""
+
+    def __init__(self, name, answers, asked):
+        self.name, self.answers, self.asked, self.measures = name, list(answers), asked, ["step"]
+
+    def sample(self, measure):
+        self.asked.append(self.name)
+        return self.answers.pop(0)
+
+
+def test_the_ratio_is_of_medians_and_its_interval_is_of_paired_rounds(harness):
+    ours, theirs = [1.0, 1.2, 1.1, 1.3, 9.0], [2.0, 2.4, 2.2, 2.6, 18.0]
+    result = harness.summary("step", {"ours": samples(ours), "theirs": samples(theirs)}, 1, "ms")
+    assert result["contenders"]["ours"]["ms"] == 1200
+    # Each round's ratio is 0.5, and so is that of every draw of rounds.
+    assert result["contenders"]["theirs"]["ratio"] == 0.5
+    assert result["contenders"]["theirs"]["interval"] == [0.5, 0.5]
+
+
+def test_the_interval_holds_the_true_ratio_of_noisy_times_about_as_often_as_it_says(harness):
+    random = np.random.default_rng(0)
+    held = 0
+    for _ in range(100):
+        low, high = harness.interval(*(random.lognormal(mean, 0.1, 15) for mean in (0.0, np.log(2))), draws=500)
+        held += low <= 0.5 <= high
+    assert 85 <= held <= 100
+
+
+def test_rates_and_times_are_of_one_of_what_a_call_does(harness):
+    made_up = {"ours": samples([0.5]), "theirs": samples([2.0])}
+    rate = harness.summary("tokenising", made_up, 1000, "documents")
+    assert [row["documents"] for row in rate["contenders"].values()] == [2000, 500]
+    steps = harness.summary("training", made_up, 20, "ms")
+    assert [row["ms"] for row in steps["contenders"].values()] == [25, 100]
+
+
+def test_contenders_take_turns_and_a_sample_of_a_busy_machine_is_taken_again(harness):
+    asked = []
+    busy = samples([9.0], others=0.5)
+    workers = {
+        "a": FakeWorker("a", samples([1.0, 1.0]) + busy + samples([1.0, 1.0]), asked),
+        "b": FakeWorker("b", samples([2.0] * 4), asked),
+    }
+    taken = harness.take(workers, None, rounds=3, warm=True)
+    assert asked == ["a", "b", "a", "b", "b", "a", "a", "a", "b"]
+    assert [sample["seconds"] for sample in taken["step"]["a"]] == [1.0, 1.0, 1.0]
+
+
+def test_a_machine_that_stays_busy_is_said_to_be(harness):
+    asked = []
+    shares = [0.5, 0.2, 0.4, 0.3]
+    worker = FakeWorker("a", [samples([1.0 + share], share)[0] for share in shares], asked)
+    taken = harness.take({"a": worker}, ["step"], rounds=1, warm=False)
+    assert taken["step"]["a"][0]["seconds"] == 1.2
+    result = harness.summary("step", taken["step"], 1, "ms")
+    assert not result["quiet"]
+    assert "not quiet" in harness.table(result)
+
+
+TOY = """
+    import harness
+
+    def sorting(numbers):
+        return {"work": lambda: sorted(range(int(numbers), 0, -1))}
+
+    def failing(numbers):
+        raise RuntimeError("no such library")
+
+    if __name__ == "__main__":
+        harness.SAMPLE = 0.01
+        harness.main("A toy.", {"ours": sorting, "theirs": sorting, "failing": failing}, rounds=2,
+                     options={"numbers": {"required": True}})
+"""
+
+
+def run(script, *arguments):
+    environment = {**os.environ, "PYTHONPATH": str(BENCHMARKS), "PATH": "/nowhere"}
+    command = [sys.executable, str(script), *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+def test_a_benchmark_prints_a_table_and_a_json_line(tmp_path):
+    (tmp_path / "toy.py").write_text(textwrap.dedent(TOY))
+    lines = tmp_path / "lines.json"
+    command = ["--contenders", "ours", "theirs", "--numbers", "500", "--json", str(lines)]
+    done = run(tmp_path / "toy.py", *command)
+    assert done.returncode == 0, done.stderr
+    assert "work (2 rounds; ratio: the time of ours over the other's)" in done.stdout
+    result = json.loads(lines.read_text())
+    assert result["benchmark"] == "toy" and result["measure"] == "work"
+    assert set(result["contenders"]) == {"ours", "theirs"}
+    low, high = result["contenders"]["theirs"]["interval"]
+    assert 0 < low <= high
+    assert result["machine"]["versions"]["keras"]
+
+
+def test_a_contender_that_fails_is_named(tmp_path):
+    (tmp_path / "toy.py").write_text(textwrap.dedent(TOY))
+    done = run(tmp_path / "toy.py", "--contenders", "ours", "failing", "--numbers", "5")
+    assert done.returncode != 0
+    assert "no such library" in done.stderr and "failing stopped with exit status 1" in done.stderr
+
+
+# Those that import nothing before they are told to measure. (gpu_step.py looks for a GPU first.)
+SCRIPTS = sorted(
+    {path.name for path in BENCHMARKS.glob("*.py") if "harness.main(" in path.read_text()} - {"gpu_step.py"}
+)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_benchmark_says_what_it_measures(script):
+    done = run(BENCHMARKS / script, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "usage" in done.stdout
+
+
+def test_without_a_gpu_the_gpu_benchmark_says_so_and_is_no_failure():
+    done = run(BENCHMARKS / "gpu_step.py")
+    assert done.returncode == 0, done.stderr
+    assert "No GPU was found" in done.stdout
