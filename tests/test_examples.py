@@ -5,6 +5,7 @@ import inspect
 import pathlib
 import re
 import runpy
+import subprocess
 import sys
 import textwrap
 
@@ -85,6 +86,24 @@ def test_the_fine_tuning_example_runs_on_a_part_of_trec(tmp_path, monkeypatch, c
     runpy.run_path(str(script), run_name="__main__")
     mean = float(re.search(r"mean ([\d.]+) %", capsys.readouterr().out)[1])
     assert mean < 40
+
+
+@pytest.mark.slow
+def test_the_tpu_example_runs_on_two_cpu_devices_and_saves_what_it_evaluated(tmp_path, data_dir, minilm):
+    for name in kt.datasets.TREC_FILES:
+        lines = (data_dir("trec6") / name).read_text("iso-8859-1").splitlines()[:48]
+        (tmp_path / name).write_text("\n".join(lines) + "\n", "iso-8859-1")
+    # A process of its own: devices are configured before TensorFlow starts, and the dtype policy is global.
+    script, output = REPOSITORY / "examples" / "tpu.py", tmp_path / "model.keras"
+    options = ["--cpu", "--data-dir", tmp_path, "--epochs", "1", "--sequence-length", "32", "--output", output]
+    run = subprocess.run([sys.executable, script, *options], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-4000:]
+    printed = float(re.search(r"test error ([\d.]+) % of 48 questions", run.stdout)[1])
+    model = keras.saving.load_model(output)
+    test = kt.datasets.load_trec6(tmp_path).test
+    error = np.mean(model.predict(test.texts, verbose=0).argmax(axis=1) != test.labels)
+    assert printed == pytest.approx(100 * error, abs=0.01)
+    assert model.dtype_policy.name == "mixed_bfloat16"
 
 
 def test_the_fine_tuning_example_is_at_most_60_lines():

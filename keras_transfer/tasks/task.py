@@ -163,7 +163,11 @@ class Task(keras.Model):
         )
 
     def evaluate(self, x=None, y=None, batch_size=None, verbose="auto", sample_weight=None, **kwargs):
-        """Returns loss and metrics as `keras.Model.evaluate` does; `x` may be raw text."""
+        """Returns loss and metrics as `keras.Model.evaluate` does; `x` may be raw text.
+
+        Raises:
+            ValueError: there are fewer texts than replicas; on JAX, no multiple of them.
+        """
         data = self._prepare("evaluate", x, y, sample_weight, batch_size)
         if _of_texts(data, x):
             y = sample_weight = batch_size = None
@@ -209,11 +213,11 @@ class Task(keras.Model):
             return data.for_replicas(replicas, repeat=True)
         if data.batch_size % replicas:
             raise ValueError(
-                f"{replicas} replicas share a batch: make `batch_size` a multiple. Received: {data.batch_size}"
+                f"`batch_size` must be a multiple of the {replicas} replicas that share it. Received: {data.batch_size}"
             )
         if method == "evaluate" and (count < replicas or (evenly and count % replicas)):
             wanted = f"a multiple of {replicas}" if evenly else f"at least {replicas}"
-            raise ValueError(f"to evaluate with {replicas} replicas takes {wanted} texts. Received: {count} texts")
+            raise ValueError(f"to evaluate with {replicas} replicas takes {wanted} texts. Received: {count}")
         return data.for_replicas(replicas, repeat=method == "fit")
 
     def _map_dataset(self, dataset, method):
@@ -230,8 +234,8 @@ class Task(keras.Model):
         (replicas, evenly), size = _replicas(self), texts[0].shape[0]
         if (method == "fit" or evenly) and (size or 1) % replicas:
             raise ValueError(
-                f"{replicas} replicas share a batch: `dataset.batch(size, drop_remainder=True)`, with a multiple. "
-                f"Received: {spec}"
+                f"{replicas} replicas share a batch: `dataset.batch(size, drop_remainder=True)`, size a multiple of "
+                f"{replicas}. Received: {spec}"
             )
 
         def prepare(x, *rest):

@@ -52,7 +52,7 @@ class TextBatches(keras.utils.PyDataset):
             plan.append((self.lengths[self._bucket_of[left_over].max()], left_over))
         if self.shuffle:
             plan = [plan[i] for i in self._random.permutation(len(plan))]
-        self._batches = self._shared(plan)
+        self._dealt, self._batches = plan, self._shared(plan)
 
     def _shared(self, plan):
         """The batches in the order in which Keras takes them, each such that the replicas can share it."""
@@ -81,7 +81,7 @@ class TextBatches(keras.utils.PyDataset):
         """
         other = copy.copy(self)
         other._replicas, other._repeat = count, repeat
-        other._batches = other._shared(self._batches)
+        other._batches = other._shared(self._dealt)
         return other
 
     @property

@@ -1,0 +1,186 @@
+"""Run by test_mirrored.py in a process of its own, with two CPU devices: one device beside two replicas.
+
+python -m tests.distribute.mirrored FOLDER
+"""
+
+import importlib.util
+import json
+import pathlib
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_transfer.tasks import TextClassifier
+from keras_transfer.text import batches
+from tests.tasks import tiny
+
+TEXTS, LABELS = tiny.examples(320)
+
+
+def main(folder):
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    report = {"replicas": strategy.num_replicas_in_sync, "steps": {}}
+    one = compiled()
+    with strategy.scope():
+        two = compiled()
+    models, start = (one, two), one.get_weights()
+    for name, data in {"texts": text_batches, "tf.data": stream}.items():
+        report["steps"][name] = steps(models, start, data)
+    report["saved"] = saved(two, strategy, folder / "two.keras")
+    report["short"] = {count: short(models, start, count) for count in (1, 33, 37, 63)}
+    report["validation"] = validation(two)
+    report["errors"] = errors(two, strategy)
+    if importlib.util.find_spec("keras_hub"):
+        report["keras_hub"] = keras_hub_losses(strategy)
+    print(json.dumps(report))
+
+
+def compiled():
+    keras.utils.set_random_seed(0)
+    model = TextClassifier(tiny.encoder(num_layers=1), 2, preprocessor=tiny.preprocessor(), dropout=0.0)
+    model.compile(keras.optimizers.SGD(0.5))
+    return model
+
+
+def difference(ours, theirs):
+    return float(max(np.abs(a - b).max() for a, b in zip(ours, theirs, strict=True)))
+
+
+# The same 50 steps on one device and on two replicas
+
+
+def text_batches(model):
+    return batches(TEXTS, LABELS, model.preprocessor, 32, seed=0, drop_remainder=True)
+
+
+def stream(model):
+    inputs = {name: ids.numpy() for name, ids in model.preprocessor(TEXTS).items()}
+    return tf.data.Dataset.from_tensor_slices((inputs, LABELS)).batch(32, drop_remainder=True)
+
+
+def steps(models, start, data):
+    weights = []
+    for model in models:
+        model.set_weights(start)
+        model.optimizer.iterations.assign(0)
+        model.fit(data(model), epochs=5, verbose=0)
+        weights.append(model.get_weights())
+    count = int(models[1].optimizer.iterations.numpy())
+    return {"count": count, "difference": difference(*weights), "moved": difference(weights[0], start)}
+
+
+# Saving
+
+
+def saved(model, strategy, path):
+    """How far the outputs of the reloaded model are off, and what it learns, outside the scope and inside."""
+    model.save(path)
+    expected = model.predict(TEXTS, verbose=0)
+    outside = keras.saving.load_model(path)
+    with strategy.scope():
+        inside = keras.saving.load_model(path)
+    report = {}
+    for name, loaded in {"outside": outside, "inside": inside}.items():
+        off = difference([loaded.predict(TEXTS, verbose=0)], [expected])
+        loaded.fit(stream(loaded), verbose=0)
+        report[name] = {"replicas": loaded.distribute_strategy.num_replicas_in_sync, "difference": off}
+    return {**report, "trained": difference(outside.get_weights(), inside.get_weights())}
+
+
+# Batches that two replicas cannot share evenly
+
+
+def short(models, start, count):
+    """One device beside two replicas on a few texts: differences of logits, and of weights after an epoch."""
+    one, two = models
+    texts, labels = TEXTS[:count], LABELS[:count]
+    set_weights(models, start)
+    report = {"logits": difference(*([model.predict(texts, verbose=0)] for model in models))}
+    if count > 1:
+        report["evaluate"] = [model.evaluate(texts, labels, verbose=0) for model in models]
+    # One device takes the very batches that the replicas get, then the short batch as it is.
+    data = batches(texts, labels, one.preprocessor, shuffle=False).for_replicas(2, repeat=True)
+    one.fit(data, verbose=0)
+    history = two.fit(texts, labels, shuffle=False, verbose=0).history
+    report["loss"] = history["loss"][0]
+    report["same batches"] = difference(one.get_weights(), two.get_weights())
+    one.set_weights(start)
+    one.fit(texts, labels, shuffle=False, verbose=0)
+    report["not repeated"] = difference(one.get_weights(), two.get_weights())
+    report["moved"] = difference(one.get_weights(), start)
+    return report
+
+
+def validation(model):
+    """The loss of 33 texts as validation data, and as `evaluate` has it."""
+    few = TEXTS[:33], LABELS[:33]
+    history = model.fit(TEXTS[:32], LABELS[:32], validation_data=few, verbose=0).history
+    return [history["val_loss"][0], model.evaluate(*few, verbose=0)[0]]
+
+
+def set_weights(models, weights):
+    for model in models:
+        model.set_weights(weights)
+
+
+# Mistakes
+
+
+def errors(two, strategy):
+    apart = compiled()
+    encoder = tiny.encoder()
+    uneven = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(32)
+    with strategy.scope():
+        half = TextClassifier(encoder, 2, preprocessor=tiny.preprocessor())
+
+    def inside(function, *arguments, **options):
+        def call():
+            with strategy.scope():
+                function(*arguments, **options)
+
+        return call
+
+    return {
+        "compiled inside": message(inside(apart.compile, keras.optimizers.SGD(0.1))),
+        "fitted inside": message(inside(apart.fit, TEXTS, LABELS, verbose=0)),
+        "encoder outside": message(inside(half.compile)),
+        "batch size": message(lambda: two.fit(TEXTS, LABELS, batch_size=33, verbose=0)),
+        "batches": message(lambda: two.fit(batches(TEXTS, LABELS, two.preprocessor, 15), verbose=0)),
+        "evaluate": message(lambda: two.evaluate(TEXTS[:1], LABELS[:1], verbose=0)),
+        "stream": message(lambda: two.fit(uneven, verbose=0)),
+    }
+
+
+def message(function):
+    try:
+        function()
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def keras_hub_losses(strategy):
+    import keras_hub
+
+    with strategy.scope():
+        keras.utils.set_random_seed(0)
+        backbone = keras_hub.models.BertBackbone(
+            vocabulary_size=len(tiny.VOCABULARY),
+            num_layers=1,
+            num_heads=2,
+            hidden_dim=16,
+            intermediate_dim=32,
+            max_sequence_length=32,
+        )
+        model = TextClassifier(backbone, 2, preprocessor=tiny.preprocessor())
+        model.compile(keras.optimizers.Adam(0.01))
+    data = batches(TEXTS, LABELS, model.preprocessor, 32, seed=0, lengths=[24])
+    return model.fit(data, epochs=4, verbose=0).history["loss"]
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]))

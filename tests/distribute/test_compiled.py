@@ -1,0 +1,87 @@
+"""`jit_compile=True` computes what the plain graph does; a step of static shapes holds nothing that a TPU cannot."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.tasks import TextClassifier
+from keras_transfer.text import batches
+from tests.tasks import tiny
+
+tf = pytest.importorskip("tensorflow")
+pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="on JAX every step is compiled")
+
+TEXTS, LABELS = tiny.examples(301)  # nine whole batches and one of 13
+
+
+def run(**options):
+    """Losses, weights, figures and logits of a classifier that is compiled with these options, after 20 steps."""
+    keras.utils.set_random_seed(0)
+    encoder = tiny.encoder(num_layers=1, initializer_range=0.2)
+    model = TextClassifier(encoder, 2, preprocessor=tiny.preprocessor(), pooling="max", dropout=0.0)
+    model.compile(keras.optimizers.SGD(0.03, momentum=0.9), **options)
+    data = batches(TEXTS, LABELS, model.preprocessor, 32, seed=0, lengths=[16, 24])
+    losses = model.fit(data, epochs=2, verbose=0).history["loss"]
+    assert int(model.optimizer.iterations.numpy()) == 20
+    few = TEXTS[:33], LABELS[:33]  # the last one alone in its batch
+    return {
+        "losses": losses,
+        "weights": model.get_weights(),
+        "evaluate": model.evaluate(*few, verbose=0),
+        "predict": model.predict(few[0], verbose=0),
+    }
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return run(jit_compile=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("steps", [1, 4])
+def test_compiled_by_xla_it_learns_and_answers_the_same_from_raw_texts(plain, steps):
+    compiled = run(jit_compile=True, steps_per_execution=steps)
+    assert compiled["losses"][-1] < 0.9 * compiled["losses"][0]
+    for ours, theirs in zip(compiled["weights"], plain["weights"]):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    np.testing.assert_allclose(compiled["evaluate"], plain["evaluate"], atol=1e-5)
+    np.testing.assert_allclose(compiled["predict"], plain["predict"], atol=1e-5)
+
+
+# What TPUStrategy demands
+
+
+def whole_batches():
+    return tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(16, drop_remainder=True)
+
+
+def test_whole_batches_of_raw_texts_reach_the_step_as_ids_of_one_static_shape():
+    seen = []
+
+    class Recording(TextClassifier):
+        def train_step(self, data):
+            seen.append(keras.tree.map_structure(lambda x: (x.dtype.name, tuple(x.shape)), data))
+            return super().train_step(data)
+
+    model = Recording(tiny.encoder(), 2, preprocessor=tiny.preprocessor())
+    model.compile("sgd")
+    model.fit(whole_batches(), verbose=0)
+    ids = dict.fromkeys(("token_ids", "segment_ids", "padding_mask"), ("int32", (16, 32)))
+    assert seen == [(ids, ("int32", (16,)))]
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_a_step_of_static_shapes_holds_no_strings_and_no_shape_that_is_not_known(policy):
+    encoder = tiny.encoder(num_layers=1, dtype=policy, dropout=0.1)
+    model = TextClassifier(encoder, 2, preprocessor=tiny.preprocessor(), pooling="concat")
+    model.compile(keras.optimizers.AdamW(1e-3, global_clipnorm=1.0))
+    dataset = whole_batches().map(lambda texts, labels: (model.preprocessor(texts), labels))
+    step = tf.function(model.train_step, jit_compile=True)
+    graph = step.get_concrete_function(dataset.element_spec).graph
+    tensors = [tensor for op in graph.get_operations() for tensor in (*op.inputs, *op.outputs)]
+    assert len(tensors) > 500
+    assert not [tensor.name for tensor in tensors if tensor.dtype == tf.string]
+    assert not [tensor.name for tensor in tensors if not tensor.shape.is_fully_defined()]
+    assert not graph.as_graph_def().library.function  # no function inside, where more could hide
+    logs = step(next(iter(dataset)))
+    assert np.isfinite(float(logs["loss"]))

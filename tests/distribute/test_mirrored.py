@@ -1,0 +1,81 @@
+"""Two replicas of `tf.distribute.MirroredStrategy` learn, answer and save what one device does."""
+
+import keras
+import pytest
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="tf.distribute is TensorFlow's"),
+]
+
+
+@pytest.fixture(scope="module")
+def report(run_child, tmp_path_factory):
+    """What one device and two replicas did in a process with two CPU devices."""
+    found = run_child("mirrored", tmp_path_factory.mktemp("mirrored"))
+    assert found["replicas"] == 2
+    return found
+
+
+@pytest.mark.parametrize("data", ["texts", "tf.data"])
+def test_two_replicas_learn_in_50_steps_what_one_device_learns(report, data):
+    steps = report["steps"][data]
+    assert steps["count"] == 50
+    assert steps["difference"] < 1e-5 < 1e-2 < steps["moved"]
+
+
+def test_a_model_saved_with_two_replicas_loads_outside_the_scope_and_inside(report):
+    saved = report["saved"]
+    assert [saved[where]["replicas"] for where in ("outside", "inside")] == [1, 2]
+    assert [saved[where]["difference"] for where in ("outside", "inside")] == [0, 0]
+    assert saved["trained"] < 1e-5
+
+
+@pytest.mark.parametrize("count", ["1", "33", "37", "63"])
+def test_predict_answers_for_every_text_where_the_last_batch_is_short(report, count):
+    assert report["short"][count]["logits"] < 1e-6
+
+
+@pytest.mark.parametrize("count", ["33", "37", "63"])
+def test_evaluate_counts_every_text_once_where_the_last_batch_is_short(report, count):
+    one, two = report["short"][count]["evaluate"]
+    assert two == pytest.approx(one, abs=1e-6)
+
+
+def test_validation_data_may_end_in_a_short_batch_too(report):
+    during_fit, after = report["validation"]
+    assert during_fit == pytest.approx(after, abs=1e-6)
+
+
+@pytest.mark.parametrize("count", ["1", "33", "37", "63"])
+def test_fit_steps_as_one_device_does_on_a_short_batch_filled_up_with_its_own_texts(report, count):
+    short = report["short"][count]
+    assert short["same batches"] < 1e-6 < 1e-2 < short["moved"]
+    assert 0.6 < short["loss"] < 0.8
+
+
+def test_of_a_single_text_that_is_left_over_the_step_is_exact(report):
+    assert report["short"]["33"]["not repeated"] < 1e-6
+
+
+@pytest.mark.parametrize("mistake", ["compiled inside", "fitted inside", "encoder outside"])
+def test_weights_made_outside_the_scope_are_an_error(report, mistake):
+    message = report["errors"][mistake]
+    assert "made inside `strategy.scope()`" in message
+    assert message.endswith("weights made outside, the first token_embedding/embeddings")
+
+
+def test_what_the_replicas_cannot_share_is_one_clear_error(report):
+    errors = report["errors"]
+    multiple = "`batch_size` must be a multiple of the 2 replicas that share it. Received:"
+    assert errors["batch size"] == f"{multiple} 33"
+    assert errors["batches"] == f"{multiple} 15"
+    assert errors["evaluate"] == "to evaluate with 2 replicas takes at least 2 texts. Received: 1"
+    assert "`dataset.batch(size, drop_remainder=True)`" in errors["stream"]
+
+
+def test_a_keras_hub_backbone_learns_with_two_replicas(report):
+    if "keras_hub" not in report:
+        pytest.skip("needs KerasHub: pip install keras-hub")
+    losses = report["keras_hub"]
+    assert losses[-1] < 0.5 * losses[0]

@@ -1,0 +1,86 @@
+"""Batches that several replicas can share: no text is lost, and none counts twice where it matters."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.text import BertPreprocessor, batches
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
+
+
+@pytest.fixture(scope="module")
+def texts():
+    """101 texts of 1 to 55 words."""
+    random = np.random.default_rng(0)
+    return [" ".join(random.choice(list("abcdefghij"), size)) for size in random.integers(1, 56, 101)]
+
+
+def dataset(texts, **options):
+    preprocessor = BertPreprocessor(VOCABULARY, sequence_length=64)
+    return batches(texts, np.arange(len(texts)), preprocessor, **{"batch_size": 8, "seed": 0, **options})
+
+
+def rows(data):
+    return [len(data[i][1]) for i in range(len(data))]
+
+
+def labels(data):
+    return np.concatenate([data[i][1] for i in range(len(data))]).tolist()
+
+
+def test_a_short_batch_is_filled_up_with_its_own_texts_and_no_text_is_lost(texts):
+    data = dataset(texts).for_replicas(4, repeat=True)
+    for _ in range(3):
+        assert sorted(rows(data)) == [8] * 13  # 101 = 12 * 8 + 5, and 5 become 8
+        assert set(labels(data)) == set(range(101))
+        filled = [data[i][1].tolist() for i in range(13) if len(set(data[i][1].tolist())) < 8]
+        assert [len(set(batch)) for batch in filled] == [5]
+        data.on_epoch_end()
+
+
+def test_fewer_texts_than_replicas_fill_a_batch_too(texts):
+    assert labels(dataset(texts[:1]).for_replicas(4, repeat=True)) == [0, 0, 0, 0]
+
+
+def test_whole_batches_and_their_order_stay_as_they_are(texts):
+    for repeat in (True, False):
+        alone, shared = dataset(texts[:96]), dataset(texts[:96]).for_replicas(4, repeat)
+        for _ in range(3):
+            assert labels(alone) == labels(shared)
+            alone.on_epoch_end()
+            shared.on_epoch_end()
+
+
+def test_without_repeating_every_text_comes_once_and_the_first_batch_can_be_shared(texts):
+    for count, expected in {101: [8, 5], 5: [4, 1], 4: [4], 3: [3]}.items():
+        data = dataset(texts[:count]).for_replicas(4, repeat=True).for_replicas(4, repeat=False)
+        assert rows(data)[:2] == expected
+        assert sorted(labels(data)) == list(range(count))
+
+
+def test_a_text_that_fills_a_batch_up_counts_once_in_a_prediction(texts):
+    data = dataset(texts).for_replicas(4, repeat=True)
+    outputs = np.array(labels(data))[:, None]
+    assert data.restorer()(outputs)[:, 0].tolist() == list(range(101))
+
+
+def test_the_batches_come_in_the_order_of_their_seed_whatever_else_draws_random_numbers(texts):
+    from tests.tasks import tiny
+
+    class Order(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            losses.append(round(logs["loss"], 6))
+
+    orders = []
+    for seed in (1, 2):
+        losses = []
+        model = tiny.classifier()
+        model.compile(keras.optimizers.SGD(0.0))
+        keras.utils.set_random_seed(seed)
+        words, targets = tiny.examples(64)
+        data = batches(words, targets, model.preprocessor, 8, seed=0)
+        model.fit(data, epochs=2, verbose=0, callbacks=[Order()])
+        orders.append(losses)
+    assert len(set(orders[0])) > 10
+    assert orders[0] == orders[1]

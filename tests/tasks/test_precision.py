@@ -1,0 +1,98 @@
+"""Mixed precision: a classifier learns from raw texts, survives `.keras` with its policy, and serves."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer import serving
+from keras_transfer.tasks import TextClassifier
+from keras_transfer.text import batches
+from tests.helpers import save_and_load
+from tests.tasks import tiny
+
+tf = pytest.importorskip("tensorflow")
+pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="serves with TensorFlow")
+
+TEXTS, LABELS = tiny.examples(128)
+# Relative; a number in bfloat16 is exact to 0.2 %, in float16 to 0.02 %.
+TOLERANCE = {"mixed_bfloat16": 0.01, "mixed_float16": 0.001}
+
+
+def classifier(policy, **options):
+    keras.utils.set_random_seed(0)
+    encoder = tiny.encoder(dtype=policy, initializer_range=0.2)
+    return TextClassifier(encoder, 2, preprocessor=tiny.preprocessor(), dropout=0.0, **options)
+
+
+@pytest.fixture(scope="module", params=TOLERANCE)
+def trained(request):
+    """A policy, a classifier trained under it on raw texts, and the losses."""
+    model = classifier(request.param)
+    model.compile(keras.optimizers.Adam(0.01))
+    data = batches(TEXTS, LABELS, model.preprocessor, 16, seed=0)
+    history = model.fit(data, epochs=5, verbose=0)
+    return request.param, model, history.history["loss"]
+
+
+def test_it_learns_from_raw_texts(trained):
+    _, model, losses = trained
+    assert np.isfinite(losses).all() and losses[-1] < 0.1 * losses[0]
+    assert model.evaluate(TEXTS, LABELS, verbose=0, return_dict=True)["accuracy"] > 0.9
+
+
+def test_weights_and_logits_are_float32_and_the_encoder_computes_in_half(trained):
+    policy, model, _ = trained
+    assert {keras.backend.standardize_dtype(weight.dtype) for weight in model.weights} == {"float32"}
+    logits = model.predict(TEXTS, verbose=0)
+    assert logits.dtype == np.float32 and np.isfinite(logits).all()
+    assert model.encoder.output["sequence_output"].dtype == policy.removeprefix("mixed_")
+
+
+def test_in_float16_the_loss_is_scaled_without_being_told_and_every_step_counts(trained):
+    policy, model, _ = trained
+    scaled = isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+    assert scaled == (policy == "mixed_float16")
+    optimizer = model.optimizer.inner_optimizer if scaled else model.optimizer
+    assert 35 <= int(optimizer.iterations.numpy()) <= 40  # a step whose gradients overflow is left out
+
+
+def test_it_answers_nearly_what_float32_does(trained):
+    policy, model, _ = trained
+    exact = classifier("float32")
+    exact.set_weights(model.get_weights())
+    expected = exact.predict(TEXTS, verbose=0)
+    np.testing.assert_allclose(
+        model.predict(TEXTS, verbose=0), expected, atol=TOLERANCE[policy] * np.abs(expected).max()
+    )
+
+
+@pytest.mark.parametrize("pooling", ["pooled", "mean", "max", "concat"])
+def test_padding_changes_nothing_in_float16(pooling):
+    model = classifier("mixed_float16", pooling=pooling)
+    short = model.preprocessor(["a b good", "c d e"], sequence_length="longest")
+    padded = model.preprocessor(["a b good", "c d e"], sequence_length=32)
+    # What stands in the padding does not matter either.
+    token_ids = tf.where(padded["padding_mask"] == 1, padded["token_ids"], 7)
+    logits = model({**padded, "token_ids": token_ids})
+    assert np.isfinite(logits).all()
+    np.testing.assert_allclose(logits, model(short), atol=1e-3)
+
+
+def test_a_keras_file_brings_back_policy_predictions_and_optimizer(trained):
+    policy, model, _ = trained
+    loaded = save_and_load(model)
+    assert loaded.dtype_policy.name == loaded.get_layer("block_0").dtype_policy.name == policy
+    np.testing.assert_array_equal(loaded.predict(TEXTS, verbose=0), model.predict(TEXTS, verbose=0))
+    assert type(loaded.optimizer) is type(model.optimizer)
+    for ours, theirs in zip(loaded.optimizer.variables, model.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+    assert loaded.fit(TEXTS, LABELS, verbose=0).history["loss"][0] < 0.3
+
+
+def test_the_export_answers_with_the_same_labels_as_predict(trained, tmp_path):
+    _, model, _ = trained
+    serving.export(model, tmp_path / "served", labels=["bad", "good"])
+    served = tf.saved_model.load(str(tmp_path / "served")).signatures["serving_default"](text=tf.constant(TEXTS))
+    expected = model.predict(TEXTS, verbose=0)
+    assert served["probabilities"].dtype == tf.float32
+    assert served["label_id"].numpy().tolist() == expected.argmax(axis=1).tolist()
