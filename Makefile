@@ -19,10 +19,10 @@ quickstart: .venv/installed
 test: .venv/installed-test
 	$(BIN)/pytest
 
-# The core on torch. (JAX is part of `make test`.)
+# The core on torch, which is large. (JAX is part of `make test`.)
 test-torch: .venv/installed-torch
 	$(NO_TRITON)
-	$(BIN)/pytest tests/backends
+	$(BIN)/pytest tests/backends -k torch
 
 # Live comparisons with Transformers on torch.
 test-parity: .venv/installed-parity

