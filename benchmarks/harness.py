@@ -16,6 +16,7 @@ The first contender is the one that the others are compared with: the ratio is i
 import argparse
 import importlib.metadata
 import json
+import math
 import os
 import pathlib
 import platform
@@ -29,6 +30,7 @@ CORES = os.cpu_count()
 SAMPLE = 0.5  # seconds: a sample repeats the work until it lasts this long
 BUSY = 0.05  # the share of the machine that others may use during a sample
 ATTEMPTS = 4  # samples of a busy machine are taken again, at most so often
+INTERVAL_ROUNDS = 6  # from so many on the extremes of the rounds hold the median with 95 %
 
 
 def main(description, contenders, measures=None, rounds=15, warm_up=2, per_call=1, unit="ms", options=None):
@@ -92,7 +94,7 @@ def work(contender, options, warm_up):
                 function()
             start = time.perf_counter()
             function()
-            repeats[measure] = max(1, round(SAMPLE / (time.perf_counter() - start)))
+            repeats[measure] = max(1, math.ceil(SAMPLE / (time.perf_counter() - start)))
         count = repeats.get(measure, 1)
         start, cpu = time.perf_counter(), cpu_seconds()
         for _ in range(count):
@@ -127,13 +129,15 @@ class Worker:
         return json.loads(line)
 
     def sample(self, measure):
-        """One sample: seconds of one call, cpu/wall, and the share of the machine that others used meanwhile."""
+        """One sample: seconds of one call, cpu/wall, the share of the machine that others used (None: not known)."""
         before = busy_seconds()
         print(measure, file=self.process.stdin, flush=True)
         answer = self._answer()
         after = busy_seconds()
-        others = 0.0 if before is None else max(0.0, after - before - answer["cpu"]) / (answer["wall"] * CORES)
-        return {"seconds": answer["seconds"], "cpu_wall": answer["cpu"] / answer["wall"], "others": others}
+        others = None if before is None else max(0.0, after - before - answer["cpu"]) / (answer["wall"] * CORES)
+        sample = {"seconds": answer["seconds"], "cpu_wall": answer["cpu"] / answer["wall"], "others": others}
+        print(f"{measure}, {self.name}: {sample}", file=sys.stderr, flush=True)
+        return sample
 
 
 def take(workers, measures, rounds, warm):
@@ -142,16 +146,18 @@ def take(workers, measures, rounds, warm):
     samples = {}
     for measure in measures or workers[names[0]].measures:
         taking = [name for name in names if measure in workers[name].measures]
+        if not taking:
+            known = sorted({known for worker in workers.values() for known in worker.measures})
+            raise SystemExit(f"the measures are {known}. Received: {measure!r}")
         for name in taking if warm else ():  # is no sample
             workers[name].sample(measure)
         samples[measure] = {name: [] for name in taking}
         for i in range(rounds):
             for name in taking[i % len(taking) :] + taking[: i % len(taking)]:
                 tries = []
-                while len(tries) < ATTEMPTS and not (tries and tries[-1]["others"] <= BUSY):
+                while len(tries) < ATTEMPTS and not (tries and (tries[-1]["others"] or 0.0) <= BUSY):
                     tries.append(workers[name].sample(measure))
-                samples[measure][name].append(min(tries, key=lambda sample: sample["others"]))
-            print(f"{measure}: round {i + 1} of {rounds}", file=sys.stderr, flush=True)
+                samples[measure][name].append(min(tries, key=lambda sample: sample["others"] or 0.0))
     return samples
 
 
@@ -177,17 +183,20 @@ def summary(measure, samples, per_call, unit):
     for name in names:
         median = float(np.median(seconds[name])) / per_call
         row = {unit: figure({"ms": 1e3 * median, "s": median}.get(unit, 1 / median))}
-        row |= {key: figure(np.median([sample[key] for sample in samples[name]])) for key in ("cpu_wall", "others")}
+        row["cpu_wall"] = figure(np.median([sample["cpu_wall"] for sample in samples[name]]))
         if name != names[0]:
             row["ratio"] = figure(np.median(seconds[names[0]]) / np.median(seconds[name]))
             row["interval"] = [figure(bound) for bound in interval(seconds[names[0]], seconds[name])]
         rows[name] = row
-    quiet = all(sample["others"] <= BUSY for by_name in samples.values() for sample in by_name)
+    others = [sample["others"] for by_name in samples.values() for sample in by_name]
+    quiet = None if None in others else max(others) <= BUSY
     return {"measure": measure, "unit": unit, "rounds": len(seconds[names[0]]), "quiet": quiet, "contenders": rows}
 
 
 def interval(ours, theirs, draws=10_000):
-    """The 95 % bootstrap interval of the ratio of medians, the rounds drawn in pairs."""
+    """The 95 % bootstrap interval of the ratio of medians, the rounds drawn in pairs; of few rounds the extremes."""
+    if len(ours) < INTERVAL_ROUNDS:
+        return np.min(ours / theirs), np.max(ours / theirs)
     rows = np.random.default_rng(0).integers(0, len(ours), (draws, len(ours)))
     ratios = np.median(ours[rows], axis=1) / np.median(theirs[rows], axis=1)
     return np.percentile(ratios, [2.5, 97.5])
@@ -197,16 +206,19 @@ def table(result):
     """The result of one measure as text."""
     unit, first = result["unit"], next(iter(result["contenders"]))
     head = unit if unit in ("ms", "s") else f"{unit}/s"
+    kind = "95 % interval" if result["rounds"] >= INTERVAL_ROUNDS else "lowest to highest"
     lines = [
         f"{result['measure']} ({result['rounds']} rounds; ratio: the time of {first} over the other's)",
-        f"{'':24}{head:>12}{'cpu/wall':>10}{'ratio':>8}   95 % interval",
+        f"{'':24}{head:>12}{'cpu/wall':>10}{'ratio':>8}   {kind}",
     ]
     for name, row in result["contenders"].items():
         line = f"{name:24}{row[unit]:>12,.{2 if row[unit] < 100 else 0}f}{row['cpu_wall']:>10.2f}"
         if "ratio" in row:
             line += f"{row['ratio']:>8.3f}   {row['interval'][0]:.3f} to {row['interval'][1]:.3f}"
         lines.append(line)
-    if not result["quiet"]:
+    if result["quiet"] is None:
+        lines.append("Whether the machine was quiet is not known here.")
+    elif not result["quiet"]:
         lines.append(f"The machine was not quiet: others used more than {BUSY:.0%} of it in some samples.")
     return "\n".join(lines)
 

@@ -6,20 +6,22 @@ from keras import ops
 from keras_transfer.layers.dropout import Dropout
 
 
-def length_of(x, mask=None):
-    """Returns the length of sequences [batch, length, dim], from their mask [batch, length] where they have one.
+def batch_and_length(x, mask=None):
+    """Returns the first two axes of sequences [batch, length, dim], for `reshape` (-1 for a batch it can infer).
 
-    The mask is the same for all blocks of an encoder: in a TensorFlow graph without a fixed length, what is computed
-    from its shape is computed once, and not again in each block.
+    A length that is not fixed is that of the mask [batch, length]. The mask is the same for all blocks of an encoder:
+    in a TensorFlow graph what is computed from its shape is computed once, and not again in each block.
     """
-    if mask is None:
-        return ops.shape(x)[1]
-    if len(mask.shape) != 2 or None not in (mask.shape[1], x.shape[1]) and mask.shape[1] != x.shape[1]:
-        raise ValueError(
-            "a padding mask has the shape [batch, length] of its sequences [batch, length, dim]. "
-            f"Received: a mask {tuple(mask.shape)} for {tuple(x.shape)}"
-        )
-    return ops.shape(mask)[1]
+    if mask is not None:
+        mask = ops.convert_to_tensor(mask)
+        if len(mask.shape) != 2 or (None not in (mask.shape[1], x.shape[1]) and mask.shape[1] != x.shape[1]):
+            raise ValueError(
+                "a padding mask has the shape [batch, length] of its sequences [batch, length, dim]. "
+                f"Received: a mask {tuple(mask.shape)} for {tuple(x.shape)}"
+            )
+    if mask is None or x.shape[1] is not None:
+        return -1, ops.shape(x)[1]
+    return ops.shape(mask)[0], ops.shape(mask)[1]
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -49,7 +51,7 @@ class MultiHeadAttention(keras.layers.Layer):
         [batch, length, dim], and the updated cache where one was given.
 
     Raises:
-        ValueError: `num_heads` does not divide the inputs' last axis.
+        ValueError: `num_heads` does not divide the inputs' last axis; a mask is not [batch, length] of its sequences.
 
     Example:
     ```python
@@ -111,8 +113,8 @@ class MultiHeadAttention(keras.layers.Layer):
         cache_index=0,
         training=None,
     ):
-        length = length_of(inputs, None if self.cross_attention or cache is not None else padding_mask)
-        query, key, value = self._project(inputs, length, context, padding_mask)
+        rows = batch_and_length(inputs, None if self.cross_attention or cache is not None else padding_mask)
+        query, key, value = self._project(inputs, rows, context, padding_mask)
         if cache is not None:
             start = (0, 0, cache_index, 0)
             key = ops.slice_update(cache[:, 0], start, key)
@@ -120,23 +122,23 @@ class MultiHeadAttention(keras.layers.Layer):
             cache = ops.stack([key, value], axis=1)
         bias = self._bias(query, key, padding_mask, attention_mask, position_bias, cache_index)
         outputs = self.output_dense(self._attend(query, key, value, bias, training))
-        outputs = ops.reshape(outputs, (-1, length, inputs.shape[-1]))
+        outputs = ops.reshape(outputs, (*rows, inputs.shape[-1]))
         return outputs if cache is None else (outputs, cache)
 
-    def _project(self, inputs, length, context, context_mask):
+    def _project(self, inputs, rows, context, context_mask):
         """Query, key and value as [batch, heads, length, head_dim]."""
         if not self.cross_attention:
-            return self._heads(self.query_key_value, inputs, length, 3)
+            return self._heads(self.query_key_value, inputs, rows, 3)
         if context is None:
             raise ValueError("cross-attention needs `context`. Received: None")
-        keys = length_of(context, context_mask)
-        return *self._heads(self.query, inputs, length, 1), *self._heads(self.key_value, context, keys, 2)
+        keys = batch_and_length(context, context_mask)
+        return *self._heads(self.query, inputs, rows, 1), *self._heads(self.key_value, context, keys, 2)
 
-    def _heads(self, dense, x, length, parts):
+    def _heads(self, dense, x, rows, parts):
         # On rows, as a plain matmul, TensorFlow fuses a dense layer with its bias. One transpose and `unstack`, as the
         # gradient of three slices would be three tensors of zeros and their sum.
         x = dense(ops.reshape(x, (-1, x.shape[-1])))
-        x = ops.reshape(x, (-1, length, parts, self.num_heads, self.head_dim))
+        x = ops.reshape(x, (*rows, parts, self.num_heads, self.head_dim))
         return ops.unstack(ops.transpose(x, (2, 0, 3, 1, 4)), num=parts)
 
     def _bias(self, query, key, padding_mask, attention_mask, position_bias, start):

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from keras_transfer.layers.activations import get_activation, serialize_activation
-from keras_transfer.layers.attention import MultiHeadAttention, length_of
+from keras_transfer.layers.attention import MultiHeadAttention, batch_and_length
 from keras_transfer.layers.dropout import Dropout
 
 NORMS = ("pre", "post", "input")
@@ -42,7 +42,7 @@ class TransformerBlock(keras.layers.Layer):
         [batch, length, dim], and the updated cache where one was given.
 
     Raises:
-        ValueError: an unknown `norm` or slot.
+        ValueError: an unknown `norm` or slot; a mask is not [batch, length] of its sequences.
 
     Example:
     ```python
@@ -145,7 +145,7 @@ class TransformerBlock(keras.layers.Layer):
         training=None,
     ):
         updated = []
-        length = length_of(inputs, padding_mask if cache is None else None)
+        rows = batch_and_length(inputs, padding_mask if cache is None else None)
 
         def attention(x):
             options = {"attention_mask": attention_mask, "position_bias": position_bias, "training": training}
@@ -159,8 +159,8 @@ class TransformerBlock(keras.layers.Layer):
             return self.cross_attention(x, context=context, padding_mask=context_mask, training=training)
 
         def feed_forward(x):
-            rows = ops.reshape(x, (-1, x.shape[-1]))  # a plain matmul, which TensorFlow fuses with bias and activation
-            return ops.reshape(self.feed_forward_out(self.feed_forward_in(rows)), (-1, length, x.shape[-1]))
+            h = ops.reshape(x, (-1, x.shape[-1]))  # a plain matmul, which TensorFlow fuses with bias and activation
+            return ops.reshape(self.feed_forward_out(self.feed_forward_in(h)), (*rows, x.shape[-1]))
 
         x = self._sublayer(inputs, attention, self.attention_norm, "attention", training)
         if self.has_cross_attention:

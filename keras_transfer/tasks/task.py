@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_transfer.encoders import Encoder
 from keras_transfer.encoders.encoder import checkpoint_functions, select_inputs
+from keras_transfer.tasks.replicas import check_distribution, check_scope, replicas_of, share
 from keras_transfer.text import TextBatches, batches, is_text, to_columns
 from keras_transfer.text.preprocessor import preprocess
 
@@ -96,7 +97,7 @@ class Task(keras.Model):
             ValueError: the loss is a cross-entropy that expects probabilities; the model, or its encoder, was made
                 outside the strategy's scope.
         """
-        _check_scope(self)
+        check_scope(self)
         optimizer = keras.optimizers.AdamW(5e-5) if isinstance(optimizer, str) and optimizer == "auto" else optimizer
         loss = self.default_loss() if isinstance(loss, str) and loss == "auto" else loss
         metrics = self.default_metrics() if isinstance(metrics, str) and metrics == "auto" else metrics
@@ -132,7 +133,7 @@ class Task(keras.Model):
             ValueError: texts and labels differ in number, a text is not a string, a label is out of range; the
                 replicas cannot share the batches.
         """
-        _check_scope(self)
+        check_scope(self)
         if validation_split and is_text(x):
             _require_labels(y)
             (x, y, sample_weight), validation_data = _split(x, y, sample_weight, validation_split)
@@ -166,7 +167,7 @@ class Task(keras.Model):
         """Returns loss and metrics as `keras.Model.evaluate` does; `x` may be raw text.
 
         Raises:
-            ValueError: there are fewer texts than replicas; on JAX, no multiple of them.
+            ValueError: there are fewer texts than replicas; on JAX, no multiple of them; `batch_size` is no multiple.
         """
         data = self._prepare("evaluate", x, y, sample_weight, batch_size)
         if _of_texts(data, x):
@@ -189,6 +190,7 @@ class Task(keras.Model):
 
     def _prepare(self, method, x, y=None, sample_weight=None, batch_size=None, shuffle=False):
         """`TextBatches` or a mapped tf.data.Dataset for raw text; `x` itself where Keras takes it as it is."""
+        check_distribution(self)
         if _is_tf_dataset(x):
             return self._map_dataset(x, method)
         raw, made = is_text(x), isinstance(x, TextBatches)
@@ -199,26 +201,11 @@ class Task(keras.Model):
             _require_labels(labels)
         if labels is not None and np.size(labels):
             self.check_labels(labels)
-        replicas, _ = _replicas(self)
+        replicas, _ = replicas_of(self)
         if raw:
             size = -(-32 // replicas) * replicas if batch_size is None else batch_size
             x = batches(x, y, self.preprocessor, size, shuffle=shuffle, sample_weight=sample_weight)
-        return self._share(x, method) if replicas > 1 and isinstance(x, TextBatches) else x
-
-    def _share(self, data, method):
-        """Batches of texts in memory such that the replicas can share them."""
-        replicas, evenly = _replicas(self)
-        count = len(data.order)
-        if method == "predict":
-            return data.for_replicas(replicas, repeat=True)
-        if data.batch_size % replicas:
-            raise ValueError(
-                f"`batch_size` must be a multiple of the {replicas} replicas that share it. Received: {data.batch_size}"
-            )
-        if method == "evaluate" and (count < replicas or (evenly and count % replicas)):
-            wanted = f"a multiple of {replicas}" if evenly else f"at least {replicas}"
-            raise ValueError(f"to evaluate with {replicas} replicas takes {wanted} texts. Received: {count}")
-        return data.for_replicas(replicas, repeat=method == "fit")
+        return share(self, x, method) if isinstance(x, TextBatches) else x
 
     def _map_dataset(self, dataset, method):
         spec = dataset.element_spec
@@ -231,7 +218,7 @@ class Task(keras.Model):
         self._require_preprocessor()
         if any(len(part.shape) != 1 for part in texts):
             raise ValueError(f"a tf.data.Dataset of texts must be batched: `dataset.batch(32)`. Received: {spec}")
-        (replicas, evenly), size = _replicas(self), texts[0].shape[0]
+        (replicas, evenly), size = replicas_of(self), texts[0].shape[0]
         if (method == "fit" or evenly) and (size or 1) % replicas:
             raise ValueError(
                 f"{replicas} replicas share a batch: `dataset.batch(size, drop_remainder=True)`, size a multiple of "
@@ -274,29 +261,6 @@ class Task(keras.Model):
 def _of_texts(data, x):
     """Whether `data` was made of texts in memory, and holds their labels and weights."""
     return isinstance(data, TextBatches) and not isinstance(x, TextBatches)
-
-
-def _replicas(model):
-    """How many replicas share a batch, and whether they must share it evenly, as on JAX."""
-    strategy = getattr(model, "distribute_strategy", None)  # on TensorFlow
-    distribution = keras.distribution.distribution()
-    if strategy is None and distribution is not None:
-        return distribution.num_model_replicas, True
-    return (1 if strategy is None else strategy.num_replicas_in_sync), False
-
-
-def _check_scope(model):
-    """Weights made outside a strategy's scope are on one device: Keras trains on that alone, or fails oddly."""
-    strategy = getattr(model, "distribute_strategy", None)
-    if strategy is None or strategy.num_replicas_in_sync == 1:
-        return
-    created_inside = strategy.extended.variable_created_in_scope
-    outside = [weight.path for weight in model.weights if not created_inside(weight.value)]
-    if outside:
-        raise ValueError(
-            "the encoder and the model are made inside `strategy.scope()`, then compiled there. "
-            f"Received: {len(outside)} weights made outside, the first {outside[0]}"
-        )
 
 
 def _freeze(task, paths):

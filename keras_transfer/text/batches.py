@@ -66,7 +66,7 @@ class TextBatches(keras.utils.PyDataset):
         return _varied_first(plan)
 
     def for_replicas(self, count, repeat):
-        """Returns the same batches, in the same order, such that `count` replicas can share each of them.
+        """Returns the same batches such that `count` replicas can share each of them.
 
         Keras on TensorFlow needs a first batch that they share evenly, and weighs the gradients of all replicas alike,
         however few rows one has; on JAX they share every batch evenly or not at all.

@@ -37,10 +37,15 @@ def main(folder):
     model = keras.saving.load_model(folder / "task.keras")
     outputs["texts"] = model.predict(texts, verbose=0)
     text_losses = model.fit(texts, labels, batch_size=8, epochs=8, verbose=0).history["loss"]
+    gone = (
+        keras.ops.convert_to_numpy(kt.layers.Dropout(0.25, seed=1)(np.ones((800, 500), "float32"), training=True)) == 0
+    )
+    first, second = gone[:, :250], gone[:, 250:]
+    dropped = [float(share) for share in (first.mean(), second.mean(), (first & second).mean())]
     ladder = [group.name for group in kt.adaptation.layer_groups(model)]
     np.savez(folder / "outputs.npz", **outputs)
     report = {"backend": keras.backend.backend(), "losses": losses, "same": bool(same), "tensorflow": tensorflow}
-    print(json.dumps({**report, "text_losses": text_losses, "ladder": ladder}))
+    print(json.dumps({**report, "text_losses": text_losses, "ladder": ladder, "dropped": dropped}))
 
 
 if __name__ == "__main__":

@@ -69,6 +69,8 @@ def test_another_backend_computes_the_same_trains_and_saves(saved, backend):
     assert report["same"]
     assert report["losses"][-1] < 0.7 * report["losses"][0]
     assert report["text_losses"][-1] < 0.7 * report["text_losses"][0]
+    # Dropout of a quarter: both halves, and what falls in both; 200,000 numbers, four standard deviations.
+    np.testing.assert_allclose(report["dropped"], [0.25, 0.25, 0.0625], atol=0.004)
     outputs = np.load(folder / "outputs.npz")
     assert set(outputs) == set(expected)
     for name, value in expected.items():

@@ -38,7 +38,7 @@ class FakeWorker:
 
 
 def test_the_ratio_is_of_medians_and_its_interval_is_of_paired_rounds(harness):
-    ours, theirs = [1.0, 1.2, 1.1, 1.3, 9.0], [2.0, 2.4, 2.2, 2.6, 18.0]
+    ours, theirs = [1.0, 1.2, 1.1, 1.3, 1.2, 1.2, 9.0], [2.0, 2.4, 2.2, 2.6, 2.4, 2.4, 18.0]
     result = harness.summary("step", {"ours": samples(ours), "theirs": samples(theirs)}, 1, "ms")
     assert result["contenders"]["ours"]["ms"] == 1200
     # Each round's ratio is 0.5, and so is that of every draw of rounds.
@@ -53,6 +53,13 @@ def test_the_interval_holds_the_true_ratio_of_noisy_times_about_as_often_as_it_s
         low, high = harness.interval(*(random.lognormal(mean, 0.1, 15) for mean in (0.0, np.log(2))), draws=500)
         held += low <= 0.5 <= high
     assert 85 <= held <= 100
+
+
+def test_of_few_rounds_the_extremes_are_shown_and_called_so(harness):
+    few = {"ours": samples([1.0, 1.0, 1.0]), "theirs": samples([2.0, 4.0, 2.5])}
+    result = harness.summary("epoch", few, 1, "s")
+    assert result["contenders"]["theirs"]["interval"] == [0.25, 0.5]
+    assert "lowest to highest" in harness.table(result) and "95 %" not in harness.table(result)
 
 
 def test_rates_and_times_are_of_one_of_what_a_call_does(harness):
@@ -84,6 +91,17 @@ def test_a_machine_that_stays_busy_is_said_to_be(harness):
     result = harness.summary("step", taken["step"], 1, "ms")
     assert not result["quiet"]
     assert "not quiet" in harness.table(result)
+
+
+def test_where_no_one_says_how_busy_the_machine_is_the_table_says_so(harness):
+    worker = FakeWorker("a", samples([1.0], others=None), [])
+    result = harness.summary("step", harness.take({"a": worker}, ["step"], rounds=1, warm=False)["step"], 1, "ms")
+    assert result["quiet"] is None and "not known" in harness.table(result)
+
+
+def test_a_measure_that_no_contender_has_is_an_error_that_lists_them(harness):
+    with pytest.raises(SystemExit, match="step.*Received: 'setp'"):
+        harness.take({"a": FakeWorker("a", [], [])}, ["setp"], rounds=1, warm=False)
 
 
 TOY = """
@@ -140,6 +158,20 @@ def test_a_benchmark_says_what_it_measures(script):
     done = run(BENCHMARKS / script, "--help")
     assert done.returncode == 0, done.stderr
     assert "usage" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", ["serve.py", "tokenise.py", "gpu_step.py"])
+def test_our_part_of_a_benchmark_runs(script, request):
+    options = ["--rounds", "1"]
+    if script == "gpu_step.py":
+        pytest.importorskip("jax", reason="needs JAX: pip install jax")
+        options += ["--cpu"]
+    else:
+        request.getfixturevalue("minilm")
+    done = run(BENCHMARKS / script, *options, "--contenders", "exported" if script == "serve.py" else "keras_transfer")
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "(1 rounds; ratio" in done.stdout
 
 
 def test_without_a_gpu_the_gpu_benchmark_says_so_and_is_no_failure():

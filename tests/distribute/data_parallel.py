@@ -6,7 +6,6 @@ KERAS_BACKEND=jax XLA_FLAGS=--xla_force_host_platform_device_count=2 python -m t
 import json
 
 import keras
-import numpy as np
 
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
@@ -16,7 +15,7 @@ TEXTS, LABELS = tiny.examples(320)
 
 
 def main():
-    one = compiled()
+    one = tiny.for_replicas()
     start = one.get_weights()
     one.fit(whole_batches(one), epochs=5, verbose=0)
     expected = one.get_weights()
@@ -26,30 +25,30 @@ def main():
     one.fit(batches(TEXTS[:37], LABELS[:37], one.preprocessor, shuffle=False).for_replicas(2, repeat=True), verbose=0)
 
     keras.distribution.set_distribution(keras.distribution.DataParallel())
-    two = compiled()
+    two = tiny.for_replicas()
     two.fit(whole_batches(two), epochs=5, verbose=0)
     report = {
         "backend": keras.backend.backend(),
         "devices": len(two.weights[0].value.sharding.device_set),
         "steps": int(two.optimizer.iterations.numpy()),
-        "difference": difference(two.get_weights(), expected),
-        "moved": difference(expected, start),
+        "difference": tiny.difference(two.get_weights(), expected),
+        "moved": tiny.difference(expected, start),
     }
     two.set_weights(start)
-    report["logits"] = difference([two.predict(TEXTS[:33], verbose=0)], [logits])
-    report["evaluated"] = difference(two.evaluate(TEXTS[:34], LABELS[:34], verbose=0), evaluated)
-    report["error"] = message(lambda: two.evaluate(TEXTS[:33], LABELS[:33], verbose=0))
+    report["logits"] = tiny.difference([two.predict(TEXTS[:33], verbose=0)], [logits])
+    report["evaluated"] = tiny.difference(two.evaluate(TEXTS[:34], LABELS[:34], verbose=0), evaluated)
+    report["error"] = tiny.message(lambda: two.evaluate(TEXTS[:33], LABELS[:33], verbose=0))
     two.fit(TEXTS[:37], LABELS[:37], shuffle=False, verbose=0)
-    report["short"] = difference(two.get_weights(), one.get_weights())
+    report["short"] = tiny.difference(two.get_weights(), one.get_weights())
     report["float16"] = in_float16()
+    keras.distribution.set_distribution(None)
+    texts = TEXTS[:32], LABELS[:32]
+    report["gone"] = {
+        "fit": tiny.message(lambda: two.fit(*texts, verbose=0)),
+        "evaluate": tiny.message(lambda: two.evaluate(*texts, verbose=0)),
+        "predict": tiny.message(lambda: two.predict(texts[0], verbose=0)),
+    }
     print(json.dumps(report))
-
-
-def compiled():
-    keras.utils.set_random_seed(0)
-    model = TextClassifier(tiny.encoder(num_layers=1), 2, preprocessor=tiny.preprocessor(), dropout=0.0)
-    model.compile(keras.optimizers.SGD(0.5))
-    return model
 
 
 def in_float16():
@@ -71,18 +70,6 @@ def in_float16():
 
 def whole_batches(model):
     return batches(TEXTS, LABELS, model.preprocessor, 32, seed=0, lengths=[24], drop_remainder=True)
-
-
-def difference(ours, theirs):
-    return float(max(np.abs(np.asarray(a) - b).max() for a, b in zip(ours, theirs, strict=True)))
-
-
-def message(function):
-    try:
-        function()
-    except ValueError as error:
-        return str(error)
-    return None
 
 
 if __name__ == "__main__":

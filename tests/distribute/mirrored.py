@@ -9,7 +9,6 @@ import pathlib
 import sys
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from keras_transfer.tasks import TextClassifier
@@ -24,9 +23,9 @@ def main(folder):
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     report = {"replicas": strategy.num_replicas_in_sync, "steps": {}}
-    one = compiled()
+    one = tiny.for_replicas()
     with strategy.scope():
-        two = compiled()
+        two = tiny.for_replicas()
     models, start = (one, two), one.get_weights()
     for name, data in {"texts": text_batches, "tf.data": stream}.items():
         report["steps"][name] = steps(models, start, data)
@@ -37,17 +36,6 @@ def main(folder):
     if importlib.util.find_spec("keras_hub"):
         report["keras_hub"] = keras_hub_losses(strategy)
     print(json.dumps(report))
-
-
-def compiled():
-    keras.utils.set_random_seed(0)
-    model = TextClassifier(tiny.encoder(num_layers=1), 2, preprocessor=tiny.preprocessor(), dropout=0.0)
-    model.compile(keras.optimizers.SGD(0.5))
-    return model
-
-
-def difference(ours, theirs):
-    return float(max(np.abs(a - b).max() for a, b in zip(ours, theirs, strict=True)))
 
 
 # The same 50 steps on one device and on two replicas
@@ -70,25 +58,28 @@ def steps(models, start, data):
         model.fit(data(model), epochs=5, verbose=0)
         weights.append(model.get_weights())
     count = int(models[1].optimizer.iterations.numpy())
-    return {"count": count, "difference": difference(*weights), "moved": difference(weights[0], start)}
+    return {"count": count, "difference": tiny.difference(*weights), "moved": tiny.difference(weights[0], start)}
 
 
 # Saving
 
 
 def saved(model, strategy, path):
-    """How far the outputs of the reloaded model are off, and what it learns, outside the scope and inside."""
+    """How far weights and outputs of the reloaded model are off, and what it learns, outside the scope and inside."""
     model.save(path)
-    expected = model.predict(TEXTS, verbose=0)
+    weights, expected = model.get_weights(), model.predict(TEXTS, verbose=0)
     outside = keras.saving.load_model(path)
     with strategy.scope():
         inside = keras.saving.load_model(path)
     report = {}
     for name, loaded in {"outside": outside, "inside": inside}.items():
-        off = difference([loaded.predict(TEXTS, verbose=0)], [expected])
+        report[name] = {
+            "replicas": loaded.distribute_strategy.num_replicas_in_sync,
+            "weights": tiny.difference(loaded.get_weights(), weights),
+            "outputs": tiny.difference([loaded.predict(TEXTS, verbose=0)], [expected]),
+        }
         loaded.fit(stream(loaded), verbose=0)
-        report[name] = {"replicas": loaded.distribute_strategy.num_replicas_in_sync, "difference": off}
-    return {**report, "trained": difference(outside.get_weights(), inside.get_weights())}
+    return {**report, "trained": tiny.difference(outside.get_weights(), inside.get_weights())}
 
 
 # Batches that two replicas cannot share evenly
@@ -99,7 +90,7 @@ def short(models, start, count):
     one, two = models
     texts, labels = TEXTS[:count], LABELS[:count]
     set_weights(models, start)
-    report = {"logits": difference(*([model.predict(texts, verbose=0)] for model in models))}
+    report = {"logits": tiny.difference(*([model.predict(texts, verbose=0)] for model in models))}
     if count > 1:
         report["evaluate"] = [model.evaluate(texts, labels, verbose=0) for model in models]
     # One device takes the very batches that the replicas get, then the short batch as it is.
@@ -107,11 +98,11 @@ def short(models, start, count):
     one.fit(data, verbose=0)
     history = two.fit(texts, labels, shuffle=False, verbose=0).history
     report["loss"] = history["loss"][0]
-    report["same batches"] = difference(one.get_weights(), two.get_weights())
+    report["same batches"] = tiny.difference(one.get_weights(), two.get_weights())
     one.set_weights(start)
     one.fit(texts, labels, shuffle=False, verbose=0)
-    report["not repeated"] = difference(one.get_weights(), two.get_weights())
-    report["moved"] = difference(one.get_weights(), start)
+    report["not repeated"] = tiny.difference(one.get_weights(), two.get_weights())
+    report["moved"] = tiny.difference(one.get_weights(), start)
     return report
 
 
@@ -131,11 +122,12 @@ def set_weights(models, weights):
 
 
 def errors(two, strategy):
-    apart = compiled()
+    apart = tiny.for_replicas()
     encoder = tiny.encoder()
     uneven = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(32)
     with strategy.scope():
         half = TextClassifier(encoder, 2, preprocessor=tiny.preprocessor())
+        shared = tiny.encoder()
 
     def inside(function, *arguments, **options):
         def call():
@@ -145,22 +137,15 @@ def errors(two, strategy):
         return call
 
     return {
-        "compiled inside": message(inside(apart.compile, keras.optimizers.SGD(0.1))),
-        "fitted inside": message(inside(apart.fit, TEXTS, LABELS, verbose=0)),
-        "encoder outside": message(inside(half.compile)),
-        "batch size": message(lambda: two.fit(TEXTS, LABELS, batch_size=33, verbose=0)),
-        "batches": message(lambda: two.fit(batches(TEXTS, LABELS, two.preprocessor, 15), verbose=0)),
-        "evaluate": message(lambda: two.evaluate(TEXTS[:1], LABELS[:1], verbose=0)),
-        "stream": message(lambda: two.fit(uneven, verbose=0)),
+        "compiled inside": tiny.message(inside(apart.compile, keras.optimizers.SGD(0.1))),
+        "fitted inside": tiny.message(inside(apart.fit, TEXTS, LABELS, verbose=0)),
+        "encoder inside, model outside": tiny.message(lambda: TextClassifier(shared, 2).compile()),
+        "encoder outside": tiny.message(inside(half.compile)),
+        "batch size": tiny.message(lambda: two.fit(TEXTS, LABELS, batch_size=33, verbose=0)),
+        "batches": tiny.message(lambda: two.fit(batches(TEXTS, LABELS, two.preprocessor, 15), verbose=0)),
+        "evaluate": tiny.message(lambda: two.evaluate(TEXTS[:1], LABELS[:1], verbose=0)),
+        "stream": tiny.message(lambda: two.fit(uneven, verbose=0)),
     }
-
-
-def message(function):
-    try:
-        function()
-    except ValueError as error:
-        return str(error)
-    return None
 
 
 def keras_hub_losses(strategy):

@@ -32,6 +32,12 @@ def test_evaluate_takes_what_the_devices_can_share_evenly_and_nothing_else(repor
 
 
 @pytest.mark.slow
+def test_a_model_whose_distribution_is_gone_is_an_error(report):
+    for method, message in report["gone"].items():
+        assert message and message.endswith("weights on 2 devices, and no distribution"), method
+
+
+@pytest.mark.slow
 def test_two_devices_learn_in_mixed_float16(report):
     found = report["float16"]
     losses = found.pop("losses")

@@ -27,7 +27,9 @@ def test_two_replicas_learn_in_50_steps_what_one_device_learns(report, data):
 def test_a_model_saved_with_two_replicas_loads_outside_the_scope_and_inside(report):
     saved = report["saved"]
     assert [saved[where]["replicas"] for where in ("outside", "inside")] == [1, 2]
-    assert [saved[where]["difference"] for where in ("outside", "inside")] == [0, 0]
+    assert [saved[where]["weights"] for where in ("outside", "inside")] == [0, 0]
+    # One device multiplies batches of another size, which rounds differently.
+    assert all(saved[where]["outputs"] < 1e-6 for where in ("outside", "inside"))
     assert saved["trained"] < 1e-5
 
 
@@ -58,11 +60,13 @@ def test_of_a_single_text_that_is_left_over_the_step_is_exact(report):
     assert report["short"]["33"]["not repeated"] < 1e-6
 
 
-@pytest.mark.parametrize("mistake", ["compiled inside", "fitted inside", "encoder outside"])
-def test_weights_made_outside_the_scope_are_an_error(report, mistake):
+@pytest.mark.parametrize(
+    "mistake", ["compiled inside", "fitted inside", "encoder outside", "encoder inside, model outside"]
+)
+def test_weights_made_in_another_scope_are_an_error(report, mistake):
     message = report["errors"][mistake]
     assert "made inside `strategy.scope()`" in message
-    assert message.endswith("weights made outside, the first token_embedding/embeddings")
+    assert message.endswith("weights made in another scope, the first token_embedding/embeddings")
 
 
 def test_what_the_replicas_cannot_share_is_one_clear_error(report):

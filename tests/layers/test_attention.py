@@ -150,3 +150,16 @@ def test_cross_attention_without_context_is_an_error():
 def test_a_mask_that_is_not_of_the_sequences_is_an_error(shape):
     with pytest.raises(ValueError, match=r"\[batch, length\] of its sequences.*Received: a mask"):
         MultiHeadAttention(HEADS)(X, padding_mask=np.ones(shape, "int32"))
+
+
+def test_a_mask_may_be_a_list():
+    mask = [[1, 1, 1, 0, 0], [1, 1, 0, 0, 0]]
+    layer = random_layer()
+    np.testing.assert_array_equal(layer(X, padding_mask=mask), layer(X, padding_mask=np.array(mask)))
+
+
+def test_a_mask_of_another_length_is_no_answer_where_no_length_is_known():
+    inputs, mask = keras.Input((None, DIM)), keras.Input((None,), dtype="int32")
+    model = keras.Model([inputs, mask], random_layer()(inputs, padding_mask=mask))
+    with pytest.raises(Exception, match="(?i)reshape|shape"):
+        model.predict_on_batch([np.ones((1, 6, DIM), "float32"), np.ones((1, 3), "int32")])

@@ -63,12 +63,28 @@ def test_a_length_that_is_not_known_is_dropped_along_another_axis():
     assert abs(gone.mean() - 0.5) < 4 * 0.5 / np.sqrt(gone.size)
 
 
-@pytest.mark.parametrize("options", [{"rate": 0.001}, {"rate": 0.0501}, {"rate": 0.5, "noise_shape": (None, 1, 250)}])
-def test_what_it_cannot_do_exactly_is_keras_own_dropout(options):
+def is_keras_own(**options):
     ours, keras_own = Dropout(**options, seed=5), keras.layers.Dropout(**options, seed=5)
-    same = bool((dropped(ours, ROWS) == dropped(keras_own, ROWS)).all())
-    exact = abs(round(options["rate"] * 2048) / 2048 - options["rate"]) <= options["rate"] / 100
-    assert same == (not exact or "noise_shape" in options)
+    return bool((dropped(ours, ROWS) == dropped(keras_own, ROWS)).all())
+
+
+@pytest.mark.parametrize("options", [{"rate": 0.001}, {"rate": 0.0075}, {"rate": 0.5, "noise_shape": (None, 1, 250)}])
+def test_what_it_cannot_do_exactly_is_keras_own_dropout(options):
+    assert is_keras_own(**options)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.1, 0.3])
+def test_what_it_can_do_it_does_itself(rate):
+    assert not is_keras_own(rate=rate)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_in_half_precision_the_share_is_the_same_and_the_dtype_is_kept(dtype):
+    inputs = keras.ops.cast(ROWS, dtype)
+    outputs = Dropout(0.25, seed=1, dtype=dtype)(inputs, training=True)
+    assert keras.backend.standardize_dtype(outputs.dtype) == dtype
+    gone = keras.ops.convert_to_numpy(keras.ops.cast(outputs, "float32")) == 0
+    np.testing.assert_array_equal(gone, dropped(Dropout(0.25, seed=1), ROWS))
 
 
 def test_rates_of_zero_and_one():

@@ -40,6 +40,28 @@ def examples(count=64):
     return texts, labels.tolist()
 
 
+def for_replicas():
+    """A classifier without dropout, the same each time, for one device beside two."""
+    keras.utils.set_random_seed(0)
+    model = TextClassifier(encoder(num_layers=1), 2, preprocessor=preprocessor(), dropout=0.0)
+    model.compile(keras.optimizers.SGD(0.5))
+    return model
+
+
+def difference(ours, theirs):
+    """The largest difference between two lists of arrays."""
+    return float(max(np.abs(np.asarray(a) - b).max() for a, b in zip(ours, theirs, strict=True)))
+
+
+def message(function):
+    """What a call says that fails as it should; None where it does not."""
+    try:
+        function()
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 def trained():
     model = classifier()
     model.compile("sgd")
