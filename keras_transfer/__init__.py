@@ -1,6 +1,17 @@
 """keras_transfer: transfer learning for NLP in plain Keras 3."""
 
-from keras_transfer import adaptation, checkpoints, datasets, encoders, layers, serving, tasks, text
+from keras_transfer import (
+    adaptation,
+    checkpoints,
+    datasets,
+    distribute,
+    encoders,
+    hub,
+    layers,
+    serving,
+    tasks,
+    text,
+)
 from keras_transfer.version import __version__
 
 __all__ = [
@@ -8,7 +19,9 @@ __all__ = [
     "adaptation",
     "checkpoints",
     "datasets",
+    "distribute",
     "encoders",
+    "hub",
     "layers",
     "serving",
     "tasks",

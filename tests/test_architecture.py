@@ -15,10 +15,10 @@ ROOT = pathlib.Path(keras_transfer.__file__).parent
 # A room may import those before it. `text` stands beside `layers`: it knows no model.
 ORDER = [
     {"files", "version"},
-    {"layers", "text", "datasets"},
+    {"layers", "text", "datasets", "distribute"},
     {"encoders"},
     {"tasks"},
-    {"adaptation", "checkpoints"},
+    {"adaptation", "checkpoints", "hub"},
     {"serving"},
     {"cli"},
 ]

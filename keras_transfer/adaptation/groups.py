@@ -67,23 +67,27 @@ class Ladder(list):
         return "\n".join(line.rstrip() for line in [lines[0], rule, *lines[1:-1], rule, lines[-1]])
 
 
-def layer_groups(model):
+def layer_groups(model, groups=None):
     """Returns a model's weights as an ordered partition, from the input side over each block to the head.
 
-    Our encoders say themselves what their groups are; KerasHub backbones are read by their `transformer_layers`.
-    An encoder inside another model (a task, a functional or nested model) keeps its groups; everything else in that
-    model is its head and counts as not pretrained. In a model without an encoder each layer with weights is a group
-    of its own, in topological order, and the last one is the head. A weight that two groups use is in the lower one.
+    Our encoders and `hub.HubLayer` say themselves what their groups are; KerasHub backbones are read by their
+    `transformer_layers`. An encoder inside another model (a task, a functional or nested model) keeps its groups;
+    everything else in that model is its head and counts as not pretrained. In a model without an encoder each layer
+    with weights is a group of its own, in topological order, and the last one is the head. A weight that two groups
+    use is in the lower one.
 
     Args:
         model: a built `keras.Model` or `keras.layers.Layer`.
+        groups: list of `(name, regex)` in order from the input, to group the weights by their `path` instead: each is
+            in the first group whose expression is found in its path; what is in none keeps the group it would have
+            had, above these.
 
     Returns:
         A `Ladder`, a list of `LayerGroup`s that prints as a table. Every weight of the model is in exactly one; the
         states of seeds and metrics are no weights.
 
     Raises:
-        ValueError: `model` is no Keras layer, is not built or has no weights.
+        ValueError: `model` is no Keras layer, is not built or has no weights; an expression is found in no path.
 
     Example:
     ```python
@@ -97,13 +101,14 @@ def layer_groups(model):
         raise ValueError(f"`model` has no weights yet: call or build it first. Received: {model!r}")
     left = {id(weight): weight for weight in model.weights}
     ladder = Ladder()
-    for name, kind, layers, pretrained in _rungs(model):
+    for name, kind, parts, pretrained in _rungs(model):
         weights, owners = [], []
-        for layer in layers:
+        for part in parts:
             # An encoder's pooler may be no part of a task; a tied weight is taken by the first layer that has it.
-            taken = [left.pop(id(weight)) for weight in layer.weights if id(weight) in left]
+            is_layer = isinstance(part, keras.layers.Layer)
+            taken = [left.pop(id(weight)) for weight in (part.weights if is_layer else [part]) if id(weight) in left]
             weights += taken
-            owners += [layer] if taken else []
+            owners += [part] if taken and is_layer else []
         if weights:
             name = _unused(name, {group.name for group in ladder})
             ladder.append(LayerGroup(name, kind, weights, len(ladder), pretrained, owners))
@@ -111,11 +116,36 @@ def layer_groups(model):
         name = _unused("other", {group.name for group in ladder})
         pretrained = ladder[-1].pretrained if ladder else True
         ladder.append(LayerGroup(name, "other", list(left.values()), len(ladder), pretrained, []))
-    return ladder
+    return ladder if groups is None else _regrouped(ladder, groups)
+
+
+def _regrouped(ladder, groups):
+    """The same weights in groups of the user's own, and above them what these leave."""
+    rest = [(weight, group) for group in ladder for weight in group.variables]
+    regrouped = Ladder()
+    for name, pattern in groups:
+        found = [pair for pair in rest if re.search(pattern, pair[0].path)]
+        if not found:
+            raise ValueError(
+                "each group's expression must be found in a path that no group before it took: "
+                f"{[weight.path for weight, _ in rest]}. Received: {(name, pattern)!r}"
+            )
+        kinds, new = {group.kind for _, group in found}, any(not group.pretrained for _, group in found)
+        kind = kinds.pop() if len(kinds) == 1 else "other"
+        regrouped.append(LayerGroup(name, kind, [weight for weight, _ in found], len(regrouped), not new, []))
+        rest = [pair for pair in rest if not any(pair[0] is weight for weight, _ in found)]
+    left = {id(weight) for weight, _ in rest}
+    for group in ladder:
+        weights = [weight for weight in group.variables if id(weight) in left]
+        if weights:
+            name = _unused(group.name, {group.name for group in regrouped})
+            layers = group.layers if len(weights) == len(group.variables) else []
+            regrouped.append(LayerGroup(name, group.kind, weights, len(regrouped), group.pretrained, layers))
+    return regrouped
 
 
 def _rungs(model):
-    """`(name, kind, layers, pretrained)` for each group of any model, before shared weights are told apart."""
+    """`(name, kind, layers or weights, pretrained)` for each group, before shared weights are told apart."""
     parts = list(_parts(model))
     encoders = [part for part in parts if isinstance(part, list)]
     layers = [part for part in parts if not isinstance(part, list)]
@@ -148,14 +178,14 @@ def _parts(model):
     for layer in getattr(model, "layers", None) or [model]:
         if layer is encoder and inside:
             continue
-        if isinstance(layer, keras.Model) and layer is not model:
+        if (isinstance(layer, keras.Model) or hasattr(layer, "ladder")) and layer is not model:
             yield from _parts(layer)
         else:
             yield layer
 
 
 def _encoder_rungs(model):
-    """`(name, kind, layers)` of an encoder whose inside is known, or None."""
+    """`(name, kind, layers or weights)` of an encoder whose inside is known, or None."""
     if hasattr(model, "ladder"):
         return model.ladder()
     # Without importing KerasHub: a backbone can only exist where its user did.

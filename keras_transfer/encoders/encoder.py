@@ -18,7 +18,7 @@ class Encoded:
     """What an encoder says of a batch of texts, whatever the encoder.
 
     Attributes:
-        sequence: [batch, length, dim].
+        sequence: [batch, length, dim], or None where the encoder makes one vector of a text and shows no more.
         pooled: [batch, dim], or None where the architecture has none.
         hidden_states: list of [batch, length, dim] (embeddings, then each block), or None where it shows none.
         mask: [batch, length], 1 for a real token, 0 for padding, or None where all are real.
@@ -43,7 +43,8 @@ def encode(encoder, inputs=None, hidden_states=False):
         An `Encoded`.
 
     Raises:
-        ValueError: the encoder returns no sequence, or no hidden states although they were asked for.
+        ValueError: the encoder returns neither a sequence nor a vector, or no hidden states although they were asked
+            for.
 
     Example:
     ```python
@@ -64,17 +65,18 @@ def encode(encoder, inputs=None, hidden_states=False):
         outputs, hidden = keras.Model(encoder.input, [encoder.output, hidden])(inputs)
     if not isinstance(outputs, dict):
         outputs = {_SEQUENCE_KEYS[0]: outputs}
-    sequence = _first(outputs, _SEQUENCE_KEYS)
-    if sequence is None or len(sequence.shape) != 3:
+    sequence, pooled = _first(outputs, _SEQUENCE_KEYS), _first(outputs, _POOLED_KEYS)
+    if (sequence is None and pooled is None) or (sequence is not None and len(sequence.shape) != 3):
+        shapes = {key: getattr(value, "shape", value) for key, value in outputs.items()}
         raise ValueError(
-            f"an encoder returns [batch, length, dim] under one of {_SEQUENCE_KEYS}. "
-            f"Received: { ({key: getattr(value, 'shape', value) for key, value in outputs.items()}) }"
+            f"an encoder returns [batch, length, dim] under one of {_SEQUENCE_KEYS}, or [batch, dim] under "
+            f"{_POOLED_KEYS[0]}. Received: {shapes}"
         )
     hidden = hidden or _first(outputs, _HIDDEN_KEYS)
     if hidden_states and hidden is None:
         raise ValueError(f"hidden states were asked for, but the encoder shows none. Received: {encoder!r}")
     mask = inputs.get("padding_mask") if isinstance(inputs, dict) else None
-    return Encoded(sequence, _first(outputs, _POOLED_KEYS), hidden, mask)
+    return Encoded(sequence, pooled, hidden, mask)
 
 
 def _tensors(inputs):
@@ -109,9 +111,9 @@ def select_inputs(inputs, wanted):
 class Encoder(keras.Model):
     """Base of the encoders: a functional model from token ids to vectors.
 
-    A subclass builds `inputs` (`token_ids`, `segment_ids`, `padding_mask`, each [batch, length] int32) and
-    `outputs` (`sequence_output` [batch, length, dim]; `pooled_output` [batch, dim] where it has one), and sets
-    `hidden_states`. Its layers are found by `ladder()`.
+    A subclass builds `inputs` (`token_ids`, `segment_ids`, `padding_mask`, each [batch, length] int32; or `text`
+    [batch] strings, where it takes text itself) and `outputs` (`sequence_output` [batch, length, dim]; `pooled_output`
+    [batch, dim] where it has one), and sets `hidden_states`. Its layers are found by `ladder()`.
 
     Args:
         pooling: how the checkpoint makes one vector of a text (`"first"`, `"mean"`, `"max"`; None where it does not
@@ -146,7 +148,7 @@ class Encoder(keras.Model):
         return super().call(select_inputs(inputs, self.input), training=training, mask=mask)
 
     def ladder(self):
-        """Returns the encoder's layers in order, as a list of `(name, kind, layers)`; see `layer_groups`."""
+        """Returns the encoder's layers or weights in order, as a list of `(name, kind, layers)`; see `layer_groups`."""
         raise NotImplementedError(f"{type(self).__name__} must say which layers make its embeddings, blocks and pooler")
 
     def get_config(self):

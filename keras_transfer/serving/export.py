@@ -11,6 +11,7 @@ import keras
 
 from keras_transfer.encoders import encode
 from keras_transfer.files import written_whole
+from keras_transfer.hub import HubLayer
 from keras_transfer.layers import SequencePooling
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import Preprocessor
@@ -27,7 +28,8 @@ def export(model, folder, labels=None, pairs=False, overwrite=False):
 
     - `serving_default`: `text` [batch] strings (and `text_pair` with `pairs=True`) to `label` [batch] strings,
       `label_id` [batch] int32 and `probabilities` [batch, classes] float32, in the order of `labels`
-    - `tokens`: the encoder's inputs, [batch, length] int32, to `logits` [batch, classes] float32
+    - `tokens`: the encoder's inputs, [batch, length] int32, to `logits` [batch, classes] float32; an encoder that takes
+      text has no such
     - `embed`: `text` [batch] strings to `embedding` [batch, dim] float32, pooled (and normalised) as the encoder's
       checkpoint says; where it does not say, pooled as the classifier does
 
@@ -99,11 +101,13 @@ def _write(model, folder, labels, pairs):
     module = tf.Module()
     module.weights = [weight.value for weight in model.weights]
     module.preprocessor = model.preprocessor
+    module.resources = [layer.resources for layer in model.layers if isinstance(layer, HubLayer)]
     signatures = {
         "serving_default": tf.function(classify, autograph=False).get_concrete_function(*texts),
-        "tokens": tf.function(tokens, autograph=False).get_concrete_function(**ids),
         "embed": tf.function(embed, autograph=False).get_concrete_function(texts[0]),
     }
+    if "text" not in model.input:
+        signatures["tokens"] = tf.function(tokens, autograph=False).get_concrete_function(**ids)
     tf.saved_model.save(module, str(folder), signatures=signatures)
     file = pathlib.Path(folder) / LABELS_FILE
     file.parent.mkdir()

@@ -6,16 +6,17 @@ import logging
 import keras
 import numpy as np
 
+from keras_transfer.distribute import StringInputs
 from keras_transfer.encoders import Encoder
 from keras_transfer.encoders.encoder import checkpoint_functions, select_inputs
 from keras_transfer.tasks.replicas import check_distribution, check_scope, replicas_of, share
-from keras_transfer.text import TextBatches, batches, is_text, to_columns
+from keras_transfer.text import PlainText, TextBatches, batches, is_text, to_columns
 from keras_transfer.text.preprocessor import preprocess
 
 log = logging.getLogger("keras_transfer")
 
 
-class Task(keras.Model):
+class Task(StringInputs, keras.Model):
     """Base of the tasks: a functional model from an encoder's own inputs through its layers to a head.
 
     `model.encoder` and `model.preprocessor` are references; every layer of the encoder is a layer of the task.
@@ -30,7 +31,8 @@ class Task(keras.Model):
 
     Args:
         encoder: an encoder of ours or a KerasHub backbone.
-        preprocessor: callable from texts to the encoder's inputs; None for a model of prepared ids.
+        preprocessor: callable from texts to the encoder's inputs; None for a model of prepared ids, or for an encoder
+            that takes text itself.
         outputs: symbolic tensors.
         name: str.
     """
@@ -38,6 +40,8 @@ class Task(keras.Model):
     def __init__(self, encoder, preprocessor, outputs, name=None):
         if preprocessor is not None and not callable(preprocessor):
             raise ValueError(f"a preprocessor is called on texts. Received: preprocessor={preprocessor!r}")
+        if preprocessor is None and isinstance(encoder.input, dict) and "text" in encoder.input:
+            preprocessor = PlainText()
         super().__init__(inputs=encoder.input, outputs=outputs, name=name)
         # References, not layers of this model: it has the encoder's layers, but not a pooler it has no use for.
         object.__setattr__(self, "encoder", encoder)

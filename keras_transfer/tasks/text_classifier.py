@@ -51,6 +51,8 @@ class TextClassifier(Task):
             raise ValueError(f"`pooling` must be one of {('pooled', *POOLINGS)}. Received: {pooling!r}")
         if pooling == "pooled" and encoded.pooled is None:
             raise ValueError(f"the encoder has no pooled output: choose one of {POOLINGS}. Received: 'pooled'")
+        if pooling != "pooled" and encoded.sequence is None:
+            raise ValueError(f"the encoder makes one vector of a text itself: 'pooled'. Received: {pooling!r}")
         dtype = encoder.dtype_policy
         initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
         head_dropout = Dropout(dropout, dtype=dtype, name="head_dropout")

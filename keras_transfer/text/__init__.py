@@ -3,6 +3,7 @@
 from keras_transfer.text.batches import TextBatches, batches
 from keras_transfer.text.bert import BertPreprocessor
 from keras_transfer.text.inputs import is_text, to_columns
+from keras_transfer.text.plain import PlainText
 from keras_transfer.text.preprocessor import Preprocessor
 
-__all__ = ["BertPreprocessor", "Preprocessor", "TextBatches", "batches", "is_text", "to_columns"]
+__all__ = ["BertPreprocessor", "PlainText", "Preprocessor", "TextBatches", "batches", "is_text", "to_columns"]

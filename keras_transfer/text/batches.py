@@ -34,7 +34,7 @@ class TextBatches(keras.utils.PyDataset):
         self._replicas, self._repeat = 1, False
         if shuffle:  # without a seed of its own it follows `keras.utils.set_random_seed`
             self._random = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
-        self._bucket_of = np.searchsorted(lengths, inputs["padding_mask"].sum(axis=1))
+        self._bucket_of = np.searchsorted(lengths, _real_lengths(inputs))
         self._plan()
 
     def _plan(self):
@@ -93,7 +93,7 @@ class TextBatches(keras.utils.PyDataset):
 
     def __getitem__(self, index):
         length, rows = self._batches[index]
-        inputs = {key: ids[rows, :length] for key, ids in self.inputs.items()}
+        inputs = {key: _rows(column, rows, length) for key, column in self.inputs.items()}
         columns = [column[rows] for column in (self.labels, self.sample_weight) if column is not None]
         return (inputs, *columns)
 
@@ -132,7 +132,7 @@ def batches(
             two such.
         labels: [texts] ints, or what the loss takes; None for prediction.
         preprocessor: callable from texts to a dict of `token_ids`, `padding_mask` (and others), each [batch, length]:
-            `model.preprocessor`, or KerasHub's.
+            `model.preprocessor`, or KerasHub's. What it returns as strings [batch] has no length and stays as it is.
         batch_size: int.
         shuffle: bool, whether batches are drawn anew each epoch.
         seed: int, for the same batches in every run.
@@ -171,9 +171,11 @@ def batches(
     if drop_remainder and count < batch_size:
         raise ValueError(f"with `drop_remainder` there must be a whole batch of {batch_size}. Received: {count} texts")
     inputs = _preprocess(texts, preprocessor)
-    real, width = inputs["padding_mask"].sum(axis=1), inputs["padding_mask"].shape[1]
-    if lengths is None:
-        lengths = choose_lengths(real, width)
+    real = _real_lengths(inputs)
+    if "padding_mask" not in inputs:
+        lengths = [1]
+    elif lengths is None:
+        lengths = choose_lengths(real, inputs["padding_mask"].shape[1])
     else:
         lengths = sorted(lengths)
         if not 1 <= len(lengths) <= MAX_LENGTHS or lengths[-1] < real.max():
@@ -192,16 +194,38 @@ def _preprocess(texts, preprocessor, chunk=4096):
         part = slice(start, start + chunk)
         columns = tuple(t[part].tolist() for t in texts) if isinstance(texts, tuple) else texts[part].tolist()
         outputs = preprocess(preprocessor, columns)
-        outputs = {key: np.asarray(value).astype("int32") for key, value in outputs.items()}  # [chunk, full length]
-        longest = max(int(outputs["padding_mask"].sum(axis=1).max()), 1)
+        outputs = {key: _as_array(value) for key, value in outputs.items()}  # [chunk, full length], or strings [chunk]
+        longest = max(int(_real_lengths(outputs).max()), 1)
         longest = -(-longest // STEP) * STEP
-        chunks.append({key: value[:, :longest] for key, value in outputs.items()})
-    width = max(chunk["padding_mask"].shape[1] for chunk in chunks)
+        chunks.append({key: value[:, :longest] if value.ndim > 1 else value for key, value in outputs.items()})
+    width = max((chunk["padding_mask"].shape[1] for chunk in chunks if "padding_mask" in chunk), default=0)
     return {key: np.concatenate([_padded(chunk[key], width) for chunk in chunks]) for key in chunks[0]}
+
+
+def _as_array(values):
+    values = np.asarray(values)
+    return values if values.dtype == object else values.astype("int32")
+
+
+def _real_lengths(inputs):
+    """The number of real tokens of each text; 1 where the inputs are strings, which have no length."""
+    if "padding_mask" in inputs:
+        return inputs["padding_mask"].sum(axis=1)
+    return np.ones(len(next(iter(inputs.values()))), int)
+
+
+def _rows(column, rows, length):
+    if column.ndim > 1:
+        return column[rows, :length]
+    import tensorflow as tf  # numpy's strings are objects to Keras
+
+    return tf.constant(column[rows])
 
 
 def _padded(ids, width):
     """Ids [texts, width]: with zeros behind, which the mask says are none, or without what is all padding."""
+    if ids.ndim == 1:
+        return ids
     return np.pad(ids, ((0, 0), (0, max(width - ids.shape[1], 0))))[:, :width]
 
 

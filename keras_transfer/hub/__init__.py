@@ -1,0 +1,10 @@
+"""TF Hub modules, and SavedModels of any kind, as Keras layers and encoders."""
+
+from keras_transfer.hub.encoder import HubEncoder
+from keras_transfer.hub.errors import HubError
+from keras_transfer.hub.handles import resolve
+from keras_transfer.hub.layer import HubLayer
+from keras_transfer.hub.preprocessor import HubPreprocessor
+from keras_transfer.hub.trust import moved_handles
+
+__all__ = ["HubEncoder", "HubError", "HubLayer", "HubPreprocessor", "moved_handles", "resolve"]

@@ -1,0 +1,90 @@
+"""A TF Hub preprocessing module as the preprocessor of a task."""
+
+import keras
+
+from keras_transfer.hub.encoder import TOKEN_INPUTS
+from keras_transfer.hub.errors import HubError
+from keras_transfer.hub.loading import load
+from keras_transfer.hub.trust import trusted
+from keras_transfer.text import Preprocessor
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class HubPreprocessor(Preprocessor):
+    """A preprocessing module, such as BERT's from TF Hub, in the place of a preprocessor of ours.
+
+    The module takes strings and returns a dict of ids of one fixed length. Another length, and pairs of texts, need its
+    parts `tokenize` and `bert_pack_inputs`, which BERT's modules have.
+
+    Args:
+        handle: as for `HubLayer`.
+        sequence_length: int, where texts are truncated; None for the module's own.
+        sha256: as for `HubLayer`.
+        name: str.
+
+    Call arguments:
+        texts: [batch] strings, or a tuple of two such.
+        sequence_length: int, for this call; `"longest"` has no meaning here, the module pads as it does.
+
+    Returns:
+        A dict of `token_ids`, `padding_mask` and `segment_ids`, each [batch, length] int32.
+
+    Raises:
+        HubError: the module cannot be loaded or called so; it makes other inputs.
+
+    Example:
+    ```python
+    module = tf.Module()
+    ids = lambda texts: tf.strings.unicode_decode(texts, "UTF-8").to_tensor(shape=[None, 8])
+    names = ("input_word_ids", "input_mask", "input_type_ids")
+    outputs = lambda texts: {name: ids(texts) for name in names}
+    module.__call__ = tf.function(outputs, input_signature=[tf.TensorSpec([None], tf.string)])
+    tf.saved_model.save(module, "module")
+    keras_transfer.hub.HubPreprocessor("module")(["A fine film."])["token_ids"]
+    ```
+    """
+
+    def __init__(self, handle, sequence_length=None, sha256=None, name=None):
+        super().__init__(name=name)
+        self.handle = str(handle)
+        self.sequence_length = sequence_length
+        self.sha256 = sha256
+        self.module, _, _ = load(handle, sha256=sha256)
+        parts = all(hasattr(self.module, part) for part in ("tokenize", "bert_pack_inputs"))
+        if not callable(self.module) or (sequence_length is not None and not parts):
+            wanted = "can be called" if sequence_length is None else "has `tokenize` and `bert_pack_inputs`"
+            raise HubError(f"a preprocessing module {wanted}. Received: {self.handle!r}, {sequence_length=}")
+
+    def call(self, texts, sequence_length=None):
+        length = self.sequence_length if sequence_length in (None, "longest") else sequence_length
+        if length is None and not isinstance(texts, tuple):
+            outputs = self.module(texts)
+        else:
+            outputs = self._packed(texts if isinstance(texts, tuple) else (texts,), length)
+        if not isinstance(outputs, dict) or not outputs.keys() <= TOKEN_INPUTS.keys():
+            raise HubError(f"a preprocessing module makes a dict among {sorted(TOKEN_INPUTS)}. Received: {outputs}")
+        return {TOKEN_INPUTS[name]: ids for name, ids in outputs.items()}
+
+    def _packed(self, texts, length):
+        import tensorflow as tf
+
+        if not hasattr(self.module, "bert_pack_inputs"):
+            raise HubError("pairs need a module with `tokenize` and `bert_pack_inputs`. Received: one without")
+        segments = [self.module.tokenize(part) for part in texts]
+        options = {} if length is None else {"seq_length": tf.constant(length)}
+        return self.module.bert_pack_inputs(segments, **options)
+
+    def compute_output_spec(self, texts, sequence_length=None):
+        return keras.Operation.compute_output_spec(self, texts, sequence_length=sequence_length)
+
+    def get_config(self):
+        return {
+            "handle": self.handle,
+            "sequence_length": self.sequence_length,
+            "sha256": self.sha256,
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None, safe_mode=None):
+        return trusted(cls, config, safe_mode)

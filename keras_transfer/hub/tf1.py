@@ -1,0 +1,245 @@
+"""Modules in the TF1 Hub format of 2019: signatures, and a second graph for training over the same variables."""
+
+import functools
+
+from keras_transfer.hub.errors import HubError
+from keras_transfer.hub.modules import Module
+from keras_transfer.hub.tf1_gradient import has_old_gradient, with_old_gradient
+
+
+def open_tf1_module(loaded, folder, tags, signature):
+    """Returns the `Module` of a module in the TF1 Hub format.
+
+    It computes what the loaded graph does, and in training what the graph with the tag `train` does, where the module
+    has one and `tags` is None: with dropout, and with the updates of batch normalisation's statistics. Both graphs read
+    the same variables: the loaded ones, or, under `tf.distribute`, the strategy's with their values.
+
+    Args:
+        loaded: what `tf.saved_model.load` returned.
+        folder: str, the module's folder.
+        tags: str or list of str, those it was loaded with; None for none.
+        signature: str, a signature's name.
+
+    Returns:
+        A `Module`.
+
+    Raises:
+        HubError: it has no such signature; it has reference variables, under `tf.distribute`.
+    """
+    import tensorflow as tf
+
+    meta_graphs = _meta_graphs(folder)
+    own_tags = frozenset([tags] if isinstance(tags, str) else tags or [])
+    weights = {}  # what both graphs read; filled below
+    prediction = training = _Graph(loaded, meta_graphs[own_tags], weights)
+    reference = any(each.dtype != each.dtype.base_dtype for each in loaded.graph.get_collection("variables"))
+    if tags is None and frozenset(["train"]) in meta_graphs and not reference:
+        without_values = tf.saved_model.LoadOptions(experimental_skip_checkpoint=True)
+        second = tf.saved_model.load(folder, ["train"], without_values)
+        training = _Graph(second, meta_graphs[frozenset(["train"])], weights)
+        if {each.name for each in second.variables} - {each.name for each in loaded.variables}:
+            second.restore(f"{folder}/variables/variables")
+    signatures = loaded.signatures.keys() & training.loaded.signatures.keys()
+    if signature not in signatures:
+        raise HubError(f"{folder} has the signatures {sorted(signatures)}. Received: signature={signature!r}")
+
+    trained = {variable.name for variable in training.loaded.graph.get_collection("trainable_variables")}
+    for variable in (*loaded.variables, *training.loaded.variables):
+        if variable.name not in weights:
+            weights[variable.name] = _weight(variable, variable.name in trained)
+    for graph in {prediction, training}:
+        graph.initialize_tables()
+
+    losses = training.loaded.graph.get_collection("regularization_losses")
+    frozen_because = None
+    if reference:
+        frozen_because = "it has reference variables of TensorFlow 1, which TensorFlow 2 can neither train nor save"
+        loaded.signatures[signature].graph.mark_as_unsaveable(frozen_because)
+        if tf.distribute.has_strategy():
+            raise HubError(f"{folder} cannot be used under tf.distribute. Received: {frozen_because}")
+    elif of_inputs := [loss.name for loss in losses if _placeholders(loss.op)]:
+        frozen_because = f"its regularisation depends on its inputs: {of_inputs}"
+    return Module(
+        function=_Function(prediction, training, signature),
+        input_specs=[loaded.signatures[signature].structured_input_signature[1]],
+        trainable_variables=[weight for weight in weights.values() if weight.trainable],
+        other_variables=[weight for weight in weights.values() if not weight.trainable],
+        loaded=loaded,
+        resources=_resources(loaded),
+        losses=[] if frozen_because else [training.prune([], loss) for loss in losses],
+        takes_training=True,
+        by_name=True,
+        frozen_because=frozen_because,
+    )
+
+
+def _meta_graphs(folder):
+    """The module's graphs as they are stored, by their sets of tags."""
+    import tensorflow as tf
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    with tf.io.gfile.GFile(f"{folder}/saved_model.pb", "rb") as file:
+        stored = saved_model_pb2.SavedModel.FromString(file.read())
+    return {frozenset(each.meta_info_def.tags): each for each in stored.meta_graphs}
+
+
+def _weight(variable, trainable):
+    """The variable itself, or, where that does not do, a new one with its value, which a strategy makes as it does."""
+    import tensorflow as tf
+
+    if variable.trainable == trainable and not tf.distribute.has_strategy():
+        return variable
+    mean = tf.VariableAggregation.MEAN if variable.dtype.is_floating else tf.VariableAggregation.ONLY_FIRST_REPLICA
+    with tf.name_scope(""):
+        name = variable.name.removesuffix(":0")
+        return tf.Variable(variable.read_value(), trainable=trainable, name=name, aggregation=mean)
+
+
+def _resources(loaded):
+    """The tables of a loaded module and their files, as what Keras exports: a TrackableResource."""
+    import tensorflow as tf
+
+    class Resources(tf.saved_model.experimental.TrackableResource, tf.__internal__.tracking.AutoTrackable):
+        def _create_resource(self):
+            return tf.constant(0.0)  # it only holds `initializer`, which makes the tables
+
+        def _initialize(self):
+            return tf.constant(0.0)
+
+    resources = Resources()
+    resources.initializer, resources.asset_paths = loaded.initializer, loaded.asset_paths
+    return resources
+
+
+class _Function:
+    """A signature as a function of tensors by name, for prediction and for training."""
+
+    def __init__(self, prediction, training, signature):
+        self.structured_outputs = prediction.loaded.signatures[signature].structured_outputs
+        self._prediction = prediction.function(signature)
+        updates = training.updates(signature)
+        same = training is prediction and not updates
+        self._training = self._prediction if same else training.function(signature, updates)
+        self._updated = [weight for weight in training.weights.values() if updates and not weight.trainable]
+
+    def __call__(self, training=False, **tensors):
+        if not training:
+            return self._prediction(**tensors)
+        outputs = self._training(**tensors)
+        for weight in self._updated:
+            _share(weight)
+        return outputs
+
+
+def _share(weight):
+    """Gives all replicas the mean of what each of them, with its share of a batch, has updated a variable to."""
+    import tensorflow as tf
+
+    if isinstance(weight, tf.distribute.DistributedValues) and not tf.distribute.in_cross_replica_context():
+        weight.assign(weight.read_value())
+
+
+class _Graph:
+    """One of a module's graphs, whose functions read given variables in place of those it was loaded with.
+
+    Args:
+        loaded: what `tf.saved_model.load` returned.
+        meta_graph: the `MetaGraphDef` it was loaded from.
+        weights: dict from the names of its variables to the variables to read.
+    """
+
+    def __init__(self, loaded, meta_graph, weights):
+        self.loaded = loaded
+        self.meta_graph = meta_graph
+        self.weights = weights
+
+    def function(self, signature, updates=()):
+        """Returns a signature as a function of tensors by name, which runs some operations with each call."""
+        import tensorflow as tf
+
+        function = self.loaded.signatures[signature]
+        definition = self.meta_graph.signature_def[signature]
+        inputs, outputs = _tensor_names(definition.inputs), dict(definition.outputs)
+        if has_old_gradient(function):
+
+            @functools.cache
+            def built():  # it takes time, and so waits for the first call
+                with tf.init_scope():
+                    return with_old_gradient(self, inputs, outputs, updates)
+
+            return lambda **tensors: built()(**tensors)
+        if not updates:
+            return self.bind(function)
+        function = self.prune(inputs.values(), [outputs, updates])
+        return lambda **tensors: function(*[tensors[name] for name in inputs])[0]
+
+    def updates(self, signature):
+        """Returns the operations that update statistics when a signature is called."""
+        fed = set(_tensor_names(self.meta_graph.signature_def[signature].inputs).values())
+        updates = [getattr(each, "op", each) for each in self.loaded.graph.get_collection("update_ops")]
+        return [op for op in updates if _placeholders(op) <= fed]
+
+    def prune(self, feeds, fetches):
+        """Returns the function from tensors of the graph, by their names, to a nest of others."""
+        return self.bind(self.loaded.prune(list(feeds), fetches))
+
+    def bind(self, function):
+        """Returns the concrete function after it was made to read the weights."""
+        import tensorflow as tf
+
+        names = {id(variable.handle): variable.name for variable in self.loaded.variables}
+        captures = []
+        for capture in function.captured_inputs:
+            weight = self.weights.get(names.get(id(capture)))
+            if isinstance(weight, tf.distribute.DistributedValues):
+                capture = functools.partial(_handle, weight)
+            elif weight is not None:
+                capture = weight.handle
+            captures.append(capture)
+        function.set_external_captures(captures)
+        function.set_variables(list(self.weights.values()))
+        return function
+
+    def handle(self, name):
+        """Returns the handle of the weight that stands for a variable."""
+        return _handle(self.weights[name])
+
+    def initialize_tables(self):
+        """Fills the tables of further CPU devices, where replicas look words up; the loader filled the first's."""
+        import tensorflow as tf
+
+        self.bind(self.loaded.initializer._init_fn)  # it is saved with the tables
+        for device in tf.config.list_logical_devices("CPU")[1:]:
+            with tf.device(device.name):
+                self.loaded.initializer._initialize()
+
+
+def _handle(weight):
+    """A variable's handle, under tf.distribute that of the current replica's; where there is none, the first's."""
+    import tensorflow as tf
+
+    if isinstance(weight, tf.distribute.DistributedValues) and tf.distribute.in_cross_replica_context():
+        weight = tf.distribute.get_strategy().experimental_local_results(weight)[0]
+    return weight.handle
+
+
+def _tensor_names(infos):
+    """Names of a signature's tensors by argument, of which a sparse one has three, as TensorFlow names them."""
+    names = {}
+    for name, info in infos.items():
+        parts = ("indices", "values", "dense_shape") if info.HasField("coo_sparse") else ()
+        names |= {f"{name}_{part}": getattr(info.coo_sparse, f"{part}_tensor_name") for part in parts}
+        names |= {} if parts else {name: info.name}
+    return names
+
+
+def _placeholders(op):
+    """Names of the tensors that have to be fed for an operation to run."""
+    found, walked, ops = set(), set(), [op]
+    while ops:
+        op = ops.pop()
+        if op not in walked:
+            walked.add(op)
+            ops += [*op.control_inputs, *(tensor.op for tensor in op.inputs)]
+            found |= {op.outputs[0].name} if op.type == "Placeholder" else set()
+    return found

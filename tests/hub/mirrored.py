@@ -1,0 +1,118 @@
+"""Run by test_strategy.py in a process of its own, with two CPU devices: one device beside two replicas.
+
+python -m tests.hub.mirrored FOLDER
+"""
+
+import json
+import pathlib
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_transfer.distribute import StringInputs
+from keras_transfer.hub import HubLayer
+from tests.hub import modules
+from tests.hub.modules import LABELS
+
+
+class Functional(StringInputs, keras.Model):
+    pass
+
+
+class Sequential(StringInputs, keras.Sequential):
+    pass
+
+
+class Subclassed(StringInputs, keras.Model):
+    def __init__(self, layer, head):
+        super().__init__()
+        self.layer, self.head = layer, head
+
+    def call(self, inputs, training=None):
+        return self.head(self.layer(inputs))
+
+
+def functional(layer, head):
+    inputs = keras.Input((), dtype="string")
+    return Functional(inputs, head(layer(inputs)))
+
+
+def functional_of_numbers(layer, head):
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in modules.BERT_INPUTS}
+    return Functional(inputs, head(layer(inputs)["pooled_output"]))
+
+
+def sequential(layer, head):
+    return Sequential([layer, head])
+
+
+def compiled(build, layer):
+    model = build(layer, keras.layers.Dense(2, kernel_initializer=keras.initializers.GlorotUniform(seed=0)))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(0.1), loss, metrics=["accuracy"])
+    return model
+
+
+def trained(build, module, inputs):
+    """The model and its layer's weights after five steps on all inputs at once."""
+    layer = HubLayer(module, trainable=True)
+    model = compiled(build, layer)
+    model.fit(inputs, LABELS, batch_size=4, epochs=5, shuffle=False, verbose=0)
+    return model, layer.get_weights()
+
+
+def message(function, *arguments):
+    try:
+        function(*arguments)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def distance(weights, others):
+    """Two numbers: how far the closest two weights are apart, and the farthest."""
+    distances = [np.abs(a - b).max() for a, b in zip(weights, others, strict=True)]
+    return min(distances), max(distances)
+
+
+def main(folder):
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    report = {"replicas": strategy.num_replicas_in_sync}
+    text = modules.save_text_module(folder / "text" / "module", dropout=0.0)
+    bert = modules.save_bert_module(folder / "bert", dropout=0.0)
+    texts, ids = tf.constant(modules.TEXTS), modules.bert_inputs()
+
+    # One device beside two replicas
+    _, alone = trained(functional, text, texts)
+    report["moved"] = distance(alone, HubLayer(text).get_weights())
+    for build in (functional, sequential, Subclassed):
+        with strategy.scope():
+            model, together = trained(build, text, texts)
+        report[build.__name__] = distance(alone, together)
+    report["evaluated"] = model.evaluate(texts, LABELS, batch_size=4, verbose=0)
+    _, alone = trained(functional_of_numbers, bert, ids)
+    with strategy.scope():
+        _, together = trained(functional_of_numbers, bert, ids)
+    report["numbers"] = distance(alone, together)
+
+    # Where the module is made
+    outside = HubLayer(text)
+    before = outside.get_weights()
+    with strategy.scope():
+        model = compiled(sequential, outside)
+    model.fit(texts, LABELS, verbose=0)
+    report["frozen, made outside"] = distance(before, outside.get_weights())
+    outside.trainable = True
+    with strategy.scope():
+        report["made outside"] = message(compiled, functional, outside)
+        plain = compiled(lambda *layers: keras.Sequential(layers), HubLayer(text))
+    report["without StringInputs"] = message(plain.fit, texts, LABELS)
+    print(json.dumps(report, default=float))
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]))

@@ -1,0 +1,44 @@
+"""A small preprocessing module, with the parts that BERT's have: words to ids, segments packed side by side."""
+
+import tensorflow as tf
+
+from tests.hub.modules import WORDS
+
+LENGTH, FIRST, SEPARATOR = 8, 1, 2
+
+
+def save_preprocessing_module(folder):
+    """Writes it: strings [batch] to ids [batch, 8]; `tokenize`; `bert_pack_inputs` with `seq_length`."""
+    module = tf.Module()
+    keys = tf.constant(WORDS)
+    source = tf.lookup.KeyValueTensorInitializer(keys, tf.range(3, 3 + len(WORDS), dtype=tf.int64))
+    module.table = tf.lookup.StaticHashTable(source, default_value=0)
+    strings = tf.TensorSpec([None], tf.string)
+    ragged = tf.RaggedTensorSpec([None, None], tf.int32, ragged_rank=1)
+
+    def tokenize(texts):
+        words = tf.strings.split(texts)
+        return tf.cast(words.with_values(module.table.lookup(words.values)), tf.int32)
+
+    def padded(ids, length):
+        ids = ids[:, :length].to_tensor()
+        ids = tf.pad(ids, [[0, 0], [0, length - tf.shape(ids)[1]]])
+        return tf.ensure_shape(ids, [None, length if isinstance(length, int) else None])
+
+    def pack(segments, seq_length=LENGTH):
+        rows = segments[0].nrows()
+        first, separator = (tf.RaggedTensor.from_tensor(tf.fill([rows, 1], mark)) for mark in (FIRST, SEPARATOR))
+        parts = [[first, segments[0], separator], *([segment, separator] for segment in segments[1:])]
+        ids = tf.concat([part for group in parts for part in group], 1)
+        types = tf.concat([tf.fill([1], i) + 0 * part for i, group in enumerate(parts) for part in group], 1)
+        dense = {"input_word_ids": ids, "input_mask": 0 * ids + 1, "input_type_ids": types}
+        return {name: padded(part, seq_length) for name, part in dense.items()}
+
+    module.tokenize = tf.function(tokenize, input_signature=[strings])
+    module.bert_pack_inputs = tf.function(pack)
+    for count in (1, 2):
+        module.bert_pack_inputs.get_concrete_function([ragged] * count, seq_length=tf.TensorSpec([], tf.int32))
+        module.bert_pack_inputs.get_concrete_function([ragged] * count)
+    module.__call__ = tf.function(lambda texts: pack([tokenize(texts)]), input_signature=[strings])
+    tf.saved_model.save(module, str(folder))
+    return folder

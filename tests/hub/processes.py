@@ -1,0 +1,17 @@
+"""What has to run in a process of its own: with another backend, with several devices, without this package."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def run(*arguments, **environment):
+    """Runs Python with these arguments, and returns the JSON that it prints as its last line."""
+    command = [sys.executable, *map(str, arguments)]
+    child = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True)
+    assert child.returncode == 0, child.stderr[-4000:]
+    return json.loads(child.stdout.splitlines()[-1])

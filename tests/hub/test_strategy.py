@@ -1,0 +1,64 @@
+"""Two replicas of `tf.distribute.MirroredStrategy` train a module as one device does, from strings and from numbers."""
+
+import inspect
+
+import pytest
+
+from tests.hub.processes import run
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """What one device and two replicas did in a process with two CPU devices."""
+    found = run("-m", "tests.hub.mirrored", tmp_path_factory.mktemp("mirrored"))
+    assert found["replicas"] == 2
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["functional", "sequential", "Subclassed"])
+def test_two_replicas_train_a_module_of_strings_as_one_device_does(report, model):
+    assert report[model][1] < 1e-6 < 1e-2 < report["moved"][0]
+
+
+@pytest.mark.slow
+def test_a_model_with_string_inputs_takes_numbers_as_well(report):
+    assert report["numbers"][1] < 1e-6
+
+
+@pytest.mark.slow
+def test_evaluate_takes_strings_too(report):
+    loss, accuracy = report["evaluated"]
+    assert loss < 0.6 and accuracy == 1
+
+
+@pytest.mark.slow
+def test_a_module_made_outside_the_scope_trains_nowhere_else(report):
+    assert report["made outside"].startswith(
+        "HubError: a module that several replicas train is made inside `strategy.scope()`. Received: 'hub_layer"
+    )
+
+
+@pytest.mark.slow
+def test_a_frozen_module_may_be_made_outside(report):
+    assert report["frozen, made outside"] == [0, 0]
+
+
+@pytest.mark.slow
+def test_keras_alone_still_takes_no_strings(report):
+    # When this fails, `StringInputs` is not needed any more.
+    assert "Value for attr 'T' of string is not in the list of allowed values" in report["without StringInputs"]
+
+
+def test_what_string_inputs_rests_on_is_still_there():
+    from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
+
+    assert list(inspect.signature(TensorFlowTrainer._maybe_symbolic_build).parameters) == [
+        "self",
+        "iterator",
+        "data_batch",
+    ]
+    for method in ("fit", "evaluate"):
+        assert "self._maybe_symbolic_build(iterator=epoch_iterator)" in inspect.getsource(
+            getattr(TensorFlowTrainer, method)
+        )

@@ -1,0 +1,157 @@
+"""Modules in the TF1 Hub format in Keras models: `fit`, `.keras`, exports that stand alone, two replicas."""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transfer.hub import HubLayer
+from tests.hub import tf1_modules
+
+ROOT = pathlib.Path(__file__).parents[2]
+TEXTS = tf.constant(tf1_modules.TEXTS)
+LABELS = np.array([1, 0, 0, 1])
+NUMBERS = tf.constant(np.random.default_rng(0).normal(size=(4, 3)), "float32")
+MODULES = {  # inputs, and how many of the weights training leaves as they are
+    "elmo": (TEXTS, 0),
+    "elmo, fixed recurrent layer": (TEXTS, 1),
+    "vocabulary": (TEXTS, 0),
+    "batch norm": (NUMBERS, 0),
+    "zh_segmenter": (tf.constant(["我爱北京天安门", "今天天气很好", "你好", "北京"]), 0),
+}
+
+
+def folder_of(name, data_dir):
+    if name != "zh_segmenter":
+        return tf1_modules.folder(name)
+    pytest.importorskip("tensorflow_text", reason="zh_segmenter needs TF Text: pip install tensorflow-text")
+    return str(data_dir("tfhub/zh_segmenter_tf1hub"))
+
+
+def classifier(layer, inputs):
+    """A Sequential model on strings or numbers; a module that returns a vector for each character has its maximum."""
+    keras.utils.set_random_seed(0)
+    parts = [keras.Input(inputs.shape[1:], dtype=inputs.dtype.name), layer]
+    parts += [keras.layers.GlobalMaxPooling1D()] if layer.output_key == "logits" else []
+    model = keras.Sequential([*parts, keras.layers.Dense(2)])
+    model.compile(keras.optimizers.Adam(0.01), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
+@pytest.mark.parametrize("trainable", [True, False])
+@pytest.mark.parametrize("name", MODULES)
+def test_fit_changes_the_weights_that_train_and_no_other(name, trainable, data_dir):
+    inputs, fixed = MODULES[name]
+    key = "logits" if name == "zh_segmenter" else "default"
+    layer = HubLayer(folder_of(name, data_dir), trainable=trainable, output_key=key)
+    model = classifier(layer, inputs)
+    before, head = layer.get_weights(), model.layers[-1].get_weights()
+    model.fit(inputs, LABELS, epochs=3, verbose=0)
+    moved = [bool(np.any(new != old)) for new, old in zip(layer.get_weights(), before, strict=True)]
+    assert moved == ([True] * (len(moved) - fixed) + [False] * fixed if trainable else [False] * len(moved))
+    assert all(np.any(new != old) for new, old in zip(model.layers[-1].get_weights(), head))
+
+
+@pytest.mark.parametrize("name", ["elmo", "vocabulary"])
+def test_a_saved_model_answers_as_before(name, tmp_path):
+    model = classifier(HubLayer(tf1_modules.folder(name), trainable=True, output_key="default"), TEXTS)
+    model.fit(TEXTS, LABELS, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras", safe_mode=False)
+    np.testing.assert_array_equal(loaded.predict(TEXTS, verbose=0), model.predict(TEXTS, verbose=0))
+    loaded.fit(TEXTS, LABELS, verbose=0)
+
+
+# Exports
+
+ALONE = """
+import json, sys
+import tensorflow as tf
+folders, texts = json.load(sys.stdin)
+models = [tf.saved_model.load(folder) for folder in folders]
+print(json.dumps([model.serve(tf.constant(texts)).numpy().tolist() for model in models]))
+"""
+
+
+def test_an_export_answers_in_a_process_of_its_own_without_the_module(tmp_path):
+    folders, expected = [], []
+    for name in ("elmo", "vocabulary"):
+        module = shutil.copytree(tf1_modules.folder(name), tmp_path / "module")
+        model = classifier(HubLayer(module, trainable=True, output_key="default"), TEXTS)
+        model.fit(TEXTS, LABELS, verbose=0)
+        model.export(tmp_path / name, verbose=False)
+        folders.append(str(tmp_path / name))
+        expected.append(model(TEXTS))
+        shutil.rmtree(module)
+    files = [path.name for path in (tmp_path / "vocabulary" / "assets").iterdir()]
+    assert files == ["vocabulary.txt"]
+    given = json.dumps([folders, [text.decode() for text in TEXTS.numpy()]])
+    command = [sys.executable, "-c", ALONE]
+    child = subprocess.run(command, input=given, capture_output=True, encoding="utf-8", cwd=tmp_path)
+    assert child.returncode == 0, child.stderr[-4000:]
+    assert "gradient" not in child.stderr
+    for ours, theirs in zip(json.loads(child.stdout), expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+def test_the_resources_bring_no_second_copy_of_the_weights(tmp_path):
+    module = tf1_modules.write(tmp_path / "module", tf1_modules.vocabulary(words(tmp_path), rows=100_000))
+    layer = HubLayer(module)
+    saved = tf.Module()
+    saved.weights, saved.resources = [weight.value for weight in layer.weights], layer.resources
+    saved.serve = tf.function(layer, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    tf.saved_model.save(saved, str(tmp_path / "saved"))
+    (size,) = [path.stat().st_size for path in (tmp_path / "saved" / "variables").glob("*.data*")]
+    assert 1_600_000 < size < 1_610_000  # 100,000 x 4 numbers of four bytes
+    loaded = tf.saved_model.load(str(tmp_path / "saved"))
+    np.testing.assert_array_equal(loaded.serve(TEXTS), layer(TEXTS))
+
+
+def words(folder):
+    (folder / "words.txt").write_text("a\ngood\nfilm\nbad\n")
+    return folder / "words.txt"
+
+
+def test_a_module_with_reference_variables_says_why_it_is_not_exported(tmp_path):
+    model = classifier(HubLayer(tf1_modules.folder("reference variables")), NUMBERS)
+    with pytest.raises(ValueError, match="it has reference variables of TensorFlow 1, which TensorFlow 2 can neither"):
+        model.export(tmp_path / "exported", verbose=False)
+
+
+# Two replicas
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """What one device and two replicas did in a process with two CPU devices."""
+    command = [sys.executable, "-m", "tests.hub.tf1_mirrored", str(tmp_path_factory.mktemp("mirrored"))]
+    child = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert child.returncode == 0, child.stderr[-4000:]
+    found = json.loads(child.stdout.splitlines()[-1])
+    assert found["replicas"] == 2
+    return found
+
+
+@pytest.mark.parametrize("name", ["elmo", "vocabulary"])
+def test_two_replicas_learn_and_export_what_one_device_does(report, name):
+    found = report[name]
+    assert found["difference"] < 1e-6 and found["answers"] < 1e-6 and found["export"] < 1e-6
+    assert found["replicas"] == 0
+    assert all(found["moved"])
+
+
+def test_replicas_go_on_with_the_mean_of_their_statistics(report):
+    found = report["batch norm"]
+    assert found["replicas"] == 0 and found["export"] < 1e-6
+    assert all(found["moved"])
+    assert 1e-4 < found["difference"] < 0.5  # each replica normalises by its own half of the batch
+
+
+def test_reference_variables_cannot_be_used_by_replicas(report):
+    assert "cannot be used under tf.distribute. Received: it has reference variables" in report["error"]

@@ -1,0 +1,103 @@
+"""Run by test_tf1_models.py in a process of its own, with two CPU devices: one device beside two replicas.
+
+python -m tests.hub.tf1_mirrored FOLDER
+"""
+
+import json
+import pathlib
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_transfer.hub import HubError, HubLayer
+from tests.hub import tf1_modules
+
+TEXTS = np.array(tf1_modules.TEXTS * 2)
+NUMBERS = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
+INPUTS = {"elmo": TEXTS, "vocabulary": TEXTS, "batch norm": NUMBERS}
+
+
+def main(folder):
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    report = {name: compared(name, strategy, folder / name) for name in INPUTS}
+    report["replicas"] = strategy.num_replicas_in_sync
+    report["error"] = message(lambda: model("reference variables", trainable=False), strategy)
+    print(json.dumps(report))
+
+
+def model(name, trainable=True):
+    keras.utils.set_random_seed(0)
+    tags = [] if name == "elmo" else None  # without its dropout
+    layer = HubLayer(tf1_modules.folder(name), trainable, tags=tags, output_key="default", name="hub")
+    return keras.Sequential([layer, keras.layers.Dense(1)])
+
+
+def compared(name, strategy, folder):
+    """One device beside two replicas: what each has learned, and what the second one's export answers."""
+    inputs = tf.constant(INPUTS[name])
+    one = model(name)
+    one(inputs)
+    start = one.get_weights()
+    with strategy.scope():
+        two = model(name)
+        two.build(inputs.shape)
+    two.set_weights(start)
+    trained(one, inputs, tf.distribute.get_strategy())
+    trained(two, inputs, strategy)
+    apart = [strategy.experimental_local_results(weight.value) for weight in two.weights]
+    answers = one(inputs), two(inputs)
+    two.export(folder, verbose=False, input_signature=[tf.TensorSpec([None, *inputs.shape[1:]], inputs.dtype)])
+    exported = tf.saved_model.load(str(folder))
+    return {
+        "difference": difference(one.get_weights(), two.get_weights()),
+        "replicas": difference(*zip(*[[each.numpy() for each in values] for values in apart])),
+        "moved": [bool(np.any(new != old)) for new, old in zip(one.get_weights(), start)],
+        "answers": difference(*[[each.numpy()] for each in answers]),
+        "export": difference([exported.serve(inputs).numpy()], [answers[1].numpy()]),
+    }
+
+
+def trained(model, inputs, strategy):
+    """Three steps of plain gradient descent; the two replicas get the two halves of the batch."""
+    halves = [inputs[:4], inputs[4:]] if strategy.num_replicas_in_sync == 2 else [inputs]
+
+    @tf.function(autograph=False)
+    def step():
+        def replica():
+            index = tf.distribute.get_replica_context().replica_id_in_sync_group
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(model(shares(index), training=True) ** 2) + sum(model.losses) / len(halves)
+            weights = [weight.value for weight in model.trainable_weights]
+            gradients = tape.gradient(loss, weights, unconnected_gradients="zero")
+            gradients = tf.distribute.get_replica_context().all_reduce("SUM", list(map(tf.convert_to_tensor, gradients)))
+            for weight, gradient in zip(weights, gradients):
+                weight.assign_sub(0.001 * gradient)
+
+        def shares(index):
+            return halves[0] if len(halves) == 1 else tf.cond(tf.equal(index, 0), lambda: halves[0], lambda: halves[1])
+
+        strategy.run(replica)
+
+    for _ in range(3):
+        step()
+
+
+def difference(ours, theirs):
+    return float(max(np.abs(a - b).max() for a, b in zip(ours, theirs, strict=True)))
+
+
+def message(function, strategy):
+    try:
+        with strategy.scope():
+            function()
+    except HubError as error:
+        return str(error)
+    return None
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]))
