@@ -2,9 +2,9 @@
 
     python examples/hub_module.py --module DIR --stsb-dir DIR --sst2-dir DIR
 
-On STS-B it prints how the cosines of two sentences' embeddings correlate with people's scores; on SST-2 the dev accuracy
-of a dense layer that learns from 2,000 sentences, over the module as it is, and over one that learns with it. With
-`--held-out` a quarter of the 2,000 takes the place of the dev set: for choosing hyper-parameters.
+On STS-B it prints how the cosines of two sentences' embeddings correlate with people's scores. On SST-2 a dense layer
+learns from 2,000 texts, first over the module as it is, then together with it: printed is the dev accuracy after each.
+With `--held-out` other sentences of the training set take the place of the dev set: for choosing hyper-parameters.
 """
 
 import argparse
@@ -34,6 +34,10 @@ def read(path):
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
+def texts_and_labels(columns, rows):
+    return tf.constant(columns["sentence"][rows]), columns["label"][rows].astype(int)
+
+
 # The embeddings as they are.
 pairs = read(f"{args.stsb_dir}/dev.tsv")
 model = keras.Sequential(
@@ -43,27 +47,29 @@ first, second = (model.predict(tf.constant(pairs[name]), verbose=0) for name in 
 pearson = np.corrcoef((first * second).sum(axis=1), pairs["score"].astype(float))[0, 1]
 print(f"STS-B dev: Pearson {pearson:.3f} over {len(first)} pairs", flush=True)
 
-# A classifier on top of them.
+# A classifier on top of them: first its dense layer alone, then all weights, at a lower rate.
 train, dev = read(f"{args.sst2_dir}/train.tsv"), read(f"{args.sst2_dir}/dev.tsv")
-chosen = np.random.default_rng(0).permutation(len(train["label"]))[: args.train_examples]
-train = {name: column[chosen] for name, column in train.items()}
-if args.held_out:
-    quarter = len(chosen) // 4
-    dev = {name: column[-quarter:] for name, column in train.items()}
-    train = {name: column[:-quarter] for name, column in train.items()}
+order = np.random.default_rng(0).permutation(len(train["label"]))
+texts, labels = texts_and_labels(train, order[: args.train_examples])
+if args.held_out:  # whole sentences, as the dev set has them; most texts of the training set are parts of such
+    others = [i for i in order[args.train_examples :] if train["sentence"][i].endswith(" . ")]
+    dev = texts_and_labels(train, others[: len(dev["label"])])
+else:
+    dev = texts_and_labels(dev, slice(None))
 
-for name, trainable, rate in (("frozen", False, 3e-2), ("fine-tuned", True, 1e-4)):
-    keras.utils.set_random_seed(0)
+keras.utils.set_random_seed(0)
+layer = kt.hub.HubLayer(args.module)
+model = keras.Sequential([keras.Input((), dtype="string"), layer, keras.layers.Dense(1)])
+for name, trainable, rate in (("frozen", False, 3e-2), ("fine-tuned", True, 3e-5)):
     start = time.time()
-    layer = kt.hub.HubLayer(args.module, trainable=trainable)
-    model = keras.Sequential([keras.Input((), dtype="string"), layer, keras.layers.Dense(1)])
+    layer.trainable = trainable
     loss = keras.losses.BinaryCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(rate), loss, metrics=[keras.metrics.BinaryAccuracy("accuracy", threshold=0.0)])
-    model.fit(tf.constant(train["sentence"]), train["label"].astype(int), batch_size=32, epochs=args.epochs, verbose=0)
-    scores = model.evaluate(tf.constant(dev["sentence"]), dev["label"].astype(int), verbose=0, return_dict=True)
+    model.fit(texts, labels, batch_size=32, epochs=args.epochs, verbose=0)
+    accuracy = model.evaluate(*dev, verbose=0, return_dict=True)["accuracy"]
     weights = sum(np.prod(weight.shape) for weight in model.trainable_weights)
     print(
-        f"SST-2 dev, {name}: accuracy {100 * scores['accuracy']:.1f} %, {weights:,} weights trained on "
-        f"{len(train['label']):,} sentences, {time.time() - start:.0f} s",
+        f"SST-2 dev, {name}: accuracy {100 * accuracy:.1f} %, {weights:,} weights trained on {len(texts):,} texts, "
+        f"{time.time() - start:.0f} s",
         flush=True,
     )

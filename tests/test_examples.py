@@ -5,6 +5,7 @@ import inspect
 import pathlib
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -14,6 +15,8 @@ import numpy as np
 import pytest
 
 import keras_transfer as kt
+from tests.hub import modules, tf1_modules
+from tests.hub.preprocessing import save_preprocessing_module
 
 REPOSITORY = pathlib.Path(__file__).parents[1]
 BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
@@ -77,6 +80,22 @@ def test_the_script_in_the_readme_runs(tmp_path, monkeypatch, minilm):
 
 
 @pytest.mark.slow
+def test_the_script_in_the_page_on_modules_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text_module = modules.save_text_module(tmp_path / "sentence_encoder")
+    shutil.copytree(text_module, tmp_path / "elsewhere" / "sentence_encoder")
+    modules.save_bert_module(tmp_path / "bert")
+    save_preprocessing_module(tmp_path / "bert_preprocess")
+    (tmp_path / "elmo").symlink_to(tf1_modules.folder("elmo"))
+    code = "\n".join(blocks((REPOSITORY / "docs" / "hub.md").read_text("utf-8")))
+    names = {}
+    exec(compile(code, "docs/hub.md", "exec"), names)
+    assert [group.name for group in names["ladder"]] == ["lower", "upper"]
+    assert [weight.trainable for group in names["ladder"] for weight in group.variables] == [False] * 3 + [True] * 2
+    assert (tmp_path / "served" / "saved_model.pb").exists()
+
+
+@pytest.mark.slow
 def test_the_fine_tuning_example_runs_on_a_part_of_trec(tmp_path, monkeypatch, capsys, data_dir, minilm):
     for name in kt.datasets.TREC_FILES:
         lines = (data_dir("trec6") / name).read_text("iso-8859-1").splitlines()[:320]
@@ -86,6 +105,20 @@ def test_the_fine_tuning_example_runs_on_a_part_of_trec(tmp_path, monkeypatch, c
     runpy.run_path(str(script), run_name="__main__")
     mean = float(re.search(r"mean ([\d.]+) %", capsys.readouterr().out)[1])
     assert mean < 40
+
+
+@pytest.mark.slow
+def test_the_module_example_runs_and_learns(monkeypatch, capsys, data_dir):
+    pytest.importorskip("tensorflow_text", reason="the module has operations of TF Text")
+    folders = {"module": "tfhub/use_lite_tf2_converted", "stsb-dir": "glue/STS-B", "sst2-dir": "glue/SST-2"}
+    options = [part for name, folder in folders.items() for part in (f"--{name}", str(data_dir(folder)))]
+    script = str(REPOSITORY / "examples" / "hub_module.py")
+    monkeypatch.setattr(sys, "argv", [script, *options, "--train-examples", "256", "--epochs", "1", "--held-out"])
+    runpy.run_path(script, run_name="__main__")
+    printed = capsys.readouterr().out
+    assert float(re.search(r"Pearson ([\d.]+)", printed)[1]) == pytest.approx(0.783, abs=0.002)
+    weights = re.findall(r"accuracy [\d.]+ %, ([\d,]+) weights trained on 256 texts", printed)
+    assert weights == ["513", "6,976,257"]
 
 
 @pytest.mark.slow

@@ -28,7 +28,8 @@ class HubLayer(keras.layers.Layer):
     layer's weights, not copies, under the module's names, such as `"hub_layer/transformer/layer_0/dense/kernel"`.
 
     The module's dtypes are those it was saved with. Numbers are cast to what it takes, and mixed precision starts
-    behind it. Under `tf.distribute` a module that trains is made inside `strategy.scope()`.
+    behind it. Under `tf.distribute` a module that trains is made inside `strategy.scope()`; of statistics that its
+    training moves (batch normalisation), each replica has its own, and their mean is what is read and saved.
 
     Args:
         handle: str or path: a folder, an archive, a URL, `"google/nnlm/tensorFlow2/en-dim128/1"`; see `resolve`. Or
@@ -108,11 +109,11 @@ class HubLayer(keras.layers.Layer):
         self.supports_jit = False  # tables and strings; and XLA compiles a trainable module anew at every step
         self._module = module
         self.resources = module.resources  # an attribute, so that it is saved with the layer
-        self._module_weights = [*self._weights_of(module)]
+        self._module_weights = list(self._weights_of(module))  # an attribute too, so that Keras tracks them
+        for weight in self.weights:
+            weight.trainable = weight.trainable and trainable
         if trainable and not self.trainable_weights:
             log.warning("%s has nothing to train: the module lists no trainable variables", self.name)
-        for weight in self.weights if not trainable else ():
-            weight.trainable = False
         self.built = True
 
         # === Config ===
@@ -132,11 +133,14 @@ class HubLayer(keras.layers.Layer):
         taken = set()
         for variables, trainable in ((module.trainable_variables, True), (module.other_variables, False)):
             for variable in variables:
-                name = variable.name.split(":")[0]
-                numbered = (f"{name}_{i}" for i in itertools.count(1))
-                name = next(each for each in itertools.chain([name], numbered) if each not in taken)
-                taken.add(name)
-                *scopes, name = [self.name, *filter(None, name.split("/"))]
+                if variable.dtype == "string":  # nothing that trains, and nothing that Keras could save
+                    continue
+                path = name = variable.name.split(":")[0]
+                numbers = itertools.count(1)
+                while path in taken:
+                    path = f"{name}_{next(numbers)}"
+                taken.add(path)
+                *scopes, name = [self.name, *filter(None, path.split("/"))]
                 with contextlib.ExitStack() as stack:
                     for scope in scopes:
                         stack.enter_context(keras.name_scope(scope))
@@ -291,11 +295,11 @@ def _open(handle, tags, signature, load_options, sha256):
 
 @contextlib.contextmanager
 def _statistics_of_all_replicas():
-    """Under `tf.distribute` each replica's graph moves its own statistics: what is read and saved is their mean."""
+    """Loads what does not train so that its mean over the replicas is read: each one's graph moves its own."""
     import tensorflow as tf
 
     def creator(next_creator, **options):
-        if not options["trainable"]:
+        if options["trainable"] is False:
             mean = tf.VariableAggregation.MEAN
             first = tf.VariableAggregation.ONLY_FIRST_REPLICA
             options["synchronization"] = tf.VariableSynchronization.ON_READ
@@ -317,7 +321,7 @@ def _input_dtype(module, given):
 
 def _rung(name):
     """`(order, number, name, kind)` of the rung that a variable of this name belongs to."""
-    if block := re.search(r"(?:^|[/_.])layers?_?(\d+)(?=[/_.]|$)", name):
+    if block := re.search(r"(?:^|[/.]|transformer_)layers?(?:_\.)?_?(\d+)(?=[/_.]|$)", name, re.IGNORECASE):
         return 1, int(block[1]), f"layer_{block[1]}", "block"
     if re.search(r"embed", name, re.IGNORECASE):
         return 0, 0, "embeddings", "embeddings"

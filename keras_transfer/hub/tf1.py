@@ -3,6 +3,7 @@
 import functools
 
 from keras_transfer.hub.errors import HubError
+from keras_transfer.hub.loading import load
 from keras_transfer.hub.modules import Module
 from keras_transfer.hub.tf1_gradient import has_old_gradient, with_old_gradient
 
@@ -24,7 +25,8 @@ def open_tf1_module(loaded, folder, tags, signature):
         A `Module`.
 
     Raises:
-        HubError: it has no such signature; it has reference variables, under `tf.distribute`.
+        HubError: it has no such signature; its graph for training cannot be loaded; it has reference variables, under
+            `tf.distribute`.
     """
     import tensorflow as tf
 
@@ -34,11 +36,7 @@ def open_tf1_module(loaded, folder, tags, signature):
     prediction = training = _Graph(loaded, meta_graphs[own_tags], weights)
     reference = any(each.dtype != each.dtype.base_dtype for each in loaded.graph.get_collection("variables"))
     if tags is None and frozenset(["train"]) in meta_graphs and not reference:
-        without_values = tf.saved_model.LoadOptions(experimental_skip_checkpoint=True)
-        second = tf.saved_model.load(folder, ["train"], without_values)
-        training = _Graph(second, meta_graphs[frozenset(["train"])], weights)
-        if {each.name for each in second.variables} - {each.name for each in loaded.variables}:
-            second.restore(f"{folder}/variables/variables")
+        training = _Graph(_load_for_training(folder, loaded), meta_graphs[frozenset(["train"])], weights)
     signatures = loaded.signatures.keys() & training.loaded.signatures.keys()
     if signature not in signatures:
         raise HubError(f"{folder} has the signatures {sorted(signatures)}. Received: signature={signature!r}")
@@ -81,6 +79,22 @@ def _meta_graphs(folder):
     with tf.io.gfile.GFile(f"{folder}/saved_model.pb", "rb") as file:
         stored = saved_model_pb2.SavedModel.FromString(file.read())
     return {frozenset(each.meta_info_def.tags): each for each in stored.meta_graphs}
+
+
+def _load_for_training(folder, loaded):
+    """Loads the graph with the tag `train`, and values only if it has variables that the loaded one has not."""
+    import tensorflow as tf
+
+    second, *_ = load(folder, ["train"], tf.saved_model.LoadOptions(experimental_skip_checkpoint=True))
+    if own := {variable.name for variable in second.variables} - {variable.name for variable in loaded.variables}:
+        try:
+            second.restore(f"{folder}/variables/variables")
+        except tf.errors.OpError as error:
+            raise HubError(
+                f"the variables of {folder} must have values; pass tags=[] to train its graph for prediction, whose "
+                f"have. Received: in the graph for training {sorted(own)}"
+            ) from error
+    return second
 
 
 def _weight(variable, trainable):

@@ -9,6 +9,7 @@ from keras_transfer.hub.errors import HubError
 _FLOWS = {"TensorArrayV3", "TensorArrayScatterV3", "TensorArraySplitV3", "TensorArrayWriteV3"}
 _HANDED_ON = {"Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch"}
 
+_CONTEXTS = {"while_context", "cond_context"}  # the collections that say where loops and conditions are
 _ONE_ONLY = "through a loop or condition of TensorFlow 1 there is one gradient, and, run eagerly, under one tape"
 
 
@@ -77,9 +78,9 @@ def _backward(graph, targets, sources):
     import tensorflow as tf
 
     v1 = tf.compat.v1
-    meta_graph = v1.MetaGraphDef()
-    meta_graph.CopyFrom(graph.meta_graph)
-    meta_graph.graph_def.CopyFrom(graph.loaded.graph.as_graph_def())  # the loader has renamed tables
+    meta_graph = v1.MetaGraphDef(graph_def=graph.loaded.graph.as_graph_def())  # in which the loader renamed tables
+    for name in _CONTEXTS & graph.meta_graph.collection_def.keys():
+        meta_graph.collection_def[name].CopyFrom(graph.meta_graph.collection_def[name])
     old = tf.Graph()
     with old.as_default(), _old_control_flow():
         v1.train.import_meta_graph(meta_graph)
@@ -130,7 +131,7 @@ def _inside(graph, meta_graph):
 
     kinds = {"while_context": control_flow_pb2.WhileContextDef, "cond_context": control_flow_pb2.CondContextDef}
     stored = {name: meta_graph.collection_def[name].bytes_list.value for name in kinds}
-    contexts = [kind.FromString(each) for name, kind in kinds.items() for each in stored[name]]
+    contexts = [kinds[name].FromString(each) for name, values in stored.items() for each in values]
     exits = {name for context in contexts for name in getattr(context, "loop_exit_names", ())}
     names = set()
     for context in contexts:

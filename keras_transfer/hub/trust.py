@@ -9,7 +9,7 @@ from keras.src.saving.serialization_lib import in_safe_mode  # no public name sa
 from keras_transfer.hub.errors import HubError
 
 # What `moved_handles` says, and the handles that were met in its context.
-_moved = contextvars.ContextVar("moved", default=({}, set()))
+_moved = contextvars.ContextVar("moved", default=None)
 
 
 @contextlib.contextmanager
@@ -63,7 +63,7 @@ def trusted(cls, config, safe_mode=None):
             "safe_mode=False to the loading function, or call keras.config.enable_unsafe_deserialization() first. "
             f"Received: safe_mode={safe_mode}"
         )
-    handles, met = _moved.get()
+    handles, met = _moved.get() or ({}, set())
     met.add(handle)
     try:
         return cls(**{**config, "handle": handles.get(handle, handle)})

@@ -41,7 +41,7 @@ def test_gradients_come_through_casts_and_variables(linear_module):
     wide, variable = tf.Variable([[2.0]], dtype="float64"), keras.Variable([[2.0]])
     with tf.GradientTape(persistent=True) as tape:
         outputs = [HubLayer(linear_module)(inputs) for inputs in (wide, variable)]
-    assert tape.gradient(outputs[0], wide) == tape.gradient(outputs[1], variable.value) == 0.5
+    assert tape.gradient(outputs[0], wide).numpy() == tape.gradient(outputs[1], variable.value).numpy() == 0.5
 
 
 def test_python_values_and_arrays_are_taken(text_module, linear_module, pairs_module, bert_module):

@@ -1,6 +1,5 @@
 """`HubLayer` holds what tensorflow_hub's own tests check of its Keras layer."""
 
-import contextlib
 import json
 import logging
 
@@ -104,6 +103,22 @@ def test_gradients_in_training_are_those_of_the_module_s_graph_for_training(norm
     assert np.all(np.abs(gradients[0]) > 0.1)
     for ours, theirs in zip(layer.weights, raw.variables):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_module_that_tf_keras_wrote(tmp_path):
+    tf_keras = pytest.importorskip("tf_keras", reason="most modules on TF Hub were written by it: pip install tf-keras")
+    dense = tf_keras.layers.Dense(4, kernel_regularizer="l2")
+    inner = [dense, tf_keras.layers.BatchNormalization(), tf_keras.layers.Dropout(0.5)]
+    saved = tf_keras.Sequential([tf_keras.Input((3,)), *inner])
+    tf.saved_model.save(saved, str(tmp_path / "module"))
+    layer = HubLayer(tmp_path / "module", trainable=True)
+    x = np.random.default_rng(0).normal(size=(4, 3)).astype("float32")
+    np.testing.assert_array_equal(layer(x), saved(x))
+    np.testing.assert_array_equal(layer.losses, saved.losses)
+    names = ("dense/kernel", "dense/bias", "batch_normalization/gamma", "batch_normalization/beta")
+    assert [weight.path for weight in layer.trainable_weights] == [f"{layer.name}/{name}" for name in names]
+    moving_mean = layer.non_trainable_weights[0]
+    assert np.any(layer(x, training=True) == 0) and np.all(moving_mean.numpy() != 0)
 
 
 def test_a_trainable_layer_without_trainable_variables_is_said(sums_module, caplog):
@@ -245,22 +260,6 @@ def test_arguments_are_given_to_each_call_and_kept(tmp_path):
         for each in (layer, again(layer)):
             np.testing.assert_array_equal(each(column(1, 2)), column(10, 20))
             assert each(keras.Input((1,))).shape == (None, 1)
-
-
-def test_a_model_s_json_brings_it_back(linear_module):
-    model = keras.Sequential([keras.Input((1,)), HubLayer(linear_module)])
-    with pytest.raises(ValueError, match="if you trust it"):
-        keras.models.model_from_json(model.to_json())
-    with unsafe_deserialization():
-        np.testing.assert_array_equal(keras.models.model_from_json(model.to_json())(column(10)), [[6.0]])
-
-
-@contextlib.contextmanager
-def unsafe_deserialization():
-    from keras.src.saving.serialization_lib import SafeModeScope
-
-    with SafeModeScope(False):
-        yield
 
 
 def test_what_cannot_be_saved_is_an_error(linear_module):

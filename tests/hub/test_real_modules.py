@@ -101,6 +101,4 @@ def test_a_task_over_it_is_served(module, tmp_path):
     texts = tf.constant(TEXTS)
     probabilities = served["serving_default"](text=texts)["probabilities"]
     np.testing.assert_allclose(probabilities, tf.nn.softmax(model.predict(TEXTS, verbose=0)), atol=1e-6)
-    np.testing.assert_allclose(
-        served["embed"](text=texts)["embedding"], HubLayer(module)(texts), atol=1e-5
-    )
+    np.testing.assert_allclose(served["embed"](text=texts)["embedding"], HubLayer(module)(texts), atol=1e-5)

@@ -1,0 +1,165 @@
+"""What can be asked of `HubLayer` wrongly is one clear error; and the ways to ask that old code has are taken."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transfer.hub import HubError, HubLayer
+from tests.hub import modules
+from tests.hub.processes import run
+
+INPUTS = np.ones((1, 1), "float32")
+
+
+class Scale(tf.Module):
+    """A callable as the conventions have it, not saved."""
+
+    def __init__(self):
+        super().__init__()
+        self.factor = tf.Variable(2.0, name="factor")
+        self.regularization_losses = [lambda: 0.5 * self.factor]
+
+    def __call__(self, x, training=False):
+        return self.factor * x + (1.0 if training else 0.0)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"signature": "wrong"}, "has the signatures ['serving_default']. Received: signature='wrong'"),
+        (
+            {"signature": "serving_default"},
+            "the signature's outputs are ['length', 'vector']: choose an `output_key`, or "
+            "signature_outputs_as_dict=True. Received: output_key=None",
+        ),
+        ({"signature": "serving_default", "output_key": "wrong"}, "Received: output_key='wrong'"),
+        (
+            {"signature": "serving_default", "output_key": "length", "signature_outputs_as_dict": True},
+            "either `output_key` or `signature_outputs_as_dict`. Received: 'length' and True",
+        ),
+        (
+            {"signature_outputs_as_dict": True},
+            "`signature_outputs_as_dict` goes with `signature`. Received: signature=None",
+        ),
+        ({"tags": "wrong"}, "pass one of the sets of `tags` that it has, not ['wrong']"),
+        ({"tags": ["serve", "gpu"]}, "pass one of the sets of `tags` that it has, not ['gpu', 'serve']"),
+        ({"dtype": "float32"}, "the module takes string [None]. Received: dtype='float32'"),
+    ],
+)
+def test_what_a_module_does_not_have_is_an_error(text_module, options, message):
+    with pytest.raises(HubError) as error:
+        HubLayer(text_module, **options)
+    assert message in str(error.value)
+
+
+def test_an_output_key_of_another_output_is_an_error(linear_module, bert_module):
+    with pytest.raises(HubError, match=r"the module returns float32 \[1, 1\]. Received: output_key='y'"):
+        HubLayer(linear_module, output_key="y")(INPUTS)
+    with pytest.raises(HubError, match=r"pooled_output: float32 \[4, 8\], .*Received: output_key='pooled'"):
+        HubLayer(bert_module, output_key="pooled")(modules.bert_inputs())
+
+
+def test_what_is_no_module_is_an_error(tmp_path):
+    with pytest.raises(HubError, match="a handle is a str or a path, a loaded SavedModel or a callable. Received: 5"):
+        HubLayer(5)
+    module = tf.Module()
+    module.of_numbers = tf.function(lambda x: x, [tf.TensorSpec([])])
+    tf.saved_model.save(module, str(tmp_path / "module"), signatures={"of_numbers": module.of_numbers})
+    with pytest.raises(HubError, match=r"choose one of the signatures \['of_numbers'\]. Received: signature=None"):
+        HubLayer(tmp_path / "module")
+    assert HubLayer(tmp_path / "module", signature="of_numbers")(1.0) == 1.0
+
+
+def test_what_goes_with_loading_does_not_go_with_a_loaded_object():
+    for options in ({"tags": ["serve"]}, {"sha256": "0" * 64}, {"load_options": tf.saved_model.LoadOptions()}):
+        with pytest.raises(HubError, match="are of what is to be loaded. Received: handle=<function"):
+            HubLayer(lambda x: x, **options)
+
+
+def test_losses_that_cannot_be_called_are_an_error():
+    module = Scale()
+    module.regularization_losses = [1.0]
+    with pytest.raises(HubError, match=r"must be callables that return a scalar. Received: \[1.0\]"):
+        HubLayer(module)
+
+
+def test_a_module_that_does_not_say_its_shape(tmp_path):
+    def call(x):
+        return tf.compat.v1.placeholder_with_default(x, shape=None)
+
+    folder = modules.save(tmp_path / "module", call, tf.TensorSpec([None, 1]))
+    with pytest.raises(
+        HubError, match=r"not say its outputs' shape: pass `output_shape`. Received: float32 of any shape"
+    ):
+        HubLayer(folder)(keras.Input((1,)))
+    assert HubLayer(folder, output_shape=[1])(keras.Input((1,))).shape == (None, 1)
+    assert HubLayer(folder)(INPUTS).shape == (1, 1)
+
+
+# Old code
+
+
+def test_the_arguments_of_old_code_are_taken(text_module):
+    layer = HubLayer(text_module, input_shape=[], dtype=tf.string, trainable=True)
+    assert layer.dtype == "string"
+    model = keras.Sequential([layer, keras.layers.Dense(1)])
+    assert model(tf.constant(modules.TEXTS)).shape == (4, 1)
+    positional = HubLayer(text_module, False, None, ["serve"], "serving_default", None, "length", [], None)
+    assert positional(modules.TEXTS).shape == (4,)
+
+
+def test_callables_are_taken(bert_module):
+    layer = HubLayer(Scale(), trainable=True)
+    model = keras.Sequential([keras.Input((1,)), layer])
+    assert model(INPUTS) == 2.0 and model(INPUTS, training=True) == 3.0
+    assert model.losses == [1.0]
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    model.fit(INPUTS, np.array([[3.0]]), verbose=0)
+    assert [weight.path for weight in layer.weights] == [f"{layer.name}/factor"]
+    assert layer.weights[0].numpy() == np.float32(2.0 - 0.1 * 0.5)
+
+    np.testing.assert_array_equal(HubLayer(lambda x: 2 * x)(INPUTS), 2 * INPUTS)
+    loaded = tf.saved_model.load(str(bert_module))
+    assert HubLayer(loaded, trainable=True).weights[0].value is loaded.variables[0]
+
+
+def test_a_path_and_a_string_are_the_same_handle(linear_module):
+    for handle in (linear_module, str(linear_module), f"file://{linear_module}"):
+        assert HubLayer(handle)(INPUTS) == 1.5
+    assert HubLayer(linear_module).handle == str(linear_module)
+
+
+def test_signatures_train(linear_module, text_module):
+    layer = HubLayer(linear_module, trainable=True, signature="serving_default")
+    np.testing.assert_array_equal(layer(INPUTS), layer({"x": INPUTS}))
+    model = keras.Sequential([keras.Input((1,)), layer])
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    losses = model.fit(INPUTS, 3 * INPUTS, epochs=5, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
+    assert layer.weights[1].numpy() == 1.0
+    for options, shapes in (
+        ({"signature_outputs_as_dict": True}, {"vector": (4, 4), "length": (4,)}),
+        ({"output_key": "vector"}, (4, 4)),
+    ):
+        outputs = HubLayer(text_module, signature="serving_default", **options)({"text": tf.constant(modules.TEXTS)})
+        assert keras.tree.map_structure(lambda output: tuple(output.shape), outputs) == shapes
+
+
+# Another backend
+
+
+_ON_JAX = """
+import json, sys
+import keras_transfer
+try:
+    keras_transfer.hub.HubLayer("module")
+except RuntimeError as error:
+    print(json.dumps([str(error), "tensorflow" in sys.modules]))
+"""
+
+
+def test_another_backend_is_an_error_and_imports_no_tensorflow():
+    pytest.importorskip("jax", reason="needs JAX: pip install keras_transfer[jax]")
+    message = "a TF Hub module is a TensorFlow graph: set KERAS_BACKEND=tensorflow. Received: the backend 'jax'"
+    assert run("-c", _ON_JAX, KERAS_BACKEND="jax") == [message, False]

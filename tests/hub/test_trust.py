@@ -1,0 +1,88 @@
+"""Loading a file runs the graphs of its modules, so it asks for trust exactly as Keras does for code."""
+
+import ast
+import pathlib
+
+import keras
+import pytest
+
+import keras_transfer
+from keras_transfer.hub import HubError, HubLayer
+from tests.hub.processes import run
+
+
+@pytest.fixture
+def file(linear_module, tmp_path):
+    """A `.keras` file with a module."""
+    keras.Sequential([keras.Input((1,)), HubLayer(linear_module)]).save(tmp_path / "model.keras")
+    return tmp_path / "model.keras"
+
+
+def raises(function, **options):
+    try:
+        function(**options)
+    except ValueError as error:
+        assert "safe_mode=False" in str(error) and "enable_unsafe_deserialization()" in str(error)
+        return True
+    return False
+
+
+@pytest.mark.parametrize("safe_mode", [True, False, None])
+def test_a_config_asks_for_trust_where_keras_asks(linear_module, safe_mode):
+    layers = HubLayer(linear_module), keras.layers.TFSMLayer(str(linear_module), "serving_default")
+    ours, theirs = (raises(type(each).from_config, config=each.get_config(), safe_mode=safe_mode) for each in layers)
+    assert ours is theirs is (safe_mode is not False)
+
+
+@pytest.mark.parametrize("safe_mode", [True, False])
+def test_a_file_asks_for_trust(file, safe_mode):
+    assert raises(keras.saving.load_model, filepath=file, safe_mode=safe_mode) is safe_mode
+
+
+def test_without_trust_the_module_is_not_touched():
+    config = {"handle": "https://example.invalid/module"}
+    with pytest.raises(ValueError, match="'https://example.invalid/module'.* Received: safe_mode=None") as error:
+        HubLayer.from_config(config)
+    assert not isinstance(error.value, HubError)
+
+
+_TRUSTING = """
+import json, sys
+import keras, keras_transfer
+keras.config.enable_unsafe_deserialization()
+model = keras.saving.load_model(sys.argv[1])
+again = keras.models.model_from_json(model.to_json())
+print(json.dumps([each(keras.ops.ones((1, 1))).numpy().tolist() for each in (model, again)]))
+"""
+
+
+def test_trust_may_be_given_for_the_whole_program(file):
+    assert run("-c", _TRUSTING, file) == [[[1.5]], [[1.5]]]
+
+
+def test_keras_s_private_name_for_safe_mode_is_used_in_one_file():
+    private = {}
+    for path in pathlib.Path(keras_transfer.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module.startswith("keras.src"):
+                private[path.name] = [name.name for name in node.names]
+    assert private == {"trust.py": ["in_safe_mode"]}
+
+
+def test_keras_s_private_name_for_safe_mode_says_what_loading_was_told(tmp_path):
+    from keras.src.saving.serialization_lib import in_safe_mode
+
+    told = []
+
+    @keras.saving.register_keras_serializable("tests")
+    class Layer(keras.layers.Layer):
+        @classmethod
+        def from_config(cls, config):
+            told.append(in_safe_mode())
+            return cls(**config)
+
+    keras.Sequential([keras.Input((1,)), Layer()]).save(tmp_path / "model.keras")
+    for safe_mode in (True, False):
+        keras.saving.load_model(tmp_path / "model.keras", safe_mode=safe_mode)
+    assert told == [True, False]
+    assert in_safe_mode() is None
