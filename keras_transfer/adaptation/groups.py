@@ -78,9 +78,9 @@ def layer_groups(model, groups=None):
 
     Args:
         model: a built `keras.Model` or `keras.layers.Layer`.
-        groups: list of `(name, regex)` in order from the input, to group the weights by their `path` instead: each is
-            in the first group whose expression is found in its path; what is in none keeps the group it would have
-            had, above these.
+        groups: list of `(name, regex)` in order from the input, to group the weights by their `path` instead, which
+            starts with their layer's name: each is in the first group whose expression is found in its path; what is in
+            none keeps the group it would have had, above these.
 
     Returns:
         A `Ladder`, a list of `LayerGroup`s that prints as a table. Every weight of the model is in exactly one; the

@@ -91,7 +91,7 @@ def _first(outputs, keys):
 
 
 def _symbolic_hidden_states(encoder):
-    if hasattr(encoder, "hidden_states"):
+    if getattr(encoder, "hidden_states", None) is not None:
         return list(encoder.hidden_states)
     if blocks := getattr(encoder, "transformer_layers", None):  # KerasHub
         if any(isinstance(block, list) for block in blocks):  # ALBERT: one block, called many times

@@ -116,7 +116,10 @@ class Cache:
                     record.write_text(f"Module: {name}\nSHA256: {checksum}\n", "utf-8", "backslashreplace")
                     record.replace(_record(place))
                     break
-        return find_module(place)
+        module = self._usable(place)
+        if module is None:
+            raise HubError(f"another process fetched the module meanwhile: try again. Received: {name} in {place}")
+        return module
 
 
 def _record(place):

@@ -40,6 +40,8 @@ class HubEncoder(Encoder):
 
     Raises:
         HubError: the module cannot be loaded, or its inputs and outputs are not those of an encoder.
+        ValueError: `pooling` is unknown.
+        RuntimeError: the backend is not TensorFlow.
 
     Example:
     ```python
@@ -47,7 +49,6 @@ class HubEncoder(Encoder):
     module.table = tf.Variable(tf.ones([10, 4]), name="table")
     signature = [tf.TensorSpec([None], tf.string)]
     module.__call__ = tf.function(lambda text: tf.gather(module.table, tf.strings.length(text) % 10), signature)
-    module.trainable_variables = module.variables = [module.table]
     tf.saved_model.save(module, "module")
     encoder = keras_transfer.hub.HubEncoder("module")
     model = keras_transfer.tasks.TextClassifier(encoder, num_classes=2)
@@ -82,10 +83,15 @@ class HubEncoder(Encoder):
     def ladder(self):
         return self.module.ladder()
 
+    @classmethod
+    def from_pretrained(cls, source, **overrides):
+        """Returns the encoder of a module: the class itself takes the handle, and so does this."""
+        return cls(source, **overrides)
+
     def get_config(self):
         config, base = self.module.get_config(), super().get_config()
-        ours = {key: config[key] for key in ("handle", "arguments", "tags", "signature", "sha256")}
-        return {**ours, **{key: base[key] for key in ("pooling", "name", "trainable")}}
+        ours = {key: config[key] for key in ("handle", "arguments", "tags", "signature", "sha256", "trainable")}
+        return {**ours, **{key: base[key] for key in ("pooling", "name")}}
 
     @classmethod
     def from_config(cls, config, custom_objects=None, safe_mode=None):
@@ -94,19 +100,22 @@ class HubEncoder(Encoder):
 
 def _inputs(module):
     """The protocol's symbolic inputs, and which of the module's names is which of them (none where it takes text)."""
-    (spec, *_) = module.input_specs or [None]
-    if isinstance(spec, dict) and spec.keys() <= TOKEN_INPUTS.keys():
-        names = {name: TOKEN_INPUTS[name] for name in spec}
-        lengths = {name: each.shape[1] for name, each in spec.items()}
-        inputs = {ours: keras.Input((lengths[name],), dtype="int32", name=ours) for name, ours in names.items()}
-        return inputs, names
-    (text, *more) = spec.values() if isinstance(spec, dict) else [spec]
-    if not more and getattr(getattr(text, "dtype", None), "name", None) == "string" and text.shape.rank == 1:
-        return {"text": keras.Input((), dtype="string", name="text")}, {}
+    for spec in module.input_specs:
+        if isinstance(spec, dict) and spec.keys() <= TOKEN_INPUTS.keys() and _ranks(spec) == {2}:
+            names = {name: TOKEN_INPUTS[name] for name in spec}
+            shapes = {ours: spec[name].shape[1:] for name, ours in names.items()}
+            return {ours: keras.Input(shape, dtype="int32", name=ours) for ours, shape in shapes.items()}, names
+        leaves = keras.tree.flatten(spec)
+        if len(leaves) == 1 and leaves[0].dtype.name == "string" and _ranks(spec) == {1}:
+            return {"text": keras.Input((), dtype="string", name="text")}, {}
     raise HubError(
-        f"an encoder's module takes strings [batch], or a dict of token ids among {sorted(TOKEN_INPUTS)}. "
-        f"Received: a module that takes {describe(spec)}"
+        f"an encoder's module takes strings [batch], or a dict of ids [batch, length] among {sorted(TOKEN_INPUTS)}. "
+        f"Received: a module that takes {' or '.join(map(describe, module.input_specs)) or 'whatever it is given'}"
     )
+
+
+def _ranks(spec):
+    return {leaf.shape.rank for leaf in keras.tree.flatten(spec)}
 
 
 def _outputs(outputs):

@@ -109,6 +109,7 @@ class HubLayer(keras.layers.Layer):
         self.supports_jit = False  # tables and strings; and XLA compiles a trainable module anew at every step
         self._module = module
         self.resources = module.resources  # an attribute, so that it is saved with the layer
+        self._names = []
         self._module_weights = list(self._weights_of(module))  # an attribute too, so that Keras tracks them
         for weight in self.weights:
             weight.trainable = weight.trainable and trainable
@@ -126,6 +127,7 @@ class HubLayer(keras.layers.Layer):
         self.output_shape = output_shape
         self.sha256 = sha256
         self._chosen_output = self._choose_output()
+        module.check_arguments(self.arguments)
         self._check_trainable()
 
     def _weights_of(self, module):
@@ -140,6 +142,7 @@ class HubLayer(keras.layers.Layer):
                 while path in taken:
                     path = f"{name}_{next(numbers)}"
                 taken.add(path)
+                self._names.append(path)
                 *scopes, name = [self.name, *filter(None, path.split("/"))]
                 with contextlib.ExitStack() as stack:
                     for scope in scopes:
@@ -238,8 +241,8 @@ class HubLayer(keras.layers.Layer):
     def ladder(self):
         """Returns the module's weights in order, as a list of `(name, kind, weights)`; see `layer_groups`."""
         rungs = {}
-        for weight in self.weights:
-            rungs.setdefault(_rung(weight.path.rpartition(f"{self.name}/")[2]), []).append(weight)
+        for name, weight in zip(self._names, self._module_weights, strict=True):
+            rungs.setdefault(_rung(name), []).append(weight)
         return [(name, kind, weights) for (_, _, name, kind), weights in sorted(rungs.items())]
 
     def get_config(self):

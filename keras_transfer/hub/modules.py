@@ -65,6 +65,18 @@ class Module:
             specs = list(spec.values()) if len(spec) == 1 and not isinstance(inputs, dict) else [spec]
         return best_fit(inputs, specs) if specs else None
 
+    def check_arguments(self, arguments):
+        """Raises a HubError where the function takes no arguments of these names; `training` is for Keras to say."""
+        if self.by_name:
+            known = sorted(self.input_specs[0])
+        else:
+            parameters = _parameters(self.function).values()
+            if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+                return
+            known = [parameter.name for parameter in parameters if parameter.name != "training"][1:]
+        if not set(known).issuperset(arguments):
+            raise HubError(f"the module takes the arguments {known}. Received: arguments={dict(arguments)}")
+
 
 def open_module(loaded, signature=None, name="the module"):
     """Returns the `Module` of a TF2 SavedModel, of a Keras export, or of any callable.
@@ -94,23 +106,29 @@ def open_module(loaded, signature=None, name="the module"):
                 f"{name} cannot be called itself: choose one of the signatures {sorted(signatures)}. "
                 "Received: signature=None"
             )
-        specs, takes_training = _input_specs(function), _takes_training(function)
+        specs, takes_training = _input_specs(function), "training" in _parameters(function)
     losses = list(getattr(loaded, "regularization_losses", ()))
     if not all(map(callable, losses)):
         raise HubError(f"`regularization_losses` of {name} must be callables that return a scalar. Received: {losses}")
     trainable, others = _variables(loaded, function)
     by_name = signature is not None
-    return Module(function, specs, trainable, others, loaded, loaded, losses, takes_training, by_name)
+    unwatched = [variable.name for variable in trainable if not variable.trainable]
+    reason = f"it lists as trainable what TensorFlow gives no gradients for: {unwatched}" if unwatched else None
+    return Module(function, specs, trainable, others, loaded, loaded, losses, takes_training, by_name, reason)
 
 
-def _takes_training(function):
-    # Of a loaded object only the attribute has the signature, of a plain function only itself.
-    return any("training" in inspect.signature(each).parameters for each in (function, function.__call__))
+def _parameters(function):
+    return inspect.signature(_called(function)).parameters
 
 
 def _traces(function):
     """The concrete functions of a loaded function, or of a loaded object that can be called."""
-    return getattr(function, "concrete_functions", None) or getattr(function.__call__, "concrete_functions", [])
+    return getattr(_called(function), "concrete_functions", [])
+
+
+def _called(function):
+    """Of a loaded object its attribute, which alone has a signature and traces; any other callable itself."""
+    return function.__call__ if hasattr(function.__call__, "concrete_functions") else function
 
 
 def _input_specs(function):

@@ -51,7 +51,7 @@ class HubPreprocessor(Preprocessor):
         self.sha256 = sha256
         self.module, _, _ = load(handle, sha256=sha256)
         parts = all(hasattr(self.module, part) for part in ("tokenize", "bert_pack_inputs"))
-        if not callable(self.module) or (sequence_length is not None and not parts):
+        if not (callable(self.module) if sequence_length is None else parts):
             wanted = "can be called" if sequence_length is None else "has `tokenize` and `bert_pack_inputs`"
             raise HubError(f"a preprocessing module {wanted}. Received: {self.handle!r}, {sequence_length=}")
 

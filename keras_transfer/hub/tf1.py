@@ -104,9 +104,8 @@ def _weight(variable, trainable):
     if variable.trainable == trainable and not tf.distribute.has_strategy():
         return variable
     mean = tf.VariableAggregation.MEAN if variable.dtype.is_floating else tf.VariableAggregation.ONLY_FIRST_REPLICA
-    with tf.name_scope(""):
-        name = variable.name.removesuffix(":0")
-        return tf.Variable(variable.read_value(), trainable=trainable, name=name, aggregation=mean)
+    name = variable.name.removesuffix(":0")
+    return tf.Variable(variable.read_value(), trainable=trainable, name=name, aggregation=mean)
 
 
 def _resources(loaded):

@@ -17,7 +17,7 @@ def moved_handles(handles):
     """Says where modules are now, for the `.keras` files loaded in this context, which name where they were.
 
     Args:
-        handles: dict from the handle in the file to the handle to load.
+        handles: dict from the handle in the file to the handle to load, of which no `sha256` is asked.
 
     Raises:
         ValueError: no file that was loaded in the context names one of them.
@@ -57,16 +57,19 @@ def trusted(cls, config, safe_mode=None):
         HubError: the module cannot be loaded.
     """
     handle = config["handle"]
-    if (in_safe_mode() if safe_mode is None else safe_mode) is not False:
+    safe_mode = in_safe_mode() if safe_mode is None else safe_mode
+    if safe_mode is not False:
         raise ValueError(
             f"loading runs the graph of the module {handle!r}, which can do what a program can: if you trust it, pass "
             "safe_mode=False to the loading function, or call keras.config.enable_unsafe_deserialization() first. "
-            f"Received: safe_mode={safe_mode}"
+            f"Received: safe_mode={safe_mode is not False}"
         )
     handles, met = _moved.get() or ({}, set())
     met.add(handle)
+    if handle in handles:  # which need not be the archive any more
+        config = {**config, "handle": handles[handle], "sha256": None}
     try:
-        return cls(**{**config, "handle": handles.get(handle, handle)})
+        return cls(**config)
     except HubError as error:
         raise HubError(
             f"{error} (The file names the module {handle!r}: if that is elsewhere now, load the file in the context of "

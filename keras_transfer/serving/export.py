@@ -101,7 +101,7 @@ def _write(model, folder, labels, pairs):
     module = tf.Module()
     module.weights = [weight.value for weight in model.weights]
     module.preprocessor = model.preprocessor
-    module.resources = [layer.resources for layer in model.layers if isinstance(layer, HubLayer)]
+    module.resources = [layer.resources for layer in _layers(model) if isinstance(layer, HubLayer)]
     signatures = {
         "serving_default": tf.function(classify, autograph=False).get_concrete_function(*texts),
         "embed": tf.function(embed, autograph=False).get_concrete_function(texts[0]),
@@ -112,6 +112,13 @@ def _write(model, folder, labels, pairs):
     file = pathlib.Path(folder) / LABELS_FILE
     file.parent.mkdir()
     file.write_text(json.dumps(labels, ensure_ascii=False, indent=2) + "\n", "utf-8")
+
+
+def _layers(layer):
+    """A layer and all layers inside it."""
+    yield layer
+    for inside in getattr(layer, "layers", ()):
+        yield from _layers(inside)
 
 
 def _ids(model, texts):
@@ -140,7 +147,7 @@ _EXPORT_SAVED = """
 import json, sys
 import keras, keras_transfer
 path, folder, labels, pairs = json.load(sys.stdin)
-model = keras.saving.load_model(path, compile=False)
+model = keras.saving.load_model(path, compile=False, safe_mode=False)  # it was the caller's own a moment ago
 keras_transfer.serving.export(model, folder, labels, pairs, overwrite=True)
 """
 

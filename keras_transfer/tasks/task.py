@@ -30,7 +30,7 @@ class Task(StringInputs, keras.Model):
     whole batches, since the gradients of all replicas weigh the same, however few rows of a short batch one has.
 
     Args:
-        encoder: an encoder of ours or a KerasHub backbone.
+        encoder: an encoder of ours (`hub.HubEncoder` for a TF Hub module) or a KerasHub backbone.
         preprocessor: callable from texts to the encoder's inputs; None for a model of prepared ids, or for an encoder
             that takes text itself.
         outputs: symbolic tensors.

@@ -14,7 +14,7 @@ class TextClassifier(Task):
     """A classifier of texts: an encoder, a pooling over real tokens, dropout, and a dense layer of logits.
 
     Args:
-        encoder: an encoder of ours or a KerasHub backbone.
+        encoder: an encoder of ours (`hub.HubEncoder` for a TF Hub module) or a KerasHub backbone.
         num_classes: int, at least 2.
         preprocessor: callable from texts to the encoder's inputs; None for a model of prepared ids.
         pooling: `"pooled"` (the encoder's own pooled output), `"first"`, `"mean"`, `"max"`, or `"concat"` (last, mean
@@ -41,7 +41,10 @@ class TextClassifier(Task):
     def __init__(self, encoder, num_classes, preprocessor=None, pooling=None, dropout=0.1, name=None):
         # === Layers ===
         if not isinstance(encoder, keras.Model):
-            raise ValueError(f"an encoder is a model; for a name or a folder: from_pretrained. Received: {encoder!r}")
+            raise ValueError(
+                "an encoder is a model; for a name or a folder: from_pretrained; for a TF Hub module: hub.HubEncoder. "
+                f"Received: {encoder!r}"
+            )
         if not isinstance(num_classes, int) or num_classes < 2:
             raise ValueError(f"`num_classes` must be an int of at least 2. Received: {num_classes!r}")
         encoded = encode(encoder)

@@ -2,13 +2,15 @@
 
 import pytest
 
+from tests.processes import run
+
 
 @pytest.fixture(scope="module")
-def report(run_child):
+def report():
     """What one device and two did in a process with two CPU devices."""
     pytest.importorskip("jax", reason="needs JAX: pip install jax")
     flags = "--xla_force_host_platform_device_count=2"
-    found = run_child("data_parallel", KERAS_BACKEND="jax", XLA_FLAGS=flags)
+    found = run("-m", "tests.distribute.data_parallel", KERAS_BACKEND="jax", XLA_FLAGS=flags)
     assert (found["backend"], found["devices"]) == ("jax", 2)
     return found
 

@@ -3,6 +3,8 @@
 import keras
 import pytest
 
+from tests.processes import run
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="tf.distribute is TensorFlow's"),
@@ -10,9 +12,9 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def report(run_child, tmp_path_factory):
+def report(tmp_path_factory):
     """What one device and two replicas did in a process with two CPU devices."""
-    found = run_child("mirrored", tmp_path_factory.mktemp("mirrored"))
+    found = run("-m", "tests.distribute.mirrored", tmp_path_factory.mktemp("mirrored"))
     assert found["replicas"] == 2
     return found
 

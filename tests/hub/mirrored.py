@@ -12,7 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transfer.distribute import StringInputs
-from keras_transfer.hub import HubLayer
+from keras_transfer.hub import HubEncoder, HubLayer
+from keras_transfer.tasks import TextClassifier
 from tests.hub import modules
 from tests.hub.modules import LABELS
 
@@ -63,6 +64,12 @@ def trained(build, module, inputs):
     return model, layer.get_weights()
 
 
+def task(module):
+    model = TextClassifier(HubEncoder(module), 2, dropout=0.0)
+    model.compile(keras.optimizers.SGD(0.1))
+    return model
+
+
 def message(function, *arguments):
     try:
         function(*arguments)
@@ -98,6 +105,18 @@ def main(folder):
     with strategy.scope():
         _, together = trained(functional_of_numbers, bert, ids)
     report["numbers"] = distance(alone, together)
+
+    # A task, with batches that two replicas cannot share evenly
+    keras.utils.set_random_seed(0)
+    one = task(text)
+    with strategy.scope():
+        keras.utils.set_random_seed(0)
+        two = task(text)
+    several = modules.TEXTS * 5
+    for model in (one, two):
+        model.fit(several[:16], [*LABELS] * 4, batch_size=8, epochs=3, shuffle=False, verbose=0)
+    report["task"] = distance(one.get_weights(), two.get_weights())
+    report["task, predicted"] = distance(*([model.predict(several[:19], verbose=0)] for model in (one, two)))
 
     # Where the module is made
     outside = HubLayer(text)

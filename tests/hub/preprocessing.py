@@ -10,8 +10,13 @@ LENGTH, FIRST, SEPARATOR = 8, 1, 2
 def save_preprocessing_module(folder):
     """Writes it: strings [batch] to ids [batch, 8]; `tokenize`; `bert_pack_inputs` with `seq_length`."""
     module = tf.Module()
-    keys = tf.constant(WORDS)
-    source = tf.lookup.KeyValueTensorInitializer(keys, tf.range(3, 3 + len(WORDS), dtype=tf.int64))
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    vocabulary = folder.parent / "words.txt"
+    vocabulary.write_text("\n".join(["[PAD]", "[CLS]", "[SEP]", *WORDS]) + "\n")
+    source = tf.lookup.TextFileInitializer(
+        str(vocabulary),
+        *(tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER),
+    )
     module.table = tf.lookup.StaticHashTable(source, default_value=0)
     strings = tf.TensorSpec([None], tf.string)
     ragged = tf.RaggedTensorSpec([None, None], tf.int32, ragged_rank=1)
@@ -41,4 +46,5 @@ def save_preprocessing_module(folder):
         module.bert_pack_inputs.get_concrete_function([ragged] * count)
     module.__call__ = tf.function(lambda texts: pack([tokenize(texts)]), input_signature=[strings])
     tf.saved_model.save(module, str(folder))
+    vocabulary.unlink()  # a module has a copy of its own
     return folder

@@ -1,4 +1,4 @@
-"""`HubEncoder` behind the encoder protocol: a BERT-like module and a text embedding, in a task and on the ladder."""
+"""`HubEncoder` and `HubPreprocessor` behind the protocols, and the ladder of modules."""
 
 import re
 
@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import keras_transfer as kt
 from keras_transfer.adaptation import layer_groups
 from keras_transfer.encoders import encode
 from keras_transfer.hub import HubEncoder, HubError, HubLayer, HubPreprocessor
 from keras_transfer.tasks import TextClassifier
-from tests.hub import modules
+from tests.hub import modules, tf1_modules
 from tests.hub.preprocessing import save_preprocessing_module
 
 TEXTS, LABELS = modules.TEXTS * 8, list(modules.LABELS) * 8
@@ -39,47 +38,6 @@ def test_a_bert_like_module_speaks_the_names_of_the_protocol(bert_module):
     for state, block in zip(encoded.hidden_states, expected["encoder_outputs"], strict=True):
         np.testing.assert_array_equal(state, block)
     np.testing.assert_array_equal(encoded.mask, inputs["input_mask"])
-
-
-def test_a_task_over_a_bert_like_module_learns_from_raw_text(bert_module, preprocessing_module):
-    keras.utils.set_random_seed(0)
-    encoder = HubEncoder(bert_module, trainable=True)
-    model = compiled(TextClassifier(encoder, 2, preprocessor=HubPreprocessor(preprocessing_module)))
-    assert model.pooling == "pooled"
-    before = {weight.path: weight.numpy() for weight in model.weights}
-    losses = model.fit(TEXTS, LABELS, epochs=12, verbose=0).history["loss"]
-    assert losses[-1] < 0.5 * losses[0]
-    assert all((weight.numpy() != before[weight.path]).any() for weight in model.weights)
-
-
-def test_a_task_over_a_text_embedding_takes_strings(text_module):
-    keras.utils.set_random_seed(0)
-    model = compiled(TextClassifier(HubEncoder(text_module), 2))
-    losses = model.fit(TEXTS, LABELS, epochs=8, verbose=0).history["loss"]
-    assert losses[-1] < 0.5 * losses[0]
-    one_by_one = np.concatenate([model.predict([text], verbose=0) for text in modules.TEXTS])
-    np.testing.assert_allclose(model.predict(modules.TEXTS, verbose=0), one_by_one, atol=1e-6)
-    stream = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(8)
-    assert model.evaluate(stream, verbose=0)[0] == pytest.approx(model.evaluate(TEXTS, LABELS, verbose=0)[0], rel=1e-5)
-
-
-@pytest.mark.parametrize("kind", ["text", "bert"])
-def test_a_task_survives_keras_and_is_exported_from_raw_text(kind, tmp_path, request):
-    folder = request.getfixturevalue(f"{kind}_module")
-    preprocessor = HubPreprocessor(request.getfixturevalue("preprocessing_module")) if kind == "bert" else None
-    model = compiled(TextClassifier(HubEncoder(folder), 2, preprocessor=preprocessor))
-    model.fit(TEXTS, LABELS, verbose=0)
-    expected = model.predict(modules.TEXTS, verbose=0)
-    model.save(tmp_path / "model.keras")
-    with pytest.raises(ValueError, match="safe_mode=False"):
-        keras.saving.load_model(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras", safe_mode=False)
-    np.testing.assert_array_equal(loaded.predict(modules.TEXTS, verbose=0), expected)
-    kt.serving.export(model, tmp_path / "served", labels=["bad", "good"])
-    served = tf.saved_model.load(str(tmp_path / "served")).signatures
-    assert set(served) == {"serving_default", "embed"} | ({"tokens"} if kind == "bert" else set())
-    probabilities = served["serving_default"](text=tf.constant(modules.TEXTS))["probabilities"]
-    np.testing.assert_allclose(probabilities, tf.nn.softmax(expected), atol=1e-6)
 
 
 def test_the_ladder_of_a_module_is_read_off_its_variables_names(bert_module):
@@ -129,18 +87,49 @@ def test_an_expression_that_is_found_nowhere_is_an_error_that_lists_the_paths(be
         layer_groups(layer, groups=[("top", "layer_9")])
 
 
+def test_a_module_of_2019_speaks_the_names_of_the_protocol():
+    encoder = HubEncoder(tf1_modules.folder("bert"), signature="tokens")
+    assert set(encoder.input) == {"token_ids", "padding_mask", "segment_ids"}
+    inputs = modules.bert_inputs()
+    names = {"input_ids": "input_word_ids", "input_mask": "input_mask", "segment_ids": "input_type_ids"}
+    raw = tf.saved_model.load(tf1_modules.folder("bert"), tags=[]).signatures["tokens"]
+    expected = raw(**{theirs: tf.constant(inputs[name]) for theirs, name in names.items()})
+    ours = {"token_ids": "input_word_ids", "padding_mask": "input_mask", "segment_ids": "input_type_ids"}
+    encoded = encode(encoder, {name: inputs[theirs] for name, theirs in ours.items()})
+    np.testing.assert_array_equal(encoded.sequence, expected["sequence_output"])
+    np.testing.assert_array_equal(encoded.pooled, expected["pooled_output"])
+    assert [group.name for group in layer_groups(encoder)] == ["embeddings", "layer_0", "pooler"]
+
+
+def test_a_module_without_hidden_states_says_so(text_module):
+    with pytest.raises(ValueError, match="the encoder shows none. Received: <HubEncoder"):
+        encode(HubEncoder(text_module), hidden_states=True)
+
+
+def test_names_inside_the_module_are_no_layer_s_name(tmp_path):
+    variables = [tf.Variable(tf.ones([1]), name=f"encoder/layer_{i}/module/kernel") for i in (0, 1)]
+
+    def call(texts):
+        return tf.tile(tf.reshape(variables[0] + variables[1], [1, 1]), [tf.size(texts), 1])
+
+    folder = modules.save(tmp_path / "module", call, tf.TensorSpec([None], tf.string), trainable=variables)
+    assert [group.name for group in layer_groups(HubEncoder(folder))] == ["layer_0", "layer_1"]
+
+
+def test_a_frozen_encoder_is_frozen_again_when_loaded(text_module, tmp_path):
+    encoder = HubEncoder(text_module)
+    encoder.module.trainable = False
+    encoder.save(tmp_path / "encoder.keras")
+    assert keras.saving.load_model(tmp_path / "encoder.keras", safe_mode=False).trainable_weights == []
+
+
+def test_from_pretrained_takes_a_handle_too(text_module):
+    assert HubEncoder.from_pretrained(text_module, trainable=False).trainable_weights == []
+
+
 def test_a_module_that_is_no_encoder_is_an_error(preprocessing_module):
     with pytest.raises(HubError, match="`pooled_output` .batch, dim.*Received"):
         HubEncoder(preprocessing_module)
-
-
-def test_what_a_text_embedding_cannot_do_is_an_error(text_module):
-    encoder = HubEncoder(text_module)
-    with pytest.raises(ValueError, match="one vector of a text itself.*Received: 'mean'"):
-        TextClassifier(encoder, 2, pooling="mean")
-    model = compiled(TextClassifier(encoder, 2))
-    with pytest.raises(ValueError, match="single texts. Received: pairs"):
-        model.fit((TEXTS, TEXTS), LABELS, verbose=0)
 
 
 def test_a_preprocessing_module_cuts_and_pairs(preprocessing_module):

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_transfer.hub import HubError, HubLayer
 from tests.hub import modules
-from tests.hub.processes import run
+from tests.processes import run
 
 INPUTS = np.ones((1, 1), "float32")
 
@@ -44,6 +44,11 @@ class Scale(tf.Module):
         ),
         ({"tags": "wrong"}, "pass one of the sets of `tags` that it has, not ['wrong']"),
         ({"tags": ["serve", "gpu"]}, "pass one of the sets of `tags` that it has, not ['gpu', 'serve']"),
+        ({"arguments": {"training": 1}}, "the module takes the arguments []. Received: arguments={'training': 1}"),
+        (
+            {"arguments": {"wrong": 1}, "signature": "serving_default", "output_key": "length"},
+            "the module takes the arguments ['text']. Received: arguments={'wrong': 1}",
+        ),
         ({"dtype": "float32"}, "the module takes string [None]. Received: dtype='float32'"),
     ],
 )

@@ -38,6 +38,7 @@ def test_embeddings_are_those_of_the_reference(module, reference):
     np.testing.assert_allclose(embeddings, reference["embeddings"], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_cosines_agree_with_people_on_sts_b(module, reference, data_dir):
     with open(data_dir("glue/STS-B") / "dev.tsv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
@@ -80,6 +81,7 @@ def test_a_frozen_lower_half_stays_while_the_upper_learns(module):
         assert all((new.numpy() != value).any() == moves for new, value in zip(group.variables, old, strict=True))
 
 
+@pytest.mark.slow
 def test_a_fine_tuned_classifier_survives_keras_and_keras_s_export(module, tmp_path):
     model = classifier(HubLayer(module, trainable=True))
     model.fit(tf.constant(TEXTS), LABELS, verbose=0)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_transfer.hub import HubError, HubLayer, moved_handles
 from tests.hub import modules
-from tests.hub.processes import run
+from tests.processes import run
 
 TEXTS = tf.constant(modules.TEXTS)
 
@@ -80,7 +80,7 @@ def test_the_ladder_is_read_off_the_names(tmp_path):
             "encoder/layer_2/kernel",
             "encoder/layer_._2/kernel",
             "transformer_layer_2/kernel",
-            "layers.2.kernel",
+            "module/layers_2/kernel",
         ],
         "other": ["hidden_layers/tanh_layer_0/kernel", "layer_norm/gamma", "player_1/kernel"],
         "embeddings": ["Embeddings_en", "word_embeddings/embeddings"],

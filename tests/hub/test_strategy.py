@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from tests.hub.processes import run
+from tests.processes import run
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +24,12 @@ def test_two_replicas_train_a_module_of_strings_as_one_device_does(report, model
 @pytest.mark.slow
 def test_a_model_with_string_inputs_takes_numbers_as_well(report):
     assert report["numbers"][1] < 1e-6
+
+
+@pytest.mark.slow
+def test_a_task_over_a_module_learns_and_answers_as_on_one_device(report):
+    assert report["task"][1] < 1e-6
+    assert report["task, predicted"][1] < 1e-6
 
 
 @pytest.mark.slow

@@ -41,6 +41,7 @@ CASES = [
     ("batch norm", "doubled", "x"),
     ("batch norm", "sparse", "sparse"),
     ("branching", "default", "x"),
+    ("nested", "default", "x"),
     ("reference variables", "default", "x"),
     ("penalized outputs", "default", "x"),
     ("vocabulary", "default", "text"),
@@ -175,28 +176,49 @@ def test_gradients_through_a_condition_are_those_of_the_branch_that_is_taken(fol
     assert [bool(np.any(each)) for each in found] == [sign > 0, sign < 0, True]
 
 
-@pytest.mark.parametrize("name", ["elmo", "elmo, fixed recurrent layer"])
-def test_gradients_through_a_loop_are_of_the_dropout_that_was_drawn(folder, name):
-    layer = hub_layer(folder(name))
-    weights = {weight.name: weight.value for weight in layer.trainable_weights}
-    del weights["embeddings"]  # its gradient goes through the mask, of which only the product is known
-    kernel = next(weight.value for weight in layer.weights if weight.name == "kernel")
+def test_gradients_through_a_loop_in_a_condition_in_a_loop_are_those_by_hand(folder):
+    layer = hub_layer(folder("nested"))
+    (kernel,) = (weight.value for weight in layer.weights)
+
+    def by_hand(inputs):
+        x = tf.tanh(tf.tanh(inputs["x"] @ kernel) @ kernel)
+        return tf.tanh(tf.tanh(2.0 * x**2 @ kernel) @ kernel)
+
+    sources = [kernel, INPUTS["x"]["x"]]
+    expected, found = (gradients(function, INPUTS["x"], sources) for function in (by_hand, layer))
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+        assert np.abs(ours).max() > 0.01
+
+
+def test_gradients_through_a_loop_are_of_the_dropout_that_was_drawn(folder):
+    layer = hub_layer(folder("elmo"))
+    embeddings, kernel, weights, scaling = (weight.value for weight in layer.weights)
 
     def by_hand(words):
         states = [tf.zeros_like(words[:, 0])]
         for time in range(words.shape[1]):
             states.append(tf.tanh(tf.concat([words[:, time], states[-1]], 1) @ kernel))
-        mixture = weights["weights"][0] * words + weights["weights"][1] * tf.stack(states[1:], 1)
-        return tf.reduce_sum((weights["scaling"] * mixture) ** 2)
+        return tf.reduce_sum((scaling * (weights[0] * words + weights[1] * tf.stack(states[1:], 1))) ** 2)
 
     with tf.GradientTape(persistent=True) as tape:
         outputs = layer(INPUTS["text"], training=True)
         loss, expected = tf.reduce_sum(outputs["elmo"] ** 2), by_hand(tf.stop_gradient(outputs["word_emb"]))
-    np.testing.assert_allclose(loss, expected, rtol=1e-5)
     assert np.mean(outputs["word_emb"] == 0) > 0.2
-    for weight in weights.values():
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+    for weight in (kernel, weights, scaling):
         np.testing.assert_allclose(tape.gradient(loss, weight), tape.gradient(expected, weight), rtol=1e-4, atol=1e-7)
-    assert len(weights) == (3 if name == "elmo" else 2)
+    assert np.any(tf.convert_to_tensor(tape.gradient(loss, embeddings)))
+
+
+def test_where_only_what_follows_a_loop_trains_the_dropout_inside_is_of_the_loop_that_ran(folder):
+    layer = hub_layer(folder("elmo, only its mixture trains"))
+    weights, scaling = (weight.value for weight in layer.trainable_weights)
+    with tf.GradientTape() as tape:
+        outputs = layer(INPUTS["text"], training=True)
+        loss = tf.reduce_sum(outputs["elmo"] ** 2) + tf.reduce_sum(outputs["default"] ** 2)
+    for weight, gradient in zip((weights, scaling), tape.gradient(loss, (weights, scaling))):
+        np.testing.assert_allclose(tf.reduce_sum(gradient * weight), 2.0 * loss, rtol=1e-5)  # it is quadratic in each
 
 
 def test_a_gradient_of_a_gradient_through_a_loop_is_refused(folder):

@@ -8,7 +8,7 @@ import pytest
 
 import keras_transfer
 from keras_transfer.hub import HubError, HubLayer
-from tests.hub.processes import run
+from tests.processes import run
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_a_file_asks_for_trust(file, safe_mode):
 
 def test_without_trust_the_module_is_not_touched():
     config = {"handle": "https://example.invalid/module"}
-    with pytest.raises(ValueError, match="'https://example.invalid/module'.* Received: safe_mode=None") as error:
+    with pytest.raises(ValueError, match="'https://example.invalid/module'.* Received: safe_mode=True") as error:
         HubLayer.from_config(config)
     assert not isinstance(error.value, HubError)
 

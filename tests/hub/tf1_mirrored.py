@@ -73,7 +73,9 @@ def trained(model, inputs, strategy):
                 loss = tf.reduce_sum(model(shares(index), training=True) ** 2) + sum(model.losses) / len(halves)
             weights = [weight.value for weight in model.trainable_weights]
             gradients = tape.gradient(loss, weights, unconnected_gradients="zero")
-            gradients = tf.distribute.get_replica_context().all_reduce("SUM", list(map(tf.convert_to_tensor, gradients)))
+            gradients = tf.distribute.get_replica_context().all_reduce(
+                "SUM", list(map(tf.convert_to_tensor, gradients))
+            )
             for weight, gradient in zip(weights, gradients):
                 weight.assign_sub(0.001 * gradient)
 

@@ -78,16 +78,16 @@ def _variable(name, shape, dtype=tf.float32, seed=None, **options):
     return v1.get_variable(name, shape, dtype, initializer=initializer, **options)
 
 
-def elmo(dtype=tf.float32, dropout_in_loop=False, trained_rnn=True):
-    """An embedding of hashed words, a recurrent layer in a while loop, and a mixture of both, as ELMo has it."""
+def elmo(dtype=tf.float32, dropout_in_loop=False, trained=True):
+    """Embeddings of hashed words, a recurrent layer in a while loop, and a mixture of both, which always trains."""
 
     def signatures(train):
         text = v1.placeholder(tf.string, [None], name="text")
         tokens = v1.placeholder(tf.string, [None, None], name="tokens")
         lengths = v1.placeholder(tf.int32, [None], name="sequence_len")
         with v1.variable_scope("module"):
-            embeddings = _variable("embeddings", [31, 4], dtype, seed=1)
-            kernel = _variable("rnn/kernel", [8, 4], dtype, seed=2, trainable=trained_rnn)
+            embeddings = _variable("embeddings", [31, 4], dtype, seed=1, trainable=trained)
+            kernel = _variable("rnn/kernel", [8, 4], dtype, seed=2, trainable=trained)
             weights = _variable(
                 "aggregation/weights", [2], dtype, seed=3, regularizer=lambda w: 0.1 * tf.reduce_sum(w**2)
             )
@@ -97,12 +97,12 @@ def elmo(dtype=tf.float32, dropout_in_loop=False, trained_rnn=True):
             words = tf.gather(embeddings, tf.strings.to_hash_bucket_fast(tokens, 31))
             if train:
                 words = v1.nn.dropout(words, rate=0.5)
-            hidden = _recurrent(words, kernel, rate=0.5 if train and dropout_in_loop else 0.0)
-            mixture = weights[0] * words + weights[1] * hidden
-            mixture = scaling * mixture
+            hidden, last = _recurrent(words, kernel, rate=0.5 if train and dropout_in_loop else 0.0)
+            mixture = scaling * (weights[0] * words + weights[1] * hidden)
             mask = tf.sequence_mask(lengths, tf.shape(tokens)[1], dtype=dtype)[..., None]
             mean = tf.reduce_sum(mixture * mask, 1) / tf.reduce_sum(mask, 1)
-            return {"elmo": mixture, "word_emb": words, "default": mean, "lengths": lengths}
+            last = scaling * weights[1] * last
+            return {"elmo": mixture, "word_emb": words, "default": mean + last, "lengths": lengths}
 
         split = tf.sparse.to_dense(v1.string_split(text), default_value="")
         found = tf.reduce_sum(tf.cast(tf.not_equal(split, ""), tf.int32), 1)
@@ -115,7 +115,7 @@ def elmo(dtype=tf.float32, dropout_in_loop=False, trained_rnn=True):
 
 
 def _recurrent(inputs, kernel, rate):
-    """What `dynamic_rnn` builds: a while loop that reads one TensorArray and writes another; [batch, length, dim]."""
+    """What `dynamic_rnn` builds: a while loop that reads one TensorArray and writes another, and its last state."""
     length = tf.shape(inputs)[1]
     steps = tf.TensorArray(inputs.dtype, length, element_shape=[None, 4]).unstack(tf.transpose(inputs, [1, 0, 2]))
 
@@ -127,8 +127,8 @@ def _recurrent(inputs, kernel, rate):
 
     outputs = tf.TensorArray(inputs.dtype, length, element_shape=[None, 4])
     start = (tf.constant(0), tf.zeros([tf.shape(inputs)[0], 4], inputs.dtype), outputs)
-    *_, outputs = v1.while_loop(lambda time, *_: time < length, step, start)
-    return tf.transpose(outputs.stack(), [1, 0, 2])
+    _, state, outputs = v1.while_loop(lambda time, *_: time < length, step, start)
+    return tf.transpose(outputs.stack(), [1, 0, 2]), state
 
 
 def bert(train):
@@ -198,6 +198,20 @@ def branching(train):
     return {"default": ({"x": inputs}, {"default": taken})}
 
 
+def nested(train):
+    """A loop of three rounds in a condition in a loop: in the first and the last round two steps, else a product."""
+    inputs = v1.placeholder(tf.float32, [None, 3], "x")
+    kernel = _variable("kernel", [3, 3], seed=1)
+
+    def steps(state):
+        return v1.while_loop(lambda i, _: i < 2, lambda i, x: (i + 1, tf.tanh(tf.matmul(x, kernel))), (0, state))[1]
+
+    def body(i, state):
+        return i + 1, v1.cond(tf.equal(i, 1), lambda: 2.0 * state**2, lambda: steps(state))
+
+    return {"default": ({"x": inputs}, {"default": v1.while_loop(lambda i, _: i < 3, body, (0, inputs))[1]})}
+
+
 def reference(train):
     """A dense layer whose variables are of the kind before resource variables."""
     inputs = v1.placeholder(tf.float32, [None, 3], "x")
@@ -236,10 +250,11 @@ _WRITTEN = {
     "elmo": elmo(),
     "elmo in float64": elmo(tf.float64),
     "elmo, dropout in its loop": elmo(dropout_in_loop=True),
-    "elmo, fixed recurrent layer": elmo(trained_rnn=False),
+    "elmo, only its mixture trains": elmo(dropout_in_loop=True, trained=False),
     "bert": bert,
     "batch norm": batch_norm,
     "branching": branching,
+    "nested": nested,
     "reference variables": reference,
     "penalized outputs": penalized_outputs,
     "vocabulary": vocabulary,
