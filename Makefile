@@ -16,8 +16,9 @@ NO_TRITON := @! $(BIN)/pip show --quiet triton 2> /dev/null || \
 quickstart: .venv/installed
 	$(BIN)/keras-transfer quickstart --overwrite
 
+# A file's tests share what they have made: each file goes to one of two processes.
 test: .venv/installed-test
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 # The core on torch, which is large. (JAX is part of `make test`.)
 test-torch: .venv/installed-torch
