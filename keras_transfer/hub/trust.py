@@ -57,12 +57,11 @@ def trusted(cls, config, safe_mode=None):
         HubError: the module cannot be loaded.
     """
     handle = config["handle"]
-    safe_mode = in_safe_mode() if safe_mode is None else safe_mode
-    if safe_mode is not False:
+    if (in_safe_mode() if safe_mode is None else safe_mode) is not False:
         raise ValueError(
             f"loading runs the graph of the module {handle!r}, which can do what a program can: if you trust it, pass "
             "safe_mode=False to the loading function, or call keras.config.enable_unsafe_deserialization() first. "
-            f"Received: safe_mode={safe_mode is not False}"
+            "Received: safe_mode=True"
         )
     handles, met = _moved.get() or ({}, set())
     met.add(handle)

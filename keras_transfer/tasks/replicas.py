@@ -56,9 +56,9 @@ def share(model, data, method):
         ValueError: they cannot.
     """
     replicas, evenly = replicas_of(model)
-    count = len(data.order)
     if replicas == 1:
         return data
+    count = len(data.order)
     if method == "predict":
         return data.for_replicas(replicas, repeat=True)
     if data.batch_size % replicas:

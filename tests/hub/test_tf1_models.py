@@ -1,7 +1,6 @@
 """Modules in the TF1 Hub format in Keras models: `fit`, `.keras`, exports that stand alone, two replicas."""
 
 import json
-import pathlib
 import shutil
 import subprocess
 import sys
@@ -13,8 +12,8 @@ import tensorflow as tf
 
 from keras_transfer.hub import HubLayer
 from tests.hub import tf1_modules
+from tests.processes import run
 
-ROOT = pathlib.Path(__file__).parents[2]
 TEXTS = tf.constant(tf1_modules.TEXTS)
 LABELS = np.array([1, 0, 0, 1])
 NUMBERS = tf.constant(np.random.default_rng(0).normal(size=(4, 3)), "float32")
@@ -130,10 +129,7 @@ def test_a_module_with_reference_variables_says_why_it_is_not_exported(tmp_path)
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     """What one device and two replicas did in a process with two CPU devices."""
-    command = [sys.executable, "-m", "tests.hub.tf1_mirrored", str(tmp_path_factory.mktemp("mirrored"))]
-    child = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert child.returncode == 0, child.stderr[-4000:]
-    found = json.loads(child.stdout.splitlines()[-1])
+    found = run("-m", "tests.hub.tf1_mirrored", tmp_path_factory.mktemp("mirrored"))
     assert found["replicas"] == 2
     return found
 

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from keras_transfer.hub import HubError, HubLayer
 from tests.hub import tf1_modules
+from tests.tasks import tiny
 
 TEXTS = np.array(tf1_modules.TEXTS * 2)
 NUMBERS = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
@@ -53,11 +54,11 @@ def compared(name, strategy, folder):
     two.export(folder, verbose=False, input_signature=[tf.TensorSpec([None, *inputs.shape[1:]], inputs.dtype)])
     exported = tf.saved_model.load(str(folder))
     return {
-        "difference": difference(one.get_weights(), two.get_weights()),
-        "replicas": difference(*zip(*[[each.numpy() for each in values] for values in apart])),
+        "difference": tiny.difference(one.get_weights(), two.get_weights()),
+        "replicas": tiny.difference(*zip(*[[each.numpy() for each in values] for values in apart])),
         "moved": [bool(np.any(new != old)) for new, old in zip(one.get_weights(), start)],
-        "answers": difference(*[[each.numpy()] for each in answers]),
-        "export": difference([exported.serve(inputs).numpy()], [answers[1].numpy()]),
+        "answers": tiny.difference(*[[each.numpy()] for each in answers]),
+        "export": tiny.difference([exported.serve(inputs).numpy()], [answers[1].numpy()]),
     }
 
 
@@ -86,10 +87,6 @@ def trained(model, inputs, strategy):
 
     for _ in range(3):
         step()
-
-
-def difference(ours, theirs):
-    return float(max(np.abs(a - b).max() for a, b in zip(ours, theirs, strict=True)))
 
 
 def message(function, strategy):
