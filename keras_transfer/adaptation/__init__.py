@@ -1,5 +1,30 @@
 """Which weights train, when, how fast and how far: functions of the ladder, for any backbone."""
 
+from keras_transfer.adaptation.freezing import freeze, freeze_to, trainable_summary, unfreeze
 from keras_transfer.adaptation.groups import Ladder, LayerGroup, layer_groups
+from keras_transfer.adaptation.selection import is_norm, is_norm_or_bias, select_groups
+from keras_transfer.adaptation.unfreezing import (
+    ChainThaw,
+    GradualUnfreezing,
+    SequentialUnfreezing,
+    Stage,
+    StagedTraining,
+)
 
-__all__ = ["Ladder", "LayerGroup", "layer_groups"]
+__all__ = [
+    "ChainThaw",
+    "GradualUnfreezing",
+    "Ladder",
+    "LayerGroup",
+    "SequentialUnfreezing",
+    "Stage",
+    "StagedTraining",
+    "freeze",
+    "freeze_to",
+    "is_norm",
+    "is_norm_or_bias",
+    "layer_groups",
+    "select_groups",
+    "trainable_summary",
+    "unfreeze",
+]

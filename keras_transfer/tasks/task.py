@@ -9,6 +9,7 @@ import numpy as np
 from keras_transfer.distribute import StringInputs
 from keras_transfer.encoders import Encoder
 from keras_transfer.encoders.encoder import checkpoint_functions, select_inputs
+from keras_transfer.layers import set_trainable
 from keras_transfer.tasks.replicas import check_distribution, check_scope, replicas_of, share
 from keras_transfer.text import PlainText, TextBatches, batches, is_text, to_columns
 from keras_transfer.text.preprocessor import preprocess
@@ -47,6 +48,8 @@ class Task(StringInputs, keras.Model):
         object.__setattr__(self, "encoder", encoder)
         object.__setattr__(self, "preprocessor", preprocessor)
         self.dtype_policy = encoder.dtype_policy
+        # The paths that a file calls frozen, where a callback freezes weights for a while; None: those frozen now.
+        self.frozen_in_files = None
         _check_fit(encoder, preprocessor)
 
     @classmethod
@@ -244,10 +247,13 @@ class Task(StringInputs, keras.Model):
     # === Config ===
 
     def get_config(self):
+        frozen = self.frozen_in_files
+        if frozen is None:
+            frozen = [variable.path for variable in self.weights if not variable.trainable]
         return {
             "encoder": keras.saving.serialize_keras_object(self.encoder),
             "preprocessor": keras.saving.serialize_keras_object(self.preprocessor),
-            "frozen": [variable.path for variable in self.weights if not variable.trainable],
+            "frozen": list(frozen),
             "name": self.name,
         }
 
@@ -258,31 +264,12 @@ class Task(StringInputs, keras.Model):
         for part in ("encoder", "preprocessor"):
             config[part] = keras.saving.deserialize_keras_object(config[part], custom_objects=custom_objects)
         task = cls(**config)
-        _freeze(task, frozen)
-        return task
+        return set_trainable(task, [weight for weight in task.trainable_weights if weight.path not in frozen])
 
 
 def _of_texts(data, x):
     """Whether `data` was made of texts in memory, and holds their labels and weights."""
     return isinstance(data, TextBatches) and not isinstance(x, TextBatches)
-
-
-def _freeze(task, paths):
-    """Freezes the weights with these paths, and each layer of which nothing is left: `trainable = True` thaws it."""
-    for variable in task.weights:
-        if variable.path in paths:
-            variable.trainable = False
-    layers, seen = list(task.layers), set()
-    while layers:
-        layer = layers.pop()
-        if id(layer) in seen:
-            continue
-        seen.add(id(layer))
-        if layer.weights and not any(variable.trainable for variable in layer.weights):
-            layer.trainable = False
-        else:
-            inside = keras.tree.flatten(list(vars(layer).values()))
-            layers += [part for part in inside if isinstance(part, keras.layers.Layer)]
 
 
 def _require_labels(y):

@@ -1,0 +1,105 @@
+"""Which weights a built optimizer updates: the one place that rests on names private to Keras.
+
+A Keras optimizer is built once, for a list of weights. It keeps its slots at fixed places, and finds a weight's by an
+index. To train some of these weights for a while, its list and its index are narrowed to them; the slots stay, and with
+them the moments of the others. (JAX needs it, and so do moving averages; TensorFlow and torch do without.)
+"""
+
+import contextlib
+import dataclasses
+import weakref
+
+import keras
+
+_views = weakref.WeakKeyDictionary()
+
+
+@dataclasses.dataclass
+class View:
+    """What an optimizer was built with, and the list that stands in it now."""
+
+    variables: list
+    index: dict
+    averages: list
+    shown: list
+
+
+def build(model):
+    """Builds the model's optimizer for all weights that train now, and starts averages from the weights."""
+    optimizer = model.optimizer
+    if not optimizer.built:
+        strategy = getattr(model, "distribute_strategy", None)
+        scope = strategy.scope() if strategy is not None else contextlib.nullcontext()
+        with scope, keras.name_scope(optimizer.name):
+            optimizer.build(list(model.trainable_variables))
+    for part in _chain(optimizer):
+        view = _view(part)
+        # Keras starts them at its first step: those of a weight that begins later would start from zero.
+        if view.averages and int(keras.ops.convert_to_numpy(part.iterations)) == 0:
+            for variable, average in zip(view.variables, view.averages):
+                if average is not None:
+                    average.assign(keras.ops.convert_to_numpy(variable).copy())  # JAX donates what is shared
+
+
+def select(optimizer, variables):
+    """Narrows, or widens again, a built optimizer to `variables`.
+
+    Raises:
+        ValueError: it was not built for some of them.
+    """
+    for part in _chain(optimizer):
+        view = _view(part)
+        keys = [part._var_key(variable) for variable in variables]
+        unknown = [variable.path for variable, key in zip(variables, keys) if key not in view.index]
+        if unknown:
+            raise ValueError(
+                "the optimizer was built while these weights were frozen, and has no state for them: compile the model "
+                f"again, with a new optimizer, after thawing them. Received: {unknown}"
+            )
+        view.shown = list(variables)
+        averages = [view.averages[view.index[key]] for key in keys] if view.averages else None
+        _show(part, view.shown, {key: view.index[key] for key in keys}, averages)
+
+
+def finish_averages(optimizer, active):
+    """Gives weights that do not train now their moving averages, as Keras does at the end for those that do."""
+    active = {id(variable) for variable in active}
+    for part in _chain(optimizer):
+        view = _view(part)
+        for variable, average in zip(view.variables, view.averages):
+            if average is not None and id(variable) not in active:
+                variable.assign(keras.ops.convert_to_numpy(average).copy())
+
+
+def is_narrowed(optimizer):
+    """Whether the optimizer now updates fewer weights than it was built for."""
+    return optimizer.built and len(_view(optimizer).shown) < len(_view(optimizer).variables)
+
+
+def accumulation_steps(optimizer):
+    """int, over how many batches the optimizer gathers gradients."""
+    return max(part.gradient_accumulation_steps or 1 for part in _chain(optimizer))
+
+
+def _chain(optimizer):
+    while optimizer is not None:
+        yield optimizer
+        optimizer = getattr(optimizer, "inner_optimizer", None)
+
+
+def _view(optimizer):
+    view = _views.get(optimizer)
+    if view is None or view.shown is not optimizer._trainable_variables:  # built, or built anew, by Keras
+        variables = optimizer._trainable_variables
+        averages = list(optimizer._model_variables_moving_average) if optimizer.use_ema else []
+        view = View(list(variables), dict(optimizer._trainable_variables_indices), averages, variables)
+        _views[optimizer] = view
+    return view
+
+
+def _show(optimizer, variables, index, averages):
+    # Past Keras's own __setattr__, which would track the model's weights as the optimizer's.
+    object.__setattr__(optimizer, "_trainable_variables", variables)
+    object.__setattr__(optimizer, "_trainable_variables_indices", index)
+    if averages is not None:
+        object.__setattr__(optimizer, "_model_variables_moving_average", averages)
