@@ -2,6 +2,8 @@
 
 from keras_transfer.adaptation.freezing import freeze, freeze_to, trainable_summary, unfreeze
 from keras_transfer.adaptation.groups import Ladder, LayerGroup, layer_groups
+from keras_transfer.adaptation.layerwise import LayerwiseOptimizer
+from keras_transfer.adaptation.pull import EWC, L2SP
 from keras_transfer.adaptation.selection import is_norm, is_norm_or_bias, select_groups
 from keras_transfer.adaptation.unfreezing import (
     ChainThaw,
@@ -12,10 +14,13 @@ from keras_transfer.adaptation.unfreezing import (
 )
 
 __all__ = [
+    "EWC",
+    "L2SP",
     "ChainThaw",
     "GradualUnfreezing",
     "Ladder",
     "LayerGroup",
+    "LayerwiseOptimizer",
     "SequentialUnfreezing",
     "Stage",
     "StagedTraining",

@@ -103,9 +103,7 @@ class _EvenStaging(Staging):
     def __init__(self, epochs, steps, share):
         super().__init__()
         if sum(length is not None for length in (epochs, steps)) > 1:
-            raise ValueError(
-                f"a stage lasts for `epochs` or for `steps`. Received: epochs={epochs}, steps={steps}"
-            )
+            raise ValueError(f"a stage lasts for `epochs` or for `steps`. Received: epochs={epochs}, steps={steps}")
         Stage("all", epochs, steps)  # complains about lengths that are none
         Stage("all", share=share)
         self.epochs, self.steps, self.share = epochs, steps, share
