@@ -44,8 +44,8 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     """Any Keras optimizer with a rate for each group of the ladder.
 
     Each group has an optimizer of its own, made from the one that is given, with its moments and its own count of
-    steps. A group that begins to train late (`GradualUnfreezing`, ...) therefore begins as it would at step 0: under one
-    Adam for all, its first steps would be 3 to 5 times too long. Schedules and `LearningRateScheduler` set the top
+    steps. A group that begins to train late (`GradualUnfreezing`, ...) therefore begins as it would at step 0: under
+    one Adam for all, its first steps would be 3 to 5 times too long. Schedules and `LearningRateScheduler` set the top
     group's rate, by the steps of the run; each group has its multiple.
 
     Decoupled weight decay (`AdamW(weight_decay=...)`) is scaled with each group's rate, and leaves biases and the

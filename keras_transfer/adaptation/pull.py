@@ -49,8 +49,8 @@ class Pull:
 class L2SP(Pull):
     """Pulls pretrained weights to where they started, and new ones to zero (Li et al. 2018).
 
-    The penalty is `strength / 2 * |w - w_start|^2 + new_strength / 2 * |w_new|^2`; with `squared=False` its first part is
-    `strength * |w - w_start|`, the norm of all pretrained weights that train together (Wiese et al. 2017). Give the
+    The penalty is `strength / 2 * |w - w_start|^2 + new_strength / 2 * |w_new|^2`; with `squared=False` its first part
+    is `strength * |w - w_start|`, the norm of all pretrained weights that train together (Wiese et al. 2017). Give the
     optimizer no weight decay beside it.
 
     Args:

@@ -2,6 +2,7 @@
 
 import bisect
 import dataclasses
+import itertools
 import weakref
 
 import keras
@@ -98,7 +99,7 @@ class Staging(keras.callbacks.Callback):
                 )
             begun.append(Begun(start, names, weights))
         late = [stage for stage in begun if stage.start >= total]
-        twice = [(a.start, b.start) for a, b in zip(begun, begun[1:]) if a.start >= b.start]
+        twice = any(first.start >= second.start for first, second in itertools.pairwise(begun))
         if late or twice:
             raise ValueError(
                 f"{len(stages)} stages must fit into the run, each with a step at least. Received: {total} "

@@ -34,8 +34,8 @@ class Steps:
         if not self._begun:
             self.fail()
             raise RuntimeError(
-                "an earlier `fit` of this model ended in an error, and left it in the middle of its stages. What trains "
-                "is now as it was before: call `fit` again. Received: a step of another `fit`"
+                "an earlier `fit` of this model ended in an error, and left it in the middle of its stages. What "
+                "trains is now as it was before: call `fit` again. Received: a step of another `fit`"
             )
         self._begun = False
         try:

@@ -4,8 +4,7 @@ import dataclasses
 
 import keras
 
-from keras_transfer.adaptation.groups import layer_groups
-from keras_transfer.adaptation.selection import depth_of, select_groups
+from keras_transfer.adaptation.selection import depth_of
 from keras_transfer.adaptation.staging import Staging
 
 
