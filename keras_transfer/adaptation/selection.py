@@ -14,7 +14,7 @@ def select_groups(ladder, groups):
 
     Args:
         ladder: what `layer_groups` returns.
-        groups: `"all"`; `"new"` for those that are not pretrained; a group's name; its depth as an int, negative from
+        groups: `"all"`; `"pretrained"` or `"new"` for those that are or are not; a group's name; its depth as an int, negative from
             the top; a regular expression that matches whole names (`"block_[01]"`); or a list of these.
 
     Returns:
@@ -49,8 +49,8 @@ def _depths(ladder, part):
     exact = {group.depth for group in ladder if group.name == part}
     if exact:
         return exact
-    if part == "new":
-        return {group.depth for group in ladder if not group.pretrained}
+    if part in ("new", "pretrained"):
+        return {group.depth for group in ladder if group.pretrained == (part == "pretrained")}
     try:
         return {group.depth for group in ladder if re.fullmatch(part, group.name)}
     except re.error:
@@ -62,7 +62,8 @@ def _nothing(ladder, part):
     close = difflib.get_close_matches(str(part), names, n=1)
     nearest = f" (nearest: {close[0]!r})" if close else ""
     return (
-        "a group is given as its name, its depth, a regular expression that matches whole names, 'new' or 'all'. "
+        "a group is given as its name, its depth, a regular expression that matches whole names, 'new', 'pretrained' or "
+        "'all'. "
         f"There are {names}{nearest}. Received: {part!r}, which is none of them"
     )
 

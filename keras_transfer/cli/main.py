@@ -3,6 +3,7 @@
 import argparse
 import sys
 
+from keras_transfer.adaptation import RECIPES
 from keras_transfer.cli.ask import print_answers
 from keras_transfer.cli.quickstart import quickstart
 from keras_transfer.version import __version__
@@ -25,9 +26,10 @@ def main(arguments=None):
     command.add_argument("--dataset", choices=["questions", "trec6"], default="questions")
     command.add_argument("--data-dir", help="folder with train_5500.label and TREC_10.label, for --dataset trec6")
     command.add_argument("--output", default="quickstart_model", help="folder of the SavedModel")
-    command.add_argument("--epochs", type=int, default=5)
+    command.add_argument("--recipe", choices=sorted(RECIPES), default="bert", help="how the model is adapted")
+    command.add_argument("--epochs", type=int, help="the recipe's if not given")
     command.add_argument("--seed", type=int, default=0)
-    command.add_argument("--batch-size", type=int, default=32)
+    command.add_argument("--batch-size", type=int, help="the recipe's if not given")
     command.add_argument("--overwrite", action="store_true", help="replace the output folder if it exists")
 
     command = commands.add_parser("classify", help="ask an exported model")

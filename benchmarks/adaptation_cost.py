@@ -1,0 +1,72 @@
+"""What adapting a part costs: a training step with lower blocks frozen, or through `LayerwiseOptimizer`, against all.
+
+    pip install -e . && python benchmarks/adaptation_cost.py
+
+BERT with 12 blocks, 256 wide, 4 heads, a vocabulary of 8,000, random weights; 16 texts of 128 tokens; float32, Adam,
+dropout 0.1. The first contender is full fine-tuning with Keras's own Adam. The harness prints its time over another's;
+the lines at the end say the same the other way round, as the share of a step of full fine-tuning.
+"""
+
+import harness
+import numpy as np
+
+LAYERS, HEADS, DIM, VOCABULARY = 12, 4, 256, 8000
+BATCH, LENGTH = 16, 128
+RATE = 1e-4
+
+
+def model():
+    import keras_transfer as kt
+
+    encoder = kt.encoders.BertEncoder(VOCABULARY, LAYERS, HEADS, DIM, 4 * DIM, pooler=False)
+    return kt.tasks.TextClassifier(encoder, num_classes=6)
+
+
+def measures(model, optimizer):
+    import keras
+
+    random = np.random.default_rng(0)
+    token_ids = random.integers(1, VOCABULARY, (BATCH, LENGTH)).astype("int32")
+    inputs = {"token_ids": token_ids, "segment_ids": 0 * token_ids, "padding_mask": np.ones_like(token_ids)}
+    inputs = {name: keras.ops.convert_to_tensor(value) for name, value in inputs.items()}
+    labels = keras.ops.convert_to_tensor(random.integers(0, 6, BATCH))
+    model.compile(optimizer, metrics=[])
+    return {"training step": lambda: model.train_on_batch(inputs, labels)}
+
+
+def plain(frozen_below=None):
+    import keras
+
+    import keras_transfer as kt
+
+    made = model()
+    if frozen_below is not None:
+        kt.adaptation.freeze(made, below=frozen_below)
+    return measures(made, keras.optimizers.Adam(RATE))
+
+
+def layerwise(**options):
+    import keras
+
+    import keras_transfer as kt
+
+    made = model()
+    pull = kt.adaptation.L2SP(0.01, 0.01) if options.pop("pull", False) else None
+    return measures(made, kt.adaptation.LayerwiseOptimizer(keras.optimizers.Adam(RATE), made, pull=pull, **options))
+
+
+CONTENDERS = {
+    "full": plain,
+    "lower 6 frozen": lambda: plain("block_6"),
+    "lower 9 frozen": lambda: plain("block_9"),
+    "head only": lambda: plain("head"),
+    "rates by depth": lambda: layerwise(decay=0.95),
+    "rates and L2-SP": lambda: layerwise(decay=0.95, pull=True),
+}
+
+
+if __name__ == "__main__":
+    for result in (harness.main(__doc__, CONTENDERS, rounds=5) or {}).values():
+        full = result["contenders"]["full"]["ms"]
+        for name, row in result["contenders"].items():
+            print(f"{name:24}{row['ms'] / full:.3f} of a step of full fine-tuning")
