@@ -96,6 +96,17 @@ def test_the_script_in_the_page_on_modules_runs(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_the_script_in_the_page_on_adaptation_runs(tmp_path, monkeypatch, minilm):
+    monkeypatch.chdir(tmp_path)
+    code = "\n".join(blocks((REPOSITORY / "docs" / "adaptation.md").read_text("utf-8")))
+    names = {}
+    exec(compile(code, "docs/adaptation.md", "exec"), names)
+    assert names["history"].history["val_accuracy"][-1] > 0.4
+    assert all(weight.trainable for weight in names["model"].trainable_weights)
+    assert names["optimizer"].pull.strength == 10.0
+
+
+@pytest.mark.slow
 def test_the_fine_tuning_example_runs_on_a_part_of_trec(tmp_path, monkeypatch, capsys, data_dir, minilm):
     for name in kt.datasets.TREC_FILES:
         lines = (data_dir("trec6") / name).read_text("iso-8859-1").splitlines()[:320]

@@ -30,6 +30,7 @@ class Recipe:
         weight_decay: float, decoupled; not for norms and biases.
         global_clipnorm: float, the gradients' norm at most; None for any.
         unfreezing: `"gradual"`, `"chain_thaw"`, or None to train all from the beginning.
+        share: float, the share of the run over which `unfreezing` thaws; None for its own default.
         frozen: what `freeze` takes as `groups`, or None: what never trains.
 
     Example:
@@ -48,6 +49,7 @@ class Recipe:
     weight_decay: float = 0.01
     global_clipnorm: float | None = 1.0
     unfreezing: str | None = None
+    share: float | None = None
     frozen: str | list | None = None
 
     def __post_init__(self):
@@ -76,7 +78,8 @@ class Recipe:
     def build_callbacks(self):
         """Returns the list of callbacks that the recipe needs."""
         kind = UNFREEZING[self.unfreezing]
-        return [] if kind is None else [kind()]
+        options = {} if self.share is None else {"share": self.share}
+        return [] if kind is None else [kind(**options)]
 
 
 SCHEDULES = {

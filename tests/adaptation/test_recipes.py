@@ -1,0 +1,161 @@
+"""Recipes: what they build, that each trains what it says, and `fine_tune`, which is `compile` and `fit`."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.adaptation import (
+    RECIPES,
+    ChainThaw,
+    GradualUnfreezing,
+    LayerwiseOptimizer,
+    LinearWarmupDecay,
+    Recipe,
+    SlantedTriangular,
+    fine_tune,
+    get_recipe,
+    layer_groups,
+)
+from tests.tasks.tiny import classifier, examples
+
+TEXTS, LABELS = examples(16)
+
+
+class Trained(keras.callbacks.Callback):
+    """The names of the groups that each epoch changed."""
+
+    def __init__(self):
+        super().__init__()
+        self.groups = []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.before = {id(w): w.numpy().copy() for w in self.model.weights}
+
+    def on_epoch_end(self, epoch, logs=None):
+        changed = [
+            group.name
+            for group in layer_groups(self.model)
+            if any((self.before[id(w)] != w.numpy()).any() for w in group.variables)
+        ]
+        self.groups.append(changed)
+
+
+def learning_rate(model, step):
+    schedule = keras.saving.deserialize_keras_object(model.optimizer.get_config()["optimizer"]["config"]["learning_rate"])
+    return float(schedule(step))
+
+
+EVERYTHING = ["embeddings", "block_0", "block_1", "pooler", "head"]
+UP_TO = [EVERYTHING[i:] for i in (4, 3, 2, 1, 0)]
+ALONE = [["head"], ["embeddings"], ["block_0"], ["block_1"], ["pooler"], EVERYTHING]
+
+
+@pytest.mark.parametrize(
+    ("name", "epochs", "groups"),
+    [
+        ("bert", 2, [EVERYTHING] * 2),
+        ("ulmfit_classifier", 8, UP_TO + [EVERYTHING] * 3),
+        ("feature_extraction", 2, [["head"]] * 2),
+        ("chain_thaw", 6, ALONE),
+    ],
+)
+def test_a_recipe_trains_what_it_says_and_leaves_the_rest_bit_identical(name, epochs, groups):
+    trained = Trained()
+    share = {"ulmfit_classifier": 0.5, "chain_thaw": 5 / 6}.get(name)
+    recipe = get_recipe(name, epochs=epochs, batch_size=2, **({"share": share} if share else {}))
+    history = fine_tune(classifier(), (TEXTS, LABELS), recipe=recipe, callbacks=[trained], verbose=0)
+    assert trained.groups == groups
+    assert isinstance(history, keras.callbacks.History) and len(history.history["loss"]) == epochs
+
+
+def test_recipes_build_the_optimizers_schedules_and_callbacks_of_their_papers():
+    model = classifier()
+    bert = get_recipe("bert").build_optimizer(model, 100)
+    assert isinstance(bert, LayerwiseOptimizer) and set(bert.rates.values()) == {1.0}
+    config = bert.get_config()["optimizer"]["config"]
+    assert config["weight_decay"] == 0.01 and config["global_clipnorm"] == 1.0
+    assert float(bert.learning_rate) == pytest.approx(float(LinearWarmupDecay(5e-5, 100)(0)))
+    ulmfit = get_recipe("ulmfit_classifier")
+    optimizer = ulmfit.build_optimizer(model, 100)
+    assert list(optimizer.rates.values()) == pytest.approx([2.6**-4, 2.6**-3, 2.6**-2, 2.6**-1, 1.0])
+    assert float(optimizer.learning_rate) == pytest.approx(float(SlantedTriangular(2e-4, 100)(0)))
+    assert [type(callback) for callback in ulmfit.build_callbacks()] == [GradualUnfreezing]
+    assert [type(callback) for callback in get_recipe("chain_thaw").build_callbacks()] == [ChainThaw]
+    assert get_recipe("bert").build_callbacks() == []
+
+
+def test_fine_tune_is_compile_and_fit_with_what_the_recipe_builds():
+    by_hand, by_recipe = classifier(), classifier()
+    by_recipe.set_weights(by_hand.get_weights())
+    recipe = get_recipe("bert", epochs=2, batch_size=2)
+    keras.utils.set_random_seed(0)
+    fine_tune(by_recipe, (TEXTS, LABELS), recipe=recipe, shuffle=False, verbose=0)
+    keras.utils.set_random_seed(0)
+    batches = -(-len(TEXTS) // 2)
+    rate = LinearWarmupDecay(5e-5, 2 * batches)
+    optimizer = keras.optimizers.AdamW(rate, weight_decay=0.01, global_clipnorm=1.0)
+    optimizer.exclude_from_weight_decay(var_list=[w for w in by_hand.weights if len(w.shape) == 1])
+    by_hand.compile(optimizer)
+    by_hand.fit(TEXTS, LABELS, epochs=2, batch_size=2, verbose=0)
+    for ours, theirs in zip(by_recipe.get_weights(), by_hand.get_weights()):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+def test_a_recipe_can_be_printed_changed_and_made_anew():
+    recipe = dataclasses.replace(get_recipe("bert"), epochs=7)
+    assert "epochs=7" in repr(recipe) and "schedule='linear'" in repr(recipe)
+    assert recipe == get_recipe("bert", epochs=7) == Recipe(epochs=7)
+
+
+def test_fine_tune_takes_arrays_datasets_and_more_arguments_of_fit():
+    import tensorflow as tf
+
+    x, y = np.random.default_rng(0).normal(size=(20, 4)).astype("float32"), np.zeros((20, 2), "float32")
+    for train, steps in [((x, y), 3), (tf.data.Dataset.from_tensor_slices((x, y)).batch(5), 4)]:
+        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(2)])
+        recipe = get_recipe("bert", epochs=2, batch_size=8)
+        history = fine_tune(model, train, (x, y), recipe, loss="mse", metrics=["mae"], verbose=0)
+        assert set(history.history) == {"loss", "mae", "val_loss", "val_mae"}
+        assert int(model.optimizer.iterations) == 2 * steps
+        assert learning_rate(model, 2 * steps) == 0.0
+
+
+def unknown_length():
+    import tensorflow as tf
+
+    return tf.data.Dataset.from_tensors((np.zeros((2, 4)), np.zeros((2, 2)))).filter(lambda x, y: True)
+
+
+def plain():
+    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: get_recipe("brt"), r"nearest: 'bert'\)\. Received: 'brt'"),
+        (lambda: get_recipe("bert", epoch=2), r"Received: \['epoch'\]"),
+        (lambda: get_recipe("bert", learning_rate=-1.0), "`learning_rate` must be above 0. Received: -1.0"),
+        (lambda: get_recipe("bert", epochs=0), "`epochs` must be at least 1"),
+        (lambda: get_recipe("bert", epochs=1.5), "`epochs` must be at least 1"),
+        (lambda: get_recipe("bert", batch_size=0), "`batch_size` must be at least 1"),
+        (lambda: get_recipe("bert", weight_decay=-0.1), "`weight_decay` must be at least 0"),
+        (lambda: get_recipe("bert", schedule="cosine"), "`schedule` must be one of .*Received: 'cosine'"),
+        (lambda: get_recipe("bert", unfreezing="slow"), "`unfreezing` must be .*Received: 'slow'"),
+        (lambda: fine_tune(plain(), (np.zeros((2, 4)), np.zeros((2, 2)))), "needs `loss`"),
+        (lambda: fine_tune(plain(), unknown_length(), loss="mse"), "pass `steps_per_epoch`"),
+        (lambda: fine_tune(classifier(), (TEXTS, LABELS), epochs=3), r"Received: \['epochs'\]"),
+        (lambda: fine_tune(classifier(), (TEXTS, LABELS), recipe=3), "the recipes are .*Received: 3"),
+    ],
+)
+def test_what_is_wrong_is_one_error(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_every_named_recipe_is_a_recipe():
+    assert set(RECIPES) == {"bert", "ulmfit_classifier", "feature_extraction", "chain_thaw"}
+    for name in RECIPES:
+        assert isinstance(get_recipe(name), Recipe)
