@@ -1,8 +1,9 @@
-"""Writing a folder whole or not at all."""
+"""Writing a folder, or a file, whole or not at all."""
 
 import contextlib
 import os
 import pathlib
+import secrets
 import tempfile
 
 
@@ -49,6 +50,46 @@ def written_whole(folder, overwrite=False):
             if os.path.lexists(old):
                 old.rename(folder)
             raise
+
+
+@contextlib.contextmanager
+def file_written_whole(path):
+    """Gives a file to write bytes to, which takes its place, and that of a file there, when all of it is on the disk.
+
+    Until then what stood there stays untouched; after an error it still stands, and nothing new is left behind. What a
+    killed process leaves behind is a file `.NAME-*.tmp` beside it.
+
+    Args:
+        path: path to write, in a folder that exists.
+
+    Yields:
+        A binary file.
+
+    Example:
+    ```python
+    from keras_transfer.files import file_written_whole
+
+    with file_written_whole("accuracy.txt") as file:
+        file.write(b"0.93")
+    ```
+    """
+    path = pathlib.Path(path)
+    temporary = path.with_name(f".{path.name}-{secrets.token_hex(4)}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if os.name == "posix":  # elsewhere a folder cannot be opened; there the new name may be lost in a power cut
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def _check_free(folder, overwrite):

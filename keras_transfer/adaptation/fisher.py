@@ -2,24 +2,23 @@
 
 import os
 import pathlib
-import tempfile
 from collections.abc import Mapping
 
 import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.files import file_written_whole
 from keras_transfer.tasks.replicas import replicas_of
 from keras_transfer.text import batches, is_text, to_columns
-
-BATCH = 32  # rows that are preprocessed and predicted together; gradients are of single rows
 
 
 class Fisher(dict):
     """A dict from the paths of weights to their Fisher information, float32 arrays of the weights' shapes.
 
     `estimate_fisher` makes it, and `EWC` takes it. It is plain data: files of it are read by any backend, and for
-    several earlier tasks their arrays can be added.
+    several earlier tasks their arrays can be added. A path is made of the names of layers: give names to those of a
+    model that another process builds anew, since Keras numbers those without.
 
     Example:
     ```python
@@ -45,13 +44,10 @@ class Fisher(dict):
                 f"the file must not exist yet: choose another one, or pass overwrite=True. Received: {str(path)!r}"
             )
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as scratch:
-            new = pathlib.Path(scratch) / "new"
-            with open(new, "wb") as file:  # an open file, to which numpy adds no suffix
-                # Paths are no names of numpy's arrays: one of them may be `file`, its own argument.
-                arrays = {f"weight_{i}": values for i, values in enumerate(self.values())}
-                np.savez(file, paths=np.array(list(self), str), **arrays)
-            os.replace(new, path)
+        # Paths are not the names of numpy's arrays: one of them may be `file`, numpy's own argument.
+        arrays = {f"weight_{i}": values for i, values in enumerate(self.values())}
+        with file_written_whole(path) as file:
+            np.savez(file, paths=np.array(list(self), str), **arrays)
 
     @classmethod
     def load(cls, path):
@@ -72,9 +68,9 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
     """Returns the diagonal of the Fisher information of a model's trainable weights on a dataset.
 
     It is the mean over examples of the squared gradient of log p(label | example), without dropout and without
-    regularisation. With `labels="model"` each example's label is drawn from what the model itself predicts, which is the
-    Fisher information proper; with `labels="data"` it is the one in the data, which is called the empirical one, and
-    is next to zero where the model is sure and right.
+    regularisation. With `labels="model"` each example's label is drawn from what the model itself predicts: the Fisher
+    information proper. With `labels="data"` it is the one in the data: the empirical Fisher information, which is next
+    to zero where the model is sure and right.
 
     An example's gradient is computed by itself, so that this takes about as long as an epoch of `fit` with batches of
     one; a few hundred examples are usual. The model is left as it was. Under the policy `mixed_float16` small gradients
@@ -99,8 +95,8 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
         A `Fisher`: for each trainable weight's path an array of its shape.
 
     Raises:
-        ValueError: the model is not built, nothing in it trains, or two of its weights share a path; there are no data or
-            no labels, or labels are out of range; the outputs are no logits; a gradient is not finite; several
+        ValueError: the model is not built, nothing in it trains, or two of its weights share a path; there are no data
+            or no labels, or labels are out of range; the outputs are no logits; a gradient is not finite; several
             replicas share the model.
 
     Example:
@@ -117,23 +113,24 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
     random = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
     optimizer = _SquaredGradients()
     scorer = _Scorer(model)
+    optimizer.build(scorer.trainable_variables)
     default = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum")
     scorer.compile(optimizer, default if loss is None else loss, auto_scale_loss=False)
     own = {id(weight) for weight in model.weights}
     others = [variable for variable in [*model.variables, *model.metrics_variables] if id(variable) not in own]
     before = [ops.convert_to_numpy(variable).copy() for variable in others]
-    count, total, classes = 0, 0.0, None
+    count, total, shape = 0, 0.0, None
     try:
         for inputs, targets, weights in _batches(model, x, y, samples, random):
-            if labels == "model" or (loss is None and classes is None):
-                logits = scorer.predict_on_batch(_take(inputs, slice(None)))
-                classes = _check_logits(logits)
+            if labels == "model" or (loss is None and shape is None):
+                logits = scorer.predict_on_batch(_tensors(inputs))
+                shape = shape or _check_logits(logits)
             if labels == "model":
                 targets = _draw(logits, random)
             elif targets is None:
                 raise ValueError("labels='data' needs labels: `y`, or a dataset of `(x, y)`. Received: none")
             elif loss is None:
-                _check_labels(targets, classes)
+                _check_labels(targets, shape)
             for i in range(len(keras.tree.flatten(inputs)[0])):
                 if count == samples:
                     break
@@ -141,7 +138,7 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
                 count += 1
                 times, weight = _times(weight)
                 if times > 0:
-                    scorer.train_on_batch(one, target, weight)
+                    scorer.train_on_batch(_tensors(one), target, weight)
                 total += times
             if count == samples:
                 break
@@ -168,7 +165,7 @@ class _SquaredGradients(keras.optimizers.Optimizer):
     """An 'optimizer' that changes no weight and sums the squares of gradients: the same on every backend."""
 
     def __init__(self):
-        super().__init__(learning_rate=0.0)
+        super().__init__(learning_rate=0.0, name="squared_gradients")
 
     def build(self, variables):
         if not self.built:
@@ -177,19 +174,30 @@ class _SquaredGradients(keras.optimizers.Optimizer):
 
     def apply(self, grads, trainable_variables=None):
         for gradient, squares in zip(grads, self.squares):
-            if gradient is not None:  # what the output does not depend on
-                # TensorFlow's gradient of an embedding has a row for each token, and squares are of their sums. (What
-                # is no tensor becomes one in a sum, not in `ops.convert_to_tensor`.)
-                if hasattr(gradient, "indices") and hasattr(gradient, "values"):
-                    gradient = ops.add(ops.zeros(squares.shape, gradient.dtype), gradient)
-                squares.assign_add(ops.square(ops.cast(gradient, "float32")))
+            if gradient is None:  # the outputs do not depend on it
+                continue
+            if hasattr(gradient, "dense_shape"):
+                self.assign_add(squares, _square_rows(gradient))
+            else:
+                self.assign_add(squares, ops.square(ops.cast(gradient, "float32")))
+
+
+def _square_rows(gradient):
+    """Squares what TensorFlow gives as an embedding's gradient: a row for each token, also for one that came before.
+
+    A token's rows are summed before they are squared; each of its n rows gets an n-th of the square.
+    """
+    same = ops.cast(ops.equal(gradient.indices[:, None], gradient.indices[None]), "float32")
+    same = same / ops.sqrt(ops.sum(same, axis=1, keepdims=True))
+    sums = ops.tensordot(same, ops.cast(gradient.values, "float32"), axes=1)
+    return type(gradient)(ops.square(sums), gradient.indices, gradient.dense_shape)
 
 
 class _Scorer(keras.Model):
     """A model as it predicts, for a train step of its own: `compile` and `fit` of the model know nothing of it."""
 
     def __init__(self, model):
-        super().__init__(autocast=False)
+        super().__init__(name="scorer", autocast=False)
         self.scored = model
         self.built = True
 
@@ -229,44 +237,121 @@ def _check_options(y, labels, samples, loss):
         raise ValueError(f"`samples` must be a whole number of at least 1. Received: {samples!r}")
 
 
+# === The data ===
+
+
 def _batches(model, x, y, samples, random):
-    """`(x, y, weights)` for each batch, arrays with a row for each example, or None; text as the model takes it."""
-    text, in_memory = is_text(x), isinstance(x, (Mapping, list, tuple)) or hasattr(x, "shape")
-    if text or in_memory:
+    """`(x, y, weights)` for each batch: arrays with a row for each example, or None; raw text as the task takes it."""
+    if is_text(x) or isinstance(x, (Mapping, list, tuple)) or hasattr(x, "shape"):
         yield from _batches_in_memory(model, x, y, samples, random)
         return
     if y is not None:
         raise ValueError(f"a dataset has its labels itself: `(x, y)`. Received: {type(x).__name__} and `y`")
+    dataset, preprocessor = x, getattr(model, "preprocessor", None)
     if isinstance(x, keras.utils.PyDataset):
-        order = range(len(x)) if samples is None else random.permutation(len(x))
-        x = (x[int(i)] for i in order)
+        order = range(len(x)) if samples is None else random.permutation(len(x)).tolist()
+        dataset = (x[i] for i in order)
     elif not hasattr(x, "__iter__"):
         raise ValueError(f"`x` must be arrays, a dict or list of them, texts or a dataset. Received: {x!r:.100}")
-    for batch in x:
+    for batch in dataset:
         inputs, labels, weights = keras.utils.unpack_x_y_sample_weight(batch)
-        if is_text(inputs) and getattr(model, "preprocessor", None) is not None:
-            made = batches(inputs, labels, model.preprocessor, BATCH, shuffle=False, sample_weight=weights)
+        if is_text(inputs) and preprocessor is not None:
+            made = batches(inputs, labels, preprocessor, shuffle=False, sample_weight=weights)
             yield from _batches(model, made, None, None, random)
         else:
             yield _arrays(inputs), _arrays(labels), _arrays(weights)
 
 
 def _batches_in_memory(model, x, y, samples, random):
-    preprocessor = getattr(model, "preprocessor", None)
-    if is_text(x) and preprocessor is not None:
-        x = to_columns(x)
-    elif is_text(x) and isinstance(x, (list, tuple, str)):
+    text, preprocessor = is_text(x), getattr(model, "preprocessor", None)
+    if text and preprocessor is None and isinstance(x, (list, tuple, str)):
         raise ValueError(
-            "lists of texts are for a model with a `preprocessor`; one that takes strings itself takes an array of them. "
-            f"Received: {type(x).__name__} {x!r:.100}"
+            "texts need a model with a `preprocessor`; one that takes strings itself takes an array of them. "
+            f"Received: {x!r:.100}"
         )
-    x, y = _arrays(x), _arrays(y)
-    counts = {len(values) if values.ndim else 0 for values in keras.tree.flatten([x, [] if y is None else y])}
+    x, y = to_columns(x) if text and preprocessor is not None else _arrays(x), _arrays(y)
+    counts = {len(values) if values.ndim else 0 for values in keras.tree.flatten([x] if y is None else [x, y])}
     if len(counts) != 1 or counts == {0}:
-        raise ValueError(
-            f"inputs and labels must be arrays with a row for each example. Received: {sorted(counts)} rows"
-        )
+        raise ValueError(f"inputs and labels must have a row for each example. Received: {sorted(counts)} rows")
     [count] = counts
     if samples is not None and samples < count:
         rows = random.choice(count, int(samples), replace=False)
-        x, y = (keras.tree.map_structure(lambda values: values[rows], part) for part in (x, y) if part is not None)
+        x, y = _take(x, rows), _take(y, rows)
+    if text and preprocessor is not None:
+        yield from _batches(model, batches(x, y, preprocessor, shuffle=False), None, None, random)
+        return
+    for start in range(0, count, 32):
+        rows = slice(start, start + 32)
+        yield _take(x, rows), _take(y, rows), None
+
+
+def _arrays(values):
+    """A nest of whatever `fit` takes as one of numpy arrays, or None; a list of numbers is one array."""
+    if values is None:
+        return None
+    if isinstance(values, (list, tuple)) and all(np.ndim(value) == 0 for value in values):
+        return np.asarray(values)
+    return keras.tree.map_structure(ops.convert_to_numpy, values)
+
+
+def _take(values, rows):
+    return None if values is None else keras.tree.map_structure(lambda array: array[rows], values)
+
+
+def _tensors(values):
+    """Arrays of strings, which are objects to Keras, as tensors; numbers as they are."""
+    return keras.tree.map_structure(
+        lambda array: ops.convert_to_tensor(array) if array.dtype.kind in "OSU" else array, values
+    )
+
+
+def _times(weight):
+    """How often an example with this sample weight counts, and the weight of its loss; its gradient is squared."""
+    if weight is None or np.size(weight) != 1:  # weights of positions
+        return 1.0, weight
+    times = float(np.reshape(weight, ()))
+    if not times >= 0:
+        raise ValueError(f"sample weights must not be negative. Received: {times}")
+    return times, np.full(1, times**0.5, "float32")
+
+
+# === Logits and labels ===
+
+
+def _check_logits(logits):
+    """Returns the shape of logits, [batch, ..., classes]."""
+    if not hasattr(logits, "shape") or logits.ndim < 2 or logits.shape[-1] < 2:
+        shapes = keras.tree.map_structure(lambda output: tuple(output.shape), logits)
+        raise ValueError(
+            "the model's only output must be logits [batch, ..., classes] of two classes or more; for others pass "
+            f"labels='data' and `loss`. Received: outputs of shape {shapes}"
+        )
+    if np.all(logits >= 0) and np.allclose(np.sum(logits, axis=-1, dtype="float64"), 1.0, rtol=0, atol=1e-3):
+        raise ValueError(
+            "the model's outputs must be logits: take the softmax off its last layer. Received: outputs that are "
+            "probabilities, which are positive and sum to 1"
+        )
+    return logits.shape
+
+
+def _draw(logits, random):
+    """Draws a label for each row of logits [..., classes] from their softmax."""
+    logits = np.asarray(logits, "float64")
+    shares = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    upto = np.cumsum(shares / shares.sum(axis=-1, keepdims=True), axis=-1)
+    draws = random.random((*logits.shape[:-1], 1))
+    return np.minimum((upto <= draws).sum(axis=-1), logits.shape[-1] - 1).astype("int32")
+
+
+def _check_labels(labels, shape):
+    labels, classes = np.asarray(labels), shape[-1]
+    rank = labels.ndim - (labels.ndim == len(shape) and labels.shape[-1] == 1)
+    if labels.dtype.kind not in "iub" or rank != len(shape) - 1:
+        raise ValueError(
+            f"labels must be whole numbers from 0 to {classes - 1}, one for each row of logits of shape {shape}; for "
+            f"others pass `loss`. Received: {labels.dtype} of shape {labels.shape}"
+        )
+    if labels.min() < 0 or labels.max() >= classes:
+        raise ValueError(
+            f"labels must be whole numbers from 0 to {classes - 1}. Received: {labels.min()} to {labels.max()}"
+        )

@@ -1,0 +1,487 @@
+"""Fisher information: against per-example gradients, from every form of data, and a model left as it was."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.adaptation.fisher import Fisher, estimate_fisher
+from keras_transfer.text import batches
+from tests.hub import modules
+from tests.processes import run
+from tests.tasks import tiny
+
+tensorflow_only = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="is about TensorFlow")
+TEXTS, LABELS = tiny.examples(12)
+
+
+def features(count=20):
+    random = np.random.default_rng(0)
+    return random.normal(size=(count, 4)).astype("float32"), random.integers(0, 3, count)
+
+
+def small():
+    """A task with dropout, the same each time."""
+    keras.utils.set_random_seed(0)
+    encoder = tiny.encoder(num_layers=1, dropout=0.3)
+    return tiny.TextClassifier(encoder, 2, preprocessor=tiny.preprocessor(sequence_length=16), dropout=0.3)
+
+
+def set_weights(model):
+    """The same weights on every backend."""
+    random = np.random.default_rng(1)
+    for weight in model.weights:
+        weight.assign(random.normal(scale=0.5, size=weight.shape).astype("float32"))
+    return model
+
+
+def linear(**options):
+    inputs = keras.Input((4,))
+    return set_weights(keras.Model(inputs, keras.layers.Dense(3, name="dense", **options)(inputs)))
+
+
+def words():
+    """An embedding, of which tokens that come twice have the gradients summed, and logits."""
+    ids = keras.Input((None,), dtype="int32")
+    x = keras.layers.Embedding(6, 5, name="embedding")(ids)
+    x = keras.layers.Dropout(0.5)(keras.layers.Dense(5, activation="tanh", name="hidden")(x))
+    return set_weights(keras.Model(ids, keras.layers.Dense(3, name="logits")(keras.layers.GlobalMaxPooling1D()(x))))
+
+
+def residuals(model, x, y):
+    """d(-log p) / d logits of softmax regression, [examples, classes], by the formula."""
+    kernel, bias = [np.array(weight, "float64") for weight in model.get_weights()]
+    logits = x @ kernel + bias
+    shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    return shares - np.eye(3)[y], shares
+
+
+def assert_same(fisher, other, tolerance=1e-5):
+    assert list(fisher) == list(other)
+    for path, values in fisher.items():
+        np.testing.assert_allclose(values, other[path], rtol=0, atol=tolerance * np.abs(other[path]).max())
+
+
+def test_it_is_the_mean_of_squared_gradients_of_single_examples():
+    model, (x, y) = linear(), features()
+    errors, _ = residuals(model, x, y)
+    fisher = estimate_fisher(model, x, y, labels="data")
+    assert isinstance(fisher, Fisher) and list(fisher) == [weight.path for weight in model.trainable_weights]
+    kernel, bias = fisher.values()
+    assert kernel.dtype == "float32" and kernel.shape == (4, 3)
+    np.testing.assert_allclose(kernel, np.mean((x[:, :, None] * errors[:, None]) ** 2, axis=0), rtol=1e-5)
+    np.testing.assert_allclose(bias, np.mean(errors**2, axis=0), rtol=1e-5)
+
+
+@tensorflow_only
+def test_that_of_a_task_is_exact_and_without_dropout():
+    import tensorflow as tf
+
+    model = small()
+    weights = [weight.value for weight in model.trainable_weights]
+    expected = [np.zeros(weight.shape) for weight in weights]
+    for text, label in zip(TEXTS, LABELS):
+        with tf.GradientTape() as tape:
+            logits = model(tiny.ids_of(model, [text]), training=False)
+            loss = keras.losses.sparse_categorical_crossentropy(np.array([label]), logits, from_logits=True)
+        for total, gradient in zip(expected, tape.gradient(loss, weights)):
+            total += tf.convert_to_tensor(gradient).numpy().astype("float64") ** 2 / len(TEXTS)
+    fisher = estimate_fisher(model, TEXTS, LABELS, labels="data")
+    assert len(fisher) == len(model.trainable_weights)
+    assert_same(fisher, {weight.path: total for weight, total in zip(model.trainable_weights, expected)})
+
+
+def figures():
+    """What every backend must agree on, down to the labels that are drawn."""
+    ids = np.random.default_rng(0).integers(0, 6, (12, 7))
+    own = estimate_fisher(words(), ids, seed=3)
+    of_data = estimate_fisher(words(), ids[:5], ids[:5, 0] % 3, labels="data")
+    return {
+        f"{kind} {path}": values.tolist() for kind, f in (("own", own), ("data", of_data)) for path, values in f.items()
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+@tensorflow_only
+def test_another_backend_estimates_the_same_with_the_same_labels(backend):
+    pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
+    script = "import json; from tests.adaptation.test_fisher import figures; print(json.dumps(figures()))"
+    theirs, ours = run("-c", script, KERAS_BACKEND=backend), json.loads(json.dumps(figures()))
+    assert set(theirs) == set(ours)
+    for path, values in ours.items():
+        np.testing.assert_allclose(theirs[path], values, atol=1e-5 * np.max(values), err_msg=path)
+
+
+# === Labels ===
+
+
+def test_labels_of_the_model_are_drawn_from_what_it_predicts():
+    model = linear()
+    x = np.repeat(features(1)[0], 400, axis=0)
+    _, [share, *_] = residuals(model, x, np.zeros(400, int))
+    _, bias = estimate_fisher(model, x, seed=0).values()
+    # The expectation over labels is the variance p (1 - p); four standard errors of the mean of 400.
+    fourth = share * (1 - share) ** 4 + (1 - share) * share**4
+    expected = share * (1 - share)
+    assert (np.abs(bias - expected) < 4 * np.sqrt((fourth - expected**2) / 400)).all()
+
+
+def test_a_sure_model_draws_the_labels_that_it_predicts():
+    model, (x, _) = linear(), features()
+    model.set_weights([40 * weight for weight in model.get_weights()])
+    likely = model.predict(x, verbose=0).argmax(axis=1)
+    sure = np.sort(model.predict(x, verbose=0), axis=1)
+    x, likely = x[sure[:, 2] - sure[:, 1] > 12], likely[sure[:, 2] - sure[:, 1] > 12]
+    assert len(x) > 8
+    assert_same(estimate_fisher(model, x), estimate_fisher(model, x, likely, labels="data"))
+
+
+def test_a_seed_fixes_the_labels_and_without_one_they_follow_keras():
+    model, (x, _) = linear(), features()
+    first = estimate_fisher(model, x, seed=1)
+    assert_same(first, estimate_fisher(model, x, seed=1), 0)
+    assert any((first[path] != values).any() for path, values in estimate_fisher(model, x, seed=2).items())
+    keras.utils.set_random_seed(5)
+    followed = estimate_fisher(model, x)
+    keras.utils.set_random_seed(5)
+    assert_same(followed, estimate_fisher(model, x), 0)
+
+
+def test_a_loss_of_your_own_takes_other_labels():
+    model = set_weights(keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)]))
+    x, _ = features()
+    y = np.linspace(-1, 1, 20)[:, None]
+    errors = 2 * (x @ model.get_weights()[0] + model.get_weights()[1] - y)
+    _, bias = estimate_fisher(model, x, y, labels="data", loss="mse").values()
+    np.testing.assert_allclose(bias, np.mean(errors**2, axis=0), rtol=1e-5)
+
+
+def test_several_outputs_take_several_losses():
+    inputs = keras.Input((4,))
+    model = set_weights(keras.Model(inputs, {"a": keras.layers.Dense(3)(inputs), "b": keras.layers.Dense(2)(inputs)}))
+    x, y = features()
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    fisher = estimate_fisher(model, x, {"a": y, "b": y % 2}, labels="data", loss={"a": loss, "b": loss})
+    alone = keras.Model(inputs, model.output["a"])
+    for path, values in estimate_fisher(alone, x, y, labels="data").items():
+        np.testing.assert_allclose(fisher[path], values, rtol=1e-5)
+
+
+def test_the_likelihood_of_a_sequence_is_that_of_all_its_positions_of_which_padding_weighs_nothing():
+    model = set_weights(keras.Sequential([keras.Input((None, 4)), keras.layers.Dense(3)]))
+    x, y = features(12)
+    errors, _ = residuals(model, x, y)
+    real = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 1], [1, 1, 1]], "float32")
+    sums = (errors.reshape(4, 3, 3) * real[:, :, None]).sum(axis=1)
+    data = [(x.reshape(4, 3, 4)[i : i + 2], y.reshape(4, 3)[i : i + 2], real[i : i + 2]) for i in (0, 2)]
+    _, bias = estimate_fisher(model, data_of(data), labels="data").values()
+    np.testing.assert_allclose(bias, np.mean(sums**2, axis=0), rtol=1e-5)
+    _, bias = estimate_fisher(model, x.reshape(4, 3, 4), seed=0).values()
+    assert bias.shape == (3,) and (bias > 0).all()
+
+
+# === Data ===
+
+
+class data_of(keras.utils.PyDataset):
+    """Batches from a list."""
+
+    def __init__(self, items):
+        super().__init__()
+        self.items = items
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, index):
+        return self.items[index]
+
+
+@tensorflow_only
+def test_every_form_of_the_same_data_gives_the_same():
+    import tensorflow as tf
+
+    model = small()
+    expected = estimate_fisher(model, TEXTS, LABELS, labels="data")
+    assert max(values.max() for values in expected.values()) > 1e-3
+    ids = {name: np.array(values) for name, values in tiny.ids_of(model, TEXTS).items()}
+    texts = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS))
+    prepared = tf.data.Dataset.from_tensor_slices((ids, LABELS))
+    train = batches(TEXTS, LABELS, model.preprocessor, batch_size=8, seed=0)
+    assert_same(estimate_fisher(model, np.array(TEXTS), np.array(LABELS), labels="data"), expected)
+    assert_same(estimate_fisher(model, ids, LABELS, labels="data"), expected)
+    assert_same(estimate_fisher(model, texts.batch(7), labels="data"), expected)
+    assert_same(estimate_fisher(model, prepared.batch(6), labels="data"), expected)
+    assert_same(estimate_fisher(model, train, labels="data"), expected)
+    assert_same(estimate_fisher(model, (train[i] for i in range(len(train))), labels="data"), expected)
+
+
+def test_pairs_of_texts_are_taken_as_a_task_takes_them():
+    model = small()
+    pairs = (TEXTS, TEXTS[::-1])
+    expected = estimate_fisher(model, batches(pairs, LABELS, model.preprocessor), labels="data")
+    assert_same(estimate_fisher(model, pairs, LABELS, labels="data"), expected)
+
+
+def test_batches_of_texts_keep_their_order_for_the_next_fit():
+    model = small()
+    train = batches(TEXTS, LABELS, model.preprocessor, batch_size=8, seed=0)
+    before = train.order
+    estimate_fisher(model, train, samples=3)
+    np.testing.assert_array_equal(train.order, before)
+
+
+def test_samples_in_memory_are_drawn_and_those_of_a_stream_are_the_first():
+    model, (x, y) = linear(), features()
+    stream = ((x[i : i + 3], y[i : i + 3]) for i in range(0, 20, 3))
+    first = estimate_fisher(model, x[:4], y[:4], labels="data")
+    assert_same(estimate_fisher(model, stream, labels="data", samples=4), first)
+    drawn = estimate_fisher(model, x, y, labels="data", samples=4, seed=0)
+    assert_same(estimate_fisher(model, x, y, labels="data", samples=4, seed=0), drawn, 0)
+    assert any((drawn[path] != values).any() for path, values in first.items())
+    singles = [estimate_fisher(model, x[i : i + 1], y[i : i + 1], labels="data") for i in range(20)]
+    # Four different examples and no more: their mean is one of the means of four.
+    biases = np.array([list(single.values())[1] for single in singles])
+    rows = np.random.default_rng(0).choice(20, 4, replace=False)
+    np.testing.assert_allclose(list(drawn.values())[1], biases[rows].mean(axis=0), rtol=1e-5)
+    everything = estimate_fisher(model, x, y, labels="data")
+    assert_same(estimate_fisher(model, x, y, labels="data", samples=100), everything, 0)
+
+
+def test_an_example_counts_as_often_as_its_sample_weight_says():
+    model, (x, y) = linear(), features(6)
+    weights = np.array([1, 2, 0, 1, 0, 0], "float32")
+    rows = [0, 1, 1, 3]
+    expected = estimate_fisher(model, x[rows], y[rows], labels="data")
+    assert_same(estimate_fisher(model, data_of([(x, y, weights)]), labels="data"), expected)
+
+
+@tensorflow_only
+def test_a_model_over_a_module_that_takes_strings_has_its_weights(tmp_path):
+    import tensorflow as tf
+
+    from keras_transfer.hub import HubLayer
+
+    layer = HubLayer(modules.save_text_module(tmp_path / "module"), trainable=True)
+    model = keras.Sequential([keras.Input((), dtype="string"), layer, keras.layers.Dense(2)])
+    fisher = estimate_fisher(model, tf.constant(modules.TEXTS), modules.LABELS, labels="data")
+    assert list(fisher) == [weight.path for weight in model.trainable_weights]
+    expected = dict.fromkeys(fisher, 0.0)
+    weights = [weight.value for weight in model.trainable_weights]
+    for text, label in zip(modules.TEXTS, modules.LABELS):
+        with tf.GradientTape() as tape:  # without the module's dropout and its penalty
+            logits = model(tf.constant([text]), training=False)
+            loss = keras.losses.sparse_categorical_crossentropy(np.array([label]), logits, from_logits=True)
+        for path, gradient in zip(fisher, tape.gradient(loss, weights)):
+            expected[path] = expected[path] + tf.convert_to_tensor(gradient).numpy() ** 2 / 4
+    assert_same(fisher, expected)
+
+
+# === The model ===
+
+
+def test_only_what_trains_is_in_it_and_what_the_outputs_do_not_need_is_zero():
+    inputs = keras.Input((4,))
+    hidden = keras.layers.Dense(4, name="hidden")
+
+    class Half(keras.layers.Layer):
+        def build(self, shape):
+            self.used = self.add_weight(shape=(), initializer="ones", name="used")
+            self.unused = self.add_weight(shape=(), initializer="ones", name="unused")
+
+        def call(self, x):
+            return self.used * x
+
+    half = Half(name="half")
+    model = keras.Model(inputs, keras.layers.Dense(3, name="logits")(half(hidden(inputs))))
+    hidden.trainable = False
+    fisher = estimate_fisher(model, features()[0], seed=0)
+    assert list(fisher) == ["half/used", "half/unused", "logits/kernel", "logits/bias"]
+    assert fisher["half/unused"] == 0 and fisher["half/used"] > 0
+
+
+def test_regularisation_is_no_part_of_it():
+    x, y = features()
+    expected = estimate_fisher(linear(), x, y, labels="data")
+    model = linear(kernel_regularizer=keras.regularizers.L2(10.0))
+    assert_same(estimate_fisher(model, x, y, labels="data"), expected, 0)
+
+
+def test_with_mixed_precision_it_is_nearly_the_same():
+    x, y = features()
+    expected = estimate_fisher(linear(), x, y, labels="data")
+    assert_same(estimate_fisher(linear(dtype="mixed_bfloat16"), x, y, labels="data"), expected, 0.05)
+
+
+def state(model):
+    variables = [*model.variables, *model.optimizer.variables, *model.metrics_variables]
+    return [(variable.path, variable.trainable, keras.ops.convert_to_numpy(variable).copy()) for variable in variables]
+
+
+def trained():
+    """A classifier in the middle of its training, with dropout and so with seeds."""
+    model = small()
+    model.get_layer("token_embedding").trainable = False
+    model.compile(keras.optimizers.Adam(1e-2))
+    model.fit(TEXTS, LABELS, shuffle=False, verbose=0)
+    return model
+
+
+def test_the_model_is_left_as_it_was_and_trains_on_as_if_nothing_had_been():
+    model, untouched = trained(), trained()
+    before, compiled = state(model), (model.optimizer, model.loss, model.train_function)
+    estimate_fisher(model, TEXTS, seed=0)
+    for (path, trainable, values), (_, trainable_now, now) in zip(before, state(model), strict=True):
+        assert trainable == trainable_now, path
+        np.testing.assert_array_equal(now, values, err_msg=path)
+    assert (model.optimizer, model.loss, model.train_function) == compiled
+    for each in (model, untouched):
+        keras.utils.set_random_seed(1)  # which torch's dropout follows, and not the layers' own seeds
+        each.fit(TEXTS, LABELS, shuffle=False, verbose=0)
+    for ours, theirs in zip(model.get_weights(), untouched.get_weights()):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_what_a_layer_draws_or_counts_by_itself_is_put_back_also_after_an_error():
+    class Noise(keras.layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.seeds = keras.random.SeedGenerator(0)
+
+        def call(self, x):
+            return x + keras.random.normal(keras.ops.shape(x), seed=self.seeds)
+
+    model = keras.Sequential([keras.Input((4,)), Noise(), keras.layers.Dense(3)])
+    before = [keras.ops.convert_to_numpy(variable).copy() for variable in model.variables]
+    x, y = features()
+    estimate_fisher(model, x)
+    with pytest.raises(ValueError, match="from 0 to 2"):
+        estimate_fisher(model, data_of([(x, y), (x, y + 1)]), labels="data")
+    for variable, values in zip(model.variables, before, strict=True):
+        np.testing.assert_array_equal(keras.ops.convert_to_numpy(variable), values)
+
+
+# === Files ===
+
+
+def test_a_file_brings_it_back_whatever_the_paths_are(tmp_path):
+    fisher = Fisher({"a/b:0": np.ones((2, 3), "float32"), "file": np.zeros((), "float32"), "ü": np.ones(1, "float32")})
+    fisher.save(tmp_path / "new" / "fisher")
+    loaded = Fisher.load(tmp_path / "new" / "fisher")
+    assert isinstance(loaded, Fisher)
+    assert_same(loaded, fisher, 0)
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["fisher"]
+
+
+def test_a_file_is_replaced_only_when_asked_and_only_whole(tmp_path):
+    path = tmp_path / "fisher.npz"
+    Fisher({"a": np.ones(2)}).save(path)
+    with pytest.raises(FileExistsError, match="overwrite=True. Received"):
+        Fisher({"a": np.zeros(2)}).save(path)
+
+    class Broken:
+        def __array__(self, *args, **kwargs):
+            raise OSError("disk")
+
+    with pytest.raises(OSError, match="disk"):
+        Fisher({"a": Broken()}).save(path, overwrite=True)
+    assert Fisher.load(path)["a"].tolist() == [1, 1]
+    Fisher({"a": np.zeros(2)}).save(path, overwrite=True)
+    assert Fisher.load(path)["a"].tolist() == [0, 0]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("content", ["nonsense", "other arrays", "one array"])
+def test_another_file_is_an_error(tmp_path, content):
+    path = tmp_path / "other.npz"
+    path.write_bytes(b"nonsense")
+    if content == "other arrays":
+        np.savez(path, a=np.ones(2))
+    if content == "one array":
+        with open(path, "wb") as file:
+            np.save(file, np.ones(2))
+    with pytest.raises(ValueError, match="`Fisher.save` wrote. Received: .*other.npz"):
+        Fisher.load(path)
+    with pytest.raises(FileNotFoundError):
+        Fisher.load(tmp_path / "none.npz")
+
+
+# === Mistakes ===
+
+
+def softmax():
+    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
+
+
+def one_logit():
+    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+
+
+def frozen():
+    model = linear()
+    model.trainable = False
+    return model
+
+
+def twins():
+    inputs = keras.Input((4,))
+    return keras.Model(inputs, linear()(inputs) + linear()(inputs))
+
+
+X, Y = features()
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "message"),
+    [
+        (lambda: keras.Sequential([keras.layers.Dense(2)]), {}, "built `keras.Model`. Received: <Sequential"),
+        (lambda: keras.layers.Dense(2), {}, "built `keras.Model`. Received: <Dense"),
+        (frozen, {}, "nothing in the model trains"),
+        (twins, {}, "names of their own. Received twice: \\['dense/bias', 'dense/kernel'\\]"),
+        (softmax, {}, "must be logits.*probabilities"),
+        (one_logit, {}, "two classes or more.*Received: outputs of shape \\(20, 1\\)"),
+        (linear, {"labels": "true"}, "must be 'model' or 'data'.*Received: 'true'"),
+        (linear, {"labels": Y}, "the labels themselves are `y`"),
+        (linear, {"y": Y}, "pass labels='data'. Received: y and labels='model'"),
+        (linear, {"loss": "mse"}, "pass labels='data'. Received: loss and labels='model'"),
+        (linear, {"labels": "data"}, "needs labels.*Received: none"),
+        (linear, {"labels": "data", "y": Y + 1}, "from 0 to 2. Received: 0|1 to 3"),
+        (linear, {"labels": "data", "y": Y - 1}, "from 0 to 2. Received: -1 to 1"),
+        (linear, {"labels": "data", "y": Y * 1.0}, "whole numbers from 0 to 2.*Received: float64"),
+        (linear, {"labels": "data", "y": np.eye(3, dtype=int)[Y]}, "pass `loss`. Received: int64 of shape \\(20, 3\\)"),
+        (linear, {"labels": "data", "y": Y[:5]}, "a row for each example. Received: \\[5, 20\\] rows"),
+        (linear, {"samples": 0}, "at least 1. Received: 0"),
+        (linear, {"samples": 1.5}, "at least 1. Received: 1.5"),
+        (linear, {"x": X[:0]}, "a row for each example. Received: \\[0\\] rows"),
+        (linear, {"x": []}, "Received: "),
+        (linear, {"x": iter([])}, "weights above 0. Received: 0 examples"),
+        (linear, {"x": None}, "arrays, a dict or list of them, texts or a dataset. Received: None"),
+        (linear, {"x": ["a text"]}, "need a model with a `preprocessor`.*Received"),
+        (linear, {"x": data_of([(X, Y)]), "y": Y, "labels": "data"}, "a dataset has its labels itself"),
+        (linear, {"x": data_of([(X, Y, -np.ones(20))])}, "must not be negative. Received: -1.0"),
+        (linear, {"x": data_of([(X, Y, np.zeros(20))])}, "weights above 0. Received: 20 examples"),
+        (linear, {"x": X * np.inf, "labels": "data", "y": Y}, "finite.*Received: others for \\['dense/kernel'"),
+    ],
+)
+def test_a_mistake_is_named(make, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        estimate_fisher(make(), **{"x": X, **arguments})
+
+
+def test_a_task_names_mistakes_in_texts():
+    model = tiny.classifier()
+    with pytest.raises(ValueError, match="1 of 2 texts are no strings"):
+        estimate_fisher(model, ["a", None])
+    with pytest.raises(ValueError, match="Received"):
+        estimate_fisher(model, [])
+
+
+@tensorflow_only
+def test_replicas_are_an_error(monkeypatch):
+    from keras_transfer.adaptation import fisher
+
+    monkeypatch.setattr(fisher, "replicas_of", lambda model: (2, False))
+    with pytest.raises(ValueError, match="without replicas. Received: 2 replicas"):
+        estimate_fisher(linear(), X)
