@@ -25,28 +25,22 @@ class View:
 
 
 def build(model):
-    """Builds the model's optimizer for all weights that train now, and starts averages from the weights."""
+    """Builds the model's optimizer, if it is not, for all weights that train now."""
     optimizer = model.optimizer
     if not optimizer.built:
         strategy = getattr(model, "distribute_strategy", None)
         scope = strategy.scope() if strategy is not None else contextlib.nullcontext()
         with scope, keras.name_scope(optimizer.name):
             optimizer.build(list(model.trainable_variables))
-    for part in _chain(optimizer):
-        view = _view(part)
-        # Keras starts them at its first step: those of a weight that begins later would start from zero.
-        if view.averages and int(keras.ops.convert_to_numpy(part.iterations)) == 0:
-            for variable, average in zip(view.variables, view.averages):
-                if average is not None:
-                    average.assign(keras.ops.convert_to_numpy(variable).copy())  # JAX donates what is shared
 
 
-def select(optimizer, variables):
-    """Narrows, or widens again, a built optimizer to `variables`.
+def selection(optimizer, variables):
+    """Returns what `show` takes to let a built optimizer update these variables alone.
 
     Raises:
         ValueError: it was not built for some of them.
     """
+    selected = []
     for part in _chain(optimizer):
         view = _view(part)
         keys = [part._var_key(variable) for variable in variables]
@@ -56,19 +50,36 @@ def select(optimizer, variables):
                 "the optimizer was built while these weights were frozen, and has no state for them: compile the model "
                 f"again, with a new optimizer, after thawing them. Received: {unknown}"
             )
-        view.shown = list(variables)
         averages = [view.averages[view.index[key]] for key in keys] if view.averages else None
-        _show(part, view.shown, {key: view.index[key] for key in keys}, averages)
+        selected.append((part, list(variables), {key: view.index[key] for key in keys}, averages))
+    return selected
 
 
-def finish_averages(optimizer, active):
-    """Gives weights that do not train now their moving averages, as Keras does at the end for those that do."""
-    active = {id(variable) for variable in active}
-    for part in _chain(optimizer):
-        view = _view(part)
-        for variable, average in zip(view.variables, view.averages):
-            if average is not None and id(variable) not in active:
-                variable.assign(keras.ops.convert_to_numpy(average).copy())
+def show(selected):
+    """Narrows an optimizer to a `selection`, or widens it again."""
+    for part, variables, index, averages in selected:
+        _view(part).shown = variables
+        # Past Keras's own __setattr__, which would track the model's weights as the optimizer's.
+        object.__setattr__(part, "_trainable_variables", variables)
+        object.__setattr__(part, "_trainable_variables_indices", index)
+        if averages is not None:
+            object.__setattr__(part, "_model_variables_moving_average", averages)
+
+
+def shown(optimizer):
+    """Returns the `selection` of what a built optimizer updates now."""
+    return selection(optimizer, _view(optimizer).shown)
+
+
+def start_averages(optimizer, variables):
+    """Starts the moving averages of these variables from what they are now.
+
+    Keras starts averages at its first step: those of a weight that begins later would start from zero.
+    """
+    for _, _, _, averages in selection(optimizer, variables):
+        for variable, average in zip(variables, averages or []):
+            if average is not None:
+                average.assign(keras.ops.convert_to_numpy(variable).copy())  # JAX donates what is shared
 
 
 def is_narrowed(optimizer):
@@ -95,11 +106,3 @@ def _view(optimizer):
         view = View(list(variables), dict(optimizer._trainable_variables_indices), averages, variables)
         _views[optimizer] = view
     return view
-
-
-def _show(optimizer, variables, index, averages):
-    # Past Keras's own __setattr__, which would track the model's weights as the optimizer's.
-    object.__setattr__(optimizer, "_trainable_variables", variables)
-    object.__setattr__(optimizer, "_trainable_variables_indices", index)
-    if averages is not None:
-        object.__setattr__(optimizer, "_model_variables_moving_average", averages)

@@ -7,7 +7,7 @@ import keras
 from keras_transfer.adaptation import active, steps
 from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.selection import depth_of, is_norm, select_groups
-from keras_transfer.layers import set_trainable
+from keras_transfer.layers.trainable import could_train, remember_trainable, set_trainable
 
 
 def freeze(model, groups=None, *, below=None, paths=None, norms=True):
@@ -35,7 +35,7 @@ def freeze(model, groups=None, *, below=None, paths=None, norms=True):
     ```
     """
     chosen = _weights(model, groups, below, paths, norms)
-    return _apply(model, [weight for weight in _trainable(model) if id(weight) not in chosen])
+    return _apply(model, [weight for weight in model.trainable_weights if id(weight) not in chosen])
 
 
 def freeze_to(model, group, *, norms=True):
@@ -60,8 +60,8 @@ def freeze_to(model, group, *, norms=True):
     """
     depth = depth_of(model, group)
     above = {id(w) for g in layer_groups(model) if g.depth >= depth for w in g.variables}
-    kept = set() if norms else {id(weight) for weight in _trainable(model) if is_norm(weight)}
-    return _apply(model, [weight for weight in _could_train(model) if id(weight) in above | kept])
+    kept = set() if norms else {id(weight) for weight in model.trainable_weights if is_norm(weight)}
+    return _apply(model, [weight for weight in could_train(model) if id(weight) in above | kept])
 
 
 def unfreeze(model, groups=None, *, paths=None, norms=True):
@@ -86,8 +86,8 @@ def unfreeze(model, groups=None, *, paths=None, norms=True):
     keras_transfer.adaptation.unfreeze(model, "top")
     ```
     """
-    chosen = _weights(model, groups, None, paths, norms) | {id(weight) for weight in _trainable(model)}
-    return _apply(model, [weight for weight in _could_train(model) if id(weight) in chosen])
+    chosen = _weights(model, groups, None, paths, norms) | {id(weight) for weight in model.trainable_weights}
+    return _apply(model, [weight for weight in could_train(model) if id(weight) in chosen])
 
 
 def trainable_summary(model, groups=None):
@@ -136,32 +136,21 @@ def _weights(model, groups, below, paths, norms):
     return {id(weight) for weight in weights}
 
 
-def _trainable(model):
-    return list(model.trainable_weights)
-
-
-def _could_train(model):
-    """The weights that train when nothing is frozen."""
-    before = _trainable(model)
-    model.trainable = True
-    weights = list(model.trainable_weights)
-    set_trainable(model, before)
-    return weights
-
-
 def _apply(model, trainable):
     """Makes exactly these trainable, in a compiled model too."""
     compiled = isinstance(model, keras.Model) and getattr(model, "optimizer", None) is not None
     if compiled:
         steps.sync(model)  # by the division into trainable and other weights that was
-    before = _trainable(model)
+    before, restore = {id(weight) for weight in model.trainable_weights}, remember_trainable(model)
     set_trainable(model, trainable)
     if compiled and model.optimizer.built:
         try:
-            active.select(model.optimizer, model.trainable_variables)
+            selected = active.selection(model.optimizer, model.trainable_variables)
         except ValueError:
-            set_trainable(model, before)
+            restore()
             raise
+        active.show(selected)
+        active.start_averages(model.optimizer, [w for w in model.trainable_variables if id(w) not in before])
     if compiled:
         model.train_function = model.test_function = model.predict_function = None
     return model

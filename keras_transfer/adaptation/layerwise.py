@@ -1,13 +1,15 @@
 """One optimizer around any other: rates by group of the ladder, decay, pull to the start, and late starts set right."""
 
+import collections
 import dataclasses
 import logging
+import urllib.parse
 
 import keras
 from keras import ops
 
 from keras_transfer.adaptation.pull import Pull
-from keras_transfer.adaptation.rates import RateGroup, check_pattern, groups_of, like, rate_groups
+from keras_transfer.adaptation.rates import RateGroup, check_pattern, groups_of, like, rate_groups, rate_of, slots_of
 from keras_transfer.adaptation.selection import is_norm_or_bias
 
 log = logging.getLogger("keras_transfer")
@@ -95,11 +97,14 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
             raise ValueError(f"`pull` must be an `L2SP` or an `EWC`. Received: {pull!r}")
         config = optimizer.get_config()
         shared = {key: config[key] for key in SHARED if key in config}
+        if pull is not None and config["weight_decay"]:
+            raise ValueError(
+                "weight decay pulls to zero what `pull` pulls to its start: give the optimizer `weight_decay=0.0`. "
+                f"Received: weight_decay={config['weight_decay']} and {type(pull).__name__}"
+            )
         own = {key: value for key, value in config.items() if key not in SHARED or key == "weight_decay"}
         decoupled_decay = shared.pop("weight_decay", None)
-        if isinstance(shared["learning_rate"], dict):
-            shared["learning_rate"] = keras.saving.deserialize_keras_object(shared["learning_rate"])
-        super().__init__(**shared, name=name)
+        super().__init__(**{**shared, "learning_rate": rate_of(optimizer)}, name=name)
         self.decoupled_decay = decoupled_decay  # Keras would not scale `weight_decay` by the groups' rates
         if isinstance(model, keras.layers.Layer):
             self.groups = rate_groups(model, decay, rates, groups)
@@ -109,10 +114,12 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
             raise ValueError(f"`model` must be the built model that is to be trained. Received: {model!r}")
         self.pull = pull
         self.decay_norms_and_biases = decay_norms_and_biases
-        weights = model.weights if pull is not None and model is not None else []
+        weights = {} if model is None else {weight.path: weight for weight in model.weights}
+        pulled = [] if pull is None else [path for group in self.groups if group.pretrained for path in group.paths]
         # Past Keras, which would track what these hold.
-        self._keep(_kind=type(optimizer), _own=own, _places=[], _named=[], _built_for=built_for)
-        self._keep(_starts={w.path: ops.convert_to_numpy(w).copy() for w in weights})
+        self._keep(_kind=type(optimizer), _own=own, _places=[], _slots={}, _built_for=built_for, _weights=weights)
+        self._keep(_saved_for=set(built_for or ()))
+        self._keep(_starts={path: ops.convert_to_numpy(weights[path]).copy() for path in pulled if path in weights})
 
     @property
     def rates(self):
@@ -131,40 +138,43 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     def build(self, variables):
         if self.built:
             return
-        homes = groups_of(self.groups, variables, self._built_for)
+        homes = groups_of(self.groups, variables, self._built_for, self._weights)
         super().build(variables)
-        places = {}
+        places, slots = {}, slots_of(self, super().variables, [path for _, path in homes])
         for group in self.groups:
             own = [(variable, path) for variable, (home, path) in zip(variables, homes) if home is group]
             if own:
                 optimizer = like(self._kind, self._own, group.name)
                 optimizer.build([variable for variable, _ in own])
+                slots |= slots_of(optimizer, optimizer.variables, [path for _, path in own])
                 for variable, path in own:
                     decays = self.decay_norms_and_biases or not is_norm_or_bias(variable)
                     places[id(variable)] = Place(group, path, optimizer, decays)
-        self._keep(_places=[places[id(variable)] for variable in variables])
-        self._keep(_built_for=[path for _, path in homes], _named=[variable.path for variable in variables])
+        self._keep(_places=[places[id(variable)] for variable in variables], _slots=slots)
+        self._keep(_built_for=[path for _, path in homes])
         if self.pull is not None:
             self._build_pull(variables)
-        self._keep(_starts={})
 
     def _build_pull(self, variables):
-        self.pull.check(variables)
-        for variable, place in zip(variables, self._places):
-            if place.group.pretrained:
-                start = self._starts.get(variable.path)  # none for an optimizer out of a file, which has it
-                place.start = self._slot(variable, "start", ops.convert_to_numpy(variable) if start is None else start)
-                importance = self.pull.importance(variable)
-                if importance is not None:
-                    place.importance = self._slot(variable, "importance", importance)
+        pulled = [(variable, place) for variable, place in zip(variables, self._places) if place.group.pretrained]
+        self.pull.check([variable for variable, _ in pulled])
+        for variable, place in pulled:
+            start = self._starts.pop(place.path, None)  # none for an optimizer out of a file, which has it
+            start = ops.convert_to_numpy(variable) if start is None else start
+            place.start = self._slot(variable, place.path, "start", start)
+            importance = self.pull.importance(variable)
+            if importance is not None:
+                place.importance = self._slot(variable, place.path, "importance", importance)
         if self.pull.needs_distance:
             self._distance = self.add_variable((), name="distance", aggregation="only_first_replica")
 
-    def _slot(self, variable, name, values):
+    def _slot(self, variable, path, name, values):
         # By an initializer, since Keras on TensorFlow may build an optimizer inside its graph.
-        return self.add_variable_from_reference(
+        slot = self.add_variable_from_reference(
             variable, name, initializer=lambda shape, dtype=None: ops.convert_to_tensor(values, dtype)
         )
+        self._slots[id(slot)] = (path, name)
+        return slot
 
     @property
     def variables(self):
@@ -214,33 +224,58 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
 
     # === Saving, by the weights' paths ===
 
+    def set_weights(self, weights):
+        for variable, value in zip(self.variables, weights, strict=True):  # Keras's own knows the wrapper's alone
+            variable.assign(value)
+
     def save_own_variables(self, store):
         for key, variable in self._named_variables():
             store[key] = ops.convert_to_numpy(variable)
+        for path, start in self._starts.items():  # of what does not train, or not yet
+            store[_key(path, "start")] = start
+            importance = self.pull.importance(self._weights[path])
+            if importance is not None:
+                store[_key(path, "importance")] = importance
 
     def load_own_variables(self, store):
-        saved, missing = set(store.keys()), []
-        for key, variable in self._named_variables():
-            if key in saved:
-                variable.assign(store[key])
-            else:
-                missing.append(key)
-        if missing:
+        if not self.built:
+            log.warning(
+                "this optimizer takes nothing out of the file, as it is not built: call "
+                "`optimizer.build(model.trainable_variables)` before loading"
+            )
+            return
+        here, saved = dict(self._named_variables()), set(store.keys())
+        missing = [key for key in here if key not in saved]
+        if not self._weights:  # out of a file itself
+            self._check_file(missing)
+        for key in saved & set(here):
+            here[key].assign(store[key])
+        if missing and int(ops.convert_to_numpy(self.iterations)):
             log.warning("the file has no optimizer state for weights that train now, which begin anew: %s", missing)
         if self.pull is not None:
             self.pull.complete()
 
+    def _check_file(self, missing):
+        paths = {place.path for place in self._places}
+        if len(self._saved_for) == len(paths) and self._saved_for != paths:
+            raise ValueError(
+                "weights have names here that others had when the file was written: give the model's layers names. "
+                f"Received: {sorted(paths)} in the place of {sorted(self._saved_for)}"
+            )
+        lost = [key for key in missing if key.endswith((":start", ":importance"))]
+        if lost:
+            raise ValueError(f"the file must have what {type(self.pull).__name__} pulls to. Received: none of {lost}")
+
     def _named_variables(self):
         """`(key, variable)`: a key says group, weight and slot, as frozen weights may be missing on either side."""
-        names = {path.replace("/", "_"): place.path.replace("/", ".") for path, place in zip(self._named, self._places)}
-        groups = {id(place.optimizer): place.group.name for place in self._places}
-        parts = [("all", super().variables), *((groups[id(part)], part.variables) for part in self.group_optimizers())]
+        names = {id(place.optimizer): place.group.name for place in self._places}
+        parts = [((), super().variables), *(((names[id(part)],), part.variables) for part in self.group_optimizers())]
+        seen = collections.Counter()
         for group, variables in parts:
             for variable in variables:
-                # Keras calls a slot by its weight's path and its own name.
-                weight = max((name for name in names if variable.name.startswith(f"{name}_")), key=len, default="")
-                slot = variable.name.removeprefix(f"{weight}_")
-                yield ":".join([group, names.get(weight, ""), slot]).replace("/", "."), variable
+                key = _key(*group, *self._slots.get(id(variable), ("", variable.name)))
+                seen[key] += 1
+                yield key if seen[key] == 1 else f"{key}:{seen[key]}", variable
 
     def get_config(self):
         return {
@@ -267,3 +302,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     def _keep(self, **values):
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+
+def _key(*names):
+    return ":".join(urllib.parse.quote(name, safe=" ") for name in names)  # a slash would make folders in the file

@@ -1,5 +1,7 @@
 """What pulls weights back to where they started, as terms that `LayerwiseOptimizer` adds to gradients."""
 
+import numbers
+
 import keras
 import numpy as np
 from keras import ops
@@ -17,10 +19,11 @@ class Pull:
     needs_distance = False
 
     def check(self, weights):
-        """Raises a ValueError if the pull is none of these weights'."""
+        """Raises a ValueError if the pull is none of these weights', the pretrained ones that train."""
 
     def check_complete(self):
         """Raises a ValueError if what it needs has not been loaded."""
+        return None  # TensorFlow's AutoGraph cannot read a function without a line of code
 
     def complete(self):
         """Called when the optimizer has its variables out of a file."""
@@ -122,16 +125,18 @@ class EWC(Pull):
     def __init__(self, fisher, strength=1.0):
         self.strength = _not_negative("strength", strength)
         self.fisher = fisher
+        if not isinstance(fisher or {}, dict):
+            raise ValueError(f"`fisher` is a dict from paths of weights to arrays. Received: {fisher!r}")
         for path, values in (fisher or {}).items():
             if not np.all(np.isfinite(values)) or np.min(values, initial=0.0) < 0:
                 raise ValueError(f"Fisher information is finite and not negative. Received: {path!r} with such values")
-
         self._complete = fisher is not None
 
     def check(self, weights):
-        if self.fisher is not None and not any(find_path(self.fisher, weight.path) for weight in weights):
+        paths = [weight.path for weight in weights]
+        if self.fisher is not None and not any(find_path(self.fisher, path) for path in paths):
             raise ValueError(
-                f"the Fisher information must be of weights that train: {[weight.path for weight in weights]}. "
+                f"the Fisher information must be of pretrained weights that train: {paths}. "
                 f"Received: {list(self.fisher)}"
             )
 
@@ -162,6 +167,6 @@ class EWC(Pull):
 
 
 def _not_negative(name, value):
-    if not 0 <= value < float("inf"):
-        raise ValueError(f"`{name}` must be at least 0. Received: {value}")
+    if not (isinstance(value, numbers.Real) and 0 <= value < float("inf")):
+        raise ValueError(f"`{name}` must be a number, at least 0. Received: {value!r}")
     return float(value)

@@ -1,6 +1,8 @@
 """The rates of the ladder's groups, as multiples of an optimizer's."""
 
 import dataclasses
+import numbers
+import re
 
 import keras
 
@@ -20,14 +22,16 @@ class RateGroup:
 
 def rate_groups(model, decay=None, rates=None, groups=None):
     """Returns a `RateGroup` for each group of the ladder; `LayerwiseOptimizer` says what the arguments mean."""
-    if decay is not None and not 0 < decay <= 1:
-        raise ValueError(f"`decay` is a factor from each group to the next lower one, in (0, 1]. Received: {decay}")
+    if decay is not None and not (isinstance(decay, numbers.Real) and 0 < decay <= 1):
+        raise ValueError(f"`decay` is a factor from each group to the next lower one, in (0, 1]. Received: {decay!r}")
+    if not isinstance(rates or {}, dict):
+        raise ValueError(f"`rates` is a dict from groups to multiples of the optimizer's rate. Received: {rates!r}")
     ladder = layer_groups(model, groups)
     factors = {group.name: (decay or 1.0) ** (len(ladder) - 1 - group.depth) for group in ladder}
     said = {}
     for selection, rate in (rates or {}).items():
-        if not 0 <= rate < float("inf"):
-            raise ValueError(f"a rate is a multiple of the optimizer's, at least 0. Received: {selection!r}: {rate}")
+        if not (isinstance(rate, numbers.Real) and 0 <= rate < float("inf")):
+            raise ValueError(f"a rate is a multiple of the optimizer's, at least 0. Received: {selection!r}: {rate!r}")
         for group in select_groups(ladder, selection):
             if group.name in said:
                 raise ValueError(
@@ -39,32 +43,39 @@ def rate_groups(model, decay=None, rates=None, groups=None):
     homes = {}
     for group in found:
         for path in group.paths:
-            if homes.setdefault(path, group) is not group:
+            if path in homes:
                 raise ValueError(
                     "weights are told apart by their paths: give the layers different names. Received: "
                     f"{path!r} in {homes[path].name!r} and in {group.name!r}"
                 )
+            homes[path] = group
     return found
 
 
-def groups_of(groups, weights, built_for):
+def groups_of(groups, weights, built_for, model_weights):
     """Returns `(group, path)` of each weight, by its path; where layers have other names now, by its place.
 
     Args:
         groups: list of `RateGroup`.
         weights: list of `keras.Variable`.
         built_for: list of the paths for which the optimizer was built when it was saved; None if it was not.
+        model_weights: dict from paths to the weights of the model that the groups are of; empty out of a config.
 
     Raises:
         ValueError: the groups are of another model.
     """
     homes = {path: group for group in groups for path in group.paths}
-    found = [find_path(homes, weight.path) for weight in weights]
+    if model_weights:
+        found = [weight.path if model_weights.get(weight.path) is weight else None for weight in weights]
+    else:
+        found = [find_path(homes, weight.path) for weight in weights]
     if None in found and built_for is not None and len(built_for) == len(weights):
         found = list(built_for)
     if None in found:
         unknown = [weight.path for weight, path in zip(weights, found) if path is None]
-        raise ValueError(f"this optimizer was made for a model with the weights {list(homes)}. Received: {unknown}")
+        raise ValueError(
+            f"this optimizer was made for another model, with the weights {list(homes)}. Received: {unknown}"
+        )
     return [(homes[path], path) for path in found]
 
 
@@ -82,6 +93,8 @@ def find_path(known, path):
 def check_pattern(optimizer):
     """Raises a ValueError for an optimizer that cannot be made anew for each group."""
     ours = keras.optimizers.Optimizer
+    if not isinstance(optimizer, ours):
+        raise ValueError(f"`optimizer` must be a Keras optimizer or its name. Received: {optimizer!r}")
     if type(optimizer).apply is not ours.apply:
         raise ValueError(
             "an optimizer that wraps others goes outside: `LossScaleOptimizer(LayerwiseOptimizer(AdamW()))`. "
@@ -111,6 +124,33 @@ def check_pattern(optimizer):
         )
 
 
+def rate_of(optimizer):
+    """The float, schedule or function that an optimizer was made with."""
+    # Its config has them too, but only what is registered comes out of a config.
+    rate = optimizer._learning_rate
+    return float(keras.ops.convert_to_numpy(rate)) if isinstance(rate, keras.Variable) else rate
+
+
 def like(kind, config, name):
     """A new optimizer of a kind; only its `update_step` will be used, which is told the rate."""
+    name = "group_" + re.sub(r"\W", "_", name, flags=re.ASCII)  # as TensorFlow takes names
     return kind.from_config({**config, "learning_rate": 1.0, "name": name})
+
+
+def slots_of(optimizer, variables, paths):
+    """Returns what an optimizer keeps beside each weight, as a dict from ids of variables to `(path, name)`.
+
+    The variables' own names do not always say it. But an optimizer finds a weight's slots by its number, in lists as
+    long as that of the weights.
+
+    Args:
+        optimizer: a built `keras.Optimizer`.
+        variables: list of its variables.
+        paths: list of the paths of the weights that it was built for.
+    """
+    own, found = {id(variable) for variable in variables}, {}
+    for name, values in vars(optimizer).items():
+        # The list of all variables begins with the count of steps.
+        if isinstance(values, (list, tuple)) and len(values) == len(paths) and values[0] is not variables[0]:
+            found |= {id(slot): (path, name.strip("_")) for path, slot in zip(paths, values) if id(slot) in own}
+    return found

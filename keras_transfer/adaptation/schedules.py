@@ -34,7 +34,9 @@ class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
             from matplotlib.figure import Figure
         except ImportError as error:
             raise ImportError("a picture needs matplotlib: `pip install matplotlib`") from error
-        steps = _whole("steps", steps, 1) if steps is not None else self.total_steps or 5 * math.ceil(self._summit)
+        if steps is None:
+            steps = self.total_steps or 5 * (math.ceil(self._summit) + 1)
+        steps = _whole("steps", steps, 1)
         at = np.linspace(0, steps, min(steps, 2000) + 1).round()
         at = np.unique([*at, math.floor(self._summit), math.ceil(self._summit)]).astype("int64")
         at = at[(at >= 0) & (at <= steps)]
@@ -46,6 +48,8 @@ class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
         axes.plot(at, rates)
         axes.plot(at[peak], rates[peak], "o", label=f"peak: {rates[peak]:.3g} at step {at[peak]:,}")
         axes.set(title=type(self).__name__, xlabel="step", ylabel="learning rate", ylim=(0, 1.08 * rates[peak]))
+        axes.locator_params(axis="x", integer=True)
+        axes.ticklabel_format(axis="y", scilimits=(-2, 3))
         axes.legend()
         return figure
 

@@ -3,16 +3,13 @@
 import bisect
 import dataclasses
 import itertools
-import weakref
 
 import keras
 
 from keras_transfer.adaptation import active, steps
 from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.selection import select_groups
-
-# Who stages the `fit` of a model now: two would undo each other's stages.
-_staged_by = weakref.WeakKeyDictionary()
+from keras_transfer.layers.trainable import remember_trainable
 
 
 @dataclasses.dataclass
@@ -37,6 +34,7 @@ class Staging(keras.callbacks.Callback):
         super().__init__()
         self.stage = None
         self.schedule = []
+        self._steps = None
 
     def plan(self, ladder):
         """Returns the list of `Stage`s for a ladder."""
@@ -45,21 +43,22 @@ class Staging(keras.callbacks.Callback):
     # === fit ===
 
     def on_train_begin(self, logs=None):
-        other = _staged_by.get(self.model)
-        if other is not None and other() not in (None, self) and other().stage is not None:
+        self._end()  # of a `fit` of another model that failed where nobody was told
+        watched = steps.watch(self.model, self.params)
+        if watched.staged_by is not None:
             raise ValueError(
                 "one callback alone may say what trains: combine the plans in one `StagedTraining`. "
-                f"Received: {type(other()).__name__} and {type(self).__name__}"
+                f"Received: {type(watched.staged_by).__name__} and {type(self).__name__}"
             )
-        self._end()  # of a `fit` that failed where nobody was told
-        self._outside = list(self.model.trainable_weights)
         self._unit = self.params.get("steps")  # None: the length of an epoch is not known
         self._begun = self._place(self.plan(layer_groups(self.model)))
         self.schedule = [(stage.start, stage.names) for stage in self._begun]
-        _staged_by[self.model] = weakref.ref(self)
         active.build(self.model)
-        steps.watch(self.model).on_failure.append(self._end)
-        self._epoch = None
+        self._flags = [(weight, weight.trainable) for weight in self.model.weights]
+        self._restore_flags = remember_trainable(self.model)
+        self._shown = active.shown(self.model.optimizer)
+        self._steps, watched.staged_by = watched, self
+        watched.on_failure.append(self._end)
 
     def on_epoch_begin(self, epoch, logs=None):
         self._epoch = epoch
@@ -67,12 +66,10 @@ class Staging(keras.callbacks.Callback):
 
     def on_train_batch_begin(self, batch, logs=None):
         self._go_to(self._epoch, batch)
-        steps.watch(self.model).begin()
+        self._steps.begin()
 
     def on_train_end(self, logs=None):
-        last = list(self.model.trainable_variables)
         self._end()
-        active.finish_averages(self.model.optimizer, last)
 
     # === The plan's places in the run ===
 
@@ -85,14 +82,14 @@ class Staging(keras.callbacks.Callback):
                 "`steps_per_epoch` to `fit`, or count in epochs. Received: data of unknown length"
             )
         total = epochs * (unit or 1)
-        starts = _starts(stages, total, unit or 1)
-        could = {id(weight) for weight in self._outside}
+        starts = [self._possible(start) for start in _starts(stages, total, unit or 1)]
+        could = {id(weight) for weight in self.model.trainable_weights}
         begun = []
         for number, (stage, start) in enumerate(zip(stages, starts), 1):
             groups = select_groups(ladder, stage.train)
             names = [group.name for group in groups]
-            weights = [weight for group in groups for weight in group.variables if id(weight) in could]
-            if not weights:
+            weights = [weight for group in groups for weight in group.variables]
+            if not any(id(weight) in could for weight in weights):
                 raise ValueError(
                     f"stage {number} of {len(stages)} would train nothing: thaw its groups before `fit`. "
                     f"Received: {names}, all frozen"
@@ -107,53 +104,47 @@ class Staging(keras.callbacks.Callback):
             )
         return begun
 
+    def _possible(self, start):
+        """The first step from `start` on with which a stage can begin."""
+        if self._unit is None:
+            return start
+        gathered = active.accumulation_steps(self.model.optimizer)  # gradients of so many batches are one stage's
+        together = self.model.steps_per_execution  # Keras calls nobody in the middle of these
+        epoch, batch = divmod(-(-start // gathered) * gathered, self._unit)
+        return epoch * self._unit + min(-(-batch // together) * together, self._unit)
+
     def _go_to(self, epoch, batch):
-        place = epoch if self._unit is None else epoch * self._unit + batch
-        if self._unit is not None:  # gradients gathered over several batches belong to one stage
-            place -= place % active.accumulation_steps(self.model.optimizer)
-        stage = bisect.bisect_right([begun.start for begun in self._begun], place) - 1
-        if stage != self.stage:
-            self._train(self._begun[stage].weights)
-            self.stage = stage
-
-    # === What trains ===
-
-    def _train(self, weights):
-        """Makes exactly these train from the next step on."""
-        model, wanted = self.model, {id(weight) for weight in weights}
-        if self.stage is not None and {id(w) for w in model.trainable_weights} != self._wanted:
+        if any(weight.trainable != trains for weight, trains in self._flags):
+            self._restore_flags()
             self._end()
             raise ValueError(
-                "what trains was changed in the middle of `fit`, which this callback does. Received: a change of "
-                f"`trainable` from outside {type(self).__name__}"
+                "what trains was changed in the middle of `fit`, which this callback does; it is now as it was before. "
+                f"Received: a change of `trainable` from outside {type(self).__name__}"
             )
-        steps.sync(model)  # by the division into trainable and other weights that was
-        # Single weights only, and a task is told: a file written now should know the model, not the stage.
-        if hasattr(model, "frozen_in_files"):
-            trained = {id(weight) for weight in self._outside}
-            model.frozen_in_files = tuple(weight.path for weight in model.weights if id(weight) not in trained)
-        for weight in self._outside:
-            weight.trainable = id(weight) in wanted
-        self._wanted = wanted
-        active.select(model.optimizer, model.trainable_variables)
-        steps.renew(model)
+        place = epoch if self._unit is None else epoch * self._unit + batch
+        stage = bisect.bisect_right([begun.start for begun in self._begun], place) - 1
+        if stage == self.stage:
+            return
+        steps.sync(self.model)  # Keras looks where the variables are when it makes a function
+        if self.stage is None:
+            begun = {id(weight) for earlier in self._begun[: stage + 1] for weight in earlier.weights}
+            later = [weight for weight in self.model.trainable_variables if id(weight) not in begun]
+            active.start_averages(self.model.optimizer, later)
+        self._steps.train(steps.Only(self.model, self._begun[stage].weights))
+        self.stage = stage
 
     def _end(self):
-        """Lets train what did before `fit`."""
-        if self.stage is None:
+        """Lets all train again."""
+        if self._steps is None:
             return
-        self.stage = None
-        steps.sync(self.model)
-        for weight in self._outside:
-            weight.trainable = True
-        if hasattr(self.model, "frozen_in_files"):
-            self.model.frozen_in_files = None
-        active.select(self.model.optimizer, self.model.trainable_variables)
-        watched = steps.watch(self.model)
+        watched, self._steps, self.stage = self._steps, None, None
         watched.on_failure = [function for function in watched.on_failure if function != self._end]
-        steps.renew(self.model)
-        if not watched.on_failure and not watched.skipping:
-            steps.unwatch(self.model)
+        watched.staged_by = None
+        active.show(self._shown)
+        if watched.model.train_function is watched:  # not compiled anew since
+            watched.train(None)
+            if not watched.on_failure and not watched.skipping:
+                steps.unwatch(watched.model)
 
 
 def _starts(stages, total, unit):

@@ -1,6 +1,7 @@
 """Plans of which groups train when, inside one `fit`: gradual unfreezing, chain-thaw, sequential unfreezing, or any."""
 
 import dataclasses
+import numbers
 
 import keras
 
@@ -37,11 +38,14 @@ class Stage:
         if len(given) > 1:
             raise ValueError(f"a stage lasts for `epochs`, `steps` or a `share`. Received: {given}")
         for name, length in given.items():
-            if length <= 0 or (name == "share" and length > 1) or (name != "share" and length != int(length)):
+            number = isinstance(length, numbers.Real) and not isinstance(length, bool)
+            if not number or not (0 < length <= 1 if name == "share" else length >= 1 and length % 1 == 0):
                 raise ValueError(
                     f"`{name}` must be {'in (0, 1]' if name == 'share' else 'a whole number above 0'}. "
-                    f"Received: {length}"
+                    f"Received: {length!r}"
                 )
+        if isinstance(self.train, (set, tuple)):
+            self.train = list(self.train)  # what a config can hold
 
     def get_config(self):
         return dataclasses.asdict(self)
@@ -57,9 +61,12 @@ class StagedTraining(Staging):
 
     Works in plain `fit`, under any Keras optimizer and backend. What trains is a function of the step alone, so that
     a run that goes on from a checkpoint trains what it would have. Frozen groups below all that train cost no backward
-    pass. The optimizer keeps the moments of what is frozen for a while; with `LayerwiseOptimizer` a group that
-    begins late also begins at the right pace. A weight that was frozen before `fit` stays so. After `fit`, and after a
-    step that failed, trains what did before.
+    pass, and their statistics (of batch normalisation) rest. The optimizer keeps the moments of what is frozen for a
+    while; with `LayerwiseOptimizer` a group that begins late also begins at the right pace. A weight that was frozen
+    before `fit` stays so.
+
+    Only the steps know of stages. Between them, and after `fit`, however it ends, the model is as it was before: its
+    files, `trainable_summary` and other callbacks see all that trains in the end.
 
     A stage begins with a batch; with `steps_per_execution` or gradients gathered over several batches with the first of
     those. A new stage makes Keras trace its step anew, which takes seconds.
@@ -99,12 +106,17 @@ class StagedTraining(Staging):
 class _EvenStaging(Staging):
     """Stages that each last `epochs` or `steps`, or an even part of a `share` of the run; the last one to the end."""
 
+    usual_share = None  # what `share` is where nothing is said
+
     def __init__(self, epochs, steps, share):
         super().__init__()
-        if sum(length is not None for length in (epochs, steps)) > 1:
-            raise ValueError(f"a stage lasts for `epochs` or for `steps`. Received: epochs={epochs}, steps={steps}")
         Stage("all", epochs, steps)  # complains about lengths that are none
         Stage("all", share=share)
+        if (epochs or steps) is not None and share != self.usual_share:
+            raise ValueError(
+                "the stages last for `epochs` or `steps`, or for parts of a `share` of the run. Received: "
+                f"epochs={epochs}, steps={steps}, share={share}"
+            )
         self.epochs, self.steps, self.share = epochs, steps, share
 
     def _stages(self, selections):
@@ -145,7 +157,9 @@ class GradualUnfreezing(_EvenStaging):
     Source: https://arxiv.org/abs/1801.06146, section 3.3.
     """
 
-    def __init__(self, epochs=None, steps=None, share=0.5, down_to=None):
+    usual_share = 0.5
+
+    def __init__(self, epochs=None, steps=None, share=usual_share, down_to=None):
         super().__init__(epochs, steps, share)
         self.down_to = down_to
 
@@ -186,7 +200,9 @@ class ChainThaw(_EvenStaging):
     Source: https://arxiv.org/abs/1708.00524, section 3.3.
     """
 
-    def __init__(self, epochs=None, steps=None, share=0.75):
+    usual_share = 0.75
+
+    def __init__(self, epochs=None, steps=None, share=usual_share):
         super().__init__(epochs, steps, share)
 
     def plan(self, ladder):

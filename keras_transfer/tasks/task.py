@@ -9,7 +9,7 @@ import numpy as np
 from keras_transfer.distribute import StringInputs
 from keras_transfer.encoders import Encoder
 from keras_transfer.encoders.encoder import checkpoint_functions, select_inputs
-from keras_transfer.layers import set_trainable
+from keras_transfer.layers.trainable import could_train, set_trainable
 from keras_transfer.tasks.replicas import check_distribution, check_scope, replicas_of, share
 from keras_transfer.text import PlainText, TextBatches, batches, is_text, to_columns
 from keras_transfer.text.preprocessor import preprocess
@@ -48,8 +48,7 @@ class Task(StringInputs, keras.Model):
         object.__setattr__(self, "encoder", encoder)
         object.__setattr__(self, "preprocessor", preprocessor)
         self.dtype_policy = encoder.dtype_policy
-        # The paths that a file calls frozen, where a callback freezes weights for a while; None: those frozen now.
-        self.frozen_in_files = None
+        self._made_for = None
         _check_fit(encoder, preprocessor)
 
     @classmethod
@@ -117,6 +116,15 @@ class Task(StringInputs, keras.Model):
         if getattr(self, "optimizer", None) is not None:
             self.optimizer.build(self.trainable_variables)
 
+    def make_train_function(self, force=False):
+        """Makes the train function as `keras.Model` does, and anew where other weights train than when it was made.
+
+        Keras on TensorFlow would go on training what it did, without a word.
+        """
+        trainable = tuple(id(variable) for variable in self.trainable_variables)
+        force, self._made_for = force or trainable != self._made_for, trainable
+        return super().make_train_function(force=force)
+
     # === Raw text ===
 
     def fit(
@@ -155,6 +163,10 @@ class Task(StringInputs, keras.Model):
             y = sample_weight = batch_size = None
         if isinstance(data, TextBatches):  # they are shuffled, by their seed; Keras would draw their order anew
             shuffle = False
+        listed = callbacks.callbacks if isinstance(callbacks, keras.callbacks.CallbackList) else callbacks
+        for callback in keras.tree.flatten(listed):
+            if hasattr(callback, "follow"):  # adaptation's `Checkpoint`, which keeps where the data are
+                callback.follow(data)
         return super().fit(
             data,
             y,
@@ -247,13 +259,10 @@ class Task(StringInputs, keras.Model):
     # === Config ===
 
     def get_config(self):
-        frozen = self.frozen_in_files
-        if frozen is None:
-            frozen = [variable.path for variable in self.weights if not variable.trainable]
         return {
             "encoder": keras.saving.serialize_keras_object(self.encoder),
             "preprocessor": keras.saving.serialize_keras_object(self.preprocessor),
-            "frozen": list(frozen),
+            "frozen": [variable.path for variable in self.weights if not variable.trainable],
             "name": self.name,
         }
 
@@ -264,7 +273,7 @@ class Task(StringInputs, keras.Model):
         for part in ("encoder", "preprocessor"):
             config[part] = keras.saving.deserialize_keras_object(config[part], custom_objects=custom_objects)
         task = cls(**config)
-        return set_trainable(task, [weight for weight in task.trainable_weights if weight.path not in frozen])
+        return set_trainable(task, [weight for weight in could_train(task) if weight.path not in frozen])
 
 
 def _of_texts(data, x):

@@ -12,6 +12,18 @@ MAX_LENGTHS = 6
 STEP = 8  # lengths are multiples of it, so that two datasets often share them
 
 
+class _Deals:
+    """The random numbers that deal texts out, and how often they did: one for the batches of all replicas."""
+
+    def __init__(self, seed):
+        self.seed = seed
+        self.begin()
+
+    def begin(self):
+        """Goes back to the first random number."""
+        self.random, self.epoch = np.random.default_rng(self.seed), 0
+
+
 class TextBatches(keras.utils.PyDataset):
     """A dataset that `fit`, `evaluate` and `predict` take; made by `batches`.
 
@@ -20,6 +32,8 @@ class TextBatches(keras.utils.PyDataset):
     Attributes:
         lengths: list of int, the sequence lengths that occur.
         order: int array, for each row of all batches in order the index of its text.
+        epoch: int, how often the texts were dealt out anew. Set it, and they are dealt out as in that epoch.
+        seed: int, what the shuffling draws from; another one counts from the next time that `epoch` is set.
     """
 
     def __init__(self, inputs, labels, sample_weight, batch_size, lengths, shuffle, seed, drop_remainder):
@@ -32,8 +46,9 @@ class TextBatches(keras.utils.PyDataset):
         self.shuffle = shuffle
         self.drop_remainder = drop_remainder
         self._replicas, self._repeat = 1, False
-        if shuffle:  # without a seed of its own it follows `keras.utils.set_random_seed`
-            self._random = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
+        if shuffle and seed is None:  # without a seed of its own it follows `keras.utils.set_random_seed`
+            seed = np.random.randint(2**31)
+        self._deals = _Deals(seed)
         self._bucket_of = np.searchsorted(lengths, _real_lengths(inputs))
         self._plan()
 
@@ -43,7 +58,7 @@ class TextBatches(keras.utils.PyDataset):
         for bucket, length in enumerate(self.lengths):
             here = np.flatnonzero(self._bucket_of == bucket)
             if self.shuffle:
-                self._random.shuffle(here)
+                self._deals.random.shuffle(here)
             here = np.concatenate([left_over, here])
             full = len(here) // self.batch_size * self.batch_size
             plan += [(length, rows) for rows in here[:full].reshape(-1, self.batch_size)]
@@ -51,7 +66,7 @@ class TextBatches(keras.utils.PyDataset):
         if len(left_over) and not self.drop_remainder:
             plan.append((self.lengths[self._bucket_of[left_over].max()], left_over))
         if self.shuffle:
-            plan = [plan[i] for i in self._random.permutation(len(plan))]
+            plan = [plan[i] for i in self._deals.random.permutation(len(plan))]
         self._dealt, self._batches = plan, self._shared(plan)
 
     def _shared(self, plan):
@@ -98,8 +113,30 @@ class TextBatches(keras.utils.PyDataset):
         return (inputs, *columns)
 
     def on_epoch_end(self):
+        self._deals.epoch += 1
         if self.shuffle:
             self._plan()
+
+    @property
+    def epoch(self):
+        return self._deals.epoch
+
+    @epoch.setter
+    def epoch(self, epoch):
+        if isinstance(epoch, bool) or not isinstance(epoch, (int, np.integer)) or epoch < 0:
+            raise ValueError(f"`epoch` must be a whole number from 0. Received: {epoch!r}")
+        self._deals.begin()
+        self._plan()
+        for _ in range(epoch):
+            self.on_epoch_end()
+
+    @property
+    def seed(self):
+        return self._deals.seed
+
+    @seed.setter
+    def seed(self, seed):
+        self._deals.seed = seed
 
     def restorer(self):
         """Returns a function that puts what `predict` gives for these batches into the order of the texts.

@@ -1,0 +1,246 @@
+"""What the tests of `LayerwiseOptimizer` share; as a script, the core of them in a process of its own.
+
+python -m tests.adaptation.layerwise_child mirrored
+KERAS_BACKEND=jax python -m tests.adaptation.layerwise_child FOLDER STEPS
+"""
+
+import contextlib
+import json
+import pathlib
+import sys
+
+import keras
+import numpy as np
+
+from keras_transfer.adaptation import EWC, L2SP, LayerwiseOptimizer, Stage, StagedTraining, layer_groups
+
+RATE = 0.01
+# Powers of 2: a float32 times one of these is not rounded.
+HALVES = {"low": 0.125, "norm": 0.25, "mid": 0.5, "top": 1.0}
+_random = np.random.default_rng(0)
+X = _random.normal(size=(64, 4)).astype("float32")
+Y = (X[:, :2] ** 2 + _random.normal(size=(64, 2))).astype("float32")
+
+
+def net():
+    """Four groups: low, norm, mid, and top, which is new; the same weights each time."""
+    keras.utils.set_random_seed(0)
+    inputs = x = keras.Input((4,))
+    for layer in (
+        keras.layers.Dense(6, "tanh", bias_initializer="normal", name="low"),
+        keras.layers.LayerNormalization(name="norm"),
+        keras.layers.Dense(5, "tanh", bias_initializer="normal", name="mid"),
+        keras.layers.Dense(2, bias_initializer="normal", name="top"),
+    ):
+        x = layer(x)
+    return keras.Model(inputs, x)
+
+
+def gradients(weights, steps=25, scale=1.0):
+    """Given gradients, the same each time, for each of some steps."""
+    random = np.random.default_rng(1)
+    return [[(scale * random.normal(size=w.shape)).astype("float32") for w in weights] for _ in range(steps)]
+
+
+def apply(optimizer, weights, steps):
+    """Lets an optimizer make a step with each of the given lists of gradients."""
+    optimizer.build(weights)
+    function = compiled(lambda *step: optimizer.apply(list(step), weights))
+    for step in steps:
+        function(*[keras.ops.convert_to_tensor(gradient) for gradient in step])
+
+
+def compiled(function):
+    if keras.backend.backend() != "tensorflow":
+        return function
+    import tensorflow as tf
+
+    return tf.function(function)
+
+
+def arrays(weights):
+    return [keras.ops.convert_to_numpy(weight).copy() for weight in weights]
+
+
+def difference(ours, theirs):
+    return float(max(np.abs(np.asarray(a) - b).max() for a, b in zip(ours, theirs, strict=True)))
+
+
+def least_moved(ours, theirs):
+    return float(min(np.abs(np.asarray(a) - b).max() for a, b in zip(ours, theirs, strict=True)))
+
+
+def apart(make, factors, exclude=True):
+    """A network whose groups have plain optimizers of their own; these; and the function that makes a step with them."""
+    model = net()
+    places = {weight.path: place for place, weight in enumerate(model.trainable_weights)}
+    parts = []
+    for group in layer_groups(model):
+        optimizer, vectors = make(RATE * factors[group.name]), [w for w in group.variables if len(w.shape) == 1]
+        if exclude and len(vectors) == len(group.variables) and keras.backend.backend() == "torch":
+            optimizer.weight_decay = None  # where nothing decays Keras on torch fails
+        elif exclude and optimizer.weight_decay:
+            optimizer.exclude_from_weight_decay(var_list=vectors)
+        optimizer.build(group.variables)
+        parts.append((optimizer, group.variables, [places[weight.path] for weight in group.variables]))
+
+    def apply_all(*given):
+        for optimizer, weights, own in parts:
+            optimizer.apply([given[place] for place in own], weights)
+
+    function = compiled(apply_all)
+    return model, parts, lambda given: function(*[keras.ops.convert_to_tensor(gradient) for gradient in given])
+
+
+def parity(make, steps=25, **options):
+    """How far `LayerwiseOptimizer` and separate plain optimizers are apart, and the least that a weight moved."""
+    one = net()
+    optimizer = LayerwiseOptimizer(make(RATE), one, **options)
+    two, _, step = apart(make, optimizer.rates, exclude=not options.get("decay_norms_and_biases"))
+    start, given = arrays(one.trainable_weights), gradients(one.trainable_weights, steps)
+    apply(optimizer, one.trainable_weights, given)
+    for each in given:
+        step(each)
+    return difference(one.get_weights(), two.get_weights()), least_moved(one.get_weights(), start)
+
+
+def pulled(pull, steps=25):
+    """How far SGD with a pull is from the penalty's formula in float64, and from SGD without it."""
+    model = net()
+    weights, factors = model.trainable_weights, HALVES
+    optimizer = LayerwiseOptimizer(keras.optimizers.SGD(RATE), model, rates=factors, pull=pull)
+    start, given = [value.astype("float64") for value in arrays(weights)], gradients(weights, steps)
+    apply(optimizer, weights, given)
+
+    values, plain = list(start), list(start)
+    old = [place for place, weight in enumerate(weights) if not weight.path.startswith("top")]
+    for step in given:
+        ways = {place: values[place] - start[place] for place in old}
+        distance = np.sqrt(sum((way**2).sum() for way in ways.values()))
+        for place, (weight, gradient) in enumerate(zip(weights, step)):
+            if isinstance(pull, EWC):
+                term = pull.strength * pull.fisher[weight.path] * ways[place] if place in ways else 0.0
+            elif place not in ways:
+                term = pull.new_strength * values[place]
+            else:
+                term = pull.strength * ways[place] / (1.0 if pull.squared else max(distance, 1e-12))
+            rate = RATE * factors[weight.path.split("/")[0]]
+            values[place] = values[place] - rate * (gradient + term)
+            plain[place] = plain[place] - rate * gradient
+    return difference(arrays(weights), values), difference(plain, values)
+
+
+def ones(model):
+    return {weight.path: np.ones(weight.shape, "float32") for weight in model.trainable_weights}
+
+
+class Steps(keras.callbacks.Callback):
+    """Notes the longest step of a group's weights, as a multiple of the rate, from a batch on."""
+
+    def __init__(self, group, first):
+        super().__init__()
+        self.group, self.first, self.lengths = group, first, []
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if batch >= self.first:
+            self.before = self.values()
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch >= self.first:
+            self.lengths.append(difference(self.values(), self.before) / RATE)
+
+    def values(self):
+        if hasattr(self.model, "jax_state_sync"):
+            self.model.jax_state_sync()
+        return arrays(self.model.get_layer(self.group).weights)
+
+
+def late_start(wrapped, late=2000, then=40, group="low", **options):
+    """The lengths of a group's first steps that thaws late, in multiples of Adam's rate."""
+    model = net()
+    adam = keras.optimizers.Adam(RATE, **options)
+    model.compile(LayerwiseOptimizer(adam, model) if wrapped else adam, "mse")
+    random = np.random.default_rng(0)
+    x = random.normal(size=(4 * (late + then), 4)).astype("float32")
+    y = x[:, :2] ** 2 + random.normal(size=(len(x), 2))
+    steps = Steps(group, late)
+    stages = StagedTraining([Stage(["mid", "top"], steps=late), Stage("all")])
+    model.fit(x, y, batch_size=4, shuffle=False, verbose=0, callbacks=[stages, steps])
+    counts = {}
+    if wrapped:
+        names = [name for name in HALVES]
+        counts = {n: int(o.iterations) for n, o in zip(names, model.optimizer.group_optimizers(), strict=True)}
+    return steps.lengths, counts
+
+
+def resumed(model, path, x, y, **options):
+    """How far the original and the reloaded model are apart after both train on, and how far they trained on."""
+    model.fit(x, y, verbose=0, shuffle=False, **options)
+    model.save(path)
+    loaded = keras.saving.load_model(path)
+    before = model.get_weights()
+    for each in (model, loaded):
+        each.fit(x, y, verbose=0, shuffle=False, epochs=2, **options)
+    return difference(model.get_weights(), loaded.get_weights()), difference(model.get_weights(), before)
+
+
+def mirrored():
+    """One device beside two replicas: how far they are apart after 24 steps, and how far they moved."""
+    import tensorflow as tf
+
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    report = {}
+    for name, make in {
+        "plain": lambda: (keras.optimizers.SGD(RATE, momentum=0.9, weight_decay=0.1), None),
+        "squared": lambda: (keras.optimizers.SGD(RATE, momentum=0.9), L2SP(0.5, 0.25)),
+        "unsquared": lambda: (keras.optimizers.SGD(RATE, momentum=0.9), L2SP(0.5, 0.25, squared=False)),
+        "EWC": lambda: (keras.optimizers.SGD(RATE, momentum=0.9), EWC(ones(net()), 0.5)),
+        "gathered": lambda: (keras.optimizers.SGD(RATE, gradient_accumulation_steps=2, use_ema=True), L2SP(0.5)),
+        "clipped": lambda: (keras.optimizers.SGD(RATE, global_clipnorm=0.1), L2SP(0.5, squared=False)),
+    }.items():
+        models = []
+        for scope in (contextlib.nullcontext(), strategy.scope()):
+            with scope:
+                model = net()
+                optimizer, pull = make()
+                model.compile(LayerwiseOptimizer(optimizer, model, decay=0.5, pull=pull), "mse")
+            start = model.get_weights()
+            model.fit(X, Y, batch_size=8, epochs=3, shuffle=False, verbose=0)
+            models.append(model)
+        counts = [int(part.iterations) for part in models[1].optimizer.group_optimizers()]
+        after = [model.get_weights() for model in models]
+        report[name] = [difference(*after), least_moved(after[0], start), counts]
+    print(json.dumps({"replicas": models[1].distribute_strategy.num_replicas_in_sync, "kinds": report}))
+
+
+def main(folder, late):
+    optimizers = keras.optimizers
+    report = {
+        "backend": keras.backend.backend(),
+        "parity": {
+            kind.__name__: parity(kind, decay=1 / 2.6)
+            for kind in (optimizers.SGD, optimizers.Adam, optimizers.AdamW, optimizers.Adafactor)
+        },
+        "pull": {
+            "squared": pulled(L2SP(0.5, 0.25)),
+            "unsquared": pulled(L2SP(0.5, 0.25, squared=False)),
+            "EWC": pulled(EWC(ones(net()), 0.5)),
+        },
+        "saved": {},
+        "late": {str(wrapped): late_start(wrapped, late) for wrapped in (True, False)},
+    }
+    for name, pull in {"squared": L2SP(0.5), "unsquared": L2SP(0.5, squared=False), "EWC": EWC(ones(net()))}.items():
+        model = net()
+        adam = keras.optimizers.Adam(RATE, gradient_accumulation_steps=2)
+        model.compile(LayerwiseOptimizer(adam, model, decay=0.5, pull=pull), "mse")
+        report["saved"][name] = resumed(model, folder / f"{name}.keras", X, Y, batch_size=8)
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "mirrored":
+        mirrored()
+    else:
+        main(pathlib.Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,46 @@
+"""A group that thaws late under `LayerwiseOptimizer` begins as it would at step 0; under a plain Adam it leaps."""
+
+import keras
+import pytest
+
+from keras_transfer.adaptation import GradualUnfreezing, LayerwiseOptimizer
+from tests.adaptation.layerwise_child import RATE, X, Y, late_start, net
+
+pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="test_layerwise.py runs the others")
+
+
+@pytest.mark.parametrize("options", [{}, {"gradient_accumulation_steps": 2}], ids=["each batch", "every other batch"])
+def test_a_group_that_thaws_at_step_2000_moves_the_rate_at_most(options):
+    lengths, counts = late_start(True, **options)
+    gathered = options.get("gradient_accumulation_steps", 1)
+    assert len(lengths) == 40 and lengths[gathered - 1] == pytest.approx(1, abs=1e-3)
+    assert 0.3 < max(lengths) <= 1.05
+    assert counts == {name: late // gathered for name, late in dict(low=40, norm=40, mid=2040, top=2040).items()}
+
+
+def test_under_a_plain_adam_it_moves_several_times_the_rate():
+    lengths, _ = late_start(False)
+    print([round(length, 2) for length in lengths])
+    assert lengths[0] > 2.5 and max(lengths) > 2.5 and sum(length > 1.5 for length in lengths) >= 5
+
+
+def test_each_group_counts_its_own_steps_under_gradual_unfreezing():
+    model = net()
+    model.compile(LayerwiseOptimizer(keras.optimizers.Adam(RATE), model, decay=0.5), "mse")
+    model.fit(X, Y, batch_size=16, epochs=5, verbose=0, callbacks=[GradualUnfreezing(epochs=1)])
+    assert [int(part.iterations) for part in model.optimizer.group_optimizers()] == [8, 12, 16, 20]
+    assert int(model.optimizer.iterations) == 20
+    model.fit(X, Y, batch_size=16, verbose=0)
+    assert [int(part.iterations) for part in model.optimizer.group_optimizers()] == [12, 16, 20, 24]
+
+
+def test_a_schedule_goes_by_the_steps_of_the_run_and_not_of_the_group():
+    schedule = keras.optimizers.schedules.PiecewiseConstantDecay([15], [RATE, 0.0])
+    model = net()
+    model.compile(LayerwiseOptimizer(keras.optimizers.Adam(schedule), model), "mse")
+    start = model.get_weights()
+    callback = GradualUnfreezing(epochs=5, down_to="mid")  # from step 20 on, when the rate is zero
+    model.fit(X, Y, batch_size=16, epochs=6, verbose=0, callbacks=[callback])
+    moved = [abs(new - old).max() for new, old in zip(model.get_weights(), start)]
+    assert moved[:6] == [0] * 6 and min(moved[6:]) > RATE
+    assert [int(part.iterations) for part in model.optimizer.group_optimizers()] == [0, 0, 4, 24]

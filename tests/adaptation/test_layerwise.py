@@ -1,0 +1,438 @@
+"""`LayerwiseOptimizer`: rates by group, against formulas and separate optimizers, and with all that Keras adds to them."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.adaptation import L2SP, LayerwiseOptimizer, layer_groups
+from tests.adaptation.layerwise_child import (
+    HALVES,
+    RATE,
+    X,
+    Y,
+    apart,
+    apply,
+    arrays,
+    difference,
+    gradients,
+    least_moved,
+    net,
+    parity,
+)
+from tests.processes import run
+
+optimizers = keras.optimizers
+tf = pytest.importorskip("tensorflow")
+pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="other backends run in a child")
+
+KINDS = {
+    "SGD": optimizers.SGD,
+    "SGD with momentum": lambda rate: optimizers.SGD(rate, momentum=0.9, nesterov=True),
+    "SGD with decay": lambda rate: optimizers.SGD(rate, momentum=0.9, weight_decay=0.1),
+    "Adam": optimizers.Adam,
+    "AMSGrad": lambda rate: optimizers.Adam(rate, amsgrad=True),
+    "AdamW": lambda rate: optimizers.AdamW(rate, weight_decay=0.1),
+    "RMSprop": lambda rate: optimizers.RMSprop(rate, momentum=0.5, centered=True),
+    "Lion": lambda rate: optimizers.Lion(rate, weight_decay=0.1),
+    "Adafactor": lambda rate: optimizers.Adafactor(20 * rate),
+    "Adagrad": optimizers.Adagrad,
+    "Adadelta": lambda rate: optimizers.Adadelta(100 * rate),
+    "Adamax": optimizers.Adamax,
+    "Ftrl": optimizers.Ftrl,
+    "Lamb": lambda rate: optimizers.Lamb(rate, weight_decay=0.1),
+    "Muon": lambda rate: optimizers.Muon(rate, weight_decay=0.1, adam_weight_decay=0.1),
+    "ScheduleFreeAdamW": lambda rate: optimizers.ScheduleFreeAdamW(rate, weight_decay=0.1, warmup_steps=5),
+}
+
+
+# Rates, by formula
+
+
+def test_a_decay_gives_each_group_that_multiple_of_the_next_higher_one_s_rate():
+    rates = LayerwiseOptimizer("sgd", net(), decay=1 / 2.6).rates
+    assert list(rates) == ["low", "norm", "mid", "top"]
+    assert list(rates.values()) == pytest.approx([2.6**-3, 2.6**-2, 2.6**-1, 1.0], abs=1e-15)
+
+
+def test_rates_are_said_by_name_regular_expression_depth_or_a_tuple_and_replace_the_decay_s():
+    rates = LayerwiseOptimizer("sgd", net(), decay=0.5, rates={"lo.": 0.3, 1: 0.0, ("mid", -1): 2}).rates
+    assert rates == {"low": 0.3, "norm": 0.0, "mid": 2.0, "top": 2.0}
+    assert LayerwiseOptimizer("sgd", net(), decay=0.5, rates={"mid": 3}).rates == {
+        **{"low": 0.125, "norm": 0.25, "mid": 3.0, "top": 1.0}
+    }
+    assert LayerwiseOptimizer("sgd", net(), rates={"new": 10}).rates == {"low": 1, "norm": 1, "mid": 1, "top": 10}
+
+
+def test_groups_of_the_user_s_own_have_their_rates():
+    groups = [("kernels / all", "kernel"), ("all", "norm|bias")]
+    model = net()
+    optimizer = LayerwiseOptimizer(optimizers.SGD(RATE), model, decay=0.5, groups=groups)
+    assert optimizer.rates == {"kernels / all": 0.5, "all": 1.0}
+    start, given = arrays(model.trainable_weights), gradients(model.trainable_weights, 1)
+    apply(optimizer, model.trainable_weights, given)
+    for weight, old, gradient in zip(model.trainable_weights, start, given[0]):
+        factor = 0.5 if "kernel" in weight.path else 1.0
+        np.testing.assert_allclose(weight, old - RATE * factor * gradient, atol=1e-7)
+
+
+@pytest.mark.parametrize("options", [{"decay": 1 / 2.6}, {"decay": 0.95}, {"rates": HALVES}], ids=str)
+@pytest.mark.parametrize("kind", ["momentum", "Adam", "AdamW", "AdamW for all"])
+def test_weights_are_after_30_steps_what_the_formula_in_float64_says(kind, options):
+    model, decay = net(), 0.1 if "W" in kind else 0.0
+    make = optimizers.SGD if kind == "momentum" else optimizers.AdamW
+    optimizer = LayerwiseOptimizer(
+        make(RATE, momentum=0.9) if kind == "momentum" else make(RATE, weight_decay=decay),
+        model,
+        decay_norms_and_biases="all" in kind,
+        **options,
+    )
+    weights = model.trainable_weights
+    start, given = arrays(weights), gradients(weights, 30)
+    apply(optimizer, weights, given)
+    depths = {"low": 0, "norm": 1, "mid": 2, "top": 3}
+    for place, weight in enumerate(weights):
+        name = weight.path.split("/")[0]
+        rate = RATE * (HALVES[name] if "rates" in options else options["decay"] ** (3 - depths[name]))
+        value, first, second = start[place].astype("float64"), 0.0, 0.0
+        decays = "all" in kind or name != "norm" and "bias" not in weight.path
+        for t, step in enumerate(given, 1):
+            gradient = step[place].astype("float64")
+            if kind == "momentum":
+                first = 0.9 * first - rate * gradient
+                value = value + first
+                continue
+            value = value - rate * decay * decays * value
+            first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
+            corrected = rate * np.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+            value = value - corrected * first / (np.sqrt(second) + 1e-7)
+        np.testing.assert_allclose(weight, value, atol=1e-6, err_msg=weight.path)
+
+
+# Rates, beside plain Keras optimizers
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_group_is_trained_as_by_a_plain_optimizer_at_its_rate(kind):
+    apart_by, moved = parity(KINDS[kind], decay=1 / 2.6)
+    assert apart_by < 1e-6 < 1e-4 < moved
+
+
+@pytest.mark.parametrize("kind", ["SGD with decay", "AdamW", "Lion", "Lamb", "Muon"])
+def test_weight_decay_takes_in_norms_and_biases_where_it_is_told_to(kind):
+    assert parity(KINDS[kind], decay=0.95, decay_norms_and_biases=True)[0] < 1e-6
+    one, two = (net(), net())
+    for model, flag in ((one, False), (two, True)):
+        optimizer = LayerwiseOptimizer(KINDS[kind](0.1), model, decay_norms_and_biases=flag)
+        apply(optimizer, model.trainable_weights, gradients(model.trainable_weights, 20))
+    changed = {w.path for w, other in zip(one.weights, two.weights) if difference([w], [other]) > 1e-4}
+    assert changed == {"low/bias", "norm/gamma", "norm/beta", "mid/bias", "top/bias"}
+
+
+def test_one_rate_for_all_is_the_plain_optimizer():
+    models = net(), net()
+    for model, optimizer in zip(models, (optimizers.Adam(RATE), LayerwiseOptimizer(optimizers.Adam(RATE), models[1]))):
+        apply(optimizer, model.trainable_weights, gradients(model.trainable_weights))
+    assert difference(models[0].get_weights(), models[1].get_weights()) == 0
+
+
+def test_a_rate_of_zero_holds_a_group_fast_bit_for_bit():
+    model = net()
+    start = model.get_weights()
+    optimizer = LayerwiseOptimizer(KINDS["AdamW"](RATE), model, rates={"low": 0, "norm": 0})
+    apply(optimizer, model.trainable_weights, gradients(model.trainable_weights))
+    moved = [np.abs(new - old).max() for new, old in zip(model.get_weights(), start)]
+    assert moved[:4] == [0] * 4 and min(moved[4:]) > 0.01
+
+
+# Schedules and callbacks
+
+
+class OneOver(keras.optimizers.schedules.LearningRateSchedule):
+    """A user's own schedule, which is not registered."""
+
+    def __init__(self, rate):
+        self.rate = rate
+
+    def __call__(self, step):
+        return self.rate / (1.0 + keras.ops.cast(step, "float32"))
+
+    def get_config(self):
+        return {"rate": self.rate}
+
+
+SCHEDULES = {
+    "cosine": keras.optimizers.schedules.CosineDecay(0.0, 20, warmup_target=0.1, warmup_steps=5),
+    "polynomial": keras.optimizers.schedules.PolynomialDecay(0.1, 20, power=2.0),
+    "own": OneOver(0.1),
+    "function": lambda: 0.05,
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_schedule_sets_the_top_rate_by_the_steps_of_the_run(name):
+    schedule, model = SCHEDULES[name], net()
+    weights = model.trainable_weights
+    optimizer = LayerwiseOptimizer(optimizers.SGD(schedule), model, rates=HALVES)
+    expected, given = arrays(weights), gradients(weights, 25)
+    apply(optimizer, weights, given)
+    for step, each in enumerate(given):
+        rate = float(schedule() if name == "function" else schedule(step))
+        for place, weight in enumerate(weights):
+            expected[place] = expected[place] - rate * HALVES[weight.path.split("/")[0]] * each[place]
+    assert difference(arrays(weights), expected) < 1e-6
+    assert int(optimizer.iterations) == 25
+
+
+def fitted(make=optimizers.Adam, compiled={}, factors=HALVES, **options):  # noqa: B006
+    """The weights after a `fit` of 24 steps with rates by group."""
+    model = net()
+    options = {"epochs": 3, "batch_size": 8, **options}
+    optimizer = LayerwiseOptimizer(make(RATE), model, rates=factors)
+    model.compile(optimizer, "mse", **compiled)
+    model.fit(X, Y, shuffle=False, verbose=0, **options)
+    return model
+
+
+def fitted_apart(make=optimizers.Adam, rates=None, epochs=3):
+    """The same with separate plain optimizers and a tape; `rates` are the multiples of `RATE` in each epoch."""
+    model, parts, step = apart(make, HALVES)
+    starts = [float(optimizer.learning_rate) for optimizer, *_ in parts]
+    for epoch in range(epochs):
+        for (optimizer, *_), start in zip(parts, starts):
+            optimizer.learning_rate = start * (1.0 if rates is None else rates[epoch])
+        for first in range(0, 64, 8):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((model(X[first : first + 8], training=True) - Y[first : first + 8]) ** 2)
+            step(tape.gradient(loss, [weight.value for weight in model.trainable_weights]))
+    return model
+
+
+WAYS = {
+    "as it is": {},
+    "two steps at once": {"compiled": {"steps_per_execution": 2}},
+    "XLA": {"compiled": {"jit_compile": True}},
+    "eagerly": {"compiled": {"run_eagerly": True}},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", ["SGD with momentum", "Adam"])
+def test_fit_trains_as_separate_optimizers_do_however_it_is_compiled(kind, way):
+    model = fitted(KINDS[kind], **WAYS[way])
+    assert int(model.optimizer.iterations) == 24
+    assert [int(part.iterations) for part in model.optimizer.group_optimizers()] == [24] * 4
+    assert difference(model.get_weights(), fitted_apart(KINDS[kind]).get_weights()) < 2e-6
+
+
+def test_learning_rate_scheduler_sets_all_groups_rates():
+    callback = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.5 if epoch else rate)
+    model = fitted(callbacks=[callback])
+    assert float(model.optimizer.learning_rate) == pytest.approx(0.25 * RATE)
+    assert difference(model.get_weights(), fitted_apart(rates=[1, 0.5, 0.25]).get_weights()) < 1e-6
+
+
+def test_reduce_lr_on_plateau_sets_all_groups_rates():
+    callback = keras.callbacks.ReduceLROnPlateau("loss", factor=0.5, patience=1, min_delta=1e9)
+    model = fitted(callbacks=[callback])
+    assert float(model.optimizer.learning_rate) == pytest.approx(0.25 * RATE)
+    assert difference(model.get_weights(), fitted_apart(rates=[1, 1, 0.5]).get_weights()) < 1e-6
+
+
+# What Keras's optimizers do for all groups at once
+
+
+@pytest.mark.parametrize("clip", [{"clipnorm": 0.5}, {"clipvalue": 0.3}], ids=str)
+def test_gradients_are_clipped_as_by_separate_optimizers(clip):
+    assert parity(lambda rate: optimizers.Adam(rate, **clip), decay=0.5)[0] < 1e-6
+
+
+def test_the_global_norm_is_that_of_all_groups_together():
+    model = net()
+    weights = model.trainable_weights
+    expected, given = arrays(weights), gradients(weights, 20)
+    apply(
+        LayerwiseOptimizer(optimizers.SGD(1.0, global_clipnorm=0.5), model, rates=HALVES),
+        weights,
+        given,
+    )
+    for step in given:
+        norm = np.sqrt(sum((gradient.astype("float64") ** 2).sum() for gradient in step))
+        assert norm > 0.5
+        for place, weight in enumerate(weights):
+            expected[place] = expected[place] - HALVES[weight.path.split("/")[0]] * step[place] * 0.5 / norm
+    assert difference(arrays(weights), expected) < 1e-6
+
+
+@pytest.mark.parametrize("kind", ["SGD with momentum", "Adam", "AdamW"])
+def test_gradients_gathered_over_three_batches_make_one_step_of_their_mean(kind):
+    def gathering(rate):
+        config = {**KINDS[kind](rate).get_config(), "gradient_accumulation_steps": 3}
+        return type(KINDS[kind](rate)).from_config(config)
+
+    one, two = net(), net()
+    given = gradients(one.trainable_weights, 62)
+    ours = LayerwiseOptimizer(gathering(RATE), one, rates=HALVES)
+    apply(ours, one.trainable_weights, given)
+    means = [[np.mean(three, 0) for three in zip(*given[i : i + 3])] for i in range(0, 60, 3)]
+    apply(LayerwiseOptimizer(KINDS[kind](RATE), two, rates=HALVES), two.trainable_weights, means)
+    assert difference(one.get_weights(), two.get_weights()) < 1e-6
+    assert int(ours.iterations) == 20
+    assert [int(part.iterations) for part in ours.group_optimizers()] == [20] * 4
+
+
+def test_moving_averages_are_those_of_separate_optimizers():
+    def make(rate):
+        return optimizers.Adam(rate, use_ema=True, ema_momentum=0.9)
+
+    model = net()
+    optimizer = LayerwiseOptimizer(make(RATE), model, rates=HALVES)
+    other, parts, step = apart(make, HALVES)
+    given = gradients(model.trainable_weights)
+    apply(optimizer, model.trainable_weights, given)
+    for each in given:
+        step(each)
+    trained = model.get_weights()
+    optimizer.finalize_variable_values(model.trainable_weights)
+    for part, weights, _ in parts:
+        part.finalize_variable_values(weights)
+    assert difference(model.get_weights(), other.get_weights()) < 1e-6
+    assert least_moved(model.get_weights(), trained) > 1e-4
+
+
+def test_moving_averages_replace_the_weights_as_often_as_they_are_told_to():
+    make = {"use_ema": True, "ema_momentum": 0.9, "ema_overwrite_frequency": 5}
+    assert parity(lambda rate: optimizers.Adam(rate, **make), steps=23, decay=0.5)[0] < 1e-6
+
+
+def test_a_loss_scale_factor_changes_nothing_but_the_scale():
+    one, two = net(), net()
+    scaled = LayerwiseOptimizer(optimizers.Adam(RATE, loss_scale_factor=1024.0), one, rates=HALVES)
+    assert float(scaled.scale_loss(2.0)) == 2048.0
+    given = gradients(one.trainable_weights)
+    apply(scaled, one.trainable_weights, [[1024 * gradient for gradient in step] for step in given])
+    apply(LayerwiseOptimizer(optimizers.Adam(RATE), two, rates=HALVES), two.trainable_weights, given)
+    assert difference(one.get_weights(), two.get_weights()) < 1e-7
+
+
+def test_constraints_of_weights_hold():
+    model = net()
+    model.get_layer("mid").kernel.constraint = keras.constraints.NonNeg()
+    apply(LayerwiseOptimizer("adam", model, decay=0.5), model.trainable_weights, gradients(model.trainable_weights))
+    assert np.min(model.get_layer("mid").kernel) == 0 > np.min(model.get_layer("low").kernel)
+
+
+# Mixed precision
+
+
+@pytest.mark.parametrize("pull", [None, L2SP(0.5, squared=False)], ids=["no pull", "pull"])
+def test_inside_a_loss_scale_optimizer_it_trains_the_same(pull):
+    one, two = net(), net()
+    one.compile(LayerwiseOptimizer(optimizers.Adam(RATE), one, rates=HALVES, pull=pull), "mse")
+    inner = LayerwiseOptimizer(optimizers.Adam(RATE), two, rates=HALVES, pull=pull)
+    two.compile(optimizers.LossScaleOptimizer(inner, initial_scale=64.0, dynamic_growth_steps=5), "mse")
+    for model in (one, two):
+        model.fit(X, Y, batch_size=8, epochs=3, shuffle=False, verbose=0)
+    assert float(two.optimizer.dynamic_scale) == 64 * 2**4
+    assert difference(one.get_weights(), two.get_weights()) < 1e-6
+
+
+def test_a_step_that_loss_scaling_passes_over_is_not_counted():
+    model = net()
+    inner = LayerwiseOptimizer(optimizers.Adam(RATE), model, pull=L2SP(squared=False))
+    model.compile(optimizers.LossScaleOptimizer(inner), "mse")
+    start = model.get_weights()
+    model.fit(np.full((8, 4), np.inf), Y[:8], verbose=0)
+    assert difference(model.get_weights(), start) == 0
+    assert [int(part.iterations) for part in inner.group_optimizers()] == [0] * 4
+    model.fit(X[:8], Y[:8], verbose=0)
+    assert [int(part.iterations) for part in inner.group_optimizers()] == [1] * 4
+
+
+def test_under_mixed_float16_a_step_is_the_plain_one_times_the_group_s_rate():
+    policy = keras.config.dtype_policy()
+    try:
+        keras.config.set_dtype_policy("mixed_float16")
+        models = net(), net()
+    finally:
+        keras.config.set_dtype_policy(policy)
+    start = models[0].get_weights()
+    models[0].compile(optimizers.SGD(RATE), "mse")
+    models[1].compile(LayerwiseOptimizer(optimizers.SGD(RATE), models[1], rates=HALVES), "mse")
+    for model in models:
+        assert isinstance(model.optimizer, optimizers.LossScaleOptimizer)
+        model.fit(X, Y, batch_size=64, verbose=0)
+    for weight, plain, ours, old in zip(models[0].weights, *(m.get_weights() for m in models), start):
+        factor = HALVES[weight.path.split("/")[0]]
+        assert np.abs(plain - old).max() > 1e-4
+        np.testing.assert_allclose(ours - old, factor * (plain - old), atol=2e-7)
+
+
+# Gradients of embeddings
+
+
+def embedding_model():
+    keras.utils.set_random_seed(0)
+    layers = [keras.Input((3,), dtype="int32"), keras.layers.Embedding(9, 4, name="table")]
+    return keras.Sequential([*layers, keras.layers.Flatten(), keras.layers.Dense(1, name="top")])
+
+
+@pytest.mark.parametrize("pull", [None, L2SP(0.0, 0.0)], ids=["sparse", "dense"])
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW", "Adagrad", "Lion"])
+def test_an_embedding_s_sparse_gradients_train_as_with_separate_optimizers(kind, pull):
+    # AdamW, Lion: the whole table decays, also where no token looked.
+    make = KINDS[kind] if pull is None else (lambda rate: type(KINDS[kind](rate))(rate, weight_decay=0.0))
+    x = np.random.default_rng(0).integers(0, 6, (60, 3))
+    y = np.random.default_rng(1).normal(size=(60, 1)).astype("float32")
+    one, two = embedding_model(), embedding_model()
+    one.compile(LayerwiseOptimizer(make(RATE), one, decay=0.5, pull=pull), "mse")
+    one.fit(x, y, batch_size=2, shuffle=False, verbose=0)
+    table, top = make(0.5 * RATE), make(RATE)
+    if top.weight_decay:
+        top.exclude_from_weight_decay(var_names=["bias"])
+    start = two.get_weights()[0]
+    for first in range(0, 60, 2):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((two(x[first : first + 2]) - y[first : first + 2]) ** 2)
+        sparse, *others = tape.gradient(loss, [weight.value for weight in two.trainable_weights])
+        assert isinstance(sparse, tf.IndexedSlices)
+        # Keras squares the gradients of one token at two places apart while they are sparse; a pull makes them dense.
+        table.apply([sparse if pull is None else tf.convert_to_tensor(sparse)], two.trainable_weights[:1])
+        top.apply(others, two.trainable_weights[1:])
+    assert difference(one.get_weights(), two.get_weights()) < 1e-6
+    moved = np.abs(one.get_weights()[0] - start).max(1)
+    assert moved[:6].min() > 1e-4 and (moved[6:].max() > 0) == bool(top.weight_decay)
+
+
+# Other backends, and several devices
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("backend", "late"), [("jax", 2000), ("torch", 500)])
+def test_another_backend_trains_pulls_starts_late_and_saves_the_same(backend, late, tmp_path):
+    pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
+    report = run("-m", "tests.adaptation.layerwise_child", tmp_path, late, KERAS_BACKEND=backend)
+    assert report["backend"] == backend
+    for kind, (apart_by, moved) in report["parity"].items():
+        assert apart_by < 3e-6 < 1e-5 < moved, kind  # torch's own kinds round in another order
+    for kind, (apart_by, pulled_by) in report["pull"].items():
+        assert apart_by < 1e-6 < 1e-4 < pulled_by, kind
+    for kind, (apart_by, moved) in report["saved"].items():
+        assert apart_by == 0 and moved > 1e-3, kind
+    lengths, counts = report["late"]["True"]
+    assert max(lengths) <= 1.05 and max(report["late"]["False"][0]) > 1.5
+    assert counts == {"low": 40, "norm": 40, "mid": late + 40, "top": late + 40}
+
+
+@pytest.mark.slow
+def test_two_replicas_train_as_one_device_does():
+    report = run("-m", "tests.adaptation.layerwise_child", "mirrored")
+    assert report["replicas"] == 2
+    for kind, (apart_by, moved, counts) in report["kinds"].items():
+        assert apart_by < 1e-6 < 1e-4 < moved, kind
+        assert counts == [12 if kind == "gathered" else 24] * 4, kind
+
+
+def test_the_ladder_of_the_tests_is_as_they_say():
+    assert [(group.name, group.pretrained) for group in layer_groups(net())] == [
+        *[("low", True), ("norm", True), ("mid", True), ("top", False)]
+    ]

@@ -1,0 +1,333 @@
+"""Momentum that cycles against the rate: what each step has, on every backend, and that nothing of it stays."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.adaptation import GradualUnfreezing, LayerwiseOptimizer
+from keras_transfer.adaptation.momentum import OneCycleMomentum
+from keras_transfer.adaptation.schedules import LinearWarmupDecay, OneCycle
+from keras_transfer.adaptation.steps import Steps
+
+STEPS = 8
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(40, 5)).astype("float32")
+Y = RANDOM.normal(size=(40, 3)).astype("float32")
+KINDS = {
+    "sgd": lambda rate, **more: keras.optimizers.SGD(rate, momentum=0.9, **more),
+    "nesterov": lambda rate: keras.optimizers.SGD(rate, momentum=0.9, nesterov=True),
+    "adam": lambda rate, **more: keras.optimizers.Adam(rate, **more),
+    "amsgrad": lambda rate: keras.optimizers.Adam(rate, amsgrad=True),
+    "adamw": lambda rate: keras.optimizers.AdamW(rate),
+    "adamax": lambda rate: keras.optimizers.Adamax(rate),
+    "lamb": lambda rate: keras.optimizers.Lamb(rate),
+    "lion": lambda rate: keras.optimizers.Lion(rate),
+    "muon": lambda rate: keras.optimizers.Muon(rate, exclude_layers=["top"]),
+}
+
+
+def cycle():
+    return OneCycle(0.1, STEPS, warmup_fraction=0.4)
+
+
+def momentum_at(step, low=0.85, high=0.95):
+    """The formula of torch's `OneCycleLR`."""
+    summit = 0.4 * STEPS - 1
+    up = step < summit
+    share = step / summit if up else (step - summit) / (STEPS - 1 - summit)
+    begin, end = (high, low) if up else (low, high)
+    return end + (begin - end) / 2 * (np.cos(np.pi * min(share, 1)) + 1)
+
+
+def make_model(optimizer=None, **compiled):
+    keras.utils.set_random_seed(0)
+    layers = [keras.layers.Dense(4, activation="tanh", name="low"), keras.layers.Dense(3, name="top")]
+    model = keras.Sequential([keras.Input((5,)), *layers])
+    if optimizer is not None:
+        model.compile(optimizer, "mse", **compiled)
+    return model
+
+
+def fit(model, *callbacks, **arguments):
+    """Trains for eight steps, and returns the weights as one array."""
+    arguments = {"batch_size": 10, "epochs": 2, "shuffle": False, "verbose": 0, **arguments}
+    model.fit(X, Y, callbacks=list(callbacks), **arguments)
+    return np.concatenate([weight.ravel() for weight in model.get_weights()])
+
+
+class SetByHand(keras.callbacks.Callback):
+    """Sets plain numbers before each step, which needs `run_eagerly`."""
+
+    def __init__(self, optimizer, names, every=1):
+        super().__init__()
+        self.optimizer, self.names, self.every, self.step = optimizer, names, every, -1
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.step += 1
+        update = self.step // self.every * self.every + self.every - 1
+        for name in self.names:
+            setattr(self.optimizer, name, float(momentum_at(update)))
+
+
+def by_hand(optimizer, inner=None, every=1):
+    inner = inner or optimizer
+    names = [name for name in ("momentum", "beta_1", "adam_beta_1") if hasattr(inner, name)]
+    return fit(make_model(optimizer, run_eagerly=True), SetByHand(inner, names, every))
+
+
+def test_stochastic_gradient_descent_goes_as_numpy_says():
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3, use_bias=False)])
+    model.compile(keras.optimizers.SGD(cycle(), momentum=0.9), "mse")
+    weights, velocity = model.get_weights()[0].astype("float64"), 0.0
+    rates = keras.ops.convert_to_numpy(cycle()(np.arange(STEPS)))
+    for step in range(STEPS):
+        x, y = (data[10 * (step % 4) :][:10] for data in (X, Y))
+        gradient = 2 * x.T @ (x @ weights - y) / y.size
+        velocity = momentum_at(step) * velocity - rates[step] * gradient
+        weights = weights + velocity
+    fit(model, OneCycleMomentum())
+    np.testing.assert_allclose(model.get_weights()[0], weights, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_step_has_the_momentum_that_a_loop_would_set(kind):
+    expected = by_hand(KINDS[kind](cycle()))
+    trained = fit(make_model(KINDS[kind](cycle())), OneCycleMomentum())
+    constant = fit(make_model(KINDS[kind](cycle()), run_eagerly=True))
+    np.testing.assert_allclose(trained, expected, atol=1e-5)
+    assert np.abs(trained - constant).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "compiled", [{"jit_compile": True}, {"run_eagerly": True}, {"steps_per_execution": 4}], ids=str
+)
+def test_it_does_not_matter_how_the_step_is_compiled(compiled):
+    if keras.backend.backend() == "torch" and "run_eagerly" not in compiled:
+        pytest.skip("torch takes single steps, and runs them eagerly")
+    expected = by_hand(KINDS["adam"](cycle()))
+    trained = fit(make_model(KINDS["adam"](cycle()), **compiled), OneCycleMomentum())
+    np.testing.assert_allclose(trained, expected, atol=1e-5)
+
+
+def test_it_finds_the_momentum_below_loss_scaling():
+    inner = KINDS["adam"](cycle())
+    expected = by_hand(keras.optimizers.LossScaleOptimizer(inner), inner)
+    trained = fit(make_model(keras.optimizers.LossScaleOptimizer(KINDS["adam"](cycle()))), OneCycleMomentum())
+    np.testing.assert_allclose(trained, expected, atol=1e-5)
+
+
+def test_gathered_gradients_have_the_momentum_of_the_step_whose_rate_they_have():
+    expected = by_hand(KINDS["sgd"](cycle(), gradient_accumulation_steps=2), every=2)
+    trained = fit(make_model(KINDS["sgd"](cycle(), gradient_accumulation_steps=2)), OneCycleMomentum())
+    np.testing.assert_allclose(trained, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("scaled", [False, True], ids=["plain", "loss scaling"])
+def test_every_group_of_a_layerwise_optimizer_has_it(scaled):
+    expected = by_hand(KINDS["adam"](cycle()))
+    model = make_model()
+    layerwise = LayerwiseOptimizer(KINDS["adam"](cycle()), model, decay=1.0)
+    model.compile(keras.optimizers.LossScaleOptimizer(layerwise) if scaled else layerwise, "mse")
+    np.testing.assert_allclose(fit(model, OneCycleMomentum()), expected, atol=1e-5)
+    assert [part.beta_1 for part in layerwise.group_optimizers()] == [0.9, 0.9]
+
+
+def test_a_group_that_thaws_late_has_the_momentum_of_the_run():
+    class Watch(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            parts = self.model.optimizer.group_optimizers()
+            seen.append([float(keras.ops.convert_to_numpy(keras.ops.cast(part.beta_1, "float32"))) for part in parts])
+
+    seen = []
+    model = make_model()
+    model.compile(LayerwiseOptimizer(KINDS["adam"](cycle()), model, decay=0.5), "mse", run_eagerly=True)
+    fit(model, GradualUnfreezing(epochs=1), OneCycleMomentum(), Watch())
+    np.testing.assert_allclose(seen, [[momentum_at(step)] * 2 for step in range(STEPS)], atol=1e-5)
+
+
+def test_a_run_that_goes_on_from_a_file_goes_on_in_the_cycle(tmp_path):
+    whole = fit(make_model(KINDS["adam"](cycle())), OneCycleMomentum())
+    first = make_model(KINDS["adam"](cycle()))
+    fit(first, OneCycleMomentum(), epochs=1)
+    first.save(tmp_path / "model.keras")
+    second = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(fit(second, OneCycleMomentum(), epochs=1), whole, atol=1e-6)
+
+
+def test_nothing_is_traced_again_between_steps():
+    traced = []
+
+    class Traced(keras.layers.Layer):
+        def call(self, x):
+            traced.append(x)
+            return x
+
+    model = keras.Sequential([keras.Input((5,)), Traced(), keras.layers.Dense(3)])
+    counts = []
+    for callbacks in ([], [], [OneCycleMomentum()]):
+        model.compile(KINDS["adam"](cycle()), "mse")
+        model.optimizer.build(model.trainable_variables)
+        traced.clear()
+        fit(model, *callbacks)
+        counts.append(len(traced))
+    assert counts[2] == counts[1]
+
+
+# === What stays ===
+
+
+def assert_goes_on_with_constant_momentum(model):
+    """Trains without the callback, and a new model from the same state."""
+    other = make_model(KINDS["sgd"](cycle()))
+    other.optimizer.build(other.trainable_variables)
+    other.set_weights(model.get_weights())
+    variables = [keras.ops.convert_to_numpy(variable).copy() for variable in model.optimizer.variables]
+    other.optimizer.set_weights(variables)
+    np.testing.assert_allclose(fit(model, epochs=1), fit(other, epochs=1), atol=1e-6)
+    assert type(model.optimizer.momentum) is float and model.optimizer.momentum == 0.9
+
+
+def test_after_fit_the_momentum_is_what_it_was():
+    model = make_model(KINDS["sgd"](cycle()))
+    fit(model, OneCycleMomentum(), epochs=1)
+    assert type(model.optimizer.momentum) is float and model.optimizer.momentum == 0.9
+    assert_goes_on_with_constant_momentum(model)
+
+
+def test_a_file_that_is_written_in_between_has_what_it_was(tmp_path):
+    model = make_model(KINDS["adam"](cycle()))
+    checkpoint = keras.callbacks.ModelCheckpoint(tmp_path / "{epoch}.keras", save_freq="epoch")
+    fit(model, checkpoint, OneCycleMomentum())
+    for epoch in (1, 2):
+        optimizer = keras.saving.load_model(tmp_path / f"{epoch}.keras").optimizer
+        assert optimizer.beta_1 == 0.9
+        assert len(optimizer.variables) == len(model.optimizer.variables)
+        assert int(optimizer.iterations) == 4 * epoch
+
+
+def test_after_a_step_that_failed_the_momentum_is_what_it_was():
+    def batches():
+        yield from ((X[i : i + 10], Y[i : i + 10]) for i in (0, 10))
+        yield X[:10, :2], Y[:10]  # of another width
+
+    model = make_model(KINDS["sgd"](cycle()))
+    with pytest.raises(Exception):  # noqa: B017  each backend has its own
+        model.fit(batches(), steps_per_epoch=4, epochs=2, shuffle=False, verbose=0, callbacks=[OneCycleMomentum()])
+    assert type(model.optimizer.momentum) is float and model.optimizer.momentum == 0.9
+    assert_goes_on_with_constant_momentum(model)
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["with", "without"])
+def test_after_an_error_outside_a_step_the_next_fit_is_as_after_none(again):
+    class Fails(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            raise KeyError("mine")
+
+    model, callback = make_model(KINDS["sgd"](cycle())), OneCycleMomentum()
+    with pytest.raises(KeyError, match="mine"):
+        fit(model, Fails(), callback)
+    if again:
+        fit(model, callback, epochs=1)
+    assert_goes_on_with_constant_momentum(model)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first", "last"])
+def test_it_goes_together_with_stages(first):
+    callbacks = [OneCycleMomentum(), GradualUnfreezing()]
+    model = make_model(KINDS["sgd"](cycle()))
+    fit(model, *(callbacks if first else reversed(callbacks)), epochs=1)
+    assert not isinstance(model.train_function, Steps)
+    assert_goes_on_with_constant_momentum(model)
+
+
+def test_it_is_made_again_from_its_config():
+    callback = OneCycleMomentum(0.8, 0.9)
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(callback))
+    assert type(again) is OneCycleMomentum and again.get_config() == {"low": 0.8, "high": 0.9}
+
+
+# === Mistakes ===
+
+
+@pytest.mark.parametrize("low, high", [(0.9, 0.8), (-0.1, 0.9), (0.8, 1.0), (float("nan"), 0.9)])
+def test_momenta_that_are_none_are_an_error(low, high):
+    with pytest.raises(ValueError, match="two numbers in .*Received: low="):
+        OneCycleMomentum(low, high)
+
+
+@pytest.mark.parametrize(
+    "optimizer, message",
+    [
+        (lambda: keras.optimizers.SGD(0.1, momentum=0.9), "compile with one.*SGD with 0"),
+        (lambda: keras.optimizers.SGD(LinearWarmupDecay(0.1, STEPS), momentum=0.9), "compile with one.*SGD with 0"),
+        (lambda: keras.optimizers.SGD(cycle()), "begins with some: `SGD.*momentum=0.95.*Received: momentum=0.0"),
+        (lambda: keras.optimizers.RMSprop(cycle(), momentum=0.9), "can be cycled in AdamW, SGD.*Received: RMSprop"),
+        (lambda: keras.optimizers.Nadam(cycle()), "can be cycled in AdamW, SGD.*Received: Nadam"),
+        (lambda: keras.optimizers.Adagrad(cycle()), "can be cycled in AdamW, SGD.*Received: Adagrad"),
+    ],
+    ids=["rate", "schedule", "none", "rmsprop", "nadam", "adagrad"],
+)
+def test_an_optimizer_that_has_no_cycle_or_no_momentum_is_an_error(optimizer, message):
+    model = make_model(optimizer())
+    with pytest.raises(ValueError, match=message):
+        fit(model, OneCycleMomentum())
+    assert np.isfinite(fit(model)).all()
+
+
+def test_an_optimizer_with_its_own_way_to_update_is_an_error():
+    class Mine(keras.optimizers.Optimizer):
+        momentum = 0.9
+
+        def update_step(self, gradient, variable, learning_rate):
+            self.assign_sub(variable, gradient * learning_rate)
+
+    with pytest.raises(ValueError, match="Received: Mine"):
+        fit(make_model(Mine(cycle())), OneCycleMomentum())
+
+
+def test_two_in_one_fit_are_an_error():
+    model = make_model(KINDS["sgd"](cycle()))
+    with pytest.raises(ValueError, match="Received: two"):
+        fit(model, OneCycleMomentum(), OneCycleMomentum())
+    assert model.optimizer.momentum == 0.9
+    assert np.isfinite(fit(model, OneCycleMomentum())).all()
+
+
+# === torch's own, and the other backends ===
+
+
+@pytest.mark.parity
+def test_adam_goes_as_with_the_one_cycle_of_torch():
+    torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3, use_bias=False)])
+    model.compile(keras.optimizers.Adam(cycle(), epsilon=1e-12), "mse")
+    weights = torch.nn.Parameter(torch.tensor(model.get_weights()[0]))
+    optimizer = torch.optim.Adam([weights], eps=1e-12)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, STEPS, pct_start=0.4)
+    for step in range(STEPS):
+        x, y = (torch.tensor(data[10 * (step % 4) :][:10]) for data in (X, Y))
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(x @ weights, y).backward()
+        optimizer.step()
+        scheduler.step()
+    fit(model, OneCycleMomentum())
+    np.testing.assert_allclose(model.get_weights()[0], weights.detach().numpy(), atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="starts the other backends")
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_all_of_this_holds_on_another_backend(backend, tmp_path):
+    pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
+    command = [sys.executable, "-m", "pytest", "-x", "-m", "not slow and not parity", f"--basetemp={tmp_path}/tests"]
+    environment = {**os.environ, "KERAS_BACKEND": backend}
+    root = pathlib.Path(__file__).parents[2]
+    child = subprocess.run([*command, __file__], cwd=root, env=environment, capture_output=True, text=True)
+    assert child.returncode == 0, child.stdout[-4000:]
