@@ -30,7 +30,7 @@ def build(model):
     if not optimizer.built:
         strategy = getattr(model, "distribute_strategy", None)
         scope = strategy.scope() if strategy is not None else contextlib.nullcontext()
-        with scope, keras.name_scope(optimizer.name):
+        with scope, keras.name_scope(optimizer.name, caller=optimizer):  # as Keras does
             optimizer.build(list(model.trainable_variables))
 
 

@@ -99,7 +99,7 @@ class Checkpoint(keras.callbacks.Callback):
             if not self.model.built:
                 raise ValueError(f"build the model before `fit`, or give it an input. Received: {self.model!r}")
             self.stopped_by, self._caught, self._resume, self._iterator = None, None, None, None
-            self._count, self._stopped = 0, False
+            self._count, self._stopped, self._ending = 0, False, False
             self._settings, self._rates = settings(self.model.optimizer)
             checkpoint_files.prepare(self.folder)
             stored, self._damaged = checkpoint_files.newest(self.folder)
@@ -235,13 +235,14 @@ class Checkpoint(keras.callbacks.Callback):
                 f"a step must end where the checkpoint stands, at batch {batch}: `steps_per_execution` must be as it "
                 f"was. Received: {self.model.steps_per_execution}"
             )
+        # Who ends the run now must wait: Keras cannot end an epoch in which no step was made.
+        self._ending, self.model.stop_training = self._ending or self.model.stop_training, False
         if self._seen == batch:
+            self.model.stop_training = self._ending
             self._go_on(metrics=True)
             if logs:  # what the step said of that batch is none of the run's
                 logs.update(self.model.get_metrics_result())
-        elif self._caught or self.model.stop_training:
-            self._go_on()
-        self._stop_if_caught()
+            self._stop_if_caught()
 
     def _go_on(self, metrics=False):
         """Puts the state in place in the middle of an epoch; the steps from now on are the run's."""
@@ -273,11 +274,19 @@ class Checkpoint(keras.callbacks.Callback):
                 self._previous_handlers[number] = signal.signal(number, self._on_signal)
 
     def _on_signal(self, number, frame):
-        if self._caught is None:
+        if self._caught is None and self._is_fitting(frame):
             self._caught = signal.Signals(number).name
         else:
             self._give_signals_back()
             signal.raise_signal(number)
+
+    def _is_fitting(self, frame):
+        """Whether the `fit` still runs: another callback's error ends it and tells nobody."""
+        while frame is not None:
+            if frame.f_code.co_name == "fit" and frame.f_locals.get("self") is self.model:
+                return True
+            frame = frame.f_back
+        return False
 
     def _give_signals_back(self):
         while self._previous_handlers:

@@ -71,7 +71,8 @@ def check(model, stored, steps):
     if others := _differences(now, run):
         log.warning("the run goes on, but not quite as it would have: %s", "; ".join(others))
     if rates not in state["rates"]:
-        log.warning("the checkpoint's learning rate goes on, %s. Received: %s", state["rates"][1], rates)
+        now, goes_on = (", ".join(f"{rate:.6g}" for rate in part) for part in (rates, state["rates"][1]))
+        log.warning("the checkpoint's learning rate goes on, %s. Received: %s", goes_on, now)
 
 
 def made_with(steps):
@@ -113,21 +114,35 @@ def _what(variable):
 
 
 def _plain(name):
-    """A name without the numbers that Keras gives, which differ when a model is built twice in a process."""
-    return re.sub(r"_\d+(?=[_/]|$)", "", name)
+    """A name without the numbers that Keras gives, which differ when a model is built twice in a process.
+
+    Of an optimizer's variables only the last part counts: what is before it says who built the optimizer.
+    """
+    kind, number, *path = name.split("/")
+    path = path[-1:] if kind == "optimizer" else path
+    return _without_numbers("/".join([kind, number, *path]))
+
+
+def _without_numbers(text):
+    return re.sub(r"_\d+(?=[_/]|$)", "", text)
 
 
 def _differences(ours, theirs):
-    """What differs between two nested dicts, the first three."""
+    """What differs between two nested dicts and lists, the first three."""
     ours, theirs = dict(_flat(ours)), dict(_flat(theirs))
-    names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+    plain = [
+        {name: _without_numbers(value) if isinstance(value, str) else value for name, value in values.items()}
+        for values in (ours, theirs)
+    ]
+    names = [name for name in {**ours, **theirs} if plain[0].get(name) != plain[1].get(name)]
     return [f"{name} {ours.get(name)}, in the checkpoint {theirs.get(name)}" for name in names[:3]]
 
 
 def _flat(value, name=""):
-    if isinstance(value, dict):
-        for key, part in value.items():
-            yield from _flat(part, f"{name}.{key}" if name else key)
+    if isinstance(value, (dict, list)):
+        parts = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, part in parts:
+            yield from _flat(part, f"{name}.{key}" if name else str(key))
     else:
         yield name, value
 

@@ -159,8 +159,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         pulled = [(variable, place) for variable, place in zip(variables, self._places) if place.group.pretrained]
         self.pull.check([variable for variable, _ in pulled])
         for variable, place in pulled:
-            start = self._starts.pop(place.path, None)  # none for an optimizer out of a file, which has it
-            start = ops.convert_to_numpy(variable) if start is None else start
+            start = self._starts.pop(place.path, variable)  # an optimizer out of a file gets it from there
             place.start = self._slot(variable, place.path, "start", start)
             importance = self.pull.importance(variable)
             if importance is not None:
@@ -171,7 +170,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     def _slot(self, variable, path, name, values):
         # By an initializer, since Keras on TensorFlow may build an optimizer inside its graph.
         slot = self.add_variable_from_reference(
-            variable, name, initializer=lambda shape, dtype=None: ops.convert_to_tensor(values, dtype)
+            variable, name, initializer=lambda shape, dtype=None: ops.copy(ops.convert_to_tensor(values, dtype))
         )
         self._slots[id(slot)] = (path, name)
         return slot

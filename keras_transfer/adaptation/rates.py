@@ -73,8 +73,9 @@ def groups_of(groups, weights, built_for, model_weights):
         found = list(built_for)
     if None in found:
         unknown = [weight.path for weight, path in zip(weights, found) if path is None]
+        hint = "" if model_weights else " (Layers that Keras names have others after loading: name them yourself.)"
         raise ValueError(
-            f"this optimizer was made for another model, with the weights {list(homes)}. Received: {unknown}"
+            f"this optimizer was made for another model, with the weights {list(homes)}.{hint} Received: {unknown}"
         )
     return [(homes[path], path) for path in found]
 

@@ -53,9 +53,9 @@ class Steps:
             if self.skipping:
                 return self._skip(*args)
             return self.function(*args) if self.only is None else self.only.run(self.function, *args)
-        except StopIteration:  # the end of the data
-            raise
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, StopIteration) or type(error).__name__ == "OutOfRangeError":
+                raise  # the end of the data, the second where TensorFlow does not know their length
             if len(args) == 2:
                 _recover(self.model, args[0])
             self.fail()

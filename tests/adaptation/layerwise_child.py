@@ -12,7 +12,7 @@ import sys
 import keras
 import numpy as np
 
-from keras_transfer.adaptation import EWC, L2SP, LayerwiseOptimizer, Stage, StagedTraining, layer_groups
+from keras_transfer.adaptation import EWC, L2SP, GradualUnfreezing, LayerwiseOptimizer, Stage, StagedTraining, layer_groups
 
 RATE = 0.01
 # Powers of 2: a float32 times one of these is not rounded.
@@ -44,10 +44,16 @@ def gradients(weights, steps=25, scale=1.0):
 
 def apply(optimizer, weights, steps):
     """Lets an optimizer make a step with each of the given lists of gradients."""
+    step = stepper(optimizer, weights)
+    for given in steps:
+        step(given)
+
+
+def stepper(optimizer, weights):
+    """The function that lets an optimizer make a step with given gradients."""
     optimizer.build(weights)
-    function = compiled(lambda *step: optimizer.apply(list(step), weights))
-    for step in steps:
-        function(*[keras.ops.convert_to_tensor(gradient) for gradient in step])
+    function = compiled(lambda *given: optimizer.apply(list(given), weights))
+    return lambda given: function(*[keras.ops.convert_to_tensor(gradient) for gradient in given])
 
 
 def compiled(function):
@@ -197,8 +203,8 @@ def mirrored():
         "squared": lambda: (keras.optimizers.SGD(RATE, momentum=0.9), L2SP(0.5, 0.25)),
         "unsquared": lambda: (keras.optimizers.SGD(RATE, momentum=0.9), L2SP(0.5, 0.25, squared=False)),
         "EWC": lambda: (keras.optimizers.SGD(RATE, momentum=0.9), EWC(ones(net()), 0.5)),
-        "gathered": lambda: (keras.optimizers.SGD(RATE, gradient_accumulation_steps=2, use_ema=True), L2SP(0.5)),
-        "clipped": lambda: (keras.optimizers.SGD(RATE, global_clipnorm=0.1), L2SP(0.5, squared=False)),
+        "averaged": lambda: (keras.optimizers.SGD(RATE, use_ema=True, ema_momentum=0.5), L2SP(0.5)),
+        "thawed": lambda: (keras.optimizers.SGD(RATE, momentum=0.9), L2SP(0.5, squared=False)),
     }.items():
         models = []
         for scope in (contextlib.nullcontext(), strategy.scope()):
@@ -207,9 +213,10 @@ def mirrored():
                 optimizer, pull = make()
                 model.compile(LayerwiseOptimizer(optimizer, model, decay=0.5, pull=pull), "mse")
             start = model.get_weights()
-            model.fit(X, Y, batch_size=8, epochs=3, shuffle=False, verbose=0)
+            callbacks = [GradualUnfreezing(steps=4)] if name == "thawed" else []
+            model.fit(X, Y, batch_size=8, epochs=3, shuffle=False, verbose=0, callbacks=callbacks)
             models.append(model)
-        counts = [int(part.iterations) for part in models[1].optimizer.group_optimizers()]
+        counts = [int(part.iterations.numpy()) for part in models[1].optimizer.group_optimizers()]
         after = [model.get_weights() for model in models]
         report[name] = [difference(*after), least_moved(after[0], start), counts]
     print(json.dumps({"replicas": models[1].distribute_strategy.num_replicas_in_sync, "kinds": report}))

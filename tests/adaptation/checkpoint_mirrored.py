@@ -1,0 +1,71 @@
+"""Run by test_checkpoint.py in a process of its own, with two CPU devices: two replicas end on the way and go on.
+
+python -m tests.adaptation.checkpoint_mirrored FOLDER
+"""
+
+import json
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_transfer.adaptation.checkpoint import Checkpoint
+from keras_transfer.adaptation.unfreezing import GradualUnfreezing
+from keras_transfer.encoders import TransformerEncoder
+from keras_transfer.tasks import TextClassifier
+from keras_transfer.text import batches
+from tests.adaptation.checkpoint_child import ids
+
+
+def main(folder):
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    tf.config.experimental.enable_op_determinism()
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    random = np.random.default_rng(0)
+    texts = [" ".join(random.choice(list("abcdefgh"), size)) for size in random.integers(1, 17, 48)]
+
+    def go(*callbacks, checkpoint=None):
+        keras.utils.set_random_seed(0)
+        with strategy.scope():
+            model = TextClassifier(TransformerEncoder(20, 1, 2, 8, 16, max_sequence_length=16), 2, dropout=0.1)
+            model.compile(keras.optimizers.Adam(1e-2, use_ema=True))
+        train = batches(texts, [int("a" in text) for text in texts], ids, batch_size=8, seed=1, lengths=[16])
+        callbacks = [GradualUnfreezing(share=0.8), *([checkpoint] if checkpoint else []), *callbacks]
+        return model, model.fit(train, epochs=3, callbacks=callbacks, verbose=0).history
+
+    whole, _ = go()
+    try:
+        go(End(), checkpoint=Checkpoint(folder, save_every=2))
+    except KeyError:
+        pass
+    model, history = go(checkpoint=Checkpoint(folder))
+    ours, theirs = (values(m, strategy) for m in (model, whole))
+    different = [name for name in ours if not np.array_equal(ours[name], theirs[name])]
+    report = {"replicas": strategy.num_replicas_in_sync, "epochs": len(history["loss"])}
+    print(json.dumps({**report, "variables": len(ours), "different": different}))
+
+
+def values(model, strategy):
+    """Every variable on every replica."""
+    return {
+        f"{i} {replica}": value.numpy()
+        for i, variable in enumerate([*model.variables, *model.optimizer.variables])
+        for replica, value in enumerate(strategy.experimental_local_results(variable.value))
+    }
+
+
+class End(keras.callbacks.Callback):
+    """Ends the run with an error after the fifth step of the second epoch."""
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.epoch = epoch
+
+    def on_train_batch_end(self, batch, logs=None):
+        if (self.epoch, batch) == (1, 4):
+            raise KeyError
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,349 @@
+"""`LayerwiseOptimizer` through `.keras` and weights files: training goes on bit for bit, and nothing is lost unsaid."""
+
+import logging
+import warnings
+import zipfile
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.adaptation import (
+    EWC,
+    L2SP,
+    GradualUnfreezing,
+    LayerwiseOptimizer,
+    Stage,
+    StagedTraining,
+    freeze,
+)
+from tests.adaptation.layerwise_child import RATE, X, Y, apply, arrays, difference, gradients, net, ones, resumed
+from tests.tasks import tiny
+
+optimizers, layers = keras.optimizers, keras.layers
+pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="test_layerwise.py runs the others")
+BATCHES = {"batch_size": 8}
+
+
+@pytest.fixture(autouse=True)
+def told(caplog):
+    """What is said of lost state: Keras's warnings are errors here, ours are in the list."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="Skipping variable loading")
+        warnings.filterwarnings("error", message="A total of")
+        with caplog.at_level(logging.WARNING, "keras_transfer"):
+            yield caplog.records
+
+
+def compiled(model, kind=optimizers.Adam, pull=None, decay=0.5, **options):
+    model.compile(LayerwiseOptimizer(kind(RATE, **options), model, decay=decay, pull=pull), "mse")
+    return model
+
+
+@keras.saving.register_keras_serializable("tests")
+class Subclassed(keras.Model):
+    """A model whose layers Keras names, by how many there have been."""
+
+    def __init__(self, frozen=False, **options):
+        super().__init__(**options)
+        self.frozen = frozen
+        self.first = layers.Dense(5, "tanh", trainable=not frozen)
+        self.parts = [layers.Dense(5, "tanh"), layers.LayerNormalization()]
+        self.top = layers.Dense(2)
+
+    def call(self, x):
+        x = self.first(x)
+        for part in self.parts:
+            x = part(x)
+        return self.top(x)
+
+    def get_config(self):
+        return {**super().get_config(), "frozen": self.frozen}
+
+
+def sequential(named_late=False):
+    keras.utils.set_random_seed(0)
+    parts = [layers.Dense(6, "tanh", name="low"), layers.Dense(2, name="top")]
+    if named_late:  # built by data: its name is in front of its layers'
+        model = keras.Sequential(parts)
+        model.build((None, 4))
+        return model
+    return keras.Sequential([keras.Input((4,)), *parts])
+
+
+def subclassed(**options):
+    keras.utils.set_random_seed(0)
+    model = Subclassed(**options)
+    model(X[:1])
+    return model
+
+
+MODELS = {
+    "functional": net,
+    "Sequential": sequential,
+    "Sequential, built late": lambda: sequential(named_late=True),
+    "subclassed": subclassed,
+}
+
+
+# Going on
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("pull", ["none", "squared", "unsquared", "EWC"])
+def test_the_reloaded_model_trains_on_bit_for_bit(name, pull, tmp_path, told):
+    model = MODELS[name]()
+    pulls = {"squared": L2SP(0.5), "unsquared": L2SP(0.5, squared=False), "EWC": EWC(ones(model), 0.5)}
+    compiled(model, pull=pulls.get(pull), use_ema=pull == "squared", ema_momentum=0.9)
+    apart_by, moved = resumed(model, tmp_path / "model.keras", X, Y, **BATCHES)
+    assert apart_by == 0 and moved > 0.01 and not told
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("SGD", "AdamW", "RMSprop", "Lion", "Adafactor", "Adagrad", "Adadelta", "Adamax", "Ftrl", "Lamb", "Muon"),
+        "ScheduleFreeAdamW",
+    ],
+)
+def test_every_kind_of_optimizer_keeps_its_state(kind, tmp_path, told):
+    model = net()
+    optimizer = getattr(optimizers, kind)()
+    if kind == "SGD":
+        optimizer = optimizers.SGD(RATE, momentum=0.9)
+    model.compile(LayerwiseOptimizer(optimizer, model, decay=0.5), "mse")
+    start = model.get_weights()
+    apart_by, _ = resumed(model, tmp_path / "model.keras", X, Y, **BATCHES)
+    assert apart_by == 0 and difference(model.get_weights(), start) > 0 and not told
+    # As a check on this check: state there is, and without it training goes another way.
+    loaded = keras.saving.load_model(tmp_path / "model.keras", compile=False)
+    loaded.compile(LayerwiseOptimizer(type(optimizer).from_config(optimizer.get_config()), loaded, decay=0.5), "mse")
+    loaded.fit(X, Y, verbose=0, shuffle=False, epochs=2, **BATCHES)
+    assert difference(model.get_weights(), loaded.get_weights()) > 0
+
+
+def test_a_text_classifier_goes_on_with_its_schedule(tmp_path, told):
+    texts, labels = tiny.examples()
+    model = tiny.classifier()
+    schedule = keras.optimizers.schedules.CosineDecay(0.01, 16, warmup_target=0.02, warmup_steps=3)
+    adam = optimizers.AdamW(schedule, weight_decay=0.0, gradient_accumulation_steps=2)
+    model.compile(LayerwiseOptimizer(adam, model, decay=0.9, pull=L2SP(0.1)))
+    apart_by, moved = resumed(model, tmp_path / "model.keras", texts, labels, batch_size=16)
+    assert apart_by == 0 and moved > 0.01 and not told
+
+
+def test_a_file_written_in_the_middle_of_a_fit_and_of_a_stage_goes_on(tmp_path, told):
+    def make():
+        stages = [Stage("top", epochs=1), Stage(["mid", "top"], epochs=2), Stage("all")]
+        return [StagedTraining(stages), keras.callbacks.ModelCheckpoint(str(tmp_path / "{epoch}.keras"))]
+
+    model = compiled(net(), pull=L2SP(0.5, squared=False), use_ema=False)
+    model.fit(X, Y, epochs=5, shuffle=False, verbose=0, callbacks=make(), **BATCHES)
+    loaded = keras.saving.load_model(tmp_path / "2.keras")
+    assert [int(part.iterations) for part in loaded.optimizer.group_optimizers()] == [0, 0, 8, 16]
+    loaded.fit(X, Y, epochs=5, initial_epoch=2, shuffle=False, verbose=0, callbacks=make(), **BATCHES)
+    assert difference(model.get_weights(), loaded.get_weights()) == 0 and not told
+
+
+def test_under_loss_scaling_it_goes_on_too(tmp_path, told):
+    model = net()
+    inner = LayerwiseOptimizer(optimizers.Adam(RATE), model, decay=0.5, pull=L2SP(0.5))
+    model.compile(optimizers.LossScaleOptimizer(inner, dynamic_growth_steps=3), "mse")
+    apart_by, moved = resumed(model, tmp_path / "model.keras", X, Y, **BATCHES)
+    assert apart_by == 0 and moved > 0.01 and not told
+
+
+def test_a_rate_that_a_callback_set_is_in_the_file(tmp_path):
+    model = compiled(net())
+    callback = keras.callbacks.LearningRateScheduler(lambda epoch: 0.001)
+    model.fit(X, Y, verbose=0, callbacks=[callback])
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert float(loaded.optimizer.learning_rate) == pytest.approx(0.001)
+    assert loaded.optimizer.rates == model.optimizer.rates == {"low": 0.125, "norm": 0.25, "mid": 0.5, "top": 1}
+
+
+# What is in a file, and is needed
+
+
+@pytest.mark.parametrize("pull", [L2SP(0.5), EWC(ones(net()), 0.5)], ids=["L2SP", "EWC"])
+def test_a_model_saved_before_it_trained_is_pulled_to_where_it_was_then(pull, tmp_path, told):
+    model = compiled(net(), optimizers.SGD, pull)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert difference(model.get_weights(), loaded.get_weights()) == 0
+    for each in (model, loaded):
+        each.fit(X, Y, epochs=3, shuffle=False, verbose=0)
+    assert difference(model.get_weights(), loaded.get_weights()) == 0 and not told
+
+
+@pytest.mark.parametrize("name", ["functional", "subclassed"])
+@pytest.mark.parametrize("how", ["layers", "single weights"])
+def test_what_was_frozen_when_it_was_saved_is_pulled_to_its_start_too(name, how, tmp_path, told):
+    model = MODELS[name]()
+    compiled(model, pull=EWC(ones(model), 0.5))
+    start = model.get_weights()
+    low = model.layers[1 if name == "functional" else 0].name
+    freeze(model, low, paths="kernel" if how == "single weights" else None)
+    model.fit(X, Y, verbose=0, **BATCHES)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert difference(model.get_weights(), loaded.get_weights()) == 0
+    keys = {variable.path.split("/")[-1]: variable.numpy() for variable in loaded.optimizer.variables}
+    starts = [value for key, value in keys.items() if key.endswith("_start")]
+    trains = [weight.path for weight in loaded.trainable_weights]
+    assert len(starts) == len(trains) - 2  # all but the head's
+    expected = start if len(trains) == len(start) else start[2:]
+    assert difference(starts, expected[: len(starts)]) == 0
+    # Only single weights' flags are lost by Keras: these train now, and begin anew.
+    assert bool(told) == (how == "single weights")
+    if told:
+        assert "begin anew" in told[0].message and low in told[0].getMessage()
+
+
+@pytest.mark.parametrize("make", [net, lambda: tiny.classifier()], ids=["functional", "TextClassifier"])
+def test_frozen_groups_lose_no_state_of_those_that_train(make, tmp_path, told):
+    model = make()
+    texts = tiny.examples() if model.name != "functional" and hasattr(model, "preprocessor") else (X, Y)
+    loss = {} if hasattr(model, "preprocessor") else {"loss": "mse"}
+    freeze(model, 0)
+    model.compile(LayerwiseOptimizer(optimizers.Adam(RATE), model, decay=0.9), **loss)
+    apart_by, moved = resumed(model, tmp_path / "model.keras", *texts, **BATCHES)
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert [w.path for w in loaded.trainable_weights] == [w.path for w in model.trainable_weights]
+    assert apart_by == 0 and moved > 1e-3 and not told
+
+
+def test_state_of_single_weights_that_were_frozen_begins_anew_and_this_is_said(tmp_path, told):
+    model = compiled(net())
+    freeze(model, "low", paths="bias")
+    model.fit(X, Y, verbose=0, **BATCHES)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    [record] = told
+    assert "low%2Fbias:momentums" in record.getMessage() and "kernel" not in record.getMessage()
+    kept = {v.path.split("/")[-1]: v.numpy() for v in loaded.optimizer.variables}
+    for variable in model.optimizer.variables:
+        np.testing.assert_array_equal(kept[variable.path.split("/")[-1]], variable.numpy())
+
+
+def test_a_file_holds_each_number_once(tmp_path):
+    keras.utils.set_random_seed(0)
+    big = keras.Sequential([keras.Input((4,)), layers.Dense(20_000, name="low"), layers.Dense(2, name="top")])
+    for kind, pull, copies in ((optimizers.SGD, None, 1), (optimizers.Adam, None, 3), (optimizers.Adam, L2SP(), 4)):
+        compiled(big, kind, pull)
+        big.fit(X[:8], Y[:8], verbose=0)
+        big.save(tmp_path / "model.keras")
+        with zipfile.ZipFile(tmp_path / "model.keras") as file:
+            size = file.getinfo("model.weights.h5").file_size
+        low, top = 5 * 20_000, 2 * 20_000 + 2
+        expected = 4 * (copies * (low + top) - (top if pull else 0))
+        assert expected < size < 1.05 * expected + 50_000
+
+
+def test_groups_and_layers_of_any_name_are_told_apart(tmp_path, told):
+    # Joined by underscores, `a/b_c` and `a_b/c` are one.
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((4,))
+    inner = keras.Sequential([keras.Input((4,)), layers.Dense(4, name="b_c")], name="a")
+    outputs = layers.Dense(2, name="top")(layers.Dense(4, name="a_b_c")(inner(inputs)))
+    model = keras.Model(inputs, outputs)
+    groups = [("all", "b_c/kernel"), ("of/my: own", "b_c/bias")]
+    adam = optimizers.Adam(RATE, use_ema=True)
+    model.compile(LayerwiseOptimizer(adam, model, decay=0.5, groups=groups, pull=L2SP()), "mse")
+    apart_by, moved = resumed(model, tmp_path / "model.keras", X, Y, **BATCHES)
+    assert apart_by == 0 and moved > 0.01 and not told
+    assert list(keras.saving.load_model(tmp_path / "model.keras").optimizer.rates) == ["all", "of/my: own", "top"]
+
+
+def test_names_that_others_had_when_the_file_was_written_are_an_error(tmp_path):
+    keras.backend.clear_session(free_memory=False)
+    layers.Dense(1)  # the model's are dense_1 to dense_3, and after a new start dense to dense_2
+    model = compiled(subclassed(frozen=True))
+    model.fit(X, Y, verbose=0)
+    model.save(tmp_path / "model.keras")
+    keras.backend.clear_session(free_memory=False)
+    with pytest.raises(ValueError, match="names here that others had.*Received"):
+        keras.saving.load_model(tmp_path / "model.keras")
+
+
+# Files of weights, and arrays
+
+
+def test_a_weights_file_gives_a_built_optimizer_its_state(tmp_path, told):
+    model, other = compiled(net(), pull=L2SP(0.5)), compiled(net(), pull=L2SP(0.5))
+    model.fit(X, Y, shuffle=False, verbose=0, **BATCHES)
+    model.save_weights(tmp_path / "model.weights.h5")
+    other.optimizer.build(other.trainable_variables)
+    other.load_weights(tmp_path / "model.weights.h5")
+    for each in (model, other):
+        each.fit(X, Y, shuffle=False, verbose=0, **BATCHES)
+    assert difference(model.get_weights(), other.get_weights()) == 0 and not told
+
+
+def test_an_optimizer_that_is_not_built_takes_nothing_from_a_weights_file_and_says_so(tmp_path, told):
+    model, other = compiled(net()), compiled(net())
+    model.fit(X, Y, verbose=0)
+    model.save_weights(tmp_path / "model.weights.h5")
+    other.load_weights(tmp_path / "model.weights.h5")
+    assert ["it is not built" in record.getMessage() for record in told] == [True]
+    assert int(other.optimizer.iterations) == 0
+    assert difference(model.get_weights(), other.get_weights()) == 0
+
+
+def test_set_weights_sets_the_groups_optimizers_too():
+    models = net(), net()
+    ours, others = [LayerwiseOptimizer(optimizers.Adam(RATE), model, pull=L2SP()) for model in models]
+    apply(ours, models[0].trainable_weights, gradients(models[0].trainable_weights))
+    others.build(models[1].trainable_weights)
+    others.set_weights(arrays(ours.variables))
+    assert difference(arrays(ours.variables), arrays(others.variables)) == 0
+    with pytest.raises(ValueError):
+        others.set_weights(arrays(ours.variables)[:-1])
+
+
+# Configs
+
+
+@pytest.mark.parametrize("pull", [None, L2SP(0.5)], ids=["no pull", "pull"])
+def test_a_config_makes_an_optimizer_that_trains_the_same(pull):
+    schedule = keras.optimizers.schedules.PolynomialDecay(0.1, 20)
+    adam = optimizers.Adam(schedule, beta_1=0.8, clipnorm=1.0, gradient_accumulation_steps=2, name="mine")
+    one, two = net(), net()
+    ours = LayerwiseOptimizer(adam, one, rates={"low": 0.1}, pull=pull, decay_norms_and_biases=True, name="other")
+    config = ours.get_config()
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(ours))
+    assert again.get_config() == config and again.rates == ours.rates
+    assert config["optimizer"]["config"] == adam.get_config()
+    assert config["name"] == "other" and config["decay_norms_and_biases"]
+    for optimizer, model in ((ours, one), (again, two)):
+        apply(optimizer, model.trainable_weights, gradients(model.trainable_weights, 20))
+    assert difference(one.get_weights(), two.get_weights()) == 0
+    # What has trained has the same config, but for what it was built for.
+    assert {**ours.get_config(), "built_for": None} == config
+    assert ours.get_config()["built_for"] == [weight.path for weight in one.trainable_weights]
+
+
+def test_the_optimizer_that_was_given_stays_as_it_is():
+    adam, model = optimizers.Adam(RATE), net()
+    config = adam.get_config()
+    apply(LayerwiseOptimizer(adam, model, decay=0.5), model.trainable_weights, gradients(model.trainable_weights))
+    assert not adam.built and adam.get_config() == config and int(adam.iterations) == 0
+
+
+def test_an_ewc_out_of_a_config_alone_refuses_to_train():
+    model = net()
+    config = LayerwiseOptimizer(optimizers.SGD(RATE), model, pull=EWC(ones(model))).get_config()
+    model.compile(LayerwiseOptimizer.from_config(config), "mse")
+    start = model.get_weights()
+    with pytest.raises(ValueError, match="Fisher information is no part of a config.*Received: an `EWC` without it"):
+        model.fit(X, Y, verbose=0)
+    assert difference(model.get_weights(), start) == 0
+
+
+def test_gradual_unfreezing_goes_on_after_a_reload_with_the_counts_that_it_had(tmp_path):
+    model = compiled(net())
+    model.fit(X, Y, epochs=4, verbose=0, callbacks=[GradualUnfreezing(epochs=1)], **BATCHES)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert [int(part.iterations) for part in loaded.optimizer.group_optimizers()] == [8, 16, 24, 32]

@@ -1,0 +1,234 @@
+"""`L2SP` and `EWC` against their formulas, and what they leave alone: the loss, new weights, frozen weights."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.adaptation import EWC, L2SP, LayerwiseOptimizer, freeze
+from tests.adaptation.layerwise_child import (
+    HALVES,
+    RATE,
+    X,
+    Y,
+    apply,
+    arrays,
+    difference,
+    gradients,
+    net,
+    ones,
+    pulled,
+    stepper,
+)
+
+optimizers = keras.optimizers
+pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="test_layerwise.py runs the others")
+
+
+def random_fisher():
+    random = np.random.default_rng(2)
+    return {path: random.uniform(0, 2, value.shape).astype("float32") for path, value in ones(net()).items()}
+
+
+PULLS = {
+    "squared": lambda: L2SP(0.5, 0.25),
+    "unsquared": lambda: L2SP(0.5, 0.25, squared=False),
+    "pretrained alone": lambda: L2SP(0.5, 0.0),
+    "new alone": lambda: L2SP(0.0, 0.25),
+    "EWC": lambda: EWC(random_fisher(), 0.5),
+}
+
+
+def trained(pull, steps=25, make=optimizers.SGD, scale=1.0, **options):
+    """The weights after some steps with given gradients, by path."""
+    model = net()
+    apply(
+        LayerwiseOptimizer(make(RATE), model, pull=pull, **options),
+        model.trainable_weights,
+        gradients(model.trainable_weights, steps, scale),
+    )
+    return {weight.path: weight.numpy() for weight in model.weights}
+
+
+# The formulas
+
+
+@pytest.mark.parametrize("name", PULLS)
+def test_sgd_with_a_pull_is_gradient_descent_on_the_penalty_s_formula_in_float64(name):
+    apart_by, pulled_by = pulled(PULLS[name](), steps=40)
+    assert apart_by < 1e-6 < 1e-3 < pulled_by
+
+
+@pytest.mark.parametrize("name", ["squared", "unsquared", "EWC"])
+def test_a_pull_goes_through_adam_s_moments_as_the_penalty_s_gradient_would(name):
+    pull, model, other = PULLS[name](), net(), net()
+    weights = model.trainable_weights
+    start = {weight.path: weight.numpy() for weight in weights}
+    ours = stepper(LayerwiseOptimizer(optimizers.Adam(RATE), model, pull=pull), weights)
+    plain = stepper(optimizers.Adam(RATE), other.trainable_weights)
+    for given in gradients(weights, 20):
+        ours(given)
+        now = {weight.path: weight.numpy() for weight in other.trainable_weights}
+        ways = {path: now[path] - start[path] for path in now if not path.startswith("top")}
+        norm = max(np.sqrt(sum((way**2).sum() for way in ways.values())), 1e-12)
+        terms = []
+        for path in now:
+            if name == "EWC":
+                terms.append(0.5 * pull.fisher[path] * ways[path] if path in ways else np.zeros_like(now[path]))
+            elif path in ways:
+                terms.append(0.5 * ways[path] / (1.0 if name == "squared" else norm))
+            else:
+                terms.append(0.25 * now[path])
+        plain([gradient + term for gradient, term in zip(given, terms)])
+    assert difference(model.get_weights(), other.get_weights()) < 2e-6
+
+
+def test_where_the_task_says_nothing_pretrained_weights_go_home_and_new_ones_to_zero():
+    model = net()
+    optimizer = LayerwiseOptimizer(optimizers.SGD(0.5), model, pull=L2SP(0.5, 0.5))
+    start = {weight.path: weight.numpy() for weight in model.weights}
+    for weight in model.weights:
+        weight.assign_add(keras.ops.ones_like(weight))
+    apply(optimizer, model.weights, gradients(model.weights, 60, scale=0.0))
+    for weight in model.weights:
+        home = 0 * weight.numpy() if weight.path.startswith("top") else start[weight.path]
+        np.testing.assert_allclose(weight, home, atol=1e-6, err_msg=weight.path)
+
+
+def test_the_start_is_what_weights_were_when_the_optimizer_was_made_and_not_when_it_was_built():
+    model = net()
+    optimizer = LayerwiseOptimizer(optimizers.SGD(RATE), model, pull=L2SP(1.0, 0.0))
+    before = model.get_layer("low").kernel.numpy()
+    model.get_layer("low").kernel.assign(before + 1.0)
+    apply(optimizer, model.trainable_weights, gradients(model.trainable_weights, 1, scale=0.0))
+    np.testing.assert_allclose(model.get_layer("low").kernel, before + 1.0 - RATE, atol=1e-6)
+    np.testing.assert_array_equal(model.get_layer("mid").kernel, net().get_layer("mid").kernel)
+
+
+def test_the_first_step_of_the_norm_that_has_no_gradient_at_the_start_is_the_plain_one():
+    first, plain = trained(L2SP(0.5, 0.0, squared=False), steps=1), trained(None, steps=1)
+    assert difference(first.values(), plain.values()) == 0
+
+
+def test_a_model_without_new_weights_is_pulled_home_as_a_whole():
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2, name="only")])
+    start = model.get_weights()
+    optimizer = LayerwiseOptimizer(optimizers.SGD(1.0), model, pull=L2SP(1.0, 1.0))
+    for weight in model.weights:
+        weight.assign_add(keras.ops.ones_like(weight))
+    apply(optimizer, model.weights, gradients(model.weights, 1, scale=0.0))
+    assert difference(model.get_weights(), start) < 1e-6
+
+
+def test_weights_that_fisher_information_does_not_know_train_as_without_it():
+    fisher = {path: values for path, values in random_fisher().items() if path.startswith("mid")}
+    ours, plain = trained(EWC(fisher, 10.0)), trained(None)
+    for path, value in ours.items():
+        changed = np.abs(value - plain[path]).max()
+        assert changed > 1e-3 if path.startswith("mid") else changed == 0, path
+
+
+@pytest.mark.parametrize("pull", [L2SP(0.0, 0.0), L2SP(0.0, 0.0, squared=False), EWC(ones(net()), 0.0)], ids=repr)
+@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+def test_a_strength_of_zero_is_no_pull(kind, pull):
+    make = getattr(optimizers, kind)
+    assert difference(trained(pull, make=make).values(), trained(None, make=make).values()) == 0
+
+
+# Beside what else an optimizer does
+
+
+def test_the_pull_is_added_after_the_gradient_is_clipped():
+    def clipped(rate):
+        return optimizers.SGD(rate, clipvalue=0.1)
+
+    model = net()
+    optimizer = LayerwiseOptimizer(clipped(RATE), model, pull=L2SP(1.0, 1.0))
+    start = {weight.path: weight.numpy() for weight in model.weights}
+    for weight in model.weights:
+        weight.assign_add(5 * keras.ops.ones_like(weight))
+    apply(optimizer, model.weights, gradients(model.weights, 1, scale=1e6))
+    for weight, gradient in zip(model.weights, gradients(model.weights, 1)[0]):
+        way = 5 + start[weight.path] * weight.path.startswith("top")
+        expected = start[weight.path] + 5 - RATE * (0.1 * np.sign(gradient) + way)
+        np.testing.assert_allclose(weight, expected, atol=2e-6)
+
+
+@pytest.mark.parametrize("squared", [True, False])
+def test_the_pull_is_added_once_for_gradients_gathered_over_batches(squared):
+    one, two = net(), net()
+    given = gradients(one.trainable_weights, 40)
+    pull = L2SP(0.5, 0.25, squared)
+    gathering = optimizers.SGD(RATE, gradient_accumulation_steps=4)
+    apply(LayerwiseOptimizer(gathering, one, pull=pull), one.trainable_weights, given)
+    means = [[np.mean(four, 0) for four in zip(*given[i : i + 4])] for i in range(0, 40, 4)]
+    apply(LayerwiseOptimizer(optimizers.SGD(RATE), two, pull=pull), two.trainable_weights, means)
+    assert difference(one.get_weights(), two.get_weights()) < 1e-6
+
+
+def fitted(pull, strength=1.0):
+    model = net()
+    model.compile(LayerwiseOptimizer(optimizers.SGD(strength * RATE), model, rates=HALVES, pull=pull), "mse")
+    history = model.fit(X, Y, batch_size=64, epochs=2, shuffle=False, verbose=0, validation_data=(X, Y)).history
+    return model, history
+
+
+@pytest.mark.parametrize("name", ["squared", "unsquared", "EWC"])
+def test_the_losses_that_keras_reports_are_the_task_s(name):
+    model, history = fitted(PULLS[name]())
+    outputs = model.predict(X, verbose=0)
+    assert history["val_loss"][-1] == pytest.approx(np.mean((outputs - Y) ** 2), rel=1e-5)
+    assert model.evaluate(X, Y, verbose=0) == pytest.approx(history["val_loss"][-1], rel=1e-6)
+    start = np.mean((net().predict(X, verbose=0) - Y) ** 2)
+    assert history["loss"][0] == pytest.approx(start, rel=1e-5)  # of one batch, before its step
+    assert model.losses == []
+
+
+@pytest.mark.parametrize("squared", [True, False])
+def test_frozen_weights_stay_bit_for_bit_and_are_no_part_of_the_way(squared):
+    model = net()
+    optimizer = LayerwiseOptimizer(optimizers.SGD(RATE), model, pull=L2SP(0.5, 0.25, squared))
+    model.get_layer("low").kernel.assign_add(keras.ops.ones((4, 6)))  # a way, but of a weight that does not train
+    freeze(model, ["low", "norm"])
+    weights = model.trainable_weights
+    before, given = model.get_weights(), gradients(weights, 20)
+    apply(optimizer, weights, given)
+    assert difference(model.get_weights()[:4], before[:4]) == 0
+    values = [value.astype("float64") for value in before[4:]]
+    start = list(values)
+    for step in given:
+        norm = np.sqrt(sum(((now - old) ** 2).sum() for now, old in zip(values[:2], start)))
+        factor = 0.5 if squared else 0.5 / max(norm, 1e-12)
+        terms = [factor * (now - old) for now, old in zip(values[:2], start)] + [0.25 * now for now in values[2:]]
+        values = [now - RATE * (gradient + term) for now, gradient, term in zip(values, step, terms)]
+    assert difference(arrays(weights), values) < 1e-6
+
+
+# Embeddings
+
+
+@pytest.mark.parametrize("squared", [True, False])
+def test_every_row_of_an_embedding_is_pulled_also_where_no_token_looked(squared):
+    keras.utils.set_random_seed(0)
+    layers = [keras.Input((2,), dtype="int32"), keras.layers.Embedding(5, 3, name="table"), keras.layers.Flatten()]
+    model = keras.Sequential([*layers, keras.layers.Dense(1, name="top")])
+    model.compile(LayerwiseOptimizer(optimizers.SGD(0.5), model, pull=L2SP(0.4, 0.0, squared)), "mse")
+    table = model.get_layer("table").embeddings
+    start = table.numpy()
+    table.assign_add(np.array([[1.0], [1.0], [1.0], [0.0], [0.0]]) * np.ones((1, 3)))
+    x, y = np.array([[0, 3]], "int32"), model.predict(np.array([[0, 3]]), verbose=0)  # no error, no gradient
+    model.fit(x, y, verbose=0)
+    rest = 1 - 0.5 * 0.4 / (1 if squared else 3)  # the way is the root of nine ones
+    np.testing.assert_allclose(table.numpy() - start, rest * np.array([[1], [1], [1], [0], [0]]) + np.zeros(3), atol=1e-6)
+
+
+# Configs
+
+
+@pytest.mark.parametrize("name", ["squared", "unsquared", "EWC"])
+def test_a_pull_s_config_brings_it_back_without_fisher_information(name):
+    pull = PULLS[name]()
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(pull))
+    assert type(again) is type(pull) and again.get_config() == pull.get_config()
+    assert again.get_config()["strength"] == 0.5
+    assert name != "EWC" or again.fisher is None
