@@ -12,7 +12,15 @@ import sys
 import keras
 import numpy as np
 
-from keras_transfer.adaptation import EWC, L2SP, GradualUnfreezing, LayerwiseOptimizer, Stage, StagedTraining, layer_groups
+from keras_transfer.adaptation import (
+    EWC,
+    L2SP,
+    GradualUnfreezing,
+    LayerwiseOptimizer,
+    Stage,
+    StagedTraining,
+    layer_groups,
+)
 
 RATE = 0.01
 # Powers of 2: a float32 times one of these is not rounded.
@@ -174,7 +182,7 @@ def late_start(wrapped, late=2000, then=40, group="low", **options):
     model.fit(x, y, batch_size=4, shuffle=False, verbose=0, callbacks=[stages, steps])
     counts = {}
     if wrapped:
-        names = [name for name in HALVES]
+        names = list(HALVES)
         counts = {n: int(o.iterations) for n, o in zip(names, model.optimizer.group_optimizers(), strict=True)}
     return steps.lengths, counts
 

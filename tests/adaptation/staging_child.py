@@ -427,7 +427,9 @@ def freezing_takes_effect_in_the_next_fit_and_so_does_thawing():
     assert int(model.optimizer.iterations) == 6 * STEPS
     expected = make(keras.optimizers.Adam(0.01))
     turns = [NAMES, ["top", "head"], ["low", "top", "head"], ["head"], ["low", "top"], NAMES]
-    assert difference(values(model), reference(expected, lambda s: turns[s // STEPS], ("adam", always(0.01)), 24)) < 2e-6
+    assert (
+        difference(values(model), reference(expected, lambda s: turns[s // STEPS], ("adam", always(0.01)), 24)) < 2e-6
+    )
 
 
 @check
@@ -561,7 +563,10 @@ def several_steps_may_be_one_execution():
 @check
 def statistics_of_a_frozen_group_rest():
     model = make_with_norm()
-    callback, watch = StagedTraining([Stage("head", epochs=1), Stage(["norm", "head"], epochs=1), Stage("all")]), Watch()
+    callback, watch = (
+        StagedTraining([Stage("head", epochs=1), Stage(["norm", "head"], epochs=1), Stage("all")]),
+        Watch(),
+    )
     fit(model, callback, watch)
     statistics = {"norm/moving_mean", "norm/moving_variance"}
     moved = [paths & statistics for paths in watch.steps]

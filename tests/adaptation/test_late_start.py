@@ -15,7 +15,9 @@ def test_a_group_that_thaws_at_step_2000_moves_the_rate_at_most(options):
     gathered = options.get("gradient_accumulation_steps", 1)
     assert len(lengths) == 40 and lengths[gathered - 1] == pytest.approx(1, abs=1e-3)
     assert 0.3 < max(lengths) <= 1.05
-    assert counts == {name: late // gathered for name, late in dict(low=40, norm=40, mid=2040, top=2040).items()}
+    assert counts == {
+        name: late // gathered for name, late in {"low": 40, "norm": 40, "mid": 2040, "top": 2040}.items()
+    }
 
 
 def test_under_a_plain_adam_it_moves_several_times_the_rate():

@@ -94,7 +94,7 @@ def test_weights_are_after_30_steps_what_the_formula_in_float64_says(kind, optio
         name = weight.path.split("/")[0]
         rate = RATE * (HALVES[name] if "rates" in options else options["decay"] ** (3 - depths[name]))
         value, first, second = start[place].astype("float64"), 0.0, 0.0
-        decays = "all" in kind or name != "norm" and "bias" not in weight.path
+        decays = "all" in kind or (name != "norm" and "bias" not in weight.path)
         for t, step in enumerate(given, 1):
             gradient = step[place].astype("float64")
             if kind == "momentum":

@@ -219,7 +219,9 @@ def test_every_row_of_an_embedding_is_pulled_also_where_no_token_looked(squared)
     x, y = np.array([[0, 3]], "int32"), model.predict(np.array([[0, 3]]), verbose=0)  # no error, no gradient
     model.fit(x, y, verbose=0)
     rest = 1 - 0.5 * 0.4 / (1 if squared else 3)  # the way is the root of nine ones
-    np.testing.assert_allclose(table.numpy() - start, rest * np.array([[1], [1], [1], [0], [0]]) + np.zeros(3), atol=1e-6)
+    np.testing.assert_allclose(
+        table.numpy() - start, rest * np.array([[1], [1], [1], [0], [0]]) + np.zeros(3), atol=1e-6
+    )
 
 
 # Configs

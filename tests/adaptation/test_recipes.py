@@ -43,7 +43,9 @@ class Trained(keras.callbacks.Callback):
 
 
 def learning_rate(model, step):
-    schedule = keras.saving.deserialize_keras_object(model.optimizer.get_config()["optimizer"]["config"]["learning_rate"])
+    schedule = keras.saving.deserialize_keras_object(
+        model.optimizer.get_config()["optimizer"]["config"]["learning_rate"]
+    )
     return float(schedule(step))
 
 
