@@ -27,7 +27,8 @@ EXTRAS = {
     "hf": ["huggingface-hub>=0.30"],
     "jax": ["jax>=0.10,<0.11"],
     "torch": ["torch==2.13.0"],
-    "test": ["pytest>=8", "pytest-xdist>=3.6,<4", "ruff==0.17.5", "tokenizers>=0.22", "pandas>=2"],
+    "test": ["pytest>=8", "pytest-xdist>=3.6,<4", "ruff==0.17.5", "tokenizers>=0.22", "pandas>=2", "matplotlib>=3.10,<4"],
+    "plots": ["matplotlib>=3.10,<4"],
     "parity": ["transformers>=5,<6", "sentence-transformers>=5,<7"],
     "benchmarks": ["torch==2.13.0", "transformers>=5,<6"],
 }

@@ -1,8 +1,12 @@
 """Which weights train, when, how fast and how far: functions of the ladder, for any backbone."""
 
+from keras_transfer.adaptation.checkpoint import Checkpoint
+from keras_transfer.adaptation.fisher import Fisher, estimate_fisher
 from keras_transfer.adaptation.freezing import freeze, freeze_to, trainable_summary, unfreeze
 from keras_transfer.adaptation.groups import Ladder, LayerGroup, layer_groups
 from keras_transfer.adaptation.layerwise import LayerwiseOptimizer
+from keras_transfer.adaptation.momentum import OneCycleMomentum
+from keras_transfer.adaptation.prediction_penalty import PredictionPenalty
 from keras_transfer.adaptation.pull import EWC, L2SP
 from keras_transfer.adaptation.recipes import RECIPES, Recipe, fine_tune, get_recipe
 from keras_transfer.adaptation.schedules import (
@@ -26,6 +30,8 @@ __all__ = [
     "L2SP",
     "RECIPES",
     "ChainThaw",
+    "Checkpoint",
+    "Fisher",
     "GradualUnfreezing",
     "InverseSquareRoot",
     "Ladder",
@@ -33,12 +39,15 @@ __all__ = [
     "LayerwiseOptimizer",
     "LinearWarmupDecay",
     "OneCycle",
+    "OneCycleMomentum",
+    "PredictionPenalty",
     "Recipe",
     "SequentialUnfreezing",
     "SlantedTriangular",
     "Stage",
     "StagedTraining",
     "WarmupCosine",
+    "estimate_fisher",
     "fine_tune",
     "freeze",
     "freeze_to",

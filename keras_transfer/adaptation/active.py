@@ -87,11 +87,6 @@ def is_narrowed(optimizer):
     return optimizer.built and len(_view(optimizer).shown) < len(_view(optimizer).variables)
 
 
-def accumulation_steps(optimizer):
-    """int, over how many batches the optimizer gathers gradients."""
-    return max(part.gradient_accumulation_steps or 1 for part in _chain(optimizer))
-
-
 def _chain(optimizer):
     while optimizer is not None:
         yield optimizer

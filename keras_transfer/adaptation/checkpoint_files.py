@@ -188,7 +188,8 @@ def _newest_first(folder):
 
 
 def _cannot_write(folder, error):
-    reason = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "the folder must be writable"
+    reasons = {**dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "the disk is full"), errno.EFBIG: "no file may be so large"}
+    reason = reasons.get(error.errno, "the folder must be writable")
     return OSError(
         error.errno,
         f"no checkpoint can be written into {str(folder)!r}: {reason}. Those there are as they were. Received: {error}",

@@ -126,11 +126,14 @@ def _weights(model, groups, below, paths, norms):
         chosen = select_groups(ladder, "all" if groups is None else groups)
     weights = [weight for group in chosen for weight in group.variables if norms or not is_norm(weight)]
     if paths is not None:
-        found = [weight for weight in weights if re.search(paths, weight.path)]
+        try:
+            found = [weight for weight in weights if re.search(paths, weight.path)]
+        except (re.error, TypeError):
+            found = []
         if not found:
             raise ValueError(
-                f"`paths` must be found in the path of a weight: {[weight.path for weight in weights]}. "
-                f"Received: {paths!r}"
+                "`paths` must be a regular expression that is found in the path of a weight: "
+                f"{[weight.path for weight in weights]}. Received: {paths!r}"
             )
         weights = found
     return {id(weight) for weight in weights}

@@ -5,8 +5,8 @@ from keras import ops
 
 from keras_transfer.adaptation import active, steps
 from keras_transfer.adaptation.layerwise import LayerwiseOptimizer
-from keras_transfer.adaptation.run_length import find_schedules
 from keras_transfer.adaptation.schedules import OneCycle
+from keras_transfer.tasks.run_length import accumulation_steps, find_schedules, warn_in_epoch
 
 # What is momentum in the optimizers that read it in their `update_step`, as numbers that may as well be tensors.
 MOMENTUM = {
@@ -85,6 +85,9 @@ class OneCycleMomentum(keras.callbacks.Callback):
         watched.on_failure.append(self._end)
         watched.train(watched.only)  # what Keras traced before had the momentum of then in it
 
+    def on_epoch_begin(self, epoch, logs=None):
+        warn_in_epoch(self, epoch)
+
     def on_train_batch_begin(self, batch, logs=None):
         self._steps.begin()
         now = float(ops.convert_to_numpy(self._now())) if READS_NUMBERS else None
@@ -100,7 +103,7 @@ class OneCycleMomentum(keras.callbacks.Callback):
     def _now(self):
         """The momentum of the step that is being taken."""
         # The batch whose rate counts: the last of those over which gradients are gathered.
-        every = active.accumulation_steps(self._optimizer)
+        every = accumulation_steps(self._optimizer)
         step = (ops.cast(self._optimizer.iterations, "float32") + 1) * every - 1
         return self.high - (self.high - self.low) * self._cycle.height(step)
 

@@ -14,8 +14,8 @@ def select_groups(ladder, groups):
 
     Args:
         ladder: what `layer_groups` returns.
-        groups: `"all"`; `"pretrained"` or `"new"` for those that are or are not; a group's name; its depth as an int, negative from
-            the top; a regular expression that matches whole names (`"block_[01]"`); or a list of these.
+        groups: `"all"`; `"pretrained"` or `"new"` for those that are or are not; a group's name; its depth as an int,
+            negative from the top; a regular expression that matches whole names (`"block_[01]"`); or a list of these.
 
     Returns:
         list of `LayerGroup`.
@@ -30,8 +30,8 @@ def select_groups(ladder, groups):
     [low] = keras_transfer.adaptation.select_groups(ladder, "low")
     ```
     """
-    chosen = set()
-    for part in groups if isinstance(groups, (list, tuple, set)) else [groups]:
+    chosen, parts = set(), groups if isinstance(groups, (list, tuple, set)) else [groups]
+    for part in parts or [groups]:
         found = _depths(ladder, part)
         if not found:
             raise ValueError(_nothing(ladder, part))
@@ -62,9 +62,8 @@ def _nothing(ladder, part):
     close = difflib.get_close_matches(str(part), names, n=1)
     nearest = f" (nearest: {close[0]!r})" if close else ""
     return (
-        "a group is given as its name, its depth, a regular expression that matches whole names, 'new', 'pretrained' or "
-        "'all'. "
-        f"There are {names}{nearest}. Received: {part!r}, which is none of them"
+        "a group is given as its name, its depth, a regular expression that matches whole names, 'new', 'pretrained' "
+        f"or 'all'. There are {names}{nearest}. Received: {part!r}, which is none of them"
     )
 
 

@@ -10,6 +10,7 @@ from keras_transfer.adaptation import active, steps
 from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.selection import select_groups
 from keras_transfer.layers.trainable import remember_trainable
+from keras_transfer.tasks.run_length import accumulation_steps, warn_in_epoch
 
 
 @dataclasses.dataclass
@@ -61,6 +62,7 @@ class Staging(keras.callbacks.Callback):
         watched.on_failure.append(self._end)
 
     def on_epoch_begin(self, epoch, logs=None):
+        warn_in_epoch(self, epoch)
         self._epoch = epoch
         self._go_to(epoch, 0)
 
@@ -108,7 +110,7 @@ class Staging(keras.callbacks.Callback):
         """The first step from `start` on with which a stage can begin."""
         if self._unit is None:
             return start
-        gathered = active.accumulation_steps(self.model.optimizer)  # gradients of so many batches are one stage's
+        gathered = accumulation_steps(self.model.optimizer)  # gradients of so many batches are one stage's
         together = self.model.steps_per_execution  # Keras calls nobody in the middle of these
         epoch, batch = divmod(-(-start // gathered) * gathered, self._unit)
         return epoch * self._unit + min(-(-batch // together) * together, self._unit)

@@ -75,9 +75,9 @@ class Steps:
 
     def _skip(self, *args):
         *state, iterator = args  # JAX: (state, iterator); TensorFlow: (iterator,); torch: (batch,)
-        if hasattr(iterator, "__next__"):
-            if not list(itertools.islice(iterator, self.model.steps_per_execution)):
-                raise StopIteration
+        reads = hasattr(iterator, "__next__")
+        if reads and not list(itertools.islice(iterator, self.model.steps_per_execution)):
+            raise StopIteration
         return ({}, *state) if state else {}
 
 

@@ -38,12 +38,7 @@ class Stage:
         if len(given) > 1:
             raise ValueError(f"a stage lasts for `epochs`, `steps` or a `share`. Received: {given}")
         for name, length in given.items():
-            number = isinstance(length, numbers.Real) and not isinstance(length, bool)
-            if not number or not (0 < length <= 1 if name == "share" else length >= 1 and length % 1 == 0):
-                raise ValueError(
-                    f"`{name}` must be {'in (0, 1]' if name == 'share' else 'a whole number above 0'}. "
-                    f"Received: {length!r}"
-                )
+            _check_length(name, length)
         if isinstance(self.train, (set, tuple)):
             self.train = list(self.train)  # what a config can hold
 
@@ -53,6 +48,13 @@ class Stage:
     @classmethod
     def from_config(cls, config):
         return cls(**config)
+
+
+def _check_length(name, length):
+    number = isinstance(length, numbers.Real) and not isinstance(length, bool)
+    if not number or not (0 < length <= 1 if name == "share" else length >= 1 and length % 1 == 0):
+        wanted = "in (0, 1]" if name == "share" else "a whole number above 0"
+        raise ValueError(f"`{name}` must be {wanted}. Received: {length!r}")
 
 
 @keras.saving.register_keras_serializable("keras_transfer")
@@ -87,10 +89,10 @@ class StagedTraining(Staging):
 
     def __init__(self, stages):
         super().__init__()
-        self.stages = list(stages)
-        wrong = [stage for stage in self.stages if not isinstance(stage, Stage)]
-        if wrong or not self.stages:
+        given = isinstance(stages, (list, tuple)) and len(stages) > 0
+        if not given or not all(isinstance(stage, Stage) for stage in stages):
             raise ValueError(f"`stages` must be a list of `Stage`s. Received: {stages!r}")
+        self.stages = list(stages)
 
     def plan(self, ladder):
         return self.stages
@@ -111,7 +113,7 @@ class _EvenStaging(Staging):
     def __init__(self, epochs, steps, share):
         super().__init__()
         Stage("all", epochs, steps)  # complains about lengths that are none
-        Stage("all", share=share)
+        _check_length("share", share)
         if (epochs or steps) is not None and share != self.usual_share:
             raise ValueError(
                 "the stages last for `epochs` or `steps`, or for parts of a `share` of the run. Received: "
@@ -234,8 +236,8 @@ class SequentialUnfreezing(Staging):
 
     def __init__(self, new_epochs=1, body_epochs=1):
         super().__init__()
-        Stage("all", epochs=new_epochs)
-        Stage("all", epochs=body_epochs)
+        _check_length("new_epochs", new_epochs)
+        _check_length("body_epochs", body_epochs)
         self.new_epochs, self.body_epochs = new_epochs, body_epochs
 
     def plan(self, ladder):

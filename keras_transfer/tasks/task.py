@@ -11,6 +11,7 @@ from keras_transfer.encoders import Encoder
 from keras_transfer.encoders.encoder import checkpoint_functions, select_inputs
 from keras_transfer.layers.trainable import could_train, set_trainable
 from keras_transfer.tasks.replicas import check_distribution, check_scope, replicas_of, share
+from keras_transfer.tasks.run_length import ScheduleLength
 from keras_transfer.text import PlainText, TextBatches, batches, is_text, to_columns
 from keras_transfer.text.preprocessor import preprocess
 
@@ -163,8 +164,11 @@ class Task(StringInputs, keras.Model):
             y = sample_weight = batch_size = None
         if isinstance(data, TextBatches):  # they are shuffled, by their seed; Keras would draw their order anew
             shuffle = False
-        listed = callbacks.callbacks if isinstance(callbacks, keras.callbacks.CallbackList) else callbacks
-        for callback in keras.tree.flatten(listed):
+        if isinstance(callbacks, keras.callbacks.CallbackList):  # it has been told of its model and its run already
+            listed = callbacks.callbacks
+        else:
+            listed = callbacks = [*keras.tree.flatten(callbacks or []), ScheduleLength()]
+        for callback in listed:
             if hasattr(callback, "follow"):  # adaptation's `Checkpoint`, which keeps where the data are
                 callback.follow(data)
         return super().fit(

@@ -85,7 +85,7 @@ def least_moved(ours, theirs):
 
 
 def apart(make, factors, exclude=True):
-    """A network whose groups have plain optimizers of their own; these; and the function that makes a step with them."""
+    """A network whose groups have plain optimizers of their own, and the function that makes a step with them."""
     model = net()
     places = {weight.path: place for place, weight in enumerate(model.trainable_weights)}
     parts = []

@@ -1,4 +1,4 @@
-"""`LayerwiseOptimizer`: rates by group, against formulas and separate optimizers, and with all that Keras adds to them."""
+"""`LayerwiseOptimizer`: rates by group, against formulas and separate optimizers, with all that Keras adds to them."""
 
 import keras
 import numpy as np

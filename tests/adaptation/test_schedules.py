@@ -1,6 +1,5 @@
 """Learning rate schedules against their formulas, Transformers' and torch's own, in `fit`, in files, as pictures."""
 
-import logging
 import os
 import pathlib
 import subprocess
@@ -10,8 +9,6 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import LayerwiseOptimizer
-from keras_transfer.adaptation.run_length import warn_if_shorter
 from keras_transfer.adaptation.schedules import (
     InverseSquareRoot,
     LinearWarmupDecay,
@@ -325,59 +322,6 @@ def test_without_matplotlib_a_picture_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match="pip install matplotlib"):
         SlantedTriangular(2e-4, 100).plot()
-
-
-# === Shorter than the run ===
-
-
-def warnings_of(caplog, optimizer, steps):
-    caplog.clear()
-    with caplog.at_level(logging.WARNING, "keras_transfer"):
-        warn_if_shorter(optimizer, steps)
-    return [record.getMessage() for record in caplog.records]
-
-
-def test_a_schedule_that_is_shorter_than_the_run_is_warned_about_once(caplog):
-    optimizer = keras.optimizers.AdamW(SlantedTriangular(2e-4, 100))
-    assert warnings_of(caplog, optimizer, 100) == []
-    (message,) = warnings_of(caplog, optimizer, 400)
-    assert "SlantedTriangular" in message and "step 100," in message and "total_steps=400" in message
-    assert warnings_of(caplog, optimizer, 400) == []
-    assert len(warnings_of(caplog, optimizer, 500)) == 1
-
-
-@pytest.mark.parametrize("wrap", ["loss scaling", "layerwise", "both"])
-def test_a_schedule_is_found_in_an_optimizer_that_wraps_another(caplog, wrap):
-    model = make_model(0.1)
-    optimizer = keras.optimizers.Adam(WarmupCosine(2e-4, 100))
-    if wrap != "loss scaling":
-        optimizer = LayerwiseOptimizer(optimizer, model, decay=0.5)
-    if wrap != "layerwise":
-        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
-    assert "WarmupCosine" in warnings_of(caplog, optimizer, 101)[0]
-
-
-@pytest.mark.parametrize("every", [None, 2])
-def test_the_steps_of_a_schedule_are_batches_from_the_optimizers_first_on(caplog, every):
-    model = make_model(SlantedTriangular(0.1, 10), gradient_accumulation_steps=every)
-    model.fit(X, Y, batch_size=2, verbose=0)  # 8 batches
-    # What the schedule is asked for: Keras passes it batches.
-    assert float(model.optimizer.learning_rate) == pytest.approx(float(rates(SlantedTriangular(0.1, 10), 9)[8]))
-    assert warnings_of(caplog, model.optimizer, 2) == []
-    (message,) = warnings_of(caplog, model.optimizer, 8)
-    assert "at step 16 (it begins at step 8)" in message
-
-
-@pytest.mark.parametrize(
-    "rate", [0.1, lambda: 0.1, InverseSquareRoot(0.1, 5), keras.optimizers.schedules.CosineDecay(0.1, 5)], ids=type
-)
-def test_a_rate_without_an_end_is_no_reason_to_warn(caplog, recwarn, rate):
-    assert warnings_of(caplog, keras.optimizers.SGD(rate), 1000) == []
-    assert [warning for warning in recwarn if issubclass(warning.category, UserWarning)] == []
-
-
-def test_a_rate_whose_source_nobody_has_is_no_reason_to_fail(caplog):
-    assert warnings_of(caplog, keras.optimizers.SGD(eval("lambda: 0.1")), 1000) == []
 
 
 # === The other backends ===

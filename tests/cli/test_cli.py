@@ -33,6 +33,15 @@ def test_quickstart_trains_reports_exports_and_asks_and_classify_asks_again(tmp_
     assert [line.split()[0] for line in second.stdout.splitlines()] == ["HUM", "LOC"]
 
 
+@pytest.mark.slow
+def test_quickstart_adapts_by_the_recipe_that_is_asked_for(tmp_path, minilm):
+    options = ("--recipe", "feature_extraction", "--epochs", 1, "--batch-size", 64, "--output", tmp_path / "model")
+    child = run("quickstart", *options)
+    assert child.returncode == 0, child.stderr
+    assert "frozen='pretrained'" in child.stdout and "unfreezing=None" in child.stdout
+    assert (tmp_path / "model" / "saved_model.pb").exists()
+
+
 def test_the_report_has_precision_recall_and_f1_of_each_class():
     text = report(np.array([0, 0, 1, 1, 1]), np.array([0, 1, 1, 1, 0]), ["A", "BB"])
     lines = [line.split() for line in text.splitlines()]
@@ -52,7 +61,7 @@ def test_the_five_questions_are_in_no_dataset(data_dir):
     ("arguments", "message"),
     [
         (["quickstart", "--output", "."], "--output must not exist"),
-        (["quickstart", "--output", "new", "--epochs", "0"], "Received: 0 and 32"),
+        (["quickstart", "--output", "new", "--epochs", "0"], "Received: 0 and None"),
         (["quickstart", "--output", "new", "--dataset", "trec6"], "needs --data-dir"),
         (["quickstart", "--output", "new", "--data-dir", "."], "goes with --dataset trec6"),
         (["quickstart", "--output", "/dev/null/new"], "File exists"),

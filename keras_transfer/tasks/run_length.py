@@ -7,11 +7,9 @@ import weakref
 
 import keras
 
-from keras_transfer.adaptation import active
-
 log = logging.getLogger("keras_transfer")
 
-# optimizer -> the last step that it was warned about
+# Optimizers to the last step that was warned of.
 _warned = weakref.WeakKeyDictionary()
 
 
@@ -27,16 +25,16 @@ def warn_if_shorter(optimizer, total_steps):
 
     Example:
     ```python
-    from keras_transfer.adaptation.run_length import warn_if_shorter
+    from keras_transfer.tasks.run_length import warn_if_shorter
 
     schedule = keras_transfer.adaptation.SlantedTriangular(2e-4, total_steps=100)
     warn_if_shorter(keras.optimizers.AdamW(schedule), total_steps=400)
     ```
     """
-    begin = int(keras.ops.convert_to_numpy(optimizer.iterations)) * active.accumulation_steps(optimizer)
+    begin = int(keras.ops.convert_to_numpy(optimizer.iterations)) * accumulation_steps(optimizer)
     last = begin + total_steps
     lengths = {s["config"]["total_steps"]: s for s in find_schedules(optimizer) if s["config"].get("total_steps")}
-    if not lengths or min(lengths) >= last or _warned.get(optimizer) == last:
+    if not lengths or min(lengths) >= last or _warned.get(optimizer, 0) >= last:
         return
     _warned[optimizer] = last
     length = min(lengths)
@@ -49,6 +47,29 @@ def warn_if_shorter(optimizer, total_steps):
         f" (it begins at step {begin})" if begin else "",
         last,
     )
+
+
+class ScheduleLength(keras.callbacks.Callback):
+    """Looks, when the first epoch begins, whether the optimizer's schedule lasts as long as the run."""
+
+    def on_epoch_begin(self, epoch, logs=None):
+        warn_in_epoch(self, epoch)
+
+
+def warn_in_epoch(callback, epoch):
+    """Warns as `warn_if_shorter`, at the beginning of an epoch, when what a checkpoint holds has been put in place."""
+    steps = callback.params.get("steps")
+    if steps is not None:
+        warn_if_shorter(callback.model.optimizer, (callback.params["epochs"] - epoch) * steps)
+
+
+def accumulation_steps(optimizer):
+    """int, over how many batches an optimizer, or one that it wraps, gathers gradients."""
+    most = 1
+    while optimizer is not None:
+        most = max(most, optimizer.gradient_accumulation_steps or 1)
+        optimizer = getattr(optimizer, "inner_optimizer", None)
+    return most
 
 
 def find_schedules(optimizer):

@@ -1,0 +1,187 @@
+"""Checks of what is frozen before and after `fit`, however that ends."""
+
+import contextlib
+
+import keras
+import numpy as np
+
+from keras_transfer import adaptation
+from keras_transfer.adaptation import GradualUnfreezing, Stage, StagedTraining, steps
+from tests.adaptation.staging_models import (
+    NAMES,
+    STEPS,
+    Watch,
+    X,
+    Y,
+    always,
+    assert_follows,
+    changed,
+    check,
+    difference,
+    fit,
+    make,
+    reference,
+    trained_in,
+    values,
+)
+
+# === However `fit` ends ===
+
+
+class Boom(Exception):
+    pass
+
+
+class Fails(keras.callbacks.Callback):
+    """Raises in one of the hooks, at a certain call."""
+
+    def __init__(self, hook, at=0, error=Boom):
+        super().__init__()
+        self.left, self.error = at, error
+        setattr(self, hook, self.fail)
+
+    def fail(self, *arguments, **options):
+        self.left -= 1
+        if self.left < 0:
+            raise self.error("boom")
+
+
+class Data(keras.utils.PyDataset):
+    """The batches, of which one cannot be read."""
+
+    def __init__(self, bad):
+        super().__init__()
+        self.bad, self.read = bad, 0
+
+    def __len__(self):
+        return STEPS
+
+    def __getitem__(self, index):
+        self.read += 1
+        if self.read == self.bad + 1:
+            raise Boom("boom")
+        return X[4 * index :][:4], Y[4 * index :][:4]
+
+
+ENDS = {
+    "before the first step": lambda model, stages: fit(model, stages, Fails("on_train_batch_begin")),
+    "before a step": lambda model, stages: fit(model, stages, Fails("on_train_batch_begin", 6)),
+    "after a step": lambda model, stages: fit(model, stages, Fails("on_train_batch_end", 6)),
+    "after an epoch": lambda model, stages: fit(model, stages, Fails("on_epoch_end")),
+    "before an epoch": lambda model, stages: fit(model, stages, Fails("on_epoch_begin")),
+    "at the beginning": lambda model, stages: fit(model, stages, Fails("on_train_begin")),
+    "at the end": lambda model, stages: fit(model, Fails("on_train_end"), stages),
+    "in validation": lambda model, stages: fit(model, stages, Fails("on_test_batch_end"), validation_data=(X, Y)),
+    "by the user": lambda model, stages: fit(model, stages, Fails("on_train_batch_end", 3, KeyboardInterrupt)),
+    "first batch": lambda model, stages: model.fit(Data(0), epochs=4, verbose=0, callbacks=[stages]),
+    "a later batch": lambda model, stages: model.fit(Data(6), epochs=4, verbose=0, callbacks=[stages]),
+    "in tracing": lambda model, stages: fit(model, stages, x=X[:, :2]),
+}
+
+GRAPHS = ("after a step", "in validation", "a later batch", "in tracing")  # the others run eagerly, which is quick
+
+
+@check
+def however_fit_ends_everything_trains_after_it():
+    for name, run in ENDS.items():
+        model = make(keras.optimizers.Adam(0.01), run_eagerly=name not in GRAPHS)
+        start, stages = values(model), StagedTraining([Stage("head", steps=6), Stage(["low", "head"])])
+        try:
+            run(model, stages)
+        except BaseException as error:
+            assert not isinstance(error, AssertionError), name
+        else:
+            raise AssertionError(f"nothing was raised: {name}")
+        assert all(np.isfinite(value).all() for value in values(model).values()), name
+        assert changed(start, values(model)) <= {f"{n}/{w}" for n in ("low", "head") for w in ("kernel", "bias")}, name
+        assert len(model.trainable_variables) == 8 and all(layer.trainable for layer in model.layers), name
+        assert trained_in(model, lambda: fit(model, epochs=1)) == set(NAMES), name  # noqa: B023
+        assert type(model.train_function) is not steps.Steps, name
+        watch, again = Watch(), StagedTraining([Stage("head", steps=2), Stage("all")])
+        fit(model, again, watch, epochs=1)
+        assert_follows(model, again, watch)
+
+
+@check
+def a_step_that_fails_late_loses_no_more_than_itself():
+    model, stages = make(), StagedTraining([Stage("head", steps=6), Stage(["low", "head"])])
+    with contextlib.suppress(Exception):
+        model.fit(Data(8), epochs=4, verbose=0, shuffle=False, callbacks=[stages])
+    read = [n for n in range(4, 9) if difference(values(model), partly(n)) < 1e-6]
+    assert len(read) == 1, "not the weights after a number of whole steps"
+
+
+def partly(batches):
+    model = make()
+    trains = lambda step: ["head"] if step < 6 else ["low", "head"]  # noqa: E731
+    return reference(model, trains, ("sgd", always(0.1), 0.9), batches)
+
+
+@check
+def a_model_compiled_anew_after_a_failed_fit_trains_everything():
+    for callback in (None, GradualUnfreezing(steps=1)):
+        model = make()
+        with contextlib.suppress(Boom):
+            fit(model, GradualUnfreezing(steps=3), Fails("on_epoch_end"))
+        model.compile(keras.optimizers.Adam(0.01), "mse")
+        assert trained_in(model, lambda: fit(model, *filter(None, [callback]), epochs=1)) == set(NAMES)  # noqa: B023
+
+
+# === Freezing, before and after `compile` and `fit` ===
+
+
+@check
+def freezing_takes_effect_in_the_next_fit_and_so_does_thawing():
+    model = make(keras.optimizers.Adam(0.01))
+    for change, expected in [
+        (lambda: None, NAMES),
+        (lambda: adaptation.freeze(model, below="top"), ["top", "head"]),
+        (lambda: adaptation.unfreeze(model, "low"), ["low", "top", "head"]),
+        (lambda: adaptation.freeze_to(model, -1), ["head"]),
+        (lambda: adaptation.freeze(adaptation.unfreeze(model), ["mid", "head"]), ["low", "top"]),
+        (lambda: adaptation.unfreeze(model), NAMES),
+    ]:
+        change()
+        assert trained_in(model, lambda: fit(model, epochs=1)) == set(expected)
+    assert int(model.optimizer.iterations) == 6 * STEPS
+    expected = make(keras.optimizers.Adam(0.01))
+    turns = [NAMES, ["top", "head"], ["low", "top", "head"], ["head"], ["low", "top"], NAMES]
+    assert (
+        difference(values(model), reference(expected, lambda s: turns[s // STEPS], ("adam", always(0.01)), 24)) < 2e-6
+    )
+
+
+@check
+def freezing_after_compile_takes_effect_in_the_first_fit():
+    model = make()
+    adaptation.freeze(model, "low")
+    assert trained_in(model, lambda: fit(model, epochs=1)) == {"mid", "top", "head"}
+
+
+@check
+def thawing_what_the_optimizer_does_not_know_is_an_error_and_changes_nothing():
+    model = make()
+    adaptation.freeze(model, ["low", "mid"])
+    fit(model, epochs=1)
+    try:
+        adaptation.unfreeze(model)
+    except ValueError as error:
+        assert "compile the model again" in str(error) and "Received: ['low/kernel'" in str(error)
+    else:
+        raise AssertionError("nothing was raised")
+    assert not model.get_layer("low").trainable and model.get_layer("top").trainable
+    assert trained_in(model, lambda: fit(model, epochs=1)) == {"top", "head"}
+    model.compile(keras.optimizers.Adam(0.01), "mse")
+    adaptation.unfreeze(model)
+    assert trained_in(model, lambda: fit(model, epochs=1)) == set(NAMES)
+
+
+@check
+def what_was_frozen_before_fit_stays_so():
+    model, callback, watch = make(), GradualUnfreezing(steps=3), Watch()
+    adaptation.freeze(model, "mid")
+    model.get_layer("top").bias.trainable = False
+    fit(model, callback, watch)
+    assert_follows(model, callback, watch)
+    assert [w.path for w in model.weights if not w.trainable] == ["mid/kernel", "mid/bias", "top/bias"]
+    assert set().union(*watch.steps) == {"low/kernel", "low/bias", "top/kernel", "head/kernel", "head/bias"}

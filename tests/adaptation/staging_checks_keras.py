@@ -1,0 +1,180 @@
+"""Checks of staged training together with the rest of Keras: files, averages, precision, other callbacks."""
+
+import tempfile
+
+import keras
+
+from keras_transfer import adaptation
+from keras_transfer.adaptation import GradualUnfreezing, Stage, StagedTraining
+from tests.adaptation.staging_models import (
+    NAMES,
+    STEPS,
+    Watch,
+    X,
+    Y,
+    always,
+    assert_follows,
+    changed,
+    check,
+    difference,
+    fit,
+    gradually,
+    make,
+    reference,
+    synced,
+    trained_in,
+    values,
+)
+
+
+@check
+def a_file_written_in_a_stage_knows_the_model_and_not_the_stage():
+    with tempfile.TemporaryDirectory() as folder:
+        model = make(keras.optimizers.Adam(0.01))
+        adaptation.freeze(model, "mid")
+        save = keras.callbacks.ModelCheckpoint(f"{folder}/{{epoch}}.keras")
+        fit(model, StagedTraining([Stage("head", epochs=1), Stage("low", epochs=1), Stage("all")]), save)
+        for epoch in (1, 2):
+            loaded = keras.saving.load_model(f"{folder}/{epoch}.keras")
+            assert [w.trainable for w in loaded.weights] == [w.trainable for w in model.weights]
+            assert len(loaded.optimizer.variables) == len(model.optimizer.variables) == 2 + 2 * 6
+            assert int(loaded.optimizer.iterations) == epoch * STEPS
+            rest = StagedTraining([Stage("head", epochs=1), Stage("low", epochs=1), Stage("all")])
+            fit(loaded, rest, initial_epoch=epoch)
+            assert difference(values(loaded), values(model)) == 0
+
+
+@check
+def moving_averages_begin_where_a_layer_begins():
+    momentum = 0.8
+    model = make(keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=momentum))
+    adaptation.freeze(model, "mid")
+    start, trail = values(model), []
+    record = keras.callbacks.LambdaCallback(on_train_batch_end=lambda b, logs: trail.append(synced(model)))
+    fit(model, StagedTraining([Stage("head", steps=6), Stage(["low", "head"], steps=6), Stage("low")]), record)
+    expected = dict(start)
+    for step, now in enumerate(trail):
+        for name in ["head"] if step < 6 else ["low", "head"] if step < 12 else ["low"]:
+            for path in (f"{name}/kernel", f"{name}/bias"):
+                keep = 0 if step == 0 else momentum  # Keras's first step
+                expected[path] = keep * expected[path] + (1 - keep) * now[path]
+    assert difference(values(model), expected) < 1e-6
+    assert changed(start, values(model)) == {"low/kernel", "low/bias", "head/kernel", "head/bias"}
+
+
+@check
+def gathered_gradients_belong_to_one_stage():
+    model = make(keras.optimizers.SGD(0.1, gradient_accumulation_steps=3))
+    callback, watch = StagedTraining([Stage("head", steps=4), Stage("low", steps=1), Stage("all")]), Watch()
+    try:
+        fit(model, callback, watch)
+    except ValueError as error:
+        assert "stages that begin at [0, 6, 6]" in str(error)
+    else:
+        raise AssertionError("a stage was passed over")
+    callback = StagedTraining([Stage("head", steps=4), Stage("low", steps=3), Stage("all")])
+    fit(model, callback, watch)
+    assert [start for start, _ in callback.schedule] == [0, 6, 9]
+    head, low = ({f"{name}/kernel", f"{name}/bias"} for name in ("head", "low"))
+    every = {weight.path for weight in model.weights}
+    nothing = set()
+    updates = [head, head, low, every, every]
+    assert watch.steps == [part for update in updates for part in (nothing, nothing, update)] + [nothing]
+
+
+@check
+def a_scaled_loss_trains_what_each_stage_says():
+    inner = keras.optimizers.Adam(0.01)
+    model = make(keras.optimizers.LossScaleOptimizer(inner, initial_scale=8.0))
+    expected = reference(model, gradually, ("adam", always(0.01)))
+    fit(model, GradualUnfreezing(steps=2))
+    assert difference(values(model), expected) < 1e-5
+
+
+@check
+def the_step_may_run_eagerly_or_compiled():
+    for option in ({"run_eagerly": True}, {"jit_compile": keras.backend.backend() != "torch"}):
+        model = make(**option)
+        expected = reference(model, gradually, ("sgd", always(0.1), 0.9))
+        fit(model, GradualUnfreezing(steps=2))
+        assert difference(values(model), expected) < 1e-6
+
+
+@check
+def several_steps_may_be_one_execution():
+    if keras.backend.backend() == "torch":
+        return
+    model, callback = make(steps_per_execution=2), StagedTraining([Stage("head", steps=5), Stage("all")])
+    expected = reference(model, lambda step: ["head"] if step < 6 else NAMES, ("sgd", always(0.1), 0.9))
+    fit(model, callback)
+    assert callback.schedule == [(0, ["head"]), (6, NAMES)]
+    assert difference(values(model), expected) < 1e-6
+
+
+@check
+def statistics_of_a_frozen_group_rest():
+    model = make_with_norm()
+    callback, watch = (
+        StagedTraining([Stage("head", epochs=1), Stage(["norm", "head"], epochs=1), Stage("all")]),
+        Watch(),
+    )
+    fit(model, callback, watch)
+    statistics = {"norm/moving_mean", "norm/moving_variance"}
+    moved = [paths & statistics for paths in watch.steps]
+    assert moved == [set()] * STEPS + [statistics] * 3 * STEPS
+    assert all(layer.trainable for layer in model.layers)
+
+
+def make_with_norm(**options):
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((3,))
+    x = keras.layers.BatchNormalization(name="norm", **options)(keras.layers.Dense(3, name="low")(inputs))
+    model = keras.Model(inputs, keras.layers.Dense(2, name="head")(x))
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    return model
+
+
+@check
+def keras_has_the_private_names_that_this_rests_on():
+    optimizer = keras.optimizers.Adam(use_ema=True)
+    model = make(optimizer)
+    found = []
+
+    def look(batch, logs):
+        found.append([len(optimizer._trainable_variables), len(optimizer._trainable_variables_indices)])
+        found[-1].append(len(optimizer._model_variables_moving_average))
+        found[-1].append(optimizer._trainable_variables_indices[optimizer._var_key(model.get_layer("head").bias)])
+        if keras.backend.backend() == "jax":
+            assert set(model._jax_state) >= {"trainable_variables", "optimizer_variables"}
+
+    fit(model, keras.callbacks.LambdaCallback(on_train_batch_end=look))
+    assert found == [[8, 8, 8, 7]] * 16
+
+
+@check
+def the_best_weights_of_a_run_that_stops_early_come_back():
+    model, rates = make(keras.optimizers.SGD(0.1)), [0.1, 0.1, -0.3, -0.3, -0.3]
+    expected = reference(model, lambda step: gradually(step, STEPS), ("sgd", always(0.1), 0.0), batches=2 * STEPS)
+    start, stages = values(model), GradualUnfreezing(epochs=1)
+    climb = keras.callbacks.LearningRateScheduler(lambda epoch: rates[epoch])  # a rate below 0 raises the loss
+    stop = keras.callbacks.EarlyStopping("val_loss", patience=1, restore_best_weights=True)
+    history = fit(model, stages, climb, stop, epochs=5, validation_data=(X, Y)).history
+    assert len(history["loss"]) == 3 and stop.best_epoch == 1
+    assert difference(values(model), expected) < 1e-6
+    assert changed(start, values(model)) == {f"{n}/{w}" for n in ("top", "head") for w in ("kernel", "bias")}
+    assert trained_in(model, lambda: fit(model, epochs=1)) == set(NAMES)
+
+
+@check
+def sixteen_bits_train_what_each_stage_says():
+    expected = reference(make(), gradually, ("adam", always(0.01)))
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        model = make(keras.optimizers.Adam(0.01))
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)  # as Keras does for this policy
+    start, callback, watch = values(model), GradualUnfreezing(steps=2), Watch()
+    fit(model, callback, watch)
+    assert_follows(model, callback, watch)
+    assert difference(values(model), expected) < 0.01 < 0.05 < difference(values(model), start)

@@ -1,0 +1,172 @@
+"""Checks of the methods: each is a loop of separate runs, in every way of saying how long a stage lasts."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer import adaptation
+from keras_transfer.adaptation import ChainThaw, GradualUnfreezing, SequentialUnfreezing, Stage, StagedTraining
+from tests.adaptation.staging_models import (
+    NAMES,
+    STEPS,
+    Watch,
+    X,
+    Y,
+    always,
+    assert_follows,
+    check,
+    difference,
+    fit,
+    gradually,
+    make,
+    reference,
+    values,
+)
+
+# === Parity ===
+
+
+@check
+def gradual_unfreezing_is_a_loop_of_separate_runs_under_sgd():
+    model = make()
+    expected = reference(model, gradually, ("sgd", always(0.1), 0.9))
+    fit(model, GradualUnfreezing(steps=2))
+    assert difference(values(model), expected) < 1e-6
+
+
+@check
+def gradual_unfreezing_is_a_loop_of_separate_runs_under_adam():
+    model = make(keras.optimizers.Adam(0.005))
+    expected = reference(model, gradually, ("adam", always(0.005)))
+    fit(model, GradualUnfreezing(steps=2))
+    assert difference(values(model), expected) < 1e-6
+
+
+@check
+def layerwise_adam_counts_each_group_s_own_steps():
+    model = make()
+    model.compile(adaptation.LayerwiseOptimizer(keras.optimizers.Adam(0.005), model), "mse")
+    expected = reference(model, gradually, ("adam", always(0.005)), each_its_own_steps=True)
+    fit(model, GradualUnfreezing(steps=2))
+    assert difference(values(model), expected) < 1e-6
+    counts = [int(optimizer.iterations) for optimizer in model.optimizer.group_optimizers()]
+    assert counts == [10, 12, 14, 16]
+
+
+@check
+def chain_thaw_keeps_the_moments_of_what_freezes_and_thaws_again():
+    model = make(keras.optimizers.Adam(0.005))
+    order = [["head"], ["low"], ["mid"], ["top"], NAMES]
+    expected = reference(model, lambda step: order[min(step // 3, 4)], ("adam", always(0.005)))
+    fit(model, ChainThaw(steps=3))
+    assert difference(values(model), expected) < 1e-6
+
+
+@check
+def rates_by_schedule_and_by_scheduler_go_on_through_the_stages():
+    decay = keras.optimizers.schedules.ExponentialDecay(0.1, 1, 0.9)
+    by_step = make(keras.optimizers.SGD(decay, momentum=0.9))
+    expected = reference(by_step, gradually, ("sgd", lambda step: 0.1 * 0.9**step, 0.9))
+    fit(by_step, GradualUnfreezing(steps=2))
+    assert difference(values(by_step), expected) < 1e-6
+    by_epoch = make()
+    expected = reference(by_epoch, gradually, ("sgd", lambda step: 0.1 / (1 + step // STEPS), 0.9))
+    fit(by_epoch, GradualUnfreezing(steps=2), keras.callbacks.LearningRateScheduler(lambda epoch: 0.1 / (1 + epoch)))
+    assert difference(values(by_epoch), expected) < 1e-6
+
+
+# === Each method, step by step ===
+
+METHODS = {
+    "gradual": lambda: GradualUnfreezing(steps=3),
+    "gradual, by epochs": lambda: GradualUnfreezing(epochs=1),
+    "gradual, by share": lambda: GradualUnfreezing(share=0.7),
+    "gradual, not all": lambda: GradualUnfreezing(steps=3, down_to="mid"),
+    "chain": lambda: ChainThaw(),
+    "sequential": lambda: SequentialUnfreezing(),
+    "plan": lambda: StagedTraining([Stage(["low", "head"], steps=5), Stage("(mid|top)", epochs=1), Stage("all")]),
+}
+
+
+@check
+def every_method_trains_what_its_schedule_says_and_nothing_else():
+    for name, method in METHODS.items():
+        callback, watch = method(), Watch()
+        model = make(keras.optimizers.AdamW(0.01), run_eagerly=name not in ("gradual", "sequential"))
+        fit(model, callback, watch)
+        assert len(watch.steps) == 4 * STEPS and len(callback.schedule) >= 2, name
+        assert_follows(model, callback, watch)
+        assert callback.stage is None and len(model.trainable_weights) == 8
+
+
+@check
+def a_run_that_begins_later_trains_what_the_whole_run_would():
+    for name in ("gradual", "gradual, by share", "chain"):
+        model, callback, watch = make(run_eagerly=True), METHODS[name](), Watch()
+        fit(model, callback, watch, initial_epoch=2)
+        assert len(watch.steps) == 2 * STEPS, name
+        assert_follows(model, callback, watch, first=2 * STEPS)
+    whole, parts = make(), make()
+    plan = [Stage("head", steps=3), Stage(["top", "head"], steps=4), Stage("all")]
+    fit(whole, StagedTraining(plan))
+    fit(parts, StagedTraining(plan), epochs=2)
+    fit(parts, StagedTraining(plan), initial_epoch=2)
+    assert difference(values(whole), values(parts)) == 0
+
+
+@check
+def validation_in_a_stage_sees_the_weights_of_now():
+    model = make()
+    losses = []
+    record = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: losses.append(numpy_loss(model)))
+    history = fit(model, ChainThaw(epochs=1, share=0.75), record, epochs=6, validation_data=(X, Y)).history
+    np.testing.assert_allclose(history["val_loss"], losses, rtol=1e-5)
+    assert len(set(np.round(losses, 4))) == 6
+
+
+def numpy_loss(model):
+    weights, x = values(model), X
+    for name in NAMES:
+        x = x @ weights[f"{name}/kernel"] + weights[f"{name}/bias"]
+        x = x if name == "head" else np.tanh(x)
+    return np.square(x - Y).mean()
+
+
+# === What a frozen group costs ===
+
+
+@check
+def frozen_groups_below_have_no_backward_pass():
+    """Not on TensorFlow, which prunes a graph after it is traced: there the test counts what is left."""
+    backward = []
+
+    class Recorder(keras.layers.Layer):
+        def call(self, x):
+            @ops.custom_gradient
+            def identity(x):
+                def gradient(*arguments, upstream=None):
+                    backward.append(self.name)
+                    return arguments[0] if upstream is None else upstream
+
+                return x * 1.0, gradient
+
+            return identity(x)
+
+    keras.utils.set_random_seed(0)
+    inputs = x = keras.Input((3,))
+    for name in NAMES:
+        x = Recorder(name=f"after_{name}")(keras.layers.Dense(3, name=name)(x))
+    model = keras.Model(inputs, keras.layers.Dense(2, name="last")(x))
+    model.compile("sgd", "mse")
+    seen = {}
+
+    class Look(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            seen.setdefault(callback.stage, set()).update(backward)
+            backward.clear()
+
+    callback = StagedTraining([Stage("last", steps=4), Stage(["top", "head", "last"], steps=4), Stage("all")])
+    fit(model, callback, Look())
+    assert seen[0] == set()
+    assert seen[1] == {"after_head", "after_top"}
+    assert seen[2] == {f"after_{name}" for name in NAMES}

@@ -1,0 +1,131 @@
+"""`Checkpoint`: the data come again in the order in which they would have come."""
+
+import random
+import shutil
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.adaptation.checkpoint import Checkpoint
+from keras_transfer.encoders import TransformerEncoder
+from keras_transfer.tasks import TextClassifier
+from keras_transfer.text import batches
+from tests.adaptation.checkpoint_runs import (
+    BATCHES,
+    Crash,
+    X,
+    Y,
+    assert_same,
+    build,
+    fit,
+)
+from tests.tasks import tiny
+
+
+def letters(texts):
+    """A preprocessor of numpy alone: letters as ids, as long as the texts."""
+    token_ids = np.zeros((len(texts), 16), "int32")
+    for row, text in enumerate(texts):
+        ids = [ord(letter) - ord("a") + 5 for letter in text.replace(" ", "")[:16]]
+        token_ids[row, : len(ids)] = ids
+    return {"token_ids": token_ids, "padding_mask": (token_ids > 0).astype("int32")}
+
+
+def classifier():
+    keras.utils.set_random_seed(0)
+    encoder = TransformerEncoder(40, 1, 1, 4, 4, max_sequence_length=16)
+    model = TextClassifier(encoder, 2, preprocessor=letters)
+    model.compile(keras.optimizers.Adam(1e-2))
+    return model
+
+
+def test_a_task_hands_over_the_batches_of_its_texts(tmp_path):
+    texts, labels = tiny.examples(40)
+
+    def go(folder):
+        model, checkpoint = classifier(), Checkpoint(tmp_path / folder, save_every=3, keep=100)
+        np.random.seed(None)  # from which the batches take their seed: then it is in the checkpoint alone
+        model.fit(texts, labels, batch_size=4, epochs=3, verbose=0, callbacks=[checkpoint])
+        return model, checkpoint.dataset
+
+    whole, data = go("whole")
+    (tmp_path / "again").mkdir()
+    shutil.copy(tmp_path / "whole" / "epoch-0001-batch-000005.safetensors", tmp_path / "again")
+    model, again = go("again")
+    assert again is not data and (again.seed, again.epoch) == (data.seed, data.epoch)
+    assert again.order.tolist() == data.order.tolist()
+    assert_same(model, whole)
+
+
+def plain_classifier():
+    keras.utils.set_random_seed(0)
+    inputs = {name: keras.Input((None,), name=name, dtype="int32") for name in ("token_ids", "padding_mask")}
+    x = keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(40, 4)(inputs["token_ids"]))
+    model = keras.Model(inputs, keras.layers.Dense(2)(x))
+    model.compile(keras.optimizers.Adam(1e-2), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
+def test_another_model_is_told_the_dataset(tmp_path):
+    texts, labels = tiny.examples(40)
+
+    def go(model, *callbacks):
+        train = batches(texts, labels, letters, batch_size=4, seed=3)
+        # Keras also draws the order of the batches, from Python's random numbers.
+        fit(model, *callbacks, Checkpoint(tmp_path / "run", dataset=train), data=train, shuffle=True)
+
+    whole, model = plain_classifier(), plain_classifier()
+    fit(whole, data=batches(texts, labels, letters, batch_size=4, seed=3), shuffle=True)
+    with pytest.raises(KeyError):
+        go(plain_classifier(), Crash(15))
+    model = plain_classifier()
+    random.seed(9)
+    go(model)
+    assert_same(model, whole)
+
+
+class Noise(keras.utils.PyDataset):
+    """Batches that come in an order of their own, with noise drawn when they are made."""
+
+    def __len__(self):
+        return BATCHES
+
+    def on_epoch_begin(self):
+        self.rows = np.array(random.sample(range(40), 40))
+
+    def __getitem__(self, index):
+        rows = getattr(self, "rows", np.arange(40))[4 * index : 4 * index + 4]
+        return X[rows] + np.random.normal(size=(4, 4)).astype("float32"), Y[rows]
+
+
+@pytest.mark.parametrize("data", ["noise", "arrays", "tf.data"])
+def test_data_that_draw_from_global_random_numbers_draw_the_same_again(data, tmp_path):
+    def go(model, *callbacks):
+        if data == "tf.data":
+            import tensorflow as tf
+
+            stream = tf.data.Dataset.from_tensor_slices((X, Y)).shuffle(40, seed=1, reshuffle_each_iteration=False)
+        source = {"noise": Noise, "arrays": lambda: (X, Y), "tf.data": lambda: stream.batch(4)}[data]()
+        fit(model, *callbacks, data=source, shuffle=data == "arrays")
+
+    whole, model = build(), build()
+    go(whole)
+    with pytest.raises(KeyError):
+        go(build(), Checkpoint(tmp_path, save_every=3), Crash(18))
+    model = build()
+    if data == "noise":
+        random.seed(5), np.random.seed(5)
+    go(model, Checkpoint(tmp_path))
+    assert_same(model, whole)
+
+
+def test_data_that_go_on_through_the_epochs_are_warned_of(tmp_path, caplog):
+    import tensorflow as tf
+
+    endless = tf.data.Dataset.from_tensor_slices((X, Y)).batch(4).repeat()
+    fit(build(), Checkpoint(tmp_path), data=endless, steps_per_epoch=3)
+    assert [record.message.split(":")[0] for record in caplog.records] == ["the data go on through the epochs"] * 2
+    caplog.clear()
+    fit(build(), Checkpoint(tmp_path / "other"), data=endless.take(BATCHES))
+    assert caplog.records == []

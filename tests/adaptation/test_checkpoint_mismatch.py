@@ -1,0 +1,104 @@
+"""`Checkpoint`: another model, optimizer or data than the checkpoint's is one clear error."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.adaptation import GradualUnfreezing
+from keras_transfer.adaptation.checkpoint import Checkpoint
+from tests.adaptation.checkpoint_runs import (
+    OPTIMIZERS,
+    Crash,
+    X,
+    Y,
+    build,
+    crash,
+    fit,
+    names,
+)
+
+OTHERS = {
+    "width": ({"hidden": 9}, r"model/0/\w+/kernel', 'float32', \(4, 9\)\), in the checkpoint .*\(4, 8\)"),
+    "optimizer": ({"optimizer": OPTIMIZERS["a schedule"]}, "variables of the optimizer, in the checkpoint 14"),
+    "averages": ({"optimizer": OPTIMIZERS["moving averages"]}, "22 variables of the optimizer, in the checkpoint 14"),
+    "setting": (
+        {"optimizer": lambda model: keras.optimizers.Adam(1e-2, beta_1=0.8)},
+        "beta_1 0.8, in the checkpoint 0.9",
+    ),
+    "schedule": (
+        {"optimizer": lambda m: keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(0.1, 9))},
+        "variables of the optimizer",
+    ),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_another_model_or_optimizer_is_one_clear_error_and_changes_nothing(other, tmp_path, handler):
+    options, message = OTHERS[other]
+    crash(tmp_path, 14)
+    model, files = build(**options), names(tmp_path)
+    before = [keras.ops.convert_to_numpy(v) for v in model.variables]
+    with pytest.raises(ValueError, match=f"the same model and the same optimizer.*Received: .*{message}"):
+        fit(model, GradualUnfreezing(), Checkpoint(tmp_path))
+    assert all(np.array_equal(a, keras.ops.convert_to_numpy(b)) for a, b in zip(before, model.variables))
+    assert names(tmp_path) == files
+    assert len(fit(model, epochs=1)["loss"]) == 1 and model._initial_epoch is None
+
+
+def test_another_schedule_is_an_error(tmp_path):
+    def make(steps):
+        return build(lambda model: keras.optimizers.SGD(keras.optimizers.schedules.CosineDecay(0.1, steps)))
+
+    fit(make(30), Checkpoint(tmp_path), epochs=1)
+    with pytest.raises(ValueError, match=r"learning_rate\.config\.decay_steps 40, in the checkpoint 30"):
+        fit(make(40), Checkpoint(tmp_path))
+
+
+def test_another_learning_rate_is_warned_of_and_the_checkpoints_goes_on(tmp_path, caplog):
+    reduce = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
+    first = build()
+    fit(first, reduce, Checkpoint(tmp_path), epochs=1)
+    fit(build(), Checkpoint(tmp_path), epochs=1)  # the script's, which was halved since
+    fit(first, Checkpoint(tmp_path), epochs=1)
+    assert "learning rate" not in caplog.text
+    model = build(lambda model: keras.optimizers.Adam(0.5))
+    fit(model, Checkpoint(tmp_path), epochs=2)
+    assert "the checkpoint's learning rate goes on, 0.005. Received: 0.5" in caplog.text
+    assert float(model.optimizer.learning_rate) == pytest.approx(0.005)
+
+
+def test_other_data_in_the_middle_of_an_epoch_are_an_error_and_at_its_beginning_a_warning(tmp_path, caplog):
+    crash(tmp_path / "middle", 14)
+    with pytest.raises(ValueError, match="same data in the same batches. Received: 5 batches, in the checkpoint 10"):
+        fit(build(), Checkpoint(tmp_path / "middle"), data=(X[:20], Y[:20]))
+    fit(build(), Checkpoint(tmp_path / "begin"), epochs=1)
+    fit(build(), Checkpoint(tmp_path / "begin"), data=(X[:20], Y[:20]), epochs=2)
+    assert "not quite as it would have: batches 5, in the checkpoint 10" in caplog.text
+
+
+def test_data_that_end_before_the_checkpoints_place_are_an_error(tmp_path):
+    import tensorflow as tf
+
+    def data(count):  # of a length that Keras does not know
+        return tf.data.Dataset.from_tensor_slices((X, Y)).batch(4).take(count).filter(lambda x, y: True)
+
+    with pytest.raises(KeyError):
+        fit(build(), Checkpoint(tmp_path, save_every=3), Crash(8), data=data(10))
+    expected = pytest.raises(ValueError, match="stands at batch 6 .*Received: data of 5 batches")
+    with pytest.warns(UserWarning, match="ran out of data"), expected:
+        fit(build(), Checkpoint(tmp_path), data=data(5))
+
+
+def test_other_executions_and_initial_epochs_are_errors(tmp_path):
+    crash(tmp_path, 6)
+    with pytest.raises(ValueError, match="must end where the checkpoint stands, at batch 6.*Received: 4"):
+        fit(build(steps_per_execution=4), Checkpoint(tmp_path))
+    with pytest.raises(ValueError, match="goes on in epoch 0, counted from 0.*Received: epoch 1"):
+        fit(build(), Checkpoint(tmp_path), initial_epoch=1)
+
+
+def test_a_model_without_weights_yet_is_an_error(tmp_path):
+    model = keras.Sequential([keras.layers.Dense(3)])
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="build the model before `fit`"):
+        fit(model, Checkpoint(tmp_path))

@@ -1,0 +1,112 @@
+"""`Checkpoint`: a signal ends the run with a checkpoint, and outside it acts as ever."""
+
+import signal
+import threading
+
+import keras
+import pytest
+
+from keras_transfer.adaptation.checkpoint import Checkpoint
+from tests.adaptation.checkpoint_runs import (
+    Crash,
+    X,
+    Y,
+    assert_same,
+    build,
+    crash,
+    fit,
+    names,
+    term,
+)
+
+
+@pytest.fixture
+def handler():
+    """What SIGTERM does otherwise in these tests: it is counted."""
+    calls = []
+
+    def count(number, frame):
+        calls.append(number)
+
+    before = signal.signal(signal.SIGTERM, count)
+    yield count, calls
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_a_signal_in_the_middle_of_an_epoch_writes_a_checkpoint_and_ends_the_run(tmp_path, caplog, handler):
+    whole, model = build(), build()
+    fit(whole)
+    stopped, checkpoint = build(), Checkpoint(tmp_path)
+    logs = fit(stopped, Crash(14, term), checkpoint, validation_data=(X, Y))
+    assert checkpoint.stopped_by == "SIGTERM" and len(logs["val_loss"]) == 2
+    # None for the end of the second epoch, although Keras validates and says that it ended.
+    assert names(tmp_path) == ["epoch-0001-batch-000000.safetensors", "epoch-0001-batch-000004.safetensors"]
+    assert [r.message for r in caplog.records] == [f"SIGTERM: the run stops; to go on, run it again with {tmp_path}"]
+    assert signal.getsignal(signal.SIGTERM) is handler[0] and handler[1] == []
+    fit(model, Checkpoint(tmp_path))
+    assert_same(model, whole)
+
+
+def test_a_signal_while_validating_ends_the_run_at_the_epochs_end(tmp_path, handler):
+    whole, model = build(), build()
+    fit(whole)
+    in_validation = keras.callbacks.LambdaCallback()
+    in_validation.on_test_batch_end = lambda batch, logs=None: term(None)
+    in_validation.on_test_batch_end = lambda batch, logs=None: None if batch else term(None)
+    checkpoint = Checkpoint(tmp_path, save_every=1000)
+    fit(build(), checkpoint, in_validation, validation_data=(X, Y))
+    assert checkpoint.stopped_by == "SIGTERM" and names(tmp_path) == ["epoch-0001-batch-000000.safetensors"]
+    fit(model, Checkpoint(tmp_path))
+    assert_same(model, whole)
+
+
+@pytest.mark.parametrize("end", ["signal", "stop"])
+def test_who_ends_the_run_while_batches_are_passed_over_waits_till_the_state_is_in_place(end, tmp_path, handler):
+    def stop(model):
+        model.stop_training = True
+
+    whole, model = build(), build()
+    fit(whole)
+    crash(tmp_path, 19)
+    before, stopped, checkpoint = names(tmp_path), build(), Checkpoint(tmp_path)
+    fit(stopped, Crash(12, term if end == "signal" else stop), checkpoint)
+    assert checkpoint.stopped_by == ("SIGTERM" if end == "signal" else None) and names(tmp_path) == before
+    assert int(stopped.optimizer.iterations) == 18
+    fit(model, Checkpoint(tmp_path))
+    assert_same(model, whole)
+
+
+def test_after_a_run_that_another_callback_ended_with_an_error_a_signal_acts_as_ever(tmp_path, handler):
+    crash(tmp_path, 4)
+    term(None)
+    assert handler[1] == [signal.SIGTERM]
+
+
+def test_a_second_signal_acts_as_ever(tmp_path, handler):
+    def twice(model):
+        term(model)
+        term(model)
+
+    fit(build(), Crash(4, twice), Checkpoint(tmp_path))
+    assert handler[1] == [signal.SIGTERM] and names(tmp_path) == ["epoch-0000-batch-000004.safetensors"]
+
+
+def test_the_handler_is_given_back_when_a_step_fails(tmp_path, handler):
+    class Failing(keras.Sequential):
+        def train_step(self, data):
+            raise KeyError("step")
+
+    model = Failing([keras.Input((4,)), keras.layers.Dense(3)])
+    model.compile("sgd", "mse", run_eagerly=True)
+    with pytest.raises(KeyError, match="step"):
+        fit(model, Checkpoint(tmp_path))
+    assert signal.getsignal(signal.SIGTERM) is handler[0]
+
+
+def test_outside_the_main_thread_it_says_that_it_catches_no_signal(tmp_path, caplog, handler):
+    model = build()
+    thread = threading.Thread(target=lambda: fit(model, Checkpoint(tmp_path), epochs=1))
+    thread.start()
+    thread.join()
+    assert "outside the main thread no signal can be caught, and ['SIGTERM'] writes no checkpoint" in caplog.text
+    assert names(tmp_path) == ["epoch-0001-batch-000000.safetensors"]

@@ -1,0 +1,86 @@
+"""How groups of the ladder are named, and which weights are norms and biases."""
+
+import keras
+import pytest
+
+from keras_transfer.adaptation import is_norm, is_norm_or_bias, layer_groups, select_groups
+from tests.tasks import tiny
+
+
+@pytest.fixture(scope="module")
+def ladder():
+    return layer_groups(tiny.classifier())
+
+
+def dense(*names):
+    layers = [keras.layers.Dense(2, name=name) for name in names]
+    return layer_groups(keras.Sequential([keras.Input((2,)), *layers]))
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        ("block_1", ["block_1"]),
+        (0, ["embeddings"]),
+        (4, ["head"]),
+        (-2, ["pooler"]),
+        (-5, ["embeddings"]),
+        ("block_[01]", ["block_0", "block_1"]),
+        (".*oo.*", ["pooler"]),
+        ("new", ["head"]),
+        ("pretrained", ["embeddings", "block_0", "block_1", "pooler"]),
+        ("all", ["embeddings", "block_0", "block_1", "pooler", "head"]),
+        (["new", 0, "block_1", -1], ["embeddings", "block_1", "head"]),
+        (("pooler", "block_."), ["block_0", "block_1", "pooler"]),
+        ({"block_1"}, ["block_1"]),
+    ],
+)
+def test_groups_are_named_by_name_depth_expression_or_kind_and_come_in_the_ladder_s_order(ladder, groups, expected):
+    assert [group.name for group in select_groups(ladder, groups)] == expected
+
+
+def test_a_group_s_own_name_comes_before_what_the_word_means():
+    ladder = dense("new", "a.b", "axb", "top")
+    assert [group.name for group in select_groups(ladder, "new")] == ["new"]
+    assert [group.name for group in select_groups(ladder, "a.b")] == ["a.b"]
+    assert [group.name for group in select_groups(ladder, "ax?.?b")] == ["a.b", "axb"]
+
+
+@pytest.mark.parametrize(
+    "groups",
+    ["block", "lock_0", "", "Head", 5, -6, True, 1.0, None, [], (), ["head", "nothing"], [["head"]], "block_[", b"head"],
+)
+def test_what_names_no_group_is_an_error(ladder, groups):
+    with pytest.raises(ValueError, match=r"There are \['embeddings', .* 'head'\].*Received: .*, which is none of them$"):
+        select_groups(ladder, groups)
+
+
+def test_the_error_says_the_nearest_name(ladder):
+    with pytest.raises(ValueError, match=r"\(nearest: 'embeddings'\). Received: 'embedings'"):
+        select_groups(ladder, ["head", "embedings"])
+    with pytest.raises(ValueError, match=r"'head'\]. Received: 'zzz'"):
+        select_groups(ladder, "zzz")
+
+
+def test_new_is_an_error_where_nothing_is():
+    with pytest.raises(ValueError, match="Received: 'new'"):
+        select_groups(dense("alone"), "new")
+
+
+def test_norms_are_the_scales_and_shifts_and_statistics_of_normalisation_layers():
+    model = tiny.classifier()
+    layers = [layer for layer in model._flatten_layers() if isinstance(layer, keras.layers.LayerNormalization)]
+    norms = [weight.path for layer in layers for weight in layer.weights]
+    assert len(norms) == 2 * (1 + 2 * 2)
+    assert {weight.path for weight in model.weights if is_norm(weight)} == set(norms)
+    inputs = keras.Input((3,))
+    batch = keras.Model(inputs, keras.layers.BatchNormalization(name="other")(inputs))
+    assert [is_norm(w) for w in batch.weights if w.trainable] == [True, True]
+
+
+def test_norms_and_biases_are_all_but_tables_and_kernels():
+    model = tiny.classifier()
+    rest = {weight.path.split("/")[-1] for weight in model.weights if not is_norm_or_bias(weight)}
+    assert rest == {"embeddings", "kernel"}
+    kept = {weight.path.split("/")[-1] for weight in model.weights if is_norm_or_bias(weight)}
+    assert kept == {"bias", "gamma", "beta"}

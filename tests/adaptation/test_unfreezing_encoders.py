@@ -1,0 +1,53 @@
+"""Freezing and each method of unfreezing on encoders of ours, of KerasHub and of TF Hub: what should move, moves."""
+
+import keras
+import pytest
+
+from keras_transfer.tasks import TextClassifier
+from tests.adaptation.staging_encoders import METHODS, check_encoder, train
+from tests.adaptation.staging_models import assert_follows
+
+pytest.importorskip("tensorflow")
+pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="other backends run in a child")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_encoder_of_ours(method):
+    check_encoder("ours", method, run_eagerly=method != "sequential")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_backbone_of_keras_hub(method):
+    pytest.importorskip("keras_hub")
+    check_encoder("keras_hub", method, run_eagerly=method != "freeze")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_module_of_tokens(method, tmp_path):
+    from keras_transfer.hub import HubEncoder
+    from tests.hub import modules
+
+    keras.utils.set_random_seed(0)
+    model = TextClassifier(HubEncoder(modules.save_bert_module(tmp_path / "module")), 2)
+    ids = modules.bert_inputs(16)
+    inputs = {ours: ids[theirs] for ours, theirs in zip(("token_ids", "padding_mask", "segment_ids"), modules.BERT_INPUTS)}
+    callback, watch = train(model, inputs, method, run_eagerly=method != "gradual")
+    assert_follows(model, callback, watch)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_module_of_texts_whose_statistics_move_while_one_of_its_groups_trains(method, tmp_path):
+    import tensorflow as tf
+
+    from keras_transfer.hub import HubEncoder
+    from tests.hub import modules
+
+    keras.utils.set_random_seed(0)
+    model = TextClassifier(HubEncoder(modules.save_text_module(tmp_path / "text" / "module", dropout=0.0)), 2, dropout=0.0)
+    callback, watch = train(model, tf.constant(modules.TEXTS * 4), method, run_eagerly=method != "sequential")
+    statistics = {"module/layer_0/norm/moving_mean"}
+    moved = [bool(paths & statistics) for paths in watch.steps]
+    watch.steps = [paths - statistics for paths in watch.steps]
+    assert_follows(model, callback, watch)
+    assert moved == [any(path.startswith("module") for path in paths) for paths in watch.steps]
+    assert any(moved) == (method != "freeze") and not all(moved)

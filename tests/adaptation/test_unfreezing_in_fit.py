@@ -1,0 +1,77 @@
+"""Freezing and staged training inside `fit`: each check here on TensorFlow, and all of them on JAX and torch."""
+
+import keras
+import pytest
+
+from keras_transfer.adaptation import Stage, StagedTraining
+from tests.adaptation.staging_child import CHECKS, ENCODERS
+from tests.adaptation.staging_models import fit, make
+from tests.processes import run
+
+tf = pytest.importorskip("tensorflow")
+pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="other backends run in a child")
+
+
+@pytest.mark.parametrize("name", [name for name in CHECKS if name != "frozen_groups_below_have_no_backward_pass"])
+def test_on_tensorflow(name):
+    CHECKS[name]()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_all_checks_on_another_backend(backend):
+    pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
+    report = run("-m", "tests.adaptation.staging_child", KERAS_BACKEND=backend)
+    assert report["backend"] == backend and not report["tensorflow"]
+    assert list(report["checks"]) == [*CHECKS, *ENCODERS]
+    failed = {name: text for name, text in report["checks"].items() if text != "ok"}
+    assert not failed, "\n\n".join(f"{name}\n{text}" for name, text in failed.items())
+
+
+@pytest.mark.slow
+def test_two_replicas_train_as_one_device_does():
+    report = run("-m", "tests.adaptation.staging_child", "mirrored")
+    assert report.pop("replicas") == 2 and set(report) == {"gradual", "chain"}
+    for method, (apart_by, moved) in report.items():
+        assert apart_by < 1e-6 < 1e-2 < moved, method
+
+
+# What a frozen group costs. TensorFlow traces the gradients of everything and prunes the graph afterwards: what is
+# counted here is the graph that runs.
+
+
+def test_frozen_groups_below_have_no_backward_pass(tmp_path):
+    # Forward one product a layer; backward one for each kernel that trains, and one for the way down through each
+    # layer above the lowest of these.
+    stages = [Stage("head", steps=4), Stage(["top", "head"], steps=4), Stage("all")]
+    assert products_in_steps(stages, tmp_path) == [4 + 1, 4 + 2 + 1, 4 + 4 + 3]
+
+
+def test_a_frozen_group_between_costs_only_the_way_through_it(tmp_path):
+    stages = [Stage(["low", "head"], steps=4), Stage("low", steps=4), Stage("all")]
+    assert products_in_steps(stages, tmp_path) == [4 + 2 + 3, 4 + 1 + 3, 4 + 4 + 3]
+
+
+def products_in_steps(stages, folder):
+    """The number of matrix products in the step of each stage."""
+    writer = tf.summary.create_file_writer(str(folder))
+
+    class Trace(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            tf.summary.trace_on(graph=True, profiler=False)
+
+        def on_train_batch_end(self, batch, logs=None):
+            with writer.as_default():
+                tf.summary.trace_export("step", step=callback.stage)
+
+    callback, counts = StagedTraining(stages), {}
+    fit(make(jit_compile=False), callback, Trace())
+    writer.close()
+    for record in tf.data.TFRecordDataset([str(path) for path in folder.iterdir()]):
+        event = tf.compat.v1.Event.FromString(record.numpy())
+        for value in event.summary.value:
+            run = tf.compat.v1.RunMetadata.FromString(value.tensor.string_val[0])
+            nodes = [node.op for graph in run.function_graphs for node in graph.post_optimization_graph.node]
+            counts[event.step] = counts.get(event.step, 0) + sum(op in ("MatMul", "_FusedMatMul") for op in nodes)
+    assert list(counts) == list(range(len(stages)))
+    return list(counts.values())
