@@ -87,6 +87,16 @@ def is_narrowed(optimizer):
     return optimizer.built and len(_view(optimizer).shown) < len(_view(optimizer).variables)
 
 
+def first_epoch(model):
+    """The epoch in which `fit` is told to begin, instead of the one that it was given; None as a rule."""
+    return model._initial_epoch
+
+
+def begin_in(model, epoch):
+    """Lets `fit` begin in an epoch, said in `on_train_begin`, as Keras's own backup does: no public way exists."""
+    model._initial_epoch = epoch
+
+
 def _chain(optimizer):
     while optimizer is not None:
         yield optimizer

@@ -7,7 +7,7 @@ import threading
 
 import keras
 
-from keras_transfer.adaptation import checkpoint_files, steps
+from keras_transfer.adaptation import active, checkpoint_files, steps
 from keras_transfer.adaptation.checkpoint_state import (
     check,
     data_state,
@@ -40,7 +40,8 @@ class Checkpoint(keras.callbacks.Callback):
     (`reshuffle_each_iteration=False`). Arrays with `shuffle=True` are exact on JAX and torch, and on TensorFlow after
     `keras.utils.set_random_seed`, with which Keras draws the same order each epoch. Not exact are data that go on
     through epochs (`steps_per_epoch` shorter than the data), and what draws from a backend's own global generator
-    (`tf.random`). What other callbacks remember, such as `EarlyStopping`, begins anew.
+    (`tf.random`). What other callbacks remember, such as `EarlyStopping`, begins anew. On several replicas the
+    statistics of batch normalisation are the first replica's, as in all that Keras saves.
 
     Put it last in the list, so that it writes what the others have done. On several machines each needs its own
     folder.
@@ -62,7 +63,7 @@ class Checkpoint(keras.callbacks.Callback):
     ```python
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
     model.compile("adam", "mse")
-    checkpoint = keras_transfer.adaptation.checkpoint.Checkpoint("run", save_every=100)
+    checkpoint = keras_transfer.adaptation.Checkpoint("run", save_every=100)
     model.fit(np.ones((8, 4)), np.ones((8, 2)), shuffle=False, epochs=2, callbacks=[checkpoint], verbose=0)
     ```
     """
@@ -94,7 +95,7 @@ class Checkpoint(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         with self._told():
             self._end()  # of a `fit` of another model that failed where nobody was told
-            self._steps, self._outer_epoch = steps.watch(self.model, self.params), self.model._initial_epoch
+            self._steps, self._outer_epoch = steps.watch(self.model, self.params), active.first_epoch(self.model)
             self._steps.on_failure.append(self._end)
             if not self.model.built:
                 raise ValueError(f"build the model before `fit`, or give it an input. Received: {self.model!r}")
@@ -109,7 +110,7 @@ class Checkpoint(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch, logs=None):
         with self._told():
-            self.model._initial_epoch = self._outer_epoch  # Keras has read it; it is no other `fit`'s
+            active.begin_in(self.model, self._outer_epoch)  # Keras has read it; it is no other `fit`'s
             self._epoch, self._seen = epoch, 0
             if self._resume is not None:
                 state = self._resume.state
@@ -178,7 +179,7 @@ class Checkpoint(keras.callbacks.Callback):
         if self._steps is None:
             return
         watched, self._steps, self._resume, self._iterator = self._steps, None, None, None
-        watched.model._initial_epoch = self._outer_epoch
+        active.begin_in(watched.model, self._outer_epoch)
         self._give_signals_back()
         watched.skipping = False
         watched.on_failure = [function for function in watched.on_failure if function != self._end]
@@ -215,7 +216,7 @@ class Checkpoint(keras.callbacks.Callback):
         state, epochs = stored.state, self.params["epochs"]
         check(self.model, stored, self.params.get("steps"))
         epoch, batch = state["epoch"], state["batch"]
-        self.model._initial_epoch = epoch
+        active.begin_in(self.model, epoch)
         self._settings, self._rates, self._count = state["optimizer"], state["rates"][0], state["count"]
         if epoch >= epochs:
             log.warning("the run is complete, nothing is trained: %d of %d epochs, in %s", epoch, epochs, stored.path)

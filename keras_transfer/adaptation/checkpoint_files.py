@@ -188,7 +188,10 @@ def _newest_first(folder):
 
 
 def _cannot_write(folder, error):
-    reasons = {**dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "the disk is full"), errno.EFBIG: "no file may be so large"}
+    reasons = {
+        **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "the disk is full"),
+        errno.EFBIG: "no file may be so large",
+    }
     reason = reasons.get(error.errno, "the folder must be writable")
     return OSError(
         error.errno,

@@ -76,10 +76,30 @@ def depth_of(model, group):
 
 
 def is_norm(weight):
-    """Whether a weight, by its path, belongs to a normalisation layer."""
+    """Returns whether a weight, by its path, belongs to a normalisation layer.
+
+    Args:
+        weight: a `keras.Variable`.
+
+    Example:
+    ```python
+    model = keras.Sequential([keras.Input((4,)), keras.layers.LayerNormalization(), keras.layers.Dense(2)])
+    norms = [weight.path for weight in model.weights if keras_transfer.adaptation.is_norm(weight)]
+    ```
+    """
     return bool(NORM.search(weight.path))
 
 
 def is_norm_or_bias(weight):
-    """Whether a weight is one of those that weight decay leaves alone: scales and biases."""
+    """Returns whether a weight is one of those that weight decay leaves alone: scales, shifts and biases.
+
+    Args:
+        weight: a `keras.Variable`.
+
+    Example:
+    ```python
+    model = keras.Sequential([keras.Input((4,)), keras.layers.LayerNormalization(), keras.layers.Dense(2)])
+    decay = [weight.path for weight in model.weights if not keras_transfer.adaptation.is_norm_or_bias(weight)]
+    ```
+    """
     return len(weight.shape) <= 1 or is_norm(weight) or bool(BIAS.search(weight.path))

@@ -5,7 +5,6 @@ from keras_transfer.layers.attention import MultiHeadAttention
 from keras_transfer.layers.dropout import Dropout
 from keras_transfer.layers.embeddings import PositionEmbedding
 from keras_transfer.layers.pooling import SequencePooling
-from keras_transfer.layers.trainable import set_trainable
 from keras_transfer.layers.transformer import TransformerBlock
 
 __all__ = [
@@ -16,5 +15,4 @@ __all__ = [
     "TransformerBlock",
     "gelu_tanh",
     "get_activation",
-    "set_trainable",
 ]

@@ -1,13 +1,19 @@
-"""Run by test_checkpoint_kill.py in processes of their own: one run of gradual unfreezing, which may end on the way.
+"""Run by test_checkpoint_kill.py: runs of gradual unfreezing, each in a process of its own, which may end on the way.
 
-python -m tests.adaptation.checkpoint_child FOLDER RESULT.npz '{"kill": 7}'
+python -m tests.adaptation.checkpoint_child FOLDER '[{"name": "whole", "checkpoint": false}, {"kill": 7}]'
+
+To import Keras takes longer than such a run: it is done once, and each run is a fork of this process, in which no
+computation has begun. Prints a list with the exit code, the log and the report of each.
 """
 
+import importlib
 import json
 import logging
 import os
+import pathlib
 import signal
 import sys
+import traceback
 
 import keras
 import numpy as np
@@ -16,27 +22,50 @@ from keras_transfer import files
 from keras_transfer.adaptation import checkpoint_files
 from keras_transfer.adaptation.checkpoint import Checkpoint
 from keras_transfer.adaptation.unfreezing import GradualUnfreezing
-from keras_transfer.encoders import TransformerEncoder
-from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
 
 EPOCHS, BATCHES = 4, 12
 
 
-def main(folder, result, kill=None, how="after the step", term=None, checkpoint=True):
+def main(folder, runs):
+    importlib.import_module(keras.backend.backend())
+    folder, ended = pathlib.Path(folder), []
+    for number, options in enumerate(runs):
+        log, report = folder / f"{number}.log", folder / f"{number}.json"
+        process = os.fork()
+        if not process:
+            apart(log, lambda options=options, report=report: report.write_text(json.dumps(go(folder, **options))))
+        code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        half = len(list((folder / options.get("name", "killed")).glob(".*.tmp")))
+        result = json.loads(report.read_text()) if report.exists() else None
+        ended.append({"code": code, "log": log.read_text(), "half_written": half, "report": result})
+    print(json.dumps(ended))
+
+
+def apart(log, function):
+    """Runs a function, and ends the process; what it says goes to a file."""
+    code = 1
+    try:
+        os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT), sys.stderr.fileno())
+        logging.basicConfig(level=logging.INFO)
+        function()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def go(folder, name="killed", kill=None, how="after the step", term=None, checkpoint=True):
     keras.utils.set_random_seed(0)
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
         tf.config.experimental.enable_op_determinism()
-    model = TextClassifier(TransformerEncoder(20, 1, 2, 8, 16, max_sequence_length=16), 2, dropout=0.1)
-    model.compile(keras.optimizers.Adam(1e-2))
-    random = np.random.default_rng(0)
-    texts = [" ".join(random.choice(list("abcdefgh"), size)) for size in random.integers(1, 17, 8 * BATCHES)]
-    labels = [int("a" in text) for text in texts]
-    train = batches(texts, labels, ids, batch_size=8, lengths=[16])
+    model, train = build(), data(BATCHES)
     assert len(train) == BATCHES
-    saving = Checkpoint(folder, save_every=3)
+    saving = Checkpoint(folder / name, save_every=3, dataset=train)
     ending = End(kill or term, signal.SIGKILL if kill else signal.SIGTERM)
     if kill and how != "after the step":
         kill_while(how, ending)
@@ -44,8 +73,28 @@ def main(folder, result, kill=None, how="after the step", term=None, checkpoint=
     model.fit(train, epochs=EPOCHS, callbacks=callbacks, verbose=0)
     variables = [*model.variables, *model.optimizer.variables]
     arrays = {f"{i}/{v.path}".replace("/", "."): keras.ops.convert_to_numpy(v) for i, v in enumerate(variables)}
-    np.savez(result, **arrays)
-    print(json.dumps({"stopped_by": saving.stopped_by}))
+    np.savez(folder / f"{name}.npz", **arrays)
+    return {"stopped_by": saving.stopped_by}
+
+
+def build(optimizer=None):
+    """A classifier of bags of letters with dropout and statistics, in three groups."""
+    inputs = {name: keras.Input((16,), name=name, dtype="int32") for name in ("token_ids", "padding_mask")}
+    x = keras.layers.Embedding(20, 8)(inputs["token_ids"])
+    x = keras.layers.GlobalAveragePooling1D()(x, mask=inputs["padding_mask"])
+    x = keras.layers.Dropout(0.2)(x)
+    x = keras.layers.BatchNormalization()(keras.layers.Dense(8, activation="relu")(x))
+    model = keras.Model(inputs, keras.layers.Dense(2)(keras.layers.Dropout(0.2)(x)))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer or keras.optimizers.Adam(1e-2), loss)
+    return model
+
+
+def data(count):
+    """Batches of eight texts, in another order each epoch; whether there is an "a" in them decides."""
+    random = np.random.default_rng(0)
+    texts = [" ".join(random.choice(list("abcdefgh"), size)) for size in random.integers(1, 17, 8 * count)]
+    return batches(texts, [int("a" in text) for text in texts], ids, batch_size=8, seed=1, lengths=[16])
 
 
 def ids(texts):
@@ -96,5 +145,4 @@ def kill_while(how, ending):
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO)
-    main(*sys.argv[1:3], **json.loads(sys.argv[3]))
+    main(sys.argv[1], json.loads(sys.argv[2]))

@@ -13,10 +13,7 @@ import tensorflow as tf
 
 from keras_transfer.adaptation.checkpoint import Checkpoint
 from keras_transfer.adaptation.unfreezing import GradualUnfreezing
-from keras_transfer.encoders import TransformerEncoder
-from keras_transfer.tasks import TextClassifier
-from keras_transfer.text import batches
-from tests.adaptation.checkpoint_child import ids
+from tests.adaptation import checkpoint_child
 
 
 def main(folder):
@@ -24,16 +21,16 @@ def main(folder):
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
     tf.config.experimental.enable_op_determinism()
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-    random = np.random.default_rng(0)
-    texts = [" ".join(random.choice(list("abcdefgh"), size)) for size in random.integers(1, 17, 48)]
 
     def go(*callbacks, checkpoint=None):
         keras.utils.set_random_seed(0)
         with strategy.scope():
-            model = TextClassifier(TransformerEncoder(20, 1, 2, 8, 16, max_sequence_length=16), 2, dropout=0.1)
-            model.compile(keras.optimizers.Adam(1e-2, use_ema=True))
-        train = batches(texts, [int("a" in text) for text in texts], ids, batch_size=8, seed=1, lengths=[16])
-        callbacks = [GradualUnfreezing(share=0.8), *([checkpoint] if checkpoint else []), *callbacks]
+            model = checkpoint_child.build(keras.optimizers.Adam(1e-2, use_ema=True))
+        train = checkpoint_child.data(6)
+        if checkpoint:
+            checkpoint.follow(train)
+            callbacks = [checkpoint, *callbacks]
+        callbacks = [GradualUnfreezing(share=0.8), *callbacks]
         return model, model.fit(train, epochs=3, callbacks=callbacks, verbose=0).history
 
     whole, _ = go()
@@ -49,7 +46,7 @@ def main(folder):
 def values(model, strategy):
     """Every variable on every replica."""
     return {
-        f"{i} {replica}": value.numpy()
+        f"{i} {variable.name} {replica}": value.numpy()
         for i, variable in enumerate([*model.variables, *model.optimizer.variables])
         for replica, value in enumerate(strategy.experimental_local_results(variable.value))
     }

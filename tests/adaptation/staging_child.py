@@ -56,10 +56,8 @@ def mirrored():
 def main():
     if sys.argv[1:] == ["mirrored"]:
         return mirrored()
-    report, tensorflow = {}, None
+    report, tensorflow = {}, "tensorflow" in sys.modules  # now: Keras imports it for a seed
     for name, function in {**CHECKS, **ENCODERS}.items():
-        if name.startswith("keras_hub"):  # which imports TensorFlow
-            tensorflow = "tensorflow" in sys.modules if tensorflow is None else tensorflow
         try:
             function()
             report[name] = "ok"

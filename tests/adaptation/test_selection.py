@@ -48,10 +48,28 @@ def test_a_group_s_own_name_comes_before_what_the_word_means():
 
 @pytest.mark.parametrize(
     "groups",
-    ["block", "lock_0", "", "Head", 5, -6, True, 1.0, None, [], (), ["head", "nothing"], [["head"]], "block_[", b"head"],
+    [
+        "block",
+        "lock_0",
+        "",
+        "Head",
+        5,
+        -6,
+        True,
+        1.0,
+        None,
+        [],
+        (),
+        ["head", "nothing"],
+        [["head"]],
+        "block_[",
+        b"head",
+    ],
 )
 def test_what_names_no_group_is_an_error(ladder, groups):
-    with pytest.raises(ValueError, match=r"There are \['embeddings', .* 'head'\].*Received: .*, which is none of them$"):
+    with pytest.raises(
+        ValueError, match=r"There are \['embeddings', .* 'head'\].*Received: .*, which is none of them$"
+    ):
         select_groups(ladder, groups)
 
 

@@ -30,7 +30,9 @@ def test_a_module_of_tokens(method, tmp_path):
     keras.utils.set_random_seed(0)
     model = TextClassifier(HubEncoder(modules.save_bert_module(tmp_path / "module")), 2)
     ids = modules.bert_inputs(16)
-    inputs = {ours: ids[theirs] for ours, theirs in zip(("token_ids", "padding_mask", "segment_ids"), modules.BERT_INPUTS)}
+    inputs = {
+        ours: ids[theirs] for ours, theirs in zip(("token_ids", "padding_mask", "segment_ids"), modules.BERT_INPUTS)
+    }
     callback, watch = train(model, inputs, method, run_eagerly=method != "gradual")
     assert_follows(model, callback, watch)
 
@@ -43,7 +45,9 @@ def test_a_module_of_texts_whose_statistics_move_while_one_of_its_groups_trains(
     from tests.hub import modules
 
     keras.utils.set_random_seed(0)
-    model = TextClassifier(HubEncoder(modules.save_text_module(tmp_path / "text" / "module", dropout=0.0)), 2, dropout=0.0)
+    model = TextClassifier(
+        HubEncoder(modules.save_text_module(tmp_path / "text" / "module", dropout=0.0)), 2, dropout=0.0
+    )
     callback, watch = train(model, tf.constant(modules.TEXTS * 4), method, run_eagerly=method != "sequential")
     statistics = {"module/layer_0/norm/moving_mean"}
     moved = [bool(paths & statistics) for paths in watch.steps]

@@ -1,0 +1,187 @@
+"""The names private to Keras on which this room rests: that they are there, and mean what we think.
+
+Where one of these fails with a new Keras, the file that it names has to be looked at before that version is allowed.
+"""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.adaptation import active
+from keras_transfer.adaptation.rates import check_pattern, rate_of
+from tests.processes import run
+
+
+def model_of(optimizer=None, **compiled):
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3), keras.layers.Dense(1)])
+    model.compile(optimizer or keras.optimizers.SGD(0.1), "mse", **compiled)
+    return model
+
+
+def built(optimizer):
+    model = model_of(optimizer)
+    optimizer.build(model.trainable_variables)
+    return model.trainable_variables
+
+
+def values(variables):
+    return [keras.ops.convert_to_numpy(variable).copy() for variable in variables]
+
+
+def moved_by(optimizer, variables):
+    """Which of these variables a step with gradients of one moves."""
+    before = values(variables)
+    optimizer.apply([keras.ops.ones(variable.shape) for variable in variables], variables)
+    return [bool((a != b).all()) for a, b in zip(before, values(variables))]
+
+
+# === active.py: what an optimizer updates ===
+
+
+def test_trainable_variables_is_the_list_that_an_optimizer_was_built_with_in_order():
+    optimizer = keras.optimizers.Adam()
+    variables = built(optimizer)
+    assert [id(v) for v in optimizer._trainable_variables] == [id(v) for v in variables]
+
+
+def test_a_variables_key_is_its_place_in_that_list_and_finds_its_slots():
+    optimizer = keras.optimizers.Adam(1.0)
+    variables = built(optimizer)
+    places = [optimizer._trainable_variables_indices[optimizer._var_key(v)] for v in variables]
+    assert places == [0, 1, 2, 3] == sorted(optimizer._trainable_variables_indices.values())
+    # A step of the third alone: its slot, and no other, is what Adam makes of it.
+    keys = {optimizer._var_key(variables[2]): 2}
+    object.__setattr__(optimizer, "_trainable_variables_indices", keys)
+    object.__setattr__(optimizer, "_trainable_variables", [variables[2]])
+    optimizer.apply([keras.ops.ones(variables[2].shape)])
+    momentums = [v for v in optimizer.variables if v.path.endswith("momentum")]
+    assert [float(np.abs(value).max()) for value in values(momentums)] == pytest.approx([0, 0, 0.1, 0])
+
+
+def test_moving_averages_stand_in_the_order_of_the_variables():
+    optimizer = keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.5)
+    variables = built(optimizer)
+    averages = optimizer._model_variables_moving_average
+    assert [a.shape for a in averages] == [v.shape for v in variables]
+    assert moved_by(optimizer, variables) == [True] * 4  # at the first step they start from the variables
+    before = values(variables)
+    optimizer.apply([keras.ops.ones(v.shape) for v in variables])
+    for average, old, new in zip(values(averages), before, values(variables)):
+        np.testing.assert_allclose(average, (old + new) / 2, rtol=1e-6)
+
+
+def test_an_optimizer_that_wraps_another_has_it_as_inner_optimizer_with_lists_of_its_own():
+    inner = keras.optimizers.Adam(1.0)
+    outer = keras.optimizers.LossScaleOptimizer(inner, 1.0)
+    variables = built(outer)
+    assert outer.inner_optimizer is inner
+    for optimizer in (outer, inner):
+        assert [id(v) for v in optimizer._trainable_variables] == [id(v) for v in variables]
+        assert len(optimizer._trainable_variables_indices) == 4
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_narrowed_an_optimizer_moves_what_it_is_narrowed_to_and_widened_all_again(wrapped):
+    optimizer = keras.optimizers.Adam(0.1)
+    optimizer = keras.optimizers.LossScaleOptimizer(optimizer, 1.0) if wrapped else optimizer
+    variables = built(optimizer)
+    wide = active.shown(optimizer)
+    active.show(active.selection(optimizer, variables[1:3]))
+    assert active.is_narrowed(optimizer) and moved_by(optimizer, variables[1:3]) == [True, True]
+    if not wrapped:
+        with pytest.raises(ValueError, match="Unknown variable"):
+            moved_by(optimizer, variables)
+    active.show(wide)
+    assert not active.is_narrowed(optimizer) and moved_by(optimizer, variables) == [True] * 4
+
+
+# === active.py: where `fit` begins ===
+
+
+def test_fit_begins_in_initial_epoch_which_is_none_as_a_rule():
+    model, begun = model_of(), []
+    assert "_initial_epoch" in vars(model) and model._initial_epoch is None and active.first_epoch(model) is None
+    begin = keras.callbacks.LambdaCallback(
+        on_train_begin=lambda logs: active.begin_in(model, 2), on_epoch_begin=lambda epoch, logs: begun.append(epoch)
+    )
+    model.fit(np.ones((4, 2)), np.ones((4, 1)), epochs=4, callbacks=[begin], verbose=0)
+    assert begun == [2, 3] and active.first_epoch(model) == 2
+
+
+# === rates.py ===
+
+
+def test_learning_rate_is_a_variable_or_the_schedule_or_function_that_was_given():
+    schedule, function = keras.optimizers.schedules.CosineDecay(0.1, 9), lambda: 0.5
+    assert isinstance(keras.optimizers.SGD(0.25)._learning_rate, keras.Variable)
+    assert rate_of(keras.optimizers.SGD(0.25)) == 0.25
+    for rate in (schedule, function):
+        optimizer = keras.optimizers.SGD(rate)
+        assert optimizer._learning_rate is rate and rate_of(optimizer) is rate
+
+
+@pytest.mark.parametrize("said", ["var_names", "var_list"])
+def test_what_weight_decay_leaves_alone_is_in_the_names_that_are_looked_at(said):
+    optimizer, variables = keras.optimizers.AdamW(), model_of().trainable_variables
+    check_pattern(optimizer)  # nothing is said: no error
+    optimizer.exclude_from_weight_decay(**{said: ["bias"] if said == "var_names" else variables[1:2]})
+    name = {"var_names": "_exclude_from_weight_decay_pattern", "var_list": "_exclude_from_weight_decay"}[said]
+    assert getattr(optimizer, name)
+    with pytest.raises(ValueError, match="said by `decay_norms_and_biases`"):
+        check_pattern(optimizer)
+
+
+# === layerwise.py ===
+
+
+def test_get_variable_index_is_the_place_in_the_list_that_an_optimizer_was_built_with():
+    optimizer = keras.optimizers.Adam()
+    assert [optimizer._get_variable_index(variable) for variable in built(optimizer)] == [0, 1, 2, 3]
+
+
+# === steps.py: where JAX keeps the variables in the middle of an epoch ===
+
+JAX = """
+import json, keras, numpy as np
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, kernel_initializer="zeros")])
+model.compile("sgd", "mse")
+seen = {}
+
+class See(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        kernel = model.layers[0].kernel
+        if batch == 0:
+            seen["kinds"] = sorted(model._jax_state)
+            seen["trained"] = float(abs(np.asarray(model._jax_state["trainable_variables"][0])).max()) > 0
+            model.jax_state_sync()
+            seen["synced"] = float(abs(np.asarray(kernel)).max()) > 0
+        if batch == 1:
+            for kind, state in model._jax_state.items():
+                owner = model.optimizer if kind == "optimizer_variables" else model
+                for variable, value in zip(getattr(owner, kind.replace("optimizer_", "")), state, strict=True):
+                    variable.assign(value)
+            kernel.assign(np.full((2, 1), 7.0))
+            model._jax_state = None
+            model.jax_state_sync()
+            seen["kept"] = np.asarray(kernel).tolist()
+
+seen["before"] = getattr(model, "_jax_state", None)
+model.fit(np.ones((8, 2)), np.ones((8, 1)), batch_size=4, verbose=0, callbacks=[See()])
+seen["after"], seen["end"] = model._jax_state, np.asarray(model.layers[0].kernel).tolist()
+print(json.dumps(seen))
+"""
+
+
+def test_jax_state_is_what_is_put_back_into_the_variables_and_none_keeps_them():
+    pytest.importorskip("jax", reason="needs JAX: pip install keras_transfer[jax]")
+    seen = run("-c", JAX, KERAS_BACKEND="jax")
+    assert seen["trained"] and seen["synced"]
+    assert seen["kinds"] == [
+        "metrics_variables",
+        "non_trainable_variables",
+        "optimizer_variables",
+        "trainable_variables",
+    ]
+    assert seen["kept"] == seen["end"] == [[7.0], [7.0]]
+    assert seen["before"] is seen["after"] is None
