@@ -46,7 +46,7 @@ def main(folder):
 def values(model, strategy):
     """Every variable on every replica."""
     return {
-        f"{i} {variable.name} {replica}": value.numpy()
+        f"{i} {variable.name if i < len(model.variables) else 'slot'} {replica}": value.numpy()
         for i, variable in enumerate([*model.variables, *model.optimizer.variables])
         for replica, value in enumerate(strategy.experimental_local_results(variable.value))
     }
