@@ -20,10 +20,10 @@ quickstart: .venv/installed
 test: .venv/installed-test
 	$(BIN)/pytest -n 2 --dist loadfile
 
-# The core on torch, which is large. (JAX is part of `make test`.)
+# The core and adaptation on torch, which is large. (JAX is part of `make test`.)
 test-torch: .venv/installed-torch
 	$(NO_TRITON)
-	$(BIN)/pytest tests/backends -k torch
+	$(BIN)/pytest -n 2 --dist loadfile tests/backends tests/adaptation -k torch
 
 # Live comparisons with Transformers on torch.
 test-parity: .venv/installed-parity

@@ -7,7 +7,7 @@ import threading
 
 import keras
 
-from keras_transfer.adaptation import active, checkpoint_files, steps
+from keras_transfer.adaptation import checkpoint_files, private, steps
 from keras_transfer.adaptation.checkpoint_state import (
     check,
     data_state,
@@ -95,7 +95,7 @@ class Checkpoint(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         with self._told():
             self._end()  # of a `fit` of another model that failed where nobody was told
-            self._steps, self._outer_epoch = steps.watch(self.model, self.params), active.first_epoch(self.model)
+            self._steps, self._outer_epoch = steps.watch(self.model, self.params), private.first_epoch(self.model)
             self._steps.on_failure.append(self._end)
             if not self.model.built:
                 raise ValueError(f"build the model before `fit`, or give it an input. Received: {self.model!r}")
@@ -110,7 +110,7 @@ class Checkpoint(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch, logs=None):
         with self._told():
-            active.begin_in(self.model, self._outer_epoch)  # Keras has read it; it is no other `fit`'s
+            private.begin_in(self.model, self._outer_epoch)  # Keras has read it; it is no other `fit`'s
             self._epoch, self._seen = epoch, 0
             if self._resume is not None:
                 state = self._resume.state
@@ -179,7 +179,7 @@ class Checkpoint(keras.callbacks.Callback):
         if self._steps is None:
             return
         watched, self._steps, self._resume, self._iterator = self._steps, None, None, None
-        active.begin_in(watched.model, self._outer_epoch)
+        private.begin_in(watched.model, self._outer_epoch)
         self._give_signals_back()
         watched.skipping = False
         watched.on_failure = [function for function in watched.on_failure if function != self._end]
@@ -216,7 +216,7 @@ class Checkpoint(keras.callbacks.Callback):
         state, epochs = stored.state, self.params["epochs"]
         check(self.model, stored, self.params.get("steps"))
         epoch, batch = state["epoch"], state["batch"]
-        active.begin_in(self.model, epoch)
+        private.begin_in(self.model, epoch)
         self._settings, self._rates, self._count = state["optimizer"], state["rates"][0], state["count"]
         if epoch >= epochs:
             log.warning("the run is complete, nothing is trained: %d of %d epochs, in %s", epoch, epochs, stored.path)

@@ -4,7 +4,7 @@ import re
 
 import keras
 
-from keras_transfer.adaptation import active, steps
+from keras_transfer.adaptation import private, steps
 from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.selection import depth_of, is_norm, select_groups
 from keras_transfer.layers.trainable import could_train, remember_trainable, set_trainable
@@ -148,12 +148,12 @@ def _apply(model, trainable):
     set_trainable(model, trainable)
     if compiled and model.optimizer.built:
         try:
-            selected = active.selection(model.optimizer, model.trainable_variables)
+            selected = private.selection(model.optimizer, model.trainable_variables)
         except ValueError:
             restore()
             raise
-        active.show(selected)
-        active.start_averages(model.optimizer, [w for w in model.trainable_variables if id(w) not in before])
+        private.show(selected)
+        private.start_averages(model.optimizer, [w for w in model.trainable_variables if id(w) not in before])
     if compiled:
         model.train_function = model.test_function = model.predict_function = None
     return model

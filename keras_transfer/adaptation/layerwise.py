@@ -8,6 +8,7 @@ import urllib.parse
 import keras
 from keras import ops
 
+from keras_transfer.adaptation import private
 from keras_transfer.adaptation.pull import Pull
 from keras_transfer.adaptation.rates import RateGroup, check_pattern, groups_of, like, rate_groups, rate_of, slots_of
 from keras_transfer.adaptation.selection import is_norm_or_bias
@@ -186,7 +187,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
             if not self.built:
                 with keras.name_scope(self.name):
                     self.build(trainable_variables)
-        weights = self._trainable_variables if trainable_variables is None else trainable_variables
+        weights = private.updated_by(self) if trainable_variables is None else trainable_variables
         weights = [weight for gradient, weight in zip(grads, weights) if gradient is not None]
         if self.pull is not None:
             self.pull.check_complete()
@@ -210,7 +211,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         place.optimizer.update_step(gradient, variable, rate)
 
     def _place(self, variable):
-        return self._places[self._get_variable_index(variable)]
+        return self._places[private.place_of(self, variable)]
 
     def _way(self, weights):
         """The norm of the way that the pretrained ones among these have gone since the start."""

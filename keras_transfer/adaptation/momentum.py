@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_transfer.adaptation import active, steps
+from keras_transfer.adaptation import private, steps
 from keras_transfer.adaptation.layerwise import LayerwiseOptimizer
 from keras_transfer.adaptation.schedules import OneCycle
 from keras_transfer.tasks.run_length import accumulation_steps, find_schedules, warn_in_epoch
@@ -78,7 +78,7 @@ class OneCycleMomentum(keras.callbacks.Callback):
             raise ValueError("one callback alone may cycle the momentum. Received: two `OneCycleMomentum`")
         self._cycle = _cycle(model.optimizer)
         if model.built:  # else Keras will build the optimizer with the model, in the first step
-            active.build(model)
+            private.build(model)
         self._places = [place for part in _parts(model.optimizer) for place in _momentum(part)]
         # Held, since on JAX each look at `self.model` fetches all weights out of the running `fit`.
         self._optimizer, self._steps = model.optimizer, watched

@@ -6,6 +6,7 @@ import re
 
 import keras
 
+from keras_transfer.adaptation import private
 from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.selection import select_groups
 
@@ -116,9 +117,7 @@ def check_pattern(optimizer):
             "there is one `weight_decay` for all weights: give `adam_weight_decay` the same. Received: "
             f"{config['weight_decay']} and {config['adam_weight_decay']}"
         )
-    if getattr(optimizer, "_exclude_from_weight_decay", None) or getattr(
-        optimizer, "_exclude_from_weight_decay_pattern", None
-    ):
+    if private.excludes_from_decay(optimizer):
         raise ValueError(
             "what weight decay leaves alone is said by `decay_norms_and_biases`. Received: an optimizer with "
             "`exclude_from_weight_decay`"
@@ -127,8 +126,7 @@ def check_pattern(optimizer):
 
 def rate_of(optimizer):
     """The float, schedule or function that an optimizer was made with."""
-    # Its config has them too, but only what is registered comes out of a config.
-    rate = optimizer._learning_rate
+    rate = private.learning_rate(optimizer)
     return float(keras.ops.convert_to_numpy(rate)) if isinstance(rate, keras.Variable) else rate
 
 

@@ -6,7 +6,7 @@ import itertools
 
 import keras
 
-from keras_transfer.adaptation import active, steps
+from keras_transfer.adaptation import private, steps
 from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.selection import select_groups
 from keras_transfer.layers.trainable import remember_trainable
@@ -54,10 +54,10 @@ class Staging(keras.callbacks.Callback):
         self._unit = self.params.get("steps")  # None: the length of an epoch is not known
         self._begun = self._place(self.plan(layer_groups(self.model)))
         self.schedule = [(stage.start, stage.names) for stage in self._begun]
-        active.build(self.model)
+        private.build(self.model)
         self._flags = [(weight, weight.trainable) for weight in self.model.weights]
         self._restore_flags = remember_trainable(self.model)
-        self._shown = active.shown(self.model.optimizer)
+        self._shown = private.shown(self.model.optimizer)
         self._steps, watched.staged_by = watched, self
         watched.on_failure.append(self._end)
 
@@ -131,7 +131,7 @@ class Staging(keras.callbacks.Callback):
         if self.stage is None:
             begun = {id(weight) for earlier in self._begun[: stage + 1] for weight in earlier.weights}
             later = [weight for weight in self.model.trainable_variables if id(weight) not in begun]
-            active.start_averages(self.model.optimizer, later)
+            private.start_averages(self.model.optimizer, later)
         self._steps.train(steps.Only(self.model, self._begun[stage].weights))
         self.stage = stage
 
@@ -142,7 +142,7 @@ class Staging(keras.callbacks.Callback):
         watched, self._steps, self.stage = self._steps, None, None
         watched.on_failure = [function for function in watched.on_failure if function != self._end]
         watched.staged_by = None
-        active.show(self._shown)
+        private.show(self._shown)
         if watched.model.train_function is watched:  # not compiled anew since
             watched.train(None)
             if not watched.on_failure and not watched.skipping:

@@ -2,14 +2,13 @@
 
 Keras tells callbacks when a step begins and ends, not when it fails, and has no way to pass over a batch without
 training on it, or to train some weights for a while. `Steps` calls the function that Keras made, and adds these three.
-(It rests on one private name, `_jax_state`.)
 """
 
 import contextlib
 import dataclasses
 import itertools
 
-from keras_transfer.adaptation import active
+from keras_transfer.adaptation import private
 from keras_transfer.layers.trainable import layers_within
 
 
@@ -140,7 +139,7 @@ class Only:
         for weight in self._frozen:
             weight.trainable = False
         if self._inside is not None:
-            active.show(self._inside.selection)
+            private.show(self._inside.selection)
         try:
             yield
         finally:
@@ -148,12 +147,12 @@ class Only:
                 layer.trainable = True
             for weight, trainable in self._flags:
                 weight.trainable = trainable
-            active.show(self._outside.selection)
+            private.show(self._outside.selection)
 
     def _as_now(self):
         variables = self.model.trainable_variables, self.model.non_trainable_variables
         places = [[id(variable) for variable in part] for part in variables]
-        return Division(active.selection(self.model.optimizer, variables[0]), *places)
+        return Division(private.selection(self.model.optimizer, variables[0]), *places)
 
 
 def _divided(state, before, after):
@@ -196,7 +195,7 @@ def _recover(model, state):
     for references, values in zip([*variables, model.metrics_variables], (trainable, others, optimizer, metrics)):
         for reference, value in zip(references, values):
             reference.assign(value)
-    model._jax_state = None  # else Keras puts an older state back, by a division that may be another
+    private.forget_jax_state(model)  # which may be divided otherwise
 
 
 def sync(model):

@@ -1,13 +1,13 @@
 """The names private to Keras on which this room rests: that they are there, and mean what we think.
 
-Where one of these fails with a new Keras, the file that it names has to be looked at before that version is allowed.
+Where one of these fails with a new Keras, private.py has to be looked at before that version is allowed.
 """
 
 import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import active
+from keras_transfer.adaptation import private
 from keras_transfer.adaptation.rates import check_pattern, rate_of
 from tests.processes import run
 
@@ -36,7 +36,7 @@ def moved_by(optimizer, variables):
     return [bool((a != b).all()) for a, b in zip(before, values(variables))]
 
 
-# === active.py: what an optimizer updates ===
+# === What an optimizer updates ===
 
 
 def test_trainable_variables_is_the_list_that_an_optimizer_was_built_with_in_order():
@@ -86,30 +86,30 @@ def test_narrowed_an_optimizer_moves_what_it_is_narrowed_to_and_widened_all_agai
     optimizer = keras.optimizers.Adam(0.1)
     optimizer = keras.optimizers.LossScaleOptimizer(optimizer, 1.0) if wrapped else optimizer
     variables = built(optimizer)
-    wide = active.shown(optimizer)
-    active.show(active.selection(optimizer, variables[1:3]))
-    assert active.is_narrowed(optimizer) and moved_by(optimizer, variables[1:3]) == [True, True]
+    wide = private.shown(optimizer)
+    private.show(private.selection(optimizer, variables[1:3]))
+    assert private.is_narrowed(optimizer) and moved_by(optimizer, variables[1:3]) == [True, True]
     if not wrapped:
         with pytest.raises(ValueError, match="Unknown variable"):
             moved_by(optimizer, variables)
-    active.show(wide)
-    assert not active.is_narrowed(optimizer) and moved_by(optimizer, variables) == [True] * 4
+    private.show(wide)
+    assert not private.is_narrowed(optimizer) and moved_by(optimizer, variables) == [True] * 4
 
 
-# === active.py: where `fit` begins ===
+# === Where `fit` begins ===
 
 
 def test_fit_begins_in_initial_epoch_which_is_none_as_a_rule():
     model, begun = model_of(), []
-    assert "_initial_epoch" in vars(model) and model._initial_epoch is None and active.first_epoch(model) is None
+    assert "_initial_epoch" in vars(model) and model._initial_epoch is None and private.first_epoch(model) is None
     begin = keras.callbacks.LambdaCallback(
-        on_train_begin=lambda logs: active.begin_in(model, 2), on_epoch_begin=lambda epoch, logs: begun.append(epoch)
+        on_train_begin=lambda logs: private.begin_in(model, 2), on_epoch_begin=lambda epoch, logs: begun.append(epoch)
     )
     model.fit(np.ones((4, 2)), np.ones((4, 1)), epochs=4, callbacks=[begin], verbose=0)
-    assert begun == [2, 3] and active.first_epoch(model) == 2
+    assert begun == [2, 3] and private.first_epoch(model) == 2
 
 
-# === rates.py ===
+# === What an optimizer was told ===
 
 
 def test_learning_rate_is_a_variable_or_the_schedule_or_function_that_was_given():
@@ -132,15 +132,12 @@ def test_what_weight_decay_leaves_alone_is_in_the_names_that_are_looked_at(said)
         check_pattern(optimizer)
 
 
-# === layerwise.py ===
-
-
 def test_get_variable_index_is_the_place_in_the_list_that_an_optimizer_was_built_with():
     optimizer = keras.optimizers.Adam()
     assert [optimizer._get_variable_index(variable) for variable in built(optimizer)] == [0, 1, 2, 3]
 
 
-# === steps.py: where JAX keeps the variables in the middle of an epoch ===
+# === Where JAX keeps the variables in the middle of an epoch ===
 
 JAX = """
 import json, keras, numpy as np

@@ -1,4 +1,4 @@
-"""Which weights a built optimizer updates: the one place that rests on names private to Keras.
+"""All that rests on names private to Keras: which weights a built optimizer updates, and what `fit` does not say.
 
 A Keras optimizer is built once, for a list of weights. It keeps its slots at fixed places, and finds a weight's by an
 index. To train some of these weights for a while, its list and its index are narrowed to them; the slots stay, and with
@@ -95,6 +95,35 @@ def first_epoch(model):
 def begin_in(model, epoch):
     """Lets `fit` begin in an epoch, said in `on_train_begin`, as Keras's own backup does: no public way exists."""
     model._initial_epoch = epoch
+
+
+def forget_jax_state(model):
+    """Lets JAX's `fit` take the variables as they are now; else it would put back what it holds itself."""
+    model._jax_state = None
+
+
+def learning_rate(optimizer):
+    """Returns the `keras.Variable`, schedule or function that an optimizer's rate is.
+
+    (Its config has it too, but only what is registered comes out of a config.)
+    """
+    return optimizer._learning_rate
+
+
+def excludes_from_decay(optimizer):
+    """Whether an optimizer has been told to leave weights out of weight decay."""
+    names = ("_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern")
+    return any(getattr(optimizer, name, None) for name in names)
+
+
+def place_of(optimizer, variable):
+    """int, the place of a variable among those that an optimizer was built for."""
+    return optimizer._get_variable_index(variable)
+
+
+def updated_by(optimizer):
+    """The list of the variables that an optimizer updates now."""
+    return optimizer._trainable_variables
 
 
 def _chain(optimizer):
