@@ -128,7 +128,9 @@ def test_weights_that_fisher_information_does_not_know_train_as_without_it():
         assert changed > 1e-3 if path.startswith("mid") else changed == 0, path
 
 
-@pytest.mark.parametrize("pull", [L2SP(0.0, 0.0), L2SP(0.0, 0.0, squared=False), EWC(ones(net()), 0.0)], ids=repr)
+@pytest.mark.parametrize(
+    "pull", [L2SP(0.0, 0.0), L2SP(0.0, 0.0, squared=False), EWC(ones(net()), 0.0)], ids=["L2-SP", "norm", "EWC"]
+)
 @pytest.mark.parametrize("kind", ["SGD", "Adam"])
 def test_a_strength_of_zero_is_no_pull(kind, pull):
     make = getattr(optimizers, kind)
