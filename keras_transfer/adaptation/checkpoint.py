@@ -18,7 +18,9 @@ from keras_transfer.adaptation.checkpoint_state import (
     settings,
     torch_numbers,
     variables_of,
+    warn_of_others,
 )
+from keras_transfer.tasks.run_length import warn_in_epoch
 
 log = logging.getLogger("keras_transfer")
 
@@ -100,7 +102,7 @@ class Checkpoint(keras.callbacks.Callback):
             if not self.model.built:
                 raise ValueError(f"build the model before `fit`, or give it an input. Received: {self.model!r}")
             self.stopped_by, self._caught, self._resume, self._iterator = None, None, None, None
-            self._count, self._stopped, self._ending = 0, False, False
+            self._count, self._stopped, self._ending, self._trained = 0, False, False, None
             self._settings, self._rates = settings(self.model.optimizer)
             checkpoint_files.prepare(self.folder)
             stored, self._damaged = checkpoint_files.newest(self.folder)
@@ -112,6 +114,10 @@ class Checkpoint(keras.callbacks.Callback):
         with self._told():
             private.begin_in(self.model, self._outer_epoch)  # Keras has read it; it is no other `fit`'s
             self._epoch, self._seen = epoch, 0
+            if self._trained is not None:
+                warn_of_others(self._trains(), self._trained)
+                self._trained = None
+            warn_in_epoch(self, epoch)
             if self._resume is not None:
                 state = self._resume.state
                 if epoch != state["epoch"]:
@@ -182,17 +188,12 @@ class Checkpoint(keras.callbacks.Callback):
         private.begin_in(watched.model, self._outer_epoch)
         self._give_signals_back()
         watched.skipping = False
-        watched.on_failure = [function for function in watched.on_failure if function != self._end]
-        if watched.model.train_function is watched and not watched.on_failure:
-            steps.unwatch(watched.model)
+        watched.leave(self._end)
 
     # === Writing ===
 
     def _save(self, epoch, batch, data):
         steps.sync(self.model)
-        stage = self._steps.only
-        with contextlib.nullcontext() if stage is None else stage.applied():
-            trainable = [weight.path for weight in self.model.trainable_weights]
         state = {
             "epoch": epoch,
             "batch": batch,
@@ -200,7 +201,7 @@ class Checkpoint(keras.callbacks.Callback):
             "run": made_with(self.params.get("steps")),
             "data": data,
             "torch": torch_numbers(),
-            "trainable": trainable,
+            "trains": self._trains(),
             "optimizer": self._settings,
             "rates": [self._rates, settings(self.model.optimizer)[1]],
         }
@@ -209,13 +210,21 @@ class Checkpoint(keras.callbacks.Callback):
         checkpoint_files.prune(self.folder, self.keep, [old for old in self._damaged if old != path])
         self._damaged = []
 
+    def _trains(self):
+        """What trains when, as JSON has it."""
+        staged, weights = self._steps.staged_by, self.model.trainable_weights
+        return {
+            "weights": [weight.path for weight in weights],
+            "stages": [] if staged is None else [[start, list(names)] for start, names in staged.schedule],
+        }
+
     # === Going on ===
 
     def _resume_from(self, stored):
         """Checks a checkpoint against this run, and says where it goes on."""
         state, epochs = stored.state, self.params["epochs"]
         check(self.model, stored, self.params.get("steps"))
-        epoch, batch = state["epoch"], state["batch"]
+        epoch, batch, self._trained = state["epoch"], state["batch"], state["trains"]
         private.begin_in(self.model, epoch)
         self._settings, self._rates, self._count = state["optimizer"], state["rates"][0], state["count"]
         if epoch >= epochs:

@@ -191,6 +191,7 @@ def _cannot_write(folder, error):
     reasons = {
         **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "the disk is full"),
         errno.EFBIG: "no file may be so large",
+        **dict.fromkeys((errno.EEXIST, errno.ENOTDIR), "a file stands where a folder should"),
     }
     reason = reasons.get(error.errno, "the folder must be writable")
     return OSError(

@@ -32,7 +32,7 @@ def restore(model, stored, metrics):
     """Gives a model, its optimizer, and, if asked, its metrics the values of a checkpoint that was checked."""
     for kind in ("model", "optimizer", "metrics") if metrics else ("model", "optimizer"):
         ours, theirs = variables_of(model, kind).values(), _names(stored, kind)
-        if [_what(variable) for variable in ours] != [stored.tensors[name][:2] for name in theirs]:
+        if [_what(variable) for variable in ours] != [_stored_what(stored, name) for name in theirs]:
             log.warning("the metrics are others than the checkpoint's: this epoch's begin in its middle")
             continue
         for variable, name in zip(ours, theirs):
@@ -50,7 +50,7 @@ def check(model, stored, steps):
     private.build(model)
     for kind in ("model", "optimizer"):
         ours = [(name, *_what(variable)) for name, variable in variables_of(model, kind).items()]
-        theirs = [(name, *stored.tensors[name][:2]) for name in _names(stored, kind)]
+        theirs = [(name, *_stored_what(stored, name)) for name in _names(stored, kind)]
         if len(theirs) != len(ours):
             problems.append(f"{len(ours)} variables of the {kind}, in the checkpoint {len(theirs)}")
         different = [(a, b) for a, b in zip(ours, theirs) if (_plain(a[0]), *a[1:]) != (_plain(b[0]), *b[1:])]
@@ -68,11 +68,16 @@ def check(model, stored, steps):
             "a checkpoint in the middle of an epoch goes on with the same data in the same batches. "
             f"Received: {steps} batches, in the checkpoint {run['batches']} ({stored.path})"
         )
-    if others := _differences(now, run):
-        log.warning("the run goes on, but not quite as it would have: %s", "; ".join(others))
+    warn_of_others(now, run)
     if rates not in state["rates"]:
         now, goes_on = (", ".join(f"{rate:.6g}" for rate in part) for part in (rates, state["rates"][1]))
         log.warning("the checkpoint's learning rate goes on, %s. Received: %s", goes_on, now)
+
+
+def warn_of_others(ours, theirs):
+    """Warns where what makes a difference is other than in the checkpoint."""
+    if others := _differences(ours, theirs):
+        log.warning("the run goes on, but not quite as it would have: %s", "; ".join(others))
 
 
 def made_with(steps):
@@ -110,7 +115,16 @@ def _names(stored, kind):
 
 
 def _what(variable):
-    return keras.backend.standardize_dtype(variable.dtype), tuple(variable.shape)
+    return _wide(keras.backend.standardize_dtype(variable.dtype)), tuple(variable.shape)
+
+
+def _stored_what(stored, name):
+    dtype, shape, _ = stored.tensors[name]
+    return _wide(dtype), shape
+
+
+def _wide(dtype):
+    return "int64" if dtype == "int32" else dtype  # JAX counts in 32 bits
 
 
 def _plain(name):

@@ -22,8 +22,8 @@ def freeze(model, groups=None, *, below=None, paths=None, norms=True):
         norms: bool, False to leave the scales and shifts of normalisation layers as they are.
 
     Returns:
-        The model. If it is compiled, its next step trains what is left; the optimizer keeps what it knows of the
-        others.
+        The model. If it is compiled, its next step trains what is left, also in the middle of `fit`; the optimizer
+        keeps what it knows of the others. (A part of a compiled model knows nothing of that: pass the whole.)
 
     Raises:
         ValueError: something names no group or no weight.
@@ -155,5 +155,7 @@ def _apply(model, trainable):
         private.show(selected)
         private.start_averages(model.optimizer, [w for w in model.trainable_variables if id(w) not in before])
     if compiled:
-        model.train_function = model.test_function = model.predict_function = None
+        private.forget_jax_state(model)  # whose division is that of before
+        model.test_function = model.predict_function = None
+        steps.make_anew(model)
     return model

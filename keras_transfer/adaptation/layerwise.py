@@ -92,7 +92,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         name="layerwise",
         built_for=None,
     ):
-        optimizer = keras.optimizers.get(optimizer)
+        optimizer = keras.optimizers.get(optimizer) if isinstance(optimizer, (str, dict)) else optimizer
         check_pattern(optimizer)
         if pull is not None and not isinstance(pull, Pull):
             raise ValueError(f"`pull` must be an `L2SP` or an `EWC`. Received: {pull!r}")
@@ -126,6 +126,12 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     def rates(self):
         """dict from names of groups, lowest first, to multiples of the learning rate."""
         return {group.name: group.rate for group in self.groups}
+
+    def exclude_from_weight_decay(self, *arguments, **options):
+        raise ValueError(
+            "what weight decay leaves alone is said by `decay_norms_and_biases`, when the optimizer is made. "
+            f"Received: {arguments} {options}"
+        )
 
     def group_optimizers(self):
         """Returns the list of Keras optimizers that update the groups that train; empty until it is built.

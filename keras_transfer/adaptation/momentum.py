@@ -1,5 +1,7 @@
 """Momentum that cycles against the learning rate, inside one `fit` of any Keras optimizer."""
 
+import numbers
+
 import keras
 from keras import ops
 
@@ -56,7 +58,7 @@ class OneCycleMomentum(keras.callbacks.Callback):
 
     def __init__(self, low=0.85, high=0.95):
         super().__init__()
-        if not 0 <= low <= high < 1:
+        if not all(isinstance(part, numbers.Real) for part in (low, high)) or not 0 <= low <= high < 1:
             raise ValueError(f"momentum cycles between two numbers in [0, 1). Received: low={low}, high={high}")
         self.low, self.high = float(low), float(high)
         self._steps = None
@@ -116,11 +118,9 @@ class OneCycleMomentum(keras.callbacks.Callback):
         if self._steps is None:
             return
         watched, self._steps, self._places = self._steps, None, []
-        watched.on_failure = [function for function in watched.on_failure if function != self._end]
         if watched.model.train_function is watched:  # not compiled anew since
             watched.train(watched.only)
-            if not watched.on_failure and not watched.skipping:
-                steps.unwatch(watched.model)
+        watched.leave(self._end)
 
 
 class _Computed(float):

@@ -48,7 +48,7 @@ def selection(optimizer, variables):
         if unknown:
             raise ValueError(
                 "the optimizer was built while these weights were frozen, and has no state for them: compile the model "
-                f"again, with a new optimizer, after thawing them. Received: {unknown}"
+                f"with a new optimizer first, then thaw them. Received: {unknown}"
             )
         averages = [view.averages[view.index[key]] for key in keys] if view.averages else None
         selected.append((part, list(variables), {key: view.index[key] for key in keys}, averages))
@@ -80,11 +80,6 @@ def start_averages(optimizer, variables):
         for variable, average in zip(variables, averages or []):
             if average is not None:
                 average.assign(keras.ops.convert_to_numpy(variable).copy())  # JAX donates what is shared
-
-
-def is_narrowed(optimizer):
-    """Whether the optimizer now updates fewer weights than it was built for."""
-    return optimizer.built and len(_view(optimizer).shown) < len(_view(optimizer).variables)
 
 
 def first_epoch(model):

@@ -1,5 +1,6 @@
 """What pulls weights back to where they started, as terms that `LayerwiseOptimizer` adds to gradients."""
 
+import logging
 import numbers
 
 import keras
@@ -7,6 +8,8 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.adaptation.rates import find_path
+
+log = logging.getLogger("keras_transfer")
 
 
 class Pull:
@@ -77,6 +80,8 @@ class L2SP(Pull):
     def __init__(self, strength=0.01, new_strength=0.01, squared=True):
         self.strength = _not_negative("strength", strength)
         self.new_strength = _not_negative("new_strength", new_strength)
+        if not isinstance(squared, bool):
+            raise ValueError(f"`squared` must be a bool. Received: {squared!r}")
         self.squared = squared
 
     @property
@@ -133,12 +138,17 @@ class EWC(Pull):
         self._complete = fisher is not None
 
     def check(self, weights):
+        if self.fisher is None:
+            return
         paths = [weight.path for weight in weights]
-        if self.fisher is not None and not any(find_path(self.fisher, path) for path in paths):
+        missing = [path for path in paths if find_path(self.fisher, path) is None]
+        if len(missing) == len(paths):
             raise ValueError(
                 f"the Fisher information must be of pretrained weights that train: {paths}. "
                 f"Received: {list(self.fisher)}"
             )
+        if missing:
+            log.warning("no Fisher information is there for these weights, which are not pulled: %s", missing)
 
     def check_complete(self):
         if not self._complete:

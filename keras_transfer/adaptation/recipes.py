@@ -2,6 +2,9 @@
 
 import dataclasses
 import difflib
+import logging
+import math
+import numbers
 
 import keras
 
@@ -9,8 +12,11 @@ from keras_transfer.adaptation.freezing import freeze
 from keras_transfer.adaptation.layerwise import LayerwiseOptimizer
 from keras_transfer.adaptation.schedules import LinearWarmupDecay, SlantedTriangular
 from keras_transfer.adaptation.unfreezing import ChainThaw, GradualUnfreezing
+from keras_transfer.layers.trainable import could_train, remember_trainable
 from keras_transfer.tasks.task import Task
 from keras_transfer.text import batches, is_text
+
+log = logging.getLogger("keras_transfer")
 
 
 @dataclasses.dataclass
@@ -53,16 +59,42 @@ class Recipe:
     frozen: str | list | None = None
 
     def __post_init__(self):
-        _check(self.schedule in SCHEDULES, "schedule", f"one of {sorted(SCHEDULES)}", self.schedule)
+        _check(self.schedule in SCHEDULES, "schedule", f"one of {SCHEDULES}", self.schedule)
         _check(self.unfreezing in UNFREEZING, "unfreezing", "'gradual', 'chain_thaw' or None", self.unfreezing)
-        _check(self.epochs >= 1 and self.epochs == int(self.epochs), "epochs", "at least 1", self.epochs)
-        _check(self.batch_size >= 1, "batch_size", "at least 1", self.batch_size)
-        _check(self.learning_rate > 0, "learning_rate", "above 0", self.learning_rate)
-        _check(self.weight_decay >= 0, "weight_decay", "at least 0", self.weight_decay)
+        for name in ("epochs", "batch_size"):
+            value = getattr(self, name)
+            _check(_is_number(value) and value >= 1 and value == int(value), name, "a whole number above 0", value)
+        for name, expected, right in (
+            ("learning_rate", "above 0", lambda value: value > 0),
+            ("warmup_fraction", "in [0, 1]", lambda value: 0 <= value <= 1),
+            ("weight_decay", "at least 0", lambda value: value >= 0),
+            ("decay", "in (0, 1], or None", lambda value: 0 < value <= 1),
+            ("global_clipnorm", "above 0, or None", lambda value: value > 0),
+            ("share", "in (0, 1], or None", lambda value: 0 < value <= 1),
+        ):
+            value, optional = getattr(self, name), expected.endswith("None")
+            _check((value is None and optional) or (_is_number(value) and right(value)), name, expected, value)
+        _check(self.share is None or self.unfreezing, "share", "None where nothing is thawed by stages", self.share)
 
     def prepare(self, model):
-        """Freezes what never trains; returns the model."""
-        return model if self.frozen is None else freeze(model, self.frozen)
+        """Freezes what never trains.
+
+        Args:
+            model: the built model that is to be trained.
+
+        Returns:
+            The model.
+
+        Raises:
+            ValueError: nothing would train; the model is as it was.
+        """
+        restore = remember_trainable(model)
+        if self.frozen is not None:
+            freeze(model, self.frozen)
+        if not model.trainable_weights:
+            restore()
+            raise ValueError(f"something must train: thaw it before, or freeze less. Received: frozen={self.frozen!r}")
+        return model
 
     def build_optimizer(self, model, total_steps):
         """Returns the optimizer with its schedule.
@@ -71,7 +103,11 @@ class Recipe:
             model: the built model that is to be trained.
             total_steps: int, the batches of the whole run.
         """
-        rate = SCHEDULES[self.schedule](self.learning_rate, total_steps, self.warmup_fraction)
+        rate = self.learning_rate
+        if self.schedule == "linear":
+            rate = LinearWarmupDecay(rate, total_steps, warmup_fraction=self.warmup_fraction)
+        elif self.schedule == "slanted_triangular":
+            rate = SlantedTriangular(rate, total_steps, cut_fraction=self.warmup_fraction)
         optimizer = keras.optimizers.AdamW(rate, weight_decay=self.weight_decay, global_clipnorm=self.global_clipnorm)
         return LayerwiseOptimizer(optimizer, model, decay=self.decay)
 
@@ -82,11 +118,7 @@ class Recipe:
         return [] if kind is None else [kind(**options)]
 
 
-SCHEDULES = {
-    "linear": lambda peak, steps, fraction: LinearWarmupDecay(peak, steps, warmup_fraction=fraction),
-    "slanted_triangular": lambda peak, steps, fraction: SlantedTriangular(peak, steps, cut_fraction=fraction),
-    "constant": lambda peak, steps, fraction: peak,
-}
+SCHEDULES = ("constant", "linear", "slanted_triangular")
 UNFREEZING = {"gradual": GradualUnfreezing, "chain_thaw": ChainThaw, None: None}
 RECIPES = {
     # Devlin et al. 2018, appendix A.3.
@@ -125,7 +157,7 @@ def get_recipe(name, **changes):
     print(keras_transfer.adaptation.get_recipe("bert", epochs=3))
     ```
     """
-    if name not in RECIPES:
+    if not isinstance(name, str) or name not in RECIPES:
         close = difflib.get_close_matches(str(name), RECIPES, n=1)
         nearest = f" (nearest: {close[0]!r})" if close else ""
         raise ValueError(f"the recipes are {sorted(RECIPES)}{nearest}. Received: {name!r}")
@@ -138,21 +170,25 @@ def get_recipe(name, **changes):
 def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", metrics="auto", callbacks=(), **options):
     """Adapts a model by a recipe: freezes, compiles and fits it, and does nothing else.
 
+    What was frozen before stays so, as after another recipe; a warning says it. To train all again: `compile` with
+    any new optimizer, `unfreeze`, `fine_tune`.
+
     Args:
         model: a task, or any built Keras model.
         train: `(texts, labels)` for a task; or what `fit` takes and has a length: `text.batches`, `(x, y)` arrays, a
-            tf.data.Dataset of batches.
+            tf.data.Dataset of batches. Tuples may have sample weights as their third part.
         validation_data: as in `fit`.
         recipe: the name of a recipe, or a `Recipe`.
         loss, metrics: as in `compile`; a task knows its own.
-        callbacks: list of more callbacks.
+        callbacks: as in `fit`: more callbacks.
         **options: more arguments of `fit`.
 
     Returns:
         Keras's `History`.
 
     Raises:
-        ValueError: there is no such recipe; the number of batches is not known; a model that is no task has no loss.
+        ValueError: there is no such recipe; nothing would train; the number of batches is not known; a model that is no
+            task has no loss.
 
     Example:
     ```python
@@ -162,34 +198,48 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
     ```
     """
     plan = recipe if isinstance(recipe, Recipe) else get_recipe(recipe)
-    taken = {"x", "y", "epochs", "batch_size"} & set(options)
+    taken = {"x", "y", "epochs", "batch_size", "sample_weight", "validation_split"} & set(options)
     if taken:
-        raise ValueError(f"the recipe says `epochs` and `batch_size`, `train` the data. Received: {sorted(taken)}")
+        raise ValueError(
+            "the recipe says `epochs` and `batch_size`, `train` the data, and `validation_data` those for validation. "
+            f"Received: {sorted(taken)}"
+        )
     if loss == "auto" and not isinstance(model, Task):
         raise ValueError("a model that is no task needs `loss`. Received: loss='auto'")
     metrics = None if metrics == "auto" and not isinstance(model, Task) else metrics
     data, steps = _batches(model, train, plan.batch_size, options.get("steps_per_epoch"))
+    optimizer = plan.build_optimizer(model, plan.epochs * steps)
+    frozen = sum(math.prod(weight.shape) for weight in could_train(model) if not weight.trainable)
+    if frozen:
+        log.warning("%d weights were frozen before this recipe, and stay so", frozen)
     plan.prepare(model)
-    model.compile(plan.build_optimizer(model, plan.epochs * steps), loss=loss, metrics=metrics)
-    callbacks = [*plan.build_callbacks(), *callbacks]
-    fit = {"epochs": plan.epochs, "validation_data": validation_data, "callbacks": callbacks, **options}
-    return model.fit(*data, **fit)
+    model.compile(optimizer, loss=loss, metrics=metrics)
+    callbacks = [*plan.build_callbacks(), *keras.tree.flatten(callbacks or [])]
+    return model.fit(**data, epochs=plan.epochs, validation_data=validation_data, callbacks=callbacks, **options)
 
 
 def _batches(model, train, batch_size, steps):
     """`(arguments of fit, batches of an epoch)`."""
     if isinstance(train, tuple) and len(train) in (2, 3):
-        if is_text(train[0]) and getattr(model, "preprocessor", None) is not None:
-            made = batches(train[0], train[1], model.preprocessor, batch_size, sample_weight=(*train, None)[2])
-            return (made,), len(made)
-        count = len(keras.tree.flatten(train[0])[0])
-        return (*train[:2], batch_size), steps or -(-count // batch_size)
+        x, y, sample_weight = (*train, None)[:3]
+        if is_text(x) and getattr(model, "preprocessor", None) is not None:
+            made = batches(x, y, model.preprocessor, batch_size, sample_weight=sample_weight)
+            return {"x": made}, steps or len(made)
+        count = len(keras.tree.flatten(x)[0])
+        data = {"x": x, "y": y, "sample_weight": sample_weight, "batch_size": batch_size}
+        return data, steps or -(-count // batch_size)
+    if hasattr(train, "shape") or isinstance(train, (list, dict, str)):
+        raise ValueError(f"`train` must be `(x, y)` or a dataset of batches. Received: a {type(train).__name__}")
     try:
-        return (train,), steps or len(train)
+        return {"x": train}, steps or len(train)
     except TypeError as error:
         raise ValueError(
             f"the schedule needs to know how many batches an epoch has: pass `steps_per_epoch`. Received: {train!r}"
         ) from error
+
+
+def _is_number(value):
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def _check(right, name, expected, received):

@@ -5,7 +5,10 @@ import re
 
 from keras_transfer.adaptation.groups import layer_groups
 
-NORM = re.compile(r"(?i)(norm[^/]*/[^/]+|(^|/)(gamma|beta))(:\d+)?$")
+NORM = re.compile(
+    r"(?i)(norm(alization)?(?![a-z])[^/]*/(gamma|beta|scale|offset|weight|bias|moving_mean|moving_variance)|(^|/)(gamma|beta))"
+    r"(:\d+)?$"
+)
 BIAS = re.compile(r"(?i)(^|/)([^/]*bias|b|beta)(:\d+)?$")
 
 

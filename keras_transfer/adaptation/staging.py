@@ -3,6 +3,7 @@
 import bisect
 import dataclasses
 import itertools
+import logging
 
 import keras
 
@@ -11,6 +12,8 @@ from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.selection import select_groups
 from keras_transfer.layers.trainable import remember_trainable
 from keras_transfer.tasks.run_length import accumulation_steps, warn_in_epoch
+
+log = logging.getLogger("keras_transfer")
 
 
 @dataclasses.dataclass
@@ -40,6 +43,10 @@ class Staging(keras.callbacks.Callback):
     def plan(self, ladder):
         """Returns the list of `Stage`s for a ladder."""
         raise NotImplementedError(f"{type(self).__name__} must say its plan")
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
 
     # === fit ===
 
@@ -86,17 +93,22 @@ class Staging(keras.callbacks.Callback):
         total = epochs * (unit or 1)
         starts = [self._possible(start) for start in _starts(stages, total, unit or 1)]
         could = {id(weight) for weight in self.model.trainable_weights}
-        begun = []
+        begun, frozen = [], {}
         for number, (stage, start) in enumerate(zip(stages, starts), 1):
             groups = select_groups(ladder, stage.train)
-            names = [group.name for group in groups]
-            weights = [weight for group in groups for weight in group.variables]
-            if not any(id(weight) in could for weight in weights):
+            trains = [group for group in groups if any(id(weight) in could for weight in group.variables)]
+            if not trains:
                 raise ValueError(
                     f"stage {number} of {len(stages)} would train nothing: thaw its groups before `fit`. "
-                    f"Received: {names}, all frozen"
+                    f"Received: {[group.name for group in groups]}, all frozen"
                 )
-            begun.append(Begun(start, names, weights))
+            weights = [weight for group in trains for weight in group.variables]
+            begun.append(Begun(start, [group.name for group in trains], weights))
+            frozen |= {group.name: None for group in groups if group not in trains and group.variables}
+        if frozen:
+            log.warning(
+                "%s names groups that were frozen before `fit`, and stay so: %s", type(self).__name__, list(frozen)
+            )
         late = [stage for stage in begun if stage.start >= total]
         twice = any(first.start >= second.start for first, second in itertools.pairwise(begun))
         if late or twice:
@@ -140,13 +152,11 @@ class Staging(keras.callbacks.Callback):
         if self._steps is None:
             return
         watched, self._steps, self.stage = self._steps, None, None
-        watched.on_failure = [function for function in watched.on_failure if function != self._end]
         watched.staged_by = None
         private.show(self._shown)
         if watched.model.train_function is watched:  # not compiled anew since
             watched.train(None)
-            if not watched.on_failure and not watched.skipping:
-                steps.unwatch(watched.model)
+        watched.leave(self._end)
 
 
 def _starts(stages, total, unit):

@@ -65,6 +65,12 @@ class Steps:
         while self.on_failure:
             self.on_failure.pop()()
 
+    def leave(self, function):
+        """Takes a function off `on_failure`, and these steps off the model where nobody needs them any more."""
+        self.on_failure = [told for told in self.on_failure if told != function]
+        if self.model.train_function is self and not self.on_failure and not self.skipping:
+            unwatch(self.model)
+
     def train(self, only):
         """Trains other weights from now on: Keras makes its function anew, as it traces what trains."""
         self.only = only
@@ -178,6 +184,14 @@ def watch(model, fit=None):
         model.train_function = Steps(model)
     model.train_function.fit = fit if fit is not None else model.train_function.fit
     return model.train_function
+
+
+def make_anew(model):
+    """Lets the next step train what trains now: Keras traces it into its function."""
+    if isinstance(model.train_function, Steps):
+        model.train_function.train(model.train_function.only)
+    elif model.train_function is not None:
+        model.make_train_function(force=True)
 
 
 def unwatch(model):

@@ -108,31 +108,21 @@ class StagedTraining(Staging):
 class _EvenStaging(Staging):
     """Stages that each last `epochs` or `steps`, or an even part of a `share` of the run; the last one to the end."""
 
-    usual_share = None  # what `share` is where nothing is said
+    usual_share = None  # where nothing is said
 
     def __init__(self, epochs, steps, share):
         super().__init__()
-        Stage("all", epochs, steps)  # complains about lengths that are none
-        _check_length("share", share)
-        if (epochs or steps) is not None and share != self.usual_share:
-            raise ValueError(
-                "the stages last for `epochs` or `steps`, or for parts of a `share` of the run. Received: "
-                f"epochs={epochs}, steps={steps}, share={share}"
-            )
+        Stage("all", epochs, steps, share)  # complains about lengths that are none, and about two of them
         self.epochs, self.steps, self.share = epochs, steps, share
 
     def _stages(self, selections):
         if self.epochs is None and self.steps is None:
-            share = self.share / max(len(selections) - 1, 1)
+            share = (self.share or self.usual_share) / max(len(selections) - 1, 1)
             return [Stage(train, share=share) for train in selections]
         return [Stage(train, self.epochs, self.steps) for train in selections]
 
     def get_config(self):
         return {"epochs": self.epochs, "steps": self.steps, "share": self.share}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)
 
 
 @keras.saving.register_keras_serializable("keras_transfer")
@@ -145,7 +135,8 @@ class GradualUnfreezing(_EvenStaging):
     Args:
         epochs: int, epochs from one group to the next.
         steps: int, batches from one group to the next.
-        share: float, with neither of these: all groups train after this share of the run, thawed in even steps.
+        share: float, all groups train after this share of the run, thawed in even steps; 0.5 where none of the three is
+            given.
         down_to: name or depth of the lowest group that ever trains; None for all.
 
     Raises:
@@ -161,7 +152,7 @@ class GradualUnfreezing(_EvenStaging):
 
     usual_share = 0.5
 
-    def __init__(self, epochs=None, steps=None, share=usual_share, down_to=None):
+    def __init__(self, epochs=None, steps=None, share=None, down_to=None):
         super().__init__(epochs, steps, share)
         self.down_to = down_to
 
@@ -189,7 +180,7 @@ class ChainThaw(_EvenStaging):
     Args:
         epochs: int, epochs of each stage before the last.
         steps: int, batches of each stage before the last.
-        share: float, with neither of these: the share of the run before all train, in even stages.
+        share: float, the share of the run before all train, in even stages; 0.75 where none of the three is given.
 
     Raises:
         ValueError: as `StagedTraining`.
@@ -204,7 +195,7 @@ class ChainThaw(_EvenStaging):
 
     usual_share = 0.75
 
-    def __init__(self, epochs=None, steps=None, share=usual_share):
+    def __init__(self, epochs=None, steps=None, share=None):
         super().__init__(epochs, steps, share)
 
     def plan(self, ladder):
@@ -247,7 +238,3 @@ class SequentialUnfreezing(Staging):
 
     def get_config(self):
         return {"new_epochs": self.new_epochs, "body_epochs": self.body_epochs}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)

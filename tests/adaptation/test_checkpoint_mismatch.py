@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import GradualUnfreezing
+from keras_transfer.adaptation import ChainThaw, GradualUnfreezing, freeze
 from keras_transfer.adaptation.checkpoint import Checkpoint
 from tests.adaptation.checkpoint_runs import (
     OPTIMIZERS,
@@ -102,3 +102,25 @@ def test_a_model_without_weights_yet_is_an_error(tmp_path):
     model.compile("sgd", "mse")
     with pytest.raises(ValueError, match="build the model before `fit`"):
         fit(model, Checkpoint(tmp_path))
+
+
+def test_another_plan_of_what_trains_is_warned_of(tmp_path, caplog):
+    def warned(*callbacks, prepare=lambda model: None, epochs=3, step=14):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        crash(folder, step, callbacks=[GradualUnfreezing()])
+        model = build()
+        prepare(model)
+        caplog.clear()
+        fit(model, *callbacks, Checkpoint(folder), epochs=epochs)
+        return [record.getMessage() for record in caplog.records if "not quite" in record.getMessage()]
+
+    def freeze_one(model):
+        model.optimizer.build(model.trainable_variables)
+        freeze(model, 0)
+
+    assert warned(GradualUnfreezing()) == []
+    for callbacks in ([], [ChainThaw()]):
+        (message,) = warned(*callbacks)
+        assert "stages." in message and "in the checkpoint" in message
+    assert "stages.1.0 10, in the checkpoint 8" in warned(GradualUnfreezing(), epochs=4)[0]
+    assert "weights.4" in warned(GradualUnfreezing(), prepare=freeze_one)[0]

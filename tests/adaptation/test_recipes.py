@@ -17,8 +17,9 @@ from keras_transfer.adaptation import (
     fine_tune,
     get_recipe,
     layer_groups,
+    unfreeze,
 )
-from tests.tasks.tiny import classifier, examples
+from tests.tasks.tiny import classifier, examples, preprocessor
 
 TEXTS, LABELS = examples(16)
 
@@ -140,13 +141,21 @@ def plain():
         (lambda: get_recipe("brt"), r"nearest: 'bert'\)\. Received: 'brt'"),
         (lambda: get_recipe("bert", epoch=2), r"Received: \['epoch'\]"),
         (lambda: get_recipe("bert", learning_rate=-1.0), "`learning_rate` must be above 0. Received: -1.0"),
-        (lambda: get_recipe("bert", epochs=0), "`epochs` must be at least 1"),
-        (lambda: get_recipe("bert", epochs=1.5), "`epochs` must be at least 1"),
-        (lambda: get_recipe("bert", batch_size=0), "`batch_size` must be at least 1"),
+        (lambda: get_recipe("bert", epochs=0), "`epochs` must be a whole number above 0"),
+        (lambda: get_recipe("bert", epochs=1.5), "`epochs` must be a whole number above 0"),
+        (lambda: get_recipe("bert", batch_size=0), "`batch_size` must be a whole number above 0"),
         (lambda: get_recipe("bert", weight_decay=-0.1), "`weight_decay` must be at least 0"),
         (lambda: get_recipe("bert", schedule="cosine"), "`schedule` must be one of .*Received: 'cosine'"),
         (lambda: get_recipe("bert", unfreezing="slow"), "`unfreezing` must be .*Received: 'slow'"),
+        (lambda: get_recipe("bert", epochs="3"), "`epochs` must be a whole number above 0. Received: '3'"),
+        (lambda: get_recipe("bert", warmup_fraction=3), r"`warmup_fraction` must be in \[0, 1\]. Received: 3"),
+        (lambda: get_recipe("bert", decay=3), r"`decay` must be in \(0, 1\], or None. Received: 3"),
+        (lambda: get_recipe("bert", share=0.3), "`share` must be None where nothing is thawed by stages"),
+        (lambda: get_recipe("bert", learning_rate=None), "`learning_rate` must be above 0. Received: None"),
         (lambda: fine_tune(plain(), (np.zeros((2, 4)), np.zeros((2, 2)))), "needs `loss`"),
+        (lambda: fine_tune(plain(), np.zeros((2, 4)), np.zeros((2, 2)), loss="mse"), "`train` must be .*a ndarray"),
+        (lambda: fine_tune(classifier(), (TEXTS, LABELS), validation_split=0.5), r"Received: \['validation_split'\]"),
+        (lambda: fine_tune(classifier(), (TEXTS, LABELS), recipe={"epochs": 1}), "the recipes are .*Received: {"),
         (lambda: fine_tune(plain(), unknown_length(), loss="mse"), "pass `steps_per_epoch`"),
         (lambda: fine_tune(classifier(), (TEXTS, LABELS), epochs=3), r"Received: \['epochs'\]"),
         (lambda: fine_tune(classifier(), (TEXTS, LABELS), recipe=3), "the recipes are .*Received: 3"),
@@ -155,6 +164,55 @@ def plain():
 def test_what_is_wrong_is_one_error(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_sample_weights_weigh():
+    model, x, y = classifier(), ids(), np.array(LABELS)
+    start = [weight.numpy() for weight in model.weights]
+    recipe = get_recipe("bert", epochs=1, weight_decay=0.0)
+    fine_tune(model, (x, y, np.zeros(16)), recipe=recipe, verbose=0)
+    assert all((weight.numpy() == value).all() for weight, value in zip(model.weights, start))
+    fine_tune(model, (x, y, np.ones(16)), recipe=recipe, verbose=0)
+    assert all(
+        (weight.numpy() != value).any() for weight, value in zip(model.weights, start) if "key" not in weight.path
+    )
+
+
+def test_a_schedule_is_as_long_as_the_run_also_where_epochs_are_cut_short():
+    for train in ((TEXTS, LABELS), (ids(), np.array(LABELS))):
+        model = classifier()
+        recipe = get_recipe("bert", epochs=2, batch_size=2, learning_rate=1e-3)
+        fine_tune(model, train, recipe=recipe, steps_per_epoch=3, verbose=0)
+        assert learning_rate(model, 6) == 0 < learning_rate(model, 5)
+
+
+def test_what_an_earlier_recipe_froze_stays_frozen_and_this_is_said(caplog):
+    model = classifier()
+    fine_tune(model, (TEXTS, LABELS), recipe=get_recipe("feature_extraction", epochs=1), verbose=0)
+    assert "frozen before" not in caplog.text
+    before = [weight.numpy() for weight in model.weights]
+    fine_tune(model, (TEXTS, LABELS), recipe=get_recipe("bert", epochs=1), verbose=0)
+    frozen = sum(weight.numpy().size for weight in model.weights if not weight.trainable)
+    assert f"{frozen} weights were frozen before this recipe, and stay so" in caplog.text
+    moved = {id(weight) for weight, value in zip(model.weights, before) if (weight.numpy() != value).any()}
+    assert moved == {id(weight) for weight in layer_groups(model)[-1].variables}
+    model.compile("adam")
+    unfreeze(model)
+    caplog.clear()
+    trained = Trained()
+    fine_tune(model, (TEXTS, LABELS), recipe=get_recipe("bert", epochs=1), callbacks=trained, verbose=0)
+    assert trained.groups == [EVERYTHING] and caplog.text == ""
+
+
+def test_a_recipe_that_fails_leaves_the_model_as_it_was():
+    model = classifier()
+    with pytest.raises(ValueError, match="something must train.*Received: frozen='all'"):
+        fine_tune(model, (TEXTS, LABELS), recipe=get_recipe("bert", frozen="all"))
+    assert len(model.trainable_weights) == len(model.weights)
+
+
+def ids():
+    return {name: np.array(value) for name, value in preprocessor()(TEXTS).items()}
 
 
 def test_every_named_recipe_is_a_recipe():
