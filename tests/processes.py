@@ -15,3 +15,20 @@ def run(*arguments, **environment):
     child = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True)
     assert child.returncode == 0, child.stderr[-4000:]
     return json.loads(child.stdout.splitlines()[-1])
+
+
+def run_tests(file, backend, folder):
+    """Runs a file's tests, but not the slow ones, on another backend; `folder` is for what they write."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-m",
+        "not slow and not parity",
+        f"--basetemp={folder}/tests",
+        file,
+    ]
+    environment = {**os.environ, "KERAS_BACKEND": backend}
+    child = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert child.returncode == 0, child.stdout[-4000:]

@@ -1,10 +1,5 @@
 """Momentum that cycles against the rate: what each step has, on every backend, and that nothing of it stays."""
 
-import os
-import pathlib
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
@@ -13,6 +8,7 @@ from keras_transfer.adaptation import GradualUnfreezing, LayerwiseOptimizer
 from keras_transfer.adaptation.momentum import OneCycleMomentum
 from keras_transfer.adaptation.schedules import LinearWarmupDecay, OneCycle
 from keras_transfer.adaptation.steps import Steps
+from tests.processes import run_tests
 
 STEPS = 8
 RANDOM = np.random.default_rng(0)
@@ -326,8 +322,4 @@ def test_adam_goes_as_with_the_one_cycle_of_torch():
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_all_of_this_holds_on_another_backend(backend, tmp_path):
     pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
-    command = [sys.executable, "-m", "pytest", "-x", "-m", "not slow and not parity", f"--basetemp={tmp_path}/tests"]
-    environment = {**os.environ, "KERAS_BACKEND": backend}
-    root = pathlib.Path(__file__).parents[2]
-    child = subprocess.run([*command, __file__], cwd=root, env=environment, capture_output=True, text=True)
-    assert child.returncode == 0, child.stdout[-4000:]
+    run_tests(__file__, backend, tmp_path)

@@ -1,8 +1,5 @@
 """Learning rate schedules against their formulas, Transformers' and torch's own, in `fit`, in files, as pictures."""
 
-import os
-import pathlib
-import subprocess
 import sys
 
 import keras
@@ -16,6 +13,7 @@ from keras_transfer.adaptation.schedules import (
     SlantedTriangular,
     WarmupCosine,
 )
+from tests.processes import run_tests
 
 LENGTHS = (1, 2, 3, 9, 10, 19, 100, 333, 10_000)
 FRACTIONS = (0.03, 0.1, 1 / 3, 0.5, 0.77, 0.99)
@@ -332,8 +330,4 @@ def test_without_matplotlib_a_picture_says_what_to_install(monkeypatch):
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_all_of_this_holds_on_another_backend(backend, tmp_path):
     pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
-    command = [sys.executable, "-m", "pytest", "-x", "-m", "not slow and not parity", f"--basetemp={tmp_path}/tests"]
-    environment = {**os.environ, "KERAS_BACKEND": backend}
-    root = pathlib.Path(__file__).parents[2]
-    child = subprocess.run([*command, __file__], cwd=root, env=environment, capture_output=True, text=True)
-    assert child.returncode == 0, child.stdout[-4000:]
+    run_tests(__file__, backend, tmp_path)
