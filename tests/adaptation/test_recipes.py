@@ -19,6 +19,9 @@ from keras_transfer.adaptation import (
     layer_groups,
     unfreeze,
 )
+from keras_transfer.tasks import TextClassifier
+from tests.adaptation.staging_encoders import ENCODERS
+from tests.adaptation.staging_models import changed, values
 from tests.tasks.tiny import classifier, examples, preprocessor
 
 TEXTS, LABELS = examples(16)
@@ -219,3 +222,29 @@ def test_every_named_recipe_is_a_recipe():
     assert set(RECIPES) == {"bert", "ulmfit_classifier", "feature_extraction", "chain_thaw"}
     for name in RECIPES:
         assert isinstance(get_recipe(name), Recipe)
+
+
+@pytest.mark.parametrize("name", ["feature_extraction", "ulmfit_classifier"])
+@pytest.mark.parametrize("kind", ["keras_hub", "module"])
+def test_a_recipe_moves_what_it_says_on_a_backbone_of_keras_hub_and_on_a_module(kind, name, tmp_path):
+    model, inputs = module(tmp_path) if kind == "module" else ENCODERS[kind]()
+    start, ladder = values(model), layer_groups(model)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    fine_tune(model, (inputs, np.arange(16) % 2), recipe=get_recipe(name, epochs=2, batch_size=4), loss=loss, verbose=0)
+    frozen = {weight.path for group in ladder if group.pretrained for weight in group.variables}
+    moved, new = changed(start, values(model)), set(start) - frozen
+    assert new <= moved
+    assert bool(moved & frozen) == (name != "feature_extraction")
+    if moved & frozen:
+        assert all(moved & {weight.path for weight in group.variables} for group in ladder)
+
+
+def module(folder):
+    from keras_transfer.hub import HubEncoder
+    from tests.hub import modules
+
+    keras.utils.set_random_seed(0)
+    model = TextClassifier(HubEncoder(modules.save_bert_module(folder / "module")), 2)
+    ids = modules.bert_inputs(16)
+    names = zip(("token_ids", "padding_mask", "segment_ids"), modules.BERT_INPUTS)
+    return model, {ours: ids[theirs] for ours, theirs in names}
