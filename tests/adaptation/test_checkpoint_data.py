@@ -128,4 +128,4 @@ def test_data_that_go_on_through_the_epochs_are_warned_of(tmp_path, caplog):
     assert [record.message.split(":")[0] for record in caplog.records] == ["the data go on through the epochs"] * 2
     caplog.clear()
     fit(build(), Checkpoint(tmp_path / "other"), data=endless.take(BATCHES))
-    assert caplog.records == []
+    assert [record for record in caplog.records if record.name == "keras_transfer"] == []

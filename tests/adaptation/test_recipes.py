@@ -204,7 +204,7 @@ def test_what_an_earlier_recipe_froze_stays_frozen_and_this_is_said(caplog):
     caplog.clear()
     trained = Trained()
     fine_tune(model, (TEXTS, LABELS), recipe=get_recipe("bert", epochs=1), callbacks=trained, verbose=0)
-    assert trained.groups == [EVERYTHING] and caplog.text == ""
+    assert trained.groups == [EVERYTHING] and "frozen before" not in caplog.text
 
 
 def test_a_recipe_that_fails_leaves_the_model_as_it_was():
