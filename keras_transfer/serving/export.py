@@ -13,6 +13,7 @@ from keras_transfer.encoders import encode
 from keras_transfer.files import written_whole
 from keras_transfer.hub import HubLayer
 from keras_transfer.layers import SequencePooling
+from keras_transfer.layers.pooling import POOLINGS
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import Preprocessor
 from keras_transfer.text.preprocessor import preprocess
@@ -96,7 +97,7 @@ def _write(model, folder, labels, pairs):
         return {"logits": model(inputs, training=False)}
 
     texts = [tf.TensorSpec([None], tf.string, name=name) for name in ("text", "text_pair")[: 1 + pairs]]
-    ids = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in model.input}
+    ids = {name: tf.TensorSpec(tensor.shape, tensor.dtype, name=name) for name, tensor in model.input.items()}
     # A module of plain variables: tracking the Keras model would write every weight twice.
     module = tf.Module()
     module.weights = [weight.value for weight in model.weights]
@@ -134,7 +135,7 @@ def _embedder(model):
     encoder = model.encoder
     encoded = encode(encoder)
     pooling = getattr(encoder, "pooling", None) or model.pooling
-    if pooling == "pooled":
+    if pooling not in POOLINGS:  # the encoder's own
         vector = encoded.pooled
     else:
         vector = SequencePooling(pooling, dtype=encoder.dtype_policy)(encoded.sequence, padding_mask=encoded.mask)

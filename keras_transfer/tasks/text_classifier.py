@@ -49,7 +49,9 @@ class TextClassifier(Task):
             raise ValueError(f"`num_classes` must be an int of at least 2. Received: {num_classes!r}")
         encoded = encode(encoder)
         if pooling is None:
-            pooling = getattr(encoder, "pooling", None) or ("mean" if encoded.pooled is None else "pooled")
+            pooling = getattr(encoder, "pooling", None)
+            if pooling not in POOLINGS:  # none, or one that only the encoder can do, and shows
+                pooling = "mean" if encoded.pooled is None else "pooled"
         if pooling != "pooled" and pooling not in POOLINGS:
             raise ValueError(f"`pooling` must be one of {('pooled', *POOLINGS)}. Received: {pooling!r}")
         if pooling == "pooled" and encoded.pooled is None:

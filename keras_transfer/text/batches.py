@@ -263,7 +263,7 @@ def _padded(ids, width):
     """Ids [texts, width]: with zeros behind, which the mask says are none, or without what is all padding."""
     if ids.ndim == 1:
         return ids
-    return np.pad(ids, ((0, 0), (0, max(width - ids.shape[1], 0))))[:, :width]
+    return np.pad(ids, [(0, 0), (0, max(width - ids.shape[1], 0)), *[(0, 0)] * (ids.ndim - 2)])[:, :width]
 
 
 def choose_lengths(real, longest):

@@ -1,13 +1,12 @@
 """BERT's preprocessor: raw text to WordPiece ids, segments and a mask."""
 
 import json
-import operator
 import pathlib
 
 import keras
 
 from keras_transfer.text.normalizer import normalize
-from keras_transfer.text.preprocessor import Preprocessor, as_text_tensors
+from keras_transfer.text.preprocessor import DEFAULT_LENGTH, Preprocessor, as_text_tensors, checked_length, is_longest
 from keras_transfer.text.wordpiece import (
     CONFIG_FILE,
     VOCABULARY_FILE,
@@ -15,8 +14,6 @@ from keras_transfer.text.wordpiece import (
     looks_cased,
     read_folder,
 )
-
-DEFAULT_LENGTH = 128
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -162,7 +159,7 @@ class BertPreprocessor(Preprocessor):
 
         parts = texts if isinstance(texts, tuple) else (texts,)
         segments = [self._tokenize(tf.reshape(part, [-1])) for part in parts]
-        if _is_longest(sequence_length):
+        if is_longest(sequence_length):
             inputs = self._pack(segments, self.sequence_length, to_longest=True)
         else:
             inputs = self._pack(segments, self._length(sequence_length))
@@ -176,14 +173,18 @@ class BertPreprocessor(Preprocessor):
             raise ValueError(
                 f'texts in a functional model are `keras.Input(shape=(), dtype="string")`. Received: the shape {batch}'
             )
-        length = None if _is_longest(sequence_length) else self._length(sequence_length)
+        length = None if is_longest(sequence_length) else self._length(sequence_length)
         return {
             key: keras.KerasTensor((*batch, length), dtype="int32", name=key)
             for key in ("token_ids", "segment_ids", "padding_mask")
         }
 
     def _length(self, sequence_length):
-        return self.sequence_length if sequence_length is None else _checked_length(sequence_length)
+        return (
+            self.sequence_length
+            if sequence_length is None
+            else checked_length(sequence_length, 3, "[CLS], a [SEP] for each text")
+        )
 
     def _pack(self, segments, sequence_length, to_longest=False):
         """Puts one or two ragged segments with `[CLS]` and `[SEP]` into rows of one length."""
@@ -292,23 +293,8 @@ class BertPreprocessor(Preprocessor):
         return cls(found["vocabulary"], sequence_length, lowercase, found["strip_accents"], name=name)
 
 
-def _is_longest(sequence_length):
-    # A tensor, passed by mistake, cannot be compared with a str.
-    return isinstance(sequence_length, str) and sequence_length == "longest"
-
-
 def _checked_length(sequence_length):
-    try:
-        length = operator.index(sequence_length)
-    except TypeError:
-        length = 0
-    if length < 3:
-        raise ValueError(
-            "sequence_length must be an int of at least 3 ([CLS], a [SEP] for each text); in a "
-            "call also 'longest' or None. To prepare a dataset of (texts, labels): "
-            f"`ds.map(lambda x, y: (preprocessor(x), y))`. Received: {sequence_length!r}"
-        )
-    return length
+    return checked_length(sequence_length, 3, "[CLS], a [SEP] for each text")
 
 
 def _longest_first(lengths, room):

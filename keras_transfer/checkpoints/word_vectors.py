@@ -1,0 +1,394 @@
+"""Word vectors: a vector for each of your words, from the files in which GloVe, word2vec and fastText come."""
+
+import dataclasses
+import gzip
+import logging
+import os
+import pathlib
+
+import keras
+import numpy as np
+
+from keras_transfer.checkpoints.tensors import CheckpointError
+from keras_transfer.checkpoints.word_vector_files import read_rows
+from keras_transfer.files import file_written_whole
+
+log = logging.getLogger("keras_transfer")
+
+POLICIES = ("zeros", "mean", "random", "error")
+
+
+@dataclasses.dataclass
+class Coverage:
+    """Which words of a vocabulary have vectors in a file; `print` it.
+
+    Attributes:
+        exact: int, the number of words found as they are written.
+        folded: dict from each word found by case folding to the file's word.
+        missing: list of the words not found.
+        unknown: str, what these have instead.
+        duplicates: list of the words that the file has more than once; the first counts.
+    """
+
+    exact: int
+    folded: dict = dataclasses.field(default_factory=dict)
+    missing: list = dataclasses.field(default_factory=list)
+    unknown: str = "zeros"
+    duplicates: list = dataclasses.field(default_factory=list)
+
+    def __str__(self):
+        total = self.exact + len(self.folded) + len(self.missing)
+
+        def line(count, what, words):
+            shown = ", ".join(words[:5]) + (", ..." if len(words) > 5 else "")
+            return f"{count:9,}  {count / total:6.1%}  {what}" + (f": {shown}" if shown else "")
+
+        pairs = [f"{word} ({other})" for word, other in self.folded.items()]
+        lines = [f"{total:9,}  words", line(self.exact, "found exactly", [])]
+        lines.append(line(len(pairs), "found by case folding", pairs))
+        lines.append(line(len(self.missing), f"missing ({self.unknown})", self.missing))
+        if self.duplicates:
+            lines.append(line(len(self.duplicates), "more than once in the file, the first counts", self.duplicates))
+        return "\n".join(lines)
+
+
+class WordVectors:
+    """Words and their vectors, in order; row `i` of `vectors` belongs to `words[i]`.
+
+    Args:
+        words: list of str, each once.
+        vectors: [words, dim], finite.
+        coverage: `Coverage`; None where every word has a vector of its own.
+        unknown_vector: [dim], for words that are none of these; None for zeros.
+
+    Attributes:
+        words, vectors, coverage, unknown_vector: as above; the arrays are float32 and read-only.
+        dim: int.
+
+    Raises:
+        ValueError: words occur twice or are no strings, numbers are not finite, or shapes do not fit.
+
+    Example:
+    ```python
+    vectors = keras_transfer.checkpoints.WordVectors(["king", "queen", "cat"], [[1, 0.1], [1, 0.2], [0, 1]])
+    vectors.nearest("king", k=1)  # [("queen", 0.995...)]
+    ```
+    """
+
+    def __init__(self, words, vectors, coverage=None, unknown_vector=None):
+        self.words = _checked_words(words, "words")
+        self.vectors = np.array(vectors, "float32")
+        if self.vectors.ndim != 2 or len(self.vectors) != len(self.words) or not self.vectors.size:
+            raise ValueError(
+                f"there must be a vector for each word, [words, dim]. Received: {len(self.words)} words, vectors of "
+                f"shape {self.vectors.shape}"
+            )
+        if len(bad := np.flatnonzero(~np.isfinite(self.vectors).all(axis=1))):
+            raise ValueError(f"vectors must be finite. Received: NaN or infinity for {self.words[bad[0]]!r}")
+        self.dim = self.vectors.shape[1]
+        self.coverage = coverage or Coverage(len(self.words))
+        self.unknown_vector = np.array(np.zeros(self.dim) if unknown_vector is None else unknown_vector, "float32")
+        if self.unknown_vector.shape != (self.dim,) or not np.isfinite(self.unknown_vector).all():
+            raise ValueError(
+                f"`unknown_vector` must be finite, of shape ({self.dim},). Received: {self.unknown_vector}"
+            )
+        self.vectors.setflags(write=False)  # their directions are computed once
+        self._rows = {word: row for row, word in enumerate(self.words)}
+        self._unit = None
+
+    @classmethod
+    def load(cls, path, vocabulary=None, format="auto", unknown="zeros", case_folding=True, dim=None, seed=0):
+        """Reads a file of word vectors, and keeps those of a vocabulary.
+
+        The file is streamed: memory is needed for the vectors that are kept. Every row's width is checked, the numbers
+        of those that are kept. A word that the file has more than once has its first vector; `coverage` and a warning
+        say so.
+
+        Args:
+            path: path of a text file (`"glove"`: word and numbers; `"fasttext"` or `"word2vec"`: a first line says how
+                many) or of word2vec's binary format; all of them may be gzipped.
+            vocabulary: list of str, whose vectors are kept, in its order; None for all words of the file.
+            format: `"glove"`, `"fasttext"`, `"word2vec"`, `"word2vec_binary"`, or `"auto"` to see for itself.
+            unknown: what words that the file lacks have: `"zeros"`; the `"mean"` of the vectors found; `"random"`,
+                uniform with the variance of those in each dimension (Kim 2014); or `"error"`.
+            case_folding: bool, whether a word that the file lacks has the vector of the first of the file's words
+                that differs only in case ("Film", "film").
+            dim: int, the width of the vectors, where neither header nor first row say it (a word with spaces).
+            seed: int, for `"random"`.
+
+        Returns:
+            A `WordVectors`; print its `coverage`.
+
+        Raises:
+            CheckpointError: the file is empty, truncated or of another format; its rows differ in width, its header
+                lies, numbers are not finite; it has none of the vocabulary's words, or not all with `"error"`.
+            ValueError: an argument is wrong.
+
+        Example:
+        ```python
+        import pathlib
+
+        pathlib.Path("glove.txt").write_text("the 0.1 0.2\\nfilm 0.3 0.4\\n")
+        vectors = keras_transfer.checkpoints.WordVectors.load("glove.txt", ["Film", "flim"], unknown="mean")
+        print(vectors.coverage)
+        ```
+
+        Source: https://nlp.stanford.edu/projects/glove, https://fasttext.cc/docs/en/english-vectors.html,
+        https://code.google.com/archive/p/word2vec.
+        """
+        rows = read_rows(path, format, dim)
+        return cls(**_select(rows, path, vocabulary, unknown, case_folding, seed))
+
+    @classmethod
+    def from_arrays(cls, words, vectors, vocabulary=None, unknown="zeros", case_folding=True, seed=0):
+        """Takes vectors from an array and the words of its rows, and keeps those of a vocabulary.
+
+        Args:
+            words: list of str; or the path of a file with a word a line.
+            vectors: array [words, dim]; or the path of an `.npy` file, of which only what is kept is read.
+            vocabulary, unknown, case_folding, seed: as for `load`.
+
+        Returns:
+            A `WordVectors`.
+
+        Raises:
+            CheckpointError, ValueError: as `load`; words and vectors differ in number.
+
+        Example:
+        ```python
+        np.save("vectors.npy", [[0.1, 0.2], [0.3, 0.4]])
+        keras_transfer.checkpoints.WordVectors.from_arrays(["the", "film"], "vectors.npy", vocabulary=["film"])
+        ```
+        """
+        source = "the arrays"
+        if isinstance(words, str | os.PathLike):
+            words = pathlib.Path(words).read_text("utf-8").removesuffix("\n").split("\n")
+        if isinstance(vectors, str | os.PathLike):
+            source = vectors
+            try:
+                vectors = np.load(vectors, mmap_mode="r")
+            except (ValueError, EOFError) as error:
+                raise CheckpointError(f"{source} must be an .npy file of numbers. Received: {error}") from error
+        vectors, words = np.asanyarray(vectors), list(words)
+        if vectors.ndim != 2 or len(vectors) != len(words) or vectors.dtype.kind not in "fiu":
+            raise CheckpointError(
+                f"{source}: there must be a row of numbers for each word, [words, dim]. Received: {len(words)} words, "
+                f"{vectors.dtype} of shape {vectors.shape}"
+            )
+        rows = (
+            (f"{source}, row {row}", word, lambda row=row: np.array(vectors[row], "float32"))
+            for row, word in enumerate(words)
+        )
+        return cls(**_select(rows, source, vocabulary, unknown, case_folding, seed))
+
+    def __len__(self):
+        return len(self.words)
+
+    def __contains__(self, word):
+        return word in self._rows
+
+    def __getitem__(self, word):
+        if word not in self._rows:
+            raise KeyError(f"there is no vector of this word; `word in vectors` tells. Received: {word!r}")
+        return self.vectors[self._rows[word]]
+
+    def __repr__(self):
+        return f"<WordVectors of {len(self):,} words, {self.dim} dimensions>"
+
+    def nearest(self, word, k=10):
+        """Returns the words whose vectors point most nearly where another does.
+
+        Args:
+            word: a str among the words, which itself is left out; or a vector [dim].
+            k: int, how many.
+
+        Returns:
+            List of `(word, cosine)`, best first.
+
+        Raises:
+            KeyError: the word has no vector.
+            ValueError: the vector is zero or of another width, or `k` is less than 1.
+
+        Example:
+        ```python
+        vectors = keras_transfer.checkpoints.WordVectors(["king", "queen", "cat"], [[1, 0.1], [1, 0.2], [0, 1]])
+        vectors.nearest([0.0, 2.0], k=1)  # [("cat", 1.0)]
+        ```
+        """
+        if isinstance(word, str):
+            return self._ranked(self[word], k, [word])
+        vector = np.asarray(word, "float32")
+        if vector.shape != (self.dim,):
+            raise ValueError(f"a word or a vector of {self.dim} numbers is needed. Received: shape {vector.shape}")
+        return self._ranked(vector, k, [])
+
+    def analogy(self, a, b, c, k=10):
+        """Returns the words that are to `c` as `b` is to `a`: "man" is to "king" as "woman" to ...
+
+        The cosine with b - a + c, each of length 1, where a, b and c themselves are left out (3CosAdd).
+
+        Args:
+            a, b, c: str, words.
+            k: int, how many.
+
+        Returns:
+            List of `(word, cosine)`, best first.
+
+        Raises:
+            KeyError: a word has no vector.
+            ValueError: a vector is zero, or `k` is less than 1.
+
+        Example:
+        ```python
+        words = ["man", "king", "woman", "queen"]
+        vectors = keras_transfer.checkpoints.WordVectors(words, [[1, 0, 0], [1, 1, 0], [0, 0, 1], [0, 1, 1]])
+        vectors.analogy("man", "king", "woman", k=1)  # [("queen", ...)]
+        ```
+
+        Source: Mikolov et al. 2013, "Linguistic regularities in continuous space word representations"; Levy &
+        Goldberg 2014, equation 3.
+        """
+        a_unit, b_unit, c_unit = (_unit(self[word], word) for word in (a, b, c))
+        return self._ranked(b_unit - a_unit + c_unit, k, [a, b, c])
+
+    def _ranked(self, vector, k, excluded):
+        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            raise ValueError(f"`k` must be an int of at least 1. Received: {k!r}")
+        if self._unit is None:
+            lengths = np.linalg.norm(self.vectors, axis=1, keepdims=True)
+            self._unit = self.vectors / np.where(lengths == 0, 1, lengths)
+        scores = self._unit @ _unit(vector, "the vector")
+        best = np.argsort(-scores, kind="stable")[: k + len(excluded)]
+        found = [(self.words[row], float(scores[row])) for row in best if self.words[row] not in excluded]
+        return found[:k]
+
+    def table(self):
+        """Returns the rows of an embedding, float32 [words + 2, dim]: padding (zeros), the unknown word, the words."""
+        return np.concatenate([np.zeros((1, self.dim), "float32"), self.unknown_vector[None], self.vectors])
+
+    def embedding_layer(self, trainable=False, mask_zero=False, dtype=None, name=None):
+        """Returns a `keras.layers.Embedding` of the vectors: row 0 is padding, row 1 the unknown word, then the words.
+
+        These are the ids that `text.WordPreprocessor(vectors.words)` gives.
+
+        Args:
+            trainable: bool, whether the vectors train.
+            mask_zero: bool, whether the layers above are told, by Keras's masks, that id 0 is padding.
+            dtype, name: as for any Keras layer.
+
+        Example:
+        ```python
+        vectors = keras_transfer.checkpoints.WordVectors(["king", "queen"], [[1, 0.1], [1, 0.2]])
+        vectors.embedding_layer()(np.array([[2, 3, 1, 0]]))
+        ```
+        """
+        table = self.table()
+        layer = keras.layers.Embedding(*table.shape, mask_zero=mask_zero, dtype=dtype, name=name)
+        layer.build()
+        layer.set_weights([table])
+        layer.trainable = trainable
+        return layer
+
+    def save(self, path, overwrite=False):
+        """Writes words and vectors as word2vec's and fastText's text, gzipped where the path ends in `.gz`.
+
+        `load` gives the same numbers back, bit by bit. The coverage and the unknown word's vector are not in it.
+
+        Args:
+            path: path of the file, in a folder that exists.
+            overwrite: bool, replace a file that exists.
+
+        Raises:
+            FileExistsError: the file exists and `overwrite` is False.
+
+        Example:
+        ```python
+        keras_transfer.checkpoints.WordVectors(["king", "queen"], [[1, 0.1], [1, 0.2]]).save("vectors.vec")
+        ```
+        """
+        if os.path.lexists(path) and not overwrite:
+            raise FileExistsError(f"the file exists: choose another, or pass overwrite=True. Received: {str(path)!r}")
+        with file_written_whole(path) as raw:
+            file = gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) if str(path).endswith(".gz") else raw
+            file.write(f"{len(self)} {self.dim}\n".encode())
+            for word, vector in zip(self.words, self.vectors):
+                file.write(f"{word} {' '.join(f'{number:.9g}' for number in vector)}\n".encode())
+            if file is not raw:
+                file.close()
+
+
+def _unit(vector, name):
+    length = np.linalg.norm(vector)
+    if length == 0 or not np.isfinite(length):
+        raise ValueError(
+            f"a vector must be finite and not zero to point anywhere. Received: {name!r} of length {length}"
+        )
+    return vector / length
+
+
+def _checked_words(words, name):
+    if isinstance(words, str | bytes):
+        raise ValueError(f"`{name}` must be a list of words. Received: {words!r:.60}")
+    words = list(words)
+    if wrong := [word for word in words if not isinstance(word, str) or not word or "\n" in word]:
+        raise ValueError(f"`{name}` must be strings, not empty and without line ends. Received: {wrong[:3]} in it")
+    seen = set()
+    if twice := [word for word in words if word in seen or seen.add(word)]:
+        raise ValueError(f"each of `{name}` can stand there only once. Received: {len(twice)} again: {twice[:3]}")
+    if not words:
+        raise ValueError(f"`{name}` must not be empty. Received: an empty list")
+    return words
+
+
+def _select(rows, source, vocabulary, unknown, case_folding, seed):
+    """The arguments of `WordVectors` from all rows: those of the vocabulary's words, else by case folding."""
+    if unknown not in POLICIES:
+        raise ValueError(f"`unknown` must be one of {POLICIES}. Received: {unknown!r}")
+    if vocabulary is not None:
+        vocabulary = _checked_words(vocabulary, "vocabulary")
+    wanted = set(vocabulary or ())
+    folds = {word.casefold() for word in wanted} if case_folding else set()
+    found, first, duplicates = {}, {}, []
+    for where, word, read in rows:
+        if vocabulary is not None and word not in wanted:
+            fold = word.casefold()
+            if fold not in folds or fold in first:
+                continue
+        if word in found:
+            duplicates.append(word)
+            continue
+        vector = read()
+        if not np.isfinite(vector).all():
+            raise CheckpointError(f"{where}: numbers must be finite. Received: NaN or infinity for {word!r}")
+        found[word] = vector
+        if folds:
+            first.setdefault(word.casefold(), word)
+    if duplicates:
+        log.warning("%s: %d words come more than once, the first counts: %s", source, len(duplicates), duplicates[:5])
+    if not found:
+        raise CheckpointError(
+            f"{source} has none of the vocabulary's words. Received: {(vocabulary or [])[:5]} and others"
+        )
+    words = vocabulary or list(found)
+    origin = {word: word if word in found else first.get(word.casefold()) if folds else None for word in words}
+    missing = [word for word, other in origin.items() if other is None]
+    if missing and unknown == "error":
+        raise CheckpointError(f"{source} lacks {len(missing)} of {len(words)} words. Received: {missing[:5]}")
+    known = np.stack([found[other] for other in origin.values() if other is not None])
+    instead = _instead(unknown, known, len(missing) + 1, seed)
+    fill = iter(instead[1:])
+    vectors = np.stack([next(fill) if other is None else found[other] for other in origin.values()])
+    folded = {word: other for word, other in origin.items() if other not in (None, word)}
+    exact = len(words) - len(folded) - len(missing)
+    coverage = Coverage(exact, folded, missing, unknown, duplicates)
+    return {"words": words, "vectors": vectors, "coverage": coverage, "unknown_vector": instead[0]}
+
+
+def _instead(unknown, known, count, seed):
+    """Vectors [count, dim] for words that have none of their own."""
+    if unknown == "mean":
+        return np.repeat(known.mean(axis=0, dtype="float64")[None].astype("float32"), count, axis=0)
+    if unknown == "random":  # a uniform distribution's variance is a third of its bound squared
+        bound = np.sqrt(3) * known.std(axis=0, dtype="float64")
+        return np.random.default_rng(seed).uniform(-bound, bound, (count, len(bound))).astype("float32")
+    return np.zeros((count, known.shape[1]), "float32")

@@ -1,0 +1,238 @@
+"""Word vectors as an encoder: a bag of words, each with its vector, whatever stands around it."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.encoders.encoder import Encoder
+from keras_transfer.layers import Dropout, SequencePooling
+
+POOLINGS = (None, "mean", "max", "sif")
+_FIRST_WORD = 2  # the row of the first word, after padding and the unknown word
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class SmoothInverseFrequency(keras.layers.Layer):
+    """The mean of a text's words, each weighted by a / (a + p(word)): frequent words say little (SIF).
+
+    A word's probability p is Zipf's estimate by its rank, 1 / (rank * (1 + 1/2 + ... + 1/words)), for a vocabulary
+    whose most frequent words come first, until `set_counts` says better. The weights do not train.
+
+    The common component of a set of texts, which the paper takes off afterwards, is left in: it belongs to the set, and
+    a head over the bag can learn to do without it.
+
+    Args:
+        vocabulary_size: int, number of ids: padding, the unknown word (which has the weight 1), then the words.
+        smoothing: float, a.
+
+    Call arguments:
+        inputs: [batch, length, dim].
+        token_ids, padding_mask: [batch, length].
+
+    Returns:
+        [batch, dim]; zeros for a text without words.
+
+    Example:
+    ```python
+    from keras_transfer.encoders.word_vectors import SmoothInverseFrequency
+
+    pool = SmoothInverseFrequency(vocabulary_size=5)
+    ids = np.array([[2, 4, 0]])
+    pool(np.ones((1, 3, 8)), token_ids=ids, padding_mask=np.sign(ids))
+    ```
+
+    Source: Arora et al. 2017, "A simple but tough-to-beat baseline for sentence embeddings", algorithm 1.
+    """
+
+    def __init__(self, vocabulary_size, smoothing=1e-3, **kwargs):
+        super().__init__(**kwargs)
+        if not smoothing > 0:
+            raise ValueError(f"`smoothing` must be above 0. Received: {smoothing!r}")
+        self.vocabulary_size = vocabulary_size
+        self.smoothing = smoothing
+
+    def build(self, inputs_shape, token_ids_shape=None, padding_mask_shape=None):
+        by_rank = 1 / np.arange(1, self.vocabulary_size - _FIRST_WORD + 1)
+        self.word_weights = self.add_weight(
+            name="word_weights",
+            shape=(self.vocabulary_size,),
+            initializer=lambda shape, dtype: ops.convert_to_tensor(self._weights(by_rank), dtype),
+            trainable=False,
+            dtype="float32",
+            autocast=False,
+        )
+
+    def set_counts(self, counts, total=None):
+        """Says how often each word occurs; one that does not has the weight 1.
+
+        Args:
+            counts: [words] numbers, in the vocabulary's order.
+            total: number of all words; None for the sum of `counts`.
+        """
+        self.word_weights.assign(self._weights(counts, total))
+
+    def _weights(self, counts, total=None):
+        counts = np.asarray(counts, "float64")
+        words = self.vocabulary_size - _FIRST_WORD
+        total = counts.sum() if total is None else total
+        if counts.shape != (words,) or not np.isfinite(counts).all() or (counts < 0).any() or not total > 0:
+            raise ValueError(
+                f"there must be a count, not below 0, for each of the {words} words, and one above 0. Received: "
+                f"shape {counts.shape}, a sum of {total}"
+            )
+        weights = self.smoothing / (self.smoothing + counts / total)
+        return np.concatenate([[0.0, 1.0], weights]).astype("float32")
+
+    def call(self, inputs, token_ids, padding_mask):
+        mask = ops.cast(padding_mask, "float32")
+        weights = ops.take(self.word_weights, token_ids, axis=0) * mask
+        total = ops.sum(ops.cast(inputs, "float32") * weights[:, :, None], axis=1)
+        count = ops.maximum(ops.sum(mask, axis=1, keepdims=True), 1.0)
+        return ops.cast(total / count, inputs.dtype)
+
+    def compute_output_shape(self, inputs_shape, token_ids_shape=None, padding_mask_shape=None):
+        return (inputs_shape[0], inputs_shape[-1])
+
+    def get_config(self):
+        return {**super().get_config(), "vocabulary_size": self.vocabulary_size, "smoothing": self.smoothing}
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class WordVectorEncoder(Encoder):
+    """Each word's vector, without context; and, where `pooling` says how, one vector of the bag.
+
+    Args:
+        vocabulary_size: int, number of ids: 0 is padding, 1 the unknown word, then the words.
+        dim: int, width of the vectors.
+        pooling: `"mean"`, `"max"`, or `"sif"` (the mean, with rare words weighing more: `SmoothInverseFrequency`), for
+            a `pooled_output`; None for none.
+        trainable_embeddings: bool, whether the vectors train; False freezes them, as `freeze` does.
+        dropout: float, dropout of the vectors.
+        smoothing: float, the a of `"sif"`.
+        initializer_range: float, standard deviation of the random start weights.
+        normalize, dtype, name, trainable: see `Encoder`.
+
+    Inputs: dict of `token_ids` and `padding_mask`, each [batch, length]: what `text.WordPreprocessor` makes.
+
+    Outputs: dict of `sequence_output` [batch, length, dim] and, with `pooling`, `pooled_output` [batch, dim].
+
+    Raises:
+        ValueError: `pooling` is unknown, or there is no room for a word.
+
+    Example:
+    ```python
+    vectors = keras_transfer.checkpoints.WordVectors(["good", "bad", "film"], np.eye(3))
+    encoder = keras_transfer.encoders.WordVectorEncoder.from_vectors(vectors)
+    preprocessor = keras_transfer.text.WordPreprocessor(vectors.words, sequence_length=16)
+    model = keras_transfer.tasks.TextClassifier(encoder, 2, preprocessor)
+    model.predict(["Good film!"], verbose=0)
+    ```
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        dim,
+        pooling=None,
+        trainable_embeddings=True,
+        dropout=0.0,
+        smoothing=1e-3,
+        initializer_range=0.02,
+        normalize=False,
+        dtype=None,
+        name=None,
+        trainable=True,
+    ):
+        # === Layers ===
+        if pooling not in POOLINGS:
+            raise ValueError(f"`pooling` must be one of {POOLINGS}. Received: {pooling!r}")
+        if vocabulary_size <= _FIRST_WORD:
+            raise ValueError(
+                f"`vocabulary_size` counts padding, the unknown word and at least one more. Received: {vocabulary_size}"
+            )
+        initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
+        token_embedding = keras.layers.Embedding(vocabulary_size, dim, initializer, dtype=dtype, name="token_embedding")
+        embeddings_dropout = Dropout(dropout, dtype=dtype, name="embeddings_dropout")
+        if pooling == "sif":
+            bag = SmoothInverseFrequency(vocabulary_size, smoothing, dtype=dtype, name="bag")
+        else:
+            bag = SequencePooling(pooling, dtype=dtype, name="bag") if pooling else None
+
+        # === Functional model ===
+        inputs = {key: keras.Input((None,), dtype="int32", name=key) for key in ("token_ids", "padding_mask")}
+        x = embeddings_dropout(token_embedding(inputs["token_ids"]))
+        outputs = {"sequence_output": x}
+        if bag is not None:
+            ids = {"token_ids": inputs["token_ids"]} if pooling == "sif" else {}
+            outputs["pooled_output"] = bag(x, padding_mask=inputs["padding_mask"], **ids)
+        super().__init__(
+            inputs,
+            outputs,
+            [x],
+            None if pooling == "sif" else pooling,
+            normalize,
+            dtype,
+            name=name,
+            trainable=trainable,
+        )
+        if not trainable_embeddings:
+            token_embedding.trainable = False
+
+        # === Config ===
+        self.pooling = pooling
+        self.token_embedding = token_embedding
+        self.bag = bag
+        self.vocabulary_size = vocabulary_size
+        self.dim = dim
+        self.trainable_embeddings = trainable_embeddings
+        self.dropout = dropout
+        self.smoothing = smoothing
+        self.initializer_range = initializer_range
+
+    @classmethod
+    def from_vectors(cls, vectors, counts=None, **kwargs):
+        """Returns the encoder of word vectors, whose ids are those of `text.WordPreprocessor(vectors.words)`.
+
+        Args:
+            vectors: a `checkpoints.WordVectors`.
+            counts: dict from word to how often it occurs (also of words that have no vector), for `"sif"`; None for
+                Zipf's estimate by the order of `vectors.words`.
+            **kwargs: arguments of the class (`pooling`, `trainable_embeddings`, ...).
+
+        Raises:
+            ValueError: `vectors` are none; there are counts, but not `"sif"`; none is of a word with a vector.
+
+        Example:
+        ```python
+        vectors = keras_transfer.checkpoints.WordVectors(["the", "film"], [[0.1, 0.2], [0.3, 0.4]])
+        keras_transfer.encoders.WordVectorEncoder.from_vectors(vectors, {"the": 90, "film": 10}, pooling="sif")
+        ```
+        """
+        if not hasattr(vectors, "table"):
+            raise ValueError(f"`vectors` must be WordVectors: WordVectors.load(path). Received: {vectors!r:.100}")
+        table = vectors.table()
+        encoder = cls(*table.shape, **kwargs)
+        encoder.token_embedding.set_weights([table])
+        if counts is not None:
+            if encoder.pooling != "sif":
+                raise ValueError(f"`counts` are for pooling='sif'. Received: pooling={encoder.pooling!r}")
+            known = [counts.get(word, 0) for word in vectors.words]
+            if not any(known):
+                raise ValueError(f"`counts` must be of the vectors' words. Received: {list(counts)[:5]}")
+            encoder.bag.set_counts(known, sum(counts.values()))
+        return encoder
+
+    def ladder(self):
+        # The weights of SIF never train: a rung of their own would be one on which nothing moves.
+        return [("embeddings", "embeddings", [self.token_embedding, *([self.bag] if self.bag is not None else [])])]
+
+    def get_config(self):
+        return {
+            "vocabulary_size": self.vocabulary_size,
+            "dim": self.dim,
+            "trainable_embeddings": self.trainable_embeddings,
+            "dropout": self.dropout,
+            "smoothing": self.smoothing,
+            "initializer_range": self.initializer_range,
+            **super().get_config(),
+        }

@@ -1,0 +1,186 @@
+"""LSTM with a projection and both clippings, as ELMo and language models of its time have it."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable("keras_transfer")
+class ProjectedLSTM(keras.layers.Layer):
+    """LSTM whose output is a projection of its cell's, with clipped cell and clipped projection.
+
+    With input x and state (h, c), at each step
+
+        i, f, g, o = x W + h U + b                   (W, U: `kernel`, `recurrent_kernel`; gates in Keras's order)
+        c = clip(sigmoid(f + forget_bias) * c + sigmoid(i) * tanh(g), cell_clip)
+        h = clip((sigmoid(o) * tanh(c)) P, projection_clip)
+
+    Padding is at the end of a text: its outputs are 0, and states stay what they were before it. With `reverse` each
+    text is read from its own last real step to its first, and the outputs stand where their inputs do.
+
+    Args:
+        units: int, the width of the cell.
+        projection_dim: int, the width of the output; None for the cell's, without a projection.
+        cell_clip: float, the largest magnitude of the cell; None for any.
+        projection_clip: float, the largest magnitude of the projection; None for any.
+        forget_bias: float, what is added to the forget gate beside its learnt bias.
+        reverse: bool, whether to read from the end.
+        return_state: bool, whether to return the last state too.
+        stateful: int, for how many texts the last state is kept, and is the next batch's first, until `reset_state`; 0
+            for none. A smaller batch goes on with the first of them.
+
+    Inputs: [batch, length, dim]; `padding_mask` [batch, length], 1 for a real step; `initial_state`, a list of h
+    [batch, projection_dim or units] and c [batch, units], else zeros.
+
+    Returns:
+        [batch, length, projection_dim or units]; with `return_state` this, h and c.
+
+    Raises:
+        ValueError: a size or a clip is not above 0.
+
+    Example:
+    ```python
+    layer = keras_transfer.layers.ProjectedLSTM(8, projection_dim=4, cell_clip=3.0, projection_clip=3.0)
+    outputs = layer(np.ones((2, 5, 3)), padding_mask=[[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]])
+    ```
+
+    Source: https://arxiv.org/abs/1402.1128; the clippings, https://arxiv.org/abs/1602.02410.
+    """
+
+    def __init__(
+        self,
+        units,
+        projection_dim=None,
+        cell_clip=None,
+        projection_clip=None,
+        forget_bias=1.0,
+        reverse=False,
+        return_state=False,
+        stateful=0,
+        **options,
+    ):
+        super().__init__(**options)
+        self.recurrence = keras.layers.RNN(
+            _Recurrence(units, projection_dim, cell_clip, projection_clip, dtype=self.dtype_policy),
+            return_sequences=True,
+            return_state=True,
+            dtype=self.dtype_policy,
+            name="recurrence",
+        )
+        self.forget_bias = float(forget_bias)
+        self.reverse = reverse
+        self.return_state = return_state
+        self.stateful = stateful
+        self.supports_masking = True
+
+    @property
+    def cell(self):
+        return self.recurrence.cell
+
+    def build(self, inputs_shape):
+        units = self.cell.units
+        self.kernel = self.add_weight((inputs_shape[-1], 4 * units), "glorot_uniform", name="kernel")
+        self.bias = self.add_weight((4 * units,), "zeros", name="bias")
+        self.recurrence.build((*inputs_shape[:-1], 4 * units))
+        if self.stateful:
+            h, c = self.cell.state_size
+            self.last_h = self.add_weight((self.stateful, h), "zeros", trainable=False, name="last_h")
+            self.last_c = self.add_weight((self.stateful, c), "zeros", trainable=False, name="last_c")
+
+    def call(self, inputs, padding_mask=None, initial_state=None):
+        mask = None if padding_mask is None else ops.cast(padding_mask, "bool")
+        if self.reverse:
+            inputs = _reversed(inputs, mask)
+        units = self.cell.units
+        forget = ops.concatenate([ops.zeros(units), ops.full((units,), self.forget_bias), ops.zeros(2 * units)])
+        gates = ops.matmul(inputs, self.kernel) + ops.cast(self.bias + ops.cast(forget, self.bias.dtype), inputs.dtype)
+        # What stands at real steps owes nothing to the padding after them: only the last state does.
+        within = mask if self.return_state or self.stateful else None
+        if self.stateful and initial_state is None:
+            initial_state = self._kept(ops.shape(inputs)[0])
+        outputs, *state = self.recurrence(gates, mask=within, initial_state=initial_state)
+        if self.stateful:
+            self._keep(state, ops.shape(inputs)[0])
+        if self.reverse:
+            outputs = _reversed(outputs, mask)
+        if mask is not None:
+            outputs = ops.where(mask[:, :, None], outputs, ops.zeros_like(outputs))
+        return (outputs, *state) if self.return_state else outputs
+
+    def _kept(self, batch):
+        if isinstance(batch, int) and batch > self.stateful:
+            raise ValueError(f"a batch may have {self.stateful} texts, as many as `stateful` says. Received: {batch}")
+        # Copies, since torch needs these numbers for its gradients after they have changed.
+        return [ops.cast(ops.copy(kept[:batch]), self.compute_dtype) for kept in (self.last_h, self.last_c)]
+
+    def _keep(self, state, batch):
+        for kept, now in zip((self.last_h, self.last_c), state):
+            now = ops.cast(ops.stop_gradient(now), kept.dtype)
+            kept.assign(ops.concatenate([now, kept[batch:]], axis=0))
+
+    def reset_state(self):
+        """Sets the state that `stateful` keeps to zero; returns nothing."""
+        for kept in (self.last_h, self.last_c):
+            kept.assign(ops.zeros(kept.shape, kept.dtype))
+
+    def compute_output_shape(self, inputs_shape, *others, **named):
+        h, c = self.cell.state_size
+        outputs = (*inputs_shape[:2], h)
+        return (outputs, (inputs_shape[0], h), (inputs_shape[0], c)) if self.return_state else outputs
+
+    def get_config(self):
+        config = {name: getattr(self.cell, name) for name in self.cell.ARGUMENTS}
+        own = {name: getattr(self, name) for name in ("forget_bias", "reverse", "return_state", "stateful")}
+        return {**super().get_config(), **config, **own}
+
+
+@keras.saving.register_keras_serializable("keras_transfer")
+class _Recurrence(keras.layers.Layer):
+    """One step, given what its input adds to the gates."""
+
+    ARGUMENTS = ("units", "projection_dim", "cell_clip", "projection_clip")
+
+    def __init__(self, units, projection_dim, cell_clip, projection_clip, **options):
+        super().__init__(**options)
+        given = dict(zip(self.ARGUMENTS, (units, projection_dim, cell_clip, projection_clip)))
+        for name, value in given.items():
+            if (value is None and name == "units") or (value is not None and not value > 0):
+                raise ValueError(f"`{name}` must be above 0. Received: {value!r}")
+        self.units, self.projection_dim = units, projection_dim
+        self.cell_clip, self.projection_clip = cell_clip, projection_clip
+        self.output_size = projection_dim or units
+        self.state_size = [self.output_size, units]
+
+    def build(self, gates_shape):
+        self.recurrent_kernel = self.add_weight(
+            (self.output_size, 4 * self.units), "orthogonal", name="recurrent_kernel"
+        )
+        if self.projection_dim is not None:
+            self.projection = self.add_weight((self.units, self.projection_dim), "glorot_uniform", name="projection")
+
+    def call(self, gates, states):
+        h, c = states
+        i, f, g, o = ops.split(gates + ops.matmul(h, self.recurrent_kernel), 4, axis=-1)
+        c = ops.sigmoid(f) * c + ops.sigmoid(i) * ops.tanh(g)
+        if self.cell_clip is not None:
+            c = ops.clip(c, -self.cell_clip, self.cell_clip)
+        h = ops.sigmoid(o) * ops.tanh(c)
+        if self.projection_dim is not None:
+            h = ops.matmul(h, self.projection)
+            if self.projection_clip is not None:
+                h = ops.clip(h, -self.projection_clip, self.projection_clip)
+        return h, [h, c]
+
+    def get_config(self):
+        return {**super().get_config(), **{name: getattr(self, name) for name in self.ARGUMENTS}}
+
+
+def _reversed(inputs, mask):
+    """[batch, length, dim] with each text's real steps in reverse order, and its padding where it was."""
+    if mask is None:
+        return ops.flip(inputs, axis=1)
+    batch, length, dim = ops.shape(inputs)
+    steps = ops.arange(length, dtype="int32")[None]
+    lengths = ops.sum(ops.cast(mask, "int32"), axis=1, keepdims=True)
+    places = ops.where(steps < lengths, lengths - 1 - steps, steps)
+    rows = ops.reshape(places + length * ops.arange(batch, dtype="int32")[:, None], (-1,))
+    return ops.reshape(ops.take(ops.reshape(inputs, (-1, dim)), rows, axis=0), ops.shape(inputs))

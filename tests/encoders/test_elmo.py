@@ -1,0 +1,182 @@
+"""ELMo against the original's own numbers, and as an encoder like any other: in tasks, files, exports, adaptation."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.adaptation import L2SP, GradualUnfreezing, LayerwiseOptimizer, layer_groups
+from keras_transfer.checkpoints import CheckpointError, load_preprocessor
+from keras_transfer.encoders import ElmoEncoder, encode
+from keras_transfer.tasks import TextClassifier
+from keras_transfer.text import ElmoPreprocessor
+from tests.adaptation.staging_models import Watch, assert_follows, changed, values
+from tests.processes import run
+
+h5py = pytest.importorskip("h5py")
+SIZES = {"embedding_dim": 3, "filters": [(1, 4), (2, 6)], "projection_dim": 5, "units": 8, "dropout": 0.0}
+TEXTS, LABELS = ["a good film", "bad", "good good plot .", "a bad plot"] * 4, np.array([1, 0, 1, 0] * 4)
+
+
+def sentences(folder):
+    """The three streams of sentences, and the original's top layer of each: [words, both directions]."""
+    streams = json.loads((folder / "lm_embeddings_sentences.json").read_text())
+    expected = []
+    for i in range(3):
+        with h5py.File(folder / f"lm_embeddings_{i}.hdf5") as file:
+            expected.append([np.concatenate(list(file[str(k)][...]), axis=-1) for k in range(10)])
+    return streams, expected
+
+
+def largest_difference(folder, **options):
+    """Over all batches in order: a batch is the next sentence of each stream."""
+    encoder = ElmoEncoder.from_pretrained(folder, dropout=0.0, **options)
+    preprocessor, (streams, expected) = load_preprocessor(folder), sentences(folder)
+    worst = 0.0
+    for k in range(10):
+        inputs = preprocessor([stream[k] for stream in streams], sequence_length="longest")
+        outputs = encoder({name: np.array(value) for name, value in inputs.items()})["sequence_output"]
+        for row, stream in enumerate(expected):
+            ours = keras.ops.convert_to_numpy(outputs)[row]
+            worst = max(worst, np.abs(ours[: len(stream[k])] - stream[k]).max())
+            assert not ours[len(stream[k]) :].any()
+    return float(worst)
+
+
+def test_it_computes_what_the_original_does_with_its_state_from_batch_to_batch(data_dir):
+    assert largest_difference(data_dir("elmo_bilm_tf"), stateful=3) < 1e-5
+
+
+def test_without_state_only_the_first_batch_is_the_same(data_dir):
+    assert largest_difference(data_dir("elmo_bilm_tf")) > 1e-2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_it_does_so_on_another_backend(backend, data_dir):
+    pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
+    folder = str(data_dir("elmo_bilm_tf"))
+    code = f"import pathlib; from tests.encoders.test_elmo import *; folder = pathlib.Path({folder!r})"
+    assert run("-c", f"{code}; print(largest_difference(folder, stateful=3))", KERAS_BACKEND=backend) < 1e-5
+
+
+def test_what_is_written_is_what_was_read(data_dir, tmp_path):
+    folder = data_dir("elmo_bilm_tf")
+    encoder = ElmoEncoder.from_pretrained(folder)
+    assert encoder.checkpoint_report.loaded == 33 and not encoder.checkpoint_report.unused
+    encoder.save_pretrained(tmp_path / "elmo")
+    assert json.loads((tmp_path / "elmo" / "options.json").read_text()) == json.loads(
+        (folder / "options.json").read_text()
+    )
+    with h5py.File(folder / "lm_weights.hdf5") as theirs, h5py.File(tmp_path / "elmo" / "weights.hdf5") as ours:
+        names = []
+        theirs.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+        assert len(names) == 33
+        for name in names:
+            np.testing.assert_array_equal(ours[name][...], theirs[name][...])
+    again = ElmoEncoder.from_pretrained(tmp_path / "elmo")
+    assert all((a.numpy() == b.numpy()).all() for a, b in zip(again.weights, encoder.weights))
+
+
+def test_a_text_s_vectors_do_not_depend_on_the_texts_beside_it():
+    encoder, preprocessor = ElmoEncoder(**SIZES), ElmoPreprocessor(sequence_length=6)
+    together = encode(encoder, arrays(preprocessor(["a good film", "bad", ""])), hidden_states=True)
+    alone = encode(encoder, arrays(preprocessor(["bad"], sequence_length=1)), hidden_states=True)
+    assert len(together.hidden_states) == 3
+    for states, single in zip(together.hidden_states, alone.hidden_states):
+        assert states.shape == (3, 6, 10)
+        np.testing.assert_allclose(states[1, :1], single[0], atol=1e-6)
+        assert not np.asarray(states[2]).any() and not np.asarray(states[1, 1:]).any()
+    words = np.asarray(together.hidden_states[0])
+    np.testing.assert_array_equal(words[..., :5], words[..., 5:])  # the words, twice
+
+
+def arrays(inputs):
+    return {name: np.array(value) for name, value in inputs.items()}
+
+
+def classifier():
+    keras.utils.set_random_seed(0)
+    return TextClassifier(ElmoEncoder(**SIZES), 2, preprocessor=ElmoPreprocessor(sequence_length=6), dropout=0.0)
+
+
+def test_a_classifier_over_it_learns_from_raw_text_and_survives_keras_files(tmp_path):
+    model = classifier()
+    model.compile(keras.optimizers.Adam(0.02))
+    losses = model.fit(TEXTS, LABELS, batch_size=4, epochs=12, verbose=0).history["loss"]
+    assert losses[-1] < 0.5 * losses[0]
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.predict(TEXTS, verbose=0), model.predict(TEXTS, verbose=0))
+
+
+def test_it_is_exported_from_raw_text(tmp_path):
+    tf = pytest.importorskip("tensorflow")
+    from keras_transfer.serving import export
+
+    model = classifier()
+    export(model, tmp_path / "served", labels=["bad", "good"])
+    served = tf.saved_model.load(tmp_path / "served").signatures["serving_default"]
+    expected = keras.ops.softmax(model.predict(TEXTS[:4], verbose=0))
+    np.testing.assert_allclose(served(text=tf.constant(TEXTS[:4]))["probabilities"], expected, atol=1e-6)
+
+
+def test_gradual_unfreezing_thaws_its_layers_from_the_top():
+    model, callback, watch = classifier(), GradualUnfreezing(steps=2), Watch()
+    inputs = arrays(model.preprocessor(TEXTS))
+    model.compile(keras.optimizers.Adam(0.01), run_eagerly=True)
+    model.fit(inputs, LABELS, batch_size=4, epochs=3, verbose=0, callbacks=[callback, watch])
+    assert [names for _, names in callback.schedule] == [
+        ["head"],
+        ["block_1", "head"],
+        ["block_0", "block_1", "head"],
+        ["embeddings", "block_0", "block_1", "head"],
+    ]
+    assert_follows(model, callback, watch)
+
+
+def test_rates_by_depth_and_l2_sp_move_it_as_they_should():
+    moved = []
+    for pull in (None, L2SP(10.0, 0.0)):
+        model = classifier()
+        start = values(model)
+        optimizer = LayerwiseOptimizer(keras.optimizers.SGD(0.05), model, rates={"embeddings": 0.0}, pull=pull)
+        model.compile(optimizer, run_eagerly=True)
+        model.fit(arrays(model.preprocessor(TEXTS)), LABELS, batch_size=4, epochs=3, shuffle=False, verbose=0)
+        now, groups = values(model), layer_groups(model)
+        still = {weight.path for weight in groups[0].variables}
+        assert changed(start, now) == set(start) - still
+        blocks = [weight.path for group in groups[1:3] for weight in group.variables]
+        moved.append(sum(np.square(now[path] - start[path]).sum() for path in blocks))
+    assert moved[1] < 0.5 * moved[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lstm": {"dim": 32}}, r"W_0 is \(32, 256\), where the options want \(32, 128\)"),
+        ({"lstm": {"n_layers": 3}}, r"Cell2/LSTMCell/W_0 is not there, where the options want"),
+        ({"char_cnn": {"n_characters": 261}}, "must say `n_characters` 262.*Received: 261"),
+        ({"char_cnn": {"filters": [[1, 4], [2, 8]]}}, "must hold the weights of"),
+        ({"lstm": None}, "must have ELMo's options"),
+    ],
+)
+def test_options_that_do_not_match_the_weights_are_one_error(change, message, data_dir, tmp_path):
+    source = data_dir("elmo_bilm_tf")
+    options = json.loads((source / "options.json").read_text())
+    for part, new in change.items():
+        options[part] = None if new is None else options[part] | new
+    (tmp_path / "options.json").write_text(json.dumps(options))
+    (tmp_path / "weights.hdf5").symlink_to(source / "lm_weights.hdf5")
+    with pytest.raises(CheckpointError, match=message):
+        ElmoEncoder.from_pretrained(tmp_path)
+
+
+def test_weights_that_are_missing_or_no_hdf5_are_one_error(data_dir, tmp_path):
+    (tmp_path / "options.json").write_text((data_dir("elmo_bilm_tf") / "options.json").read_text())
+    with pytest.raises(CheckpointError, match=r"must have one weights.hdf5. Received: options.json"):
+        ElmoEncoder.from_pretrained(tmp_path)
+    (tmp_path / "weights.hdf5").write_bytes(b"no HDF5")
+    with pytest.raises(CheckpointError, match="must be an HDF5 file"):
+        ElmoEncoder.from_pretrained(tmp_path)

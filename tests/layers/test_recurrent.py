@@ -1,0 +1,155 @@
+"""`ProjectedLSTM` against its formula and Keras's LSTM: padding, reading backward, states, saving, every backend."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.layers import ProjectedLSTM
+from tests.helpers import run_layer_test
+from tests.processes import run_tests
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(3, 6, 4)).astype("float32")
+LENGTHS = np.array([6, 3, 1])
+MASK = (np.arange(6) < LENGTHS[:, None]).astype("int32")
+CASES = {
+    "plain": {},
+    "projected": {"projection_dim": 3},
+    "clipped": {"projection_dim": 3, "cell_clip": 0.4, "projection_clip": 0.2},
+    "backward": {"projection_dim": 3, "cell_clip": 0.4, "reverse": True},
+}
+
+
+def make(**options):
+    layer = ProjectedLSTM(5, **options)
+    layer.build(X.shape)
+    for weight in layer.trainable_weights:
+        weight.assign(np.random.default_rng(weight.shape[0]).normal(size=weight.shape) * 0.7)
+    return layer
+
+
+def numpy_of(values):
+    return keras.ops.convert_to_numpy(values)
+
+
+def reference(layer, x, length, state=None):
+    """What the formula makes of one text: its outputs, and its last state."""
+    kernel, bias, recurrent = map(numpy_of, (layer.kernel, layer.bias, layer.cell.recurrent_kernel))
+    settings = layer.get_config()
+    h, c = state if state is not None else (np.zeros(layer.cell.output_size), np.zeros(5))
+    outputs = np.zeros((len(x), len(h)))
+    steps = range(length)
+    for t in reversed(steps) if settings["reverse"] else steps:
+        i, f, g, o = np.split(x[t].astype("float64") @ kernel + h @ recurrent + bias, 4)
+        sigmoid = lambda z: 1 / (1 + np.exp(-z))  # noqa: E731
+        c = sigmoid(f + settings["forget_bias"]) * c + sigmoid(i) * np.tanh(g)
+        if settings["cell_clip"]:
+            c = np.clip(c, -settings["cell_clip"], settings["cell_clip"])
+        h = sigmoid(o) * np.tanh(c)
+        if settings["projection_dim"]:
+            h = h @ numpy_of(layer.cell.projection)
+            if settings["projection_clip"]:
+                h = np.clip(h, -settings["projection_clip"], settings["projection_clip"])
+        outputs[t] = h
+    return outputs, h, c
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_computes_its_formula_on_each_text_without_its_padding(case):
+    layer = make(**CASES[case], return_state=True)
+    outputs, h, c = map(numpy_of, layer(X, padding_mask=MASK))
+    for row, length in enumerate(LENGTHS):
+        expected = reference(layer, X[row], length)
+        for ours, theirs in zip((outputs[row], h[row], c[row]), expected):
+            np.testing.assert_allclose(ours, theirs, atol=2e-6)
+    assert not outputs[MASK == 0].any()
+    np.testing.assert_allclose(numpy_of(make(**CASES[case])(X, padding_mask=MASK)), outputs, atol=1e-6)
+
+
+def test_clips_bind_where_they_are_said_to_and_change_what_comes():
+    outputs, _, c = map(numpy_of, make(**CASES["clipped"], return_state=True)(X))
+    free, _, wide = map(numpy_of, make(projection_dim=3, return_state=True)(X))
+    assert np.abs(outputs).max() == pytest.approx(0.2) and np.abs(c).max() == pytest.approx(0.4)
+    assert np.abs(free).max() > 0.3 and np.abs(wide).max() > 0.5
+
+
+def test_padding_changes_nothing_whatever_stands_in_it():
+    for options in CASES.values():
+        layer = make(**options, return_state=True)
+        other = np.where(MASK[:, :, None], X, 99.0)
+        for ours, theirs in zip(layer(X, padding_mask=MASK), layer(other, padding_mask=MASK)):
+            np.testing.assert_array_equal(numpy_of(ours), numpy_of(theirs))
+
+
+def test_without_projection_and_clips_it_is_the_lstm_of_keras_also_in_what_it_learns():
+    theirs = keras.layers.LSTM(5, return_sequences=True, unit_forget_bias=False)
+    theirs.build(X.shape)
+    ours = make(forget_bias=0.0)
+    for weight, source in zip(theirs.cell.weights, (ours.kernel, ours.cell.recurrent_kernel, ours.bias)):
+        weight.assign(numpy_of(source))
+    np.testing.assert_allclose(numpy_of(ours(X)), numpy_of(theirs(X)), atol=1e-6)
+    trained = []
+    for layer in (ours, theirs):
+        model = keras.Sequential([keras.Input(X.shape[1:]), layer])
+        model.compile(keras.optimizers.SGD(0.5), "mse")
+        model.fit(X, np.ones((3, 6, 5)), epochs=3, batch_size=3, shuffle=False, verbose=0)
+        trained.append(sorted((numpy_of(weight) for weight in layer.trainable_weights), key=np.shape))
+    for a, b in zip(*trained):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def test_a_state_that_is_given_goes_on():
+    layer = make(projection_dim=3, return_state=True)
+    whole = layer(X)
+    first = layer(X[:, :2])
+    rest = layer(X[:, 2:], initial_state=list(first[1:]))
+    np.testing.assert_allclose(numpy_of(rest[0]), numpy_of(whole[0])[:, 2:], atol=1e-6)
+    np.testing.assert_allclose(numpy_of(rest[2]), numpy_of(whole[2]), atol=1e-6)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_stateful_layer_goes_on_with_what_each_text_of_the_last_batch_left(reverse):
+    layer = make(projection_dim=3, stateful=4, reverse=reverse)
+    kept = dict.fromkeys(range(4))
+    for batch, lengths in ((X, LENGTHS), (X[:2], LENGTHS[:2][::-1]), (X, LENGTHS)):
+        mask = (np.arange(6) < lengths[:, None]).astype("int32")
+        outputs = numpy_of(layer(batch, padding_mask=mask))
+        for row, length in enumerate(lengths):
+            expected, *kept[row] = reference(layer, batch[row], length, kept[row])
+            np.testing.assert_allclose(outputs[row], expected, atol=2e-6)
+    layer.reset_state()
+    np.testing.assert_allclose(numpy_of(layer(X))[0], reference(layer, X[0], 6)[0], atol=2e-6)
+    with pytest.raises(ValueError, match="a batch may have 4 texts.*Received: 5"):
+        layer(np.ones((5, 2, 4)))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_survives_keras_files_and_trains_in_fit(case, tmp_path):
+    inputs, mask = keras.Input((None, 4)), keras.Input((None,), dtype="int32")
+    outputs = ProjectedLSTM(5, **CASES[case], stateful=4)(inputs, padding_mask=mask)
+    model = keras.Model([inputs, mask], outputs)
+    model.compile("adam", "mse")
+    before = [numpy_of(weight) for weight in model.trainable_weights]
+    model.fit([X, MASK], np.ones((3, 6, outputs.shape[-1])), verbose=0)
+    assert all((numpy_of(weight) != value).any() for weight, value in zip(model.trainable_weights, before))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.predict([X, MASK], verbose=0), model.predict([X, MASK], verbose=0))
+
+
+def test_it_is_a_layer_like_any_other_also_in_mixed_precision():
+    run_layer_test(ProjectedLSTM, {"units": 5, **CASES["clipped"]}, X, {"padding_mask": MASK}, (3, 6, 3))
+
+
+@pytest.mark.parametrize("name", ["units", "projection_dim", "cell_clip", "projection_clip"])
+def test_sizes_and_clips_are_above_0(name):
+    with pytest.raises(ValueError, match=f"`{name}` must be above 0. Received: -1"):
+        ProjectedLSTM(**{"units": 5, name: -1})
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="starts the other backends")
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_all_of_this_holds_on_another_backend(backend, tmp_path):
+    pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
+    run_tests(__file__, backend, tmp_path)

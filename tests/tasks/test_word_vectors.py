@@ -1,0 +1,166 @@
+"""Word vectors in a task as any encoder: raw text in, the ladder, freezing, `.keras`, export, and on JAX."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer import serving
+from keras_transfer.adaptation import L2SP, GradualUnfreezing, LayerwiseOptimizer, freeze, layer_groups
+from keras_transfer.checkpoints import WordVectors
+from keras_transfer.encoders import WordVectorEncoder
+from keras_transfer.tasks import TextClassifier
+from keras_transfer.text import WordPreprocessor
+from tests.helpers import save_and_load
+from tests.processes import run_tests
+from tests.tasks.tiny import difference, examples
+
+WORDS = [*"abcdefghij", "good", "bad"]
+TEXTS = ["a good b", "Bad, c!", "nothing of these", ""]
+
+
+def classifier(preprocessor=True, pooling=None, **options):
+    keras.utils.set_random_seed(0)
+    vectors = WordVectors(WORDS, np.random.default_rng(0).normal(size=(12, 8)))
+    encoder = WordVectorEncoder.from_vectors(vectors, pooling=pooling, **options)
+    preprocessor = WordPreprocessor(vectors.words, sequence_length=24) if preprocessor else None
+    return TextClassifier(encoder, 2, preprocessor, dropout=0.0)
+
+
+def values(weights):
+    return [keras.ops.convert_to_numpy(weight) for weight in weights]
+
+
+@pytest.mark.parametrize("pooling", [None, "mean", "max", "sif"])
+def test_a_bag_learns_from_raw_text_end_to_end_and_survives_keras(pooling):
+    texts, labels = examples()
+    model = classifier(pooling=pooling, smoothing=0.1)
+    assert model.pooling == {None: "mean", "sif": "pooled"}.get(pooling, pooling)
+    model.compile(keras.optimizers.Adam(0.05))
+    losses = model.fit(texts, labels, epochs=15, verbose=0).history["loss"]
+    assert losses[-1] < 0.4 * losses[0]
+    same = save_and_load(model)
+    np.testing.assert_array_equal(same.predict(TEXTS, verbose=0), model.predict(TEXTS, verbose=0))
+    assert same.preprocessor.vocabulary == WORDS and same.get_config() == model.get_config()
+
+
+def test_the_task_pools_as_the_encoder_says():
+    ids = classifier().preprocessor(TEXTS[:3])
+    ids = {key: value.numpy() for key, value in ids.items()}
+    for pooling in ("mean", "max", "sif"):
+        model = classifier(pooling=pooling)
+        kernel, bias = values(model.get_layer("logits").weights)
+        pooled = keras.ops.convert_to_numpy(model.encoder(ids)["pooled_output"])
+        np.testing.assert_allclose(model.predict(TEXTS[:3], verbose=0), pooled @ kernel + bias, atol=1e-5)
+
+
+def test_frozen_vectors_stay_frozen_in_a_task_and_after_keras():
+    texts, labels = examples()
+    model = save_and_load(classifier(trainable_embeddings=False))
+    assert len(model.trainable_weights) == 2
+    before = values(model.encoder.weights)
+    model.compile(keras.optimizers.Adam(0.05))
+    model.fit(texts, labels, verbose=0)
+    assert difference(values(model.encoder.weights), before) == 0
+
+
+@pytest.mark.parametrize("pooling", [None, "sif"])
+def test_the_ladder_has_embeddings_and_a_head(pooling):
+    ladder = layer_groups(classifier(pooling=pooling))
+    assert [(group.name, group.kind, group.pretrained) for group in ladder] == [
+        ("embeddings", "embeddings", True),
+        ("head", "head", False),
+    ]
+    assert sum(group.parameters for group in ladder) == 14 * 8 + 8 * 2 + 2 + (14 if pooling else 0)
+
+
+@pytest.mark.parametrize("pooling", [None, "sif"])
+def test_freezing_and_gradual_unfreezing_move_what_they_should(pooling):
+    texts, labels = examples(32)
+    model = freeze(classifier(pooling=pooling), below="head")
+    model.compile(keras.optimizers.Adam(0.05))
+    start = values(model.weights)
+    model.fit(texts, labels, batch_size=8, verbose=0)
+    moved = {w.path for w, old in zip(model.weights, start) if np.abs(values([w])[0] - old).max() > 0}
+    assert moved == {"logits/kernel", "logits/bias"}
+
+    model = classifier(pooling=pooling)
+    seen = []
+
+    class Look(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if hasattr(model, "jax_state_sync"):
+                model.jax_state_sync()
+            seen.append(values(model.weights))
+
+    model.compile(keras.optimizers.Adam(0.05))
+    seen.append(values(model.weights))
+    model.fit(texts, labels, batch_size=8, verbose=0, callbacks=[GradualUnfreezing(steps=2), Look()])
+    moves = [
+        {w.path for w, a, b in zip(model.weights, before, after) if np.abs(a - b).max() > 0}
+        for before, after in itertools.pairwise(seen)
+    ]
+    head = {"logits/kernel", "logits/bias"}
+    assert moves == [head, head, head | {"token_embedding/embeddings"}, head | {"token_embedding/embeddings"}]
+
+
+def test_the_embeddings_rate_is_the_heads_times_the_decay():
+    texts, labels = examples(16)
+    steps = {}
+    for decay in (1.0, 0.1):
+        model = classifier()
+        model.compile(LayerwiseOptimizer(keras.optimizers.SGD(0.5), model, decay=decay))
+        before = values(model.weights)
+        model.fit(texts, labels, batch_size=16, shuffle=False, verbose=0)
+        steps[decay] = {w.path: a - b for w, a, b in zip(model.weights, values(model.weights), before)}
+    for path, step in steps[1.0].items():
+        factor = 0.1 if path.startswith("token_embedding") else 1.0
+        assert np.abs(step).max() > 1e-4
+        np.testing.assert_allclose(steps[0.1][path], factor * step, atol=1e-6)
+
+
+def test_a_pull_to_the_start_holds_the_vectors():
+    texts, labels = examples()
+    distances = []
+    for pull in (None, L2SP(strength=1.0)):
+        model = classifier()
+        start = values([model.encoder.token_embedding.embeddings])
+        model.compile(LayerwiseOptimizer(keras.optimizers.SGD(0.5), model, pull=pull))
+        model.fit(texts, labels, epochs=5, verbose=0)
+        distances.append(difference(values([model.encoder.token_embedding.embeddings]), start))
+    assert distances[1] < 0.5 * distances[0]
+
+
+def test_a_vocabulary_that_does_not_fit_the_vectors_is_an_error():
+    encoder = WordVectorEncoder(5, 2)
+    with pytest.raises(ValueError, match="its embedding has 5 rows. Received: a vocabulary of 6 tokens"):
+        TextClassifier(encoder, 2, WordPreprocessor(["a", "b", "c", "d"]))
+
+
+def test_pairs_are_an_error():
+    with pytest.raises(ValueError, match="word vectors are of single texts. Received: pairs"):
+        classifier().predict((["a"], ["b"]), verbose=0)
+
+
+@pytest.mark.parametrize("pooling", [None, "max", "sif"])
+def test_an_export_takes_raw_text(tmp_path, pooling):
+    import tensorflow as tf
+
+    model = classifier(pooling=pooling)
+    serving.export(model, tmp_path / "served", labels=["bad", "good"])
+    served = tf.saved_model.load(tmp_path / "served").signatures
+    logits = model.predict(TEXTS, verbose=0)
+    answer = served["serving_default"](text=tf.constant(TEXTS))
+    np.testing.assert_allclose(answer["probabilities"], tf.nn.softmax(logits), atol=1e-6)
+    embedding = served["embed"](text=tf.constant(TEXTS))["embedding"].numpy()
+    kernel, bias = values(model.get_layer("logits").weights)
+    np.testing.assert_allclose(embedding @ kernel + bias, logits, atol=1e-5)
+    assert served["serving_default"](text=tf.constant([], tf.string))["label"].shape == (0,)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="it is this test that runs the others elsewhere")
+def test_all_of_this_holds_on_jax(tmp_path):
+    pytest.importorskip("jax", reason="needs JAX: pip install keras_transfer[jax]")
+    run_tests(__file__, "jax", tmp_path)
