@@ -288,10 +288,12 @@ def test_a_folder_that_cannot_be_written_is_an_error_before_the_first_step(folde
     if folder.startswith("/proc") and not os.path.exists("/proc/self"):
         pytest.skip("needs /proc")
     (tmp_path / "file").write_text("mine")
-    folder = tmp_path / "file" / "run" if folder == "under a file" else folder
+    under = folder == "under a file"
+    folder = tmp_path / "file" / "run" if under else folder
+    reason = "a file stands where a folder should" if under else "the folder must be writable"
     model = build()
     before = state(model)
-    with pytest.raises(OSError, match=f"no checkpoint can be written into '{folder}': the folder must be writable"):
+    with pytest.raises(OSError, match=f"no checkpoint can be written into '{folder}': {reason}"):
         fit(model, Checkpoint(folder))
     assert all(np.array_equal(a, b) for a, b in zip(before, state(model)))
     assert bytes_of(tmp_path) == {"file": b"mine"}
@@ -315,7 +317,7 @@ def test_a_folder_that_goes_away_in_the_middle_is_an_error_and_what_was_in_it_ca
         (tmp_path / "run").rename(tmp_path / "moved")
         (tmp_path / "run").write_text("in its place")
 
-    with pytest.raises(OSError, match="the folder must be writable. Those there are as they were"):
+    with pytest.raises(OSError, match="a file stands where a folder should. Those there are as they were"):
         fit(build(), Crash(BATCHES + 5, move), Checkpoint(tmp_path / "run", save_every=3))
     assert names(tmp_path / "moved") == ["epoch-0000-batch-000009.safetensors", "epoch-0001-batch-000002.safetensors"]
     model = build()
