@@ -8,45 +8,20 @@ import pytest
 
 from keras_transfer.adaptation.fisher import Fisher, estimate_fisher
 from keras_transfer.text import batches
+from tests.adaptation.fisher_models import (
+    LABELS,
+    TEXTS,
+    data_of,
+    features,
+    linear,
+    set_weights,
+    small,
+    tensorflow_only,
+    words,
+)
 from tests.hub import modules
 from tests.processes import run
 from tests.tasks import tiny
-
-tensorflow_only = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="is about TensorFlow")
-TEXTS, LABELS = tiny.examples(12)
-
-
-def features(count=20):
-    random = np.random.default_rng(0)
-    return random.normal(size=(count, 4)).astype("float32"), random.integers(0, 3, count)
-
-
-def small():
-    """A task with dropout, the same each time."""
-    keras.utils.set_random_seed(0)
-    encoder = tiny.encoder(num_layers=1, dropout=0.3)
-    return tiny.TextClassifier(encoder, 2, preprocessor=tiny.preprocessor(sequence_length=16), dropout=0.3)
-
-
-def set_weights(model):
-    """The same weights on every backend."""
-    random = np.random.default_rng(1)
-    for weight in model.weights:
-        weight.assign(random.normal(scale=0.5, size=weight.shape).astype("float32"))
-    return model
-
-
-def linear(**options):
-    inputs = keras.Input((4,))
-    return set_weights(keras.Model(inputs, keras.layers.Dense(3, name="dense", **options)(inputs)))
-
-
-def words():
-    """An embedding, of which tokens that come twice have the gradients summed, and logits."""
-    ids = keras.Input((None,), dtype="int32")
-    x = keras.layers.Embedding(6, 5, name="embedding")(ids)
-    x = keras.layers.Dropout(0.5)(keras.layers.Dense(5, activation="tanh", name="hidden")(x))
-    return set_weights(keras.Model(ids, keras.layers.Dense(3, name="logits")(keras.layers.GlobalMaxPooling1D()(x))))
 
 
 def residuals(model, x, y):
@@ -183,20 +158,6 @@ def test_the_likelihood_of_a_sequence_is_that_of_all_its_positions_of_which_padd
 
 
 # === Data ===
-
-
-class data_of(keras.utils.PyDataset):
-    """Batches from a list."""
-
-    def __init__(self, items):
-        super().__init__()
-        self.items = items
-
-    def __len__(self):
-        return len(self.items)
-
-    def __getitem__(self, index):
-        return self.items[index]
 
 
 @tensorflow_only
@@ -406,82 +367,3 @@ def test_another_file_is_an_error(tmp_path, content):
         Fisher.load(path)
     with pytest.raises(FileNotFoundError):
         Fisher.load(tmp_path / "none.npz")
-
-
-# === Mistakes ===
-
-
-def softmax():
-    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
-
-
-def one_logit():
-    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
-
-
-def frozen():
-    model = linear()
-    model.trainable = False
-    return model
-
-
-def twins():
-    inputs = keras.Input((4,))
-    return keras.Model(inputs, linear()(inputs) + linear()(inputs))
-
-
-X, Y = features()
-
-
-@pytest.mark.parametrize(
-    ("make", "arguments", "message"),
-    [
-        (lambda: keras.Sequential([keras.layers.Dense(2)]), {}, "built `keras.Model`. Received: <Sequential"),
-        (lambda: keras.layers.Dense(2), {}, "built `keras.Model`. Received: <Dense"),
-        (frozen, {}, "nothing in the model trains"),
-        (twins, {}, "names of their own. Received twice: \\['dense/bias', 'dense/kernel'\\]"),
-        (softmax, {}, "must be logits.*probabilities"),
-        (one_logit, {}, "two classes or more.*Received: outputs of shape \\(20, 1\\)"),
-        (linear, {"labels": "true"}, "must be 'model' or 'data'.*Received: 'true'"),
-        (linear, {"labels": Y}, "the labels themselves are `y`"),
-        (linear, {"y": Y}, "pass labels='data'. Received: y and labels='model'"),
-        (linear, {"loss": "mse"}, "pass labels='data'. Received: loss and labels='model'"),
-        (linear, {"labels": "data"}, "needs labels.*Received: none"),
-        (linear, {"labels": "data", "y": Y + 1}, "from 0 to 2. Received: 0|1 to 3"),
-        (linear, {"labels": "data", "y": Y - 1}, "from 0 to 2. Received: -1 to 1"),
-        (linear, {"labels": "data", "y": Y * 1.0}, "whole numbers from 0 to 2.*Received: float64"),
-        (linear, {"labels": "data", "y": np.eye(3, dtype=int)[Y]}, "pass `loss`. Received: int64 of shape \\(20, 3\\)"),
-        (linear, {"labels": "data", "y": Y[:5]}, "a row for each example. Received: \\[5, 20\\] rows"),
-        (linear, {"samples": 0}, "at least 1. Received: 0"),
-        (linear, {"samples": 1.5}, "at least 1. Received: 1.5"),
-        (linear, {"x": X[:0]}, "a row for each example. Received: \\[0\\] rows"),
-        (linear, {"x": []}, "Received: "),
-        (linear, {"x": iter([])}, "weights above 0. Received: 0 examples"),
-        (linear, {"x": None}, "arrays, a dict or list of them, texts or a dataset. Received: None"),
-        (linear, {"x": ["a text"]}, "need a model with a `preprocessor`.*Received"),
-        (linear, {"x": data_of([(X, Y)]), "y": Y, "labels": "data"}, "a dataset has its labels itself"),
-        (linear, {"x": data_of([(X, Y, -np.ones(20))])}, "must not be negative. Received: -1.0"),
-        (linear, {"x": data_of([(X, Y, np.zeros(20))])}, "weights above 0. Received: 20 examples"),
-        (linear, {"x": X * np.inf, "labels": "data", "y": Y}, "finite.*Received: others for \\['dense/kernel'"),
-    ],
-)
-def test_a_mistake_is_named(make, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        estimate_fisher(make(), **{"x": X, **arguments})
-
-
-def test_a_task_names_mistakes_in_texts():
-    model = tiny.classifier()
-    with pytest.raises(ValueError, match="1 of 2 texts are no strings"):
-        estimate_fisher(model, ["a", None])
-    with pytest.raises(ValueError, match="Received"):
-        estimate_fisher(model, [])
-
-
-@tensorflow_only
-def test_replicas_are_an_error(monkeypatch):
-    from keras_transfer.adaptation import fisher
-
-    monkeypatch.setattr(fisher, "replicas_of", lambda model: (2, False))
-    with pytest.raises(ValueError, match="without replicas. Received: 2 replicas"):
-        estimate_fisher(linear(), X)
