@@ -1,10 +1,11 @@
 """Keeping a model's predictions near what it predicted before: learning without forgetting."""
 
 import math
-import numbers
 
 import keras
 from keras import ops
+
+from keras_transfer.adaptation.rates import is_number
 
 
 @keras.saving.register_keras_serializable("keras_transfer")
@@ -58,7 +59,7 @@ class PredictionPenalty(keras.losses.Loss):
 
     def __init__(self, temperature=2.0, reduction="sum_over_batch_size", name="prediction_penalty"):
         super().__init__(name=name, reduction=reduction, dtype="float32")
-        real = isinstance(temperature, numbers.Real) and not isinstance(temperature, bool)
+        real = is_number(temperature)
         if not real or not 0 < temperature < math.inf:
             raise ValueError(f"`temperature` must be a number above 0. Received: {temperature!r}")
         self.temperature = float(temperature)

@@ -23,7 +23,7 @@ class RateGroup:
 
 def rate_groups(model, decay=None, rates=None, groups=None):
     """Returns a `RateGroup` for each group of the ladder; `LayerwiseOptimizer` says what the arguments mean."""
-    if decay is not None and not (_is_number(decay) and 0 < decay <= 1):
+    if decay is not None and not (is_number(decay) and 0 < decay <= 1):
         raise ValueError(f"`decay` is a factor from each group to the next lower one, in (0, 1]. Received: {decay!r}")
     if not isinstance(rates or {}, dict):
         raise ValueError(f"`rates` is a dict from groups to multiples of the optimizer's rate. Received: {rates!r}")
@@ -31,7 +31,7 @@ def rate_groups(model, decay=None, rates=None, groups=None):
     factors = {group.name: (decay or 1.0) ** (len(ladder) - 1 - group.depth) for group in ladder}
     said = {}
     for selection, rate in (rates or {}).items():
-        if not (_is_number(rate) and 0 <= rate < float("inf")):
+        if not (is_number(rate) and 0 <= rate < float("inf")):
             raise ValueError(f"a rate is a multiple of the optimizer's, at least 0. Received: {selection!r}: {rate!r}")
         for group in select_groups(ladder, selection):
             if group.name in said:
@@ -53,7 +53,8 @@ def rate_groups(model, decay=None, rates=None, groups=None):
     return found
 
 
-def _is_number(value):
+def is_number(value):
+    """Whether a value is a real number, and no bool."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 

@@ -4,12 +4,12 @@ import dataclasses
 import difflib
 import logging
 import math
-import numbers
 
 import keras
 
 from keras_transfer.adaptation.freezing import freeze
 from keras_transfer.adaptation.layerwise import LayerwiseOptimizer
+from keras_transfer.adaptation.rates import is_number
 from keras_transfer.adaptation.schedules import LinearWarmupDecay, SlantedTriangular
 from keras_transfer.adaptation.unfreezing import ChainThaw, GradualUnfreezing
 from keras_transfer.layers.trainable import could_train, remember_trainable
@@ -63,7 +63,7 @@ class Recipe:
         _check(self.unfreezing in UNFREEZING, "unfreezing", "'gradual', 'chain_thaw' or None", self.unfreezing)
         for name in ("epochs", "batch_size"):
             value = getattr(self, name)
-            _check(_is_number(value) and value >= 1 and value == int(value), name, "a whole number above 0", value)
+            _check(is_number(value) and value >= 1 and value == int(value), name, "a whole number above 0", value)
         for name, expected, right in (
             ("learning_rate", "above 0", lambda value: value > 0),
             ("warmup_fraction", "in [0, 1]", lambda value: 0 <= value <= 1),
@@ -73,7 +73,7 @@ class Recipe:
             ("share", "in (0, 1], or None", lambda value: 0 < value <= 1),
         ):
             value, optional = getattr(self, name), expected.endswith("None")
-            _check((value is None and optional) or (_is_number(value) and right(value)), name, expected, value)
+            _check((value is None and optional) or (is_number(value) and right(value)), name, expected, value)
         _check(self.share is None or self.unfreezing, "share", "None where nothing is thawed by stages", self.share)
 
     def prepare(self, model):
@@ -236,10 +236,6 @@ def _batches(model, train, batch_size, steps):
         raise ValueError(
             f"the schedule needs to know how many batches an epoch has: pass `steps_per_epoch`. Received: {train!r}"
         ) from error
-
-
-def _is_number(value):
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def _check(right, name, expected, received):

@@ -1,10 +1,10 @@
 """Plans of which groups train when, inside one `fit`: gradual unfreezing, chain-thaw, sequential unfreezing, or any."""
 
 import dataclasses
-import numbers
 
 import keras
 
+from keras_transfer.adaptation.rates import is_number
 from keras_transfer.adaptation.selection import depth_of
 from keras_transfer.adaptation.staging import Staging
 
@@ -51,7 +51,7 @@ class Stage:
 
 
 def _check_length(name, length):
-    number = isinstance(length, numbers.Real) and not isinstance(length, bool)
+    number = is_number(length)
     if not number or not (0 < length <= 1 if name == "share" else length >= 1 and length % 1 == 0):
         wanted = "in (0, 1]" if name == "share" else "a whole number above 0"
         raise ValueError(f"`{name}` must be {wanted}. Received: {length!r}")

@@ -180,11 +180,7 @@ class BertPreprocessor(Preprocessor):
         }
 
     def _length(self, sequence_length):
-        return (
-            self.sequence_length
-            if sequence_length is None
-            else checked_length(sequence_length, 3, "[CLS], a [SEP] for each text")
-        )
+        return self.sequence_length if sequence_length is None else _checked_length(sequence_length)
 
     def _pack(self, segments, sequence_length, to_longest=False):
         """Puts one or two ragged segments with `[CLS]` and `[SEP]` into rows of one length."""
