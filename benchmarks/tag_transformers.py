@@ -20,7 +20,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--data-dir", required=True, help="folder with en_ewt-ud-train.conllu and en_ewt-ud-test.conllu")
 parser.add_argument("--seeds", type=int, nargs="+", default=[0])
 parser.add_argument("--learning-rate", type=float, default=2e-4)
-parser.add_argument("--epochs", type=int, default=2)
+parser.add_argument("--epochs", type=int, default=1)
 parser.add_argument("--batch-size", type=int, default=32)
 args = parser.parse_args()
 

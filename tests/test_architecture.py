@@ -12,10 +12,10 @@ import keras_transfer
 
 ROOT = pathlib.Path(keras_transfer.__file__).parent
 
-# A room may import those before it. `text` stands beside `layers`: it knows no model.
+# A room may import those before it. `text` and `metrics` stand beside `layers`: they know no model.
 ORDER = [
     {"files", "version"},
-    {"layers", "text", "datasets", "distribute"},
+    {"layers", "text", "datasets", "distribute", "metrics"},
     {"encoders"},
     {"tasks"},
     {"adaptation", "checkpoints", "hub"},

@@ -44,6 +44,8 @@ def test_the_example_in_a_docstring_runs(code, tmp_path, monkeypatch, request):
         request.getfixturevalue("minilm")
     if 'load_trec6("trec6")' in code:
         (tmp_path / "trec6").symlink_to(request.getfixturevalue("data_dir")("trec6"))
+    if 'load_universal_dependencies("ud_english_ewt")' in code:
+        (tmp_path / "ud_english_ewt").symlink_to(request.getfixturevalue("data_dir")("ud_english_ewt"))
     names = {"keras": keras, "np": np, "keras_transfer": kt}
     if "tf." in code:
         import tensorflow as tf
@@ -57,7 +59,7 @@ def test_every_public_class_and_function_has_an_example():
     shown_elsewhere = {
         *("Encoder", "Task", "Preprocessor", "TextBatches", "Ladder", "LayerGroup", "Encoded", "Dataset", "Split"),
         *("CheckpointError", "CheckpointReport", "HubError", "get_activation", "gelu_tanh", "is_text", "to_columns"),
-        *("load", "resolve"),
+        *("load", "resolve", "TaggedDataset", "TaggedSentences"),
     }
     without = []
     for room in kt.__all__:

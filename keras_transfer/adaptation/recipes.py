@@ -222,8 +222,12 @@ def _batches(model, train, batch_size, steps):
     """`(arguments of fit, batches of an epoch)`."""
     if isinstance(train, tuple) and len(train) in (2, 3):
         x, y, sample_weight = (*train, None)[:3]
-        if is_text(x) and getattr(model, "preprocessor", None) is not None:
+        made = None
+        if isinstance(model, Task) and model.preprocessor is not None and model.is_raw(x):
+            made = model.make_batches(x, y, batch_size, True, sample_weight)
+        elif is_text(x) and getattr(model, "preprocessor", None) is not None:
             made = batches(x, y, model.preprocessor, batch_size, sample_weight=sample_weight)
+        if made is not None:
             return {"x": made}, steps or len(made)
         count = len(keras.tree.flatten(x)[0])
         data = {"x": x, "y": y, "sample_weight": sample_weight, "batch_size": batch_size}

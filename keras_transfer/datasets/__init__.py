@@ -1,6 +1,22 @@
 """Readers of the field's files, and small data that is packaged."""
 
+from keras_transfer.datasets.conllu import (
+    TaggedDataset,
+    TaggedSentences,
+    load_universal_dependencies,
+    read_conllu,
+)
 from keras_transfer.datasets.dataset import Dataset, Split
 from keras_transfer.datasets.questions import TREC_FILES, load_questions, load_trec6
 
-__all__ = ["TREC_FILES", "Dataset", "Split", "load_questions", "load_trec6"]
+__all__ = [
+    "TREC_FILES",
+    "Dataset",
+    "Split",
+    "TaggedDataset",
+    "TaggedSentences",
+    "load_questions",
+    "load_trec6",
+    "load_universal_dependencies",
+    "read_conllu",
+]

@@ -14,7 +14,7 @@ from keras_transfer.files import written_whole
 from keras_transfer.hub import HubLayer
 from keras_transfer.layers import SequencePooling
 from keras_transfer.layers.pooling import POOLINGS
-from keras_transfer.tasks import TextClassifier
+from keras_transfer.tasks import TextClassifier, TokenClassifier
 from keras_transfer.text import Preprocessor
 from keras_transfer.text.preprocessor import preprocess
 
@@ -23,9 +23,9 @@ LABELS_FILE = "assets.extra/labels.json"
 
 
 def export(model, folder, labels=None, pairs=False, overwrite=False):
-    """Writes a text classifier as a TensorFlow SavedModel, weights once and vocabulary inside.
+    """Writes a task as a TensorFlow SavedModel, weights once and vocabulary inside.
 
-    Its signatures, which TensorFlow Serving and `tf.saved_model.load` offer by name:
+    Signatures of a `TextClassifier`, which TensorFlow Serving and `tf.saved_model.load` offer by name:
 
     - `serving_default`: `text` [batch] strings (and `text_pair` with `pairs=True`) to `label` [batch] strings,
       `label_id` [batch] int32 and `probabilities` [batch, classes] float32, in the order of `labels`
@@ -34,6 +34,14 @@ def export(model, folder, labels=None, pairs=False, overwrite=False):
     - `embed`: `text` [batch] strings to `embedding` [batch, dim] float32, pooled (and normalised) as the encoder's
       checkpoint says; where it does not say, pooled as the classifier does
 
+    Signatures of a `TokenClassifier`:
+
+    - `serving_default`: `text` [batch] strings, which the preprocessor splits, to `words` [batch, words] strings, their
+      `label` strings, `label_id` int32 and `probabilities` [batch, words, labels] float32; where a text has fewer words
+      than the longest, these are "", "", -1 and 0
+    - `words`: `words` [batch, words] strings, "" behind a sentence's last, to the same without `words`
+    - `tokens`: the encoder's inputs to `logits` [batch, length, labels] float32
+
     Texts are UTF-8, the batch may have any size, 0 too. Who loads it imports tensorflow and tensorflow_text (for the
     text operations), nothing else. TensorFlow Serving looks for a folder per version: `served/1`. The file
     `assets.extra/labels.json` in it lists the labels.
@@ -41,9 +49,9 @@ def export(model, folder, labels=None, pairs=False, overwrite=False):
     A model on the JAX or torch backend is exported by another process, with the TensorFlow backend on the CPU.
 
     Args:
-        model: a `TextClassifier` with a preprocessor.
+        model: a `TextClassifier` or `TokenClassifier` with a preprocessor.
         folder: path that does not exist yet; it is written whole or not at all.
-        labels: list of str, the classes' names in order; None for their numbers.
+        labels: list of str, the classes' names in order; None for the tagger's own names, or a classifier's numbers.
         pairs: bool, whether the classifier takes pairs of texts.
         overwrite: bool, replace a folder that exists.
 
@@ -52,8 +60,8 @@ def export(model, folder, labels=None, pairs=False, overwrite=False):
 
     Raises:
         FileExistsError: the folder exists and `overwrite` is False.
-        ValueError: the model is no `TextClassifier` or has no preprocessor; there are not as many labels as classes,
-            or two are the same.
+        ValueError: the model is neither or has no preprocessor; there are not as many labels as classes, or two are
+            the same; pairs for a tagger.
         RuntimeError: the process with the TensorFlow backend failed, on another backend.
 
     Example:
@@ -62,15 +70,19 @@ def export(model, folder, labels=None, pairs=False, overwrite=False):
     keras_transfer.serving.export(model, "served/1", labels=["bad", "good"])
     ```
     """
-    if not isinstance(model, TextClassifier):
-        raise ValueError(f"`export` takes a TextClassifier. Received: {type(model).__name__}")
+    if not isinstance(model, (TextClassifier, TokenClassifier)):
+        raise ValueError(f"`export` takes a TextClassifier or a TokenClassifier. Received: {type(model).__name__}")
+    tagger = isinstance(model, TokenClassifier)
+    if tagger and pairs:
+        raise ValueError("a TokenClassifier takes single texts. Received: pairs=True")
     if model.preprocessor is None:
         raise ValueError("an export takes raw text: the model needs a preprocessor. Received: preprocessor=None")
     if isinstance(labels, str):
         raise ValueError(f"`labels` must be a list of names. Received: {labels!r}")
-    labels = [str(label) for label in (range(model.num_classes) if labels is None else labels)]
-    if len(labels) != model.num_classes or len(set(labels)) != len(labels):
-        raise ValueError(f"the model has {model.num_classes} classes, each with a name of its own. Received: {labels}")
+    own = model.label_names if tagger else [str(number) for number in range(model.num_classes)]
+    labels = own if labels is None else [str(label) for label in labels]
+    if len(labels) != len(own) or len(set(labels)) != len(labels):
+        raise ValueError(f"the model has {len(own)} classes, each with a name of its own. Received: {labels}")
     with written_whole(folder, overwrite) as temporary:
         if keras.backend.backend() == "tensorflow":
             _write(model, temporary, labels, pairs)
@@ -82,7 +94,31 @@ def export(model, folder, labels=None, pairs=False, overwrite=False):
 def _write(model, folder, labels, pairs):
     import tensorflow as tf
 
-    names = tf.constant(labels)
+    def tokens(**inputs):
+        return {"logits": model(inputs, training=False)}
+
+    ids = {name: tf.TensorSpec(tensor.shape, tensor.dtype, name=name) for name, tensor in model.input.items()}
+    # A module of plain variables: tracking the Keras model would write every weight twice.
+    module = tf.Module()
+    module.weights = [weight.value for weight in model.weights]
+    module.preprocessor = model.preprocessor
+    module.resources = [layer.resources for layer in _layers(model) if isinstance(layer, HubLayer)]
+    if isinstance(model, TokenClassifier):
+        signatures = _of_words(model, tf.constant(labels))
+    else:
+        signatures = _of_texts(model, tf.constant(labels), pairs)
+    if "text" not in model.input:
+        signatures["tokens"] = tf.function(tokens, autograph=False).get_concrete_function(**ids)
+    tf.saved_model.save(module, str(folder), signatures=signatures)
+    file = pathlib.Path(folder) / LABELS_FILE
+    file.parent.mkdir()
+    file.write_text(json.dumps(labels, ensure_ascii=False, indent=2) + "\n", "utf-8")
+
+
+def _of_texts(model, names, pairs):
+    """The signatures of a classifier that take strings."""
+    import tensorflow as tf
+
     embedder = _embedder(model)
 
     def classify(*texts):
@@ -93,26 +129,45 @@ def _write(model, folder, labels, pairs):
     def embed(text):
         return {"embedding": tf.cast(embedder(_ids(model, [text]), training=False), tf.float32)}
 
-    def tokens(**inputs):
-        return {"logits": model(inputs, training=False)}
-
     texts = [tf.TensorSpec([None], tf.string, name=name) for name in ("text", "text_pair")[: 1 + pairs]]
-    ids = {name: tf.TensorSpec(tensor.shape, tensor.dtype, name=name) for name, tensor in model.input.items()}
-    # A module of plain variables: tracking the Keras model would write every weight twice.
-    module = tf.Module()
-    module.weights = [weight.value for weight in model.weights]
-    module.preprocessor = model.preprocessor
-    module.resources = [layer.resources for layer in _layers(model) if isinstance(layer, HubLayer)]
-    signatures = {
+    return {
         "serving_default": tf.function(classify, autograph=False).get_concrete_function(*texts),
         "embed": tf.function(embed, autograph=False).get_concrete_function(texts[0]),
     }
-    if "text" not in model.input:
-        signatures["tokens"] = tf.function(tokens, autograph=False).get_concrete_function(**ids)
-    tf.saved_model.save(module, str(folder), signatures=signatures)
-    file = pathlib.Path(folder) / LABELS_FILE
-    file.parent.mkdir()
-    file.write_text(json.dumps(labels, ensure_ascii=False, indent=2) + "\n", "utf-8")
+
+
+def _of_words(model, names):
+    """The signatures of a tagger that take strings."""
+    import tensorflow as tf
+
+    def tag(words, width=None):
+        rows = model.preprocessor.encode_words(words, sequence_length="longest")
+        logits = model({name: rows.inputs[name] for name in model.input}, training=False)
+        probabilities = tf.nn.softmax(tf.gather_nd(logits, tf.stack([rows.row, rows.position], axis=1)))
+        best = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
+        return {
+            "label": words.with_values(tf.gather(names, best)).to_tensor("", [None, width]),
+            "label_id": words.with_values(best).to_tensor(-1, [None, width]),
+            "probabilities": words.with_values(probabilities).to_tensor(0.0, [None, width, len(model.label_names)]),
+        }
+
+    def tag_texts(text):
+        words = model.preprocessor.split_words(text)
+        return {"words": words.to_tensor(""), **tag(words)}
+
+    def tag_words(words):
+        width = tf.shape(words)[1]
+        last = tf.reduce_max(tf.where(words != "", tf.range(1, width + 1)[None], 0), axis=1)
+        return tag(tf.RaggedTensor.from_tensor(words, lengths=tf.maximum(last, 0)), width)
+
+    return {
+        "serving_default": tf.function(tag_texts, autograph=False).get_concrete_function(
+            tf.TensorSpec([None], tf.string, name="text")
+        ),
+        "words": tf.function(tag_words, autograph=False).get_concrete_function(
+            tf.TensorSpec([None, None], tf.string, name="words")
+        ),
+    }
 
 
 def _layers(layer):

@@ -2,5 +2,6 @@
 
 from keras_transfer.tasks.task import Task
 from keras_transfer.tasks.text_classifier import TextClassifier
+from keras_transfer.tasks.token_classifier import TokenClassifier
 
-__all__ = ["Task", "TextClassifier"]
+__all__ = ["Task", "TextClassifier", "TokenClassifier"]

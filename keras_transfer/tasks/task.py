@@ -89,6 +89,20 @@ class Task(StringInputs, keras.Model):
         """Raises a ValueError where labels in memory cannot be this task's."""
         raise NotImplementedError(f"{type(self).__name__} must say what its labels are")
 
+    # === What a subclass may say, where its raw data are no texts ===
+
+    def is_raw(self, x):
+        """Whether `x` is raw data in memory, for the preprocessor."""
+        return is_text(x)
+
+    def raw_columns(self, x):
+        """Returns raw data as what can be cut into parts: arrays or lists, or a tuple of them."""
+        return to_columns(x)
+
+    def make_batches(self, x, y, batch_size, shuffle, sample_weight):
+        """Returns raw data as `TextBatches`."""
+        return batches(x, y, self.preprocessor, batch_size, shuffle=shuffle, sample_weight=sample_weight)
+
     # === Compiling ===
 
     def compile(self, optimizer="auto", loss="auto", metrics="auto", **kwargs):
@@ -150,8 +164,9 @@ class Task(StringInputs, keras.Model):
                 replicas cannot share the batches.
         """
         check_scope(self)
-        if validation_split and is_text(x):
+        if validation_split and self.is_raw(x):
             _require_labels(y)
+            x = self.raw_columns(x)
             (x, y, sample_weight), validation_data = _split(x, y, sample_weight, validation_split)
             validation_split = 0.0
         if validation_data is not None:
@@ -216,18 +231,18 @@ class Task(StringInputs, keras.Model):
         check_distribution(self)
         if _is_tf_dataset(x):
             return self._map_dataset(x, method)
-        raw, made = is_text(x), isinstance(x, TextBatches)
+        raw, made = self.is_raw(x), isinstance(x, TextBatches)
         if raw:
             self._require_preprocessor()
         labels = x.labels if made else y
         if method != "predict" and (raw or made):
             _require_labels(labels)
-        if labels is not None and np.size(labels):
+        if labels is not None:
             self.check_labels(labels)
         replicas, _ = replicas_of(self)
         if raw:
             size = -(-32 // replicas) * replicas if batch_size is None else batch_size
-            x = batches(x, y, self.preprocessor, size, shuffle=shuffle, sample_weight=sample_weight)
+            x = self.make_batches(x, y, size, shuffle, sample_weight)
         return share(self, x, method) if isinstance(x, TextBatches) else x
 
     def _map_dataset(self, dataset, method):
@@ -343,7 +358,6 @@ def _is_tf_dataset(x):
 
 def _split(x, y, sample_weight, share):
     """The last `share` of the data for validation, as Keras does, before any shuffling."""
-    x = to_columns(x)
     count = len(x[0]) if isinstance(x, tuple) else len(x)
     at = int(count * (1 - share))
     if not 0 < at < count or len(y) != count:
@@ -355,7 +369,7 @@ def _split(x, y, sample_weight, share):
     def take(values, part):
         if isinstance(values, tuple):
             return tuple(column[part] for column in values)
-        return None if values is None else np.asarray(values)[part]
+        return values if values is None else (values if isinstance(values, list) else np.asarray(values))[part]
 
     train, rest = slice(None, at), slice(at, None)
     return tuple(take(v, train) for v in (x, y, sample_weight)), tuple(take(v, rest) for v in (x, y, sample_weight))

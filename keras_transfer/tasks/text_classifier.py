@@ -83,6 +83,8 @@ class TextClassifier(Task):
 
     def check_labels(self, labels):
         labels = np.asarray(labels)
+        if not labels.size:
+            return  # as many as there are texts, which is looked at later
         sparse = isinstance(getattr(self, "loss", None), keras.losses.SparseCategoricalCrossentropy)
         if labels.ndim == 2 and labels.shape[1] == self.num_classes and not sparse:
             return  # one-hot, for a loss that takes it

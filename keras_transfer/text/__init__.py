@@ -6,6 +6,7 @@ from keras_transfer.text.elmo import ElmoPreprocessor
 from keras_transfer.text.inputs import is_text, to_columns
 from keras_transfer.text.plain import PlainText
 from keras_transfer.text.preprocessor import Preprocessor
+from keras_transfer.text.word_batches import WordBatches, word_batches
 from keras_transfer.text.words import WordPreprocessor
 
 __all__ = [
@@ -14,8 +15,10 @@ __all__ = [
     "PlainText",
     "Preprocessor",
     "TextBatches",
+    "WordBatches",
     "WordPreprocessor",
     "batches",
     "is_text",
     "to_columns",
+    "word_batches",
 ]

@@ -236,6 +236,11 @@ def _preprocess(texts, preprocessor, chunk=4096):
         longest = -(-longest // STEP) * STEP
         chunks.append({key: value[:, :longest] if value.ndim > 1 else value for key, value in outputs.items()})
     width = max((chunk["padding_mask"].shape[1] for chunk in chunks if "padding_mask" in chunk), default=0)
+    return joined(chunks, width)
+
+
+def joined(chunks, width):
+    """Returns dicts of arrays [rows, length, ...] as one dict of arrays [all rows, width, ...]."""
     return {key: np.concatenate([_padded(chunk[key], width) for chunk in chunks]) for key in chunks[0]}
 
 

@@ -6,7 +6,8 @@ import pathlib
 import keras
 
 from keras_transfer.text.normalizer import normalize
-from keras_transfer.text.preprocessor import DEFAULT_LENGTH, Preprocessor, as_text_tensors, checked_length, is_longest
+from keras_transfer.text.preprocessor import DEFAULT_LENGTH, as_text_tensors, checked_length, is_longest
+from keras_transfer.text.word_rows import OfWords
 from keras_transfer.text.wordpiece import (
     CONFIG_FILE,
     VOCABULARY_FILE,
@@ -17,7 +18,7 @@ from keras_transfer.text.wordpiece import (
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class BertPreprocessor(Preprocessor):
+class BertPreprocessor(OfWords):
     """Turns texts, or pairs of texts, into the inputs of BERT: WordPiece ids, segments and a mask.
 
     One text becomes `[CLS] a [SEP]`, a pair `[CLS] a [SEP] b [SEP]` with segments 0 and 1. What is
@@ -33,6 +34,8 @@ class BertPreprocessor(Preprocessor):
             and `[SEP]`.
         lowercase: bool, True for uncased vocabularies.
         strip_accents: bool, or None for as `lowercase`, as in BERT.
+        split: for tasks that label words, how texts are split into them: `"punctuation"`: at white space, and each
+            punctuation character is a word of its own; `"whitespace"`: there only. The ids are the same.
         name: str.
 
     Call arguments:
@@ -61,17 +64,19 @@ class BertPreprocessor(Preprocessor):
     Source: Devlin et al. 2019, "BERT", section 3; https://github.com/google-research/bert.
     """
 
+    specials = 2
+
     def __init__(
         self,
         vocabulary=None,
         sequence_length=DEFAULT_LENGTH,
         lowercase=True,
         strip_accents=None,
+        split="punctuation",
         name=None,
     ):
-        super().__init__(name=name)
+        super().__init__(sequence_length, split, name)
         self._wordpiece = None if vocabulary is None else WordPiece(vocabulary)
-        self.sequence_length = _checked_length(sequence_length)
         self.lowercase = bool(lowercase)
         self.strip_accents = strip_accents
 
@@ -154,6 +159,19 @@ class BertPreprocessor(Preprocessor):
         strip_accents = lowercase if self.strip_accents is None else self.strip_accents
         return self._loaded(normalize(texts, lowercase, strip_accents))
 
+    def _pieces(self, words):
+        """A word of which nothing is left, such as a control character, is `[UNK]`."""
+        import tensorflow as tf
+
+        ids = self._tokenize(words)
+        empty = ids.row_lengths() == 0
+        unknown = tf.fill([tf.math.count_nonzero(empty)], self.unk_id)
+        ids = tf.concat([ids, tf.RaggedTensor.from_row_lengths(unknown, tf.cast(empty, tf.int64))], 1)
+        return ids.values, ids.row_lengths()
+
+    def _rows(self, pieces, width):
+        return self._pack([pieces], self.sequence_length if width is None else width, to_longest=width is None)
+
     def call(self, texts, sequence_length=None):
         import tensorflow as tf
 
@@ -162,7 +180,7 @@ class BertPreprocessor(Preprocessor):
         if is_longest(sequence_length):
             inputs = self._pack(segments, self.sequence_length, to_longest=True)
         else:
-            inputs = self._pack(segments, self._length(sequence_length))
+            inputs = self._pack(segments, self._length_of(sequence_length))
         if parts[0].shape.rank == 0:
             return {key: value[0] for key, value in inputs.items()}
         return inputs
@@ -173,14 +191,17 @@ class BertPreprocessor(Preprocessor):
             raise ValueError(
                 f'texts in a functional model are `keras.Input(shape=(), dtype="string")`. Received: the shape {batch}'
             )
-        length = None if is_longest(sequence_length) else self._length(sequence_length)
+        length = None if is_longest(sequence_length) else self._length_of(sequence_length)
         return {
             key: keras.KerasTensor((*batch, length), dtype="int32", name=key)
             for key in ("token_ids", "segment_ids", "padding_mask")
         }
 
-    def _length(self, sequence_length):
-        return self.sequence_length if sequence_length is None else _checked_length(sequence_length)
+    def _length_of(self, sequence_length):
+        return self.sequence_length if sequence_length is None else self._checked_length(sequence_length)
+
+    def _checked_length(self, sequence_length):
+        return checked_length(sequence_length, 3, "[CLS], a [SEP] for each text")
 
     def _pack(self, segments, sequence_length, to_longest=False):
         """Puts one or two ragged segments with `[CLS]` and `[SEP]` into rows of one length."""
@@ -219,6 +240,7 @@ class BertPreprocessor(Preprocessor):
             "sequence_length": self.sequence_length,
             "lowercase": self.lowercase,
             "strip_accents": self.strip_accents,
+            "split": self.split,
             "name": self.name,
         }
 
@@ -255,7 +277,7 @@ class BertPreprocessor(Preprocessor):
         (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
 
     @classmethod
-    def load(cls, folder, sequence_length=None, lowercase=None, name=None):
+    def load(cls, folder, sequence_length=None, lowercase=None, split="punctuation", name=None):
         """Returns the preprocessor of a folder that `save`, Transformers or Google's BERT wrote.
 
         Args:
@@ -266,6 +288,7 @@ class BertPreprocessor(Preprocessor):
             lowercase: bool; None for the folder's: `do_lower_case` of `tokenizer_config.json`, else
                 the normalizer's in `tokenizer.json`. Where neither says so (Google's folders),
                 False if a token of the vocabulary has an upper-case letter, special tokens aside.
+            split: as in the constructor.
             name: str.
 
         Raises:
@@ -286,11 +309,7 @@ class BertPreprocessor(Preprocessor):
             lowercase = found["lowercase"]
         if lowercase is None:
             lowercase = not looks_cased(found["vocabulary"])
-        return cls(found["vocabulary"], sequence_length, lowercase, found["strip_accents"], name=name)
-
-
-def _checked_length(sequence_length):
-    return checked_length(sequence_length, 3, "[CLS], a [SEP] for each text")
+        return cls(found["vocabulary"], sequence_length, lowercase, found["strip_accents"], split, name)
 
 
 def _longest_first(lengths, room):

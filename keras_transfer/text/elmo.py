@@ -2,8 +2,8 @@
 
 import keras
 
-from keras_transfer.text.preprocessor import DEFAULT_LENGTH, Preprocessor, checked_length, length_of
-from keras_transfer.text.words import check_split, pad_words, split_words
+from keras_transfer.text.preprocessor import DEFAULT_LENGTH, length_of
+from keras_transfer.text.word_rows import OfWords, pad_words
 
 # Ids of a word's characters: bytes from 1, then these; 0 is padding of texts.
 BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PAD_CHARACTER = range(257, 262)
@@ -11,7 +11,7 @@ NUM_CHARACTERS = 262
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class ElmoPreprocessor(Preprocessor):
+class ElmoPreprocessor(OfWords):
     """Turns texts into the inputs of ELMo: for each word the ids of its characters, just as the original does.
 
     A word's ids are its beginning, its bytes in UTF-8 (cut to two less than `max_characters`, where need be in the
@@ -46,10 +46,7 @@ class ElmoPreprocessor(Preprocessor):
     """
 
     def __init__(self, sequence_length=DEFAULT_LENGTH, max_characters=50, split="whitespace", name=None):
-        super().__init__(name=name)
-        check_split(split)
-        self.split = split
-        self.sequence_length = checked_length(sequence_length)
+        super().__init__(sequence_length, split, name)
         if max_characters < 3:
             raise ValueError(f"`max_characters` must be at least 3. Received: {max_characters!r}")
         self.max_characters = max_characters
@@ -60,10 +57,17 @@ class ElmoPreprocessor(Preprocessor):
         if isinstance(texts, tuple):
             raise ValueError("ELMo takes single texts. Received: pairs")
         width = length_of(self, sequence_length)
-        words = split_words(tf.reshape(texts, [-1]), self.split)
-        words = words[:, : self.sequence_length if width is None else width]
-        inputs = pad_words({"character_ids": words.with_values(self._characters(words.values))}, width)
+        words = self.split_words(tf.reshape(texts, [-1]))[:, : self.sequence_length if width is None else width]
+        inputs = self._rows(words.with_values(self._characters(words.values)), width)
         return {key: value[0] for key, value in inputs.items()} if texts.shape.rank == 0 else inputs
+
+    def _pieces(self, words):
+        import tensorflow as tf
+
+        return self._characters(words), tf.ones_like(words, tf.int32)
+
+    def _rows(self, pieces, width):
+        return pad_words({"character_ids": pieces}, width)
 
     def _characters(self, words):
         """The ids [words, max_characters] of words [words]."""

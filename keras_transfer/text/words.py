@@ -4,20 +4,11 @@ import pathlib
 
 import keras
 
-from keras_transfer.text.preprocessor import (
-    DEFAULT_LENGTH,
-    Preprocessor,
-    as_text_tensors,
-    checked_length,
-    length_of,
-)
+from keras_transfer.text.preprocessor import DEFAULT_LENGTH, length_of
+from keras_transfer.text.word_rows import OfWords, pad_words
 
 VOCABULARY_FILE = "vocabulary.txt"
-SPLITS = ("punctuation", "whitespace")
 PAD_ID, UNK_ID, FIRST_ID = 0, 1, 2
-
-_SPACE = r"[\s\pZ\x{85}]+"
-_PUNCTUATION = r"[!-/:-@\[-`{-~\pP]"  # of ASCII all but letters and digits
 
 
 class WordTable:
@@ -62,7 +53,7 @@ class WordTable:
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class WordPreprocessor(Preprocessor):
+class WordPreprocessor(OfWords):
     """Turns texts into the ids of their words: 0 is padding, 1 a word that the vocabulary lacks, 2 its first word.
 
     Args:
@@ -104,11 +95,8 @@ class WordPreprocessor(Preprocessor):
         case_folding=True,
         name=None,
     ):
-        super().__init__(name=name)
-        check_split(split)
-        self.sequence_length = checked_length(sequence_length)
+        super().__init__(sequence_length, split, name)
         self.lowercase = bool(lowercase)
-        self.split = split
         self.case_folding = bool(case_folding)
         if isinstance(vocabulary, str | pathlib.Path):
             vocabulary = _read(vocabulary)
@@ -136,37 +124,30 @@ class WordPreprocessor(Preprocessor):
         """Returns the id of a word as it is written (a str); None if the vocabulary does not have it."""
         return self._loaded.ids.get(token)
 
-    def words(self, texts):
-        """Returns the words of texts, as they are looked up; for this no vocabulary is needed.
+    def split_words(self, texts):
+        return self._lowered(super().split_words(texts))
 
-        Args:
-            texts: a list, array, column of a table or tensor of str.
-
-        Returns:
-            List of lists of str.
-
-        Example:
-        ```python
-        keras_transfer.text.WordPreprocessor().words(["A film, long."])  # [["A", "film", ",", "long", "."]]
-        ```
-        """
+    def _lowered(self, words):
         import tensorflow as tf
 
-        with tf.device("CPU:0"):
-            rows = self._split(tf.reshape(as_text_tensors(texts), [-1])).to_list()
-        return [[word.decode("utf-8") for word in row] for row in rows]
+        return tf.ragged.map_flat_values(tf.strings.lower, words, encoding="utf-8") if self.lowercase else words
 
-    def _split(self, texts):
-        return split_words(texts, self.split, self.lowercase)
+    def _pieces(self, words):
+        import tensorflow as tf
+
+        return self._loaded(self._lowered(words)), tf.ones_like(words, tf.int32)
+
+    def _rows(self, pieces, width):
+        return pad_words({"token_ids": pieces}, width)
 
     def call(self, texts, sequence_length=None):
         import tensorflow as tf
 
         if isinstance(texts, tuple):
             raise ValueError("word vectors are of single texts. Received: pairs")
-        table, width = self._loaded, length_of(self, sequence_length)
-        words = self._split(tf.reshape(texts, [-1]))[:, : self.sequence_length if width is None else width]
-        outputs = pad_words({"token_ids": words.with_values(table(words.values))}, width)
+        width = length_of(self, sequence_length)
+        words = super().split_words(tf.reshape(texts, [-1]))[:, : self.sequence_length if width is None else width]
+        outputs = self._rows(words.with_values(self._pieces(words.values)[0]), width)
         return {key: value[0] for key, value in outputs.items()} if texts.shape.rank == 0 else outputs
 
     def compute_output_spec(self, texts, sequence_length=None):
@@ -198,47 +179,6 @@ class WordPreprocessor(Preprocessor):
 
     def load_assets(self, dir_path):
         self._table = WordTable(_read(pathlib.Path(dir_path) / VOCABULARY_FILE), self.case_folding)
-
-
-def check_split(split):
-    """Raises a ValueError for a way to split texts that there is not."""
-    if split not in SPLITS:
-        raise ValueError(f"`split` must be one of {SPLITS}. Received: {split!r}")
-
-
-def split_words(texts, split, lowercase=False):
-    """Returns the words of texts [batch], ragged [batch, None]."""
-    import tensorflow as tf
-
-    if lowercase:
-        texts = tf.strings.lower(texts, encoding="utf-8")
-    if split == "punctuation":
-        texts = tf.strings.regex_replace(texts, _PUNCTUATION, r" \0 ")
-    return tf.strings.split(tf.strings.strip(tf.strings.regex_replace(texts, _SPACE, " ")))
-
-
-def pad_words(inputs, width):
-    """Returns what ragged inputs [batch, None, ...] are as dense ones, with their mask.
-
-    Args:
-        inputs: dict of ragged tensors of the same row lengths.
-        width: int, how many words a row has then; None for as many as the longest has, and one at least.
-    """
-    import tensorflow as tf
-
-    rows = next(iter(inputs.values()))
-    lengths = tf.cast(rows.row_lengths(), tf.int32)
-    width = tf.maximum(tf.reduce_max(tf.concat([lengths, [1]], 0)), 1) if width is None else width
-    padded = {}
-    for name, values in inputs.items():
-        inner = values.values.shape[1:]
-        dense = values.to_tensor(PAD_ID)
-        missing = tf.maximum(width - tf.shape(dense)[1], 0)
-        padded[name] = tf.pad(dense, [[0, 0], [0, missing], *[[0, 0]] * len(inner)])[:, :width]
-        if isinstance(width, int):
-            padded[name].set_shape([None, width, *inner])
-    mask = tf.cast(tf.range(width)[None] < lengths[:, None], tf.int32)
-    return {**padded, "padding_mask": mask}
 
 
 def _read(path):

@@ -250,7 +250,7 @@ def test_a_functional_input_of_another_shape_is_an_error(preprocessor):
 def test_its_config_has_everything_but_the_vocabulary():
     preprocessor = BertPreprocessor(VOCABULARY, 16, False, True, name="text")
     config = preprocessor.get_config()
-    assert list(config) == ["sequence_length", "lowercase", "strip_accents", "name"]
+    assert list(config) == ["sequence_length", "lowercase", "strip_accents", "split", "name"]
     assert BertPreprocessor.from_config(config).get_config() == config
 
 

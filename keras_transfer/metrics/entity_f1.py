@@ -1,0 +1,110 @@
+"""F1 of entities as a metric that `fit` takes: counted in the graph, without a loop over words."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.metrics.entities import OUTSIDE, parted, read_labels
+from keras_transfer.metrics.word_accuracy import words
+
+
+@keras.saving.register_keras_serializable("keras_transfer")
+class EntityF1(keras.metrics.Metric):
+    """Micro F1 of the entities in all batches, read as by `entities`; `precision` and `recall` are its parts.
+
+    An entity is right if its type, its first and its last word are. Words need not be adjacent: positions without a
+    label do not exist, for the truth or for the prediction.
+
+    Args:
+        label_names: list of str, the classes in order, as in `entities`.
+        name: str.
+        dtype: dtype of the result. Counts are float32, exact to 16 million.
+
+    Call arguments:
+        y_true: int [batch, length], the label of each word; below 0 where there is none.
+        y_pred: [batch, length, classes], logits or probabilities.
+        sample_weight: [batch] or [batch, length]; where it is 0, there is no word. An entity weighs what its first
+            word does.
+
+    Raises:
+        ValueError: a label is of another form or there twice, or all are `O`; the shapes are others.
+
+    Example:
+    ```python
+    metric = keras_transfer.metrics.EntityF1(["O", "B-PER", "I-PER"])
+    metric.update_state([[1, -1, 2, 0, 1]], keras.ops.one_hot([[1, 0, 2, 1, 0]], 3))
+    float(metric.result()), metric.precision, metric.recall  # (0.5, 0.5, 0.5)
+    ```
+
+    Source: as of `entities`.
+    """
+
+    def __init__(self, label_names, name="entity_f1", dtype=None):
+        super().__init__(name=name, dtype=dtype)
+        labels = read_labels(label_names)
+        self.label_names = [str(label) for label in label_names]
+        if len(set(self.label_names)) < len(self.label_names) or not set(labels) - {OUTSIDE}:
+            raise ValueError(
+                "`label_names` are different labels, of which one at least is of an entity. "
+                f"Received: {self.label_names}"
+            )
+        # One more class, the last, is what stands before, after and in place of words.
+        labels.append(OUTSIDE)
+        kinds = sorted({kind for _, kind in labels})
+        self._kinds = np.array([kinds.index(kind) for _, kind in labels], "int32")
+        self._inside = np.array([label != OUTSIDE for label in labels])
+        self._parted = np.array([parted(before, after) for before in labels for after in labels])
+        self.right, self.true, self.predicted = (
+            self.add_variable((), "zeros", dtype="float32", name=name) for name in ("right", "true", "predicted")
+        )
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        y_pred = ops.convert_to_tensor(y_pred)
+        true, predicted, weights = words(y_true, y_pred, sample_weight)
+        nothing = len(self.label_names)
+        if y_pred.shape[-1] != nothing:
+            raise ValueError(
+                f"logits are of {nothing} classes: {self.label_names}. Received: logits {tuple(y_pred.shape)}"
+            )
+        # Words come to the front of their row, in order: then neighbours are neighbours.
+        real = weights > 0
+        places = ops.arange(ops.shape(true)[1], dtype="int32")[None]
+        order = ops.argsort(ops.where(real, places, places + ops.shape(true)[1]), axis=1)
+        labels = ops.where(real, ops.stack([true, predicted]), nothing)
+        labels = ops.take_along_axis(labels, order[None], axis=2)
+        weights = ops.take_along_axis(weights, order, axis=1)
+        starts, kinds, ends = self._spans(labels, places)
+        right = starts[0] & starts[1] & (kinds[0] == kinds[1]) & (ends[0] == ends[1])
+        for count, found in ((self.right, right), (self.true, starts[0]), (self.predicted, starts[1])):
+            count.assign_add(ops.sum(ops.where(found, weights, 0.0)))
+
+    def _spans(self, labels, places):
+        """Whether an entity starts at a place, its type and last place: each [true or predicted, batch, length]."""
+        around = ops.pad(labels, [[0, 0], [0, 0], [1, 1]], constant_values=len(self.label_names))
+        gaps = ops.take(self._parted, around[..., :-1] * len(self._kinds) + around[..., 1:])
+        inside = ops.take(self._inside, labels)
+        starts, ends = gaps[..., :-1] & inside, gaps[..., 1:] & inside
+        # Entities do not overlap: the k-th that starts in a row is the k-th that ends.
+        ends = ops.sort(ops.where(ends, places, ops.shape(labels)[2]), axis=2)
+        rank = ops.maximum(ops.cumsum(ops.cast(starts, "int32"), axis=2) - 1, 0)
+        return starts, ops.take(self._kinds, labels), ops.take_along_axis(ends, rank, axis=2)
+
+    def result(self):
+        return ops.cast(ops.divide_no_nan(2 * self.right, self.true + self.predicted), self.dtype)
+
+    @property
+    def precision(self):
+        """float, the share of predicted entities that are right; 0 where there are none."""
+        return _share(self.right, self.predicted)
+
+    @property
+    def recall(self):
+        """float, the share of true entities that are found; 0 where there are none."""
+        return _share(self.right, self.true)
+
+    def get_config(self):
+        return {"label_names": self.label_names, **super().get_config()}
+
+
+def _share(part, whole):
+    return float(ops.convert_to_numpy(ops.divide_no_nan(part, whole)))

@@ -1,0 +1,248 @@
+"""One label for each word of a sentence."""
+
+import keras
+import numpy as np
+
+from keras_transfer.encoders import encode
+from keras_transfer.layers import Dropout, ScalarMix
+from keras_transfer.metrics import EntityF1, WordAccuracy
+from keras_transfer.tasks.task import Task
+from keras_transfer.text import WordBatches, is_text, word_batches
+from keras_transfer.text.word_batches import NO_WORD
+from keras_transfer.text.word_rows import is_sentences, to_sentences
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class TokenClassifier(Task):
+    """A tagger of words: an encoder, dropout, and a dense layer of logits at every token.
+
+    `fit`, `evaluate` and `predict` take sentences as lists of words, and their labels as lists as long, of names or
+    numbers. A word's label is read at its first sub-word (at the word itself, where an encoder takes words), and a
+    sentence that is too long in parts that overlap: no word is lost. Prepared data have labels [batch, length], -1
+    where none is read: the loss and `metrics.WordAccuracy` leave these out.
+
+    Args:
+        encoder: an encoder of ours (`hub.HubEncoder` for a TF Hub module) or a KerasHub backbone.
+        label_names: list of str, at least 2, in the order of the logits.
+        preprocessor: a preprocessor that takes words (`text.BertPreprocessor`, `ElmoPreprocessor`, `WordPreprocessor`);
+            None for a model of prepared ids.
+        scalar_mix: True to label a mean of all the encoder's layers, whose weights are learnt, instead of the last; or
+            a `layers.ScalarMix` to set its options. It is `model.scalar_mix`.
+        dropout: float, dropout before the dense layer.
+        name: str.
+
+    Outputs: logits [batch, length, labels], float32.
+
+    Raises:
+        ValueError: names are missing or twice; the encoder shows no vector for each token, or no hidden states for
+            `scalar_mix`; the preprocessor does not fit the encoder, or takes no words.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TokenClassifier.from_pretrained("minilm-l6", label_names=["DET", "NOUN", "VERB"])
+    model.compile(keras.optimizers.AdamW(1e-4))
+    model.fit([["The", "film", "ends"], ["Films", "end"]], [["DET", "NOUN", "VERB"], ["NOUN", "VERB"]])
+    model.predict_words([["A", "story", "begins"]])
+    ```
+
+    Source: https://arxiv.org/abs/1810.04805, section 5.3.
+    """
+
+    def __init__(self, encoder, label_names, preprocessor=None, scalar_mix=False, dropout=0.1, name=None):
+        # === Layers ===
+        if not isinstance(encoder, keras.Model):
+            raise ValueError(
+                "an encoder is a model; for a name or a folder: from_pretrained; for a TF Hub module: hub.HubEncoder. "
+                f"Received: {encoder!r}"
+            )
+        label_names = _checked_names(label_names)
+        encoded = encode(encoder, hidden_states=bool(scalar_mix))
+        if encoded.sequence is None:
+            raise ValueError(
+                f"to label words takes an encoder that shows a vector for each token. Received: {encoder!r}"
+            )
+        if scalar_mix is True:
+            scalar_mix = ScalarMix(dtype=encoder.dtype_policy, name="scalar_mix")
+        elif scalar_mix and not isinstance(scalar_mix, ScalarMix):
+            raise ValueError(f"`scalar_mix` is a bool or a `layers.ScalarMix`. Received: {scalar_mix!r}")
+        initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
+        head_dropout = Dropout(dropout, dtype=encoder.dtype_policy, name="head_dropout")
+        logits = keras.layers.Dense(len(label_names), kernel_initializer=initializer, dtype="float32", name="logits")
+
+        # === Functional model ===
+        sequence = scalar_mix(encoded.hidden_states) if scalar_mix else encoded.sequence
+        super().__init__(encoder, preprocessor, logits(head_dropout(sequence)), name)
+        object.__setattr__(self, "scalar_mix", scalar_mix or None)  # a reference: it is a layer of the model already
+
+        # === Config ===
+        self.label_names = label_names
+        self.dropout = dropout
+
+    # === What a task says ===
+
+    def default_loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=NO_WORD)
+
+    def default_metrics(self):
+        of_entities = any(name.startswith(("B-", "I-", "E-", "S-")) for name in self.label_names)
+        return [WordAccuracy(), *([EntityF1(self.label_names)] if of_entities else [])]
+
+    def compile(self, optimizer="auto", loss="auto", metrics="auto", **kwargs):
+        """Configures training as `Task.compile` does; "accuracy" is that of words.
+
+        Raises:
+            ValueError: the loss, or a metric of Keras, would count positions where no word is read; else as for
+                `Task.compile`.
+        """
+        for function in map(_of_name, keras.tree.flatten(loss)):
+            config = function.get_config() if isinstance(function, keras.losses.Loss) else {}
+            if config.get("ignore_class", NO_WORD) != NO_WORD:
+                raise ValueError(
+                    "labels are -1 where no word is read, and this loss counts these: use loss='auto', or "
+                    f"`ignore_class=-1`. Received: {function!r}"
+                )
+        if isinstance(metrics, (list, tuple)):
+            metrics = [WordAccuracy() if metric in ("accuracy", "acc") else metric for metric in metrics]
+            for metric in metrics:
+                if isinstance(metric, str) or type(metric).__module__.startswith("keras."):
+                    raise ValueError(
+                        "labels are -1 where no word is read, and Keras's metrics count these: use metrics='auto', or "
+                        f"those of `keras_transfer.metrics`. Received: {metric!r}"
+                    )
+        super().compile(optimizer, loss=loss, metrics=metrics, **kwargs)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Computes the loss as Keras does; weights [batch] are those of all words of their rows."""
+        if sample_weight is not None and len(sample_weight.shape) == 1:
+            sample_weight = keras.ops.expand_dims(sample_weight, 1)
+        return super().compute_loss(x, y, y_pred, sample_weight, training)
+
+    def check_labels(self, labels):
+        if isinstance(labels, (list, tuple)) or getattr(getattr(labels, "dtype", None), "kind", "") == "O":
+            return  # lists of labels, of each word: `make_batches` looks at them
+        labels = np.asarray(labels)
+        wrong = labels.ndim != 2 or labels.dtype.kind not in "iu"
+        if wrong or (labels.size and not -1 <= labels.min() <= labels.max() < len(self.label_names)):
+            received = f"{labels.dtype} of shape {labels.shape}"
+            if not wrong:
+                received += f" from {labels.min()} to {labels.max()}"
+            raise ValueError(
+                "labels are a list for each sentence, or for prepared data whole numbers [batch, length] from 0 to "
+                f"{len(self.label_names) - 1}, and -1 where no word is read. Received: {received}"
+            )
+
+    # === Sentences ===
+
+    def is_raw(self, x):
+        return is_sentences(x) or is_text(x)
+
+    def raw_columns(self, x):
+        if is_sentences(x):
+            return to_sentences(x)
+        if isinstance(x, tuple):
+            raise ValueError(f"sentences are a list of lists of words, without pairs. Received: {x!r:.100}")
+        return self.preprocessor.words(x)
+
+    def make_batches(self, x, y, batch_size, shuffle, sample_weight):
+        return word_batches(
+            self.raw_columns(x),
+            y,
+            self.preprocessor,
+            batch_size,
+            shuffle=shuffle,
+            sample_weight=sample_weight,
+            label_names=self.label_names,
+        )
+
+    def predict(self, x, batch_size=None, verbose="auto", steps=None, **kwargs):
+        """Returns the logits of words.
+
+        Args:
+            x: sentences as lists of words, or texts, which the preprocessor splits into words; or what `keras.Model`
+                takes.
+            batch_size, verbose, steps, **kwargs: as for `keras.Model.predict`.
+
+        Returns:
+            A list of arrays [words, labels], one for each sentence; of prepared data what `keras.Model.predict` does.
+
+        Raises:
+            ValueError: `steps` with sentences, of which every word is wanted.
+        """
+        data = self._prepare("predict", x, batch_size=batch_size)
+        if not isinstance(data, WordBatches):
+            return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, **kwargs)
+        if steps is not None:
+            raise ValueError(f"of sentences every word is predicted: pass fewer of them. Received: steps={steps}")
+        logits = np.zeros((len(data.row), len(self.label_names)), "float32")
+        for part in data.by_length():
+            words, found = part.of_words(super(Task, self).predict(part, verbose=verbose, **kwargs))
+            logits[words] = found
+        return data.per_sentence(logits)
+
+    def predict_words(self, x, batch_size=None, verbose=0):
+        """Returns each word with its most likely label.
+
+        Args:
+            x: sentences as lists of words, or texts, which the preprocessor splits into words.
+            batch_size: int, rows of a batch.
+            verbose: as for `predict`.
+
+        Returns:
+            A list for each sentence of `(word, label name)`.
+
+        Raises:
+            ValueError: `x` is neither.
+
+        Example:
+        ```python
+        model = keras_transfer.tasks.TokenClassifier.from_pretrained("minilm-l6", label_names=["NOUN", "VERB"])
+        model.predict_words(["Films end."])  # [[("Films", "NOUN"), ("end", "VERB"), (".", "NOUN")]], not trained yet
+        ```
+        """
+        if not self.is_raw(x):
+            raise ValueError(f"sentences are a list of lists of words, or texts. Received: {type(x).__name__}")
+        self._require_preprocessor()
+        sentences = self.raw_columns([x] if isinstance(x, (str, bytes)) else x)
+        logits = self.predict(sentences, batch_size=batch_size, verbose=verbose) if sentences else []
+        return [
+            [(word, self.label_names[best]) for word, best in zip(words, of_words.argmax(-1))]
+            for words, of_words in zip(sentences, logits)
+        ]
+
+    def _map_dataset(self, dataset, method):
+        parts = dataset.element_spec
+        inputs = parts[0] if isinstance(parts, tuple) else parts
+        if any(getattr(part, "dtype", None) == "string" for part in keras.tree.flatten(inputs)):
+            raise ValueError(
+                "words with labels are prepared in memory: `text.word_batches(sentences, labels, model.preprocessor, "
+                f"label_names=model.label_names)`; a tf.data.Dataset holds ids. Received: {parts}"
+            )
+        return dataset
+
+    # === Config ===
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "label_names": self.label_names,
+            "scalar_mix": keras.saving.serialize_keras_object(self.scalar_mix),
+            "dropout": self.dropout,
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        mix = keras.saving.deserialize_keras_object(config["scalar_mix"], custom_objects=custom_objects)
+        return super().from_config({**config, "scalar_mix": mix or False}, custom_objects)
+
+
+def _checked_names(names):
+    if isinstance(names, (str, bytes)) or not hasattr(names, "__len__"):
+        raise ValueError(f"`label_names` is a list of names. Received: {names!r}")
+    names = list(names)
+    if len(names) < 2 or len(set(names)) != len(names) or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"`label_names` are at least two different names. Received: {names}")
+    return names
+
+
+def _of_name(loss):
+    return loss if loss is None or loss == "auto" else keras.losses.get(loss)

@@ -1,0 +1,186 @@
+"""Sentences whose words are given, in memory, as batches of ids with a label for each word."""
+
+import copy
+
+import numpy as np
+
+from keras_transfer.text.batches import STEP, TextBatches, choose_lengths, joined
+from keras_transfer.text.word_rows import OfWords, to_sentences
+
+NO_WORD = -1  # the label where no word is read
+
+
+class WordBatches(TextBatches):
+    """A dataset that `fit` and `evaluate` take; made by `word_batches`.
+
+    Each item is `(inputs, labels)` or `(inputs, labels, sample_weights)`, without labels `(inputs,)`; labels and weights
+    are [batch, length], labels -1 where no word is read. A row is a sentence, or of a long sentence a part.
+
+    Attributes:
+        sentence_lengths: list of int, how many words each sentence has.
+        row, position: int arrays [words], where each word of all sentences is read.
+    """
+
+    def __init__(self, inputs, places, labels, sample_weight, *options):
+        self.sentence_lengths, self.row, self.position = places
+        super().__init__(inputs, labels, sample_weight, *options)
+
+    def __getitem__(self, index):
+        inputs, *columns = super().__getitem__(index)
+        length = self._batches[index][0]
+        if self.labels is not None:
+            columns[0] = columns[0][:, :length]
+        if self.sample_weight is not None:  # of each word: Keras would take [batch] for weights of positions
+            columns[1] = np.repeat(columns[1][:, None], length, axis=1)
+        return (inputs, *columns)
+
+    def by_length(self):
+        """Yields the same batches in one `WordBatches` for each length."""
+        for length in sorted({length for length, _ in self._batches}):
+            part = copy.copy(self)
+            part._batches = [batch for batch in self._batches if batch[0] == length]
+            yield part
+
+    def of_words(self, outputs):
+        """Returns which words these batches read, and what a model gave for them.
+
+        Args:
+            outputs: array [rows of these batches in order, length, ...].
+
+        Returns:
+            Int array of the words' places among those of all sentences, and an array [words, ...].
+        """
+        at = np.full(len(next(iter(self.inputs.values()))), -1)
+        at[self.order] = np.arange(len(self.order))
+        words = np.flatnonzero(at[self.row] >= 0)
+        return words, outputs[at[self.row[words]], self.position[words]]
+
+    def per_sentence(self, values):
+        """Returns values [words of all sentences, ...] as a list of arrays, one for each sentence."""
+        return np.split(values, np.cumsum(self.sentence_lengths)[:-1])
+
+
+def word_batches(
+    sentences,
+    labels=None,
+    preprocessor=None,
+    batch_size=32,
+    shuffle=True,
+    seed=None,
+    sample_weight=None,
+    label_names=None,
+):
+    """Turns sentences, whose words are given, and a label for each word into a dataset for `fit`.
+
+    As `batches`, with few lengths and a known number of batches. What is too long for a row is cut into several that
+    overlap, and each word has its label in one of them: no word is lost, and none counts twice.
+
+    Args:
+        sentences: list of lists of str, the words.
+        labels: list of lists as long, of int; of str too where `label_names` are given; None for prediction.
+        preprocessor: `model.preprocessor`, or another that takes words: `BertPreprocessor`, `ElmoPreprocessor`,
+            `WordPreprocessor`.
+        batch_size: int, rows of a batch.
+        shuffle: bool, whether batches are drawn anew each epoch.
+        seed: int, for the same batches in every run.
+        sample_weight: [sentences] floats.
+        label_names: list of str, in the order of their numbers.
+
+    Returns:
+        A `WordBatches`.
+
+    Raises:
+        ValueError: a sentence and its labels differ in length; a label is not among the names; there are no sentences;
+            words are no strings.
+
+    Example:
+    ```python
+    preprocessor = keras_transfer.text.WordPreprocessor(["the", "film", "ends"])
+    sentences, tags = [["The", "film", "ends"], ["Films"]], [["DET", "NOUN", "VERB"], ["NOUN"]]
+    train = keras_transfer.text.word_batches(sentences, tags, preprocessor, label_names=["DET", "NOUN", "VERB"])
+    train[0][1]  # in some order [[0, 1, 2, -1, ...], [1, -1, ...]]
+    ```
+    """
+    if not isinstance(preprocessor, OfWords):
+        raise ValueError(
+            "labels for words need a preprocessor that takes words one by one: `text.BertPreprocessor` (of a KerasHub "
+            "tokenizer's vocabulary too), `ElmoPreprocessor` or `WordPreprocessor`. "
+            f"Received: {type(preprocessor).__name__}"
+        )
+    if batch_size < 1:
+        raise ValueError(f"`batch_size` must be at least 1. Received: {batch_size}")
+    sentences = to_sentences(sentences)
+    if not sentences:
+        raise ValueError("there are no sentences. Received: an empty dataset")
+    if sample_weight is not None:
+        if labels is None:
+            raise ValueError("sample weights need labels. Received: labels=None")
+        sample_weight = np.asarray(sample_weight)
+        if sample_weight.shape != (len(sentences),):
+            raise ValueError(
+                "there is one sample weight for each sentence. "
+                f"Received: the shape {sample_weight.shape}, {len(sentences)} sentences"
+            )
+    ids = None if labels is None else label_ids(sentences, labels, label_names)
+    inputs, sentence, row, position = _preprocess(sentences, preprocessor)
+    real = inputs["padding_mask"].sum(axis=1)
+    table = None
+    if ids is not None:
+        table = np.full(inputs["padding_mask"].shape, NO_WORD, "int32")
+        table[row, position] = ids
+    weights = None if sample_weight is None else sample_weight[sentence]
+    places = [len(words) for words in sentences], row, position
+    lengths = choose_lengths(real, inputs["padding_mask"].shape[1])
+    return WordBatches(inputs, places, table, weights, batch_size, lengths, shuffle, seed, False)
+
+
+def label_ids(sentences, labels, names=None):
+    """Returns the labels of all words as one int array.
+
+    Args:
+        sentences: list of lists of str.
+        labels: list of lists of int, or of str that are among the names.
+        names: list of str; None where all labels are numbers.
+
+    Raises:
+        ValueError: they are not as many as the words, or one is not among the names.
+    """
+    labels = labels.to_pylist() if hasattr(labels, "to_pylist") else list(labels)
+    if len(labels) != len(sentences):
+        raise ValueError(
+            "there is a list of labels for each sentence. "
+            f"Received: {len(labels)} lists of labels, {len(sentences)} sentences"
+        )
+    known = {name: index for index, name in enumerate(names or ())}
+    numbers = range(len(known)) if names else range(2**31 - 1)
+    expected = f"one of {list(names)}, or its number" if names else "a number from 0 (names need `label_names`)"
+    ids = []
+    for at, (words, tags) in enumerate(zip(sentences, labels)):
+        tags = [tags] if isinstance(tags, (str, bytes)) or not hasattr(tags, "__len__") else list(tags)
+        if len(tags) != len(words):
+            raise ValueError(
+                f"there is a label for each word. Received: in sentence {at} {len(words)} words, {words[:8]}, and "
+                f"{len(tags)} labels, {tags[:8]}"
+            )
+        for word, tag in zip(words, tags):
+            number = known.get(tag) if isinstance(tag, str) else tag
+            whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
+            if not whole or number not in numbers:
+                raise ValueError(f"a label is {expected}. Received: {tag!r} for {word!r} in sentence {at}")
+            ids.append(number)
+    return np.array(ids, "int32")
+
+
+def _preprocess(sentences, preprocessor, chunk=4096):
+    """Returns inputs as numpy arrays, padded to the longest row, each row's sentence, and each word's place."""
+    parts, sentence, row, position, rows = [], [], [], [], 0
+    for start in range(0, len(sentences), chunk):
+        part = preprocessor.encode_words(sentences[start : start + chunk], sequence_length="longest")
+        parts.append({key: np.asarray(value) for key, value in part.inputs.items()})
+        sentence.append(np.asarray(part.sentence) + start)
+        row.append(np.asarray(part.row) + rows)
+        position.append(np.asarray(part.position))
+        rows += len(part.sentence)
+    longest = max(part["padding_mask"].shape[1] for part in parts)
+    inputs = joined(parts, min(-(-longest // STEP) * STEP, preprocessor.sequence_length))
+    return inputs, *(np.concatenate(column) for column in (sentence, row, position))

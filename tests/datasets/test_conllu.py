@@ -1,0 +1,163 @@
+"""CoNLL-U is read as its page says, and what is not of the format is an error that names the line."""
+
+import pytest
+
+from keras_transfer.datasets import load_universal_dependencies, read_conllu
+
+DOGS = (
+    "# text = Dogs bark\n"
+    "1\tDogs\tdog\tNOUN\tNNS\tNumber=Plur\t2\tnsubj\t_\t_\n"
+    "2\tbark\tbark\tVERB\tVBP\t_\t0\troot\t_\t_\n"
+)
+GERMAN = (
+    "1-2\tzum\t_\t_\t_\t_\t_\t_\t_\t_\n"
+    "1\tzu\tzu\tADP\t_\t_\t3\tcase\t_\t_\n"
+    "2\tdem\tder\tDET\t_\t_\t3\tdet\t_\t_\n"
+    "2.1\t_\t_\t_\t_\t_\t_\t_\t_\t_\n"
+    "3\t20 000\t20 000\tNUM\t_\t_\t0\troot\t_\t_\n"
+)
+
+
+def read(tmp_path, text, field="upos"):
+    (tmp_path / "a.conllu").write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read_conllu(tmp_path / "a.conllu", field)
+
+
+def word(number, form="x", **columns):
+    """A line of a word whose columns are those given, or the upos X."""
+    names = ("lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+    return "\t".join([str(number), form, *({"upos": "X", **columns}.get(name, "_") for name in names)])
+
+
+def test_words_and_labels_are_read_and_ranges_and_empty_nodes_are_no_words(tmp_path):
+    words, labels = read(tmp_path, DOGS + "\n" + GERMAN + "\n")
+    assert words == [["Dogs", "bark"], ["zu", "dem", "20 000"]]
+    assert labels == [["NOUN", "VERB"], ["ADP", "DET", "NUM"]]
+
+
+@pytest.mark.parametrize(
+    "field, expected",
+    [
+        ("lemma", ["dog", "bark"]),
+        ("xpos", ["NNS", "VBP"]),
+        ("feats", ["Number=Plur", "_"]),
+        ("deprel", ["nsubj", "root"]),
+    ],
+)
+def test_labels_may_be_of_another_column(tmp_path, field, expected):
+    assert read(tmp_path, DOGS, field).labels == [expected]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: "\ufeff" + text,
+        lambda text: text.rstrip("\n"),
+        lambda text: "# newdoc\n\n\n" + text.replace("\n\n", "\n \n\n") + "\n\n\n",
+    ],
+    ids=["CRLF", "BOM", "no last line end", "more blank lines"],
+)
+def test_line_ends_a_bom_and_blank_lines_change_nothing(tmp_path, change):
+    plain = DOGS + "\n" + DOGS
+    assert read(tmp_path, change(plain)) == read(tmp_path, plain)
+    assert len(read(tmp_path, plain).words) == 2
+
+
+def test_what_only_python_takes_for_a_line_end_is_part_of_a_word(tmp_path):
+    assert read(tmp_path, word(1, "a\u2028b\x85c")).words == [["a\u2028b\x85c"]]
+
+
+def test_the_word_underscore_is_its_own_lemma(tmp_path):
+    assert read(tmp_path, word(1, "_", lemma="_"), "lemma") == ([["_"]], [["_"]])
+
+
+@pytest.mark.parametrize(
+    "lines, number, message",
+    [
+        ([word(1), "2\tbark\tbark"], 2, "expected ten columns with tabs between, an id first. Received: '2.tbark"),
+        ([word(1).replace("\t", " ")], 1, "expected ten columns"),
+        ([word("x")], 1, "an id first. Received: 'x"),
+        ([word("-1")], 1, "an id first"),
+        ([word(1), word(3)], 2, "expected ids in order, after word 1. Received: '3'"),
+        ([word(1), word(1)], 2, "after word 1. Received: '1'"),
+        ([word(0)], 1, "after word 0. Received: '0'"),
+        ([word(1), word("1-2"), word(2)], 2, "after word 1. Received: '1-2'"),
+        ([word(1), word("2-1"), word(2)], 2, "after word 1. Received: '2-1'"),
+        ([word(1), word("2.1")], 2, "after word 1. Received: '2.1'"),
+        (["# text", word("1-3"), word(1), word(2), "", word(1)], 5, "expected word 3. Received: the sentence's end"),
+        ([word("0.1"), ""], 2, "expected word 1. Received: the sentence's end"),
+        ([word(1), word(2, upos="_")], 2, "expected a word and its upos. Received: '2"),
+        ([word(1), word(2, upos="")], 2, "expected a word and its upos"),
+        ([word(1, "")], 1, "expected a word and its upos"),
+    ],
+)
+def test_a_line_that_is_not_of_the_format_is_an_error_that_names_it(tmp_path, lines, number, message):
+    with pytest.raises(ValueError, match=rf"a.conllu, line {number}: .*{message}"):
+        read(tmp_path, "\n".join(lines))
+
+
+def test_a_column_that_the_file_leaves_empty_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match="line 2: expected a word and its xpos. Received: "):
+        read(tmp_path, GERMAN, "xpos")
+    with pytest.raises(ValueError, match="line 1: expected a word and its lemma"):
+        read(tmp_path, word(1, "x"), "lemma")
+
+
+def test_a_file_that_is_not_there_not_utf_8_or_empty_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match="a CoNLL-U file is expected. Received: no file .*b.conllu"):
+        read_conllu(tmp_path / "b.conllu")
+    with pytest.raises(ValueError, match=r"a.conllu, line 2: expected UTF-8. Received: b'\\xe9'"):
+        read(tmp_path, b"# a\n# caf\xe9")
+    for text in ("", "\n\n", "# only\n"):
+        with pytest.raises(ValueError, match=r"a.conllu: expected sentences. Received: \d lines without a word"):
+            read(tmp_path, text)
+
+
+@pytest.mark.parametrize("field", ["head", "form", "pos", None])
+def test_another_field_is_an_error(tmp_path, field):
+    with pytest.raises(ValueError, match=f"`field` must be one of .*'upos'.*Received: {field!r}"):
+        read(tmp_path, DOGS, field)
+
+
+def write_treebank(folder, train=DOGS, dev=DOGS, test=DOGS):
+    for part, text in (("train", train), ("dev", dev), ("test", test)):
+        (folder / f"xx_dogs-ud-{part}.conllu").write_text(text, "utf-8")
+
+
+def test_label_names_are_those_of_all_parts_in_order(tmp_path):
+    write_treebank(tmp_path, test=GERMAN)
+    data = load_universal_dependencies(tmp_path)
+    assert data.train == data.dev == read_conllu(tmp_path / "xx_dogs-ud-train.conllu")
+    assert data.test.labels == [["ADP", "DET", "NUM"]]
+    assert data.label_names == ["ADP", "DET", "NOUN", "NUM", "VERB"]
+
+
+def test_a_part_that_is_missing_or_there_twice_is_an_error_that_lists_what_is_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match="one file .*-ud-train.conllu. Received: .* with no such folder"):
+        load_universal_dependencies(tmp_path / "nowhere")
+    write_treebank(tmp_path)
+    (tmp_path / "xx_cats-ud-test.conllu").write_text(DOGS)
+    expected = r"one file .*-ud-test.conllu. .*\['xx_cats-ud-test.conllu', 'xx_dogs-ud-dev.conllu', 'xx_dogs-ud-test"
+    with pytest.raises(ValueError, match=expected):
+        load_universal_dependencies(tmp_path)
+    (tmp_path / "xx_dogs-ud-dev.conllu").unlink()
+    with pytest.raises(FileNotFoundError, match=r"-ud-dev.conllu. Received: .*'xx_cats-ud-test.conllu'"):
+        load_universal_dependencies(tmp_path)
+
+
+def test_the_english_treebank_has_its_published_sizes(data_dir):
+    data = load_universal_dependencies(data_dir("ud_english_ewt"))
+    parts = data[:3]
+    assert [len(part.words) for part in parts] == [12_544, 2_001, 2_077]
+    assert [sum(map(len, part.words)) for part in parts] == [204_577, 25_147, 25_094]
+    assert all(list(map(len, part.words)) == list(map(len, part.labels)) for part in parts)
+    assert len(data.label_names) == 17 and data.label_names[:3] == ["ADJ", "ADP", "ADV"]
+    assert data.test.words[0] == ["What", "if", "Google", "Morphed", "Into", "GoogleOS", "?"]
+    assert data.test.labels[0] == ["PRON", "SCONJ", "PROPN", "VERB", "ADP", "PROPN", "PUNCT"]
+
+
+@pytest.mark.parametrize("field, number", [("xpos", 49), ("deprel", 51)])
+def test_other_columns_of_the_english_treebank_are_labels_too(data_dir, field, number):
+    data = load_universal_dependencies(data_dir("ud_english_ewt"), field)
+    assert len(data.label_names) == number and "_" not in data.label_names

@@ -1,0 +1,175 @@
+"""`EntityF1`: seqeval's F1 over batches, with words that are not adjacent, in `fit`, on each backend."""
+
+import json
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.metrics import EntityF1, entity_report
+from tests.helpers import save_and_load
+from tests.metrics.tagging import pass_through
+from tests.processes import run_tests
+
+SEQEVAL = json.loads((pathlib.Path(__file__).parents[1] / "references" / "seqeval.json").read_text("utf-8"))
+SCHEMES = dict(SEQEVAL["schemes"])
+LABELS = SCHEMES["IOBES"]
+
+
+def logits(predicted, classes):
+    return np.eye(classes, dtype="float32")[predicted]
+
+
+def batch(document, random):
+    """Labels [4, 20] with gaps between the words and random predictions in them, and logits."""
+    names = SCHEMES[document["scheme"]]
+    true = np.full((4, 20), -1, "int32")
+    predicted = random.integers(0, len(names), true.shape)
+    for row, texts in enumerate(zip(document["true"], document["predicted"])):
+        wanted, given = ([names.index(label) for label in text.split()] for text in texts)
+        places = np.sort(random.choice(20, len(wanted), replace=False))
+        true[row, places], predicted[row, places] = wanted, given
+    return true, logits(predicted, len(names))
+
+
+def scores(metric):
+    return [float(metric.result()), metric.precision, metric.recall]
+
+
+def expected(row):
+    return pytest.approx([row["f1"], row["precision"], row["recall"]], abs=1e-6)
+
+
+def random_batches(count):
+    """Labels that are mostly predicted, some of no word, in batches of different lengths."""
+    random, classes, batches = np.random.default_rng(0), len(LABELS), []
+    for i in range(count):
+        true = random.integers(-1, classes, (4, 9 + i)).astype("int32")
+        other = random.integers(0, classes, true.shape)
+        batches.append((true, logits(np.where(random.random(true.shape) < 0.2, other, true), classes)))
+    return batches
+
+
+def as_names(true, outputs):
+    """The same as lists of names for `entity_report`."""
+    both = (true, outputs.argmax(-1))
+    return [[[LABELS[label] for label in row[real]] for row, real in zip(labels, true >= 0)] for labels in both]
+
+
+def test_scores_are_seqeval_s_also_where_words_are_not_adjacent():
+    random = np.random.default_rng(0)
+    for document in SEQEVAL["documents"]:
+        metric = EntityF1(SCHEMES[document["scheme"]])
+        metric.update_state(*batch(document, random))
+        assert scores(metric) == expected(document["report"]["micro"]), document
+
+
+def test_batches_of_several_lengths_count_as_one():
+    metric, true, predicted = EntityF1(LABELS), [], []
+    for labels, outputs in random_batches(3):
+        metric.update_state(labels, outputs)
+        for names, part in zip((true, predicted), as_names(labels, outputs)):
+            names += part
+    report = entity_report(true, predicted)["micro"]
+    assert 0.4 < report["f1"] < 0.9
+    assert scores(metric) == expected(report)
+    metric.reset_state()
+    assert scores(metric) == [0, 0, 0]
+
+
+def test_where_the_label_is_below_0_no_prediction_counts():
+    metric = EntityF1(["O", "B-A", "I-A"])
+    # A word of pieces, between [CLS], and padding: "B-A I-A O" is found whole, whatever stands between.
+    metric.update_state([[-1, 1, -1, 2, 0, -1, -1]], logits([[1, 1, 0, 2, 0, 1, 2]], 3))
+    assert scores(metric) == [1, 1, 1]
+    metric.update_state([[-1, -1]], logits([[1, 2]], 3))
+    assert scores(metric) == [1, 1, 1]
+
+
+def test_labels_without_an_o_and_rows_of_one_word_are_possible():
+    metric = EntityF1(["B-A", "I-A"])
+    metric.update_state([[0], [1], [-1]], logits([[0], [0], [0]], 2))
+    assert scores(metric) == [1, 1, 1]
+
+
+def test_a_weight_of_0_is_no_word_and_an_entity_weighs_what_its_first_word_does():
+    true, outputs = random_batches(1)[0]
+    hidden, masked = EntityF1(LABELS), EntityF1(LABELS)
+    weights = (np.arange(true.shape[1]) % 3 > 0) * np.ones_like(true)
+    hidden.update_state(true, outputs, weights)
+    masked.update_state(np.where(weights > 0, true, -1), outputs)
+    assert scores(hidden) == scores(masked)
+    rows, kept = EntityF1(LABELS), EntityF1(LABELS)
+    rows.update_state(true, outputs, [1, 0, 0, 1])
+    kept.update_state(true[[0, 3]], outputs[[0, 3]])
+    assert scores(rows) == scores(kept)
+    heavy = EntityF1(["O", "B-A", "B-B"])
+    heavy.update_state([[1, 0, 2]], logits([[1, 0, 1]], 3), [[3.0, 1.0, 1.0]])
+    assert scores(heavy) == [0.75, 0.75, 0.75]
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("length", [None, 12])
+def test_fit_and_evaluate_count_as_the_report_does_compiled_or_not(length, jit_compile):
+    if jit_compile and keras.backend.backend() == "torch":
+        pytest.skip("XLA is not for torch")
+    model = pass_through(length, len(LABELS), metrics=[EntityF1(LABELS)], jit_compile=jit_compile)
+    true, outputs = random_batches(4)[3]
+    report = entity_report(*as_names(true, outputs))["micro"]
+    assert 0.4 < report["f1"] < 0.9
+    # Two batches, the second not full.
+    logs = model.evaluate(outputs, true, batch_size=3, verbose=0, return_dict=True)
+    assert logs["entity_f1"] == pytest.approx(report["f1"], abs=1e-6)
+    history = model.fit(outputs, true, batch_size=3, verbose=0).history
+    assert history["entity_f1"] == [pytest.approx(report["f1"], abs=1e-6)]
+    assert scores(model.metrics[1].metrics[0]) == expected(report)
+
+
+def test_its_state_may_be_kept_outside():
+    metric, kept = EntityF1(LABELS), EntityF1(LABELS)
+    state = metric.variables
+    for labels, outputs in random_batches(2):
+        state = metric.stateless_update_state(state, labels, outputs)
+        kept.update_state(labels, outputs)
+    assert float(metric.stateless_result(state)) == float(kept.result()) > 0.4
+    assert float(metric.result()) == 0
+
+
+def test_it_survives_its_config_and_keras_files():
+    metric = EntityF1(np.array(LABELS), name="f")
+    again = EntityF1.from_config(json.loads(json.dumps(metric.get_config())))
+    assert again.get_config() == metric.get_config() and again.label_names == LABELS
+    model = pass_through(None, len(LABELS), metrics=[metric])
+    true, outputs = random_batches(1)[0]
+    before, after = (
+        part.evaluate(outputs, true, verbose=0, return_dict=True) for part in (model, save_and_load(model))
+    )
+    assert after == before and before["f"] > 0.4
+
+
+def test_label_names_that_are_no_scheme_are_an_error():
+    with pytest.raises(ValueError, match=r"O, or B, I, E or S.*\(B-PER\). Received: 'NOUN'"):
+        EntityF1(["NOUN", "VERB"])
+    for names in (["O"], [], ["O", "B-A", "B-A"]):
+        with pytest.raises(ValueError, match="different labels, of which one at least is of an entity. Received: "):
+            EntityF1(names)
+    with pytest.raises(ValueError, match="a list of labels is expected. Received: 'BIO'"):
+        EntityF1("BIO")
+
+
+def test_other_shapes_are_an_error():
+    metric = EntityF1(["O", "B-A"])
+    with pytest.raises(ValueError, match=r"2 classes: \['O', 'B-A'\]. Received: logits \(1, 4, 3\)"):
+        metric.update_state(np.zeros((1, 4), "int32"), np.zeros((1, 4, 3)))
+    for true, outputs in (((1, 4, 1), (1, 4, 2)), ((1, 4), (1, 4)), ((1, 4), (1, 5, 2)), ((4,), (4, 2))):
+        with pytest.raises(ValueError, match=r"labels \[batch, length\] and logits .* Received: labels "):
+            metric.update_state(np.zeros(true, "int32"), np.zeros(outputs))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="starts the other backends")
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_all_of_this_holds_on_another_backend(backend, tmp_path):
+    pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
+    run_tests(__file__, backend, tmp_path)

@@ -1,0 +1,75 @@
+"""The export of a tagger: words and their labels from raw text, as the model gives them, long texts too."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer import serving
+from tests.tasks.test_token_classifier import ENCODERS, NAMES, examples, tagger
+
+tf = pytest.importorskip("tensorflow")
+pytest.importorskip("tensorflow_text")
+TEXTS = ["a good, bad film", "", "abc", "a good , " * 40]
+
+
+@pytest.fixture(scope="module", params=ENCODERS)
+def served(request, tmp_path_factory):
+    """A tagger that has learnt a little, and the signatures of its export."""
+    model = tagger(request.param, scalar_mix=request.param == "elmo")
+    model.compile(keras.optimizers.Adam(0.03))
+    model.fit(*examples(), epochs=2, verbose=0)
+    folder = serving.export(model, tmp_path_factory.mktemp("tagger") / "1")
+    assert json.loads((folder / "assets.extra" / "labels.json").read_text()) == NAMES
+    loaded = tf.saved_model.load(folder)
+    return model, loaded
+
+
+def test_text_goes_in_and_words_with_labels_come_out(served):
+    model, loaded = served
+    answer = loaded.signatures["serving_default"](text=tf.constant(TEXTS))
+    expected, logits = model.predict_words(TEXTS), model.predict(TEXTS, verbose=0)
+    assert answer["words"].shape == (4, 120) and answer["probabilities"].shape == (4, 120, 3)
+    for i, pairs in enumerate(expected):
+        count = len(pairs)
+        for name, column in (("words", 0), ("label", 1)):
+            found = [value.decode() for value in answer[name][i].numpy()]
+            assert found == [pair[column] for pair in pairs] + [""] * (120 - count)
+        np.testing.assert_allclose(answer["probabilities"][i, :count], tf.nn.softmax(logits[i]), atol=1e-6)
+        assert answer["label_id"][i].numpy().tolist() == [NAMES.index(tag) for _, tag in pairs] + [-1] * (120 - count)
+        assert not answer["probabilities"][i, count:].numpy().any()
+
+
+def test_words_go_in_too(served):
+    model, loaded = served
+    words = [["a", "good", ",", ""], ["", "", "", ""], ["bad", "", "b", ""]]
+    answer = loaded.signatures["words"](words=tf.constant(words))
+    expected = model.predict_words([["a", "good", ","], [], ["bad", "", "b"]])
+    assert answer["label"].shape == (3, 4)
+    for found, pairs in zip(answer["label"].numpy(), expected):
+        assert [value.decode() for value in found] == [tag for _, tag in pairs] + [""] * (4 - len(pairs))
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (2, 0)])
+def test_a_request_may_be_empty(served, shape):
+    _, loaded = served
+    assert loaded.signatures["serving_default"](text=tf.constant([], tf.string))["label"].shape == (0, 0)
+    assert loaded.signatures["words"](words=tf.zeros(shape, tf.string))["label"].shape == shape
+
+
+def test_ids_go_to_logits(served):
+    model, loaded = served
+    rows = model.preprocessor.encode_words([["a", "good"], ["bad"]])
+    inputs = {name: rows.inputs[name] for name in model.input}
+    np.testing.assert_allclose(loaded.signatures["tokens"](**inputs)["logits"], model(inputs), atol=1e-6)
+
+
+def test_names_of_one_s_own_and_mistakes(tmp_path):
+    model = tagger()
+    folder = serving.export(model, tmp_path / "1", labels=["l", "w", "m"])
+    assert json.loads((folder / "assets.extra" / "labels.json").read_text()) == ["l", "w", "m"]
+    with pytest.raises(ValueError, match="the model has 3 classes, each with a name of its own"):
+        serving.export(model, tmp_path / "2", labels=["l", "w"])
+    with pytest.raises(ValueError, match="a TokenClassifier takes single texts. Received: pairs=True"):
+        serving.export(model, tmp_path / "2", pairs=True)

@@ -1,0 +1,147 @@
+"""What can be done wrong with a tagger: one clear error each."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.metrics import EntityF1, WordAccuracy
+from keras_transfer.tasks import TokenClassifier
+from keras_transfer.text import PlainText, WordPreprocessor
+from tests.tasks.test_token_classifier import NAMES, bert, examples, tagger, vectors
+
+
+@pytest.fixture(scope="module")
+def model():
+    model = tagger()
+    model.compile("sgd")
+    return model
+
+
+@pytest.mark.parametrize("names", ["NOUN", ["NOUN"], ["NOUN", "NOUN"], ["NOUN", 3], ["NOUN", ""], 3, None])
+def test_names_are_at_least_two_and_differ(names):
+    with pytest.raises(
+        ValueError, match="`label_names` (is a list of names|are at least two different names). Received"
+    ):
+        TokenClassifier(bert()[0], names)
+
+
+@pytest.mark.parametrize("encoder", ["minilm-l6", None])
+def test_an_encoder_is_a_model(encoder):
+    with pytest.raises(ValueError, match="an encoder is a model; for a name or a folder: from_pretrained"):
+        TokenClassifier(encoder, NAMES)
+
+
+def test_an_encoder_of_whole_texts_has_no_vector_of_a_word():
+    inputs = keras.Input((4,))
+    encoder = keras.Model(inputs, {"pooled_output": keras.layers.Dense(3)(inputs)})
+    with pytest.raises(ValueError, match="an encoder that shows a vector for each token"):
+        TokenClassifier(encoder, NAMES)
+
+
+def test_a_mix_takes_hidden_states():
+    inputs = keras.Input((None,), dtype="int32")
+    encoder = keras.Model(inputs, keras.layers.Embedding(9, 4)(inputs))
+    with pytest.raises(ValueError, match="hidden states were asked for, but the encoder shows none"):
+        TokenClassifier(encoder, NAMES, scalar_mix=True)
+    with pytest.raises(ValueError, match="`scalar_mix` is a bool or a `layers.ScalarMix`. Received: 'yes'"):
+        TokenClassifier(bert()[0], NAMES, scalar_mix="yes")
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        ([["a", "b"]], [["LETTER"]], "there is a label for each word. Received: in sentence 0 2 words"),
+        ([["a", "b"]], [["LETTER", "LETTRE"]], "a label is one of .* Received: 'LETTRE' for 'b' in sentence 0"),
+        ([["a"], ["b"]], [["LETTER"]], "a list of labels for each sentence"),
+        ([["a", 1]], [["LETTER", "LETTER"]], "in sentence 0: 1 of 2 texts are no strings"),
+        ([["a"]], None, "texts need labels, the second argument"),
+        ([], [], "there are no sentences"),
+        ((["a"], ["b"]), [["LETTER"]], "sentences are a list of lists of words, without pairs"),
+        (["a b"], [["LETTER"]], "in sentence 0 2 words, .* and 1 labels"),
+    ],
+)
+def test_sentences_and_labels_that_do_not_fit(model, x, y, message):
+    for method in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match=message):
+            method(x, y, verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.zeros(2, int), r"Received: int64 of shape \(2,\)"),
+        (np.full((2, 3), 3), r"Received: int64 of shape \(2, 3\) from 3 to 3"),
+        (np.full((2, 3), -100), r"Received: int64 of shape \(2, 3\) from -100 to -100"),
+        (np.zeros((2, 3)), r"Received: float64 of shape \(2, 3\)"),
+    ],
+)
+def test_labels_of_prepared_data_that_cannot_be(model, labels, message):
+    inputs = {name: np.ones((2, 3), "int32") for name in model.input}
+    with pytest.raises(ValueError, match="and -1 where no word is read. " + message):
+        model.fit(inputs, labels, verbose=0)
+
+
+def test_a_preprocessor_that_takes_no_words_says_so():
+    model = TokenClassifier(bert()[0], NAMES, PlainText())
+    model.compile("sgd")
+    with pytest.raises(ValueError, match="a preprocessor that takes words one by one: .* Received: PlainText"):
+        model.fit(*examples(2), verbose=0)
+
+
+def test_without_a_preprocessor_there_are_only_ids():
+    model = TokenClassifier(bert()[0], NAMES)
+    for words in ([["a"]], "a b"):
+        with pytest.raises(ValueError, match="raw text needs a preprocessor"):
+            model.predict_words(words)
+
+
+def test_a_vocabulary_must_fit_the_encoder():
+    with pytest.raises(ValueError, match="its embedding has .* rows. Received: a vocabulary of"):
+        TokenClassifier(vectors()[0], NAMES, WordPreprocessor([str(i) for i in range(99)]))
+
+
+@pytest.mark.parametrize("x", [3, None, {"token_ids": [[1]]}, np.zeros((2, 3))])
+def test_words_are_predicted_for_sentences(model, x):
+    with pytest.raises(ValueError, match="sentences are a list of lists of words, or texts. Received"):
+        model.predict_words(x)
+
+
+def test_of_sentences_every_word_is_predicted(model):
+    with pytest.raises(ValueError, match="of sentences every word is predicted"):
+        model.predict([["a"]], steps=1)
+
+
+@pytest.mark.parametrize(
+    "loss", ["sparse_categorical_crossentropy", keras.losses.SparseCategoricalCrossentropy(from_logits=True)]
+)
+def test_a_loss_that_counts_padding_is_an_error(loss):
+    with pytest.raises(ValueError, match="this loss counts these: use loss='auto'|expects probabilities"):
+        tagger().compile("sgd", loss=loss)
+
+
+@pytest.mark.parametrize("metric", ["mse", keras.metrics.SparseCategoricalAccuracy()])
+def test_a_metric_that_counts_padding_is_an_error(metric):
+    with pytest.raises(ValueError, match="Keras's metrics count these"):
+        tagger().compile("sgd", metrics=[metric])
+
+
+def test_accuracy_is_that_of_words():
+    model = tagger()
+    model.compile("sgd", metrics=["accuracy"])
+    words, tags = examples(4)
+    right = [best == tag for row, of in zip(model.predict_words(words), tags) for (_, best), tag in zip(row, of)]
+    assert model.evaluate(words, tags, verbose=0)[1] == pytest.approx(np.mean(right))
+    model.compile("sgd", metrics=[WordAccuracy(name="words")])
+    assert "words" in model.evaluate(words, tags, verbose=0, return_dict=True)
+
+
+def test_parts_of_speech_are_no_entities():
+    with pytest.raises(ValueError, match="Received"):
+        EntityF1(NAMES)
+
+
+def test_a_stream_of_strings_is_an_error(model):
+    tf = pytest.importorskip("tensorflow")
+    dataset = tf.data.Dataset.from_tensor_slices((["a b"], [[0, 0]])).batch(1)
+    with pytest.raises(ValueError, match="words with labels are prepared in memory: `text.word_batches"):
+        model.fit(dataset, verbose=0)

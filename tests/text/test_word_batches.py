@@ -1,0 +1,100 @@
+"""Sentences and labels in memory as batches: every word has its label once, and what does not fit is an error."""
+
+import numpy as np
+import pytest
+
+from keras_transfer.text import BertPreprocessor, WordPreprocessor, word_batches
+
+pytest.importorskip("tensorflow")
+NAMES = ["DET", "NOUN", "VERB"]
+SENTENCES = [["the", "film", "ends"], ["film"], [], ["the", "film"] * 10]
+TAGS = [["DET", "NOUN", "VERB"], ["NOUN"], [], ["DET", "NOUN"] * 10]
+
+
+def preprocessor(length=32):
+    return WordPreprocessor(["the", "film", "ends"], sequence_length=length)
+
+
+@pytest.mark.parametrize("length", [32, 7])
+def test_every_word_has_its_label_once(length):
+    data = word_batches(SENTENCES, TAGS, preprocessor(length), batch_size=2, seed=0, label_names=NAMES)
+    pairs = []
+    for inputs, labels in (data[i] for i in range(len(data))):
+        assert labels.shape == inputs["token_ids"].shape == inputs["padding_mask"].shape
+        assert (labels[inputs["padding_mask"] == 0] == -1).all()
+        pairs += list(zip(inputs["token_ids"][labels >= 0].tolist(), labels[labels >= 0].tolist()))
+    assert sorted(pairs) == sorted([(2, 0), (3, 1), (4, 2), (3, 1)] + [(2, 0), (3, 1)] * 10)
+
+
+def test_numbers_are_labels_too_with_names_or_without():
+    tags = [[0, 1, 2], [1], [], [0, 1] * 10]
+    for options in ({}, {"label_names": NAMES}):
+        data = word_batches(SENTENCES, tags, preprocessor(), shuffle=False, **options)
+        np.testing.assert_array_equal(
+            data.labels, word_batches(SENTENCES, TAGS, preprocessor(), label_names=NAMES).labels
+        )
+
+
+def test_the_weight_of_a_sentence_is_that_of_each_of_its_rows():
+    data = word_batches(SENTENCES, TAGS, preprocessor(8), label_names=NAMES, sample_weight=[1.0, 2.0, 3.0, 4.0])
+    assert sorted(data.sample_weight.tolist()) == [1.0, 2.0, 3.0, 4.0, 4.0, 4.0]
+    _, labels, weights = data[0]
+    assert weights.shape == labels.shape and (weights == weights[:, :1]).all()
+
+
+def test_lengths_are_few_and_the_seed_deals_them_out_alike():
+    random = np.random.default_rng(0)
+    sentences = [["film"] * count for count in random.integers(0, 60, 200)]
+    made = [word_batches(sentences, None, preprocessor(64), batch_size=8, seed=seed) for seed in (1, 1, 2)]
+    assert len(made[0].lengths) <= 6 and all(length % 8 == 0 for length in made[0].lengths)
+    assert made[0].order.tolist() == made[1].order.tolist() != made[2].order.tolist()
+
+
+def test_the_shortest_texts_have_eight_places_as_everywhere():
+    data = word_batches([["film"]], [[1]], BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "film"]))
+    assert data[0][0]["token_ids"].tolist() == [[2, 4, 3, 0, 0, 0, 0, 0]]
+    assert data[0][1].tolist() == [[-1, 1, -1, -1, -1, -1, -1, -1]]
+
+
+def test_tables_and_arrays_are_sentences_too():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"words": SENTENCES, "tags": TAGS})
+    expected = word_batches(SENTENCES, TAGS, preprocessor(), label_names=NAMES).labels
+    np.testing.assert_array_equal(
+        word_batches(table["words"], table["tags"], preprocessor(), label_names=NAMES).labels, expected
+    )
+    arrays = [np.array(tags) for tags in [[0, 1, 2], [1], np.zeros(0, int), [0, 1] * 10]]
+    np.testing.assert_array_equal(word_batches(SENTENCES, arrays, preprocessor()).labels, expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"labels": TAGS[:3]}, "a list of labels for each sentence. Received: 3 lists of labels, 4 sentences"),
+        (
+            {"labels": [["DET", "NOUN"], *TAGS[1:]]},
+            "a label for each word. Received: in sentence 0 3 words, .* and 2 labels",
+        ),
+        ({"labels": [*TAGS[:2], ["NOUN"], TAGS[3]]}, "in sentence 2 0 words, .* and 1 labels"),
+        (
+            {"labels": [["DET", "NUON", "VERB"], *TAGS[1:]]},
+            "one of .*, or its number. Received: 'NUON' for 'film' in sentence 0",
+        ),
+        ({"labels": [[0, 3, 1], *TAGS[1:]]}, "Received: 3 for 'film' in sentence 0"),
+        ({"labels": [[0, -1, 1], *TAGS[1:]]}, "Received: -1 for 'film' in sentence 0"),
+        ({"labels": [[0, 1.0, 1], *TAGS[1:]]}, "Received: 1.0 for 'film' in sentence 0"),
+        ({"labels": [[0, None, 1], *TAGS[1:]]}, "Received: None for 'film' in sentence 0"),
+        ({"labels": [0, 1, 2, 3]}, "in sentence 0 3 words, .* and 1 labels"),
+        ({"label_names": None}, r"a number from 0 \(names need `label_names`\). Received: 'DET' for 'the'"),
+        ({"sentences": []}, "there are no sentences"),
+        ({"sentences": ["the film", "a"]}, "a sentence is a list of words. Received: 'the film' as sentence 0"),
+        ({"preprocessor": None}, "a preprocessor that takes words one by one: .* Received: NoneType"),
+        ({"sample_weight": [1.0]}, r"one sample weight for each sentence. Received: the shape \(1,\), 4 sentences"),
+        ({"labels": None, "sample_weight": [1.0] * 4}, "sample weights need labels"),
+        ({"batch_size": 0}, "`batch_size` must be at least 1. Received: 0"),
+    ],
+)
+def test_what_does_not_fit_is_an_error(change, message):
+    given = {"sentences": SENTENCES, "labels": TAGS, "preprocessor": preprocessor(), "label_names": NAMES}
+    with pytest.raises(ValueError, match=message):
+        word_batches(**{**given, **change})
