@@ -59,10 +59,9 @@ class ProjectedLSTM(keras.layers.Layer):
         **options,
     ):
         super().__init__(**options)
+        # It owns the weights, under the names that files know them by; `call` runs a loop of its own over them.
         self.recurrence = keras.layers.RNN(
             _Recurrence(units, projection_dim, cell_clip, projection_clip, dtype=self.dtype_policy),
-            return_sequences=True,
-            return_state=True,
             dtype=self.dtype_policy,
             name="recurrence",
         )
@@ -92,12 +91,17 @@ class ProjectedLSTM(keras.layers.Layer):
             inputs = _reversed(inputs, mask)
         units = self.cell.units
         forget = ops.concatenate([ops.zeros(units), ops.full((units,), self.forget_bias), ops.zeros(2 * units)])
-        gates = ops.matmul(inputs, self.kernel) + ops.cast(self.bias + ops.cast(forget, self.bias.dtype), inputs.dtype)
+        bias = ops.cast(self.bias + ops.cast(forget, self.bias.dtype), inputs.dtype)
+        # The loop wants steps first: this way round its own transposition and the last one here cancel each other.
+        gates = ops.transpose(ops.matmul(ops.transpose(inputs, (1, 0, 2)), self.kernel) + bias, (1, 0, 2))
         # What stands at real steps owes nothing to the padding after them: only the last state does.
         within = mask if self.return_state or self.stateful else None
         if self.stateful and initial_state is None:
             initial_state = self._kept(ops.shape(inputs)[0])
-        outputs, *state = self.recurrence(gates, mask=within, initial_state=initial_state)
+        loop = {"return_sequences": True, "return_state": True, "dtype": self.dtype_policy, "name": "loop"}
+        outputs, *state = keras.layers.RNN(_Steps(self.cell), **loop)(
+            gates, mask=within, initial_state=initial_state
+        )
         if self.stateful:
             self._keep(state, ops.shape(inputs)[0])
         if self.reverse:
@@ -135,7 +139,7 @@ class ProjectedLSTM(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class _Recurrence(keras.layers.Layer):
-    """One step, given what its input adds to the gates."""
+    """The weights of a step and its settings; `_Steps` takes it."""
 
     ARGUMENTS = ("units", "projection_dim", "cell_clip", "projection_clip")
 
@@ -157,21 +161,57 @@ class _Recurrence(keras.layers.Layer):
         if self.projection_dim is not None:
             self.projection = self.add_weight((self.units, self.projection_dim), "glorot_uniform", name="projection")
 
-    def call(self, gates, states):
-        h, c = states
-        i, f, g, o = ops.split(gates + ops.matmul(h, self.recurrent_kernel), 4, axis=-1)
-        c = ops.sigmoid(f) * c + ops.sigmoid(i) * ops.tanh(g)
-        if self.cell_clip is not None:
-            c = ops.clip(c, -self.cell_clip, self.cell_clip)
-        h = ops.sigmoid(o) * ops.tanh(c)
-        if self.projection_dim is not None:
-            h = ops.matmul(h, self.projection)
-            if self.projection_clip is not None:
-                h = ops.clip(h, -self.projection_clip, self.projection_clip)
-        return h, [h, c]
-
     def get_config(self):
         return {**super().get_config(), **{name: getattr(self, name) for name in self.ARGUMENTS}}
+
+
+class _Steps:
+    """The cell of one call's loop: what can be done to its matrices once is done before the first step.
+
+    Each gate has a matrix of its own, so that TensorFlow multiplies by them on several cores at once.
+    """
+
+    def __init__(self, cell):
+        self.cell, self.state_size, self.output_size = cell, cell.state_size, cell.output_size
+        self.compute_dtype = cell.compute_dtype
+        both = lambda matrix: (matrix, ops.transpose(matrix))  # noqa: E731
+        kernel = ops.cast(cell.recurrent_kernel, self.compute_dtype)
+        self.gates = [both(matrix) for matrix in ops.split(kernel, 4, axis=1)]
+        if cell.projection_dim is not None:
+            self.projection = both(ops.cast(cell.projection, self.compute_dtype))
+
+    def __call__(self, gates, states):
+        """One step, given what its input adds to the gates."""
+        h, c = states
+        cell = self.cell
+        i, f, g, o = (own + _product(h, *pair) for own, pair in zip(ops.split(gates, 4, axis=-1), self.gates))
+        c = ops.sigmoid(f) * c + ops.sigmoid(i) * ops.tanh(g)
+        if cell.cell_clip is not None:
+            c = ops.clip(c, -cell.cell_clip, cell.cell_clip)
+        h = ops.sigmoid(o) * ops.tanh(c)
+        if cell.projection_dim is not None:
+            h = _product(h, *self.projection)
+            if cell.projection_clip is not None:
+                h = ops.clip(h, -cell.projection_clip, cell.projection_clip)
+        return h, [h, c]
+
+    call = __call__
+
+
+@ops.custom_gradient
+def _product(inputs, matrix, transposed):
+    """`matmul(inputs, matrix)`, whose gradient has the transposed matrix at hand.
+
+    TensorFlow's own gradient has the matmul read the matrix across, at each step, and takes some six times as long.
+    """
+
+    def gradient(*arguments, upstream=None):
+        # torch hands over what the product was of, and the gradient by name; the others the gradient alone.
+        left, _, across = (inputs, matrix, transposed) if upstream is None else arguments
+        upstream = arguments[0] if upstream is None else upstream
+        return ops.matmul(upstream, across), ops.matmul(ops.transpose(left), upstream), None
+
+    return ops.matmul(inputs, matrix), gradient
 
 
 def _reversed(inputs, mask):

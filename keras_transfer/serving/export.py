@@ -140,15 +140,16 @@ def _of_words(model, names):
     """The signatures of a tagger that take strings."""
     import tensorflow as tf
 
-    def tag(words, width=None):
+    def tag(words, width=-1):
         rows = model.preprocessor.encode_words(words, sequence_length="longest")
         logits = model({name: rows.inputs[name] for name in model.input}, training=False)
         probabilities = tf.nn.softmax(tf.gather_nd(logits, tf.stack([rows.row, rows.position], axis=1)))
         best = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
+        shape = tf.stack([-1, width])
         return {
-            "label": words.with_values(tf.gather(names, best)).to_tensor("", [None, width]),
-            "label_id": words.with_values(best).to_tensor(-1, [None, width]),
-            "probabilities": words.with_values(probabilities).to_tensor(0.0, [None, width, len(model.label_names)]),
+            "label": words.with_values(tf.gather(names, best)).to_tensor("", shape=shape),
+            "label_id": words.with_values(best).to_tensor(-1, shape=shape),
+            "probabilities": words.with_values(probabilities).to_tensor(0.0, shape=tf.concat([shape, [-1]], 0)),
         }
 
     def tag_texts(text):

@@ -13,8 +13,8 @@ NO_WORD = -1  # the label where no word is read
 class WordBatches(TextBatches):
     """A dataset that `fit` and `evaluate` take; made by `word_batches`.
 
-    Each item is `(inputs, labels)` or `(inputs, labels, sample_weights)`, without labels `(inputs,)`; labels and weights
-    are [batch, length], labels -1 where no word is read. A row is a sentence, or of a long sentence a part.
+    Each item is `(inputs, labels)` or `(inputs, labels, sample_weights)`, without labels `(inputs,)`; labels and
+    weights are [batch, length], labels -1 where no word is read. A row is a sentence, or of a long sentence a part.
 
     Attributes:
         sentence_lengths: list of int, how many words each sentence has.

@@ -80,7 +80,7 @@ def test_a_model_without_a_preprocessor_takes_no_text(tmp_path):
 
 
 def test_a_model_that_is_no_classifier_of_texts_is_named(classifier, tmp_path):
-    with pytest.raises(ValueError, match=r"takes a TextClassifier. Received: Functional"):
+    with pytest.raises(ValueError, match=r"takes a TextClassifier or a TokenClassifier. Received: Functional"):
         serving.export(keras.Model(classifier.input, classifier.output), tmp_path / "served")
-    with pytest.raises(ValueError, match=r"takes a TextClassifier. Received: BertEncoder"):
+    with pytest.raises(ValueError, match=r"takes a TextClassifier or a TokenClassifier. Received: BertEncoder"):
         serving.export(classifier.encoder, tmp_path / "served")
