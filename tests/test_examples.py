@@ -1,6 +1,7 @@
 """Every example in a docstring runs, the README's script runs, and so do the scripts in `examples/`."""
 
 import ast
+import importlib.util
 import inspect
 import pathlib
 import re
@@ -59,7 +60,7 @@ def test_every_public_class_and_function_has_an_example():
     shown_elsewhere = {
         *("Encoder", "Task", "Preprocessor", "TextBatches", "Ladder", "LayerGroup", "Encoded", "Dataset", "Split"),
         *("CheckpointError", "CheckpointReport", "HubError", "get_activation", "gelu_tanh", "is_text", "to_columns"),
-        *("load", "resolve", "TaggedDataset", "TaggedSentences"),
+        *("load", "resolve", "TaggedDataset", "TaggedSentences", "WordBatches"),
     }
     without = []
     for room in kt.__all__:
@@ -138,6 +139,25 @@ def test_the_word_vector_example_runs_on_a_part_of_sst_2(tmp_path, monkeypatch, 
     assert "movie" in printed and "queen" in printed
     ended, frozen = map(float, re.findall(r"dev accuracy ([\d.]+) %", printed))
     assert ended > 62 and frozen > 55
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("frozen", [False, True])
+def test_the_tagging_example_runs_on_a_part_of_ewt(frozen, tmp_path, monkeypatch, capsys, data_dir, minilm):
+    for part, count in (("train", 320), ("dev", 10), ("test", 100)):
+        name = f"en_ewt-ud-{part}.conllu"
+        sentences = (data_dir("ud_english_ewt") / name).read_text("utf-8").split("\n\n")[:count]
+        (tmp_path / name).write_text("\n\n".join(sentences) + "\n\n", "utf-8")
+    script = REPOSITORY / "examples" / "tag_words.py"
+    options = ["--frozen", "--epochs", "3"] if frozen else ["--learning-rate", "0.001"]
+    if frozen and importlib.util.find_spec("matplotlib"):
+        options += ["--plot", str(tmp_path / "mix.png")]
+    monkeypatch.setattr(sys, "argv", [str(script), "--data-dir", str(tmp_path), *options])
+    runpy.run_path(str(script), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert float(re.search(r"mean ([\d.]+) %", printed)[1]) > 60
+    assert ("share of each layer" in printed) == frozen
+    assert (tmp_path / "mix.png").exists() == ("--plot" in options)
 
 
 @pytest.mark.slow

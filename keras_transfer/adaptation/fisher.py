@@ -10,6 +10,7 @@ from keras import ops
 
 from keras_transfer.files import file_written_whole
 from keras_transfer.tasks.replicas import replicas_of
+from keras_transfer.tasks.token_classifier import TokenClassifier
 from keras_transfer.text import batches, is_text, to_columns
 
 
@@ -79,7 +80,8 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
     Args:
         model: a built `keras.Model`. By default its only output is logits [batch, ..., classes].
         x: examples as `fit` takes them: arrays, a dict or list of them, a dataset of batches of any size
-            (`text.batches`, `PyDataset`, tf.data, an iterable); with a task also raw text. An example with sample
+            (`text.batches`, `PyDataset`, tf.data, an iterable); with a task also what its `fit` takes: raw text, and
+            sentences of words, of which an example is a row and labels below 0 do not count. An example with sample
             weight n counts as n examples; weights of positions [batch, length] weigh their log-likelihoods, whose sum
             is the example's: give padding 0.
         y: labels of `x` for `labels="data"`, whole numbers; None for a dataset, which has them.
@@ -122,6 +124,8 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
     count, total, shape = 0, 0.0, None
     try:
         for inputs, targets, weights in _batches(model, x, y, samples, random):
+            if isinstance(model, TokenClassifier):
+                targets, weights = _of_words(targets, weights)
             if labels == "model" or (loss is None and shape is None):
                 logits = scorer.predict_on_batch(_tensors(inputs))
                 shape = shape or _check_logits(logits)
@@ -242,6 +246,9 @@ def _check_options(y, labels, samples, loss):
 
 def _batches(model, x, y, samples, random):
     """`(x, y, weights)` for each batch: arrays with a row for each example, or None; raw text as the task takes it."""
+    if isinstance(model, TokenClassifier) and model.is_raw(x):
+        yield from _batches(model, _sentences(model, x, y, samples, random), None, samples, random)
+        return
     if is_text(x) or isinstance(x, (Mapping, list, tuple)) or hasattr(x, "shape"):
         yield from _batches_in_memory(model, x, y, samples, random)
         return
@@ -283,6 +290,26 @@ def _batches_in_memory(model, x, y, samples, random):
     for start in range(0, count, 32):
         rows = slice(start, start + 32)
         yield _take(x, rows), _take(y, rows), None
+
+
+def _sentences(model, x, y, samples, random):
+    """Sentences of words in memory as batches, with labels, which at least say where words are."""
+    x = model.raw_columns(x)
+    y = [[0] * len(words) for words in x] if y is None else y
+    if samples is not None and samples < len(x) == len(y):
+        rows = random.choice(len(x), int(samples), replace=False).tolist()
+        x, y = [x[row] for row in rows], [y[row] for row in rows]
+    return model.make_batches(x, y, 32, False, None)
+
+
+def _of_words(labels, weights):
+    """Labels from 0 on, and weights [batch, length] that are 0 where no word is."""
+    if labels is None:
+        raise ValueError("a tagger's data need labels [batch, length], to say where words are. Received: none")
+    words = labels >= 0
+    if weights is not None:
+        words = words * (weights[:, None] if weights.ndim == 1 else weights)
+    return np.maximum(labels, 0), words.astype("float32")
 
 
 def _arrays(values):

@@ -1,0 +1,60 @@
+"""The Fisher information of a tagger is that of its words: padding and later sub-words have no part in it."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.adaptation import estimate_fisher
+from keras_transfer.text import word_batches
+from tests.tasks.test_token_classifier import NAMES, tagger
+
+WORDS = [["a", "good", "abc"], ["bad"], ["b", "c"]]
+TAGS = [["LETTER", "WORD", "WORD"], ["WORD"], ["LETTER", "LETTER"]]
+
+
+def expected(model):
+    """Squared gradients of the head's kernel: of each sentence sum over words of x (p - y), squared; their mean."""
+    features = keras.Model(model.input, model.get_layer("logits").input)
+    total = 0.0
+    for words, tags in zip(WORDS, TAGS):
+        rows = model.preprocessor.encode_words([words])
+        inputs = {name: np.asarray(rows.inputs[name]) for name in model.input}
+        x = keras.ops.convert_to_numpy(features(inputs))[0, np.asarray(rows.position)]
+        [logits] = model.predict([words], verbose=0)
+        p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+        total = total + (x.T @ (p - np.eye(3)[[NAMES.index(tag) for tag in tags]])) ** 2
+    return total / len(WORDS)
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_it_is_that_of_words_from_sentences_and_from_batches(made):
+    model = tagger()
+    given = (WORDS, TAGS)
+    if made:
+        given = (word_batches(WORDS, TAGS, model.preprocessor, batch_size=2, label_names=NAMES),)
+    found = estimate_fisher(model, *given, labels="data")
+    np.testing.assert_allclose(found["logits/kernel"], expected(model), rtol=1e-4, atol=1e-7)
+
+
+def test_labels_of_the_model_s_own_are_drawn_for_words_only():
+    model = tagger()
+    kernel = model.get_layer("logits")
+    # The same chances for every word: a quarter, a half, a quarter.
+    kernel.kernel.assign(keras.ops.zeros_like(kernel.kernel))
+    kernel.bias.assign([0.0, np.log(2.0), 0.0])
+    counts = np.array([len(words) for words in WORDS])
+    found = [estimate_fisher(model, WORDS, seed=seed)["logits/bias"] for seed in range(20)]
+    # Of n words that are told apart by chance, the sum of p - y has the variance n p (1 - p).
+    p = np.array([0.25, 0.5, 0.25])
+    np.testing.assert_allclose(np.mean(found, axis=0), counts.mean() * p * (1 - p), rtol=0.5)
+    alike = estimate_fisher(model, ["a good abc", "bad", "b c"], seed=3)
+    np.testing.assert_allclose(alike["logits/bias"], found[3], rtol=1e-5)
+    assert len(estimate_fisher(model, WORDS, samples=1)) == len(model.trainable_weights)
+
+
+def test_without_labels_nobody_knows_where_words_are():
+    model = tagger()
+    with pytest.raises(ValueError, match="to say where words are. Received: none"):
+        estimate_fisher(model, word_batches(WORDS, None, model.preprocessor))
+    with pytest.raises(ValueError, match="there is a label for each word"):
+        estimate_fisher(model, WORDS, [["LETTER"], ["WORD"], ["LETTER"]], labels="data")
