@@ -99,9 +99,7 @@ class ProjectedLSTM(keras.layers.Layer):
         if self.stateful and initial_state is None:
             initial_state = self._kept(ops.shape(inputs)[0])
         loop = {"return_sequences": True, "return_state": True, "dtype": self.dtype_policy, "name": "loop"}
-        outputs, *state = keras.layers.RNN(_Steps(self.cell), **loop)(
-            gates, mask=within, initial_state=initial_state
-        )
+        outputs, *state = keras.layers.RNN(_Steps(self.cell), **loop)(gates, mask=within, initial_state=initial_state)
         if self.stateful:
             self._keep(state, ops.shape(inputs)[0])
         if self.reverse:

@@ -37,9 +37,10 @@ class Task(StringInputs, keras.Model):
             that takes text itself.
         outputs: symbolic tensors.
         name: str.
+        scalar_mix: the `ScalarMix` through which the head reads the encoder, or None.
     """
 
-    def __init__(self, encoder, preprocessor, outputs, name=None):
+    def __init__(self, encoder, preprocessor, outputs, name=None, scalar_mix=None):
         if preprocessor is not None and not callable(preprocessor):
             raise ValueError(f"a preprocessor is called on texts. Received: preprocessor={preprocessor!r}")
         if preprocessor is None and isinstance(encoder.input, dict) and "text" in encoder.input:
@@ -48,6 +49,7 @@ class Task(StringInputs, keras.Model):
         # References, not layers of this model: it has the encoder's layers, but not a pooler it has no use for.
         object.__setattr__(self, "encoder", encoder)
         object.__setattr__(self, "preprocessor", preprocessor)
+        object.__setattr__(self, "scalar_mix", scalar_mix)
         self.dtype_policy = encoder.dtype_policy
         self._made_for = None
         _check_fit(encoder, preprocessor)
@@ -281,6 +283,7 @@ class Task(StringInputs, keras.Model):
         return {
             "encoder": keras.saving.serialize_keras_object(self.encoder),
             "preprocessor": keras.saving.serialize_keras_object(self.preprocessor),
+            "scalar_mix": keras.saving.serialize_keras_object(self.scalar_mix),
             "frozen": [variable.path for variable in self.weights if not variable.trainable],
             "name": self.name,
         }
@@ -289,8 +292,8 @@ class Task(StringInputs, keras.Model):
     def from_config(cls, config, custom_objects=None):
         config = dict(config)
         frozen = set(config.pop("frozen", ()))
-        for part in ("encoder", "preprocessor"):
-            config[part] = keras.saving.deserialize_keras_object(config[part], custom_objects=custom_objects)
+        for part in ("encoder", "preprocessor", "scalar_mix"):  # the last is not in files of 0.1
+            config[part] = keras.saving.deserialize_keras_object(config.get(part), custom_objects=custom_objects)
         task = cls(**config)
         return set_trainable(task, [weight for weight in could_train(task) if weight.path not in frozen])
 

@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 
-from keras_transfer.encoders import encode
 from keras_transfer.layers import Dropout, SequencePooling
 from keras_transfer.layers.pooling import POOLINGS
+from keras_transfer.tasks.mixed import encode_mixed
 from keras_transfer.tasks.task import Task
 
 
@@ -21,6 +21,8 @@ class TextClassifier(Task):
             and maximum, as ULMFiT); None for what the encoder's checkpoint says, else `"pooled"` where there is one,
             else `"mean"`.
         dropout: float, dropout before the dense layer.
+        scalar_mix: True to pool a mean of all the encoder's layers, whose weights are learnt, instead of the last; or a
+            `layers.ScalarMix` to set its options. It is `model.scalar_mix`.
         name: str.
 
     Outputs: logits [batch, num_classes], float32.
@@ -38,16 +40,11 @@ class TextClassifier(Task):
     ```
     """
 
-    def __init__(self, encoder, num_classes, preprocessor=None, pooling=None, dropout=0.1, name=None):
+    def __init__(self, encoder, num_classes, preprocessor=None, pooling=None, dropout=0.1, scalar_mix=False, name=None):
         # === Layers ===
-        if not isinstance(encoder, keras.Model):
-            raise ValueError(
-                "an encoder is a model; for a name or a folder: from_pretrained; for a TF Hub module: hub.HubEncoder. "
-                f"Received: {encoder!r}"
-            )
         if not isinstance(num_classes, int) or num_classes < 2:
             raise ValueError(f"`num_classes` must be an int of at least 2. Received: {num_classes!r}")
-        encoded = encode(encoder)
+        encoded, scalar_mix = encode_mixed(encoder, scalar_mix)
         if pooling is None:
             pooling = getattr(encoder, "pooling", None)
             if pooling not in POOLINGS:  # none, or one that only the encoder can do, and shows
@@ -68,7 +65,7 @@ class TextClassifier(Task):
             pooled = encoded.pooled
         else:
             pooled = SequencePooling(pooling, dtype=dtype, name="pooling")(encoded.sequence, padding_mask=encoded.mask)
-        super().__init__(encoder, preprocessor, logits(head_dropout(pooled)), name)
+        super().__init__(encoder, preprocessor, logits(head_dropout(pooled)), name, scalar_mix)
 
         # === Config ===
         self.num_classes = num_classes

@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 
-from keras_transfer.encoders import encode
-from keras_transfer.layers import Dropout, ScalarMix
+from keras_transfer.layers import Dropout
 from keras_transfer.metrics import EntityF1, WordAccuracy
+from keras_transfer.tasks.mixed import encode_mixed
 from keras_transfer.tasks.task import Task
 from keras_transfer.text import WordBatches, is_text, word_batches
 from keras_transfer.text.word_batches import NO_WORD
@@ -50,29 +50,18 @@ class TokenClassifier(Task):
 
     def __init__(self, encoder, label_names, preprocessor=None, scalar_mix=False, dropout=0.1, name=None):
         # === Layers ===
-        if not isinstance(encoder, keras.Model):
-            raise ValueError(
-                "an encoder is a model; for a name or a folder: from_pretrained; for a TF Hub module: hub.HubEncoder. "
-                f"Received: {encoder!r}"
-            )
         label_names = _checked_names(label_names)
-        encoded = encode(encoder, hidden_states=bool(scalar_mix))
+        encoded, scalar_mix = encode_mixed(encoder, scalar_mix)
         if encoded.sequence is None:
             raise ValueError(
                 f"to label words takes an encoder that shows a vector for each token. Received: {encoder!r}"
             )
-        if scalar_mix is True:
-            scalar_mix = ScalarMix(dtype=encoder.dtype_policy, name="scalar_mix")
-        elif scalar_mix and not isinstance(scalar_mix, ScalarMix):
-            raise ValueError(f"`scalar_mix` is a bool or a `layers.ScalarMix`. Received: {scalar_mix!r}")
         initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
         head_dropout = Dropout(dropout, dtype=encoder.dtype_policy, name="head_dropout")
         logits = keras.layers.Dense(len(label_names), kernel_initializer=initializer, dtype="float32", name="logits")
 
         # === Functional model ===
-        sequence = scalar_mix(encoded.hidden_states) if scalar_mix else encoded.sequence
-        super().__init__(encoder, preprocessor, logits(head_dropout(sequence)), name)
-        object.__setattr__(self, "scalar_mix", scalar_mix or None)  # a reference: it is a layer of the model already
+        super().__init__(encoder, preprocessor, logits(head_dropout(encoded.sequence)), name, scalar_mix)
 
         # === Config ===
         self.label_names = label_names
@@ -225,14 +214,8 @@ class TokenClassifier(Task):
         return {
             **super().get_config(),
             "label_names": self.label_names,
-            "scalar_mix": keras.saving.serialize_keras_object(self.scalar_mix),
             "dropout": self.dropout,
         }
-
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        mix = keras.saving.deserialize_keras_object(config["scalar_mix"], custom_objects=custom_objects)
-        return super().from_config({**config, "scalar_mix": mix or False}, custom_objects)
 
 
 def _checked_names(names):

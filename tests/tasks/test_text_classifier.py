@@ -253,3 +253,18 @@ def test_from_pretrained_brings_encoder_preprocessor_and_pooling(minilm):
     assert model.preprocessor.sequence_length == 64
     assert model.encoder.dropout == 0.0
     assert model.predict(["Who?"], verbose=0).shape == (1, 6)
+
+
+def test_a_classifier_reads_a_mix_of_all_layers():
+    texts, labels = examples()
+    model = classifier(scalar_mix=True)
+    assert model.pooling == "mean"
+    model.compile(keras.optimizers.Adam(0.02))
+    model.fit(texts, labels, epochs=8, verbose=0)
+    assert model.evaluate(texts, labels, verbose=0)[1] > 0.9
+    assert np.abs(model.scalar_mix.mix - 1 / 3).max() > 1e-3
+    same = save_and_load(model)
+    np.testing.assert_array_equal(same.predict(texts, verbose=0), model.predict(texts, verbose=0))
+    np.testing.assert_array_equal(same.scalar_mix.mix, model.scalar_mix.mix)
+    with pytest.raises(ValueError, match="the encoder has no pooled output"):
+        classifier(scalar_mix=True, pooling="pooled")
