@@ -161,6 +161,24 @@ def test_the_tagging_example_runs_on_a_part_of_ewt(frozen, tmp_path, monkeypatch
 
 
 @pytest.mark.slow
+def test_the_script_in_the_page_on_words_runs(tmp_path, monkeypatch, minilm):
+    pytest.importorskip("h5py", reason="ELMo's files are HDF5")
+    monkeypatch.chdir(tmp_path)
+    whole = kt.datasets.load_questions()
+    words = {word for row in kt.text.WordPreprocessor().words(whole.train.texts) for word in row}
+    words = sorted(words | {"film", "man", "king", "woman"})
+    kt.checkpoints.WordVectors(words, np.random.default_rng(0).normal(size=(len(words), 8))).save("vectors.txt")
+    kt.encoders.ElmoEncoder(4, [(1, 4), (2, 8)], projection_dim=8, units=16).save_pretrained(tmp_path / "elmo")
+    train, test = (type(part)(part.texts[::2], part.labels[::2]) for part in whole[:2])
+    monkeypatch.setattr(kt.datasets, "load_questions", lambda: whole._replace(train=train, test=test))
+    code = "\n".join(blocks((REPOSITORY / "docs" / "words.md").read_text("utf-8")))
+    names = {}
+    exec(compile(code, "docs/words.md", "exec"), names)
+    assert names["report"]["micro"]["f1"] == 1.0
+    assert (tmp_path / "served" / "saved_model.pb").exists()
+
+
+@pytest.mark.slow
 def test_the_module_example_runs_and_learns(monkeypatch, capsys, data_dir):
     pytest.importorskip("tensorflow_text", reason="the module has operations of TF Text")
     folders = {"module": "tfhub/use_lite_tf2_converted", "stsb-dir": "glue/STS-B", "sst2-dir": "glue/SST-2"}

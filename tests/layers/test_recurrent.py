@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.layers import ProjectedLSTM
+from keras_transfer.layers import ProjectedLSTM, recurrent
 from tests.helpers import run_layer_test
 from tests.processes import run_tests
 
@@ -96,6 +96,63 @@ def test_without_projection_and_clips_it_is_the_lstm_of_keras_also_in_what_it_le
         trained.append(sorted((numpy_of(weight) for weight in layer.trainable_weights), key=np.shape))
     for a, b in zip(*trained):
         np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def gradients(options, dtype):
+    """What one step of descent takes off every weight: of the layer, and of what makes its inputs and first state."""
+    keras.utils.set_random_seed(0)
+    inputs, mask = keras.Input(X.shape[1:]), keras.Input((6,), dtype="int32")
+    layer = ProjectedLSTM(5, **options, return_state=True, dtype=dtype)
+    first = [keras.layers.Dense(size)(inputs[:, 0]) for size in layer.cell.state_size]
+    outputs = layer(keras.layers.Dense(4)(inputs), padding_mask=mask, initial_state=first)
+    model = keras.Model([inputs, mask], [keras.layers.Activation("linear", dtype="float32")(x) for x in outputs])
+    model.compile(keras.optimizers.SGD(1.0), ["mse"] * 3)
+    before = [numpy_of(weight) for weight in model.trainable_weights]
+    model.train_on_batch([X, MASK], [np.ones(x.shape) for x in model([X, MASK])])
+    return {weight.path: numpy_of(weight) - value for weight, value in zip(model.trainable_weights, before)}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_float16"])
+@pytest.mark.parametrize("case", CASES)
+def test_its_gradients_are_those_of_plain_products(case, dtype, monkeypatch):
+    ours = gradients(CASES[case], dtype)
+    monkeypatch.setattr(recurrent, "_product", lambda inputs, matrix, transposed: keras.ops.matmul(inputs, matrix))
+    for (path, gradient), expected in zip(ours.items(), gradients(CASES[case], dtype).values()):
+        assert np.abs(expected).max() > 1e-3, path
+        np.testing.assert_allclose(gradient, expected, atol=1e-6 if dtype == "float32" else 1e-3, err_msg=path)
+
+
+def twice_differentiated(function, x):
+    """The gradient of the squared gradient's sum."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.grad(lambda x: (jax.grad(function)(x) ** 2).sum())(x)
+    if keras.backend.backend() == "torch":
+        import torch
+
+        x = torch.tensor(x, requires_grad=True)
+        (gradient,) = torch.autograd.grad(function(x), x, create_graph=True)
+        return torch.autograd.grad((gradient**2).sum(), x)[0]
+    import tensorflow as tf
+
+    x = tf.constant(x)
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            value = function(x)
+        squares = tf.reduce_sum(inner.gradient(value, x) ** 2)
+    return outer.gradient(squares, x)
+
+
+def test_so_are_its_second_derivatives(monkeypatch):
+    layer = make(**CASES["clipped"])
+    ours = numpy_of(twice_differentiated(lambda x: keras.ops.sum(layer(x) ** 2), X))
+    monkeypatch.setattr(recurrent, "_product", lambda inputs, matrix, transposed: keras.ops.matmul(inputs, matrix))
+    theirs = numpy_of(twice_differentiated(lambda x: keras.ops.sum(layer(x) ** 2), X))
+    assert np.abs(theirs).max() > 1e-3
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
 def test_a_state_that_is_given_goes_on():
