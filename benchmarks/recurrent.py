@@ -28,7 +28,7 @@ def ours(**clips):
     @tf.function
     def step():
         with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(tf.square(layer(inputs)))
+            loss = tf.reduce_mean(tf.square(layer(inputs, training=True)))
         weights = [weight.value for weight in layer.trainable_weights]
         for weight, gradient in zip(weights, tape.gradient(loss, weights)):
             weight.assign_sub(RATE * gradient)

@@ -148,9 +148,9 @@ def twice_differentiated(function, x):
 
 def test_so_are_its_second_derivatives(monkeypatch):
     layer = make(**CASES["clipped"])
-    ours = numpy_of(twice_differentiated(lambda x: keras.ops.sum(layer(x) ** 2), X))
+    ours = numpy_of(twice_differentiated(lambda x: keras.ops.sum(layer(x, training=True) ** 2), X))
     monkeypatch.setattr(recurrent, "_product", lambda inputs, matrix, transposed: keras.ops.matmul(inputs, matrix))
-    theirs = numpy_of(twice_differentiated(lambda x: keras.ops.sum(layer(x) ** 2), X))
+    theirs = numpy_of(twice_differentiated(lambda x: keras.ops.sum(layer(x, training=True) ** 2), X))
     assert np.abs(theirs).max() > 1e-3
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
 
@@ -202,6 +202,23 @@ def test_it_is_a_layer_like_any_other_also_in_mixed_precision():
 def test_sizes_and_clips_are_above_0(name):
     with pytest.raises(ValueError, match=f"`{name}` must be above 0. Received: -1"):
         ProjectedLSTM(**{"units": 5, name: -1})
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="TensorFlow's format")
+def test_a_saved_model_has_gradients(tmp_path):
+    import tensorflow as tf
+
+    model = keras.Sequential([keras.Input((None, 4)), make(**CASES["clipped"])])
+    model.export(tmp_path / "saved", verbose=False)
+    x, saved = tf.constant(X), tf.saved_model.load(tmp_path / "saved")
+    gradients = []
+    for function in (saved.serve, model):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            outputs = function(x)
+        gradients.append(tape.gradient(outputs, x).numpy())
+    assert np.abs(gradients[1]).max() > 1e-3
+    np.testing.assert_allclose(*gradients, atol=1e-5)
 
 
 @pytest.mark.slow
