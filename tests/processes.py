@@ -17,8 +17,11 @@ def run(*arguments, **environment):
     return json.loads(child.stdout.splitlines()[-1])
 
 
-def run_tests(file, backend, folder):
-    """Runs a file's tests, but not the slow ones, on another backend; `folder` is for what they write."""
+def run_tests(file, backend, folder, only=""):
+    """Runs a file's tests, but not the slow ones, on another backend; `folder` is for what they write.
+
+    `only`, pytest's `-k`, leaves out what does not depend on the backend, or is dear: each shape is compiled anew there.
+    """
     command = [
         sys.executable,
         "-m",
@@ -26,6 +29,8 @@ def run_tests(file, backend, folder):
         "-x",
         "-m",
         "not slow and not parity",
+        "-k",
+        only,
         f"--basetemp={folder}/tests",
         file,
     ]

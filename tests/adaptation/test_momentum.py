@@ -322,4 +322,4 @@ def test_adam_goes_as_with_the_one_cycle_of_torch():
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_all_of_this_holds_on_another_backend(backend, tmp_path):
     pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
-    run_tests(__file__, backend, tmp_path)
+    run_tests(__file__, backend, tmp_path, only="numpy or loop_would_set or loss_scaling or failed or stages or file")
