@@ -20,7 +20,7 @@ def run(*arguments, **environment):
 def run_tests(file, backend, folder, only=""):
     """Runs a file's tests, but not the slow ones, on another backend; `folder` is for what they write.
 
-    `only`, pytest's `-k`, leaves out what does not depend on the backend, or is dear: each shape is compiled anew there.
+    `only`, pytest's `-k`, leaves out what does not depend on the backend, or is dear: each shape is compiled anew.
     """
     command = [
         sys.executable,

@@ -140,7 +140,7 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
                     break
                 one, target, weight = (_take(part, slice(i, i + 1)) for part in (inputs, targets, weights))
                 count += 1
-                times, weight = _times(weight)
+                times, weight = _times(weight, isinstance(model, TokenClassifier))
                 if times > 0:
                     scorer.train_on_batch(_tensors(one), target, weight)
                 total += times
@@ -332,8 +332,15 @@ def _tensors(values):
     )
 
 
-def _times(weight):
-    """How often an example with this sample weight counts, and the weight of its loss; its gradient is squared."""
+def _times(weight, of_words=False):
+    """How often an example with this sample weight counts, and the weight of its loss; its gradient is squared.
+
+    A sentence whose words all have one weight counts so often; one without words does not count.
+    """
+    if of_words:
+        [*different] = set(weight[weight > 0].tolist())
+        times = 1.0 if len(different) > 1 else sum(different)
+        return times, weight if len(different) > 1 else np.sign(weight) * times**0.5
     if weight is None or np.size(weight) != 1:  # weights of positions
         return 1.0, weight
     times = float(np.reshape(weight, ()))

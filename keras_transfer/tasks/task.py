@@ -14,6 +14,7 @@ from keras_transfer.tasks.replicas import check_distribution, check_scope, repli
 from keras_transfer.tasks.run_length import ScheduleLength
 from keras_transfer.text import PlainText, TextBatches, batches, is_text, to_columns
 from keras_transfer.text.preprocessor import preprocess
+from keras_transfer.text.word_rows import OfWords
 
 log = logging.getLogger("keras_transfer")
 
@@ -168,7 +169,7 @@ class Task(StringInputs, keras.Model):
         check_scope(self)
         if validation_split and self.is_raw(x):
             _require_labels(y)
-            x = self.raw_columns(x)
+            x, y = self.raw_columns(x), list(y) if isinstance(y, tuple) else y
             (x, y, sample_weight), validation_data = _split(x, y, sample_weight, validation_split)
             validation_split = 0.0
         if validation_data is not None:
@@ -280,20 +281,21 @@ class Task(StringInputs, keras.Model):
     # === Config ===
 
     def get_config(self):
+        mix = {} if self.scalar_mix is None else {"scalar_mix": keras.saving.serialize_keras_object(self.scalar_mix)}
         return {
             "encoder": keras.saving.serialize_keras_object(self.encoder),
             "preprocessor": keras.saving.serialize_keras_object(self.preprocessor),
-            "scalar_mix": keras.saving.serialize_keras_object(self.scalar_mix),
             "frozen": [variable.path for variable in self.weights if not variable.trainable],
             "name": self.name,
+            **mix,
         }
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
         config = dict(config)
         frozen = set(config.pop("frozen", ()))
-        for part in ("encoder", "preprocessor", "scalar_mix"):  # the last is not in files of 0.1
-            config[part] = keras.saving.deserialize_keras_object(config.get(part), custom_objects=custom_objects)
+        for part in {"encoder", "preprocessor", "scalar_mix"} & set(config):
+            config[part] = keras.saving.deserialize_keras_object(config[part], custom_objects=custom_objects)
         task = cls(**config)
         return set_trainable(task, [weight for weight in could_train(task) if weight.path not in frozen])
 
@@ -324,7 +326,22 @@ def _check_of_logits(losses):
 
 
 def _check_fit(encoder, preprocessor):
-    """A preprocessor must not make ids or positions that the encoder has no row for."""
+    """A preprocessor must make what the encoder takes, and no ids or positions that it has no row for."""
+    if isinstance(preprocessor, OfWords) and isinstance(encoder.input, dict):
+        made = preprocessor.compute_output_spec(keras.KerasTensor((None,), "string"), sequence_length="longest")
+        for name, tensor in encoder.input.items():
+            shape = made[name].shape if name in made else None
+            if shape is None or len(shape) != len(tensor.shape) or not _alike(shape[2:], tensor.shape[2:]):
+                shapes = {key: value.shape for key, value in made.items()}
+                raise ValueError(
+                    f"the encoder takes {name!r} of shape {tensor.shape}: it needs another preprocessor. "
+                    f"Received: {type(preprocessor).__name__}, which makes {shapes}"
+                )
+    if any(getattr(layer, "stateful", False) for layer in encoder.layers):
+        log.warning(
+            "the encoder keeps its state from batch to batch, and a task deals texts out by their length: what a text "
+            "gives depends on those before it; for a task use `stateful=0`"
+        )
     tokens = getattr(preprocessor, "sequence_length", None)
     rows = getattr(encoder, "max_sequence_length", None)
     if tokens is not None and rows is not None and tokens > rows:
@@ -342,6 +359,10 @@ def _check_fit(encoder, preprocessor):
             f"Received: a vocabulary of {words} tokens"
         )
     log.warning("the embedding has %d rows and the vocabulary %d tokens: is it the encoder's own?", rows, words)
+
+
+def _alike(shape, other):
+    return all(a == b or None in (a, b) for a, b in zip(shape, other))
 
 
 def _vocabulary_size(preprocessor):

@@ -21,9 +21,9 @@ class TextClassifier(Task):
             and maximum, as ULMFiT); None for what the encoder's checkpoint says, else `"pooled"` where there is one,
             else `"mean"`.
         dropout: float, dropout before the dense layer.
+        name: str.
         scalar_mix: True to pool a mean of all the encoder's layers, whose weights are learnt, instead of the last; or a
             `layers.ScalarMix` to set its options. It is `model.scalar_mix`.
-        name: str.
 
     Outputs: logits [batch, num_classes], float32.
 
@@ -40,7 +40,7 @@ class TextClassifier(Task):
     ```
     """
 
-    def __init__(self, encoder, num_classes, preprocessor=None, pooling=None, dropout=0.1, scalar_mix=False, name=None):
+    def __init__(self, encoder, num_classes, preprocessor=None, pooling=None, dropout=0.1, name=None, scalar_mix=False):
         # === Layers ===
         if not isinstance(num_classes, int) or num_classes < 2:
             raise ValueError(f"`num_classes` must be an int of at least 2. Received: {num_classes!r}")

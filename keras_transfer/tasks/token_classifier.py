@@ -1,5 +1,7 @@
 """One label for each word of a sentence."""
 
+import logging
+
 import keras
 import numpy as np
 
@@ -8,8 +10,10 @@ from keras_transfer.metrics import EntityF1, WordAccuracy
 from keras_transfer.tasks.mixed import encode_mixed
 from keras_transfer.tasks.task import Task
 from keras_transfer.text import WordBatches, is_text, word_batches
-from keras_transfer.text.word_batches import NO_WORD
-from keras_transfer.text.word_rows import is_sentences, to_sentences
+from keras_transfer.text.word_batches import NO_WORD, checked_names
+from keras_transfer.text.word_rows import OfWords, is_sentences, to_sentences
+
+log = logging.getLogger("keras_transfer")
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -26,10 +30,10 @@ class TokenClassifier(Task):
         label_names: list of str, at least 2, in the order of the logits.
         preprocessor: a preprocessor that takes words (`text.BertPreprocessor`, `ElmoPreprocessor`, `WordPreprocessor`);
             None for a model of prepared ids.
-        scalar_mix: True to label a mean of all the encoder's layers, whose weights are learnt, instead of the last; or
-            a `layers.ScalarMix` to set its options. It is `model.scalar_mix`.
         dropout: float, dropout before the dense layer.
         name: str.
+        scalar_mix: True to label a mean of all the encoder's layers, whose weights are learnt, instead of the last; or
+            a `layers.ScalarMix` to set its options. It is `model.scalar_mix`.
 
     Outputs: logits [batch, length, labels], float32.
 
@@ -48,13 +52,19 @@ class TokenClassifier(Task):
     Source: https://arxiv.org/abs/1810.04805, section 5.3.
     """
 
-    def __init__(self, encoder, label_names, preprocessor=None, scalar_mix=False, dropout=0.1, name=None):
+    def __init__(self, encoder, label_names, preprocessor=None, dropout=0.1, name=None, scalar_mix=False):
         # === Layers ===
-        label_names = _checked_names(label_names)
+        label_names = checked_names(label_names)
         encoded, scalar_mix = encode_mixed(encoder, scalar_mix)
         if encoded.sequence is None:
             raise ValueError(
                 f"to label words takes an encoder that shows a vector for each token. Received: {encoder!r}"
+            )
+        if preprocessor is not None and not isinstance(preprocessor, OfWords):
+            raise ValueError(
+                "to label words takes a preprocessor that takes words: `text.BertPreprocessor` (of a KerasHub "
+                "tokenizer's vocabulary too), `ElmoPreprocessor` or `WordPreprocessor`. "
+                f"Received: {type(preprocessor).__name__}"
             )
         initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
         head_dropout = Dropout(dropout, dtype=encoder.dtype_policy, name="head_dropout")
@@ -73,8 +83,13 @@ class TokenClassifier(Task):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=NO_WORD)
 
     def default_metrics(self):
-        of_entities = any(name.startswith(("B-", "I-", "E-", "S-")) for name in self.label_names)
-        return [WordAccuracy(), *([EntityF1(self.label_names)] if of_entities else [])]
+        if not any(name.startswith(("B-", "I-", "E-", "S-")) for name in self.label_names):
+            return [WordAccuracy()]
+        try:
+            return [WordAccuracy(), EntityF1(self.label_names)]
+        except ValueError as error:
+            log.warning("these names are not all of entities, and no F1 of entities is among the metrics: %s", error)
+            return [WordAccuracy()]
 
     def compile(self, optimizer="auto", loss="auto", metrics="auto", **kwargs):
         """Configures training as `Task.compile` does; "accuracy" is that of words.
@@ -90,24 +105,35 @@ class TokenClassifier(Task):
                     "labels are -1 where no word is read, and this loss counts these: use loss='auto', or "
                     f"`ignore_class=-1`. Received: {function!r}"
                 )
-        if isinstance(metrics, (list, tuple)):
-            metrics = [WordAccuracy() if metric in ("accuracy", "acc") else metric for metric in metrics]
-            for metric in metrics:
-                if isinstance(metric, str) or type(metric).__module__.startswith("keras."):
-                    raise ValueError(
-                        "labels are -1 where no word is read, and Keras's metrics count these: use metrics='auto', or "
-                        f"those of `keras_transfer.metrics`. Received: {metric!r}"
-                    )
-        super().compile(optimizer, loss=loss, metrics=metrics, **kwargs)
+        if not isinstance(metrics, str) or metrics != "auto":
+            metrics = keras.tree.map_structure(_of_words, metrics)
+        weighted = keras.tree.map_structure(_of_words, kwargs.pop("weighted_metrics", None))
+        super().compile(optimizer, loss=loss, metrics=metrics, weighted_metrics=weighted, **kwargs)
+
+    def fit(self, x=None, y=None, *args, class_weight=None, **kwargs):
+        """Trains the model as `Task.fit` does, on sentences and the labels of their words.
+
+        Raises:
+            ValueError: `class_weight`, which Keras would take for weights of positions; else as for `Task.fit`.
+        """
+        if class_weight is not None:
+            raise ValueError(
+                "weights of labels are an argument of `text.word_batches(sentences, labels, model.preprocessor, "
+                f"label_names=..., class_weight=...)`, whose batches `fit` takes. Received: class_weight={class_weight}"
+            )
+        return super().fit(x, y, *args, **kwargs)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Computes the loss as Keras does; weights [batch] are those of all words of their rows."""
-        if sample_weight is not None and len(sample_weight.shape) == 1:
+        """Computes the loss as Keras does; all labels below 0 are of no word, and weights [batch] of all in a row."""
+        if sample_weight is not None and len(sample_weight.shape) == 1:  # of prepared data: ours have [batch, length]
             sample_weight = keras.ops.expand_dims(sample_weight, 1)
+        if "int" in keras.backend.standardize_dtype(y.dtype):
+            y = keras.ops.where(y < 0, keras.ops.cast(NO_WORD, y.dtype), y)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     def check_labels(self, labels):
-        if isinstance(labels, (list, tuple)) or getattr(getattr(labels, "dtype", None), "kind", "") == "O":
+        kind = getattr(getattr(labels, "dtype", None), "kind", "O")
+        if isinstance(labels, (list, tuple)) or hasattr(labels, "to_pylist") or kind in "OUS":
             return  # lists of labels, of each word: `make_batches` looks at them
         labels = np.asarray(labels)
         wrong = labels.ndim != 2 or labels.dtype.kind not in "iu"
@@ -218,13 +244,17 @@ class TokenClassifier(Task):
         }
 
 
-def _checked_names(names):
-    if isinstance(names, (str, bytes)) or not hasattr(names, "__len__"):
-        raise ValueError(f"`label_names` is a list of names. Received: {names!r}")
-    names = list(names)
-    if len(names) < 2 or len(set(names)) != len(names) or not all(isinstance(name, str) and name for name in names):
-        raise ValueError(f"`label_names` are at least two different names. Received: {names}")
-    return names
+def _of_words(metric):
+    """A metric that leaves out where no word is read; "accuracy" is ours."""
+    if metric is None or metric in ("accuracy", "acc"):
+        return metric and WordAccuracy()
+    module = getattr(metric, "__module__", None) or type(metric).__module__
+    if isinstance(metric, str) or module.startswith("keras."):
+        raise ValueError(
+            "labels are -1 where no word is read, and Keras's metrics count these: use metrics='auto', or those of "
+            f"`keras_transfer.metrics`. Received: {metric!r}"
+        )
+    return metric
 
 
 def _of_name(loss):

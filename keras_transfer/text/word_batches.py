@@ -27,17 +27,14 @@ class WordBatches(TextBatches):
 
     def __getitem__(self, index):
         inputs, *columns = super().__getitem__(index)
-        length = self._batches[index][0]
-        if self.labels is not None:
-            columns[0] = columns[0][:, :length]
-        if self.sample_weight is not None:  # of each word: Keras would take [batch] for weights of positions
-            columns[1] = np.repeat(columns[1][:, None], length, axis=1)
-        return (inputs, *columns)
+        return (inputs, *(column[:, : self._batches[index][0]] for column in columns))
 
     def by_length(self):
         """Yields the same batches in one `WordBatches` for each length."""
         for length in sorted({length for length, _ in self._batches}):
             part = copy.copy(self)
+            # Keras ends an epoch after `predict` too: this part is never dealt out anew, nor counts for the others.
+            part.shuffle, part._deals = False, copy.copy(self._deals)
             part._batches = [batch for batch in self._batches if batch[0] == length]
             yield part
 
@@ -69,6 +66,7 @@ def word_batches(
     seed=None,
     sample_weight=None,
     label_names=None,
+    class_weight=None,
 ):
     """Turns sentences, whose words are given, and a label for each word into a dataset for `fit`.
 
@@ -85,6 +83,7 @@ def word_batches(
         seed: int, for the same batches in every run.
         sample_weight: [sentences] floats.
         label_names: list of str, in the order of their numbers.
+        class_weight: dict from labels, names or numbers, to the weights of words that have them; of others it is 1.
 
     Returns:
         A `WordBatches`.
@@ -109,29 +108,69 @@ def word_batches(
         )
     if batch_size < 1:
         raise ValueError(f"`batch_size` must be at least 1. Received: {batch_size}")
+    label_names = None if label_names is None else checked_names(label_names)
     sentences = to_sentences(sentences)
     if not sentences:
         raise ValueError("there are no sentences. Received: an empty dataset")
-    if sample_weight is not None:
-        if labels is None:
-            raise ValueError("sample weights need labels. Received: labels=None")
-        sample_weight = np.asarray(sample_weight)
-        if sample_weight.shape != (len(sentences),):
-            raise ValueError(
-                "there is one sample weight for each sentence. "
-                f"Received: the shape {sample_weight.shape}, {len(sentences)} sentences"
-            )
+    if labels is None and (sample_weight is not None or class_weight is not None):
+        raise ValueError("weights need labels. Received: labels=None")
     ids = None if labels is None else label_ids(sentences, labels, label_names)
     inputs, sentence, row, position = _preprocess(sentences, preprocessor)
     real = inputs["padding_mask"].sum(axis=1)
-    table = None
+    table = weights = None
     if ids is not None:
         table = np.full(inputs["padding_mask"].shape, NO_WORD, "int32")
         table[row, position] = ids
-    weights = None if sample_weight is None else sample_weight[sentence]
+    if sample_weight is not None or class_weight is not None:
+        # Of each word: Keras takes weights [batch] for those of positions.
+        weights = np.ones(inputs["padding_mask"].shape, "float32")
+        weights[row, position] = _class_weights(class_weight, label_names, ids)
+        weights *= _sentence_weights(sample_weight, len(sentences))[sentence][:, None]
     places = [len(words) for words in sentences], row, position
     lengths = choose_lengths(real, inputs["padding_mask"].shape[1])
     return WordBatches(inputs, places, table, weights, batch_size, lengths, shuffle, seed, False)
+
+
+def checked_names(names):
+    """Returns the names of labels as a list of str.
+
+    Raises:
+        ValueError: they are none, less than two, or two are the same.
+    """
+    names = names.tolist() if isinstance(names, np.ndarray) else names
+    if not isinstance(names, (list, tuple)):
+        raise ValueError(f"`label_names` is a list of names. Received: {names!r}")
+    if len(names) < 2 or len(set(names)) != len(names) or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"`label_names` are at least two different names. Received: {names}")
+    return [str(name) for name in names]
+
+
+def _sentence_weights(weights, count):
+    if weights is None:
+        return np.ones(count, "float32")
+    try:
+        weights = np.asarray(weights, "float32")
+        shape = weights.shape
+    except ValueError:
+        shape = "lists"
+    if shape != (count,):
+        raise ValueError(
+            f"there is one sample weight for each sentence (`class_weight` weighs labels). Received: {shape} for "
+            f"{count} sentences"
+        )
+    return weights
+
+
+def _class_weights(weights, names, ids):
+    """The weight of each word [words]."""
+    known = {name: index for index, name in enumerate(names or ())}
+    by_id = {known.get(label, label): weight for label, weight in (weights or {}).items()}
+    wrong = [label for label in by_id if isinstance(label, str) or (names and label not in range(len(names)))]
+    if wrong:
+        raise ValueError(
+            f"`class_weight` has weights of labels: {names or 'numbers (names need `label_names`)'}. Received: {wrong}"
+        )
+    return np.array([by_id.get(label, 1.0) for label in ids.tolist()], "float32")
 
 
 def label_ids(sentences, labels, names=None):

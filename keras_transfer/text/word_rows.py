@@ -51,7 +51,7 @@ class OfWords(Preprocessor):
         return checked_length(sequence_length)
 
     def words(self, texts):
-        """Returns the words of texts, as `encode_words` takes them; for this no vocabulary is needed.
+        """Returns the words of texts as they are written, as `encode_words` takes them; this needs no vocabulary.
 
         Args:
             texts: a list, array, column of a table or tensor of str.
@@ -124,7 +124,10 @@ def is_sentences(x):
     """Returns whether `x` is sentences whose words are given: a list or column of lists."""
     if hasattr(x, "to_pylist"):  # Arrow
         return "list" in str(getattr(x, "type", ""))
-    if not isinstance(x, list) and not (getattr(x, "ndim", 0) == 1 and str(getattr(x, "dtype", "")) == "object"):
+    kind = str(getattr(x, "dtype", "")).lower()
+    if hasattr(x, "row_splits") or kind.startswith("list"):  # TensorFlow's ragged tensors; Arrow's lists in pandas
+        return True
+    if not isinstance(x, list) and not (hasattr(x, "ndim") and kind.startswith(("object", "<u", "|s"))):
         return False
     return any(isinstance(value, (list, tuple)) or _is_column(value) for value in list(x[:100]))
 
@@ -139,8 +142,8 @@ def to_sentences(sentences):
     Raises:
         ValueError: a sentence is no list, or a word no string.
     """
-    if hasattr(sentences, "to_pylist"):
-        sentences = sentences.to_pylist()
+    for name in ("to_pylist", "to_list"):  # Arrow; ragged tensors, pandas
+        sentences = getattr(sentences, name)() if hasattr(sentences, name) else sentences
     result = []
     for index, words in enumerate(sentences):
         if not isinstance(words, (list, tuple)) and not _is_column(words):

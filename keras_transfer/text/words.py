@@ -60,7 +60,7 @@ class WordPreprocessor(OfWords):
         vocabulary: list of str, the words, such as `WordVectors.words`; or the path of a file with a word a line. None
             leaves it to `load_assets`; then only `words` works.
         sequence_length: int, number of words a text is padded and cut to.
-        lowercase: bool, whether texts are lower-cased first.
+        lowercase: bool, whether words are looked up in lower case.
         split: `"punctuation"`: at white space, and each punctuation character is a word of its own; `"whitespace"`:
             there only, for texts whose words stand apart already.
         case_folding: bool, whether a word that the vocabulary lacks has the id of its first word that differs only in
@@ -124,18 +124,11 @@ class WordPreprocessor(OfWords):
         """Returns the id of a word as it is written (a str); None if the vocabulary does not have it."""
         return self._loaded.ids.get(token)
 
-    def split_words(self, texts):
-        return self._lowered(super().split_words(texts))
-
-    def _lowered(self, words):
-        import tensorflow as tf
-
-        return tf.ragged.map_flat_values(tf.strings.lower, words, encoding="utf-8") if self.lowercase else words
-
     def _pieces(self, words):
         import tensorflow as tf
 
-        return self._loaded(self._lowered(words)), tf.ones_like(words, tf.int32)
+        ids = self._loaded(tf.strings.lower(words, encoding="utf-8") if self.lowercase else words)
+        return ids, tf.ones_like(words, tf.int32)
 
     def _rows(self, pieces, width):
         return pad_words({"token_ids": pieces}, width)
@@ -146,7 +139,7 @@ class WordPreprocessor(OfWords):
         if isinstance(texts, tuple):
             raise ValueError("word vectors are of single texts. Received: pairs")
         width = length_of(self, sequence_length)
-        words = super().split_words(tf.reshape(texts, [-1]))[:, : self.sequence_length if width is None else width]
+        words = self.split_words(tf.reshape(texts, [-1]))[:, : self.sequence_length if width is None else width]
         outputs = self._rows(words.with_values(self._pieces(words.values)[0]), width)
         return {key: value[0] for key, value in outputs.items()} if texts.shape.rank == 0 else outputs
 

@@ -52,6 +52,19 @@ def test_labels_of_the_model_s_own_are_drawn_for_words_only():
     assert len(estimate_fisher(model, WORDS, samples=1)) == len(model.trainable_weights)
 
 
+def test_a_sentence_of_weight_3_counts_three_times_and_one_without_words_does_not():
+    model = tagger()
+    given = {"preprocessor": model.preprocessor, "label_names": NAMES}
+    once = estimate_fisher(model, WORDS, TAGS, labels="data")["logits/kernel"]
+    weighted = word_batches(WORDS, TAGS, **given, sample_weight=[3.0, 1.0, 1.0])
+    again = estimate_fisher(model, WORDS[:1] * 2 + WORDS, TAGS[:1] * 2 + TAGS, labels="data")
+    np.testing.assert_allclose(
+        estimate_fisher(model, weighted, labels="data")["logits/kernel"], again["logits/kernel"], rtol=1e-4
+    )
+    empty = estimate_fisher(model, [*WORDS, [], []], [*TAGS, [], []], labels="data")
+    np.testing.assert_allclose(empty["logits/kernel"], once, rtol=1e-5)
+
+
 def test_without_labels_nobody_knows_where_words_are():
     model = tagger()
     with pytest.raises(ValueError, match="to say where words are. Received: none"):

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
-from tests.tasks import tiny
+from tests.tasks import test_token_classifier, tiny
 
 TEXTS, LABELS = tiny.examples(320)
 
@@ -33,9 +33,26 @@ def main(folder):
     report["short"] = {count: short(models, start, count) for count in (1, 33, 37, 63)}
     report["validation"] = validation(two)
     report["errors"] = errors(two, strategy)
+    report["words"] = words(strategy)
     if importlib.util.find_spec("keras_hub"):
         report["keras_hub"] = keras_hub_losses(strategy)
     print(json.dumps(report))
+
+
+def words(strategy):
+    """Taggers on one device and two replicas: how far their predictions, evaluations and weights are apart."""
+    models = [test_token_classifier.tagger()]
+    with strategy.scope():
+        models.append(test_token_classifier.tagger())
+        models[1].compile(keras.optimizers.SGD(0.5))
+    models[0].compile(keras.optimizers.SGD(0.5))
+    sentences, tags = test_token_classifier.examples(32)
+    found = []
+    for model in models:
+        before = [*model.predict(sentences[:7], verbose=0), model.evaluate(sentences[:7], tags[:7], verbose=0)[1]]
+        model.fit(sentences, tags, batch_size=8, shuffle=False, verbose=0)
+        found.append([*before, *model.get_weights()])
+    return tiny.difference(*found)
 
 
 # The same 50 steps on one device and on two replicas

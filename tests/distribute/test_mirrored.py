@@ -46,6 +46,10 @@ def test_evaluate_counts_every_text_once_where_the_last_batch_is_short(report, c
     assert two == pytest.approx(one, abs=1e-6)
 
 
+def test_words_are_labelled_and_learnt_as_on_one_device(report):
+    assert report["words"] < 1e-5
+
+
 def test_validation_data_may_end_in_a_short_batch_too(report):
     during_fit, after = report["validation"]
     assert during_fit == pytest.approx(after, abs=1e-6)

@@ -6,7 +6,8 @@ import keras
 import numpy as np
 import pytest
 
-import keras_transfer  # noqa: F401 (registers the classes that a file names)
+from keras_transfer.tasks import Task
+from tests.tasks.tiny import encoder, preprocessor
 
 REFERENCES = pathlib.Path(__file__).parents[1] / "references"
 TEXTS = ["The film is good", "the films", "", "bad, bad film"]
@@ -22,6 +23,21 @@ def test_a_task_that_a_release_saved_loads_and_answers_the_same(path):
         for weight in ("kernel", "bias")
     ]
     assert type(model.optimizer) is keras.optimizers.AdamW
+
+
+@keras.saving.register_keras_serializable("mine")
+class Mine(Task):
+    """A task as a program of the first release may have it: its arguments are those that the base had then."""
+
+    def __init__(self, encoder, preprocessor=None, name=None):
+        super().__init__(encoder, preprocessor, keras.layers.Dense(2)(encoder.output["pooled_output"]), name)
+
+
+def test_a_task_of_one_s_own_loads_as_it_did(tmp_path):
+    model = Mine(encoder(), preprocessor())
+    model.save(tmp_path / "mine.keras")
+    same = keras.saving.load_model(tmp_path / "mine.keras")
+    np.testing.assert_array_equal(same.predict(["a b"], verbose=0), model.predict(["a b"], verbose=0))
 
 
 def test_there_is_a_file_of_the_first_release():

@@ -131,6 +131,58 @@ def test_the_loss_is_the_mean_over_words_whatever_the_padding():
     assert model.evaluate(padded, labels, verbose=0)[0] == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.parametrize("longest", [4, 20])
+def test_batches_are_predicted_in_the_order_of_the_sentences(longest):
+    words, tags = examples(40, longest)
+    model = tagger()
+    data = word_batches(words, tags, model.preprocessor, batch_size=8, seed=1, label_names=NAMES)
+    assert (len(data.lengths) > 1) == (longest == 20)
+    order = data.order.tolist()
+    assert difference(model.predict(data, verbose=0), model.predict(words, verbose=0)) < 1e-6
+    assert data.epoch == 0 and data.order.tolist() == order
+
+
+def test_any_label_below_0_is_of_no_word():
+    words, tags = examples(8)
+    model = tagger()
+    model.compile("sgd")
+    inputs, labels = word_batches(words, tags, model.preprocessor, shuffle=False, label_names=NAMES)[0]
+
+    class Data(keras.utils.PyDataset):
+        def __len__(self):
+            return 1
+
+        def __getitem__(self, index):
+            return inputs, np.where(labels < 0, -100, labels)
+
+    assert model.evaluate(Data(), verbose=0) == pytest.approx(model.evaluate(inputs, labels, verbose=0))
+
+
+def test_names_and_answers_are_plain_python():
+    encoder, preprocessor = bert()
+    model = TokenClassifier(encoder, np.array(NAMES), preprocessor)
+    assert all(type(name) is str for name in model.label_names)
+    assert all(type(tag) is str for _, tag in model.predict_words([["a", "b"]])[0])
+    words, tags = [["a", "good"], ["b", ","]], [["LETTER", "WORD"], ["LETTER", "MARK"]]
+    model.compile("sgd")
+    expected = model.evaluate(words, tags, verbose=0)
+    for kind in (np.array, tuple):
+        assert model.evaluate(words, kind(tags), verbose=0) == pytest.approx(expected)
+    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow: pip install pyarrow")
+    assert model.evaluate(pyarrow.array(words), pyarrow.array(tags), verbose=0) == pytest.approx(expected)
+
+
+def test_it_computes_in_mixed_precision():
+    keras.utils.set_random_seed(0)
+    encoder = BertEncoder(len(VOCABULARY), dropout=0.0, dtype="mixed_bfloat16", **SIZES)
+    model = TokenClassifier(encoder, NAMES, BertPreprocessor(VOCABULARY, sequence_length=24), scalar_mix=True)
+    words, tags = examples()
+    model.compile(keras.optimizers.Adam(0.03))
+    model.fit(words, tags, epochs=12, verbose=0)
+    assert model.evaluate(words, tags, verbose=0)[1] > 0.9
+    assert model.predict(words, verbose=0)[0].dtype == "float32"
+
+
 def test_texts_are_split_and_tagged():
     model = tagger()
     assert [word for word, _ in model.predict_words("good, abc.")[0]] == ["good", ",", "abc", "."]
@@ -147,7 +199,10 @@ def test_validation_takes_words_too():
     model.compile(keras.optimizers.Adam(0.03))
     history = model.fit(words, tags, validation_split=0.25, verbose=0).history
     assert {"val_loss", "val_accuracy"} <= set(history)
-    model.fit(words[:16], tags[:16], validation_data=(words[16:], tags[16:]), verbose=0)
+    history = model.fit(words, tuple(tags), validation_split=0.25, verbose=0).history
+    assert history["val_accuracy"][0] == model.evaluate(words[24:], tags[24:], verbose=0)[1]
+    history = model.fit(words[:16], tags[:16], validation_data=(words[16:], tags[16:]), verbose=0).history
+    assert history["val_loss"][0] == pytest.approx(model.evaluate(words[16:], tags[16:], verbose=0)[0])
 
 
 @pytest.mark.parametrize("prepared", [False, True])

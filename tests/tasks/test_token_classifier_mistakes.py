@@ -4,10 +4,11 @@ import keras
 import numpy as np
 import pytest
 
+from keras_transfer.encoders import ElmoEncoder
 from keras_transfer.metrics import EntityF1, WordAccuracy
 from keras_transfer.tasks import TokenClassifier
-from keras_transfer.text import PlainText, WordPreprocessor
-from tests.tasks.test_token_classifier import NAMES, bert, examples, tagger, vectors
+from keras_transfer.text import ElmoPreprocessor, PlainText, WordPreprocessor
+from tests.tasks.test_token_classifier import NAMES, bert, elmo, examples, tagger, vectors
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +18,7 @@ def model():
     return model
 
 
-@pytest.mark.parametrize("names", ["NOUN", ["NOUN"], ["NOUN", "NOUN"], ["NOUN", 3], ["NOUN", ""], 3, None])
+@pytest.mark.parametrize("names", ["NOUN", ["NOUN"], ["NOUN", "NOUN"], ["NOUN", 3], ["NOUN", ""], 3, {"A", "B"}])
 def test_names_are_at_least_two_and_differ(names):
     with pytest.raises(ValueError, match="`label_names` (is a list of|are at least two different) names. Received"):
         TokenClassifier(bert()[0], names)
@@ -79,11 +80,33 @@ def test_labels_of_prepared_data_that_cannot_be(model, labels, message):
         model.fit(inputs, labels, verbose=0)
 
 
-def test_a_preprocessor_that_takes_no_words_says_so():
-    model = TokenClassifier(bert()[0], NAMES, PlainText())
-    model.compile("sgd")
-    with pytest.raises(ValueError, match="a preprocessor that takes words one by one: .* Received: PlainText"):
-        model.fit(*examples(2), verbose=0)
+@pytest.mark.parametrize(
+    ("preprocessor", "message"),
+    [
+        (PlainText(), "a preprocessor that takes words: .* Received: PlainText"),
+        (ElmoPreprocessor(), "the encoder takes 'token_ids' .* Received: ElmoPreprocessor, which makes"),
+    ],
+)
+def test_a_preprocessor_that_does_not_fit_is_an_error(preprocessor, message):
+    with pytest.raises(ValueError, match=message):
+        TokenClassifier(bert()[0], NAMES, preprocessor)
+
+
+def test_characters_must_be_as_many_as_the_encoder_takes():
+    with pytest.raises(ValueError, match=r"the encoder takes 'character_ids' of shape \(None, None, 8\)"):
+        TokenClassifier(elmo()[0], NAMES, ElmoPreprocessor(max_characters=12))
+
+
+def test_an_encoder_that_keeps_its_state_is_a_warning(caplog):
+    encoder = ElmoEncoder(4, [(1, 4)], projection_dim=8, units=16, num_layers=1, stateful=2)
+    TokenClassifier(encoder, NAMES, ElmoPreprocessor())
+    assert "keeps its state from batch to batch" in caplog.text
+
+
+def test_weights_of_labels_are_for_batches(model):
+    words, tags = examples(4)
+    with pytest.raises(ValueError, match=r"are an argument of `text.word_batches.* Received: class_weight=\{0: 2.0\}"):
+        model.fit(words, tags, class_weight={0: 2.0}, verbose=0)
 
 
 def test_without_a_preprocessor_there_are_only_ids():
@@ -117,24 +140,38 @@ def test_a_loss_that_counts_padding_is_an_error(loss):
         tagger().compile("sgd", loss=loss)
 
 
-@pytest.mark.parametrize("metric", ["mse", keras.metrics.SparseCategoricalAccuracy()])
-def test_a_metric_that_counts_padding_is_an_error(metric):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"metrics": ["mse"]},
+        {"metrics": [keras.metrics.SparseCategoricalAccuracy()]},
+        {"metrics": {"logits": ["mse"]}},
+        {"metrics": [["mse"]]},
+        {"metrics": [keras.metrics.sparse_categorical_accuracy]},
+        {"weighted_metrics": ["mse"]},
+    ],
+)
+def test_a_metric_that_counts_padding_is_an_error(options):
     with pytest.raises(ValueError, match="Keras's metrics count these"):
-        tagger().compile("sgd", metrics=[metric])
+        tagger().compile("sgd", **options)
 
 
 def test_accuracy_is_that_of_words():
-    model = tagger()
-    model.compile("sgd", metrics=["accuracy"])
     words, tags = examples(4)
+    model = tagger()
     right = [best == tag for row, of in zip(model.predict_words(words), tags) for (_, best), tag in zip(row, of)]
-    assert model.evaluate(words, tags, verbose=0)[1] == pytest.approx(np.mean(right))
+    for options in ({"metrics": ["accuracy"]}, {"metrics": {"logits": "acc"}}, {"weighted_metrics": ["accuracy"]}):
+        model.compile("sgd", **{"metrics": None, **options})
+        assert model.evaluate(words, tags, verbose=0)[1] == pytest.approx(np.mean(right))
     model.compile("sgd", metrics=[WordAccuracy(name="words")])
     assert "words" in model.evaluate(words, tags, verbose=0, return_dict=True)
 
 
-def test_parts_of_speech_are_no_entities():
-    with pytest.raises(ValueError, match="Received"):
+def test_names_that_are_not_all_of_entities_are_a_warning(caplog):
+    model = TokenClassifier(bert()[0], ["O", "B-X", "I-X", "L-X"])
+    model.compile("sgd")
+    assert "no F1 of entities is among the metrics" in caplog.text and "L-X" in caplog.text
+    with pytest.raises(ValueError, match="a label of entities is O, or B, I, E or S"):
         EntityF1(NAMES)
 
 

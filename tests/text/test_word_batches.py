@@ -37,9 +37,19 @@ def test_numbers_are_labels_too_with_names_or_without():
 
 def test_the_weight_of_a_sentence_is_that_of_each_of_its_rows():
     data = word_batches(SENTENCES, TAGS, preprocessor(8), label_names=NAMES, sample_weight=[1.0, 2.0, 3.0, 4.0])
-    assert sorted(data.sample_weight.tolist()) == [1.0, 2.0, 3.0, 4.0, 4.0, 4.0]
     _, labels, weights = data[0]
     assert weights.shape == labels.shape and (weights == weights[:, :1]).all()
+    assert sorted(data.sample_weight[:, 0].tolist()) == [1.0, 2.0, 3.0, 4.0, 4.0, 4.0]
+
+
+@pytest.mark.parametrize("weights", [{"NOUN": 3.0, "VERB": 0.5}, {1: 3.0, 2: 0.5}])
+def test_the_weight_of_a_label_is_that_of_its_words(weights):
+    data = word_batches(SENTENCES, TAGS, preprocessor(), label_names=NAMES, class_weight=weights)
+    of = {label: set(data.sample_weight[data.labels == label].tolist()) for label in range(3)}
+    assert of == {0: {1.0}, 1: {3.0}, 2: {0.5}}
+    options = {"label_names": NAMES, "class_weight": weights, "sample_weight": [2.0] * 4}
+    both = word_batches(SENTENCES, TAGS, preprocessor(), **options)
+    np.testing.assert_array_equal(both.sample_weight[both.labels >= 0], 2 * data.sample_weight[data.labels >= 0])
 
 
 def test_lengths_are_few_and_the_seed_deals_them_out_alike():
@@ -89,8 +99,13 @@ def test_tables_and_arrays_are_sentences_too():
         ({"sentences": []}, "there are no sentences"),
         ({"sentences": ["the film", "a"]}, "a sentence is a list of words. Received: 'the film' as sentence 0"),
         ({"preprocessor": None}, "a preprocessor that takes words one by one: .* Received: NoneType"),
-        ({"sample_weight": [1.0]}, r"one sample weight for each sentence. Received: the shape \(1,\), 4 sentences"),
-        ({"labels": None, "sample_weight": [1.0] * 4}, "sample weights need labels"),
+        ({"sample_weight": [1.0]}, r"one sample weight for each sentence .* Received: \(1,\) for 4 sentences"),
+        ({"sample_weight": [[1.0, 2.0], [3.0], [], [1.0]]}, "one sample weight for each sentence .* Received: lists"),
+        ({"labels": None, "sample_weight": [1.0] * 4}, "weights need labels"),
+        ({"class_weight": {"NUON": 2.0}}, r"has weights of labels: .* Received: \['NUON'\]"),
+        ({"class_weight": {3: 2.0}}, r"has weights of labels: .* Received: \[3\]"),
+        ({"label_names": "ABC"}, "`label_names` is a list of names. Received: 'ABC'"),
+        ({"label_names": ["DET", "DET"]}, "at least two different names"),
         ({"batch_size": 0}, "`batch_size` must be at least 1. Received: 0"),
     ],
 )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.text import BertPreprocessor, ElmoPreprocessor, WordPreprocessor
-from keras_transfer.text.word_rows import is_sentences
+from keras_transfer.text.word_rows import is_sentences, to_sentences
 
 tf = pytest.importorskip("tensorflow")
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "film", "##s", "un", "##real", ",", "."]
@@ -88,6 +88,7 @@ def test_elmo_reads_the_characters_of_words_as_they_are():
 def test_words_are_looked_up_in_lower_case_where_texts_are():
     preprocessor = WordPreprocessor(["the", "film"], sequence_length=4, lowercase=True, case_folding=False)
     assert read(preprocessor.encode_words([["The", "FILM", "x"]])).tolist() == [2, 3, 1]
+    assert preprocessor.words(["The FILM x"]) == [["The", "FILM", "x"]]
 
 
 def test_it_runs_in_a_graph_on_any_number_of_sentences():
@@ -136,8 +137,12 @@ def test_a_length_without_room_is_an_error():
 
 def test_sentences_are_known_from_texts():
     pandas = pytest.importorskip("pandas")
-    for x in ([["a"]], [[], ["a"]], pandas.Series([["a"], ["b", "c"]]), [np.array(["a", "b"])]):
+    ragged = tf.ragged.constant([["a"], ["b", "c"]])
+    for x in ([["a"]], [[], ["a"]], pandas.Series([["a"], ["b", "c"]]), [np.array(["a", "b"])], ragged):
         assert is_sentences(x)
+    assert is_sentences(np.array([["a", "b"], ["c", "d"]]))
+    assert to_sentences(np.array([["a", "b"], ["c", "d"]])) == [["a", "b"], ["c", "d"]]
+    assert to_sentences(ragged) == [["a"], ["b", "c"]]
     for x in (["a"], [], "a", (["a"], ["b"]), np.zeros((2, 2)), {"token_ids": [[1]]}, pandas.Series(["a"]), None):
         assert not is_sentences(x)
 
