@@ -23,7 +23,8 @@ class TokenClassifier(Task):
     `fit`, `evaluate` and `predict` take sentences as lists of words, and their labels as lists as long, of names or
     numbers. A word's label is read at its first sub-word (at the word itself, where an encoder takes words), and a
     sentence that is too long in parts that overlap: no word is lost. Prepared data have labels [batch, length], -1
-    where none is read: the loss and `metrics.WordAccuracy` leave these out.
+    where none is read: the loss and `metrics.WordAccuracy` leave these out. The loss is the mean over the words of a
+    batch; of several replicas each has the mean over its own.
 
     Args:
         encoder: an encoder of ours (`hub.HubEncoder` for a TF Hub module) or a KerasHub backbone.

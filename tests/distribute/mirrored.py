@@ -40,17 +40,21 @@ def main(folder):
 
 
 def words(strategy):
-    """Taggers on one device and two replicas: how far their predictions, evaluations and weights are apart."""
+    """Taggers on one device and two replicas: how far their predictions, evaluations and weights are apart.
+
+    Each replica's loss is the mean over its own words: they train alike where sentences have as many words.
+    """
     models = [test_token_classifier.tagger()]
     with strategy.scope():
         models.append(test_token_classifier.tagger())
         models[1].compile(keras.optimizers.SGD(0.5))
     models[0].compile(keras.optimizers.SGD(0.5))
-    sentences, tags = test_token_classifier.examples(32)
+    sentences, tags = test_token_classifier.examples(64)
+    alike = [[row[:3] for row in column if len(row) > 2] for column in (sentences, tags)]
     found = []
     for model in models:
         before = [*model.predict(sentences[:7], verbose=0), model.evaluate(sentences[:7], tags[:7], verbose=0)[1]]
-        model.fit(sentences, tags, batch_size=8, shuffle=False, verbose=0)
+        model.fit(alike[0][:32], alike[1][:32], batch_size=8, shuffle=False, verbose=0)
         found.append([*before, *model.get_weights()])
     return tiny.difference(*found)
 
