@@ -78,6 +78,8 @@ class CharacterCNN(keras.layers.Layer):
             self.projection.build((None, dim))
 
     def call(self, ids):
+        if 0 in tuple(ids.shape):
+            raise ValueError(f"there must be a word at least. Received: ids of shape {tuple(ids.shape)}")
         batch, length, characters = ops.shape(ids)
         embedded = self.embedding(ops.reshape(ids, (-1, characters)))
         words = [self.activation(ops.max(convolution(embedded), axis=1)) for convolution in self.convolutions]

@@ -36,7 +36,7 @@ class ProjectedLSTM(keras.layers.Layer):
         [batch, length, projection_dim or units]; with `return_state` this, h and c.
 
     Raises:
-        ValueError: a size or a clip is not above 0.
+        ValueError: a size or a clip is not above 0; the inputs have no step.
 
     Example:
     ```python
@@ -87,6 +87,8 @@ class ProjectedLSTM(keras.layers.Layer):
             self.last_c = self.add_weight((self.stateful, c), "zeros", trainable=False, name="last_c")
 
     def call(self, inputs, padding_mask=None, initial_state=None, training=False):
+        if inputs.shape[1] == 0:
+            raise ValueError(f"a text has a step at least, be it padding. Received: the shape {tuple(inputs.shape)}")
         mask = None if padding_mask is None else ops.cast(padding_mask, "bool")
         if self.reverse:
             inputs = _reversed(inputs, mask)

@@ -205,6 +205,14 @@ def test_sizes_and_clips_are_above_0(name):
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="TensorFlow's format")
+def test_inputs_without_a_step_are_an_error_and_texts_of_padding_alone_are_0():
+    layer = make(projection_dim=3, return_state=True)
+    with pytest.raises(ValueError, match=r"a text has a step at least, be it padding. Received: the shape \(2, 0, "):
+        layer(X[:2, :0])
+    for value in layer(X, padding_mask=np.zeros(MASK.shape)):
+        assert not numpy_of(value).any()
+
+
 def test_a_saved_model_has_gradients(tmp_path):
     import tensorflow as tf
 
