@@ -73,7 +73,7 @@ class ScalarMix(keras.layers.Layer):
         """Draws the share of each layer.
 
         Args:
-            names: list of str, what the layers are called; None for their numbers.
+            names: list, what the layers are called; None for their numbers.
 
         Returns:
             A matplotlib figure.
@@ -87,7 +87,7 @@ class ScalarMix(keras.layers.Layer):
         except ImportError as error:
             raise ImportError(f"a picture needs matplotlib: `pip install matplotlib`. Received: {error}") from error
         mix = self.mix
-        names = [str(i) for i in range(len(mix))] if names is None else list(names)
+        names = [str(i) for i in range(len(mix))] if names is None else [str(name) for name in names]
         if len(names) != len(mix):
             raise ValueError(f"{len(mix)} layers have as many names. Received: {len(names)}")
         figure = Figure(figsize=(6.4, 3.6), layout="constrained")

@@ -79,9 +79,9 @@ def test_over_an_encoder_s_hidden_states_it_survives_keras_files_and_mixed_preci
 
 def test_its_picture_has_a_bar_for_each_layer():
     pytest.importorskip("matplotlib")
-    axes = make().plot(["words", "lower", "upper"]).axes[0]
+    axes = make().plot(["words", 1, 2]).axes[0]
     np.testing.assert_allclose([bar.get_height() for bar in axes.patches], softmax(np.array([1.0, 0, -2])), atol=1e-6)
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["words", "lower", "upper"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["words", "1", "2"]
     with pytest.raises(ValueError, match="3 layers have as many names. Received: 2"):
         make().plot(["a", "b"])
 
