@@ -75,10 +75,13 @@ def test_the_script_in_the_readme_runs(tmp_path, monkeypatch, minilm):
     monkeypatch.chdir(tmp_path)
     code = "\n".join(blocks((REPOSITORY / "README.md").read_text("utf-8")))
     assert "model.fit" in code and "export" in code
+    whole = kt.datasets.load_questions()
+    train, test = (type(part)(part.texts[::3], part.labels[::3]) for part in whole[:2])
+    monkeypatch.setattr(kt.datasets, "load_questions", lambda: whole._replace(train=train, test=test))
     names = {}
     exec(compile(code, "README.md", "exec"), names)
-    accuracy = names["model"].evaluate(*names["data"].test, verbose=0, return_dict=True)["accuracy"]
-    assert accuracy > 0.85
+    accuracy = names["model"].evaluate(*test, verbose=0, return_dict=True)["accuracy"]
+    assert accuracy > 0.6
     assert (tmp_path / "served" / "saved_model.pb").exists()
 
 

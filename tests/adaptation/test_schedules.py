@@ -330,4 +330,4 @@ def test_without_matplotlib_a_picture_says_what_to_install(monkeypatch):
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_all_of_this_holds_on_another_backend(backend, tmp_path):
     pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
-    run_tests(__file__, backend, tmp_path)
+    run_tests(__file__, backend, tmp_path, only="fit_takes or comes_back or variable or float16 or overflow")

@@ -234,4 +234,4 @@ def test_a_saved_model_has_gradients(tmp_path):
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_all_of_this_holds_on_another_backend(backend, tmp_path):
     pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
-    run_tests(__file__, backend, tmp_path, only="not mixed and not float16")
+    run_tests(__file__, backend, tmp_path, only="not mixed and not float16 and not keras_files")

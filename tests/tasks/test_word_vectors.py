@@ -163,4 +163,4 @@ def test_an_export_takes_raw_text(tmp_path, pooling):
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="it is this test that runs the others elsewhere")
 def test_all_of_this_holds_on_jax(tmp_path):
     pytest.importorskip("jax", reason="needs JAX: pip install keras_transfer[jax]")
-    run_tests(__file__, "jax", tmp_path)
+    run_tests(__file__, "jax", tmp_path, only="(survives and sif) or freezing or rate or pull or pools")
