@@ -204,7 +204,6 @@ def test_sizes_and_clips_are_above_0(name):
         ProjectedLSTM(**{"units": 5, name: -1})
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="TensorFlow's format")
 def test_inputs_without_a_step_are_an_error_and_texts_of_padding_alone_are_0():
     layer = make(projection_dim=3, return_state=True)
     with pytest.raises(ValueError, match=r"a text has a step at least, be it padding. Received: the shape \(2, 0, "):
@@ -213,6 +212,7 @@ def test_inputs_without_a_step_are_an_error_and_texts_of_padding_alone_are_0():
         assert not numpy_of(value).any()
 
 
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="TensorFlow's format")
 def test_a_saved_model_has_gradients(tmp_path):
     import tensorflow as tf
 
