@@ -23,7 +23,7 @@ test: .venv/installed-test
 # The core and adaptation on torch, which is large. (JAX is part of `make test`.)
 test-torch: .venv/installed-torch
 	$(NO_TRITON)
-	$(BIN)/pytest -n 2 --dist loadfile tests/backends tests/adaptation -k torch
+	$(BIN)/pytest -n 2 --dist loadfile tests/backends tests/adaptation tests/layers tests/encoders tests/metrics tests/tasks -k torch
 
 # Live comparisons with Transformers on torch.
 test-parity: .venv/installed-parity

@@ -127,7 +127,7 @@ class TokenClassifier(Task):
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Computes the loss as Keras does; all labels below 0 are of no word, and weights [batch] of all in a row."""
         if sample_weight is not None and len(sample_weight.shape) == 1:  # of prepared data: ours have [batch, length]
-            sample_weight = keras.ops.expand_dims(sample_weight, 1)
+            sample_weight = sample_weight[:, None] * keras.ops.ones_like(y, dtype=sample_weight.dtype)
         if "int" in keras.backend.standardize_dtype(y.dtype):
             y = keras.ops.where(y < 0, keras.ops.cast(NO_WORD, y.dtype), y)
         return super().compute_loss(x, y, y_pred, sample_weight, training)

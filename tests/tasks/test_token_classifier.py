@@ -285,6 +285,7 @@ def test_a_keras_hub_backbone_is_an_encoder_here_too():
 
 @pytest.mark.slow
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="it is this test that runs the others elsewhere")
-def test_it_works_on_jax(tmp_path):
-    pytest.importorskip("jax", reason="needs JAX: pip install keras_transfer[jax]")
-    run_tests(__file__, "jax", tmp_path, only="survives or mean_over_words or without_words or weight or entities")
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_it_works_on_another_backend(backend, tmp_path):
+    pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
+    run_tests(__file__, backend, tmp_path, only="survives or mean_over_words or without_words or weight or entities")
