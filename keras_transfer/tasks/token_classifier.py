@@ -11,7 +11,7 @@ from keras_transfer.tasks.mixed import encode_mixed
 from keras_transfer.tasks.task import Task
 from keras_transfer.text import WordBatches, is_text, word_batches
 from keras_transfer.text.word_batches import NO_WORD, checked_names
-from keras_transfer.text.word_rows import OfWords, is_sentences, to_sentences
+from keras_transfer.text.word_rows import check_of_words, is_sentences, to_sentences
 
 log = logging.getLogger("keras_transfer")
 
@@ -61,12 +61,8 @@ class TokenClassifier(Task):
             raise ValueError(
                 f"to label words takes an encoder that shows a vector for each token. Received: {encoder!r}"
             )
-        if preprocessor is not None and not isinstance(preprocessor, OfWords):
-            raise ValueError(
-                "to label words takes a preprocessor that takes words: `text.BertPreprocessor` (of a KerasHub "
-                "tokenizer's vocabulary too), `ElmoPreprocessor` or `WordPreprocessor`. "
-                f"Received: {type(preprocessor).__name__}"
-            )
+        if preprocessor is not None:
+            check_of_words(preprocessor)
         initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
         head_dropout = Dropout(dropout, dtype=encoder.dtype_policy, name="head_dropout")
         logits = keras.layers.Dense(len(label_names), kernel_initializer=initializer, dtype="float32", name="logits")

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 
 from keras_transfer.text.batches import STEP, TextBatches, choose_lengths, joined
-from keras_transfer.text.word_rows import OfWords, to_sentences
+from keras_transfer.text.word_rows import check_of_words, to_sentences
 
 NO_WORD = -1  # the label where no word is read
 
@@ -100,12 +100,7 @@ def word_batches(
     train[0][1]  # in some order [[0, 1, 2, -1, ...], [1, -1, ...]]
     ```
     """
-    if not isinstance(preprocessor, OfWords):
-        raise ValueError(
-            "labels for words need a preprocessor that takes words one by one: `text.BertPreprocessor` (of a KerasHub "
-            "tokenizer's vocabulary too), `ElmoPreprocessor` or `WordPreprocessor`. "
-            f"Received: {type(preprocessor).__name__}"
-        )
+    check_of_words(preprocessor)
     if batch_size < 1:
         raise ValueError(f"`batch_size` must be at least 1. Received: {batch_size}")
     label_names = None if label_names is None else checked_names(label_names)

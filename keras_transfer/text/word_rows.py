@@ -111,6 +111,16 @@ class OfWords(Preprocessor):
         return WordRows(inputs, sentence, row, position + min(self.specials, 1))
 
 
+def check_of_words(preprocessor):
+    """Raises a ValueError for a preprocessor that cannot be given words one by one."""
+    if not isinstance(preprocessor, OfWords):
+        raise ValueError(
+            "labels for words need a preprocessor that takes words one by one: `text.BertPreprocessor` (of a KerasHub "
+            "tokenizer's vocabulary too), `ElmoPreprocessor` or `WordPreprocessor`. "
+            f"Received: {type(preprocessor).__name__}"
+        )
+
+
 def as_ragged(sentences):
     """Returns a list of lists of str as a ragged string tensor [sentences, None]."""
     import tensorflow as tf

@@ -83,7 +83,7 @@ def test_labels_of_prepared_data_that_cannot_be(model, labels, message):
 @pytest.mark.parametrize(
     ("preprocessor", "message"),
     [
-        (PlainText(), "a preprocessor that takes words: .* Received: PlainText"),
+        (PlainText(), "a preprocessor that takes words one by one: .* Received: PlainText"),
         (ElmoPreprocessor(), "the encoder takes 'token_ids' .* Received: ElmoPreprocessor, which makes"),
     ],
 )
