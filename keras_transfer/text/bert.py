@@ -6,7 +6,7 @@ import pathlib
 import keras
 
 from keras_transfer.text.normalizer import normalize
-from keras_transfer.text.preprocessor import DEFAULT_LENGTH, as_text_tensors, checked_length, is_longest
+from keras_transfer.text.preprocessor import DEFAULT_LENGTH, as_text_tensors, checked_length
 from keras_transfer.text.word_rows import OfWords
 from keras_transfer.text.wordpiece import (
     CONFIG_FILE,
@@ -170,17 +170,14 @@ class BertPreprocessor(OfWords):
         return ids.values, ids.row_lengths()
 
     def _rows(self, pieces, width):
-        return self._pack([pieces], self.sequence_length if width is None else width, to_longest=width is None)
+        return self._pack([pieces], width)
 
     def call(self, texts, sequence_length=None):
         import tensorflow as tf
 
         parts = texts if isinstance(texts, tuple) else (texts,)
         segments = [self._tokenize(tf.reshape(part, [-1])) for part in parts]
-        if is_longest(sequence_length):
-            inputs = self._pack(segments, self.sequence_length, to_longest=True)
-        else:
-            inputs = self._pack(segments, self._length_of(sequence_length))
+        inputs = self._pack(segments, self._length_of(sequence_length))
         if parts[0].shape.rank == 0:
             return {key: value[0] for key, value in inputs.items()}
         return inputs
@@ -191,26 +188,24 @@ class BertPreprocessor(OfWords):
             raise ValueError(
                 f'texts in a functional model are `keras.Input(shape=(), dtype="string")`. Received: the shape {batch}'
             )
-        length = None if is_longest(sequence_length) else self._length_of(sequence_length)
+        length = self._length_of(sequence_length)
         return {
             key: keras.KerasTensor((*batch, length), dtype="int32", name=key)
             for key in ("token_ids", "segment_ids", "padding_mask")
         }
 
-    def _length_of(self, sequence_length):
-        return self.sequence_length if sequence_length is None else self._checked_length(sequence_length)
-
     def _checked_length(self, sequence_length):
         return checked_length(sequence_length, 3, "[CLS], a [SEP] for each text")
 
-    def _pack(self, segments, sequence_length, to_longest=False):
-        """Puts one or two ragged segments with `[CLS]` and `[SEP]` into rows of one length."""
+    def _pack(self, segments, sequence_length):
+        """Puts one or two ragged segments with `[CLS]` and `[SEP]` into rows of one length, with None the longest's."""
         import tensorflow as tf
 
         specials = len(segments) + 1
         lengths = [tf.cast(ids.row_lengths(), tf.int32) for ids in segments]
-        lengths = _longest_first(lengths, sequence_length - specials)
-        if to_longest:
+        longest = self.sequence_length if sequence_length is None else sequence_length
+        lengths = _longest_first(lengths, longest - specials)
+        if sequence_length is None:
             sequence_length = tf.reduce_max(tf.concat([[0], sum(lengths)], 0)) + specials
 
         position = tf.range(sequence_length)[None, :]

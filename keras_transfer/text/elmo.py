@@ -2,8 +2,8 @@
 
 import keras
 
-from keras_transfer.text.preprocessor import DEFAULT_LENGTH, length_of
-from keras_transfer.text.word_rows import OfWords, pad_words
+from keras_transfer.text.preprocessor import DEFAULT_LENGTH
+from keras_transfer.text.word_rows import WholeWords, pad_words
 
 # Ids of a word's characters: bytes from 1, then these; 0 is padding of texts.
 BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PAD_CHARACTER = range(257, 262)
@@ -11,7 +11,7 @@ NUM_CHARACTERS = 262
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class ElmoPreprocessor(OfWords):
+class ElmoPreprocessor(WholeWords):
     """Turns texts into the inputs of ELMo: for each word the ids of its characters, just as the original does.
 
     A word's ids are its beginning, its bytes in UTF-8 (cut to two less than `max_characters`, where need be in the
@@ -45,21 +45,13 @@ class ElmoPreprocessor(OfWords):
     Source: https://github.com/allenai/bilm-tf, `UnicodeCharsVocabulary`.
     """
 
+    single = "ELMo takes single texts"
+
     def __init__(self, sequence_length=DEFAULT_LENGTH, max_characters=50, split="whitespace", name=None):
         super().__init__(sequence_length, split, name)
         if max_characters < 3:
             raise ValueError(f"`max_characters` must be at least 3. Received: {max_characters!r}")
         self.max_characters = max_characters
-
-    def call(self, texts, sequence_length=None):
-        import tensorflow as tf
-
-        if isinstance(texts, tuple):
-            raise ValueError("ELMo takes single texts. Received: pairs")
-        width = length_of(self, sequence_length)
-        words = self.split_words(tf.reshape(texts, [-1]))[:, : self.sequence_length if width is None else width]
-        inputs = self._rows(words.with_values(self._characters(words.values)), width)
-        return {key: value[0] for key, value in inputs.items()} if texts.shape.rank == 0 else inputs
 
     def _pieces(self, words):
         import tensorflow as tf
@@ -86,7 +78,8 @@ class ElmoPreprocessor(OfWords):
         return tf.where(place < 0, BEGIN_WORD, ids)
 
     def compute_output_spec(self, texts, sequence_length=None):
-        shape = (*texts.shape, length_of(self, sequence_length))
+        self._check_single(texts)
+        shape = (*texts.shape, self._length_of(sequence_length))
         return {
             "character_ids": keras.KerasTensor((*shape, self.max_characters), "int32", name="character_ids"),
             "padding_mask": keras.KerasTensor(shape, "int32", name="padding_mask"),

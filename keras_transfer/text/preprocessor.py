@@ -91,13 +91,6 @@ def checked_length(sequence_length, least=1, why="a word"):
     return length
 
 
-def length_of(preprocessor, sequence_length):
-    """Returns the length that a call asks for, or the preprocessor's own; None for that of the longest text."""
-    if is_longest(sequence_length):
-        return None
-    return preprocessor.sequence_length if sequence_length is None else checked_length(sequence_length)
-
-
 def as_text_tensors(texts):
     """Returns raw text as a string tensor of rank 0 or 1, or for a pair as a tuple of two.
 

@@ -50,6 +50,12 @@ class OfWords(Preprocessor):
     def _checked_length(self, sequence_length):
         return checked_length(sequence_length)
 
+    def _length_of(self, sequence_length):
+        """The length that a call asks for, or the constructor's; None for that of the longest row."""
+        if is_longest(sequence_length):
+            return None
+        return self.sequence_length if sequence_length is None else self._checked_length(sequence_length)
+
     def words(self, texts):
         """Returns the words of texts as they are written, as `encode_words` takes them; this needs no vocabulary.
 
@@ -97,9 +103,8 @@ class OfWords(Preprocessor):
         """
         import tensorflow as tf
 
-        to_longest = is_longest(sequence_length)
-        own = to_longest or sequence_length is None
-        longest = self.sequence_length if own else self._checked_length(sequence_length)
+        width = self._length_of(sequence_length)
+        longest = self.sequence_length if width is None else width
         with tf.device("CPU:0"):
             words = words if isinstance(words, tf.RaggedTensor) else as_ragged(words)
             pieces, counts = self._pieces(words.values)
@@ -107,8 +112,25 @@ class OfWords(Preprocessor):
             first, lengths, sentence, row, position = plan
             places = tf.ragged.range(first, first + lengths)
             pieces = places.with_values(tf.gather(pieces, places.values))
-            inputs = self._rows(pieces, None if to_longest else longest)
+            inputs = self._rows(pieces, width)
         return WordRows(inputs, sentence, row, position + min(self.specials, 1))
+
+
+class WholeWords(OfWords):
+    """Base of those whose pieces are whole words; a subclass says in `single` that it takes no pairs."""
+
+    def call(self, texts, sequence_length=None):
+        import tensorflow as tf
+
+        self._check_single(texts)
+        width = self._length_of(sequence_length)
+        words = self.split_words(tf.reshape(texts, [-1]))[:, : self.sequence_length if width is None else width]
+        inputs = self._rows(words.with_values(self._pieces(words.values)[0]), width)
+        return {key: value[0] for key, value in inputs.items()} if texts.shape.rank == 0 else inputs
+
+    def _check_single(self, texts):
+        if isinstance(texts, tuple):
+            raise ValueError(f"{self.single}. Received: pairs")
 
 
 def check_of_words(preprocessor):

@@ -4,8 +4,8 @@ import pathlib
 
 import keras
 
-from keras_transfer.text.preprocessor import DEFAULT_LENGTH, length_of
-from keras_transfer.text.word_rows import OfWords, pad_words
+from keras_transfer.text.preprocessor import DEFAULT_LENGTH
+from keras_transfer.text.word_rows import WholeWords, pad_words
 
 VOCABULARY_FILE = "vocabulary.txt"
 PAD_ID, UNK_ID, FIRST_ID = 0, 1, 2
@@ -53,7 +53,7 @@ class WordTable:
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class WordPreprocessor(OfWords):
+class WordPreprocessor(WholeWords):
     """Turns texts into the ids of their words: 0 is padding, 1 a word that the vocabulary lacks, 2 its first word.
 
     Args:
@@ -85,6 +85,8 @@ class WordPreprocessor(OfWords):
     preprocessor(["The film was long."])["token_ids"]  # [[2, 3, 1, 1, 4, 0]]
     ```
     """
+
+    single = "word vectors are of single texts"
 
     def __init__(
         self,
@@ -133,25 +135,14 @@ class WordPreprocessor(OfWords):
     def _rows(self, pieces, width):
         return pad_words({"token_ids": pieces}, width)
 
-    def call(self, texts, sequence_length=None):
-        import tensorflow as tf
-
-        if isinstance(texts, tuple):
-            raise ValueError("word vectors are of single texts. Received: pairs")
-        width = length_of(self, sequence_length)
-        words = self.split_words(tf.reshape(texts, [-1]))[:, : self.sequence_length if width is None else width]
-        outputs = self._rows(words.with_values(self._pieces(words.values)[0]), width)
-        return {key: value[0] for key, value in outputs.items()} if texts.shape.rank == 0 else outputs
-
     def compute_output_spec(self, texts, sequence_length=None):
-        if isinstance(texts, tuple):
-            raise ValueError("word vectors are of single texts. Received: pairs")
+        self._check_single(texts)
         if len(texts.shape) > 1:
             raise ValueError(
                 'texts in a functional model are `keras.Input(shape=(), dtype="string")`. '
                 f"Received: the shape {texts.shape}"
             )
-        length = length_of(self, sequence_length)
+        length = self._length_of(sequence_length)
         return {
             key: keras.KerasTensor((*texts.shape, length), dtype="int32", name=key)
             for key in ("token_ids", "padding_mask")
