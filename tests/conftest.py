@@ -1,4 +1,4 @@
-"""Fixtures that all tests share: real data and the packaged encoder, or a skip that says what is missing."""
+"""What all tests share: real data or a skip that says what is missing, processes, and a clean state for each file."""
 
 import importlib.util
 import os
@@ -7,8 +7,66 @@ import pathlib
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+if os.environ.get("KERAS_BACKEND") == "jax":
+    # Two devices for the tests that need them. Small programs compile much faster than they are optimised.
+    flags = "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0"
+    os.environ["XLA_FLAGS"] = f"{flags} {os.environ.get('XLA_FLAGS', '')}"
+
+import keras
+
+from tests.processes import Worker
+from tests.state import clear
 
 DATA = pathlib.Path(os.environ.get("KERAS_TRANSFER_DATA") or pathlib.Path(__file__).parents[2] / "shared" / "data")
+# Shifts every seed that a test sets, to see that what learns does not depend on it.
+SEED = int(os.environ.get("KERAS_TRANSFER_TEST_SEED", 0))
+
+
+def pytest_addoption(parser):
+    parser.addoption("--reverse", action="store_true", help="run the tests in reverse order")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leaves out what is about TensorFlow on other backends, and keeps the tests of a file in one process."""
+    if keras.backend.backend() != "tensorflow":
+        left_out = [item for item in items if item.get_closest_marker("core") is None]
+        items[:] = [item for item in items if item.get_closest_marker("core") is not None]
+        config.hook.pytest_deselected(items=left_out)
+    for item in items:
+        together = "tensorflow" if "tensorflow_process" in item.fixturenames else item.location[0]
+        item.add_marker(pytest.mark.xdist_group(together))
+    if config.getoption("reverse"):
+        items.reverse()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shifted_seeds():
+    """Adds KERAS_TRANSFER_TEST_SEED to the seeds that tests set."""
+    with pytest.MonkeyPatch.context() as patch:
+        set_seed = keras.utils.set_random_seed
+        patch.setattr(keras.utils, "set_random_seed", lambda seed: set_seed(seed + SEED))
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def clean_state():
+    """Frees what a file's tests have made."""
+    yield
+    clear()
+
+
+@pytest.fixture(autouse=True)
+def seeded(shifted_seeds):
+    """Begins each test with the same random numbers, whatever ran before it."""
+    keras.utils.set_random_seed(0)
+
+
+@pytest.fixture(scope="session")
+def tensorflow_process():
+    """A process on TensorFlow with two CPU devices, for all tests: `tensorflow_process("tests.x:function", folder)`."""
+    worker = Worker("--replicas", KERAS_BACKEND="tensorflow")
+    yield worker
+    worker.stop()
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,11 @@
-"""What has to run in a process of its own: with another backend, with several devices, without this package."""
+"""What has to run in a process of its own: with several devices, with another backend, or without this package."""
 
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -17,23 +18,40 @@ def run(*arguments, **environment):
     return json.loads(child.stdout.splitlines()[-1])
 
 
-def run_tests(file, backend, folder, only=""):
-    """Runs a file's tests, but not the slow ones, on another backend; `folder` is for what they write.
+class Worker:
+    """A process that starts once and calls functions of the tests: `worker("tests.hub.mirrored:main", folder)`.
 
-    `only`, pytest's `-k`, leaves out what does not depend on the backend, or is dear: each shape is compiled anew.
+    Args:
+        *options: str, options of `tests.worker`.
+        **environment: str, changes to its environment.
     """
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-x",
-        "-m",
-        "not slow and not parity",
-        "-k",
-        only,
-        f"--basetemp={folder}/tests",
-        file,
-    ]
-    environment = {**os.environ, "KERAS_BACKEND": backend}
-    child = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert child.returncode == 0, child.stdout[-4000:]
+
+    def __init__(self, *options, **environment):
+        self.errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.worker", *options],
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+        )
+
+    def __call__(self, function, *arguments):
+        """Returns what a function returns, after a trip through JSON."""
+        print(json.dumps([function, *arguments], default=str), file=self.process.stdin, flush=True)
+        answer = self.process.stdout.readline()
+        if not answer:
+            self.errors.seek(0)
+            raise AssertionError(f"the worker ended with {self.process.wait()}:\n{self.errors.read()[-4000:]}")
+        kind, result = json.loads(answer)
+        assert kind == "ok", result
+        return result
+
+    def stop(self):
+        """Ends the process."""
+        self.process.stdin.close()
+        self.process.wait(60)
+        self.process.stdout.close()
+        self.errors.close()

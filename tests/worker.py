@@ -1,0 +1,43 @@
+"""Run by `processes.Worker`: a process that calls functions of the tests, one after another, and answers in JSON.
+
+python -m tests.worker [--replicas]
+
+Each line of standard input is `["module:function", argument, ...]`; each line of the answer is `["ok", result]` or
+`["error", traceback]`. Whatever a function prints goes to standard error.
+"""
+
+import importlib
+import json
+import os
+import sys
+import traceback
+
+from tests.state import clear
+
+
+def two_replicas():
+    """Splits the CPU into the two devices of a `MirroredStrategy`, which TensorFlow allows only once it has begun."""
+    import tensorflow as tf
+
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+
+
+def main():
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    if "--replicas" in sys.argv:
+        two_replicas()
+    for line in sys.stdin:
+        name, *arguments = json.loads(line)
+        module, function = name.split(":")
+        try:
+            answer = ["ok", getattr(importlib.import_module(module), function)(*arguments)]
+        except BaseException:
+            answer = ["error", traceback.format_exc()]
+        print(json.dumps(answer, default=float), file=answers, flush=True)
+        clear()
+
+
+if __name__ == "__main__":
+    main()
