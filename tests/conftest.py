@@ -61,6 +61,19 @@ def seeded(shifted_seeds):
     keras.utils.set_random_seed(0)
 
 
+@pytest.fixture
+def eagerly():
+    """Runs TensorFlow's functions eagerly: for tests whose subject is not the graph, since to trace it takes long."""
+    if keras.backend.backend() != "tensorflow":
+        yield
+        return
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
 @pytest.fixture(scope="session")
 def tensorflow_process():
     """A process on TensorFlow with two CPU devices, for all tests: `tensorflow_process("tests.x:function", folder)`."""

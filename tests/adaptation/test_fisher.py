@@ -154,6 +154,7 @@ def test_the_likelihood_of_a_sequence_is_that_of_all_its_positions_of_which_padd
 # === Data ===
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_every_form_of_the_same_data_gives_the_same():
     import tensorflow as tf
 
@@ -172,6 +173,7 @@ def test_every_form_of_the_same_data_gives_the_same():
     assert_same(estimate_fisher(model, (train[i] for i in range(len(train))), labels="data"), expected)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_pairs_of_texts_are_taken_as_a_task_takes_them():
     model = small()
     pairs = (TEXTS, TEXTS[::-1])
@@ -179,6 +181,7 @@ def test_pairs_of_texts_are_taken_as_a_task_takes_them():
     assert_same(estimate_fisher(model, pairs, LABELS, labels="data"), expected)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_batches_of_texts_keep_their_order_for_the_next_fit():
     model = small()
     train = batches(TEXTS, LABELS, model.preprocessor, batch_size=8, seed=0)
@@ -282,6 +285,7 @@ def trained():
     return model
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_the_model_is_left_as_it_was_and_trains_on_as_if_nothing_had_been():
     model, untouched = trained(), trained()
     before, compiled = state(model), (model.optimizer, model.loss, model.train_function)

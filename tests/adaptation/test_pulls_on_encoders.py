@@ -6,6 +6,8 @@ from keras_transfer.tasks import TextClassifier
 from tests.adaptation.pulls_on_encoders import CHECKS, KINDS
 from tests.adaptation.staging_encoders import ENCODERS
 
+pytestmark = pytest.mark.usefixtures("eagerly")
+
 
 @pytest.mark.core
 @pytest.mark.parametrize("kind", KINDS)
