@@ -18,14 +18,12 @@ from keras_transfer.adaptation import (
 from keras_transfer.layers import ScalarMix
 from keras_transfer.tasks import TokenClassifier
 from keras_transfer.text import BertPreprocessor, word_batches
-from tests.helpers import save_and_load
+from tests.helpers import EAGER, save_and_load
 from tests.tasks.taggers import ENCODERS, NAMES, VOCABULARY, examples, tagger
 from tests.tasks.tiny import difference
 
 TWO = [["a", "good", ","], ["bad"]], [["LETTER", "WORD", "MARK"], ["WORD"]]  # sentences and their labels
 TARGETS = [0, 1, 2, 1]
-# Compiling takes longer than a few steps do; on JAX it is the other way round.
-EAGER = keras.backend.backend() != "jax"
 
 
 @pytest.fixture(scope="module")

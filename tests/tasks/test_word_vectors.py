@@ -1,4 +1,4 @@
-"""Word vectors in a task as any encoder: raw text in, the ladder, freezing, `.keras`, export, and on JAX."""
+"""Word vectors in a task as any encoder: raw text in, the ladder, freezing, `.keras`, export."""
 
 import itertools
 
@@ -13,7 +13,6 @@ from keras_transfer.encoders import WordVectorEncoder
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import WordPreprocessor
 from tests.helpers import save_and_load
-from tests.processes import run_tests
 from tests.tasks.tiny import difference, examples
 
 WORDS = [*"abcdefghij", "good", "bad"]
@@ -32,7 +31,7 @@ def values(weights):
     return [keras.ops.convert_to_numpy(weight) for weight in weights]
 
 
-@pytest.mark.parametrize("pooling", [None, "mean", "max", "sif"])
+@pytest.mark.parametrize("pooling", [None, "mean", "max", pytest.param("sif", marks=pytest.mark.core)])
 def test_a_bag_learns_from_raw_text_end_to_end_and_survives_keras(pooling):
     texts, labels = examples()
     model = classifier(pooling=pooling, smoothing=0.1)
@@ -45,6 +44,7 @@ def test_a_bag_learns_from_raw_text_end_to_end_and_survives_keras(pooling):
     assert same.preprocessor.vocabulary == WORDS and same.get_config() == model.get_config()
 
 
+@pytest.mark.core
 def test_the_task_pools_as_the_encoder_says():
     ids = classifier().preprocessor(TEXTS[:3])
     ids = {key: value.numpy() for key, value in ids.items()}
@@ -75,6 +75,7 @@ def test_the_ladder_has_embeddings_and_a_head(pooling):
     assert sum(group.parameters for group in ladder) == 14 * 8 + 8 * 2 + 2 + (14 if pooling else 0)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("pooling", [None, "sif"])
 def test_freezing_and_gradual_unfreezing_move_what_they_should(pooling):
     texts, labels = examples(32)
@@ -105,6 +106,7 @@ def test_freezing_and_gradual_unfreezing_move_what_they_should(pooling):
     assert moves == [head, head, head | {"token_embedding/embeddings"}, head | {"token_embedding/embeddings"}]
 
 
+@pytest.mark.core
 def test_the_embeddings_rate_is_the_heads_times_the_decay():
     texts, labels = examples(16)
     steps = {}
@@ -120,6 +122,7 @@ def test_the_embeddings_rate_is_the_heads_times_the_decay():
         np.testing.assert_allclose(steps[0.1][path], factor * step, atol=1e-6)
 
 
+@pytest.mark.core
 def test_a_pull_to_the_start_holds_the_vectors():
     texts, labels = examples()
     distances = []
@@ -157,10 +160,3 @@ def test_an_export_takes_raw_text(tmp_path, pooling):
     kernel, bias = values(model.get_layer("logits").weights)
     np.testing.assert_allclose(embedding @ kernel + bias, logits, atol=1e-5)
     assert served["serving_default"](text=tf.constant([], tf.string))["label"].shape == (0,)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="it is this test that runs the others elsewhere")
-def test_all_of_this_holds_on_jax(tmp_path):
-    pytest.importorskip("jax", reason="needs JAX: pip install keras_transfer[jax]")
-    run_tests(__file__, "jax", tmp_path, only="(survives and sif) or freezing or rate or pull or pools")
