@@ -12,7 +12,7 @@ from keras_transfer.checkpoints import WordVectors
 from keras_transfer.encoders import WordVectorEncoder
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import WordPreprocessor
-from tests.helpers import save_and_load
+from tests.helpers import EAGER, save_and_load
 from tests.tasks.tiny import difference, examples
 
 WORDS = [*"abcdefghij", "good", "bad"]
@@ -36,8 +36,8 @@ def test_a_bag_learns_from_raw_text_end_to_end_and_survives_keras(pooling):
     texts, labels = examples()
     model = classifier(pooling=pooling, smoothing=0.1)
     assert model.pooling == {None: "mean", "sif": "pooled"}.get(pooling, pooling)
-    model.compile(keras.optimizers.Adam(0.05))
-    losses = model.fit(texts, labels, epochs=15, verbose=0).history["loss"]
+    model.compile(keras.optimizers.Adam(0.1))
+    losses = model.fit(texts, labels, batch_size=8, epochs=5, verbose=0).history["loss"]
     assert losses[-1] < 0.4 * losses[0]
     same = save_and_load(model)
     np.testing.assert_array_equal(same.predict(TEXTS, verbose=0), model.predict(TEXTS, verbose=0))
@@ -60,7 +60,7 @@ def test_frozen_vectors_stay_frozen_in_a_task_and_after_keras():
     model = save_and_load(classifier(trainable_embeddings=False))
     assert len(model.trainable_weights) == 2
     before = values(model.encoder.weights)
-    model.compile(keras.optimizers.Adam(0.05))
+    model.compile(keras.optimizers.Adam(0.05), run_eagerly=True)
     model.fit(texts, labels, verbose=0)
     assert difference(values(model.encoder.weights), before) == 0
 
@@ -80,7 +80,7 @@ def test_the_ladder_has_embeddings_and_a_head(pooling):
 def test_freezing_and_gradual_unfreezing_move_what_they_should(pooling):
     texts, labels = examples(32)
     model = freeze(classifier(pooling=pooling), below="head")
-    model.compile(keras.optimizers.Adam(0.05))
+    model.compile(keras.optimizers.Adam(0.05), run_eagerly=EAGER)
     start = values(model.weights)
     model.fit(texts, labels, batch_size=8, verbose=0)
     moved = {w.path for w, old in zip(model.weights, start) if np.abs(values([w])[0] - old).max() > 0}
@@ -95,7 +95,7 @@ def test_freezing_and_gradual_unfreezing_move_what_they_should(pooling):
                 model.jax_state_sync()
             seen.append(values(model.weights))
 
-    model.compile(keras.optimizers.Adam(0.05))
+    model.compile(keras.optimizers.Adam(0.05), run_eagerly=EAGER)
     seen.append(values(model.weights))
     model.fit(texts, labels, batch_size=8, verbose=0, callbacks=[GradualUnfreezing(steps=2), Look()])
     moves = [
@@ -112,7 +112,7 @@ def test_the_embeddings_rate_is_the_heads_times_the_decay():
     steps = {}
     for decay in (1.0, 0.1):
         model = classifier()
-        model.compile(LayerwiseOptimizer(keras.optimizers.SGD(0.5), model, decay=decay))
+        model.compile(LayerwiseOptimizer(keras.optimizers.SGD(0.5), model, decay=decay), run_eagerly=EAGER)
         before = values(model.weights)
         model.fit(texts, labels, batch_size=16, shuffle=False, verbose=0)
         steps[decay] = {w.path: a - b for w, a, b in zip(model.weights, values(model.weights), before)}
@@ -129,8 +129,8 @@ def test_a_pull_to_the_start_holds_the_vectors():
     for pull in (None, L2SP(strength=1.0)):
         model = classifier()
         start = values([model.encoder.token_embedding.embeddings])
-        model.compile(LayerwiseOptimizer(keras.optimizers.SGD(0.5), model, pull=pull))
-        model.fit(texts, labels, epochs=5, verbose=0)
+        model.compile(LayerwiseOptimizer(keras.optimizers.SGD(0.5), model, pull=pull), run_eagerly=EAGER)
+        model.fit(texts, labels, batch_size=8, verbose=0)
         distances.append(difference(values([model.encoder.token_embedding.embeddings]), start))
     assert distances[1] < 0.5 * distances[0]
 
