@@ -1,6 +1,5 @@
 """`WordAccuracy`: each word counts once, in batches of any length."""
 
-import keras
 import numpy as np
 import pytest
 
