@@ -1,9 +1,7 @@
-"""The house: arrows between rooms go one way, the core knows no backend, and the import is light."""
+"""The house: arrows between rooms go one way, the core knows no backend, and files import nothing heavy."""
 
 import ast
-import os
 import pathlib
-import subprocess
 import sys
 
 import pytest
@@ -84,15 +82,3 @@ def test_every_public_name_exists_and_has_a_docstring():
         for public in getattr(module, "__all__", ()):
             value = getattr(module, public)
             assert not callable(value) or value.__doc__, f"{name}.{public}"
-
-
-def test_on_jax_the_import_brings_no_tensorflow():
-    pytest.importorskip("jax", reason="needs JAX: pip install keras_transfer[jax]")
-    script = (
-        "import sys, keras_transfer, keras; assert keras.backend.backend() == 'jax'\n"
-        "heavy = {'tensorflow', 'tensorflow_hub', 'tensorflow_text', 'keras_hub', 'torch', 'transformers'}\n"
-        "print(sorted(heavy & set(sys.modules)))"
-    )
-    environment = {**os.environ, "KERAS_BACKEND": "jax"}
-    run = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
-    assert run.stdout.strip() == "[]", run.stdout + run.stderr
