@@ -7,6 +7,7 @@ import pytest
 
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
+from tests.distribute.examples import examples
 from tests.tasks import tiny
 
 pytestmark = [
@@ -14,9 +15,7 @@ pytestmark = [
     pytest.mark.skipif(keras.backend.backend() != "jax", reason="keras.distribution.DataParallel is JAX's"),
 ]
 
-# All of one length, in batches of 8 where possible: each further shape is compiled anew.
-EXAMPLES = [(text, label) for text, label in zip(*tiny.examples(400)) if 7 <= len(text.split()) <= 14][:64]
-TEXTS, LABELS = map(list, zip(*EXAMPLES))
+TEXTS, LABELS = examples(64)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from keras_transfer.hub import HubLayer
 from tests.hub import tf1_modules
-from tests.processes import run
 
 TEXTS = tf.constant(tf1_modules.TEXTS)
 LABELS = np.array([1, 0, 0, 1])
@@ -127,9 +126,9 @@ def test_a_module_with_reference_variables_says_why_it_is_not_exported(tmp_path)
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory):
+def report(tensorflow_process, tmp_path_factory):
     """What one device and two replicas did in a process with two CPU devices."""
-    found = run("-m", "tests.hub.tf1_mirrored", tmp_path_factory.mktemp("mirrored"))
+    found = tensorflow_process("tests.hub.tf1_mirrored:main", tmp_path_factory.mktemp("mirrored"))
     assert found["replicas"] == 2
     return found
 
