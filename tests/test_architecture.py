@@ -1,14 +1,13 @@
 """The house: arrows between rooms go one way, the core knows no backend, and the import is light."""
 
 import ast
-import os
 import pathlib
-import subprocess
 import sys
 
 import pytest
 
 import keras_transfer
+from tests.processes import run
 
 ROOT = pathlib.Path(keras_transfer.__file__).parent
 
@@ -86,13 +85,13 @@ def test_every_public_name_exists_and_has_a_docstring():
             assert not callable(value) or value.__doc__, f"{name}.{public}"
 
 
-def test_on_jax_the_import_brings_no_tensorflow():
+def test_on_jax_the_import_and_a_refused_module_bring_no_tensorflow():
     pytest.importorskip("jax", reason="needs JAX: pip install keras_transfer[jax]")
     script = (
-        "import sys, keras_transfer, keras; assert keras.backend.backend() == 'jax'\n"
+        "import json, sys, keras_transfer, keras; assert keras.backend.backend() == 'jax'\n"
+        "try: keras_transfer.hub.HubLayer('module')\n"
+        "except RuntimeError: refused = True\n"
         "heavy = {'tensorflow', 'tensorflow_hub', 'tensorflow_text', 'keras_hub', 'torch', 'transformers'}\n"
-        "print(sorted(heavy & set(sys.modules)))"
+        "print(json.dumps([refused, sorted(heavy & set(sys.modules))]))"
     )
-    environment = {**os.environ, "KERAS_BACKEND": "jax"}
-    run = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
-    assert run.stdout.strip() == "[]", run.stdout + run.stderr
+    assert run("-c", script, KERAS_BACKEND="jax") == [True, []]

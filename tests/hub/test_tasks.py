@@ -1,6 +1,5 @@
 """Tasks over modules: learning from raw text, `.keras`, and exports that need neither the modules nor this library."""
 
-import json
 import shutil
 
 import keras
@@ -13,7 +12,6 @@ from keras_transfer.hub import HubEncoder, HubPreprocessor
 from keras_transfer.tasks import TextClassifier
 from tests.hub import modules, tf1_modules
 from tests.hub.preprocessing import save_preprocessing_module
-from tests.processes import run
 
 TEXTS, LABELS = modules.TEXTS * 8, list(modules.LABELS) * 8
 
@@ -65,26 +63,17 @@ def test_a_task_survives_keras(kind, tmp_path, request):
     np.testing.assert_array_equal(loaded.predict(modules.TEXTS, verbose=0), expected)
 
 
-_SERVE = """
-import json, sys
-import tensorflow as tf
-served = tf.saved_model.load(sys.argv[1]).signatures
-outputs = served["serving_default"](text=tf.constant(json.loads(sys.argv[2])))
-print(json.dumps([sorted(served), outputs["probabilities"].numpy().tolist(), "keras_transfer" in sys.modules]))
-"""
-
-
 @pytest.mark.parametrize("kind", ["text", "bert", "bert of 2019"])
-def test_an_export_needs_neither_the_modules_nor_this_library(kind, tmp_path, request):
+def test_an_export_needs_neither_the_modules_nor_this_library(kind, tmp_path, request, process_without_this_package):
     model = make(kind, tmp_path / "made", request)
     model.fit(TEXTS, LABELS, verbose=0)
     probabilities = tf.nn.softmax(model.predict(modules.TEXTS, verbose=0))
     kt.serving.export(model, tmp_path / "served", labels=["bad", "good"])
     shutil.rmtree(tmp_path / "made")
-    signatures, outputs, is_imported = run("-c", _SERVE, tmp_path / "served", json.dumps(modules.TEXTS))
-    assert signatures == ["embed", "serving_default", *([] if kind == "text" else ["tokens"])]
-    np.testing.assert_allclose(outputs, probabilities, atol=1e-6)
-    assert not is_imported
+    answers = ("tests.serving.alone:answers", tmp_path / "served", modules.TEXTS, "serving_default")
+    found = process_without_this_package(*answers)
+    assert found["signatures"] == ["embed", "serving_default", *([] if kind == "text" else ["tokens"])]
+    np.testing.assert_allclose(found["outputs"]["probabilities"], probabilities, atol=1e-6)
 
 
 def test_a_module_moved_out_of_its_archive_is_loaded_without_the_archive_s_checksum(tmp_path, text_module, cache_dir):
