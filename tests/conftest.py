@@ -83,6 +83,14 @@ def tensorflow_process():
 
 
 @pytest.fixture(scope="session")
+def process_without_this_package():
+    """A process on TensorFlow for all tests of exports, to call functions of `tests.serving.alone` in."""
+    worker = Worker(KERAS_BACKEND="tensorflow")
+    yield worker
+    worker.stop()
+
+
+@pytest.fixture(scope="session")
 def data_dir():
     """A function from a folder's name (`"glue/SST-2"`) to its path, which skips the test where it is missing."""
 

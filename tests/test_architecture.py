@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import keras_transfer
+from tests.processes import run
 
 ROOT = pathlib.Path(keras_transfer.__file__).parent
 
@@ -82,3 +83,15 @@ def test_every_public_name_exists_and_has_a_docstring():
         for public in getattr(module, "__all__", ()):
             value = getattr(module, public)
             assert not callable(value) or value.__doc__, f"{name}.{public}"
+
+
+def test_on_jax_the_import_and_a_refused_module_bring_no_tensorflow():
+    pytest.importorskip("jax", reason="needs JAX: pip install keras_transfer[jax]")
+    script = (
+        "import json, sys, keras_transfer, keras; assert keras.backend.backend() == 'jax'\n"
+        "try: keras_transfer.hub.HubLayer('module')\n"
+        "except RuntimeError: refused = True\n"
+        "heavy = {'tensorflow', 'tensorflow_hub', 'tensorflow_text', 'keras_hub', 'torch', 'transformers'}\n"
+        "print(json.dumps([refused, sorted(heavy & set(sys.modules))]))"
+    )
+    assert run("-c", script, KERAS_BACKEND="jax") == [True, []]

@@ -38,11 +38,32 @@ def docstring_examples():
                     yield pytest.param(code, id=f"{path.parent.name}/{path.stem}:{name}")
 
 
+@pytest.fixture(scope="module")
+def small_minilm(tmp_path_factory):
+    """A package that carries a small BERT, with the files that all-MiniLM-L6-v2's package has."""
+    package = tmp_path_factory.mktemp("packages") / "small_minilm"
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "max_sequence_length": 64}
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz.,?!"]
+    package.mkdir()
+    (package / "__init__.py").touch()
+    encoder = kt.encoders.BertEncoder(len(words), **sizes, pooling="mean", normalize=True)
+    encoder.save_pretrained(package / "model")
+    kt.text.BertPreprocessor(words, sequence_length=64).save(package / "model")
+    return package
+
+
+@pytest.fixture
+def small(small_minilm, monkeypatch):
+    """Lets the name of the packaged encoder lead to the small one: what examples do with it is the same."""
+    monkeypatch.syspath_prepend(small_minilm.parent)
+    monkeypatch.setitem(kt.checkpoints.registry.PACKAGED, "minilm-l6", ("small_minilm", "model", "small-minilm"))
+
+
 @pytest.mark.parametrize("code", docstring_examples())
 def test_the_example_in_a_docstring_runs(code, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
     if "minilm-l6" in code:
-        request.getfixturevalue("minilm")
+        request.getfixturevalue("small")
     if 'load_trec6("trec6")' in code:
         (tmp_path / "trec6").symlink_to(request.getfixturevalue("data_dir")("trec6"))
     if 'load_universal_dependencies("ud_english_ewt")' in code:
@@ -71,18 +92,30 @@ def test_every_public_class_and_function_has_an_example():
     assert set(without) <= shown_elsewhere
 
 
-def test_the_script_in_the_readme_runs(tmp_path, monkeypatch, minilm):
+def run_the_readme(step, tmp_path, monkeypatch):
+    """The names that the README's script leaves, on every `step`th of the questions, and those held out."""
     monkeypatch.chdir(tmp_path)
     code = "\n".join(blocks((REPOSITORY / "README.md").read_text("utf-8")))
     assert "model.fit" in code and "export" in code
     whole = kt.datasets.load_questions()
-    train, test = (type(part)(part.texts[::3], part.labels[::3]) for part in whole[:2])
+    train, test = (type(part)(part.texts[::step], part.labels[::step]) for part in whole[:2])
     monkeypatch.setattr(kt.datasets, "load_questions", lambda: whole._replace(train=train, test=test))
     names = {}
     exec(compile(code, "README.md", "exec"), names)
+    assert (tmp_path / "served" / "saved_model.pb").exists()
+    return names, test
+
+
+def test_the_script_in_the_readme_runs(tmp_path, monkeypatch, small):
+    names, test = run_the_readme(16, tmp_path, monkeypatch)
+    assert names["model"].predict(test.texts, verbose=0).shape == (len(test.texts), 6)
+
+
+@pytest.mark.slow
+def test_the_script_in_the_readme_learns(tmp_path, monkeypatch, minilm):
+    names, test = run_the_readme(3, tmp_path, monkeypatch)
     accuracy = names["model"].evaluate(*test, verbose=0, return_dict=True)["accuracy"]
     assert accuracy > 0.6
-    assert (tmp_path / "served" / "saved_model.pb").exists()
 
 
 @pytest.mark.slow

@@ -10,6 +10,8 @@ from keras_transfer.cli.main import main
 from keras_transfer.cli.quickstart import QUESTIONS, report
 from keras_transfer.datasets import load_questions, load_trec6
 
+LABELS = ["ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"]
+
 
 def run(*arguments):
     command = [sys.executable, "-m", "keras_transfer.cli.main", *map(str, arguments)]
@@ -23,7 +25,7 @@ def test_quickstart_trains_reports_exports_and_asks_and_classify_asks_again(tmp_
     assert "Epoch 3/3" in first.stdout and "12/12" in first.stdout
     accuracy = float(first.stdout.split("accuracy on held-out questions: ")[1].split("%")[0])
     assert accuracy > 80
-    for label in ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"):
+    for label in LABELS:
         assert f"\n{label} " in first.stdout
     for question in QUESTIONS:
         assert question in first.stdout
@@ -33,13 +35,19 @@ def test_quickstart_trains_reports_exports_and_asks_and_classify_asks_again(tmp_
     assert [line.split()[0] for line in second.stdout.splitlines()] == ["HUM", "LOC"]
 
 
-@pytest.mark.slow
-def test_quickstart_adapts_by_the_recipe_that_is_asked_for(tmp_path, minilm):
-    options = ("--recipe", "feature_extraction", "--epochs", 1, "--batch-size", 64, "--output", tmp_path / "model")
-    child = run("quickstart", *options)
-    assert child.returncode == 0, child.stderr
-    assert "frozen='pretrained'" in child.stdout and "unfreezing=None" in child.stdout
-    assert (tmp_path / "model" / "saved_model.pb").exists()
+def test_quickstart_adapts_by_the_recipe_that_is_asked_for_reports_exports_and_asks(tmp_path, minilm, capsys):
+    model = str(tmp_path / "model")
+    options = ["--recipe", "feature_extraction", "--epochs", "1", "--batch-size", "64", "--output", model]
+    assert main(["quickstart", *options]) == 0
+    printed = capsys.readouterr().out
+    assert "frozen='pretrained'" in printed and "unfreezing=None" in printed
+    assert "9/9" in printed and "accuracy on held-out questions: " in printed
+    for name in [*(f"\n{label} " for label in LABELS), *QUESTIONS]:
+        assert name in printed
+    assert main(["classify", model, "Who wrote Faust?", "Where is Timbuktu?"]) == 0
+    answers = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [answer[2:] for answer in answers] == [["Who", "wrote", "Faust?"], ["Where", "is", "Timbuktu?"]]
+    assert {answer[0] for answer in answers} <= set(LABELS)
 
 
 def test_the_report_has_precision_recall_and_f1_of_each_class():

@@ -6,29 +6,31 @@ import pytest
 
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
+from tests.distribute.examples import examples
 from tests.tasks import tiny
 
 tf = pytest.importorskip("tensorflow")
-pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="on JAX every step is compiled")
 
-TEXTS, LABELS = tiny.examples(301)  # nine whole batches and one of 13
+TEXTS, LABELS = examples(37)  # four whole batches and one of 5
 
 
 def run(**options):
-    """Losses, weights, figures and logits of a classifier that is compiled with these options, after 20 steps."""
+    """What a classifier that is compiled with these options has learnt after 20 steps, and what it answers."""
     keras.utils.set_random_seed(0)
     encoder = tiny.encoder(num_layers=1, initializer_range=0.2)
     model = TextClassifier(encoder, 2, preprocessor=tiny.preprocessor(), pooling="max", dropout=0.0)
     model.compile(keras.optimizers.SGD(0.03, momentum=0.9), **options)
-    data = batches(TEXTS, LABELS, model.preprocessor, 32, seed=0, lengths=[16, 24])
-    losses = model.fit(data, epochs=2, verbose=0).history["loss"]
+    start = model.get_weights()
+    data = batches(TEXTS, LABELS, model.preprocessor, 8, seed=0)
+    losses = model.fit(data, epochs=4, verbose=0).history["loss"]
     assert int(model.optimizer.iterations.numpy()) == 20
-    few = TEXTS[:33], LABELS[:33]  # the last one alone in its batch
+    few = TEXTS[:9], LABELS[:9]  # the last one alone in its batch
     return {
+        "start": start,
         "losses": losses,
         "weights": model.get_weights(),
-        "evaluate": model.evaluate(*few, verbose=0),
-        "predict": model.predict(few[0], verbose=0),
+        "evaluate": model.evaluate(*few, batch_size=8, verbose=0),
+        "predict": model.predict(few[0], batch_size=8, verbose=0),
     }
 
 
@@ -37,15 +39,13 @@ def plain():
     return run(jit_compile=False)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, 4])
 def test_compiled_by_xla_it_learns_and_answers_the_same_from_raw_texts(plain, steps):
     compiled = run(jit_compile=True, steps_per_execution=steps)
-    assert compiled["losses"][-1] < 0.9 * compiled["losses"][0]
-    for ours, theirs in zip(compiled["weights"], plain["weights"]):
-        np.testing.assert_allclose(ours, theirs, atol=1e-5)
-    np.testing.assert_allclose(compiled["evaluate"], plain["evaluate"], atol=1e-5)
-    np.testing.assert_allclose(compiled["predict"], plain["predict"], atol=1e-5)
+    assert tiny.difference(compiled["weights"], plain["start"]) > 1e-2
+    assert tiny.difference(compiled["weights"], plain["weights"]) < 1e-5
+    for name in ("losses", "evaluate", "predict"):
+        np.testing.assert_allclose(compiled[name], plain[name], atol=1e-5)
 
 
 # What TPUStrategy demands
@@ -63,7 +63,7 @@ def test_whole_batches_of_raw_texts_reach_the_step_as_ids_of_one_static_shape():
             seen.append(keras.tree.map_structure(lambda x: (x.dtype.name, tuple(x.shape)), data))
             return super().train_step(data)
 
-    model = Recording(tiny.encoder(), 2, preprocessor=tiny.preprocessor())
+    model = Recording(tiny.encoder(num_layers=1), 2, preprocessor=tiny.preprocessor())
     model.compile("sgd")
     model.fit(whole_batches(), verbose=0)
     ids = dict.fromkeys(("token_ids", "segment_ids", "padding_mask"), ("int32", (16, 32)))

@@ -1,52 +1,108 @@
 """Two devices of `keras.distribution.DataParallel` on JAX learn and answer what one does."""
 
+import contextlib
+
+import keras
 import pytest
 
-from tests.processes import run
+from keras_transfer.tasks import TextClassifier
+from keras_transfer.text import batches
+from tests.distribute.examples import examples
+from tests.tasks import tiny
+
+pytestmark = [
+    pytest.mark.core,
+    pytest.mark.skipif(keras.backend.backend() != "jax", reason="keras.distribution.DataParallel is JAX's"),
+]
+
+TEXTS, LABELS = examples(64)
+
+
+@contextlib.contextmanager
+def two_devices():
+    """Distributes what is made and run inside over the two CPU devices that `conftest.py` asks JAX for."""
+    keras.distribution.set_distribution(keras.distribution.DataParallel())
+    try:
+        yield
+    finally:
+        keras.distribution.set_distribution(None)
 
 
 @pytest.fixture(scope="module")
-def report():
-    """What one device and two did in a process with two CPU devices."""
-    pytest.importorskip("jax", reason="needs JAX: pip install jax")
-    flags = "--xla_force_host_platform_device_count=2"
-    found = run("-m", "tests.distribute.data_parallel", KERAS_BACKEND="jax", XLA_FLAGS=flags)
-    assert (found["backend"], found["devices"]) == ("jax", 2)
-    return found
+def made():
+    """The same classifier on one device and on two, and the weights that both start with."""
+    one = tiny.for_replicas()
+    with two_devices():
+        two = tiny.for_replicas()
+    assert len(two.weights[0].value.sharding.device_set) == 2
+    return one, two, one.get_weights()
 
 
-@pytest.mark.slow
-def test_two_devices_learn_in_50_steps_what_one_learns(report):
-    assert report["steps"] == 50
-    assert report["difference"] < 1e-5 < 1e-2 < report["moved"]
+@pytest.fixture
+def models(made):
+    """Both of them with their start weights."""
+    one, two, start = made
+    for model in (one, two):
+        model.set_weights(start)
+    return one, two
 
 
-@pytest.mark.slow
-def test_a_batch_that_the_devices_cannot_share_evenly_is_filled_up_in_fit_and_predict(report):
-    assert report["logits"] < 1e-6
-    assert report["short"] < 1e-6
+def in_eights(model, count=64):
+    return batches(TEXTS[:count], LABELS[:count], model.preprocessor, 8, shuffle=False)
 
 
-@pytest.mark.slow
-def test_evaluate_takes_what_the_devices_can_share_evenly_and_nothing_else(report):
-    assert report["evaluated"] < 1e-6
-    assert report["error"] == "to evaluate with 2 replicas takes a multiple of 2 texts. Received: 33"
+def test_two_devices_learn_in_16_steps_what_one_learns(models):
+    one, two = models
+    start, steps = one.get_weights(), int(two.optimizer.iterations)
+    one.fit(in_eights(one), epochs=2, verbose=0)
+    with two_devices():
+        two.fit(in_eights(two), epochs=2, verbose=0)
+    assert int(two.optimizer.iterations) == steps + 16
+    assert tiny.difference(two.get_weights(), one.get_weights()) < 1e-5
+    assert tiny.difference(one.get_weights(), start) > 1e-2
 
 
-@pytest.mark.slow
-def test_a_model_whose_distribution_is_gone_is_an_error(report):
-    for method, message in report["gone"].items():
-        assert message and message.endswith("weights on 2 devices, and no distribution"), method
+def test_a_batch_that_the_devices_cannot_share_evenly_is_filled_up_in_fit_and_predict(models):
+    one, two = models
+    logits = one.predict(TEXTS[:15], batch_size=8, verbose=0)
+    one.fit(in_eights(one, 15).for_replicas(2, repeat=True), verbose=0)
+    with two_devices():
+        assert tiny.difference([two.predict(TEXTS[:15], batch_size=8, verbose=0)], [logits]) < 1e-6
+        two.fit(TEXTS[:15], LABELS[:15], batch_size=8, shuffle=False, verbose=0)
+    assert tiny.difference(two.get_weights(), one.get_weights()) < 1e-6
 
 
-@pytest.mark.slow
-def test_two_devices_learn_in_mixed_float16(report):
-    found = report["float16"]
-    losses = found.pop("losses")
+def test_evaluate_takes_what_the_devices_can_share_evenly_and_nothing_else(models):
+    one, two = models
+    expected = one.evaluate(TEXTS[:16], LABELS[:16], batch_size=8, verbose=0)
+    with two_devices():
+        assert two.evaluate(TEXTS[:16], LABELS[:16], batch_size=8, verbose=0) == pytest.approx(expected, abs=1e-6)
+        with pytest.raises(ValueError) as error:
+            two.evaluate(TEXTS[:15], LABELS[:15], verbose=0)
+    assert str(error.value) == "to evaluate with 2 replicas takes a multiple of 2 texts. Received: 15"
+
+
+@pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
+def test_a_model_whose_distribution_is_gone_is_an_error(models, method):
+    _, two = models
+    data = [TEXTS[:8]] if method == "predict" else [TEXTS[:8], LABELS[:8]]
+    with pytest.raises(ValueError, match="weights on 2 devices, and no distribution$"):
+        getattr(two, method)(*data, verbose=0)
+
+
+def test_two_devices_learn_in_mixed_float16():
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        with two_devices():
+            encoder = tiny.encoder(num_layers=1, initializer_range=0.2)
+            model = TextClassifier(encoder, 2, preprocessor=tiny.preprocessor(), pooling="mean")
+            model.compile(keras.optimizers.Adam(0.02))
+            losses = model.fit(in_eights(model), epochs=5, verbose=0).history["loss"]
+            logits = model.predict(TEXTS[:8], verbose=0)
+    finally:
+        keras.config.set_dtype_policy("float32")
     assert losses[-1] < 0.5 * losses[0]
-    assert found == {
-        "optimizer": "LossScaleOptimizer",
-        "block": "float16",
-        "weights": ["float32"],
-        "logits": "float32",
-    }
+    assert type(model.optimizer).__name__ == "LossScaleOptimizer"
+    assert model.get_layer("block_0").compute_dtype == "float16"
+    assert {weight.dtype for weight in model.weights} == {"float32"}
+    assert logits.dtype == "float32"

@@ -1,32 +1,24 @@
 """Two replicas of `tf.distribute.MirroredStrategy` learn, answer and save what one device does."""
 
-import keras
 import pytest
-
-from tests.processes import run
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="tf.distribute is TensorFlow's"),
-]
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory):
+def report(tensorflow_process, tmp_path_factory):
     """What one device and two replicas did in a process with two CPU devices."""
-    found = run("-m", "tests.distribute.mirrored", tmp_path_factory.mktemp("mirrored"))
+    found = tensorflow_process("tests.distribute.mirrored:main", tmp_path_factory.mktemp("mirrored"))
     assert found["replicas"] == 2
     return found
 
 
 @pytest.mark.parametrize("data", ["texts", "tf.data"])
-def test_two_replicas_learn_in_50_steps_what_one_device_learns(report, data):
+def test_two_replicas_learn_in_20_steps_what_one_device_learns(report, data):
     steps = report["steps"][data]
-    assert steps["count"] == 50
+    assert steps["count"] == 20
     assert steps["difference"] < 1e-5 < 1e-2 < steps["moved"]
 
 
-def test_a_model_saved_with_two_replicas_loads_outside_the_scope_and_inside(report):
+def test_a_model_saved_with_two_replicas_loads_outside_the_scope_and_inside_and_learns_on(report):
     saved = report["saved"]
     assert [saved[where]["replicas"] for where in ("outside", "inside")] == [1, 2]
     assert [saved[where]["weights"] for where in ("outside", "inside")] == [0, 0]
@@ -35,12 +27,12 @@ def test_a_model_saved_with_two_replicas_loads_outside_the_scope_and_inside(repo
     assert saved["trained"] < 1e-5
 
 
-@pytest.mark.parametrize("count", ["1", "33", "37", "63"])
+@pytest.mark.parametrize("count", ["1", "33", "63"])
 def test_predict_answers_for_every_text_where_the_last_batch_is_short(report, count):
     assert report["short"][count]["logits"] < 1e-6
 
 
-@pytest.mark.parametrize("count", ["33", "37", "63"])
+@pytest.mark.parametrize("count", ["33", "63"])
 def test_evaluate_counts_every_text_once_where_the_last_batch_is_short(report, count):
     one, two = report["short"][count]["evaluate"]
     assert two == pytest.approx(one, abs=1e-6)
@@ -55,7 +47,7 @@ def test_validation_data_may_end_in_a_short_batch_too(report):
     assert during_fit == pytest.approx(after, abs=1e-6)
 
 
-@pytest.mark.parametrize("count", ["1", "33", "37", "63"])
+@pytest.mark.parametrize("count", ["1", "33", "63"])
 def test_fit_steps_as_one_device_does_on_a_short_batch_filled_up_with_its_own_texts(report, count):
     short = report["short"][count]
     assert short["same batches"] < 1e-6 < 1e-2 < short["moved"]

@@ -22,6 +22,7 @@ def save(folder, call, spec, trainable=(), others=(), losses=(), tracked=(), opt
         options: dicts of further arguments of `call`, to trace with each.
         signatures: as for `tf.saved_model.save`.
     """
+    tf.random.set_seed(0)  # which a graph keeps: what it drops out then depends on nothing that ran before
     module = tf.train.Checkpoint(tracked=list(tracked))
     module.__call__ = tf.function(call)
     for each in options:

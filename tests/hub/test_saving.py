@@ -1,6 +1,5 @@
 """What becomes of a module in `.keras`, `.weights.h5` and exports; its weights' names; and exports as modules."""
 
-import json
 import shutil
 
 import keras
@@ -10,7 +9,6 @@ import tensorflow as tf
 
 from keras_transfer.hub import HubError, HubLayer, moved_handles
 from tests.hub import modules
-from tests.processes import run
 
 TEXTS = tf.constant(modules.TEXTS)
 
@@ -149,24 +147,17 @@ def test_a_moved_handle_that_no_file_names_is_an_error(linear_module, tmp_path):
 
 # Exports
 
-_SERVE = """
-import json, sys
-import tensorflow as tf
-model = tf.saved_model.load(sys.argv[1])
-outputs = model.serve(tf.constant(json.loads(sys.argv[2])))
-print(json.dumps([outputs.numpy().tolist(), "keras_transfer" in sys.modules]))
-"""
 
-
-def test_an_export_holds_the_module_and_its_files_and_needs_nothing_of_this_library(text_module, tmp_path):
+def test_an_export_holds_the_module_and_its_files_and_needs_nothing_of_this_library(
+    text_module, tmp_path, process_without_this_package
+):
     model = text_model(shutil.copytree(text_module, tmp_path / "module"))
     model.fit(TEXTS, modules.LABELS, verbose=0)
     model.export(tmp_path / "served", verbose=False)
     expected = model.predict(TEXTS, verbose=0)
     shutil.rmtree(tmp_path / "module")
-    outputs, is_imported = run("-c", _SERVE, tmp_path / "served", json.dumps(modules.TEXTS))
-    np.testing.assert_allclose(outputs, expected, rtol=1e-6)
-    assert not is_imported
+    found = process_without_this_package("tests.serving.alone:answers", tmp_path / "served", modules.TEXTS)
+    np.testing.assert_allclose(found["outputs"], expected, rtol=1e-6)
     assert [path.name for path in (tmp_path / "served" / "assets").iterdir()] == ["vocabulary.txt"]
 
 

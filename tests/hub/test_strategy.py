@@ -4,53 +4,44 @@ import inspect
 
 import pytest
 
-from tests.processes import run
-
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory):
+def report(tensorflow_process, tmp_path_factory):
     """What one device and two replicas did in a process with two CPU devices."""
-    found = run("-m", "tests.hub.mirrored", tmp_path_factory.mktemp("mirrored"))
+    found = tensorflow_process("tests.hub.mirrored:main", tmp_path_factory.mktemp("mirrored"))
     assert found["replicas"] == 2
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("model", ["functional", "sequential", "Subclassed"])
 def test_two_replicas_train_a_module_of_strings_as_one_device_does(report, model):
     assert report[model][1] < 1e-6 < 1e-2 < report["moved"][0]
 
 
-@pytest.mark.slow
 def test_a_model_with_string_inputs_takes_numbers_as_well(report):
     assert report["numbers"][1] < 1e-6
 
 
-@pytest.mark.slow
 def test_a_task_over_a_module_learns_and_answers_as_on_one_device(report):
     assert report["task"][1] < 1e-6
     assert report["task, predicted"][1] < 1e-6
 
 
-@pytest.mark.slow
 def test_evaluate_takes_strings_too(report):
     loss, accuracy = report["evaluated"]
     assert loss < 0.6 and accuracy == 1
 
 
-@pytest.mark.slow
 def test_a_module_made_outside_the_scope_trains_nowhere_else(report):
     assert report["made outside"].startswith(
         "HubError: a module that several replicas train is made inside `strategy.scope()`. Received: 'hub_layer"
     )
 
 
-@pytest.mark.slow
 def test_a_frozen_module_may_be_made_outside(report):
     assert report["frozen, made outside"] == [0, 0]
 
 
-@pytest.mark.slow
 def test_keras_alone_still_takes_no_strings(report):
     # When this fails, `StringInputs` is not needed any more.
     assert "Value for attr 'T' of string is not in the list of allowed values" in report["without StringInputs"]

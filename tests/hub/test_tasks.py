@@ -1,6 +1,5 @@
 """Tasks over modules: learning from raw text, `.keras`, and exports that need neither the modules nor this library."""
 
-import json
 import shutil
 
 import keras
@@ -13,78 +12,71 @@ from keras_transfer.hub import HubEncoder, HubPreprocessor
 from keras_transfer.tasks import TextClassifier
 from tests.hub import modules, tf1_modules
 from tests.hub.preprocessing import save_preprocessing_module
-from tests.processes import run
 
 TEXTS, LABELS = modules.TEXTS * 8, list(modules.LABELS) * 8
 
 
-def make(kind, folder, request):
-    """A compiled task over a module of its own in `folder`."""
-    keras.utils.set_random_seed(0)
+class Learnt:
+    """A task over a module of its own in `folder` that has learnt from raw text, and what it was before."""
+
+    def __init__(self, kind, source, folder):
+        self.kind, self.folder, of_2019 = kind, folder, kind == "bert of 2019"
+        shutil.copytree(source, folder / "module")
+        encoder = HubEncoder(folder / "module", signature="tokens" if of_2019 else None)
+        preprocessor = None if kind == "text" else HubPreprocessor(save_preprocessing_module(folder / "preprocessing"))
+        pooling = "mean" if of_2019 else None  # whose first token knows nothing of the others
+        self.model = TextClassifier(encoder, 2, preprocessor=preprocessor, pooling=pooling)
+        self.model.compile(keras.optimizers.Adam(0.03))
+        self.before = {weight.path: weight.numpy() for weight in self.model.weights}
+        self.losses = [self.model.evaluate(TEXTS, LABELS, verbose=0)[0]]
+        self.model.fit(TEXTS, LABELS, batch_size=4, epochs=8, verbose=0)
+        self.losses.append(self.model.evaluate(TEXTS, LABELS, verbose=0)[0])
+
+
+@pytest.fixture(scope="module", params=["text", "bert", "bert of 2019"])
+def learnt(request, tmp_path_factory):
+    kind = request.param
     source = tf1_modules.folder("bert") if kind == "bert of 2019" else request.getfixturevalue(f"{kind}_module")
-    encoder = HubEncoder(
-        shutil.copytree(source, folder / "module"), signature="tokens" if kind == "bert of 2019" else None
-    )
-    preprocessor = None if kind == "text" else HubPreprocessor(save_preprocessing_module(folder / "preprocessing"))
-    pooling = "mean" if kind == "bert of 2019" else None  # whose first token knows nothing of the others
-    model = TextClassifier(encoder, 2, preprocessor=preprocessor, pooling=pooling)
-    model.compile(keras.optimizers.Adam(0.02))
-    return model
+    return Learnt(kind, source, tmp_path_factory.mktemp("learnt") / "made")
 
 
-@pytest.mark.parametrize("kind", ["text", "bert", "bert of 2019"])
-def test_a_task_over_a_module_learns_from_raw_text(kind, tmp_path, request):
-    model = make(kind, tmp_path, request)
-    before = {weight.path: weight.numpy() for weight in model.weights}
-    start = model.evaluate(TEXTS, LABELS, verbose=0)[0]
-    model.fit(TEXTS, LABELS, epochs=12, verbose=0)
-    assert model.evaluate(TEXTS, LABELS, verbose=0)[0] < 0.7 * start
-    for weight in model.weights:
-        moved = (weight.numpy() != before[weight.path]).any()
-        unused = kind == "bert of 2019" and "pooler" in weight.path
+def test_a_task_over_a_module_learns_from_raw_text(learnt):
+    assert learnt.losses[1] < 0.7 * learnt.losses[0]
+    for weight in learnt.model.weights:
+        moved = (weight.numpy() != learnt.before[weight.path]).any()
+        unused = learnt.kind == "bert of 2019" and "pooler" in weight.path
         assert moved or unused or "moving_mean" in weight.path, weight.path
 
 
-def test_a_text_alone_and_among_others_and_in_a_stream_is_the_same(tmp_path, request):
-    model = make("text", tmp_path, request)
+@pytest.mark.parametrize("learnt", ["text"], indirect=True)
+def test_a_text_alone_and_among_others_and_in_a_stream_is_the_same(learnt):
+    model = learnt.model
     one_by_one = np.concatenate([model.predict([text], verbose=0) for text in modules.TEXTS])
     np.testing.assert_allclose(model.predict(modules.TEXTS, verbose=0), one_by_one, atol=1e-6)
     stream = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(8)
-    assert model.evaluate(stream, verbose=0)[0] == pytest.approx(model.evaluate(TEXTS, LABELS, verbose=0)[0], rel=1e-5)
+    assert model.evaluate(stream, verbose=0)[0] == pytest.approx(learnt.losses[1], rel=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["text", "bert", "bert of 2019"])
-def test_a_task_survives_keras(kind, tmp_path, request):
-    model = make(kind, tmp_path, request)
-    model.fit(TEXTS, LABELS, verbose=0)
-    expected = model.predict(modules.TEXTS, verbose=0)
-    model.save(tmp_path / "model.keras")
+def test_a_task_survives_keras(learnt, tmp_path):
+    expected = learnt.model.predict(modules.TEXTS, verbose=0)
+    learnt.model.save(tmp_path / "model.keras")
     with pytest.raises(ValueError, match="safe_mode=False.*Received: safe_mode=True"):
         keras.saving.load_model(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras", safe_mode=False)
     np.testing.assert_array_equal(loaded.predict(modules.TEXTS, verbose=0), expected)
 
 
-_SERVE = """
-import json, sys
-import tensorflow as tf
-served = tf.saved_model.load(sys.argv[1]).signatures
-outputs = served["serving_default"](text=tf.constant(json.loads(sys.argv[2])))
-print(json.dumps([sorted(served), outputs["probabilities"].numpy().tolist(), "keras_transfer" in sys.modules]))
-"""
-
-
-@pytest.mark.parametrize("kind", ["text", "bert", "bert of 2019"])
-def test_an_export_needs_neither_the_modules_nor_this_library(kind, tmp_path, request):
-    model = make(kind, tmp_path / "made", request)
-    model.fit(TEXTS, LABELS, verbose=0)
-    probabilities = tf.nn.softmax(model.predict(modules.TEXTS, verbose=0))
-    kt.serving.export(model, tmp_path / "served", labels=["bad", "good"])
-    shutil.rmtree(tmp_path / "made")
-    signatures, outputs, is_imported = run("-c", _SERVE, tmp_path / "served", json.dumps(modules.TEXTS))
-    assert signatures == ["embed", "serving_default", *([] if kind == "text" else ["tokens"])]
-    np.testing.assert_allclose(outputs, probabilities, atol=1e-6)
-    assert not is_imported
+def test_an_export_needs_neither_the_modules_nor_this_library(learnt, tmp_path, process_without_this_package):
+    probabilities = tf.nn.softmax(learnt.model.predict(modules.TEXTS, verbose=0))
+    kt.serving.export(learnt.model, tmp_path / "served", labels=["bad", "good"])
+    learnt.folder.rename(tmp_path / "away")
+    try:
+        answers = ("tests.serving.alone:answers", tmp_path / "served", modules.TEXTS, "serving_default")
+        found = process_without_this_package(*answers)
+    finally:
+        (tmp_path / "away").rename(learnt.folder)
+    assert found["signatures"] == ["embed", "serving_default", *([] if learnt.kind == "text" else ["tokens"])]
+    np.testing.assert_allclose(found["outputs"]["probabilities"], probabilities, atol=1e-6)
 
 
 def test_a_module_moved_out_of_its_archive_is_loaded_without_the_archive_s_checksum(tmp_path, text_module, cache_dir):

@@ -1,9 +1,6 @@
 """Modules in the TF1 Hub format in Keras models: `fit`, `.keras`, exports that stand alone, two replicas."""
 
-import json
 import shutil
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -12,7 +9,6 @@ import tensorflow as tf
 
 from keras_transfer.hub import HubLayer
 from tests.hub import tf1_modules
-from tests.processes import run
 
 TEXTS = tf.constant(tf1_modules.TEXTS)
 LABELS = np.array([1, 0, 0, 1])
@@ -69,34 +65,19 @@ def test_a_saved_model_answers_as_before(name, tmp_path):
 
 # Exports
 
-ALONE = """
-import json, sys
-import tensorflow as tf
-folders, texts = json.load(sys.stdin)
-models = [tf.saved_model.load(folder) for folder in folders]
-print(json.dumps([model.serve(tf.constant(texts)).numpy().tolist() for model in models]))
-"""
 
-
-def test_an_export_answers_in_a_process_of_its_own_without_the_module(tmp_path):
-    folders, expected = [], []
-    for name in ("elmo", "vocabulary"):
-        module = shutil.copytree(tf1_modules.folder(name), tmp_path / "module")
-        model = classifier(HubLayer(module, trainable=True, output_key="default"), TEXTS)
-        model.fit(TEXTS, LABELS, verbose=0)
-        model.export(tmp_path / name, verbose=False)
-        folders.append(str(tmp_path / name))
-        expected.append(model(TEXTS))
-        shutil.rmtree(module)
-    files = [path.name for path in (tmp_path / "vocabulary" / "assets").iterdir()]
-    assert files == ["vocabulary.txt"]
-    given = json.dumps([folders, [text.decode() for text in TEXTS.numpy()]])
-    command = [sys.executable, "-c", ALONE]
-    child = subprocess.run(command, input=given, capture_output=True, encoding="utf-8", cwd=tmp_path)
-    assert child.returncode == 0, child.stderr[-4000:]
-    assert "gradient" not in child.stderr
-    for ours, theirs in zip(json.loads(child.stdout), expected, strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+@pytest.mark.parametrize("name", ["elmo", "vocabulary"])
+def test_an_export_answers_in_a_process_of_its_own_without_the_module(name, tmp_path, process_without_this_package):
+    module = shutil.copytree(tf1_modules.folder(name), tmp_path / "module")
+    model = classifier(HubLayer(module, trainable=True, output_key="default"), TEXTS)
+    model.fit(TEXTS, LABELS, verbose=0)
+    model.export(tmp_path / "served", verbose=False)
+    shutil.rmtree(module)
+    files = [path.name for path in (tmp_path / "served" / "assets").iterdir()]
+    assert files == {"elmo": [], "vocabulary": ["vocabulary.txt"]}[name]
+    found = process_without_this_package("tests.serving.alone:answers", tmp_path / "served", tf1_modules.TEXTS)
+    np.testing.assert_allclose(found["outputs"], model(TEXTS), atol=1e-6)
+    assert not [warning for warning in found["warnings"] if "gradient" in warning]
 
 
 def test_the_resources_bring_no_second_copy_of_the_weights(tmp_path):
@@ -127,9 +108,9 @@ def test_a_module_with_reference_variables_says_why_it_is_not_exported(tmp_path)
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory):
+def report(tensorflow_process, tmp_path_factory):
     """What one device and two replicas did in a process with two CPU devices."""
-    found = run("-m", "tests.hub.tf1_mirrored", tmp_path_factory.mktemp("mirrored"))
+    found = tensorflow_process("tests.hub.tf1_mirrored:main", tmp_path_factory.mktemp("mirrored"))
     assert found["replicas"] == 2
     return found
 

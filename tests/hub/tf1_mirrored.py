@@ -1,11 +1,6 @@
-"""Run by test_tf1_models.py in a process of its own, with two CPU devices: one device beside two replicas.
+"""Run by test_tf1_models.py in the process with two CPU devices: one device beside two replicas."""
 
-python -m tests.hub.tf1_mirrored FOLDER
-"""
-
-import json
 import pathlib
-import sys
 
 import keras
 import numpy as np
@@ -21,13 +16,12 @@ INPUTS = {"elmo": TEXTS, "vocabulary": TEXTS, "batch norm": NUMBERS}
 
 
 def main(folder):
-    cpu = tf.config.list_physical_devices("CPU")[0]
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    folder = pathlib.Path(folder)
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     report = {name: compared(name, strategy, folder / name) for name in INPUTS}
     report["replicas"] = strategy.num_replicas_in_sync
     report["error"] = message(lambda: model("reference variables", trainable=False), strategy)
-    print(json.dumps(report))
+    return report
 
 
 def model(name, trainable=True):
@@ -96,7 +90,3 @@ def message(function, strategy):
     except HubError as error:
         return str(error)
     return None
-
-
-if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]))

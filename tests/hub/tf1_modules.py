@@ -96,7 +96,7 @@ def elmo(dtype=tf.float32, dropout_in_loop=False, trained=True):
         def encode(tokens, lengths):
             words = tf.gather(embeddings, tf.strings.to_hash_bucket_fast(tokens, 31))
             if train:
-                words = v1.nn.dropout(words, rate=0.5)
+                words = v1.nn.dropout(words, rate=0.5, seed=5)
             hidden, last = _recurrent(words, kernel, rate=0.5 if train and dropout_in_loop else 0.0)
             mixture = scaling * (weights[0] * words + weights[1] * hidden)
             mask = tf.sequence_mask(lengths, tf.shape(tokens)[1], dtype=dtype)[..., None]
@@ -122,7 +122,7 @@ def _recurrent(inputs, kernel, rate):
     def step(time, state, outputs):
         state = tf.tanh(tf.matmul(tf.concat([steps.read(time), state], 1), kernel))
         if rate:
-            state = v1.nn.dropout(state, rate=rate)
+            state = v1.nn.dropout(state, rate=rate, seed=6)
         return time + 1, state, outputs.write(time, state)
 
     outputs = tf.TensorArray(inputs.dtype, length, element_shape=[None, 4])
@@ -142,7 +142,7 @@ def bert(train):
         pooler = _variable("pooler/dense/kernel", [8, 8], seed=4)
     hidden = tf.gather(words, inputs["input_ids"]) + tf.gather(segments, inputs["segment_ids"])
     if train:
-        hidden = v1.nn.dropout(hidden, rate=0.5)
+        hidden = v1.nn.dropout(hidden, rate=0.5, seed=5)
     hidden = tf.tanh(tf.tensordot(hidden, kernel, 1)) * tf.cast(inputs["input_mask"], tf.float32)[..., None]
     outputs = {"sequence_output": hidden, "pooled_output": tf.tanh(tf.matmul(hidden[:, 0], pooler))}
     logits = tf.tensordot(tf.gather(hidden, positions, batch_dims=1), words, [[2], [1]])

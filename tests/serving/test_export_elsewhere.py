@@ -1,6 +1,5 @@
 """An export answers where this library is not: in a Python with only TensorFlow, and in a C program without Python."""
 
-import json
 import pathlib
 import shutil
 import subprocess
@@ -14,20 +13,6 @@ tensorflow_text = pytest.importorskip("tensorflow_text")
 
 TEXTS = ["the film was good", "bad films", "", "😀 good 👍🏽", "[MASK]", "good " * 2_000]
 
-PYTHON = """
-import json, sys
-import tensorflow as tf
-import tensorflow_text
-folder, texts = json.load(sys.stdin)
-outputs = tf.saved_model.load(folder).signatures["serving_default"](text=tf.constant(texts))
-answers = {
-    "labels": [label.decode() for label in outputs["label"].numpy()],
-    "probabilities": outputs["probabilities"].numpy().tolist(),
-    "modules": sorted({name.partition(".")[0] for name in sys.modules}),
-}
-print(json.dumps(answers))
-"""
-
 
 @pytest.fixture(scope="module")
 def expected(exported):
@@ -38,19 +23,14 @@ def expected(exported):
 # Python
 
 
-def test_a_process_with_only_tensorflow_gives_the_same_answers(exported, expected, tmp_path):
+def test_a_process_with_only_tensorflow_gives_the_same_answers(
+    exported, expected, tmp_path, process_without_this_package
+):
     served = shutil.copytree(exported, tmp_path / "served")
-    result = subprocess.run(
-        [sys.executable, "-c", PYTHON],
-        input=json.dumps([str(served), TEXTS]),
-        capture_output=True,
-        encoding="utf-8",
-        cwd=tmp_path,
-    )
-    assert result.returncode == 0, result.stderr
-    answers = json.loads(result.stdout)
-    assert not {"keras_transfer", "keras_hub"} & set(answers["modules"])  # Keras itself comes with TensorFlow
-    assert answers["labels"] == expected[0] and len(set(answers["labels"])) == 3
+    found = process_without_this_package("tests.serving.alone:answers", served, TEXTS, "serving_default")
+    assert found["signatures"] == ["embed", "serving_default", "tokens"]
+    answers = found["outputs"]
+    assert answers["label"] == expected[0] and len(set(answers["label"])) == 3
     np.testing.assert_allclose(answers["probabilities"], expected[1], atol=1e-6)
 
 
@@ -92,6 +72,7 @@ def tensors(exported):
     return [signature.inputs["text"].name, *(signature.outputs[name].name for name in ("label", "probabilities"))]
 
 
+@pytest.mark.slow
 def test_a_program_without_python_gives_the_same_answers(serve, operations, exported, tensors, expected):
     result = serve(*operations, str(exported), *tensors, *TEXTS)
     assert result.returncode == 0, result.stderr
@@ -101,6 +82,7 @@ def test_a_program_without_python_gives_the_same_answers(serve, operations, expo
     np.testing.assert_allclose(probabilities, expected[1], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_program_without_the_text_operations_says_that_it_needs_them(serve, exported, tensors):
     result = serve(str(exported), *tensors, "good")
     assert result.returncode == 1 and result.stdout == ""
@@ -108,6 +90,7 @@ def test_a_program_without_the_text_operations_says_that_it_needs_them(serve, ex
     assert "needs the operations of TensorFlow Text: pass their libraries with -l" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_program_without_arguments_says_how_to_use_it(serve):
     result = serve()
     assert result.returncode == 2 and "usage: serve [-l OPERATIONS.so]... MODEL INPUT" in result.stderr

@@ -1,0 +1,38 @@
+"""Called in a process that never imports this package: what an export answers there."""
+
+import logging
+import sys
+
+import tensorflow as tf
+import tensorflow_text  # noqa: F401
+
+
+def answers(folder, texts, signature=None):
+    """Returns what a SavedModel answers to texts, by `serve` or one of its signatures.
+
+    Returns:
+        dict with `outputs`, the names of its `signatures`, and the `warnings` of loading it.
+
+    Raises:
+        AssertionError: If `keras_transfer` or KerasHub was imported.
+    """
+    warnings = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: warnings.append(record.getMessage())
+    tf.get_logger().addHandler(handler)
+    try:
+        served = tf.saved_model.load(folder)
+    finally:
+        tf.get_logger().removeHandler(handler)
+    texts = tf.constant(texts, tf.string)
+    outputs = served.serve(texts) if signature is None else served.signatures[signature](text=texts)
+    imported = {name.partition(".")[0] for name in sys.modules}
+    assert not {"keras_transfer", "keras_hub"} & imported
+    found = {"signatures": sorted(served.signatures), "warnings": warnings}
+    return {**found, "outputs": tf.nest.map_structure(plain, outputs)}
+
+
+def plain(tensor):
+    """A tensor as lists of numbers or str."""
+    values = tensor.numpy().tolist()
+    return [text.decode() for text in values] if tensor.dtype == tf.string else values
