@@ -141,16 +141,14 @@ def _name_for_keras_hub(source, keras_hub, weights):
         return str(source)
     name = source.removeprefix(PREFIX)
     known = keras_hub.models.Backbone.presets
-    if "://" not in name and name not in known:
-        if not (pathlib.Path(name) / "config.json").is_file():
-            near = difflib.get_close_matches(name, known, n=1)
-            raise CheckpointError(
-                "a KerasHub preset is a folder, the name of a built-in preset, or a handle such as "
-                "'keras_hub://kaggle://organisation/model/keras/variation' or 'keras_hub://hf://organisation/name'."
-                + (f" Did you mean '{PREFIX}{near[0]}'?" if near else "")
-                + f" Received: {source!r}"
-            )
-        _check_folder(pathlib.Path(name), weights)
+    if "://" not in name and name not in known and not (pathlib.Path(name) / "config.json").is_file():
+        near = difflib.get_close_matches(name, known, n=1)
+        raise CheckpointError(
+            "a KerasHub preset is a folder, the name of a built-in preset, or a handle such as "
+            "'keras_hub://kaggle://organisation/model/keras/variation' or 'keras_hub://hf://organisation/name'."
+            + (f" Did you mean '{PREFIX}{near[0]}'?" if near else "")
+            + f" Received: {source!r}"
+        )
     return name
 
 

@@ -11,6 +11,7 @@ from keras_transfer.checkpoints import CheckpointError, load, load_preprocessor,
 from keras_transfer.encoders import BertEncoder, Encoder
 from keras_transfer.text import BertPreprocessor
 from tests.checkpoints import presets
+from tests.checkpoints.folders import write_bert
 from tests.checkpoints.presets import keras_hub
 
 FAMILIES = {"BERT": presets.bert, "DistilBERT": presets.distil_bert, "RoBERTa": presets.roberta}
@@ -171,8 +172,10 @@ def test_a_name_goes_to_keras_hub(saved, kaggle):
     assert {path for _, path in kaggle} >= {"config.json", "model.weights.h5", "preprocessor.json"}
 
 
-def test_a_folder_may_stand_behind_the_prefix(saved):
-    assert isinstance(load(f"keras_hub://{saved()[0]}"), keras_hub.models.BertBackbone)
+def test_a_folder_behind_the_prefix_is_left_to_keras_hub(saved, tmp_path):
+    hugging_face = write_bert(tmp_path, hidden_dropout_prob=0.1)
+    for folder in (saved()[0], hugging_face):
+        assert isinstance(load(f"keras_hub://{folder}"), keras_hub.models.BertBackbone)
 
 
 def test_an_unknown_name_is_an_error_with_the_closest():
