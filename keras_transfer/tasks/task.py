@@ -41,6 +41,8 @@ class Task(StringInputs, keras.Model):
         scalar_mix: the `ScalarMix` through which the head reads the encoder, or None.
     """
 
+    word_level = False  # whether the preprocessor must take words
+
     def __init__(self, encoder, preprocessor, outputs, name=None, scalar_mix=None):
         if preprocessor is not None and not callable(preprocessor):
             raise ValueError(f"a preprocessor is called on texts. Received: preprocessor={preprocessor!r}")
@@ -60,19 +62,18 @@ class Task(StringInputs, keras.Model):
         """Builds the task over a pretrained encoder, with the encoder's preprocessor.
 
         Args:
-            source: as for `Encoder.from_pretrained`.
-            sequence_length: int, where texts are truncated; None for what the checkpoint says.
-            encoder: dict of arguments of the encoder that differ from the checkpoint's (`{"dropout": 0.0}`).
-            **kwargs: arguments of the task.
+            source: As for `Encoder.from_pretrained`.
+            sequence_length: Integer. Where texts are truncated. Defaults to what the checkpoint says.
+            encoder: Dict of arguments of the encoder that differ from the checkpoint's (`{"dropout": 0.0}`).
+            **kwargs: Arguments of the task.
 
         Returns:
             The task, not compiled.
 
         Raises:
-            CheckpointError: the checkpoint cannot be read or does not fit.
+            CheckpointError: If the checkpoint cannot be read, does not fit, or has no preprocessor for the task.
         """
-        options = {} if sequence_length is None else {"sequence_length": sequence_length}
-        preprocessor = checkpoint_functions["load_preprocessor"](source, **options)
+        preprocessor = checkpoint_functions["load_preprocessor"](source, sequence_length, cls.word_level)
         return cls(Encoder.from_pretrained(source, **(encoder or {})), preprocessor=preprocessor, **kwargs)
 
     def call(self, inputs, training=None, mask=None):

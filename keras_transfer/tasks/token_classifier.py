@@ -53,6 +53,8 @@ class TokenClassifier(Task):
     Source: https://arxiv.org/abs/1810.04805, section 5.3.
     """
 
+    word_level = True
+
     def __init__(self, encoder, label_names, preprocessor=None, dropout=0.1, name=None, scalar_mix=False):
         # === Layers ===
         label_names = checked_names(label_names)
