@@ -16,11 +16,12 @@ TEXTS = tf.constant(modules.TEXTS)
 def text_model(module, **options):
     inputs = keras.Input((), dtype="string")
     model = keras.Model(inputs, keras.layers.Dense(2)(HubLayer(module, trainable=True, **options)(inputs)))
-    model.compile(keras.optimizers.Adam(0.05), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(0.05), loss, run_eagerly=True)
     return model
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def trained(text_module):
     model = text_model(text_module)
     model.fit(TEXTS, modules.LABELS, epochs=3, verbose=0)
@@ -192,7 +193,7 @@ def test_a_keras_export_is_a_module_that_trains(tmp_path, signature):
     )
     outer_inputs = {name: keras.Input((3,), name=name) for name in "ab"}
     outer = keras.Model(outer_inputs, layer(outer_inputs))
-    outer.compile(keras.optimizers.SGD(0.1), "mse")
+    outer.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=True)
     before = layer.get_weights()
     losses = outer.fit(inputs, np.ones((4, 2)), epochs=5, verbose=0).history["loss"]
     assert losses[-1] < losses[0]
