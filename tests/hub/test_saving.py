@@ -173,20 +173,22 @@ def test_an_export_holds_each_weight_as_often_as_keras_writes_its_own(text_modul
     }
 
 
-def exported(folder):
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
     """A Keras model with dropout and two inputs, and where it was exported to."""
     inputs = {name: keras.Input((3,), name=name) for name in ("a", "b")}
     hidden = keras.layers.Dropout(0.5)(keras.layers.Dense(4, activation="tanh")(inputs["a"]))
     model = keras.Model(inputs, keras.layers.Dense(2)(keras.layers.Concatenate()([hidden, inputs["b"]])))
+    folder = tmp_path_factory.mktemp("exported") / "exported"
     model.export(folder, verbose=False)
-    return model
+    return model, folder
 
 
 @pytest.mark.parametrize("signature", [None, "serve"])
-def test_a_keras_export_is_a_module_that_trains(tmp_path, signature):
-    model = exported(tmp_path / "exported")
+def test_a_keras_export_is_a_module_that_trains(exported, signature):
+    model, folder = exported
     inputs = {name: np.random.default_rng(0).normal(size=(4, 3)).astype("float32") for name in "ab"}
-    layer = HubLayer(tmp_path / "exported", trainable=True, signature=signature)
+    layer = HubLayer(folder, trainable=True, signature=signature)
     np.testing.assert_allclose(layer(inputs), model(inputs), rtol=1e-6)
     assert sorted(weight.path.split("/", 1)[1] for weight in layer.trainable_weights) == sorted(
         weight.path for weight in model.trainable_weights
