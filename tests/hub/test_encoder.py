@@ -14,17 +14,10 @@ from keras_transfer.tasks import TextClassifier
 from tests.hub import modules, tf1_modules
 from tests.hub.preprocessing import save_preprocessing_module
 
-TEXTS, LABELS = modules.TEXTS * 8, list(modules.LABELS) * 8
-
 
 @pytest.fixture(scope="module")
 def preprocessing_module(tmp_path_factory):
     return save_preprocessing_module(tmp_path_factory.mktemp("preprocessing") / "module")
-
-
-def compiled(model):
-    model.compile(keras.optimizers.Adam(0.05))
-    return model
 
 
 def test_a_bert_like_module_speaks_the_names_of_the_protocol(bert_module):
@@ -62,7 +55,8 @@ def test_only_the_lower_layers_of_a_module_are_frozen(bert_module):
             variable.trainable = False
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in modules.BERT_INPUTS}
     model = keras.Model(inputs, keras.layers.Dense(2)(layer(inputs)))
-    model.compile(keras.optimizers.Adam(0.05), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(0.05), loss, run_eagerly=True)
     before = {weight.path: weight.numpy() for weight in layer.weights}
     model.fit(modules.bert_inputs(), modules.LABELS, epochs=2, verbose=0)
     for groups, moves in ((lower, False), (upper, True)):

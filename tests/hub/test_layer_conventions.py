@@ -42,7 +42,7 @@ def test_a_trainable_module_learns_and_its_penalty_counts(linear_module):
     assert [weight.path for weight in model.trainable_weights] == [f"{layer.name}/kernel"]
     assert [weight.path for weight in model.non_trainable_weights] == [f"{layer.name}/bias"]
 
-    model.compile(keras.optimizers.SGD(0.002), "mean_squared_error")
+    model.compile(keras.optimizers.SGD(0.002), "mean_squared_error", run_eagerly=True)
     x = column(*[9, 10, 11] * 10)
     model.fit(x, x / 2 + 6, batch_size=len(x), epochs=10, verbose=0)  # y = x / 2 + 6, with a bias that stays 1
     np.testing.assert_array_equal(model(column(0)), [[1.0]])
@@ -57,7 +57,7 @@ def test_the_penalty_counts_while_the_layer_is_trainable(linear_module):
         layer.trainable = trainable
         model(column(1))
         assert [float(loss) for loss in model.losses] == ([np.float32(0.01) * 0.25] if trainable else [])
-        model.compile("sgd", "mean_squared_error")
+        model.compile("sgd", "mean_squared_error", run_eagerly=True)
         loss = model.evaluate(column(0), column(1), verbose=0)
         assert loss == pytest.approx(0.0025 if trainable else 0.0, abs=1e-8)
 
@@ -80,7 +80,7 @@ def test_a_frozen_batch_normalisation_runs_as_in_prediction(norm_module):
     layer = HubLayer(norm_module)
     dense = keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")
     model = keras.Sequential([keras.Input((1,)), layer, dense])
-    model.compile(keras.optimizers.SGD(0.1), "mean_squared_error")
+    model.compile(keras.optimizers.SGD(0.1), "mean_squared_error", run_eagerly=True)
     x = column(*[1, 2, 3] * 20)
     model.fit(x, 2 * x, batch_size=3, shuffle=False, verbose=0)
     assert {weight.name: weight.numpy().tolist() for weight in layer.weights} == {
@@ -208,7 +208,7 @@ def test_mixed_precision_starts_behind_the_module(text_module, linear_module, po
     try:
         layer, dense = HubLayer(text_module, trainable=True), keras.layers.Dense(1)
         model = keras.Sequential([keras.Input((), dtype="string"), layer, dense])
-        model.compile(keras.optimizers.SGD(0.1), "mean_squared_error")
+        model.compile(keras.optimizers.SGD(0.1), "mean_squared_error", run_eagerly=True)
         behind_half = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1), HubLayer(linear_module)])
     finally:
         keras.config.set_dtype_policy("float32")

@@ -128,7 +128,7 @@ def test_callables_are_taken(bert_module):
     model = keras.Sequential([keras.Input((1,)), layer])
     assert model(INPUTS) == 2.0 and model(INPUTS, training=True) == 3.0
     assert model.losses == [1.0]
-    model.compile(keras.optimizers.SGD(0.1), "mse")
+    model.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=True)
     model.fit(INPUTS, np.array([[3.0]]), verbose=0)
     assert [weight.path for weight in layer.weights] == [f"{layer.name}/factor"]
     assert layer.weights[0].numpy() == np.float32(2.0 - 0.1 * 0.5)
@@ -148,7 +148,7 @@ def test_signatures_train(linear_module, text_module):
     layer = HubLayer(linear_module, trainable=True, signature="serving_default")
     np.testing.assert_array_equal(layer(INPUTS), layer({"x": INPUTS}))
     model = keras.Sequential([keras.Input((1,)), layer])
-    model.compile(keras.optimizers.SGD(0.1), "mse")
+    model.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=True)
     losses = model.fit(INPUTS, 3 * INPUTS, epochs=5, verbose=0).history["loss"]
     assert losses[-1] < losses[0]
     assert layer.weights[1].numpy() == 1.0

@@ -16,11 +16,12 @@ TEXTS = tf.constant(modules.TEXTS)
 def text_model(module, **options):
     inputs = keras.Input((), dtype="string")
     model = keras.Model(inputs, keras.layers.Dense(2)(HubLayer(module, trainable=True, **options)(inputs)))
-    model.compile(keras.optimizers.Adam(0.05), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(0.05), loss, run_eagerly=True)
     return model
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def trained(text_module):
     model = text_model(text_module)
     model.fit(TEXTS, modules.LABELS, epochs=3, verbose=0)
@@ -172,27 +173,29 @@ def test_an_export_holds_each_weight_as_often_as_keras_writes_its_own(text_modul
     }
 
 
-def exported(folder):
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
     """A Keras model with dropout and two inputs, and where it was exported to."""
     inputs = {name: keras.Input((3,), name=name) for name in ("a", "b")}
     hidden = keras.layers.Dropout(0.5)(keras.layers.Dense(4, activation="tanh")(inputs["a"]))
     model = keras.Model(inputs, keras.layers.Dense(2)(keras.layers.Concatenate()([hidden, inputs["b"]])))
+    folder = tmp_path_factory.mktemp("exported") / "exported"
     model.export(folder, verbose=False)
-    return model
+    return model, folder
 
 
 @pytest.mark.parametrize("signature", [None, "serve"])
-def test_a_keras_export_is_a_module_that_trains(tmp_path, signature):
-    model = exported(tmp_path / "exported")
+def test_a_keras_export_is_a_module_that_trains(exported, signature):
+    model, folder = exported
     inputs = {name: np.random.default_rng(0).normal(size=(4, 3)).astype("float32") for name in "ab"}
-    layer = HubLayer(tmp_path / "exported", trainable=True, signature=signature)
+    layer = HubLayer(folder, trainable=True, signature=signature)
     np.testing.assert_allclose(layer(inputs), model(inputs), rtol=1e-6)
     assert sorted(weight.path.split("/", 1)[1] for weight in layer.trainable_weights) == sorted(
         weight.path for weight in model.trainable_weights
     )
     outer_inputs = {name: keras.Input((3,), name=name) for name in "ab"}
     outer = keras.Model(outer_inputs, layer(outer_inputs))
-    outer.compile(keras.optimizers.SGD(0.1), "mse")
+    outer.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=True)
     before = layer.get_weights()
     losses = outer.fit(inputs, np.ones((4, 2)), epochs=5, verbose=0).history["loss"]
     assert losses[-1] < losses[0]

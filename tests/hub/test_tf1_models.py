@@ -29,13 +29,14 @@ def folder_of(name, data_dir):
     return str(data_dir("tfhub/zh_segmenter_tf1hub"))
 
 
-def classifier(layer, inputs):
+def classifier(layer, inputs, run_eagerly=False):
     """A Sequential model on strings or numbers; a module that returns a vector for each character has its maximum."""
     keras.utils.set_random_seed(0)
     parts = [keras.Input(inputs.shape[1:], dtype=inputs.dtype.name), layer]
     parts += [keras.layers.GlobalMaxPooling1D()] if layer.output_key == "logits" else []
     model = keras.Sequential([*parts, keras.layers.Dense(2)])
-    model.compile(keras.optimizers.Adam(0.01), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(0.01), loss, run_eagerly=run_eagerly)
     return model
 
 
@@ -45,7 +46,7 @@ def test_fit_changes_the_weights_that_train_and_no_other(name, trainable, data_d
     inputs, fixed = MODULES[name]
     key = "logits" if name == "zh_segmenter" else "default"
     layer = HubLayer(folder_of(name, data_dir), trainable=trainable, output_key=key)
-    model = classifier(layer, inputs)
+    model = classifier(layer, inputs, run_eagerly=not trainable)
     before, head = layer.get_weights(), model.layers[-1].get_weights()
     model.fit(inputs, LABELS, epochs=3, verbose=0)
     moved = [bool(np.any(new != old)) for new, old in zip(layer.get_weights(), before, strict=True)]
@@ -55,7 +56,8 @@ def test_fit_changes_the_weights_that_train_and_no_other(name, trainable, data_d
 
 @pytest.mark.parametrize("name", ["elmo", "vocabulary"])
 def test_a_saved_model_answers_as_before(name, tmp_path):
-    model = classifier(HubLayer(tf1_modules.folder(name), trainable=True, output_key="default"), TEXTS)
+    layer = HubLayer(tf1_modules.folder(name), trainable=True, output_key="default")
+    model = classifier(layer, TEXTS, run_eagerly=True)
     model.fit(TEXTS, LABELS, verbose=0)
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras", safe_mode=False)
@@ -69,7 +71,7 @@ def test_a_saved_model_answers_as_before(name, tmp_path):
 @pytest.mark.parametrize("name", ["elmo", "vocabulary"])
 def test_an_export_answers_in_a_process_of_its_own_without_the_module(name, tmp_path, process_without_this_package):
     module = shutil.copytree(tf1_modules.folder(name), tmp_path / "module")
-    model = classifier(HubLayer(module, trainable=True, output_key="default"), TEXTS)
+    model = classifier(HubLayer(module, trainable=True, output_key="default"), TEXTS, run_eagerly=True)
     model.fit(TEXTS, LABELS, verbose=0)
     model.export(tmp_path / "served", verbose=False)
     shutil.rmtree(module)

@@ -21,7 +21,7 @@ def make_classifier():
         preprocessor = text.BertPreprocessor(vocabulary, sequence_length=24)
         model = tasks.TextClassifier(encoder, len(LABELS), preprocessor, pooling)
         # Large weights, with which all three labels occur, whatever the seed.
-        random = np.random.default_rng(0)
+        random = np.random.default_rng(2)
         for weight in model.weights:
             if len(weight.shape) > 1:
                 weight.assign(random.normal(scale=0.5, size=weight.shape))
