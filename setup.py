@@ -51,10 +51,11 @@ setup(
     author="The keras_transfer authors",
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["keras_transfer", "keras_transfer.*"]),
+    py_modules=["keras_transfer_command"],
     package_data={"keras_transfer.datasets": ["*.tsv"]},
     install_requires=INSTALL_REQUIRES,
     extras_require=EXTRAS,
-    entry_points={"console_scripts": ["keras-transfer = keras_transfer.cli.main:main"]},
+    entry_points={"console_scripts": ["keras-transfer = keras_transfer_command:main"]},
     classifiers=[
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",

@@ -63,6 +63,7 @@ def test_a_task_computes_the_same_trains_and_saves(saved, tmp_path):
     assert [group.name for group in layer_groups(model)] == groups
     for x in (inputs, texts):
         np.testing.assert_allclose(model.predict(x, verbose=0), expected, atol=1e-4)
+    assert model.predict([], verbose=0).shape == (0, 2)
     start = model.get_weights()
     for x in (inputs, texts):
         model.set_weights(start)

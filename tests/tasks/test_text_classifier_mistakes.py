@@ -94,7 +94,7 @@ def test_missing_texts_and_empty_data_are_errors(model):
     with pytest.raises(ValueError, match="there are no texts"):
         model.fit([], [], verbose=0)
     with pytest.raises(ValueError, match="there are no texts"):
-        model.predict([], verbose=0)
+        model.evaluate([], [], verbose=0)
 
 
 def test_a_loss_that_expects_probabilities_is_an_error(model):
