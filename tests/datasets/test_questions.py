@@ -47,10 +47,8 @@ def near_duplicates(questions, others):
 
 
 def test_near_duplicates_are_found():
-    near = ["Who wrote the play Hamlet", "who wrote the play hamlet first?", "What did Hamlet say?"]
-    assert near_duplicates(["Who wrote the play Hamlet?"], near) == [
-        ("Who wrote the play Hamlet?", n) for n in near[:2]
-    ]
+    question, near = "Who wrote the play Hamlet?", ["Who wrote the play Hamlet", "who wrote the play hamlet first?"]
+    assert near_duplicates([question], [*near, "What did Hamlet say?"]) == [(question, other) for other in near]
 
 
 def test_every_row_has_a_split_a_label_and_a_whole_question():
