@@ -26,6 +26,7 @@ def pytest_addoption(parser):
     parser.addoption("--reverse", action="store_true", help="run the tests in reverse order")
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(config, items):
     """Leaves out what is about TensorFlow on other backends, and keeps the tests of a file in one process."""
     if keras.backend.backend() != "tensorflow":
