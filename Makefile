@@ -12,7 +12,7 @@ NO_TRITON := @! $(BIN)/pip show --quiet triton 2> /dev/null || \
 	(echo "torch came with triton, which cannot be loaded beside TensorFlow: install a CPU build of torch into .venv"; exit 1)
 
 # A file's tests share what they have made: each file goes to one of two processes.
-PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile
 
 .PHONY: quickstart test test-slow test-torch test-parity lint format clean
 

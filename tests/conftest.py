@@ -26,16 +26,12 @@ def pytest_addoption(parser):
     parser.addoption("--reverse", action="store_true", help="run the tests in reverse order")
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(config, items):
-    """Leaves out what is about TensorFlow on other backends, and keeps the tests of a file in one process."""
+    """Leaves out what is about TensorFlow on other backends."""
     if keras.backend.backend() != "tensorflow":
         left_out = [item for item in items if item.get_closest_marker("core") is None]
         items[:] = [item for item in items if item.get_closest_marker("core") is not None]
         config.hook.pytest_deselected(items=left_out)
-    for item in items:
-        together = "tensorflow" if "tensorflow_process" in item.fixturenames else item.location[0]
-        item.add_marker(pytest.mark.xdist_group(together))
     if config.getoption("reverse"):
         items.reverse()
 

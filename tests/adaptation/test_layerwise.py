@@ -409,9 +409,3 @@ def test_the_ladder_of_the_tests_is_as_they_say():
     assert [(group.name, group.pretrained) for group in layer_groups(net())] == [
         *[("low", True), ("norm", True), ("mid", True), ("top", False)]
     ]
-
-
-def test_two_replicas_train_as_one_device_does(tensorflow_process):
-    for kind, (apart_by, moved, counts) in tensorflow_process("tests.adaptation.mirrored:layerwise").items():
-        assert apart_by < 1e-6 < 1e-4 < moved, kind
-        assert counts == ([12, 16, 20, 24] if kind == "thawed" else [24] * 4), kind

@@ -1,18 +1,10 @@
-"""What a frozen group costs on TensorFlow, counted in the graph that runs; and stages on two replicas."""
+"""What a frozen group costs on TensorFlow, counted in the graph that runs."""
 
 import keras
 import tensorflow as tf
 
 from keras_transfer.adaptation import Stage, StagedTraining
 from tests.adaptation.staging_models import fit, make
-
-
-def test_two_replicas_train_as_one_device_does(tensorflow_process):
-    report = tensorflow_process("tests.adaptation.mirrored:stages")
-    assert set(report) == {"gradual", "chain"}
-    for method, (apart_by, moved) in report.items():
-        assert apart_by < 1e-6 < 1e-2 < moved, method
-
 
 # What a frozen group costs. TensorFlow traces the gradients of everything and prunes the graph afterwards: what is
 # counted here is the graph that runs.

@@ -1,0 +1,21 @@
+"""Adaptation on two replicas of a `MirroredStrategy` ends where it does on one device."""
+
+
+def test_two_replicas_train_in_stages_as_one_device_does(tensorflow_process):
+    report = tensorflow_process("tests.adaptation.mirrored:stages")
+    assert set(report) == {"gradual", "chain"}
+    for method, (apart_by, moved) in report.items():
+        assert apart_by < 1e-6 < 1e-2 < moved, method
+
+
+def test_two_replicas_have_the_rates_and_penalties_of_one_device(tensorflow_process):
+    for kind, (apart_by, moved, counts) in tensorflow_process("tests.adaptation.mirrored:layerwise").items():
+        assert apart_by < 1e-6 < 1e-4 < moved, kind
+        assert counts == ([12, 16, 20, 24] if kind == "thawed" else [24] * 4), kind
+
+
+def test_two_replicas_resume_to_the_same_end(tmp_path, tensorflow_process):
+    report = tensorflow_process("tests.adaptation.mirrored:resumed", tmp_path)
+    assert report["epochs"] == 2 and report["variables"] > 20
+    # The second replica has statistics of its own, which Keras saves nowhere and trains nothing with.
+    assert [name.split(" ", 1)[1] for name in report["different"]] == ["moving_mean 1", "moving_variance 1"]
