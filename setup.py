@@ -15,7 +15,7 @@ INSTALL_REQUIRES = [
     "keras>=3.15,<3.16",
     "keras-hub>=0.32,<0.33",  # the package that keras-nlp became
     "tensorflow-hub>=0.16.1,<0.17",
-    "setuptools<81",  # tensorflow-hub imports pkg_resources, which newer ones have dropped
+    "setuptools<81",  # not imported here: tensorflow-hub imports pkg_resources, which newer versions have dropped
     "safetensors>=0.5,<1",
     "ml_dtypes>=0.4,<1",  # bfloat16 tensors
     "numpy>=2,<3",
@@ -51,10 +51,11 @@ setup(
     author="The keras_transfer authors",
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["keras_transfer", "keras_transfer.*"]),
+    py_modules=["keras_transfer_command"],
     package_data={"keras_transfer.datasets": ["*.tsv"]},
     install_requires=INSTALL_REQUIRES,
     extras_require=EXTRAS,
-    entry_points={"console_scripts": ["keras-transfer = keras_transfer.cli.main:main"]},
+    entry_points={"console_scripts": ["keras-transfer = keras_transfer_command:main"]},
     classifiers=[
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",

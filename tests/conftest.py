@@ -26,6 +26,7 @@ def pytest_addoption(parser):
     parser.addoption("--reverse", action="store_true", help="run the tests in reverse order")
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(config, items):
     """Leaves out what is about TensorFlow on other backends, and keeps the tests of a file in one process."""
     if keras.backend.backend() != "tensorflow":
@@ -59,6 +60,19 @@ def clean_state():
 def seeded(shifted_seeds):
     """Begins each test with the same random numbers, whatever ran before it."""
     keras.utils.set_random_seed(0)
+
+
+@pytest.fixture
+def eagerly():
+    """Runs TensorFlow's functions eagerly: for tests whose subject is not the graph, since to trace it takes long."""
+    if keras.backend.backend() != "tensorflow":
+        yield
+        return
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture(scope="session")

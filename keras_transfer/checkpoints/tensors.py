@@ -67,6 +67,7 @@ def read_safetensors(files):
     Raises:
         CheckpointError: a file is truncated or no safetensors file.
     """
+    import ml_dtypes  # noqa: F401 (safetensors reads bfloat16 once this is imported; Keras on torch does not do it)
     from safetensors import SafetensorError, safe_open
 
     readers = {}

@@ -1,32 +1,49 @@
-"""The command `keras-transfer`."""
+"""The command `keras-transfer`: its arguments, which are read before anything that takes long is imported."""
 
 import argparse
+import pathlib
+import runpy
 import sys
 
-from keras_transfer.adaptation import RECIPES
-from keras_transfer.cli.ask import print_answers
-from keras_transfer.cli.quickstart import quickstart
-from keras_transfer.version import __version__
+# Files that are run, because `from keras_transfer import ...` imports the whole package.
+FOLDER = pathlib.Path(__file__).parent
+VERSION, ASK = FOLDER.parent / "version.py", FOLDER / "ask.py"
+# Names in `adaptation.RECIPES`.
+RECIPES = ("bert", "chain_thaw", "feature_extraction", "ulmfit_classifier")
 
 
 def main(arguments=None):
     """Runs the command.
 
     Args:
-        arguments: list of str; None for the command line's.
+        arguments: List of strings. Defaults to the arguments of the command line.
 
     Returns:
-        The exit status: 0, or 1 after an error that the user can mend.
+        The exit status: 0, or 1 after an error that the user can fix.
     """
+    options = vars(_parser().parse_args(arguments))
+    try:
+        if options.pop("command") == "quickstart":
+            _quickstart(**options)
+        else:
+            runpy.run_path(str(ASK))["print_answers"](options["model"], options["texts"])
+    except (ValueError, OSError) as error:
+        print(f"keras-transfer: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser():
+    version = runpy.run_path(str(VERSION))["__version__"]
     parser = argparse.ArgumentParser("keras-transfer", description="Transfer learning for NLP in plain Keras 3.")
-    parser.add_argument("--version", action="version", version=__version__)
+    parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(dest="command", required=True)
 
     command = commands.add_parser("quickstart", help="fine-tune a pretrained BERT on questions, export it, ask it")
     command.add_argument("--dataset", choices=["questions", "trec6"], default="questions")
     command.add_argument("--data-dir", help="folder with train_5500.label and TREC_10.label, for --dataset trec6")
     command.add_argument("--output", default="quickstart_model", help="folder of the SavedModel")
-    command.add_argument("--recipe", choices=sorted(RECIPES), default="bert", help="how the model is adapted")
+    command.add_argument("--recipe", choices=RECIPES, default="bert", help="how the model is adapted")
     command.add_argument("--epochs", type=int, help="the recipe's if not given")
     command.add_argument("--seed", type=int, default=0)
     command.add_argument("--batch-size", type=int, help="the recipe's if not given")
@@ -35,17 +52,24 @@ def main(arguments=None):
     command = commands.add_parser("classify", help="ask an exported model")
     command.add_argument("model", help="folder of the SavedModel")
     command.add_argument("texts", nargs="+", metavar="text")
+    return parser
 
-    options = vars(parser.parse_args(arguments))
-    try:
-        if options.pop("command") == "quickstart":
-            quickstart(**options)
-        else:
-            print_answers(options["model"], options["texts"])
-    except (ValueError, OSError) as error:
-        print(f"keras-transfer: {error}", file=sys.stderr)
-        return 1
-    return 0
+
+def _quickstart(dataset, data_dir, output, epochs, batch_size, overwrite, **options):
+    if pathlib.Path(output).exists() and not overwrite:
+        raise FileExistsError(f"--output must not exist, or be given with --overwrite. Received: {output}")
+    if any(value is not None and value < 1 for value in (epochs, batch_size)):
+        raise ValueError(f"--epochs and --batch-size must be at least 1. Received: {epochs} and {batch_size}")
+    if dataset == "trec6" and data_dir is None:
+        raise ValueError(
+            "--dataset trec6 needs --data-dir, a folder with train_5500.label and TREC_10.label. Received: none"
+        )
+    if dataset != "trec6" and data_dir is not None:
+        raise ValueError(f"--data-dir goes with --dataset trec6. Received: --dataset {dataset}")
+    runpy.run_path(str(ASK))["import_tensorflow"]()  # first, so that its log lines do not come before our output
+    from keras_transfer.cli.quickstart import quickstart
+
+    quickstart(dataset, data_dir, output, epochs=epochs, batch_size=batch_size, overwrite=overwrite, **options)
 
 
 if __name__ == "__main__":

@@ -47,20 +47,13 @@ def quickstart(
         overwrite: bool, replace `output` if it exists.
 
     Raises:
-        ValueError, FileNotFoundError, FileExistsError: an argument is wrong; before anything is trained.
+        FileNotFoundError: If `data_dir` does not have TREC's two files.
+        FileExistsError: If `output` exists and `overwrite` is False.
+        RuntimeError: If the exported model does not answer.
     """
-    if pathlib.Path(output).exists() and not overwrite:
-        raise FileExistsError(f"--output must not exist, or be given with --overwrite. Received: {output}")
-    if any(value is not None and value < 1 for value in (epochs, batch_size)):
-        raise ValueError(f"--epochs and --batch-size are at least 1. Received: {epochs} and {batch_size}")
     changes = {"epochs": epochs, "batch_size": batch_size}
     here = CHANGES.get(recipe, {}) | {name: value for name, value in changes.items() if value is not None}
     recipe = adaptation.get_recipe(recipe, **here)
-    if dataset == "trec6" and data_dir is None:
-        files = " and ".join(datasets.TREC_FILES)
-        raise ValueError(f"--dataset trec6 needs --data-dir, a folder with {files}. Received: none")
-    if dataset != "trec6" and data_dir is not None:
-        raise ValueError(f"--data-dir goes with --dataset trec6. Received: --dataset {dataset}")
     data = datasets.load_trec6(data_dir) if dataset == "trec6" else datasets.load_questions()
     checkpoints.resolve(ENCODER)
     pathlib.Path(output).parent.mkdir(parents=True, exist_ok=True)

@@ -172,16 +172,18 @@ class Encoder(keras.Model):
         """Builds the encoder that a checkpoint describes and loads its weights.
 
         Args:
-            source: a Hugging Face folder (`config.json`, `model.safetensors`), a sentence-transformers folder, a
-                folder with a Google TensorFlow checkpoint, `"hf://organisation/name"`, or the name of a packaged
-                encoder (`"minilm-l6"`).
-            **overrides: arguments of the class that differ from the checkpoint's (`dropout=0.0`, `dtype=...`).
+            source: A Hugging Face folder (`config.json`, `model.safetensors`), a sentence-transformers folder, a
+                folder with a Google TensorFlow checkpoint, `"hf://organisation/name"`, the name of a packaged
+                encoder (`"minilm-l6"`), a folder with a KerasHub preset, or `"keras_hub://"` and what KerasHub's
+                `from_preset` takes (`"keras_hub://bert_tiny_en_uncased"`).
+            **overrides: Arguments of the class that differ from the checkpoint's (`dropout=0.0`, `dtype=...`).
 
         Returns:
-            The encoder. Its attribute `checkpoint_report` says what was used and what was not.
+            The encoder. Its attribute `checkpoint_report` says what was used and what was not. For a KerasHub preset,
+            the `keras_hub.models.Backbone` that KerasHub loads, without a report.
 
         Raises:
-            CheckpointError: it cannot be read, is of another architecture, or does not fit.
+            CheckpointError: If the checkpoint cannot be read, is of another architecture, or does not fit.
 
         Example:
         ```python

@@ -11,6 +11,7 @@ import urllib.request
 from keras_transfer.hub.archives import MAX_BYTES, why_incomplete
 from keras_transfer.hub.cache import Cache
 from keras_transfer.hub.errors import HubError, described
+from keras_transfer.hub.resolvers import resolve_with_registered
 
 _ARCHIVES = (".tar.gz", ".tgz", ".tar")
 # A connection over which nothing comes for so long has failed.
@@ -30,11 +31,14 @@ def resolve(handle, cache_dir=None, sha256=None, max_bytes=MAX_BYTES):
     What is fetched stays in a cache that is shared with tensorflow_hub: each finds what the other has fetched, and for
     a module in it no request is made. An incomplete one is fetched again.
 
+    A handle that a resolver of yours supports (`tensorflow_hub.registry.resolver.add_implementation(...)`) goes to that
+    resolver, whatever the handle looks like. Such a resolver caches and checks what it fetches itself.
+
     Args:
         handle: str or path, one of: a folder; an archive (`.tar.gz`, `.tgz`, `.tar`; the module at its top or in one
             folder); either as `file://...`; the URL of an archive; a module's page on tfhub.dev or kaggle.com; a name
             for kagglehub, such as `"google/nnlm/tensorFlow2/en-dim128/1"`; a folder or archive on a file system that
-            only TensorFlow reads, such as `"gs://bucket/module"`.
+            only TensorFlow reads, such as `"gs://bucket/module"`; or what a registered resolver supports.
         cache_dir: path of the cache's folder; None for the environment variable TFHUB_CACHE_DIR, or else
             `tfhub_modules` in the system's temporary folder.
         sha256: str of 64 hex digits, the checksum that the archive must have, which is checked before it is unpacked.
@@ -62,6 +66,8 @@ def resolve(handle, cache_dir=None, sha256=None, max_bytes=MAX_BYTES):
         raise HubError(f"the cache must be a folder of this machine: pass `cache_dir`. Received: {folder!r}")
     cache = Cache(pathlib.Path(folder), sha256 and sha256.lower(), max_bytes)
     try:
+        if path := resolve_with_registered(handle):
+            return _from_resolver(path, handle, cache)
         if handle.startswith(("http://", "https://")):
             return _from_web(handle, cache)
         if handle.startswith("file://"):
@@ -77,6 +83,19 @@ def resolve(handle, cache_dir=None, sha256=None, max_bytes=MAX_BYTES):
         raise HubError(
             f"the module {handle!r} cannot be read, or not be kept in the cache {folder}. Received: {described(error)}"
         ) from error
+
+
+def _from_resolver(path, handle, cache):
+    if cache.sha256 is not None:
+        raise HubError(
+            "`sha256` is of an archive, and a resolver registered with tensorflow_hub checks what it fetches itself. "
+            f"Received: sha256={cache.sha256!r} for {handle!r}"
+        )
+    if "://" in path:
+        return _from_tensorflow(path, cache)
+    if not os.path.isdir(path):
+        raise HubError(f"the registered resolver of {handle!r} must return a folder that exists. Received: {path!r}")
+    return _whole(pathlib.Path(path))
 
 
 def _from_disk(path, cache):

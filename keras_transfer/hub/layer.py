@@ -13,7 +13,7 @@ from keras_transfer.hub.errors import HubError
 from keras_transfer.hub.loading import load
 from keras_transfer.hub.modules import open_module
 from keras_transfer.hub.tensors import as_tensors, describe, spec_of, symbolic, with_shape
-from keras_transfer.hub.tf1 import open_tf1_module
+from keras_transfer.hub.tf1 import is_loaded_tf1_module, open_loaded_tf1_module, open_tf1_module
 from keras_transfer.hub.trust import trusted
 
 log = logging.getLogger("keras_transfer")
@@ -33,8 +33,10 @@ class HubLayer(keras.layers.Layer):
 
     Args:
         handle: str or path: a folder, an archive, a URL, `"google/nnlm/tensorFlow2/en-dim128/1"`; see `resolve`. Or
-            what `tf.saved_model.load` returned, or a callable, which may have lists `variables`, `trainable_variables`
-            and `regularization_losses` (of callables); a layer of such cannot be saved.
+            what `tensorflow_hub.load` or `tf.saved_model.load` returned, or a callable, which may have lists
+            `variables`, `trainable_variables` and `regularization_losses` (of callables). A layer of such an object
+            has no handle, so it has no config: its model can be exported and its weights can be saved, but not the
+            `.keras` file. A loaded object of TensorFlow 1 cannot be trained.
         trainable: bool, whether the module trains; where False it also runs as in prediction (no dropout).
         arguments: dict of further arguments for every call of the module; plain values, which go into the config.
         tags: str or list of str, the variant of the module to load. None for its only one; in the TF1 Hub format for
@@ -178,13 +180,21 @@ class HubLayer(keras.layers.Layer):
         if self._module.frozen_because:
             raise HubError(f"this module cannot be trained: {self._module.frozen_because}. Received: trainable=True")
         strategy = tf.distribute.get_strategy()
-        if strategy.num_replicas_in_sync > 1 and not all(
-            map(strategy.extended.variable_created_in_scope, self._module.trainable_variables)
-        ):
+        if strategy.num_replicas_in_sync == 1:
+            return
+        if not all(map(strategy.extended.variable_created_in_scope, self._module.trainable_variables)):
             raise HubError(
-                "a module that several replicas train is made inside `strategy.scope()`. "
-                f"Received: {self.name!r}, made outside"
+                "a module that several replicas train is made inside `strategy.scope()`, and a loaded one is loaded "
+                f"there. Received: {self.name!r}, made outside"
             )
+        if not isinstance(self.handle, str) and self._module.takes_training:
+            on_read = tf.VariableSynchronization.ON_READ
+            others = [each for each in self._module.other_variables if each.dtype.is_floating]
+            if moving := [each.name for each in others if getattr(each, "synchronization", None) != on_read]:
+                raise HubError(
+                    "statistics that training moves would be those of the first replica alone. The layer shares them "
+                    f"where it loads the module itself: pass its handle. Received: handle={self.handle!r} with {moving}"
+                )
 
     @property
     def resolved_object(self):
@@ -247,7 +257,10 @@ class HubLayer(keras.layers.Layer):
 
     def get_config(self):
         if not isinstance(self.handle, str):
-            raise ValueError(f"a layer has a config where its handle is a str or a path. Received: {self.handle!r}")
+            raise ValueError(
+                "a layer has a config where its handle is a str or a path: to save it, pass the handle in the place of "
+                f"what was loaded from it. Received: {self.handle!r}"
+            )
         try:
             json.dumps(self.arguments)
         except TypeError as error:
@@ -293,6 +306,8 @@ def _open(handle, tags, signature, load_options, sha256):
         raise HubError(f"a handle is a str or a path, a loaded SavedModel or a callable. Received: {handle!r}")
     if (tags, load_options, sha256) != (None, None, None):
         raise HubError(f"`tags`, `load_options` and `sha256` are of what is to be loaded. Received: handle={handle!r}")
+    if is_loaded_tf1_module(handle):
+        return open_loaded_tf1_module(handle, signature, name=repr(handle))
     return open_module(handle, signature, name=repr(handle))
 
 

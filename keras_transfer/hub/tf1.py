@@ -4,7 +4,7 @@ import functools
 
 from keras_transfer.hub.errors import HubError
 from keras_transfer.hub.loading import load
-from keras_transfer.hub.modules import Module
+from keras_transfer.hub.modules import Module, open_module
 from keras_transfer.hub.tf1_gradient import has_old_gradient, with_old_gradient
 
 
@@ -69,6 +69,38 @@ def open_tf1_module(loaded, folder, tags, signature):
         by_name=True,
         frozen_because=frozen_because,
     )
+
+
+def is_loaded_tf1_module(loaded):
+    """Returns whether `tf.saved_model.load` has made this of a graph of TensorFlow 1."""
+    return hasattr(loaded, "signatures") and hasattr(loaded, "prune") and hasattr(loaded, "initializer")
+
+
+def open_loaded_tf1_module(loaded, signature=None, name="the module"):
+    """Returns the `Module` of a graph of TensorFlow 1 that was loaded before, for prediction only.
+
+    Args:
+        loaded: What `tf.saved_model.load` or `tensorflow_hub.load` returned.
+        signature: String. The name of a signature. Defaults to `"default"` where there is one.
+        name: String for messages.
+
+    Returns:
+        A `Module`.
+
+    Raises:
+        HubError: If there is no such signature, or under `tf.distribute`.
+    """
+    import tensorflow as tf
+
+    if tf.distribute.has_strategy():
+        raise HubError(
+            "under tf.distribute a module of TensorFlow 1 is loaded by the layer itself: pass its handle. "
+            f"Received: handle={name}"
+        )
+    module = open_module(loaded, signature or ("default" if "default" in loaded.signatures else None), name)
+    module.resources = _resources(loaded)
+    module.frozen_because = "a loaded object of TensorFlow 1 lacks the graph for training: pass the module's handle"
+    return module
 
 
 def _meta_graphs(folder):

@@ -14,6 +14,7 @@ from keras_transfer.files import written_whole
 from keras_transfer.hub import HubLayer
 from keras_transfer.layers import SequencePooling
 from keras_transfer.layers.pooling import POOLINGS
+from keras_transfer.serving.signature import concrete_signature
 from keras_transfer.tasks import TextClassifier, TokenClassifier
 from keras_transfer.text import Preprocessor
 from keras_transfer.text.preprocessor import preprocess
@@ -42,9 +43,9 @@ def export(model, folder, labels=None, pairs=False, overwrite=False):
     - `words`: `words` [batch, words] strings, "" behind a sentence's last, to the same without `words`
     - `tokens`: the encoder's inputs to `logits` [batch, length, labels] float32
 
-    Texts are UTF-8, the batch may have any size, 0 too. Who loads it imports tensorflow and tensorflow_text (for the
-    text operations), nothing else. TensorFlow Serving looks for a folder per version: `served/1`. The file
-    `assets.extra/labels.json` in it lists the labels.
+    Texts are UTF-8. A request may be empty, without texts, words or ids: its outputs have as many rows. To load the
+    model, import `tensorflow` and `tensorflow_text` (for the text operations); nothing else is needed. TensorFlow
+    Serving looks for a folder per version: `served/1`. The file `assets.extra/labels.json` in it lists the labels.
 
     A model on the JAX or torch backend is exported by another process, with the TensorFlow backend on the CPU.
 
@@ -94,25 +95,37 @@ def export(model, folder, labels=None, pairs=False, overwrite=False):
 def _write(model, folder, labels, pairs):
     import tensorflow as tf
 
-    def tokens(**inputs):
-        return {"logits": model(inputs, training=False)}
-
-    ids = {name: tf.TensorSpec(tensor.shape, tensor.dtype, name=name) for name, tensor in model.input.items()}
     # A module of plain variables: tracking the Keras model would write every weight twice.
     module = tf.Module()
     module.weights = [weight.value for weight in model.weights]
     module.preprocessor = model.preprocessor
     module.resources = [layer.resources for layer in _layers(model) if isinstance(layer, HubLayer)]
-    if isinstance(model, TokenClassifier):
-        signatures = _of_words(model, tf.constant(labels))
-    else:
-        signatures = _of_texts(model, tf.constant(labels), pairs)
-    if "text" not in model.input:
-        signatures["tokens"] = tf.function(tokens, autograph=False).get_concrete_function(**ids)
-    tf.saved_model.save(module, str(folder), signatures=signatures)
+    tf.saved_model.save(module, str(folder), signatures=make_signatures(model, labels, pairs))
     file = pathlib.Path(folder) / LABELS_FILE
     file.parent.mkdir()
     file.write_text(json.dumps(labels, ensure_ascii=False, indent=2) + "\n", "utf-8")
+
+
+def make_signatures(model, labels, pairs=False):
+    """Returns a task's signatures as a dict of concrete functions, by name.
+
+    Args:
+        model: `TextClassifier` or `TokenClassifier` with a preprocessor, on the TensorFlow backend.
+        labels: List of strings. Names of the classes, in order.
+        pairs: Boolean. Whether the classifier takes pairs of texts. Defaults to `False`.
+    """
+    import tensorflow as tf
+
+    tagger, names = isinstance(model, TokenClassifier), tf.constant(labels)
+    signatures = _of_words(model, names) if tagger else _of_texts(model, names, pairs)
+    if "text" not in model.input:
+        ids = {name: tf.TensorSpec(tensor.shape, tensor.dtype, name=name) for name, tensor in model.input.items()}
+
+        def tokens(**inputs):
+            return {"logits": model(inputs, training=False)}
+
+        signatures["tokens"] = concrete_signature(tokens, ids, axes=2 if tagger else 1)
+    return signatures
 
 
 def _of_texts(model, names, pairs):
@@ -121,18 +134,18 @@ def _of_texts(model, names, pairs):
 
     embedder = _embedder(model)
 
-    def classify(*texts):
-        probabilities = tf.nn.softmax(model(_ids(model, texts), training=False))
+    def classify(**texts):
+        probabilities = tf.nn.softmax(model(_ids(model, list(texts.values())), training=False))
         best = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
         return {"label": tf.gather(names, best), "label_id": best, "probabilities": probabilities}
 
     def embed(text):
         return {"embedding": tf.cast(embedder(_ids(model, [text]), training=False), tf.float32)}
 
-    texts = [tf.TensorSpec([None], tf.string, name=name) for name in ("text", "text_pair")[: 1 + pairs]]
+    texts = {name: tf.TensorSpec([None], tf.string, name=name) for name in ("text", "text_pair")[: 1 + pairs]}
     return {
-        "serving_default": tf.function(classify, autograph=False).get_concrete_function(*texts),
-        "embed": tf.function(embed, autograph=False).get_concrete_function(texts[0]),
+        "serving_default": concrete_signature(classify, texts),
+        "embed": concrete_signature(embed, {"text": texts["text"]}),
     }
 
 
@@ -142,8 +155,9 @@ def _of_words(model, names):
 
     def tag(words, width=-1):
         rows = model.preprocessor.encode_words(words, sequence_length="longest")
-        logits = model({name: rows.inputs[name] for name in model.input}, training=False)
-        probabilities = tf.nn.softmax(tf.gather_nd(logits, tf.stack([rows.row, rows.position], axis=1)))
+        # Each sentence has a row, but there may be no word in any: the network and the softmax see whole rows.
+        probabilities = tf.nn.softmax(model({name: rows.inputs[name] for name in model.input}, training=False))
+        probabilities = tf.gather_nd(probabilities, tf.stack([rows.row, rows.position], axis=1))
         best = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
         shape = tf.stack([-1, width])
         return {
@@ -159,15 +173,11 @@ def _of_words(model, names):
     def tag_words(words):
         width = tf.shape(words)[1]
         last = tf.reduce_max(tf.where(words != "", tf.range(1, width + 1)[None], 0), axis=1)
-        return tag(tf.RaggedTensor.from_tensor(words, lengths=tf.maximum(last, 0)), width)
+        return tag(tf.RaggedTensor.from_tensor(words, lengths=last), width)
 
     return {
-        "serving_default": tf.function(tag_texts, autograph=False).get_concrete_function(
-            tf.TensorSpec([None], tf.string, name="text")
-        ),
-        "words": tf.function(tag_words, autograph=False).get_concrete_function(
-            tf.TensorSpec([None, None], tf.string, name="words")
-        ),
+        "serving_default": concrete_signature(tag_texts, {"text": tf.TensorSpec([None], tf.string, name="text")}),
+        "words": concrete_signature(tag_words, {"words": tf.TensorSpec([None, None], tf.string, name="words")}, axes=2),
     }
 
 

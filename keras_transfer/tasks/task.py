@@ -4,12 +4,12 @@ import inspect
 import logging
 
 import keras
-import numpy as np
 
 from keras_transfer.distribute import StringInputs
 from keras_transfer.encoders import Encoder
 from keras_transfer.encoders.encoder import checkpoint_functions, select_inputs
 from keras_transfer.layers.trainable import could_train, set_trainable
+from keras_transfer.tasks.in_memory import is_empty, no_outputs, split_last
 from keras_transfer.tasks.replicas import check_distribution, check_scope, replicas_of, share
 from keras_transfer.tasks.run_length import ScheduleLength
 from keras_transfer.text import PlainText, TextBatches, batches, is_text, to_columns
@@ -41,6 +41,8 @@ class Task(StringInputs, keras.Model):
         scalar_mix: the `ScalarMix` through which the head reads the encoder, or None.
     """
 
+    word_level = False  # whether the preprocessor must take words
+
     def __init__(self, encoder, preprocessor, outputs, name=None, scalar_mix=None):
         if preprocessor is not None and not callable(preprocessor):
             raise ValueError(f"a preprocessor is called on texts. Received: preprocessor={preprocessor!r}")
@@ -60,19 +62,18 @@ class Task(StringInputs, keras.Model):
         """Builds the task over a pretrained encoder, with the encoder's preprocessor.
 
         Args:
-            source: as for `Encoder.from_pretrained`.
-            sequence_length: int, where texts are truncated; None for what the checkpoint says.
-            encoder: dict of arguments of the encoder that differ from the checkpoint's (`{"dropout": 0.0}`).
-            **kwargs: arguments of the task.
+            source: As for `Encoder.from_pretrained`.
+            sequence_length: Integer. Where texts are truncated. Defaults to what the checkpoint says.
+            encoder: Dict of arguments of the encoder that differ from the checkpoint's (`{"dropout": 0.0}`).
+            **kwargs: Arguments of the task.
 
         Returns:
             The task, not compiled.
 
         Raises:
-            CheckpointError: the checkpoint cannot be read or does not fit.
+            CheckpointError: If the checkpoint cannot be read, does not fit, or has no preprocessor for the task.
         """
-        options = {} if sequence_length is None else {"sequence_length": sequence_length}
-        preprocessor = checkpoint_functions["load_preprocessor"](source, **options)
+        preprocessor = checkpoint_functions["load_preprocessor"](source, sequence_length, cls.word_level)
         return cls(Encoder.from_pretrained(source, **(encoder or {})), preprocessor=preprocessor, **kwargs)
 
     def call(self, inputs, training=None, mask=None):
@@ -170,7 +171,7 @@ class Task(StringInputs, keras.Model):
         if validation_split and self.is_raw(x):
             _require_labels(y)
             x, y = self.raw_columns(x), list(y) if isinstance(y, tuple) else y
-            (x, y, sample_weight), validation_data = _split(x, y, sample_weight, validation_split)
+            (x, y, sample_weight), validation_data = split_last(x, y, sample_weight, validation_split)
             validation_split = 0.0
         if validation_data is not None:
             parts = tuple(validation_data) if isinstance(validation_data, (list, tuple)) else (validation_data,)
@@ -218,10 +219,14 @@ class Task(StringInputs, keras.Model):
     def predict(self, x, batch_size=None, verbose="auto", steps=None, **kwargs):
         """Returns the logits as `keras.Model.predict` does, a row for each text in order; `x` may be raw text.
 
+        For no texts these are arrays without rows.
+
         Raises:
             ValueError: `steps` with raw text, of which every row is wanted.
         """
         data = self._prepare("predict", x, batch_size=batch_size)
+        if data is None:
+            return no_outputs(self, x)
         if not isinstance(data, TextBatches):
             return super().predict(data, batch_size=batch_size, verbose=verbose, steps=steps, **kwargs)
         if steps is not None:
@@ -230,7 +235,10 @@ class Task(StringInputs, keras.Model):
         return restore(super().predict(data, verbose=verbose, **kwargs))
 
     def _prepare(self, method, x, y=None, sample_weight=None, batch_size=None, shuffle=False):
-        """`TextBatches` or a mapped tf.data.Dataset for raw text; `x` itself where Keras takes it as it is."""
+        """`TextBatches` or a mapped tf.data.Dataset for raw text, `x` itself where Keras takes it as it is.
+
+        None where there are no rows to predict: no kernel should see an empty batch, and Keras fails on none.
+        """
         check_distribution(self)
         if _is_tf_dataset(x):
             return self._map_dataset(x, method)
@@ -242,6 +250,10 @@ class Task(StringInputs, keras.Model):
             _require_labels(labels)
         if labels is not None:
             self.check_labels(labels)
+        if method == "predict" and is_empty(x):
+            if raw:
+                self.raw_columns(x)  # raises an error where `x` is more than just empty
+            return None
         replicas, _ = replicas_of(self)
         if raw:
             size = -(-32 // replicas) * replicas if batch_size is None else batch_size
@@ -378,22 +390,3 @@ def _vocabulary_size(preprocessor):
 def _is_tf_dataset(x):
     # Without importing TensorFlow: a dataset of its can only exist where it was.
     return type(x).__module__.startswith("tensorflow.") and hasattr(x, "element_spec")
-
-
-def _split(x, y, sample_weight, share):
-    """The last `share` of the data for validation, as Keras does, before any shuffling."""
-    count = len(x[0]) if isinstance(x, tuple) else len(x)
-    at = int(count * (1 - share))
-    if not 0 < at < count or len(y) != count:
-        raise ValueError(
-            "`validation_split` needs a label for each text, and texts on both sides. "
-            f"Received: {count} texts, {len(y)} labels, validation_split={share}"
-        )
-
-    def take(values, part):
-        if isinstance(values, tuple):
-            return tuple(column[part] for column in values)
-        return values if values is None else (values if isinstance(values, list) else np.asarray(values))[part]
-
-    train, rest = slice(None, at), slice(at, None)
-    return tuple(take(v, train) for v in (x, y, sample_weight)), tuple(take(v, rest) for v in (x, y, sample_weight))

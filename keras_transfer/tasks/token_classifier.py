@@ -53,6 +53,8 @@ class TokenClassifier(Task):
     Source: https://arxiv.org/abs/1810.04805, section 5.3.
     """
 
+    word_level = True
+
     def __init__(self, encoder, label_names, preprocessor=None, dropout=0.1, name=None, scalar_mix=False):
         # === Layers ===
         label_names = checked_names(label_names)
@@ -181,6 +183,8 @@ class TokenClassifier(Task):
             ValueError: `steps` with sentences, of which every word is wanted.
         """
         data = self._prepare("predict", x, batch_size=batch_size)
+        if data is None and self.is_raw(x):
+            return []
         if not isinstance(data, WordBatches):
             return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, **kwargs)
         if steps is not None:
@@ -215,7 +219,7 @@ class TokenClassifier(Task):
             raise ValueError(f"sentences are a list of lists of words, or texts. Received: {type(x).__name__}")
         self._require_preprocessor()
         sentences = self.raw_columns([x] if isinstance(x, (str, bytes)) else x)
-        logits = self.predict(sentences, batch_size=batch_size, verbose=verbose) if sentences else []
+        logits = self.predict(sentences, batch_size=batch_size, verbose=verbose)
         return [
             [(word, self.label_names[best]) for word, best in zip(words, of_words.argmax(-1))]
             for words, of_words in zip(sentences, logits)

@@ -19,6 +19,8 @@ def is_text(x):
         return True
     if hasattr(x, "to_pylist"):  # Arrow
         return "string" in str(getattr(x, "type", ""))
+    if tuple(getattr(x, "shape", None) or ()) == (0,):  # an array made of an empty list
+        return True
     dtype = getattr(x, "dtype", None)
     return str(getattr(dtype, "name", dtype)).startswith(("str", "object", "bytes", "category"))
 

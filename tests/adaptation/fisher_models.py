@@ -2,11 +2,9 @@
 
 import keras
 import numpy as np
-import pytest
 
 from tests.tasks import tiny
 
-tensorflow_only = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="is about TensorFlow")
 TEXTS, LABELS = tiny.examples(12)
 
 

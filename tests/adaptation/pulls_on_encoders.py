@@ -1,16 +1,12 @@
-"""Checks of rates and pulls on pretrained encoders, on any backend: ours, KerasHub's, and on TensorFlow a module.
-
-KERAS_BACKEND=jax python -m tests.adaptation.pulls_on_encoders
-"""
+"""Checks of rates and pulls on pretrained encoders, on any backend: ours, KerasHub's, and on TensorFlow a module."""
 
 import importlib.util
-import json
 
 import keras
 import numpy as np
 
 from keras_transfer.adaptation import EWC, L2SP, LayerwiseOptimizer, estimate_fisher, layer_groups
-from tests.adaptation.staging_encoders import ENCODERS, LABELS
+from tests.adaptation.staging_encoders import LABELS
 from tests.adaptation.staging_models import changed, values
 
 RATE, STRENGTH = 1.0, 0.5
@@ -88,14 +84,3 @@ def check_ewc(make):
 
 
 CHECKS = {"rates": check_rates, "L2-SP": check_l2sp, "EWC": check_ewc}
-
-
-def main():
-    for kind in KINDS:
-        for check in CHECKS.values():
-            check(ENCODERS[kind])
-    return {"backend": keras.backend.backend(), "kinds": KINDS}
-
-
-if __name__ == "__main__":
-    print(json.dumps(main()))

@@ -1,4 +1,4 @@
-"""What the checks of freezing and staged training share: a model, a loop in numpy to compare with, and a watch."""
+"""What the tests of freezing and staged training share: a model, a loop in numpy to compare with, and a watch."""
 
 import keras
 import numpy as np
@@ -11,12 +11,6 @@ NAMES = ["low", "mid", "top", "head"]
 STEPS = 4  # an epoch
 X = np.random.default_rng(0).normal(size=(16, 3)).astype("float32")
 Y = np.random.default_rng(1).normal(size=(16, 2)).astype("float32")
-
-
-def check(function):
-    """Marks what `staging_child` runs."""
-    function.is_check = True
-    return function
 
 
 def make(optimizer=None, **compiled):

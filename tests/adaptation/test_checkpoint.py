@@ -19,7 +19,6 @@ from tests.adaptation.checkpoint_runs import (
     names,
     whole,
 )
-from tests.processes import run as run_child
 
 
 def interrupted(folder, make, callbacks, crashes):
@@ -214,10 +213,8 @@ def test_its_config_brings_it_back():
     }
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="tf.distribute is TensorFlow's")
-def test_two_replicas_go_on_to_the_same_end(tmp_path):
-    report = run_child("-m", "tests.adaptation.checkpoint_mirrored", tmp_path)
-    assert (report["replicas"], report["epochs"]) == (2, 2) and report["variables"] > 20
+def test_two_replicas_go_on_to_the_same_end(tmp_path, tensorflow_process):
+    report = tensorflow_process("tests.adaptation.mirrored:resumed", tmp_path)
+    assert report["epochs"] == 2 and report["variables"] > 20
     # The second replica has statistics of its own, which Keras saves nowhere and trains nothing with.
     assert [name.split(" ", 1)[1] for name in report["different"]] == ["moving_mean 1", "moving_variance 1"]

@@ -1,6 +1,6 @@
 """Fisher information: against per-example gradients, from every form of data, and a model left as it was."""
 
-import json
+import pathlib
 
 import keras
 import numpy as np
@@ -16,12 +16,12 @@ from tests.adaptation.fisher_models import (
     linear,
     set_weights,
     small,
-    tensorflow_only,
     words,
 )
 from tests.hub import modules
-from tests.processes import run
 from tests.tasks import tiny
+
+REFERENCES = pathlib.Path(__file__).parents[1] / "references"
 
 
 def residuals(model, x, y):
@@ -38,6 +38,7 @@ def assert_same(fisher, other, tolerance=1e-5):
         np.testing.assert_allclose(values, other[path], rtol=0, atol=tolerance * np.abs(other[path]).max())
 
 
+@pytest.mark.core
 def test_it_is_the_mean_of_squared_gradients_of_single_examples():
     model, (x, y) = linear(), features()
     errors, _ = residuals(model, x, y)
@@ -49,7 +50,6 @@ def test_it_is_the_mean_of_squared_gradients_of_single_examples():
     np.testing.assert_allclose(bias, np.mean(errors**2, axis=0), rtol=1e-5)
 
 
-@tensorflow_only
 def test_that_of_a_task_is_exact_and_without_dropout():
     import tensorflow as tf
 
@@ -68,25 +68,19 @@ def test_that_of_a_task_is_exact_and_without_dropout():
 
 
 def figures():
-    """What every backend must agree on, down to the labels that are drawn."""
+    """What every backend must agree on, down to the labels that are drawn; `references/make_fisher.py` stores it."""
     ids = np.random.default_rng(0).integers(0, 6, (12, 7))
     own = estimate_fisher(words(), ids, seed=3)
     of_data = estimate_fisher(words(), ids[:5], ids[:5, 0] % 3, labels="data")
-    return {
-        f"{kind} {path}": values.tolist() for kind, f in (("own", own), ("data", of_data)) for path, values in f.items()
-    }
+    return {f"{kind} {path}": values for kind, f in (("own", own), ("data", of_data)) for path, values in f.items()}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("backend", ["jax", "torch"])
-@tensorflow_only
-def test_another_backend_estimates_the_same_with_the_same_labels(backend):
-    pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
-    script = "import json; from tests.adaptation.test_fisher import figures; print(json.dumps(figures()))"
-    theirs, ours = run("-c", script, KERAS_BACKEND=backend), json.loads(json.dumps(figures()))
-    assert set(theirs) == set(ours)
-    for path, values in ours.items():
-        np.testing.assert_allclose(theirs[path], values, atol=1e-5 * np.max(values), err_msg=path)
+@pytest.mark.core
+def test_every_backend_estimates_the_same_with_the_same_labels():
+    expected, ours = np.load(REFERENCES / "fisher.npz"), figures()
+    assert set(ours) == set(expected.files)
+    for name, values in ours.items():
+        np.testing.assert_allclose(values, expected[name], atol=1e-5 * expected[name].max(), err_msg=name)
 
 
 # === Labels ===
@@ -160,7 +154,7 @@ def test_the_likelihood_of_a_sequence_is_that_of_all_its_positions_of_which_padd
 # === Data ===
 
 
-@tensorflow_only
+@pytest.mark.usefixtures("eagerly")
 def test_every_form_of_the_same_data_gives_the_same():
     import tensorflow as tf
 
@@ -179,6 +173,7 @@ def test_every_form_of_the_same_data_gives_the_same():
     assert_same(estimate_fisher(model, (train[i] for i in range(len(train))), labels="data"), expected)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_pairs_of_texts_are_taken_as_a_task_takes_them():
     model = small()
     pairs = (TEXTS, TEXTS[::-1])
@@ -186,6 +181,7 @@ def test_pairs_of_texts_are_taken_as_a_task_takes_them():
     assert_same(estimate_fisher(model, pairs, LABELS, labels="data"), expected)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_batches_of_texts_keep_their_order_for_the_next_fit():
     model = small()
     train = batches(TEXTS, LABELS, model.preprocessor, batch_size=8, seed=0)
@@ -219,7 +215,6 @@ def test_an_example_counts_as_often_as_its_sample_weight_says():
     assert_same(estimate_fisher(model, data_of([(x, y, weights)]), labels="data"), expected)
 
 
-@tensorflow_only
 def test_a_model_over_a_module_that_takes_strings_has_its_weights(tmp_path):
     import tensorflow as tf
 
@@ -290,6 +285,7 @@ def trained():
     return model
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_the_model_is_left_as_it_was_and_trains_on_as_if_nothing_had_been():
     model, untouched = trained(), trained()
     before, compiled = state(model), (model.optimizer, model.loss, model.train_function)

@@ -9,7 +9,6 @@ from tests.adaptation.fisher_models import (
     data_of,
     features,
     linear,
-    tensorflow_only,
 )
 from tests.tasks import tiny
 
@@ -81,7 +80,6 @@ def test_a_task_names_mistakes_in_texts():
         estimate_fisher(model, [])
 
 
-@tensorflow_only
 def test_replicas_are_an_error(monkeypatch):
     from keras_transfer.adaptation import fisher
 

@@ -8,6 +8,7 @@ from keras_transfer.adaptation import estimate_fisher
 from keras_transfer.text import word_batches
 from tests.tasks.test_token_classifier import NAMES, tagger
 
+pytestmark = pytest.mark.usefixtures("eagerly")
 WORDS = [["a", "good", "abc"], ["bad"], ["b", "c"]]
 TAGS = [["LETTER", "WORD", "WORD"], ["WORD"], ["LETTER", "LETTER"]]
 

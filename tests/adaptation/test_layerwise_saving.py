@@ -17,11 +17,10 @@ from keras_transfer.adaptation import (
     StagedTraining,
     freeze,
 )
-from tests.adaptation.layerwise_child import RATE, X, Y, apply, arrays, difference, gradients, net, ones, resumed
+from tests.adaptation.layerwise_models import RATE, X, Y, apply, arrays, difference, gradients, net, ones, resumed
 from tests.tasks import tiny
 
 optimizers, layers = keras.optimizers, keras.layers
-pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="test_layerwise.py runs the others")
 BATCHES = {"batch_size": 8}
 
 
@@ -94,12 +93,25 @@ MODELS = {
 # Going on
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("pull", ["none", "squared", "unsquared", "EWC"])
+@pytest.mark.parametrize(
+    ("name", "pull"),
+    [
+        *(pytest.param("functional", pull, marks=pytest.mark.core) for pull in ("squared", "unsquared", "EWC")),
+        *(("functional", "none"), ("Sequential", "unsquared"), ("Sequential, built late", "squared")),
+        *((name, pull) for name in ("subclassed", "subclassed, with names") for pull in ("squared", "EWC")),
+    ],
+)
 def test_the_reloaded_model_trains_on_bit_for_bit(name, pull, tmp_path, told):
     model = MODELS[name]()
     pulls = {"squared": L2SP(0.5), "unsquared": L2SP(0.5, squared=False), "EWC": EWC(ones(model), 0.5)}
-    compiled(model, pull=pulls.get(pull), use_ema=pull == "squared", ema_momentum=0.9)
+    gathered = 2 if name == "functional" else None
+    compiled(
+        model,
+        pull=pulls.get(pull),
+        use_ema=pull == "squared",
+        ema_momentum=0.9,
+        gradient_accumulation_steps=gathered,
+    )
     apart_by, moved = resumed(model, tmp_path / "model.keras", X, Y, **BATCHES)
     assert apart_by == 0 and moved > 0.01 and not told
 

@@ -8,7 +8,6 @@ from keras_transfer.adaptation import GradualUnfreezing, LayerwiseOptimizer
 from keras_transfer.adaptation.momentum import OneCycleMomentum
 from keras_transfer.adaptation.schedules import LinearWarmupDecay, OneCycle
 from keras_transfer.adaptation.steps import Steps
-from tests.processes import run_tests
 
 STEPS = 8
 RANDOM = np.random.default_rng(0)
@@ -76,6 +75,7 @@ def by_hand(optimizer, inner=None, every=1):
     return fit(make_model(optimizer, run_eagerly=True), SetByHand(inner, names, every))
 
 
+@pytest.mark.core
 def test_stochastic_gradient_descent_goes_as_numpy_says():
     keras.utils.set_random_seed(0)
     model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3, use_bias=False)])
@@ -91,6 +91,7 @@ def test_stochastic_gradient_descent_goes_as_numpy_says():
     np.testing.assert_allclose(model.get_weights()[0], weights, atol=1e-6)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_step_has_the_momentum_that_a_loop_would_set(kind):
     expected = by_hand(KINDS[kind](cycle()))
@@ -111,6 +112,7 @@ def test_it_does_not_matter_how_the_step_is_compiled(compiled):
     np.testing.assert_allclose(trained, expected, atol=1e-5)
 
 
+@pytest.mark.core
 def test_it_finds_the_momentum_below_loss_scaling():
     inner = KINDS["adam"](cycle())
     expected = by_hand(keras.optimizers.LossScaleOptimizer(inner), inner)
@@ -147,6 +149,7 @@ def test_a_group_that_thaws_late_has_the_momentum_of_the_run():
     np.testing.assert_allclose(seen, [[momentum_at(step)] * 2 for step in range(STEPS)], atol=1e-5)
 
 
+@pytest.mark.core
 def test_a_run_that_goes_on_from_a_file_goes_on_in_the_cycle(tmp_path):
     whole = fit(make_model(KINDS["adam"](cycle())), OneCycleMomentum())
     first = make_model(KINDS["adam"](cycle()))
@@ -196,6 +199,7 @@ def test_after_fit_the_momentum_is_what_it_was():
     assert_goes_on_with_constant_momentum(model)
 
 
+@pytest.mark.core
 def test_a_file_that_is_written_in_between_has_what_it_was(tmp_path):
     model = make_model(KINDS["adam"](cycle()))
     checkpoint = keras.callbacks.ModelCheckpoint(tmp_path / "{epoch}.keras", save_freq="epoch")
@@ -207,6 +211,7 @@ def test_a_file_that_is_written_in_between_has_what_it_was(tmp_path):
         assert int(optimizer.iterations) == 4 * epoch
 
 
+@pytest.mark.core
 def test_after_a_step_that_failed_the_momentum_is_what_it_was():
     def batches():
         yield from ((X[i : i + 10], Y[i : i + 10]) for i in (0, 10))
@@ -233,6 +238,7 @@ def test_after_an_error_outside_a_step_the_next_fit_is_as_after_none(again):
     assert_goes_on_with_constant_momentum(model)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("first", [True, False], ids=["first", "last"])
 def test_it_goes_together_with_stages(first):
     callbacks = [OneCycleMomentum(), GradualUnfreezing()]
@@ -315,11 +321,3 @@ def test_adam_goes_as_with_the_one_cycle_of_torch():
         scheduler.step()
     fit(model, OneCycleMomentum())
     np.testing.assert_allclose(model.get_weights()[0], weights.detach().numpy(), atol=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="starts the other backends")
-@pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_all_of_this_holds_on_another_backend(backend, tmp_path):
-    pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
-    run_tests(__file__, backend, tmp_path, only="numpy or loop_would_set or loss_scaling or failed or stages or file")

@@ -1,17 +1,12 @@
 """Learning without forgetting: the penalty against its formula, in `fit`, and what it is for."""
 
-import json
-
 import keras
 import numpy as np
 import pytest
 
 from keras_transfer.adaptation.prediction_penalty import PredictionPenalty
 from tests.helpers import save_and_load
-from tests.processes import run
 from tests.tasks import tiny
-
-tensorflow_only = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="is about TensorFlow")
 
 
 def softmax(logits):
@@ -42,6 +37,7 @@ def gradient(penalty, before, now, weights=None):
     return np.stack(rows)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_it_is_the_papers_cross_entropy_less_the_entropy_of_what_was(temperature):
     before, now = logits(0, 5, 4), logits(1, 5, 4)
@@ -56,6 +52,7 @@ def test_it_is_the_papers_cross_entropy_less_the_entropy_of_what_was(temperature
     assert number(penalty(before, now)) + constant == pytest.approx(-np.sum(old * np.log(new), axis=1).mean(), rel=1e-5)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
 def test_its_gradient_is_the_difference_of_the_probabilities(temperature):
     before, now = logits(0, 3, 4), logits(1, 3, 4)
@@ -80,6 +77,7 @@ def test_sure_predictions_and_classes_that_are_ruled_out_stay_finite():
     np.testing.assert_allclose(keras.ops.convert_to_numpy(losses), expected, rtol=1e-5)
 
 
+@pytest.mark.core
 def test_sequences_have_a_penalty_for_each_position_and_weights_leave_padding_out():
     before, now = logits(0, 2, 3, 4), logits(1, 2, 3, 4)
     p, q = softmax(before / 2), softmax(now / 2)
@@ -89,6 +87,7 @@ def test_sequences_have_a_penalty_for_each_position_and_weights_leave_padding_ou
     assert number(penalty(before, now, sample_weight=real)) == pytest.approx((each * real).sum(), rel=1e-5)
 
 
+@pytest.mark.core
 def test_it_is_computed_in_float32():
     before, now = logits(0, 5, 4), logits(1, 5, 4)
     half = keras.ops.cast(now, "float16")
@@ -96,26 +95,6 @@ def test_it_is_computed_in_float32():
     assert keras.backend.standardize_dtype(value.dtype) == "float32"
     exact = number(PredictionPenalty()(before, keras.ops.convert_to_numpy(half).astype("float32")))
     assert number(value) == pytest.approx(exact, rel=1e-6)
-
-
-def figures():
-    """What every backend must agree on."""
-    before, now = logits(0, 5, 4), logits(1, 5, 4)
-    return {
-        "loss": [number(PredictionPenalty(3.0)(before, now, sample_weight=np.arange(5.0)))],
-        "gradient": gradient(PredictionPenalty(3.0), before, now).tolist(),
-    }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("backend", ["jax", "torch"])
-@tensorflow_only
-def test_another_backend_gives_the_same(backend):
-    pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
-    script = "import json; from tests.adaptation.test_prediction_penalty import figures; print(json.dumps(figures()))"
-    theirs, ours = run("-c", script, KERAS_BACKEND=backend), json.loads(json.dumps(figures()))
-    for name, values in ours.items():
-        np.testing.assert_allclose(theirs[name], values, atol=1e-5, err_msg=name)
 
 
 # === In `fit` ===

@@ -9,7 +9,6 @@ import pytest
 
 from keras_transfer.adaptation import private
 from keras_transfer.adaptation.rates import check_pattern, rate_of
-from tests.processes import run
 
 
 def model_of(optimizer=None, **compiled):
@@ -139,40 +138,34 @@ def test_get_variable_index_is_the_place_in_the_list_that_an_optimizer_was_built
 
 # === Where JAX keeps the variables in the middle of an epoch ===
 
-JAX = """
-import json, keras, numpy as np
-model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, kernel_initializer="zeros")])
-model.compile("sgd", "mse")
-seen = {}
 
-class See(keras.callbacks.Callback):
-    def on_train_batch_end(self, batch, logs=None):
-        kernel = model.layers[0].kernel
-        if batch == 0:
-            seen["kinds"] = sorted(model._jax_state)
-            seen["trained"] = float(abs(np.asarray(model._jax_state["trainable_variables"][0])).max()) > 0
-            model.jax_state_sync()
-            seen["synced"] = float(abs(np.asarray(kernel)).max()) > 0
-        if batch == 1:
-            for kind, state in model._jax_state.items():
-                owner = model.optimizer if kind == "optimizer_variables" else model
-                for variable, value in zip(getattr(owner, kind.replace("optimizer_", "")), state, strict=True):
-                    variable.assign(value)
-            kernel.assign(np.full((2, 1), 7.0))
-            model._jax_state = None
-            model.jax_state_sync()
-            seen["kept"] = np.asarray(kernel).tolist()
-
-seen["before"] = getattr(model, "_jax_state", None)
-model.fit(np.ones((8, 2)), np.ones((8, 1)), batch_size=4, verbose=0, callbacks=[See()])
-seen["after"], seen["end"] = model._jax_state, np.asarray(model.layers[0].kernel).tolist()
-print(json.dumps(seen))
-"""
-
-
+@pytest.mark.core
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="is about JAX")
 def test_jax_state_is_what_is_put_back_into_the_variables_and_none_keeps_them():
-    pytest.importorskip("jax", reason="needs JAX: pip install keras_transfer[jax]")
-    seen = run("-c", JAX, KERAS_BACKEND="jax")
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, kernel_initializer="zeros")])
+    model.compile("sgd", "mse")
+    seen = {}
+
+    class See(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            kernel = model.layers[0].kernel
+            if batch == 0:
+                seen["kinds"] = sorted(model._jax_state)
+                seen["trained"] = float(np.abs(np.asarray(model._jax_state["trainable_variables"][0])).max()) > 0
+                model.jax_state_sync()
+                seen["synced"] = float(np.abs(np.asarray(kernel)).max()) > 0
+            if batch == 1:
+                for kind, state in model._jax_state.items():
+                    owner = model.optimizer if kind == "optimizer_variables" else model
+                    for variable, value in zip(getattr(owner, kind.replace("optimizer_", "")), state, strict=True):
+                        variable.assign(value)
+                kernel.assign(np.full((2, 1), 7.0))
+                model._jax_state = None
+                model.jax_state_sync()
+                seen["kept"] = np.asarray(kernel).tolist()
+
+    assert getattr(model, "_jax_state", None) is None
+    model.fit(np.ones((8, 2)), np.ones((8, 1)), batch_size=4, verbose=0, callbacks=[See()])
     assert seen["trained"] and seen["synced"]
     assert seen["kinds"] == [
         "metrics_variables",
@@ -180,5 +173,5 @@ def test_jax_state_is_what_is_put_back_into_the_variables_and_none_keeps_them():
         "optimizer_variables",
         "trainable_variables",
     ]
-    assert seen["kept"] == seen["end"] == [[7.0], [7.0]]
-    assert seen["before"] is seen["after"] is None
+    assert seen["kept"] == np.asarray(model.layers[0].kernel).tolist() == [[7.0], [7.0]]
+    assert model._jax_state is None

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.adaptation import EWC, L2SP, LayerwiseOptimizer, freeze
-from tests.adaptation.layerwise_child import (
+from tests.adaptation.layerwise_models import (
     HALVES,
     RATE,
     X,
@@ -21,7 +21,6 @@ from tests.adaptation.layerwise_child import (
 )
 
 optimizers = keras.optimizers
-pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="test_layerwise.py runs the others")
 
 
 def random_fisher():
@@ -52,6 +51,7 @@ def trained(pull, steps=25, make=optimizers.SGD, scale=1.0, **options):
 # The formulas
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("name", PULLS)
 def test_sgd_with_a_pull_is_gradient_descent_on_the_penalty_s_formula_in_float64(name):
     apart_by, pulled_by = pulled(PULLS[name](), steps=40)

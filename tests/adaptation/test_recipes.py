@@ -25,6 +25,7 @@ from tests.adaptation.staging_models import changed, values
 from tests.tasks.tiny import classifier, examples, preprocessor
 
 TEXTS, LABELS = examples(16)
+pytestmark = pytest.mark.usefixtures("eagerly")
 
 
 class Trained(keras.callbacks.Callback):
@@ -70,7 +71,7 @@ ALONE = [["head"], ["embeddings"], ["block_0"], ["block_1"], ["pooler"], EVERYTH
 def test_a_recipe_trains_what_it_says_and_leaves_the_rest_bit_identical(name, epochs, groups):
     trained = Trained()
     share = {"ulmfit_classifier": 0.5, "chain_thaw": 5 / 6}.get(name)
-    recipe = get_recipe(name, epochs=epochs, batch_size=2, **({"share": share} if share else {}))
+    recipe = get_recipe(name, epochs=epochs, batch_size=8, **({"share": share} if share else {}))
     history = fine_tune(classifier(), (TEXTS, LABELS), recipe=recipe, callbacks=[trained], verbose=0)
     assert trained.groups == groups
     assert isinstance(history, keras.callbacks.History) and len(history.history["loss"]) == epochs
@@ -95,16 +96,16 @@ def test_recipes_build_the_optimizers_schedules_and_callbacks_of_their_papers():
 def test_fine_tune_is_compile_and_fit_with_what_the_recipe_builds():
     by_hand, by_recipe = classifier(), classifier()
     by_recipe.set_weights(by_hand.get_weights())
-    recipe = get_recipe("bert", epochs=2, batch_size=2)
+    recipe = get_recipe("bert", epochs=2, batch_size=4)
     keras.utils.set_random_seed(0)
     fine_tune(by_recipe, (TEXTS, LABELS), recipe=recipe, shuffle=False, verbose=0)
     keras.utils.set_random_seed(0)
-    batches = -(-len(TEXTS) // 2)
+    batches = len(TEXTS) // 4
     rate = LinearWarmupDecay(5e-5, 2 * batches)
     optimizer = keras.optimizers.AdamW(rate, weight_decay=0.01, global_clipnorm=1.0)
     optimizer.exclude_from_weight_decay(var_list=[w for w in by_hand.weights if len(w.shape) == 1])
     by_hand.compile(optimizer)
-    by_hand.fit(TEXTS, LABELS, epochs=2, batch_size=2, verbose=0)
+    by_hand.fit(TEXTS, LABELS, epochs=2, batch_size=4, verbose=0)
     for ours, theirs in zip(by_recipe.get_weights(), by_hand.get_weights()):
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
 

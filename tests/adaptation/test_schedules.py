@@ -13,7 +13,6 @@ from keras_transfer.adaptation.schedules import (
     SlantedTriangular,
     WarmupCosine,
 )
-from tests.processes import run_tests
 
 LENGTHS = (1, 2, 3, 9, 10, 19, 100, 333, 10_000)
 FRACTIONS = (0.03, 0.1, 1 / 3, 0.5, 0.77, 0.99)
@@ -159,6 +158,7 @@ def test_one_cycle_takes_other_factors_as_torch_does():
 # === Steps ===
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("name", ALL)
 def test_a_step_may_be_a_number_a_tensor_or_a_variable_and_the_rate_is_float32(name):
     schedule = ALL[name]
@@ -169,6 +169,7 @@ def test_a_step_may_be_a_number_a_tensor_or_a_variable_and_the_rate_is_float32(n
         assert float(keras.ops.convert_to_numpy(rate)) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.core
 def test_the_rate_is_float32_where_the_default_is_float16():
     before = keras.config.floatx()
     try:
@@ -179,6 +180,7 @@ def test_the_rate_is_float32_where_the_default_is_float16():
         keras.config.set_floatx(before)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("kind", SCHEDULES)
 def test_two_thousand_million_steps_overflow_nothing(kind):
     steps = 2_000_000_000
@@ -203,6 +205,7 @@ X, Y = np.random.default_rng(0).normal(size=(2, 16, 3)).astype("float32")
 Y = Y[:, :2]
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("name", ALL)
 def test_fit_takes_the_rate_of_each_step(name):
     model = make_model(ALL[name])
@@ -214,6 +217,7 @@ def test_fit_takes_the_rate_of_each_step(name):
     np.testing.assert_allclose(model.get_weights()[0], weights, atol=1e-6)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("name", ALL)
 def test_a_schedule_comes_back_with_the_compiled_model(name, tmp_path):
     schedule = ALL[name]
@@ -320,14 +324,3 @@ def test_without_matplotlib_a_picture_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match="pip install matplotlib"):
         SlantedTriangular(2e-4, 100).plot()
-
-
-# === The other backends ===
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="starts the other backends")
-@pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_all_of_this_holds_on_another_backend(backend, tmp_path):
-    pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
-    run_tests(__file__, backend, tmp_path, only="fit_takes or comes_back or variable or float16 or overflow")

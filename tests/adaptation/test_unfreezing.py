@@ -1,5 +1,7 @@
 """The plans of the methods beside their papers' words, their configs, and one clear error for each mistake."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -23,12 +25,17 @@ BODY = [*BLOCKS, POOLER, HEAD]
 ALL = [EMBEDDINGS, *BODY]
 
 
+@functools.cache
+def classifier():
+    """A classifier that no test trains."""
+    model = tiny.classifier()
+    model.compile("sgd")
+    return model
+
+
 def plan(callback, model=None, epochs=10, steps=10):
     """The callback's schedule in a run of so many epochs and steps, of which none is taken."""
-    if model is None:
-        model = tiny.classifier()
-        model.compile("sgd")
-    callback.set_model(model)
+    callback.set_model(classifier() if model is None else model)
     callback.set_params({"epochs": epochs, "steps": steps})
     callback.on_train_begin()
     callback.on_train_end()

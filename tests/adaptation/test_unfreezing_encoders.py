@@ -7,16 +7,18 @@ from keras_transfer.tasks import TextClassifier
 from tests.adaptation.staging_encoders import METHODS, check_encoder, train
 from tests.adaptation.staging_models import assert_follows
 
-pytest.importorskip("tensorflow")
-pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="other backends run in a child")
+
+def some(*core):
+    """All methods; these run on every backend."""
+    return [pytest.param(method, marks=[pytest.mark.core] * (method in core)) for method in METHODS]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", some("gradual", "chain"))
 def test_an_encoder_of_ours(method):
     check_encoder("ours", method, run_eagerly=method != "sequential")
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", some("sequential", "freeze"))
 def test_a_backbone_of_keras_hub(method):
     pytest.importorskip("keras_hub")
     check_encoder("keras_hub", method, run_eagerly=method != "freeze")

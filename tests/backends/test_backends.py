@@ -1,77 +1,79 @@
-"""What TensorFlow computes, JAX and torch compute too, each in a process of its own."""
+"""What TensorFlow saved, another backend loads: it computes the same, trains, and saves, without TensorFlow."""
 
-import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import keras
 import numpy as np
 import pytest
 
 from keras_transfer.adaptation import layer_groups
-from keras_transfer.encoders import BertEncoder, TransformerEncoder, encode
-from keras_transfer.tasks import TextClassifier
-from keras_transfer.text import BertPreprocessor
+from keras_transfer.encoders import encode
+from tests.backends.models import ENCODERS
+from tests.processes import run
 
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", "good", "bad"]
-SIZES = {"num_layers": 2, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "max_sequence_length": 32}
-ENCODERS = {
-    "bert": lambda: BertEncoder(len(VOCABULARY), **SIZES, initializer_range=0.2),
-    "bert_tanh": lambda: BertEncoder(len(VOCABULARY), **SIZES, activation="gelu_tanh", num_segments=0, pooler=False),
-    "causal_pre": lambda: TransformerEncoder(len(VOCABULARY), **SIZES, norm="pre", causal=True),
-    "input": lambda: TransformerEncoder(len(VOCABULARY), **SIZES, norm="input"),
-}
-
-pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="compares with TensorFlow")
+BACKEND = keras.backend.backend()
+pytestmark = [
+    pytest.mark.core,
+    pytest.mark.skipif(BACKEND == "tensorflow", reason="loads on another backend what TensorFlow saved"),
+]
+# Without text nothing needs these. (Keras's own `save` looks whether there is a TensorFlow.)
+HEAVY = {"tensorflow", "tensorflow_hub", "tensorflow_text", "keras_hub", "torch", "transformers"} - {BACKEND}
+WITHOUT_TEXT = f"""
+import json, sys, keras_transfer
+imported = [sorted({HEAVY} & set(sys.modules))]
+import keras, numpy
+assert keras.backend.backend() == "{BACKEND}"
+model = keras.saving.load_model(sys.argv[1] + "/task.keras")
+inputs = dict(numpy.load(sys.argv[1] + "/inputs.npz"))
+labels = inputs.pop("labels")
+model.predict(inputs, verbose=0)
+model.fit(inputs, labels, verbose=0)
+print(json.dumps([*imported, sorted({HEAVY} & set(sys.modules))]))
+"""
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory):
-    """A folder with models, inputs and texts, and what TensorFlow makes of them."""
+def saved(tensorflow_process, tmp_path_factory):
+    """The folder that TensorFlow has written, and the names of the task's layer groups there."""
     folder = tmp_path_factory.mktemp("backends")
-    keras.utils.set_random_seed(0)
-    random = np.random.default_rng(0)
-    labels = random.integers(0, 2, 32)
-    texts = [
-        " ".join([*random.choice(list("abcdefgh"), random.integers(1, 20)), ["bad", "good"][label]]) for label in labels
-    ]
-    (folder / "texts.txt").write_text("\n".join(texts))
-    preprocessor = BertPreprocessor(VOCABULARY, sequence_length=32)
-    inputs = {name: value.numpy() for name, value in preprocessor(texts).items()}
-    np.savez(folder / "inputs.npz", **inputs, labels=labels)
-    outputs = {}
-    for name, make in ENCODERS.items():
-        encoder = make()
-        encoder.save(folder / f"encoder_{name}.keras")
-        states = encode(encoder, {name: inputs[name] for name in encoder.input}, hidden_states=True).hidden_states
-        outputs |= {f"encoder_{name}/{i}": state.numpy() for i, state in enumerate(states)}
-    model = TextClassifier(BertEncoder(len(VOCABULARY), **SIZES), 2, preprocessor=preprocessor, pooling="concat")
-    model.compile(keras.optimizers.Adam(5e-3))
-    model.save(folder / "task.keras")
-    outputs["task"] = outputs["texts"] = model.predict(texts, verbose=0)
-    return folder, outputs, [group.name for group in layer_groups(model)]
+    return folder, tensorflow_process("tests.backends.models:save", str(folder))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_another_backend_computes_the_same_trains_and_saves(saved, backend):
-    pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
-    folder, expected, ladder = saved
-    child = pathlib.Path(__file__).with_name("child.py")
-    environment = {**os.environ, "KERAS_BACKEND": backend}
-    run = subprocess.run([sys.executable, str(child), str(folder)], env=environment, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr[-4000:]
-    report = json.loads(run.stdout.splitlines()[-1])
-    assert report["backend"] == backend and report["ladder"] == ladder
-    assert report["tensorflow"] == []
-    assert report["same"]
-    assert report["losses"][-1] < 0.7 * report["losses"][0]
-    assert report["text_losses"][-1] < 0.7 * report["text_losses"][0]
-    # Dropout of a quarter: both halves, and what falls in both; 200,000 numbers, four standard deviations.
-    np.testing.assert_allclose(report["dropped"], [0.25, 0.25, 0.0625], atol=0.004)
-    outputs = np.load(folder / "outputs.npz")
-    assert set(outputs) == set(expected)
-    for name, value in expected.items():
-        np.testing.assert_allclose(outputs[name], value, atol=1e-4, err_msg=name)
+def inputs_of(folder):
+    inputs = dict(np.load(folder / "inputs.npz"))
+    return inputs, inputs.pop("labels")
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_every_state_of_an_encoder_is_tensorflow_s(saved, name):
+    folder, _ = saved
+    inputs, expected = inputs_of(folder)[0], np.load(folder / "outputs.npz")
+    encoder = keras.saving.load_model(folder / f"{name}.keras")
+    model = keras.Model(encoder.input, encode(encoder, hidden_states=True).hidden_states)
+    states = model.predict_on_batch({key: inputs[key] for key in encoder.input})
+    assert len(states) == len([key for key in expected if key.startswith(f"{name}/")]) == 3
+    for i, state in enumerate(states):
+        np.testing.assert_allclose(state, expected[f"{name}/{i}"], atol=1e-4)
+
+
+def test_a_task_computes_the_same_trains_and_saves(saved, tmp_path):
+    folder, groups = saved
+    (inputs, labels), expected = inputs_of(folder), np.load(folder / "outputs.npz")["task"]
+    texts = pathlib.Path(folder / "texts.txt").read_text().splitlines()
+    model = keras.saving.load_model(folder / "task.keras")
+    assert [group.name for group in layer_groups(model)] == groups
+    for x in (inputs, texts):
+        np.testing.assert_allclose(model.predict(x, verbose=0), expected, atol=1e-4)
+    assert model.predict([], verbose=0).shape == (0, 2)
+    start = model.get_weights()
+    for x in (inputs, texts):
+        model.set_weights(start)
+        losses = model.fit(x, labels, batch_size=8, epochs=8, verbose=0).history["loss"]
+        assert losses[-1] < 0.7 * losses[0]
+    model.save(tmp_path / "again.keras")
+    again = keras.saving.load_model(tmp_path / "again.keras")
+    np.testing.assert_array_equal(again.predict(inputs, verbose=0), model.predict(inputs, verbose=0))
+
+
+def test_the_import_and_training_without_text_bring_no_tensorflow(saved):
+    assert run("-c", WITHOUT_TEXT, saved[0], KERAS_BACKEND=BACKEND) == [[], []]

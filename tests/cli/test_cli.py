@@ -1,27 +1,40 @@
 """The command `keras-transfer`: it does the main job, and says what is wrong before it does anything."""
 
+import contextlib
+import importlib
+import json
+import os
+import pathlib
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+from keras_transfer.adaptation import RECIPES
+from keras_transfer.cli.ask import import_tensorflow
 from keras_transfer.cli.main import main
 from keras_transfer.cli.quickstart import QUESTIONS, report
 from keras_transfer.datasets import load_questions, load_trec6
 
 LABELS = ["ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"]
+ROOT = pathlib.Path(__file__).parents[2]
 
 
-def run(*arguments):
-    command = [sys.executable, "-m", "keras_transfer.cli.main", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True)
+def run(*arguments, stderr=subprocess.PIPE):
+    """Runs what the console script runs, for a user who has set no log level of TensorFlow."""
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    line = [sys.executable, "-m", "keras_transfer_command", *map(str, arguments)]
+    return subprocess.run(line, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=stderr, text=True)
 
 
 @pytest.mark.slow
 def test_quickstart_trains_reports_exports_and_asks_and_classify_asks_again(tmp_path, minilm):
-    first = run("quickstart", "--output", tmp_path / "model", "--epochs", 3, "--seed", 1, "--batch-size", 48)
-    assert first.returncode == 0, first.stderr
+    options = ("--output", tmp_path / "model", "--epochs", 3, "--seed", 1, "--batch-size", 48)
+    first = run("quickstart", *options, stderr=subprocess.STDOUT)
+    assert first.returncode == 0, first.stdout
+    assert first.stdout.startswith("576 questions for training, 144 held out, ")
+    assert not [line for line in first.stdout.splitlines() if "absl" in line or "oneDNN" in line or "cuda" in line]
     assert "Epoch 3/3" in first.stdout and "12/12" in first.stdout
     accuracy = float(first.stdout.split("accuracy on held-out questions: ")[1].split("%")[0])
     assert accuracy > 80
@@ -30,8 +43,8 @@ def test_quickstart_trains_reports_exports_and_asks_and_classify_asks_again(tmp_
     for question in QUESTIONS:
         assert question in first.stdout
 
-    second = run("classify", tmp_path / "model", "Who wrote Faust?", "Where is Timbuktu?")
-    assert second.returncode == 0, second.stderr
+    second = run("classify", tmp_path / "model", "Who wrote Faust?", "Where is Timbuktu?", stderr=subprocess.STDOUT)
+    assert second.returncode == 0, second.stdout
     assert [line.split()[0] for line in second.stdout.splitlines()] == ["HUM", "LOC"]
 
 
@@ -48,6 +61,31 @@ def test_quickstart_adapts_by_the_recipe_that_is_asked_for_reports_exports_and_a
     answers = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [answer[2:] for answer in answers] == [["Who", "wrote", "Faust?"], ["Where", "is", "Timbuktu?"]]
     assert {answer[0] for answer in answers} <= set(LABELS)
+
+
+def test_help_imports_nothing_that_takes_long_and_lists_the_recipes():
+    script = (
+        "import json, sys, keras_transfer_command\n"
+        "sys.argv[1:] = ['quickstart', '--help']\n"
+        "try: keras_transfer_command.main()\n"
+        "finally: print(json.dumps(sorted({'keras_transfer', 'keras', 'tensorflow', 'numpy'} & set(sys.modules))))"
+    )
+    child = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert child.returncode == 0, child.stderr
+    assert "usage: keras-transfer quickstart" in child.stdout and f"{{{','.join(sorted(RECIPES))}}}" in child.stdout
+    assert json.loads(child.stdout.splitlines()[-1]) == []
+
+
+def test_what_tensorflow_writes_on_import_is_shown_only_if_the_import_fails(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "2")
+    monkeypatch.syspath_prepend(tmp_path)
+    for ending, shown in (("", ""), ("raise ImportError", "why")):
+        monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
+        (tmp_path / "tensorflow.py").write_text(f"import os\nos.write(2, b'why')\n{ending}")
+        importlib.invalidate_caches()
+        with pytest.raises(ImportError) if ending else contextlib.nullcontext():
+            import_tensorflow()
+        assert capfd.readouterr().err == shown
 
 
 def test_the_report_has_precision_recall_and_f1_of_each_class():

@@ -1,7 +1,8 @@
 """The hand-written questions are balanced, unique, and share nothing with TREC-6."""
 
+import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from importlib.resources import files
 from itertools import pairwise
 
@@ -31,14 +32,23 @@ def words(question):
 
 
 def near_duplicates(questions, others):
-    others = [(other, words(other)) for other in others]
+    by_size = defaultdict(list)
+    for other in others:
+        by_size[len(words(other))].append((other, words(other)))
     found = []
     for question in questions:
         mine = words(question)
-        for other, theirs in others:
-            if len(mine & theirs) >= NEAR * len(mine | theirs):
-                found.append((question, other))
+        # No others can have so large a part in common.
+        for size in range(math.ceil(NEAR * len(mine)), math.floor(len(mine) / NEAR) + 1):
+            for other, theirs in by_size[size]:
+                if len(mine & theirs) >= NEAR * len(mine | theirs):
+                    found.append((question, other))
     return found
+
+
+def test_near_duplicates_are_found():
+    question, near = "Who wrote the play Hamlet?", ["Who wrote the play Hamlet", "who wrote the play hamlet first?"]
+    assert near_duplicates([question], [*near, "What did Hamlet say?"]) == [(question, other) for other in near]
 
 
 def test_every_row_has_a_split_a_label_and_a_whole_question():

@@ -57,8 +57,7 @@ def test_every_hidden_state_equals_the_original(case):
     np.testing.assert_allclose(np.array(encoded.sequence)[real], weights["output"][real], atol=1e-5)
 
 
-@pytest.mark.parametrize("norm", ["input", "post", "pre"])
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("norm", "causal"), [("post", False), ("pre", True), ("input", True)])
 def test_it_is_a_well_behaved_encoder(norm, causal):
     run_encoder_test(TransformerEncoder, {**SMALL, "norm": norm, "causal": causal, "initializer_range": 0.3})
 

@@ -1,4 +1,4 @@
-"""`WordVectorEncoder`: each word's vector, and the bag of them; on JAX and torch too."""
+"""`WordVectorEncoder`: each word's vector, and the bag of them."""
 
 import keras
 import numpy as np
@@ -9,8 +9,8 @@ from keras_transfer.checkpoints import CheckpointError, WordVectors
 from keras_transfer.encoders import WordVectorEncoder, encode
 from keras_transfer.encoders.word_vectors import SmoothInverseFrequency
 from tests.helpers import run_encoder_test, run_layer_test, save_and_load
-from tests.processes import run_tests
 
+pytestmark = pytest.mark.core
 WORDS = ["the", "film", "good", "bad"]
 VECTORS = np.random.default_rng(0).normal(size=(4, 5)).astype("float32")
 IDS = np.array([[2, 4, 3, 0], [5, 1, 0, 0], [0, 0, 0, 0]], "int32")
@@ -125,11 +125,3 @@ def test_a_mistake_is_one_clear_error(function, message):
 def test_it_cannot_be_saved_for_transformers(tmp_path):
     with pytest.raises(CheckpointError, match="Received: WordVectorEncoder"):
         WordVectorEncoder(5, 2).save_pretrained(tmp_path / "saved")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="it is this test that runs the others elsewhere")
-@pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_all_of_this_holds_on_another_backend(backend, tmp_path):
-    pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
-    run_tests(__file__, backend, tmp_path)

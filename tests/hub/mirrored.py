@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_transfer.distribute import StringInputs
 from keras_transfer.hub import HubEncoder, HubLayer
 from keras_transfer.tasks import TextClassifier
-from tests.hub import modules
+from tests.hub import modules, tf1_modules
 from tests.hub.modules import LABELS
 
 
@@ -125,5 +125,19 @@ def main(folder):
     with strategy.scope():
         report["made outside"] = message(compiled, functional, outside)
         plain = compiled(lambda *layers: keras.Sequential(layers), HubLayer(text))
+
+    # What was loaded before
+    loaded = tf.saved_model.load(str(text))
+    with strategy.scope():
+        report["loaded outside"] = message(lambda: HubLayer(loaded, trainable=True))
+        loaded = tf.saved_model.load(str(text))
+        report["loaded with statistics"] = message(lambda: HubLayer(loaded, trainable=True))
+        tf1 = tf.saved_model.load(tf1_modules.folder("vocabulary"), tags=[])
+        report["loaded from TF1"] = message(lambda: HubLayer(tf1))
+        loaded = tf.saved_model.load(str(bert))
+        loaded_ids = HubLayer(loaded, trainable=True)
+        model = compiled(functional_of_numbers, loaded_ids)
+    model.fit(ids, LABELS, batch_size=4, epochs=5, shuffle=False, verbose=0)
+    report["loaded"] = distance(alone, loaded_ids.get_weights())
     report["without StringInputs"] = message(plain.fit, texts, LABELS)
     return report

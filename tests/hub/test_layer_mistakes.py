@@ -81,6 +81,16 @@ def test_what_goes_with_loading_does_not_go_with_a_loaded_object():
             HubLayer(lambda x: x, **options)
 
 
+def test_a_model_over_a_loaded_object_cannot_be_saved_but_exported(linear_module, tmp_path):
+    layer = HubLayer(tf.saved_model.load(str(linear_module)), trainable=True)
+    model = keras.Sequential([keras.Input((1,)), layer])
+    with pytest.raises(ValueError, match="to save it, pass the handle in the place of what was loaded"):
+        model.save(tmp_path / "model.keras")
+    model.export(tmp_path / "exported", verbose=False)
+    exported = tf.saved_model.load(str(tmp_path / "exported"))
+    np.testing.assert_array_equal(exported.serve(INPUTS), model(INPUTS))
+
+
 def test_losses_that_cannot_be_called_are_an_error():
     module = Scale()
     module.regularization_losses = [1.0]

@@ -34,8 +34,19 @@ def test_evaluate_takes_strings_too(report):
 
 def test_a_module_made_outside_the_scope_trains_nowhere_else(report):
     assert report["made outside"].startswith(
-        "HubError: a module that several replicas train is made inside `strategy.scope()`. Received: 'hub_layer"
+        "HubError: a module that several replicas train is made inside `strategy.scope()`, and a loaded one is loaded"
     )
+
+
+def test_a_loaded_object_trains_as_its_handle_does(report):
+    assert report["loaded"][1] < 1e-6
+
+
+def test_a_loaded_object_that_replicas_cannot_share_is_an_error(report):
+    assert "Received: 'hub_layer" in report["loaded outside"]
+    assert "pass its handle. Received: handle=<" in report["loaded with statistics"]
+    assert "with ['layer_0/norm/moving_mean" in report["loaded with statistics"]
+    assert "under tf.distribute a module of TensorFlow 1 is loaded by the layer itself" in report["loaded from TF1"]
 
 
 def test_a_frozen_module_may_be_made_outside(report):

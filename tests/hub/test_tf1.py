@@ -327,6 +327,19 @@ def test_what_cannot_train_says_why_and_stays_frozen(folder, name, because):
     np.testing.assert_array_equal(*(layer(INPUTS["x"], training=each)["default"] for each in (False, True)))
 
 
+def test_a_loaded_object_predicts_as_its_handle_does(folder):
+    loaded = tf.saved_model.load(folder("vocabulary"), tags=[])
+    expected = HubLayer(folder("vocabulary"))(INPUTS["text"])
+    np.testing.assert_array_equal(HubLayer(loaded)(INPUTS["text"]), expected)
+    np.testing.assert_array_equal(HubLayer(loaded, signature="default")(INPUTS["text"]), expected)
+
+
+def test_a_loaded_object_does_not_train(folder):
+    loaded = tf.saved_model.load(folder("vocabulary"), tags=[])
+    with pytest.raises(HubError, match="lacks the graph for training: pass the module's handle. Received: trainable=T"):
+        HubLayer(loaded, trainable=True)
+
+
 def test_an_unknown_signature_lists_those_of_both_graphs(folder, tmp_path):
     with pytest.raises(HubError, match=r"has the signatures \['mlm', 'tokens'\]. Received: signature='default'"):
         HubLayer(folder("bert"))

@@ -100,6 +100,14 @@ def words(folder):
     return folder / "words.txt"
 
 
+def test_an_export_of_a_loaded_object_has_its_tables(tmp_path):
+    layer = HubLayer(tf.saved_model.load(tf1_modules.folder("vocabulary"), tags=[]))
+    model = keras.Sequential([keras.Input((), dtype="string"), layer])
+    model.export(tmp_path / "exported", verbose=False)
+    exported = tf.saved_model.load(str(tmp_path / "exported"))
+    np.testing.assert_array_equal(exported.serve(TEXTS), model(TEXTS))
+
+
 def test_a_module_with_reference_variables_says_why_it_is_not_exported(tmp_path):
     model = classifier(HubLayer(tf1_modules.folder("reference variables")), NUMBERS)
     with pytest.raises(ValueError, match="it has reference variables of TensorFlow 1, which TensorFlow 2 can neither"):

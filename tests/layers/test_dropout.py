@@ -18,7 +18,7 @@ def test_dropout_is_a_layer_like_any_other():
     run_layer_test(Dropout, {"rate": 0.1}, np.ones((2, 3, 4), "float32"), output_shape=(2, 3, 4))
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.25, 0.5, 0.9])
+@pytest.mark.parametrize("rate", [0.1, pytest.param(0.25, marks=pytest.mark.core), 0.5, 0.9])
 def test_the_share_is_the_rate_in_each_half_and_the_mean_is_kept(rate):
     outputs = keras.ops.convert_to_numpy(Dropout(rate, seed=1)(ROWS, training=True))
     # 200,000 numbers a half: four standard deviations.
@@ -30,6 +30,7 @@ def test_the_share_is_the_rate_in_each_half_and_the_mean_is_kept(rate):
     assert abs(outputs.mean() - 1) < 4 * np.sqrt(rate / (1 - rate) / 400_000)
 
 
+@pytest.mark.core
 def test_two_elements_that_share_a_random_number_are_independent():
     gone = dropped(Dropout(0.5, seed=1), ROWS)
     both = (gone[..., :125] & gone[..., 125:]).mean()

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.layers import ProjectedLSTM, recurrent
-from tests.helpers import run_layer_test
-from tests.processes import run_tests
+from tests.helpers import EAGER, run_layer_test
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(3, 6, 4)).astype("float32")
@@ -54,6 +53,7 @@ def reference(layer, x, length, state=None):
     return outputs, h, c
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("case", CASES)
 def test_it_computes_its_formula_on_each_text_without_its_padding(case):
     layer = make(**CASES[case], return_state=True)
@@ -66,6 +66,7 @@ def test_it_computes_its_formula_on_each_text_without_its_padding(case):
     np.testing.assert_allclose(numpy_of(make(**CASES[case])(X, padding_mask=MASK)), outputs, atol=1e-6)
 
 
+@pytest.mark.core
 def test_clips_bind_where_they_are_said_to_and_change_what_comes():
     outputs, _, c = map(numpy_of, make(**CASES["clipped"], return_state=True)(X))
     free, _, wide = map(numpy_of, make(projection_dim=3, return_state=True)(X))
@@ -73,6 +74,7 @@ def test_clips_bind_where_they_are_said_to_and_change_what_comes():
     assert np.abs(free).max() > 0.3 and np.abs(wide).max() > 0.5
 
 
+@pytest.mark.core
 def test_padding_changes_nothing_whatever_stands_in_it():
     for options in CASES.values():
         layer = make(**options, return_state=True)
@@ -81,6 +83,7 @@ def test_padding_changes_nothing_whatever_stands_in_it():
             np.testing.assert_array_equal(numpy_of(ours), numpy_of(theirs))
 
 
+@pytest.mark.core
 def test_without_projection_and_clips_it_is_the_lstm_of_keras_also_in_what_it_learns():
     theirs = keras.layers.LSTM(5, return_sequences=True, unit_forget_bias=False)
     theirs.build(X.shape)
@@ -91,14 +94,14 @@ def test_without_projection_and_clips_it_is_the_lstm_of_keras_also_in_what_it_le
     trained = []
     for layer in (ours, theirs):
         model = keras.Sequential([keras.Input(X.shape[1:]), layer])
-        model.compile(keras.optimizers.SGD(0.5), "mse")
+        model.compile(keras.optimizers.SGD(0.5), "mse", run_eagerly=EAGER)
         model.fit(X, np.ones((3, 6, 5)), epochs=3, batch_size=3, shuffle=False, verbose=0)
         trained.append(sorted((numpy_of(weight) for weight in layer.trainable_weights), key=np.shape))
     for a, b in zip(*trained):
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
-def gradients(options, dtype):
+def gradients(options, dtype, traced):
     """What one step of descent takes off every weight: of the layer, and of what makes its inputs and first state."""
     keras.utils.set_random_seed(0)
     inputs, mask = keras.Input(X.shape[1:]), keras.Input((6,), dtype="int32")
@@ -106,18 +109,26 @@ def gradients(options, dtype):
     first = [keras.layers.Dense(size)(inputs[:, 0]) for size in layer.cell.state_size]
     outputs = layer(keras.layers.Dense(4)(inputs), padding_mask=mask, initial_state=first)
     model = keras.Model([inputs, mask], [keras.layers.Activation("linear", dtype="float32")(x) for x in outputs])
-    model.compile(keras.optimizers.SGD(1.0), ["mse"] * 3)
+    model.compile(keras.optimizers.SGD(1.0), ["mse"] * 3, run_eagerly=EAGER and not traced)
     before = [numpy_of(weight) for weight in model.trainable_weights]
     model.train_on_batch([X, MASK], [np.ones(x.shape) for x in model([X, MASK])])
     return {weight.path: numpy_of(weight) - value for weight, value in zip(model.trainable_weights, before)}
 
 
-@pytest.mark.parametrize("dtype", ["float32", "mixed_float16"])
-@pytest.mark.parametrize("case", CASES)
-def test_its_gradients_are_those_of_plain_products(case, dtype, monkeypatch):
-    ours = gradients(CASES[case], dtype)
+@pytest.mark.parametrize(
+    ("case", "dtype", "traced"),
+    [
+        pytest.param("plain", "float32", False, marks=pytest.mark.core),
+        pytest.param("clipped", "float32", False, marks=pytest.mark.core),
+        pytest.param("backward", "float32", True, marks=pytest.mark.core),
+        ("plain", "mixed_float16", False),
+        ("backward", "mixed_float16", True),
+    ],
+)
+def test_its_gradients_are_those_of_plain_products(case, dtype, traced, monkeypatch):
+    ours = gradients(CASES[case], dtype, traced)
     monkeypatch.setattr(recurrent, "_product", lambda inputs, matrix, transposed: keras.ops.matmul(inputs, matrix))
-    for (path, gradient), expected in zip(ours.items(), gradients(CASES[case], dtype).values()):
+    for (path, gradient), expected in zip(ours.items(), gradients(CASES[case], dtype, traced).values()):
         assert np.abs(expected).max() > 1e-3, path
         np.testing.assert_allclose(gradient, expected, atol=1e-6 if dtype == "float32" else 1e-3, err_msg=path)
 
@@ -146,6 +157,7 @@ def twice_differentiated(function, x):
     return outer.gradient(squares, x)
 
 
+@pytest.mark.core
 def test_so_are_its_second_derivatives(monkeypatch):
     layer = make(**CASES["clipped"])
     ours = numpy_of(twice_differentiated(lambda x: keras.ops.sum(layer(x, training=True) ** 2), X))
@@ -155,6 +167,7 @@ def test_so_are_its_second_derivatives(monkeypatch):
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.core
 def test_a_state_that_is_given_goes_on():
     layer = make(projection_dim=3, return_state=True)
     whole = layer(X)
@@ -164,6 +177,7 @@ def test_a_state_that_is_given_goes_on():
     np.testing.assert_allclose(numpy_of(rest[2]), numpy_of(whole[2]), atol=1e-6)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_stateful_layer_goes_on_with_what_each_text_of_the_last_batch_left(reverse):
     layer = make(projection_dim=3, stateful=4, reverse=reverse)
@@ -180,7 +194,7 @@ def test_a_stateful_layer_goes_on_with_what_each_text_of_the_last_batch_left(rev
         layer(np.ones((5, 2, 4)))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", ["plain", "backward"])
 def test_it_survives_keras_files_and_trains_in_fit(case, tmp_path):
     inputs, mask = keras.Input((None, 4)), keras.Input((None,), dtype="int32")
     outputs = ProjectedLSTM(5, **CASES[case], stateful=4)(inputs, padding_mask=mask)
@@ -198,12 +212,14 @@ def test_it_is_a_layer_like_any_other_also_in_mixed_precision():
     run_layer_test(ProjectedLSTM, {"units": 5, **CASES["clipped"]}, X, {"padding_mask": MASK}, (3, 6, 3))
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("name", ["units", "projection_dim", "cell_clip", "projection_clip"])
 def test_sizes_and_clips_are_above_0(name):
     with pytest.raises(ValueError, match=f"`{name}` must be above 0. Received: -1"):
         ProjectedLSTM(**{"units": 5, name: -1})
 
 
+@pytest.mark.core
 def test_inputs_without_a_step_are_an_error_and_texts_of_padding_alone_are_0():
     layer = make(projection_dim=3, return_state=True)
     with pytest.raises(ValueError, match=r"a text has a step at least, be it padding. Received: the shape \(2, 0, "):
@@ -212,7 +228,6 @@ def test_inputs_without_a_step_are_an_error_and_texts_of_padding_alone_are_0():
         assert not numpy_of(value).any()
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="TensorFlow's format")
 def test_a_saved_model_has_gradients(tmp_path):
     import tensorflow as tf
 
@@ -227,11 +242,3 @@ def test_a_saved_model_has_gradients(tmp_path):
         gradients.append(tape.gradient(outputs, x).numpy())
     assert np.abs(gradients[1]).max() > 1e-3
     np.testing.assert_allclose(*gradients, atol=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="starts the other backends")
-@pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_all_of_this_holds_on_another_backend(backend, tmp_path):
-    pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
-    run_tests(__file__, backend, tmp_path, only="not mixed and not float16 and not keras_files")

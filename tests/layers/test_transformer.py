@@ -57,8 +57,7 @@ def test_it_is_its_definition(norm):
     np.testing.assert_allclose(block(X, padding_mask=PADDING), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("norm", ["post", "pre", "input"])
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("norm", "causal"), [("post", False), ("pre", True), ("input", True)])
 def test_it_is_a_well_behaved_layer(norm, causal):
     arguments = {**SMALL, "norm": norm, "causal": causal, "dropout": 0.1, "activation": "gelu_tanh"}
     run_layer_test(TransformerBlock, arguments, X, {"padding_mask": PADDING}, output_shape=X.shape)

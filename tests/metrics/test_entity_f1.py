@@ -1,4 +1,4 @@
-"""`EntityF1`: seqeval's F1 over batches, with words that are not adjacent, in `fit`, on each backend."""
+"""`EntityF1`: seqeval's F1 over batches, with words that are not adjacent, in `fit`."""
 
 import json
 import pathlib
@@ -10,7 +10,6 @@ import pytest
 from keras_transfer.metrics import EntityF1, entity_report
 from tests.helpers import save_and_load
 from tests.metrics.tagging import pass_through
-from tests.processes import run_tests
 
 SEQEVAL = json.loads((pathlib.Path(__file__).parents[1] / "references" / "seqeval.json").read_text("utf-8"))
 SCHEMES = dict(SEQEVAL["schemes"])
@@ -57,6 +56,7 @@ def as_names(true, outputs):
     return [[[LABELS[label] for label in row[real]] for row, real in zip(labels, true >= 0)] for labels in both]
 
 
+@pytest.mark.core
 def test_scores_are_seqeval_s_also_where_words_are_not_adjacent():
     random = np.random.default_rng(0)
     for document in SEQEVAL["documents"]:
@@ -78,6 +78,7 @@ def test_batches_of_several_lengths_count_as_one():
     assert scores(metric) == [0, 0, 0]
 
 
+@pytest.mark.core
 def test_where_the_label_is_below_0_no_prediction_counts():
     metric = EntityF1(["O", "B-A", "I-A"])
     # A word of pieces, between [CLS], and padding: "B-A I-A O" is found whole, whatever stands between.
@@ -93,6 +94,7 @@ def test_labels_without_an_o_and_rows_of_one_word_are_possible():
     assert scores(metric) == [1, 1, 1]
 
 
+@pytest.mark.core
 def test_a_weight_of_0_is_no_word_and_an_entity_weighs_what_its_first_word_does():
     true, outputs = random_batches(1)[0]
     hidden, masked = EntityF1(LABELS), EntityF1(LABELS)
@@ -109,8 +111,8 @@ def test_a_weight_of_0_is_no_word_and_an_entity_weighs_what_its_first_word_does(
     assert scores(heavy) == [0.75, 0.75, 0.75]
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize("length", [None, 12])
+@pytest.mark.core
+@pytest.mark.parametrize(("length", "jit_compile"), [(None, True), (12, False)])
 def test_fit_and_evaluate_count_as_the_report_does_compiled_or_not(length, jit_compile):
     if jit_compile and keras.backend.backend() == "torch":
         pytest.skip("XLA is not for torch")
@@ -126,6 +128,7 @@ def test_fit_and_evaluate_count_as_the_report_does_compiled_or_not(length, jit_c
     assert scores(model.metrics[1].metrics[0]) == expected(report)
 
 
+@pytest.mark.core
 def test_its_state_may_be_kept_outside():
     metric, kept = EntityF1(LABELS), EntityF1(LABELS)
     state = metric.variables
@@ -165,11 +168,3 @@ def test_other_shapes_are_an_error():
     for true, outputs in (((1, 4, 1), (1, 4, 2)), ((1, 4), (1, 4)), ((1, 4), (1, 5, 2)), ((4,), (4, 2))):
         with pytest.raises(ValueError, match=r"labels \[batch, length\] and logits .* Received: labels "):
             metric.update_state(np.zeros(true, "int32"), np.zeros(outputs))
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="starts the other backends")
-@pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_all_of_this_holds_on_another_backend(backend, tmp_path):
-    pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
-    run_tests(__file__, backend, tmp_path, only="seqeval or below_0 or weight_of_0 or (fit_and and jit) or outside")

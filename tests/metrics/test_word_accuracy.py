@@ -1,13 +1,13 @@
-"""`WordAccuracy`: each word counts once, in batches of any length, and on each backend."""
+"""`WordAccuracy`: each word counts once, in batches of any length."""
 
-import keras
 import numpy as np
 import pytest
 
 from keras_transfer.metrics import WordAccuracy
 from tests.helpers import save_and_load
 from tests.metrics.tagging import pass_through
-from tests.processes import run_tests
+
+pytestmark = pytest.mark.core
 
 
 def random_batch(seed, length):
@@ -69,11 +69,3 @@ def test_other_shapes_are_an_error():
     for true, outputs in (((1, 4, 1), (1, 4, 2)), ((1, 4), (1, 4)), ((1, 4), (1, 5, 2)), ((2, 4), (1, 4, 2))):
         with pytest.raises(ValueError, match=r"labels \[batch, length\] and logits .* Received: labels "):
             WordAccuracy().update_state(np.zeros(true, "int32"), np.zeros(outputs))
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="starts the other backends")
-@pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_all_of_this_holds_on_another_backend(backend, tmp_path):
-    pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
-    run_tests(__file__, backend, tmp_path)

@@ -21,7 +21,7 @@ LABELS = [1, 0, 1, 0, 1, 1, 1]
 
 
 def backbone(**arguments):
-    sizes = {"num_layers": 2, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "max_sequence_length": 16}
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "max_sequence_length": 16}
     return keras_hub.models.BertBackbone(vocabulary_size=len(VOCABULARY), dropout=0.0, **{**sizes, **arguments})
 
 
@@ -39,8 +39,8 @@ def trained():
     """A classifier trained on raw texts, and the training's history."""
     keras.utils.set_random_seed(0)
     model = tasks.TextClassifier(backbone(), 2, preprocessor(), dropout=0.0)
-    model.compile(keras.optimizers.Adam(0.01, beta_1=0.8))
-    history = model.fit(TEXTS, LABELS, batch_size=4, epochs=20, verbose=0)
+    model.compile(keras.optimizers.Adam(0.01, beta_1=0.8), run_eagerly=True)
+    history = model.fit(TEXTS * 2, LABELS * 2, batch_size=4, epochs=8, verbose=0)
     return model, history.history
 
 
@@ -85,7 +85,7 @@ def test_a_keras_file_brings_back_optimizer_loss_and_metrics(trained):
     loaded = save_and_load(model)
     assert type(loaded.optimizer) is keras.optimizers.Adam
     assert loaded.optimizer.get_config() == model.optimizer.get_config()
-    assert loaded.optimizer.beta_1 == 0.8 and int(loaded.optimizer.iterations) == 40
+    assert loaded.optimizer.beta_1 == 0.8 and int(loaded.optimizer.iterations) == 32
     for ours, theirs in zip(loaded.optimizer.variables, model.optimizer.variables, strict=True):
         np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
     assert loaded.loss.get_config() == model.loss.get_config()
@@ -99,7 +99,7 @@ def test_training_goes_on_after_loading_as_if_nothing_had_happened(trained):
     for copy in (loaded, again):
         copy.fit(TEXTS[:4], LABELS[:4], batch_size=4, shuffle=False, verbose=0)
     np.testing.assert_array_equal(predict(loaded), predict(again))
-    assert int(loaded.optimizer.iterations) == 41 and np.abs(predict(loaded) - predict(model)).max() > 1e-4
+    assert int(loaded.optimizer.iterations) == 33 and np.abs(predict(loaded) - predict(model)).max() > 1e-4
 
 
 def test_frozen_weights_stay_frozen_after_loading():

@@ -85,11 +85,11 @@ def test_a_task_warns_as_its_run_begins_also_of_one_that_goes_on(caplog):
     model = tiny.classifier()
     x = {name: np.array(value) for name, value in tiny.preprocessor()(tiny.examples(8)[0]).items()}
     options = {"batch_size": 4, "epochs": 3, "verbose": 0}
-    model.compile(keras.optimizers.Adam(LinearWarmupDecay(1e-3, 6)))
+    model.compile(keras.optimizers.Adam(LinearWarmupDecay(1e-3, 6)), run_eagerly=True)
     model.fit(x, np.array(tiny.examples(8)[1]), **{**options, "epochs": 2})
     model.fit(x, np.array(tiny.examples(8)[1]), initial_epoch=2, **options)
     assert messages(caplog) == []
-    model.compile(keras.optimizers.Adam(LinearWarmupDecay(1e-3, 5)))
+    model.compile(keras.optimizers.Adam(LinearWarmupDecay(1e-3, 5)), run_eagerly=True)
     model.fit(x, np.array(tiny.examples(8)[1]), **options)
     (message,) = messages(caplog)
     assert "ends at step 5, and this run at step 6" in message and "total_steps=6" in message

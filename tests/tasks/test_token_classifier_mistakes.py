@@ -8,20 +8,25 @@ from keras_transfer.encoders import ElmoEncoder
 from keras_transfer.metrics import EntityF1, WordAccuracy
 from keras_transfer.tasks import TokenClassifier
 from keras_transfer.text import ElmoPreprocessor, PlainText, WordPreprocessor
-from tests.tasks.test_token_classifier import NAMES, bert, elmo, examples, tagger, vectors
+from tests.tasks.taggers import NAMES, bert, elmo, examples, tagger, vectors
 
 
 @pytest.fixture(scope="module")
 def model():
     model = tagger()
-    model.compile("sgd")
+    model.compile("sgd", run_eagerly=True)
     return model
 
 
+@pytest.fixture(scope="module")
+def encoder():
+    return bert()[0]
+
+
 @pytest.mark.parametrize("names", ["NOUN", ["NOUN"], ["NOUN", "NOUN"], ["NOUN", 3], ["NOUN", ""], 3, {"A", "B"}])
-def test_names_are_at_least_two_and_differ(names):
+def test_names_are_at_least_two_and_differ(encoder, names):
     with pytest.raises(ValueError, match="`label_names` (is a list of|are at least two different) names. Received"):
-        TokenClassifier(bert()[0], names)
+        TokenClassifier(encoder, names)
 
 
 @pytest.mark.parametrize("encoder", ["minilm-l6", None])
@@ -37,13 +42,13 @@ def test_an_encoder_of_whole_texts_has_no_vector_of_a_word():
         TokenClassifier(encoder, NAMES)
 
 
-def test_a_mix_takes_hidden_states():
+def test_a_mix_takes_hidden_states(encoder):
     inputs = keras.Input((None,), dtype="int32")
-    encoder = keras.Model(inputs, keras.layers.Embedding(9, 4)(inputs))
+    embedding = keras.Model(inputs, keras.layers.Embedding(9, 4)(inputs))
     with pytest.raises(ValueError, match="hidden states were asked for, but the encoder shows none"):
-        TokenClassifier(encoder, NAMES, scalar_mix=True)
+        TokenClassifier(embedding, NAMES, scalar_mix=True)
     with pytest.raises(ValueError, match="`scalar_mix` is a bool or a `layers.ScalarMix`. Received: 'yes'"):
-        TokenClassifier(bert()[0], NAMES, scalar_mix="yes")
+        TokenClassifier(encoder, NAMES, scalar_mix="yes")
 
 
 @pytest.mark.parametrize(
@@ -87,9 +92,9 @@ def test_labels_of_prepared_data_that_cannot_be(model, labels, message):
         (ElmoPreprocessor(), "the encoder takes 'token_ids' .* Received: ElmoPreprocessor, which makes"),
     ],
 )
-def test_a_preprocessor_that_does_not_fit_is_an_error(preprocessor, message):
+def test_a_preprocessor_that_does_not_fit_is_an_error(encoder, preprocessor, message):
     with pytest.raises(ValueError, match=message):
-        TokenClassifier(bert()[0], NAMES, preprocessor)
+        TokenClassifier(encoder, NAMES, preprocessor)
 
 
 def test_characters_must_be_as_many_as_the_encoder_takes():
@@ -109,8 +114,8 @@ def test_weights_of_labels_are_for_batches(model):
         model.fit(words, tags, class_weight={0: 2.0}, verbose=0)
 
 
-def test_without_a_preprocessor_there_are_only_ids():
-    model = TokenClassifier(bert()[0], NAMES)
+def test_without_a_preprocessor_there_are_only_ids(encoder):
+    model = TokenClassifier(encoder, NAMES)
     for words in ([["a"]], "a b"):
         with pytest.raises(ValueError, match="raw text needs a preprocessor"):
             model.predict_words(words)
@@ -135,9 +140,9 @@ def test_of_sentences_every_word_is_predicted(model):
 @pytest.mark.parametrize(
     "loss", ["sparse_categorical_crossentropy", keras.losses.SparseCategoricalCrossentropy(from_logits=True)]
 )
-def test_a_loss_that_counts_padding_is_an_error(loss):
+def test_a_loss_that_counts_padding_is_an_error(model, loss):
     with pytest.raises(ValueError, match="this loss counts these: use loss='auto'|expects probabilities"):
-        tagger().compile("sgd", loss=loss)
+        model.compile("sgd", loss=loss)
 
 
 @pytest.mark.parametrize(
@@ -151,9 +156,9 @@ def test_a_loss_that_counts_padding_is_an_error(loss):
         {"weighted_metrics": ["mse"]},
     ],
 )
-def test_a_metric_that_counts_padding_is_an_error(options):
+def test_a_metric_that_counts_padding_is_an_error(model, options):
     with pytest.raises(ValueError, match="Keras's metrics count these"):
-        tagger().compile("sgd", **options)
+        model.compile("sgd", **options)
 
 
 def test_accuracy_is_that_of_words():
@@ -161,14 +166,14 @@ def test_accuracy_is_that_of_words():
     model = tagger()
     right = [best == tag for row, of in zip(model.predict_words(words), tags) for (_, best), tag in zip(row, of)]
     for options in ({"metrics": ["accuracy"]}, {"metrics": {"logits": "acc"}}, {"weighted_metrics": ["accuracy"]}):
-        model.compile("sgd", **{"metrics": None, **options})
+        model.compile("sgd", run_eagerly=True, **{"metrics": None, **options})
         assert model.evaluate(words, tags, verbose=0)[1] == pytest.approx(np.mean(right))
-    model.compile("sgd", metrics=[WordAccuracy(name="words")])
+    model.compile("sgd", run_eagerly=True, metrics=[WordAccuracy(name="words")])
     assert "words" in model.evaluate(words, tags, verbose=0, return_dict=True)
 
 
-def test_names_that_are_not_all_of_entities_are_a_warning(caplog):
-    model = TokenClassifier(bert()[0], ["O", "B-X", "I-X", "L-X"])
+def test_names_that_are_not_all_of_entities_are_a_warning(encoder, caplog):
+    model = TokenClassifier(encoder, ["O", "B-X", "I-X", "L-X"])
     model.compile("sgd")
     assert "no F1 of entities is among the metrics" in caplog.text and "L-X" in caplog.text
     with pytest.raises(ValueError, match="a label of entities is O, or B, I, E or S"):

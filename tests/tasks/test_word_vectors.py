@@ -1,4 +1,4 @@
-"""Word vectors in a task as any encoder: raw text in, the ladder, freezing, `.keras`, export, and on JAX."""
+"""Word vectors in a task as any encoder: raw text in, the ladder, freezing, `.keras`, export."""
 
 import itertools
 
@@ -12,8 +12,7 @@ from keras_transfer.checkpoints import WordVectors
 from keras_transfer.encoders import WordVectorEncoder
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import WordPreprocessor
-from tests.helpers import save_and_load
-from tests.processes import run_tests
+from tests.helpers import EAGER, save_and_load
 from tests.tasks.tiny import difference, examples
 
 WORDS = [*"abcdefghij", "good", "bad"]
@@ -32,19 +31,20 @@ def values(weights):
     return [keras.ops.convert_to_numpy(weight) for weight in weights]
 
 
-@pytest.mark.parametrize("pooling", [None, "mean", "max", "sif"])
+@pytest.mark.parametrize("pooling", [None, "mean", "max", pytest.param("sif", marks=pytest.mark.core)])
 def test_a_bag_learns_from_raw_text_end_to_end_and_survives_keras(pooling):
     texts, labels = examples()
     model = classifier(pooling=pooling, smoothing=0.1)
     assert model.pooling == {None: "mean", "sif": "pooled"}.get(pooling, pooling)
-    model.compile(keras.optimizers.Adam(0.05))
-    losses = model.fit(texts, labels, epochs=15, verbose=0).history["loss"]
+    model.compile(keras.optimizers.Adam(0.1))
+    losses = model.fit(texts, labels, batch_size=8, epochs=5, verbose=0).history["loss"]
     assert losses[-1] < 0.4 * losses[0]
     same = save_and_load(model)
     np.testing.assert_array_equal(same.predict(TEXTS, verbose=0), model.predict(TEXTS, verbose=0))
     assert same.preprocessor.vocabulary == WORDS and same.get_config() == model.get_config()
 
 
+@pytest.mark.core
 def test_the_task_pools_as_the_encoder_says():
     ids = classifier().preprocessor(TEXTS[:3])
     ids = {key: value.numpy() for key, value in ids.items()}
@@ -60,7 +60,7 @@ def test_frozen_vectors_stay_frozen_in_a_task_and_after_keras():
     model = save_and_load(classifier(trainable_embeddings=False))
     assert len(model.trainable_weights) == 2
     before = values(model.encoder.weights)
-    model.compile(keras.optimizers.Adam(0.05))
+    model.compile(keras.optimizers.Adam(0.05), run_eagerly=True)
     model.fit(texts, labels, verbose=0)
     assert difference(values(model.encoder.weights), before) == 0
 
@@ -75,11 +75,12 @@ def test_the_ladder_has_embeddings_and_a_head(pooling):
     assert sum(group.parameters for group in ladder) == 14 * 8 + 8 * 2 + 2 + (14 if pooling else 0)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("pooling", [None, "sif"])
 def test_freezing_and_gradual_unfreezing_move_what_they_should(pooling):
     texts, labels = examples(32)
     model = freeze(classifier(pooling=pooling), below="head")
-    model.compile(keras.optimizers.Adam(0.05))
+    model.compile(keras.optimizers.Adam(0.05), run_eagerly=EAGER)
     start = values(model.weights)
     model.fit(texts, labels, batch_size=8, verbose=0)
     moved = {w.path for w, old in zip(model.weights, start) if np.abs(values([w])[0] - old).max() > 0}
@@ -94,7 +95,7 @@ def test_freezing_and_gradual_unfreezing_move_what_they_should(pooling):
                 model.jax_state_sync()
             seen.append(values(model.weights))
 
-    model.compile(keras.optimizers.Adam(0.05))
+    model.compile(keras.optimizers.Adam(0.05), run_eagerly=EAGER)
     seen.append(values(model.weights))
     model.fit(texts, labels, batch_size=8, verbose=0, callbacks=[GradualUnfreezing(steps=2), Look()])
     moves = [
@@ -105,12 +106,13 @@ def test_freezing_and_gradual_unfreezing_move_what_they_should(pooling):
     assert moves == [head, head, head | {"token_embedding/embeddings"}, head | {"token_embedding/embeddings"}]
 
 
+@pytest.mark.core
 def test_the_embeddings_rate_is_the_heads_times_the_decay():
     texts, labels = examples(16)
     steps = {}
     for decay in (1.0, 0.1):
         model = classifier()
-        model.compile(LayerwiseOptimizer(keras.optimizers.SGD(0.5), model, decay=decay))
+        model.compile(LayerwiseOptimizer(keras.optimizers.SGD(0.5), model, decay=decay), run_eagerly=EAGER)
         before = values(model.weights)
         model.fit(texts, labels, batch_size=16, shuffle=False, verbose=0)
         steps[decay] = {w.path: a - b for w, a, b in zip(model.weights, values(model.weights), before)}
@@ -120,14 +122,15 @@ def test_the_embeddings_rate_is_the_heads_times_the_decay():
         np.testing.assert_allclose(steps[0.1][path], factor * step, atol=1e-6)
 
 
+@pytest.mark.core
 def test_a_pull_to_the_start_holds_the_vectors():
     texts, labels = examples()
     distances = []
     for pull in (None, L2SP(strength=1.0)):
         model = classifier()
         start = values([model.encoder.token_embedding.embeddings])
-        model.compile(LayerwiseOptimizer(keras.optimizers.SGD(0.5), model, pull=pull))
-        model.fit(texts, labels, epochs=5, verbose=0)
+        model.compile(LayerwiseOptimizer(keras.optimizers.SGD(0.5), model, pull=pull), run_eagerly=EAGER)
+        model.fit(texts, labels, batch_size=8, verbose=0)
         distances.append(difference(values([model.encoder.token_embedding.embeddings]), start))
     assert distances[1] < 0.5 * distances[0]
 
@@ -157,10 +160,3 @@ def test_an_export_takes_raw_text(tmp_path, pooling):
     kernel, bias = values(model.get_layer("logits").weights)
     np.testing.assert_allclose(embedding @ kernel + bias, logits, atol=1e-5)
     assert served["serving_default"](text=tf.constant([], tf.string))["label"].shape == (0,)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="it is this test that runs the others elsewhere")
-def test_all_of_this_holds_on_jax(tmp_path):
-    pytest.importorskip("jax", reason="needs JAX: pip install keras_transfer[jax]")
-    run_tests(__file__, "jax", tmp_path, only="(survives and sif) or freezing or rate or pull or pools")

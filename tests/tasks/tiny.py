@@ -60,9 +60,3 @@ def message(function):
     except ValueError as error:
         return str(error)
     return None
-
-
-def trained():
-    model = classifier()
-    model.compile("sgd")
-    return model

@@ -183,7 +183,9 @@ def test_2000_reviews_of_imdb_get_the_same_ids(different, data_dir):
 
 @real_vocabularies
 def test_every_character_of_unicode_gets_the_same_ids(different, data_dir):
-    characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    # From plane 4 on there are only tags, characters for private use, and none: of these every 50th.
+    codes = [*range(0x40000), *range(0x40000, 0x110000, 50), *range(0xE0000, 0xE0200)]
+    characters = [chr(code) for code in codes if not 0xD800 <= code < 0xE000]
     texts = [f"a{c}b {c} " + c * 2 for c in characters]
     assert not different(texts)
 

@@ -1,21 +1,10 @@
-"""What the tests of `LayerwiseOptimizer` share; as a script, the core of them in a process of its own.
-
-python -m tests.adaptation.layerwise_child mirrored
-KERAS_BACKEND=jax python -m tests.adaptation.layerwise_child FOLDER STEPS
-"""
-
-import contextlib
-import json
-import pathlib
-import sys
+"""What the tests of `LayerwiseOptimizer` share: a network of four groups, plain optimizers beside it, formulas."""
 
 import keras
 import numpy as np
 
 from keras_transfer.adaptation import (
     EWC,
-    L2SP,
-    GradualUnfreezing,
     LayerwiseOptimizer,
     Stage,
     StagedTraining,
@@ -196,66 +185,3 @@ def resumed(model, path, x, y, **options):
     for each in (model, loaded):
         each.fit(x, y, verbose=0, shuffle=False, epochs=2, **options)
     return difference(model.get_weights(), loaded.get_weights()), difference(model.get_weights(), before)
-
-
-def mirrored():
-    """One device beside two replicas: how far they are apart after 24 steps, and how far they moved."""
-    import tensorflow as tf
-
-    cpu = tf.config.list_physical_devices("CPU")[0]
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-    report = {}
-    for name, make in {
-        "plain": lambda: (keras.optimizers.SGD(RATE, momentum=0.9, weight_decay=0.1), None),
-        "squared": lambda: (keras.optimizers.SGD(RATE, momentum=0.9), L2SP(0.5, 0.25)),
-        "unsquared": lambda: (keras.optimizers.SGD(RATE, momentum=0.9), L2SP(0.5, 0.25, squared=False)),
-        "EWC": lambda: (keras.optimizers.SGD(RATE, momentum=0.9), EWC(ones(net()), 0.5)),
-        "averaged": lambda: (keras.optimizers.SGD(RATE, use_ema=True, ema_momentum=0.5), L2SP(0.5)),
-        "thawed": lambda: (keras.optimizers.SGD(RATE, momentum=0.9), L2SP(0.5, squared=False)),
-    }.items():
-        models = []
-        for scope in (contextlib.nullcontext(), strategy.scope()):
-            with scope:
-                model = net()
-                optimizer, pull = make()
-                model.compile(LayerwiseOptimizer(optimizer, model, decay=0.5, pull=pull), "mse")
-            start = model.get_weights()
-            callbacks = [GradualUnfreezing(steps=4)] if name == "thawed" else []
-            model.fit(X, Y, batch_size=8, epochs=3, shuffle=False, verbose=0, callbacks=callbacks)
-            models.append(model)
-        counts = [int(part.iterations.numpy()) for part in models[1].optimizer.group_optimizers()]
-        after = [model.get_weights() for model in models]
-        report[name] = [difference(*after), least_moved(after[0], start), counts]
-    print(json.dumps({"replicas": models[1].distribute_strategy.num_replicas_in_sync, "kinds": report}))
-
-
-def main(folder, late):
-    optimizers = keras.optimizers
-    report = {
-        "backend": keras.backend.backend(),
-        "parity": {
-            kind.__name__: parity(kind, decay=1 / 2.6)
-            for kind in (optimizers.SGD, optimizers.Adam, optimizers.AdamW, optimizers.Adafactor)
-        },
-        "pull": {
-            "squared": pulled(L2SP(0.5, 0.25)),
-            "unsquared": pulled(L2SP(0.5, 0.25, squared=False)),
-            "EWC": pulled(EWC(ones(net()), 0.5)),
-        },
-        "saved": {},
-        "late": {str(wrapped): late_start(wrapped, late) for wrapped in (True, False)},
-    }
-    for name, pull in {"squared": L2SP(0.5), "unsquared": L2SP(0.5, squared=False), "EWC": EWC(ones(net()))}.items():
-        model = net()
-        adam = keras.optimizers.Adam(RATE, gradient_accumulation_steps=2)
-        model.compile(LayerwiseOptimizer(adam, model, decay=0.5, pull=pull), "mse")
-        report["saved"][name] = resumed(model, folder / f"{name}.keras", X, Y, batch_size=8)
-    print(json.dumps(report))
-
-
-if __name__ == "__main__":
-    if sys.argv[1] == "mirrored":
-        mirrored()
-    else:
-        main(pathlib.Path(sys.argv[1]), int(sys.argv[2]))

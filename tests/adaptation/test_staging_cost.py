@@ -1,37 +1,15 @@
-"""Freezing and staged training inside `fit`: each check here on TensorFlow, and all of them on JAX and torch."""
+"""What a frozen group costs on TensorFlow, counted in the graph that runs; and stages on two replicas."""
 
 import keras
-import pytest
+import tensorflow as tf
 
 from keras_transfer.adaptation import Stage, StagedTraining
-from tests.adaptation.staging_child import CHECKS, ENCODERS
 from tests.adaptation.staging_models import fit, make
-from tests.processes import run
-
-tf = pytest.importorskip("tensorflow")
-pytestmark = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="other backends run in a child")
 
 
-@pytest.mark.parametrize("name", [name for name in CHECKS if name != "frozen_groups_below_have_no_backward_pass"])
-def test_on_tensorflow(name):
-    CHECKS[name]()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_all_checks_on_another_backend(backend):
-    pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
-    report = run("-m", "tests.adaptation.staging_child", KERAS_BACKEND=backend)
-    assert report["backend"] == backend and not report["tensorflow"]
-    assert list(report["checks"]) == [*CHECKS, *ENCODERS]
-    failed = {name: text for name, text in report["checks"].items() if text != "ok"}
-    assert not failed, "\n\n".join(f"{name}\n{text}" for name, text in failed.items())
-
-
-@pytest.mark.slow
-def test_two_replicas_train_as_one_device_does():
-    report = run("-m", "tests.adaptation.staging_child", "mirrored")
-    assert report.pop("replicas") == 2 and set(report) == {"gradual", "chain"}
+def test_two_replicas_train_as_one_device_does(tensorflow_process):
+    report = tensorflow_process("tests.adaptation.mirrored:stages")
+    assert set(report) == {"gradual", "chain"}
     for method, (apart_by, moved) in report.items():
         assert apart_by < 1e-6 < 1e-2 < moved, method
 

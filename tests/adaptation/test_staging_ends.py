@@ -1,9 +1,10 @@
-"""Checks of what is frozen before and after `fit`, however that ends."""
+"""What is frozen before and after `fit`, however that ends."""
 
 import contextlib
 
 import keras
 import numpy as np
+import pytest
 
 from keras_transfer import adaptation
 from keras_transfer.adaptation import GradualUnfreezing, Stage, StagedTraining, steps
@@ -16,7 +17,6 @@ from tests.adaptation.staging_models import (
     always,
     assert_follows,
     changed,
-    check,
     difference,
     fit,
     make,
@@ -24,6 +24,8 @@ from tests.adaptation.staging_models import (
     trained_in,
     values,
 )
+
+pytestmark = pytest.mark.core
 
 # === However `fit` ends ===
 
@@ -81,29 +83,24 @@ ENDS = {
 GRAPHS = ("after a step", "in validation", "a later batch", "in tracing")  # the others run eagerly, which is quick
 
 
-@check
-def however_fit_ends_everything_trains_after_it():
-    for name, run in ENDS.items():
-        model = make(run_eagerly=name not in GRAPHS)
-        start, stages = values(model), StagedTraining([Stage("head", steps=6), Stage(["low", "head"])])
-        try:
-            run(model, stages)
-        except BaseException as error:
-            assert not isinstance(error, AssertionError), name
-        else:
-            raise AssertionError(f"nothing was raised: {name}")
-        assert all(np.isfinite(value).all() for value in values(model).values()), name
-        assert changed(start, values(model)) <= {f"{n}/{w}" for n in ("low", "head") for w in ("kernel", "bias")}, name
-        assert len(model.trainable_variables) == 8 and all(layer.trainable for layer in model.layers), name
-        assert trained_in(model, lambda: fit(model, epochs=1)) == set(NAMES), name  # noqa: B023
-        assert type(model.train_function) is not steps.Steps, name
-        watch, again = Watch(), StagedTraining([Stage("head", steps=2), Stage("all")])
-        fit(model, again, watch, epochs=1)
-        assert_follows(model, again, watch)
+@pytest.mark.parametrize("name", ENDS)
+def test_however_fit_ends_everything_trains_after_it(name):
+    model = make(run_eagerly=name not in GRAPHS)
+    start, stages = values(model), StagedTraining([Stage("head", steps=6), Stage(["low", "head"])])
+    with pytest.raises(BaseException) as raised:
+        ENDS[name](model, stages)
+    assert not isinstance(raised.value, AssertionError)
+    assert all(np.isfinite(value).all() for value in values(model).values())
+    assert changed(start, values(model)) <= {f"{n}/{w}" for n in ("low", "head") for w in ("kernel", "bias")}
+    assert len(model.trainable_variables) == 8 and all(layer.trainable for layer in model.layers)
+    assert trained_in(model, lambda: fit(model, epochs=1)) == set(NAMES)
+    assert type(model.train_function) is not steps.Steps
+    watch, again = Watch(), StagedTraining([Stage("head", steps=2), Stage("all")])
+    fit(model, again, watch, epochs=1)
+    assert_follows(model, again, watch)
 
 
-@check
-def a_step_that_fails_late_loses_no_more_than_itself():
+def test_a_step_that_fails_late_loses_no_more_than_itself():
     model, stages = make(), StagedTraining([Stage("head", steps=6), Stage(["low", "head"])])
     with contextlib.suppress(Exception):
         model.fit(Data(8), epochs=4, verbose=0, shuffle=False, callbacks=[stages])
@@ -117,21 +114,19 @@ def partly(batches):
     return reference(model, trains, ("sgd", always(0.1), 0.9), batches)
 
 
-@check
-def a_model_compiled_anew_after_a_failed_fit_trains_everything():
+def test_a_model_compiled_anew_after_a_failed_fit_trains_everything():
     for callback in (None, GradualUnfreezing(steps=1)):
-        model = make()
+        model = make(run_eagerly=True)
         with contextlib.suppress(Boom):
             fit(model, GradualUnfreezing(steps=3), Fails("on_epoch_end"))
-        model.compile(keras.optimizers.Adam(0.01), "mse")
+        model.compile(keras.optimizers.Adam(0.01), "mse", run_eagerly=True)
         assert trained_in(model, lambda: fit(model, *filter(None, [callback]), epochs=1)) == set(NAMES)  # noqa: B023
 
 
 # === Freezing, before and after `compile` and `fit` ===
 
 
-@check
-def freezing_takes_effect_in_the_next_fit_and_so_does_thawing():
+def test_freezing_takes_effect_in_the_next_fit_and_so_does_thawing():
     model = make(keras.optimizers.Adam(0.01))
     for change, expected in [
         (lambda: None, NAMES),
@@ -151,24 +146,18 @@ def freezing_takes_effect_in_the_next_fit_and_so_does_thawing():
     )
 
 
-@check
-def freezing_after_compile_takes_effect_in_the_first_fit():
+def test_freezing_after_compile_takes_effect_in_the_first_fit():
     model = make()
     adaptation.freeze(model, "low")
     assert trained_in(model, lambda: fit(model, epochs=1)) == {"mid", "top", "head"}
 
 
-@check
-def thawing_what_the_optimizer_does_not_know_is_an_error_and_changes_nothing():
+def test_thawing_what_the_optimizer_does_not_know_is_an_error_and_changes_nothing():
     model = make()
     adaptation.freeze(model, ["low", "mid"])
     fit(model, epochs=1)
-    try:
+    with pytest.raises(ValueError, match=r"with a new optimizer first(.|\n)*Received: \['low/kernel'"):
         adaptation.unfreeze(model)
-    except ValueError as error:
-        assert "with a new optimizer first" in str(error) and "Received: ['low/kernel'" in str(error)
-    else:
-        raise AssertionError("nothing was raised")
     assert not model.get_layer("low").trainable and model.get_layer("top").trainable
     assert trained_in(model, lambda: fit(model, epochs=1)) == {"top", "head"}
     model.compile(keras.optimizers.Adam(0.01), "mse")
@@ -176,8 +165,7 @@ def thawing_what_the_optimizer_does_not_know_is_an_error_and_changes_nothing():
     assert trained_in(model, lambda: fit(model, epochs=1)) == set(NAMES)
 
 
-@check
-def what_was_frozen_before_fit_stays_so():
+def test_what_was_frozen_before_fit_stays_so():
     model, callback, watch = make(), GradualUnfreezing(steps=3), Watch()
     adaptation.freeze(model, "mid")
     model.get_layer("top").bias.trainable = False
@@ -204,8 +192,7 @@ class ByHand(keras.callbacks.Callback):
             adaptation.unfreeze(self.model, "low")
 
 
-@check
-def freezing_in_the_middle_of_fit_by_hand_takes_effect_in_the_next_step():
+def test_freezing_in_the_middle_of_fit_by_hand_takes_effect_in_the_next_step():
     for hook, first in {
         "on_epoch_begin": 4, "on_train_batch_begin": 1, "on_train_batch_end": 2, "on_epoch_end": 8
     }.items():  # fmt: skip

@@ -1,8 +1,7 @@
-"""Checks of staged training together with the rest of Keras: files, averages, precision, other callbacks."""
-
-import tempfile
+"""Staged training together with the rest of Keras: files, averages, precision, other callbacks."""
 
 import keras
+import pytest
 
 from keras_transfer import adaptation
 from keras_transfer.adaptation import GradualUnfreezing, Stage, StagedTraining
@@ -15,7 +14,6 @@ from tests.adaptation.staging_models import (
     always,
     assert_follows,
     changed,
-    check,
     difference,
     fit,
     gradually,
@@ -26,26 +24,25 @@ from tests.adaptation.staging_models import (
     values,
 )
 
-
-@check
-def a_file_written_in_a_stage_knows_the_model_and_not_the_stage():
-    with tempfile.TemporaryDirectory() as folder:
-        model = make(keras.optimizers.Adam(0.01))
-        adaptation.freeze(model, "mid")
-        save = keras.callbacks.ModelCheckpoint(f"{folder}/{{epoch}}.keras")
-        fit(model, StagedTraining([Stage("head", epochs=1), Stage("low", epochs=1), Stage("all")]), save)
-        for epoch in (1, 2):
-            loaded = keras.saving.load_model(f"{folder}/{epoch}.keras")
-            assert [w.trainable for w in loaded.weights] == [w.trainable for w in model.weights]
-            assert len(loaded.optimizer.variables) == len(model.optimizer.variables) == 2 + 2 * 6
-            assert int(loaded.optimizer.iterations) == epoch * STEPS
-            rest = StagedTraining([Stage("head", epochs=1), Stage("low", epochs=1), Stage("all")])
-            fit(loaded, rest, initial_epoch=epoch)
-            assert difference(values(loaded), values(model)) == 0
+pytestmark = pytest.mark.core
 
 
-@check
-def moving_averages_begin_where_a_layer_begins():
+def test_a_file_written_in_a_stage_knows_the_model_and_not_the_stage(tmp_path):
+    model = make(keras.optimizers.Adam(0.01))
+    adaptation.freeze(model, "mid")
+    save = keras.callbacks.ModelCheckpoint(str(tmp_path / "{epoch}.keras"))
+    fit(model, StagedTraining([Stage("head", epochs=1), Stage("low", epochs=1), Stage("all")]), save)
+    for epoch in (1, 2):
+        loaded = keras.saving.load_model(tmp_path / f"{epoch}.keras")
+        assert [w.trainable for w in loaded.weights] == [w.trainable for w in model.weights]
+        assert len(loaded.optimizer.variables) == len(model.optimizer.variables) == 2 + 2 * 6
+        assert int(loaded.optimizer.iterations) == epoch * STEPS
+        rest = StagedTraining([Stage("head", epochs=1), Stage("low", epochs=1), Stage("all")])
+        fit(loaded, rest, initial_epoch=epoch)
+        assert difference(values(loaded), values(model)) == 0
+
+
+def test_moving_averages_begin_where_a_layer_begins():
     momentum = 0.8
     model = make(keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=momentum))
     adaptation.freeze(model, "mid")
@@ -62,16 +59,11 @@ def moving_averages_begin_where_a_layer_begins():
     assert changed(start, values(model)) == {"low/kernel", "low/bias", "head/kernel", "head/bias"}
 
 
-@check
-def gathered_gradients_belong_to_one_stage():
+def test_gathered_gradients_belong_to_one_stage():
     model = make(keras.optimizers.SGD(0.1, gradient_accumulation_steps=3))
     callback, watch = StagedTraining([Stage("head", steps=4), Stage("low", steps=1), Stage("all")]), Watch()
-    try:
+    with pytest.raises(ValueError, match=r"stages that begin at \[0, 6, 6\]"):
         fit(model, callback, watch)
-    except ValueError as error:
-        assert "stages that begin at [0, 6, 6]" in str(error)
-    else:
-        raise AssertionError("a stage was passed over")
     callback = StagedTraining([Stage("head", steps=4), Stage("low", steps=3), Stage("all")])
     fit(model, callback, watch)
     assert [start for start, _ in callback.schedule] == [0, 6, 9]
@@ -82,8 +74,7 @@ def gathered_gradients_belong_to_one_stage():
     assert watch.steps == [part for update in updates for part in (nothing, nothing, update)] + [nothing]
 
 
-@check
-def a_scaled_loss_trains_what_each_stage_says():
+def test_a_scaled_loss_trains_what_each_stage_says():
     inner = keras.optimizers.Adam(0.01)
     model = make(keras.optimizers.LossScaleOptimizer(inner, initial_scale=8.0))
     expected = reference(model, gradually, ("adam", always(0.01)))
@@ -91,19 +82,17 @@ def a_scaled_loss_trains_what_each_stage_says():
     assert difference(values(model), expected) < 1e-5
 
 
-@check
-def the_step_may_run_eagerly_or_compiled():
-    for option in ({"run_eagerly": True}, {"jit_compile": keras.backend.backend() != "torch"}):
-        model = make(**option)
-        expected = reference(model, gradually, ("sgd", always(0.1), 0.9))
-        fit(model, GradualUnfreezing(steps=2))
-        assert difference(values(model), expected) < 1e-6
+@pytest.mark.parametrize("option", ["run_eagerly", "jit_compile"])
+def test_the_step_may_run_eagerly_or_compiled(option):
+    model = make(**{option: option == "run_eagerly" or keras.backend.backend() != "torch"})
+    expected = reference(model, gradually, ("sgd", always(0.1), 0.9))
+    fit(model, GradualUnfreezing(steps=2))
+    assert difference(values(model), expected) < 1e-6
 
 
-@check
-def several_steps_may_be_one_execution():
+def test_several_steps_may_be_one_execution():
     if keras.backend.backend() == "torch":
-        return
+        pytest.skip("torch takes single steps")
     model, callback = make(steps_per_execution=2), StagedTraining([Stage("head", steps=5), Stage("all")])
     expected = reference(model, lambda step: ["head"] if step < 6 else NAMES, ("sgd", always(0.1), 0.9))
     fit(model, callback)
@@ -111,8 +100,7 @@ def several_steps_may_be_one_execution():
     assert difference(values(model), expected) < 1e-6
 
 
-@check
-def statistics_of_a_frozen_group_rest():
+def test_statistics_of_a_frozen_group_rest():
     model = make_with_norm()
     callback, watch = (
         StagedTraining([Stage("head", epochs=1), Stage(["norm", "head"], epochs=1), Stage("all")]),
@@ -134,8 +122,7 @@ def make_with_norm(**options):
     return model
 
 
-@check
-def keras_has_the_private_names_that_this_rests_on():
+def test_keras_has_the_private_names_that_this_rests_on():
     optimizer = keras.optimizers.Adam(use_ema=True)
     model = make(optimizer)
     found = []
@@ -151,8 +138,7 @@ def keras_has_the_private_names_that_this_rests_on():
     assert found == [[8, 8, 8, 7]] * 16
 
 
-@check
-def the_best_weights_of_a_run_that_stops_early_come_back():
+def test_the_best_weights_of_a_run_that_stops_early_come_back():
     model, rates = make(keras.optimizers.SGD(0.1)), [0.1, 0.1, -0.3, -0.3, -0.3]
     expected = reference(model, lambda step: gradually(step, STEPS), ("sgd", always(0.1), 0.0), batches=2 * STEPS)
     start, stages = values(model), GradualUnfreezing(epochs=1)
@@ -165,8 +151,7 @@ def the_best_weights_of_a_run_that_stops_early_come_back():
     assert trained_in(model, lambda: fit(model, epochs=1)) == set(NAMES)
 
 
-@check
-def sixteen_bits_train_what_each_stage_says():
+def test_sixteen_bits_train_what_each_stage_says():
     expected = reference(make(), gradually, ("adam", always(0.01)))
     keras.config.set_dtype_policy("mixed_float16")
     try:

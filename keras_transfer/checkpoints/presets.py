@@ -1,0 +1,200 @@
+"""KerasHub presets: a folder that `save_to_preset` wrote, or a name that KerasHub resolves."""
+
+import contextlib
+import difflib
+import inspect
+import json
+import pathlib
+
+from keras_transfer.checkpoints.tensors import CheckpointError, read_json
+from keras_transfer.encoders import Encoder
+from keras_transfer.text import BertPreprocessor
+
+PREFIX = "keras_hub://"
+
+_WEIGHTS = ("model.weights.h5", "model.weights.json")  # in one file, or the index of several
+# Files that only KerasHub writes. They tell half a preset from a folder of another kind.
+_MARKS = (*_WEIGHTS, "task.json", "preprocessor.json", "assets/tokenizer")
+_INPUTS = {"token_ids", "segment_ids", "padding_mask"}
+_OPTIONS = {"load_weights", "dtype", "name", "trainable"}  # of every preset, whatever the class of its backbone
+
+
+def is_name(source):
+    """Returns whether the source is a name for KerasHub, such as `"keras_hub://bert_tiny_en_uncased"`."""
+    return isinstance(source, str) and source.startswith(PREFIX)
+
+
+def recognises(source):
+    """Returns whether a name or a folder is a preset, or half of one."""
+    if is_name(source):
+        return True
+    with contextlib.suppress(OSError, ValueError):  # what `load` reports
+        config = json.loads((source / "config.json").read_text("utf-8"))
+        return isinstance(config, dict) and "registered_name" in config
+    return any((source / name).exists() for name in _MARKS)
+
+
+def load(source, cls=Encoder, overrides=None):
+    """Returns the backbone of a preset.
+
+    Args:
+        source: A folder, or a string that starts with `"keras_hub://"`.
+        cls: `Encoder`, or a class of KerasHub backbones.
+        overrides: Dict of arguments of the backbone, or of its `from_preset`, that differ from the preset's. Defaults
+            to `None`.
+
+    Returns:
+        A `keras_hub.models.Backbone`.
+
+    Raises:
+        CheckpointError: If KerasHub is not installed or cannot load the preset, if the backbone does not encode token
+            ids, or if it does not take one of the `overrides`.
+
+    Example:
+    ```python
+    import keras_hub
+
+    from keras_transfer.checkpoints import presets
+
+    backbone = keras_hub.models.BertBackbone(
+        vocabulary_size=10, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16
+    )
+    backbone.save_to_preset("my_preset")
+    backbone = presets.load("keras_hub://my_preset", overrides={"dropout": 0.0})
+    ```
+    """
+    keras_hub = _import_keras_hub(source)
+    overrides = overrides or {}
+    wanted = keras_hub.models.Backbone if cls is Encoder else cls
+    if not issubclass(wanted, keras_hub.models.Backbone):
+        raise CheckpointError(
+            f"{source} is a KerasHub preset and holds a KerasHub backbone: load it with `Encoder.from_pretrained`. "
+            f"Received: {cls.__name__}.from_pretrained"
+        )
+    name = _name_for_keras_hub(source, keras_hub, weights=overrides.get("load_weights", True))
+    with _errors_of_keras_hub(source, "the backbone"):
+        backbone = wanted.from_preset(name, **overrides)
+    _check_inputs(source, backbone)
+    # KerasHub ignores names that its backbones do not know.
+    known = {*inspect.signature(type(backbone)).parameters, *_OPTIONS} - {"args", "kwargs"}
+    if unknown := sorted(set(overrides) - known):
+        raise CheckpointError(
+            f"{source}: expected arguments of {type(backbone).__name__} among {sorted(known)}. Received: {unknown}"
+        )
+    return backbone
+
+
+def load_preprocessor(source, word_level=False, **overrides):
+    """Returns the preprocessor of a preset.
+
+    Args:
+        source: As for `load`.
+        word_level: Boolean. Whether the preprocessor must also take sentences as lists of words. KerasHub's do not, so
+            the result is a `BertPreprocessor` with the vocabulary and the settings of the preset's WordPiece tokenizer.
+            The two make the same ids, except for rare characters, where `BertPreprocessor` follows the original BERT.
+            Defaults to `False`.
+        **overrides: Arguments of the preprocessor that differ from the preset's, such as `sequence_length=64`.
+
+    Returns:
+        The `keras_hub.models.TextClassifierPreprocessor` of the preset, or a `BertPreprocessor`.
+
+    Raises:
+        CheckpointError: If KerasHub is not installed or cannot load the preset, if the preset has no preprocessor for
+            text classifiers, or if `word_level=True` and its tokenizer is not BERT's.
+    """
+    keras_hub = _import_keras_hub(source)
+    name = _name_for_keras_hub(source, keras_hub, weights=False)
+    options = {} if word_level else overrides
+    with _errors_of_keras_hub(source, "a text classifier's preprocessor", ", or pass a preprocessor to the task"):
+        preprocessor = keras_hub.models.TextClassifierPreprocessor.from_preset(name, **options)
+    if not word_level:
+        return preprocessor
+    tokenizer = preprocessor.tokenizer
+    if not _is_bert(tokenizer, keras_hub):
+        raise CheckpointError(
+            "a task that labels words needs a preprocessor that takes words. It can be made from a KerasHub preset "
+            "with BERT's WordPiece tokenizer. For any other preset, use `TokenClassifier(Encoder.from_pretrained("
+            f"source), label_names, preprocessor=...)`. Received: {source} with {type(tokenizer).__name__}"
+        )
+    settings = {
+        "sequence_length": preprocessor.sequence_length,
+        "lowercase": tokenizer.lowercase,
+        "strip_accents": tokenizer.strip_accents,
+    }
+    return BertPreprocessor(tokenizer.get_vocabulary(), **{**settings, **overrides})
+
+
+def _import_keras_hub(source):
+    try:
+        import keras_hub
+    except ImportError as error:
+        raise CheckpointError(
+            f"KerasHub presets need KerasHub: `pip install keras-hub`. Received: {source} and {_reason(error)}"
+        ) from error
+    return keras_hub
+
+
+def _name_for_keras_hub(source, keras_hub, weights):
+    """The string that `from_preset` takes, once all that can be checked without loading has been."""
+    if not is_name(source):
+        _check_folder(source, weights)
+        return str(source)
+    name = source.removeprefix(PREFIX)
+    known = keras_hub.models.Backbone.presets
+    if "://" not in name and name not in known and not (pathlib.Path(name) / "config.json").is_file():
+        near = difflib.get_close_matches(name, known, n=1)
+        raise CheckpointError(
+            "a KerasHub preset is a folder, the name of a built-in preset, or a handle such as "
+            "'keras_hub://kaggle://organisation/model/keras/variation' or 'keras_hub://hf://organisation/name'."
+            + (f" Did you mean '{PREFIX}{near[0]}'?" if near else "")
+            + f" Received: {source!r}"
+        )
+    return name
+
+
+def _check_folder(folder, weights):
+    found = sorted(path.name for path in folder.iterdir())
+    if "config.json" not in found or (weights and not set(_WEIGHTS) & set(found)):
+        raise CheckpointError(
+            f"{folder} is half of a KerasHub preset: expected config.json and {_WEIGHTS[0]}, which "
+            "`backbone.save_to_preset(folder)` writes (a preset on the Hugging Face hub is loaded as "
+            f"'{PREFIX}hf://organisation/name'). Received: {found}"
+        )
+    read_json(folder / "config.json")
+
+
+def _check_inputs(source, backbone):
+    inputs = backbone.input if isinstance(backbone.input, dict) else {}
+    if "token_ids" not in inputs or not inputs.keys() <= _INPUTS:
+        received = sorted(inputs) or "inputs without names"
+        raise CheckpointError(
+            f"{source} is no encoder of texts: expected a backbone that takes token_ids and padding_mask. "
+            f"Received: {type(backbone).__name__}, which takes {received}"
+        )
+
+
+def _is_bert(tokenizer, keras_hub):
+    """Whether `BertPreprocessor` splits texts and packs ids as the preprocessor with this tokenizer does."""
+    if not isinstance(tokenizer, keras_hub.tokenizers.WordPieceTokenizer):
+        return False
+    names = ("start_token", "end_token", "pad_token", "oov_token", "suffix_indicator")
+    same = [getattr(tokenizer, name, None) for name in names] == ["[CLS]", "[SEP]", "[PAD]", "[UNK]", "##"]
+    return same and tokenizer.split and tokenizer.split_on_cjk and not tokenizer.special_tokens_in_strings
+
+
+@contextlib.contextmanager
+def _errors_of_keras_hub(source, what, advice=""):
+    """Turns every error of KerasHub into one that says what was loaded and what to look at."""
+    try:
+        yield
+    except Exception as error:  # of KerasHub, Keras, HDF5, kagglehub, huggingface_hub, requests
+        advice = ("check its name and the network" if is_name(source) else "check its files and the arguments") + advice
+        raise CheckpointError(
+            f"KerasHub cannot load {what} of the preset {source}: {advice}. Received: {_reason(error)}"
+        ) from error
+
+
+def _reason(error):
+    """An exception in one line; of Keras's deserialization only the cause, which stands at the end."""
+    text = str(error).rpartition("Exception encountered: ")[2]
+    return f"{type(error).__name__}: {' '.join(text.split())[:400]}"

@@ -1,0 +1,116 @@
+"""One device beside two replicas of `MirroredStrategy`; called in the process of the fixture `tensorflow_process`."""
+
+import contextlib
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_transfer.adaptation import EWC, L2SP, ChainThaw, GradualUnfreezing, LayerwiseOptimizer
+from keras_transfer.adaptation.checkpoint import Checkpoint
+from tests.adaptation import checkpoint_child, staging_models
+from tests.adaptation.layerwise_models import RATE, X, Y, difference, least_moved, net, ones
+
+
+def make_strategy():
+    """A strategy with two replicas on the CPU."""
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    assert strategy.num_replicas_in_sync == 2
+    return strategy
+
+
+# === Stages ===
+
+
+def stages():
+    """For each method the largest difference of the weights, and how far they moved."""
+    strategy, report = make_strategy(), {}
+    for name, method in {"gradual": lambda: GradualUnfreezing(steps=2), "chain": lambda: ChainThaw(steps=3)}.items():
+        one = staging_models.make()
+        with strategy.scope():
+            two = staging_models.make()
+        start, watch = staging_models.values(one), staging_models.Watch()
+        for model in (one, two):
+            callback = method()
+            staging_models.fit(model, callback, *([watch] if model is two else []))
+        staging_models.assert_follows(two, callback, watch)
+        after = staging_models.values(one)
+        report[name] = [staging_models.difference(after, other) for other in (staging_models.values(two), start)]
+    return report
+
+
+# === Rates and penalties ===
+
+
+def layerwise():
+    """For each kind how far the weights are apart after 24 steps, how far they moved, and the groups' steps."""
+    strategy, report = make_strategy(), {}
+    for name, make in {
+        "plain": lambda: (keras.optimizers.SGD(RATE, momentum=0.9, weight_decay=0.1), None),
+        "squared": lambda: (keras.optimizers.SGD(RATE, momentum=0.9), L2SP(0.5, 0.25)),
+        "unsquared": lambda: (keras.optimizers.SGD(RATE, momentum=0.9), L2SP(0.5, 0.25, squared=False)),
+        "EWC": lambda: (keras.optimizers.SGD(RATE, momentum=0.9), EWC(ones(net()), 0.5)),
+        "averaged": lambda: (keras.optimizers.SGD(RATE, use_ema=True, ema_momentum=0.5), L2SP(0.5)),
+        "thawed": lambda: (keras.optimizers.SGD(RATE, momentum=0.9), L2SP(0.5, squared=False)),
+    }.items():
+        models = []
+        for scope in (contextlib.nullcontext(), strategy.scope()):
+            with scope:
+                model = net()
+                optimizer, pull = make()
+                model.compile(LayerwiseOptimizer(optimizer, model, decay=0.5, pull=pull), "mse")
+            start = model.get_weights()
+            callbacks = [GradualUnfreezing(steps=4)] if name == "thawed" else []
+            model.fit(X, Y, batch_size=8, epochs=3, shuffle=False, verbose=0, callbacks=callbacks)
+            models.append(model)
+        counts = [int(part.iterations.numpy()) for part in models[1].optimizer.group_optimizers()]
+        after = [model.get_weights() for model in models]
+        report[name] = [difference(*after), least_moved(after[0], start), counts]
+    return report
+
+
+# === Training checkpoints ===
+
+
+def resumed(folder):
+    """What a run that ended on the way and went on ended with: its epochs, and the variables that differ."""
+    strategy = make_strategy()
+
+    def go(*callbacks, checkpoint=None):
+        keras.utils.set_random_seed(0)
+        with strategy.scope():
+            model = checkpoint_child.build(keras.optimizers.Adam(1e-2, use_ema=True))
+        train = checkpoint_child.data(6)
+        if checkpoint:
+            checkpoint.follow(train)
+            callbacks = [checkpoint, *callbacks]
+        callbacks = [GradualUnfreezing(share=0.8), *callbacks]
+        return model, model.fit(train, epochs=3, callbacks=callbacks, verbose=0).history
+
+    whole, _ = go()
+    with contextlib.suppress(KeyError):
+        go(End(), checkpoint=Checkpoint(folder, save_every=2))
+    model, history = go(checkpoint=Checkpoint(folder))
+    ours, theirs = (all_values(m, strategy) for m in (model, whole))
+    different = [name for name in ours if not np.array_equal(ours[name], theirs[name])]
+    return {"epochs": len(history["loss"]), "variables": len(ours), "different": different}
+
+
+def all_values(model, strategy):
+    """Every variable on every replica."""
+    return {
+        f"{i} {variable.name if i < len(model.variables) else 'slot'} {replica}": value.numpy()
+        for i, variable in enumerate([*model.variables, *model.optimizer.variables])
+        for replica, value in enumerate(strategy.experimental_local_results(variable.value))
+    }
+
+
+class End(keras.callbacks.Callback):
+    """Ends the run with an error after the fifth step of the second epoch."""
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.epoch = epoch
+
+    def on_train_batch_end(self, batch, logs=None):
+        if (self.epoch, batch) == (1, 4):
+            raise KeyError

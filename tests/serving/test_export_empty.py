@@ -1,0 +1,119 @@
+"""Requests without texts, words or ids: every signature answers them, and no network ever sees an empty tensor."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer import encoders, hub, tasks, text
+from keras_transfer.serving.export import make_signatures
+from tests.tasks.test_token_classifier import NAMES, VOCABULARY, WORDS, elmo, vectors
+
+tf = pytest.importorskip("tensorflow")
+pytest.importorskip("tensorflow_text")
+
+from tests.hub.modules import save_bert_module, save_text_module  # noqa: E402 (it imports tensorflow)
+
+
+class NotEmpty(keras.layers.Layer):
+    """Returns its input, and fails when it runs on a tensor without entries, on any CPU."""
+
+    def call(self, inputs):
+        with tf.control_dependencies([tf.debugging.assert_positive(tf.size(inputs), "an empty tensor")]):
+            return tf.identity(inputs)
+
+    def compute_output_spec(self, inputs):
+        return keras.KerasTensor(inputs.shape, inputs.dtype)
+
+
+def guarded(encoder):
+    """An encoder whose inputs and outputs must not be empty."""
+    inputs = {name: NotEmpty(name=f"guard_{name}")(tensor) for name, tensor in encoder.input.items()}
+    outputs = keras.tree.map_structure(lambda output: NotEmpty()(output), encoder(inputs))
+    return keras.Model(encoder.input, outputs)
+
+
+SIZES = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 8, "max_sequence_length": 24}
+
+
+def bert(folder):
+    return encoders.BertEncoder(len(VOCABULARY), **SIZES), text.BertPreprocessor(VOCABULARY, sequence_length=24)
+
+
+def transformer(folder):
+    return encoders.TransformerEncoder(len(WORDS) + 2, **SIZES), text.WordPreprocessor(WORDS, sequence_length=24)
+
+
+def keras_hub_bert(folder):
+    backbone = pytest.importorskip("keras_hub").models.BertBackbone(len(VOCABULARY), **SIZES)
+    return backbone, text.BertPreprocessor(VOCABULARY, sequence_length=24)
+
+
+def hub_ids(folder):
+    encoder = hub.HubEncoder(save_bert_module(folder / "ids", layers=1, vocabulary=len(VOCABULARY)))
+    return encoder, text.BertPreprocessor(VOCABULARY, sequence_length=24)
+
+
+def hub_text(folder):
+    return hub.HubEncoder(save_text_module(folder / "module" / "text")), None
+
+
+KINDS = {
+    "bert": bert,
+    "elmo": lambda folder: elmo(),
+    "vectors": lambda folder: vectors(),
+    "transformer": transformer,
+    "keras_hub": keras_hub_bert,
+    "hub_ids": hub_ids,
+    "hub_text": hub_text,
+}
+
+
+def answers(signature, **inputs):
+    """Shapes and dtypes of a signature's outputs."""
+    return {name: (tuple(value.shape), value.dtype.name) for name, value in signature(**inputs).items()}
+
+
+def ids(model, *shape):
+    """Zeros [batch, length] for every input of a model, with further axes where it has them."""
+    return {name: tf.zeros([*shape, *tensor.shape[2:]], tensor.dtype) for name, tensor in model.input.items()}
+
+
+NOTHING = tf.constant([], tf.string)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_texts_get_no_answers_and_no_encoder_sees_an_empty_tensor(kind, tmp_path):
+    encoder, preprocessor = KINDS[kind](tmp_path)
+    model = tasks.TextClassifier(guarded(encoder), 3, preprocessor)
+    texts = ("text", "text_pair") if kind == "bert" else ("text",)
+    signatures = make_signatures(model, NAMES, pairs=len(texts) == 2)
+    assert answers(signatures["serving_default"], **dict.fromkeys(texts, NOTHING)) == {
+        "label": ((0,), "string"),
+        "label_id": ((0,), "int32"),
+        "probabilities": ((0, 3), "float32"),
+    }
+    dim = signatures["embed"].structured_outputs["embedding"].shape[-1]
+    assert answers(signatures["embed"], text=NOTHING) == {"embedding": ((0, dim), "float32")}
+    if "tokens" in signatures:
+        for shape in [(0, 0), (0, 3), (2, 0)]:
+            assert answers(signatures["tokens"], **ids(model, *shape)) == {"logits": ((shape[0], 3), "float32")}
+
+
+@pytest.mark.parametrize("kind", ["bert", "elmo", "vectors", "transformer", "hub_ids"])
+def test_no_words_get_no_labels_and_no_encoder_sees_an_empty_tensor(kind, tmp_path):
+    encoder, preprocessor = KINDS[kind](tmp_path)
+    model = tasks.TokenClassifier(guarded(encoder), NAMES, preprocessor)
+    signatures = make_signatures(model, NAMES)
+
+    def labels(*shape):
+        return {"label": (shape, "string"), "label_id": (shape, "int32"), "probabilities": ((*shape, 3), "float32")}
+
+    for texts in ([], ["", " "]):
+        shape = (len(texts), 0)
+        found = answers(signatures["serving_default"], text=tf.constant(texts, tf.string))
+        assert found == {"words": (shape, "string"), **labels(*shape)}
+    for shape in [(0, 0), (0, 3), (2, 0), (2, 3)]:
+        assert answers(signatures["words"], words=tf.zeros(shape, tf.string)) == labels(*shape)
+        assert answers(signatures["tokens"], **ids(model, *shape)) == {"logits": ((*shape, 3), "float32")}
+    assert signatures["tokens"].structured_outputs["logits"].shape.as_list() == [None, None, 3]
+    assert not np.isnan(signatures["tokens"](**ids(model, 2, 3))["logits"]).any()

@@ -1,0 +1,53 @@
+"""No texts, no sentences or no ids: `predict` answers with no rows, and runs no network for that."""
+
+import keras
+import numpy as np
+import pytest
+
+from tests.tasks.test_token_classifier import tagger
+from tests.tasks.tiny import classifier, message
+
+EMPTY = {"list": [], "array": np.array([]), "objects": np.array([], object), "strings": np.array([], "<U4")}
+
+
+@pytest.fixture(scope="module")
+def models():
+    return classifier(), tagger()
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch):
+    def predict(*args, **kwargs):
+        raise AssertionError("the network ran")
+
+    monkeypatch.setattr(keras.Model, "predict", predict)
+
+
+@pytest.mark.parametrize("kind", EMPTY)
+def test_no_texts_get_no_logits(models, kind):
+    classifier, tagger = models
+    for texts in (EMPTY[kind], (EMPTY[kind], [])):
+        logits = classifier.predict(texts, verbose=0)
+        assert logits.shape == (0, 2) and logits.dtype == "float32"
+    assert tagger.predict(EMPTY[kind], verbose=0) == [] and tagger.predict_words(EMPTY[kind]) == []
+
+
+def test_a_column_without_texts_gets_no_logits(models):
+    pandas = pytest.importorskip("pandas")
+    classifier, tagger = models
+    texts = pandas.Series([], dtype="str")
+    assert classifier.predict(texts, verbose=0).shape == (0, 2) and tagger.predict(texts, verbose=0) == []
+    assert "texts must be" in message(lambda: classifier.predict(pandas.DataFrame({"text": []}), verbose=0))
+
+
+def test_no_ids_get_no_logits(models):
+    for model, shape in zip(models, [(0, 2), (0, 8, 3)]):
+        logits = model.predict({name: np.zeros((0, 8), "int32") for name in model.input}, verbose=0)
+        assert logits.shape == shape and logits.dtype == "float32"
+
+
+def test_what_is_more_than_just_empty_is_still_an_error(models):
+    classifier, tagger = models
+    assert "Received: 0 and 1 texts" in message(lambda: classifier.predict(([], ["a"]), verbose=0))
+    assert "Received: a tuple of 0" in message(lambda: classifier.predict((), verbose=0))
+    assert "without pairs" in message(lambda: tagger.predict(([], []), verbose=0))
