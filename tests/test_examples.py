@@ -107,8 +107,8 @@ def run_the_readme(step, tmp_path, monkeypatch):
 
 
 def test_the_script_in_the_readme_runs(tmp_path, monkeypatch, small):
-    names, test = run_the_readme(16, tmp_path, monkeypatch)
-    assert names["model"].predict(test.texts, verbose=0).shape == (len(test.texts), 6)
+    names, _ = run_the_readme(16, tmp_path, monkeypatch)
+    assert len(names["data"].label_names) == names["model"].num_classes
 
 
 @pytest.mark.slow

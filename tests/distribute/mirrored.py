@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
 from tests.distribute.examples import examples
-from tests.tasks import test_token_classifier, tiny
+from tests.tasks import taggers, tiny
 
 TEXTS, LABELS = examples(128)
 
@@ -39,12 +39,12 @@ def words(strategy):
 
     Each replica's loss is the mean over its own words: they train alike where sentences have as many words.
     """
-    models = [test_token_classifier.tagger()]
+    models = [taggers.tagger()]
     with strategy.scope():
-        models.append(test_token_classifier.tagger())
+        models.append(taggers.tagger())
         models[1].compile(keras.optimizers.SGD(0.5))
     models[0].compile(keras.optimizers.SGD(0.5))
-    sentences, tags = test_token_classifier.examples(64)
+    sentences, tags = taggers.examples(64)
     alike = [[row[:3] for row in column if len(row) > 2] for column in (sentences, tags)]
     found = []
     for model in models:

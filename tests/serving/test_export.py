@@ -226,6 +226,7 @@ def test_export_says_nothing_and_the_model_is_the_same_afterwards(make_classifie
     model = make_classifier(num_layers=1)
     before = model.predict(TEXTS, verbose=0)
     capfd.readouterr()
+    caplog.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         serving.export(model, tmp_path / "served")

@@ -6,7 +6,7 @@ import pytest
 
 from keras_transfer import encoders, hub, tasks, text
 from keras_transfer.serving.export import make_signatures
-from tests.tasks.test_token_classifier import NAMES, VOCABULARY, WORDS, elmo, vectors
+from tests.tasks.taggers import NAMES, VOCABULARY, WORDS, elmo, vectors
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
