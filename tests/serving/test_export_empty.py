@@ -32,25 +32,39 @@ def guarded(encoder):
     return keras.Model(encoder.input, outputs)
 
 
+class WithSegments(text.WordPreprocessor):
+    """Makes all that a BERT takes, in a small graph."""
+
+    def _rows(self, pieces, width):
+        inputs = super()._rows(pieces, width)
+        return {**inputs, "segment_ids": tf.zeros_like(inputs["token_ids"])}
+
+    def compute_output_spec(self, texts, sequence_length=None):
+        inputs = super().compute_output_spec(texts, sequence_length)
+        return {**inputs, "segment_ids": inputs["token_ids"]}
+
+
 SIZES = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 8, "max_sequence_length": 24}
 
 
+def words():
+    return WithSegments(WORDS, sequence_length=24)
+
+
 def bert(folder):
-    return encoders.BertEncoder(len(VOCABULARY), **SIZES), text.BertPreprocessor(VOCABULARY, sequence_length=24)
+    return encoders.BertEncoder(len(WORDS) + 2, **SIZES), words()
 
 
 def transformer(folder):
-    return encoders.TransformerEncoder(len(WORDS) + 2, **SIZES), text.WordPreprocessor(WORDS, sequence_length=24)
+    return encoders.TransformerEncoder(len(WORDS) + 2, **SIZES), words()
 
 
 def keras_hub_bert(folder):
-    backbone = pytest.importorskip("keras_hub").models.BertBackbone(len(VOCABULARY), **SIZES)
-    return backbone, text.BertPreprocessor(VOCABULARY, sequence_length=24)
+    return pytest.importorskip("keras_hub").models.BertBackbone(len(WORDS) + 2, **SIZES), words()
 
 
 def hub_ids(folder):
-    encoder = hub.HubEncoder(save_bert_module(folder / "ids", layers=1, vocabulary=len(VOCABULARY)))
-    return encoder, text.BertPreprocessor(VOCABULARY, sequence_length=24)
+    return hub.HubEncoder(save_bert_module(folder / "ids", layers=1, vocabulary=len(WORDS) + 2)), words()
 
 
 def hub_text(folder):
@@ -79,24 +93,27 @@ def ids(model, *shape):
 
 
 NOTHING = tf.constant([], tf.string)
+LABELS = {"label": ((0,), "string"), "label_id": ((0,), "int32"), "probabilities": ((0, 3), "float32")}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_texts_get_no_answers_and_no_encoder_sees_an_empty_tensor(kind, tmp_path):
     encoder, preprocessor = KINDS[kind](tmp_path)
     model = tasks.TextClassifier(guarded(encoder), 3, preprocessor)
-    texts = ("text", "text_pair") if kind == "bert" else ("text",)
-    signatures = make_signatures(model, NAMES, pairs=len(texts) == 2)
-    assert answers(signatures["serving_default"], **dict.fromkeys(texts, NOTHING)) == {
-        "label": ((0,), "string"),
-        "label_id": ((0,), "int32"),
-        "probabilities": ((0, 3), "float32"),
-    }
+    signatures = make_signatures(model, NAMES)
+    assert answers(signatures["serving_default"], text=NOTHING) == LABELS
     dim = signatures["embed"].structured_outputs["embedding"].shape[-1]
     assert answers(signatures["embed"], text=NOTHING) == {"embedding": ((0, dim), "float32")}
     if "tokens" in signatures:
         for shape in [(0, 0), (0, 3), (2, 0)]:
             assert answers(signatures["tokens"], **ids(model, *shape)) == {"logits": ((shape[0], 3), "float32")}
+
+
+def test_no_pairs_get_no_answers_and_no_encoder_sees_an_empty_tensor():
+    encoder = encoders.BertEncoder(len(VOCABULARY), **SIZES)
+    model = tasks.TextClassifier(guarded(encoder), 3, text.BertPreprocessor(VOCABULARY, sequence_length=24))
+    signature = make_signatures(model, NAMES, pairs=True)["serving_default"]
+    assert answers(signature, text=NOTHING, text_pair=NOTHING) == LABELS
 
 
 @pytest.mark.parametrize("kind", ["bert", "elmo", "vectors", "transformer", "hub_ids"])
