@@ -15,11 +15,10 @@ if os.environ.get("KERAS_BACKEND") == "jax":
 import keras
 
 from tests.processes import Worker
-from tests.state import clear
+from tests.state import clear, set_shifted_seed
 
+keras.utils.set_random_seed = set_shifted_seed  # in this process, for all tests
 DATA = pathlib.Path(os.environ.get("KERAS_TRANSFER_DATA") or pathlib.Path(__file__).parents[2] / "shared" / "data")
-# Shifts every seed that a test sets, to see that what learns does not depend on it.
-SEED = int(os.environ.get("KERAS_TRANSFER_TEST_SEED", 0))
 
 
 def pytest_addoption(parser):
@@ -36,13 +35,11 @@ def pytest_collection_modifyitems(config, items):
         items.reverse()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def shifted_seeds():
-    """Adds KERAS_TRANSFER_TEST_SEED to the seeds that tests set."""
-    with pytest.MonkeyPatch.context() as patch:
-        set_seed = keras.utils.set_random_seed
-        patch.setattr(keras.utils, "set_random_seed", lambda seed: set_seed(seed + SEED))
-        yield
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef):
+    """Makes what tests share with the same random numbers, whatever ran before."""
+    if fixturedef.scope != "function":
+        set_shifted_seed(0)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -53,9 +50,9 @@ def clean_state():
 
 
 @pytest.fixture(autouse=True)
-def seeded(shifted_seeds):
+def seeded():
     """Begins each test with the same random numbers, whatever ran before it."""
-    keras.utils.set_random_seed(0)
+    set_shifted_seed(0)
 
 
 @pytest.fixture

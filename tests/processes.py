@@ -1,13 +1,16 @@
 """What has to run in a process of its own: with several devices, with another backend, or without this package."""
 
+import contextlib
 import json
 import os
 import pathlib
+import select
 import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).parents[1]
+LIMIT_SECONDS = 900  # for one call, on a machine that does much else
 
 
 def run(*arguments, **environment):
@@ -40,18 +43,27 @@ class Worker:
 
     def __call__(self, function, *arguments):
         """Returns what a function returns, after a trip through JSON."""
-        print(json.dumps([function, *arguments], default=str), file=self.process.stdin, flush=True)
-        answer = self.process.stdout.readline()
+        answer = ""
+        with contextlib.suppress(BrokenPipeError):
+            print(json.dumps([function, *arguments], default=str), file=self.process.stdin, flush=True)
+            if select.select([self.process.stdout], [], [], LIMIT_SECONDS)[0]:
+                answer = self.process.stdout.readline()
         if not answer:
+            self.process.kill()
             self.errors.seek(0)
-            raise AssertionError(f"the worker ended with {self.process.wait()}:\n{self.errors.read()[-4000:]}")
+            raise AssertionError(f"no answer, and exit code {self.process.wait()}:\n{self.errors.read()[-4000:]}")
         kind, result = json.loads(answer)
         assert kind == "ok", result
         return result
 
     def stop(self):
         """Ends the process."""
-        self.process.stdin.close()
-        self.process.wait(60)
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
         self.process.stdout.close()
         self.errors.close()

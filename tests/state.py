@@ -1,10 +1,20 @@
-"""What a process keeps of the models that a test has made, and how it lets go of them."""
+"""What a process keeps from one test to the next: models that were made, which are freed, and seeds, which are set."""
 
 import ctypes
 import gc
+import os
 import sys
 
 import keras
+
+_set_random_seed = keras.utils.set_random_seed
+# Shifts every seed that a test sets, to see that what learns does not depend on it.
+SEED = int(os.environ.get("KERAS_TRANSFER_TEST_SEED", 0))
+
+
+def set_shifted_seed(seed):
+    """Does what `keras.utils.set_random_seed` does, and adds KERAS_TRANSFER_TEST_SEED."""
+    _set_random_seed(seed + SEED)
 
 
 def clear():

@@ -14,7 +14,7 @@ import traceback
 
 import keras
 
-from tests.state import clear
+from tests.state import clear, set_shifted_seed
 
 
 def two_replicas():
@@ -29,11 +29,12 @@ def two_replicas():
 def main():
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    keras.utils.set_random_seed = set_shifted_seed
     if "--replicas" in sys.argv:
         two_replicas()
     for line in sys.stdin:
         name, *arguments = json.loads(line)
-        keras.utils.set_random_seed(0)
+        set_shifted_seed(0)
         module, function = name.split(":")
         try:
             answer = ["ok", getattr(importlib.import_module(module), function)(*arguments)]

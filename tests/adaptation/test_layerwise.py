@@ -116,7 +116,8 @@ CORE = ("SGD", "Adam", "AdamW", "Adafactor")
 def test_each_group_is_trained_as_by_a_plain_optimizer_at_its_rate(kind):
     apart_by, moved = parity(KINDS[kind], decay=1 / 2.6)
     # Other backends' own kinds of optimizers round in another order.
-    assert apart_by < (1e-6 if keras.backend.backend() == "tensorflow" else 3e-6) < 1e-5 < moved
+    on_tensorflow = keras.backend.backend() == "tensorflow"
+    assert apart_by < (1e-6 if on_tensorflow else 3e-6) < (1e-4 if on_tensorflow else 1e-5) < moved
 
 
 @pytest.mark.parametrize("kind", ["SGD with decay", "AdamW", "Lion", "Lamb", "Muon"])
