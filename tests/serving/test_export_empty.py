@@ -119,7 +119,7 @@ def test_no_pairs_get_no_answers_and_no_encoder_sees_an_empty_tensor():
 
 def test_requests_whose_inputs_do_not_match_reach_the_function_as_they_are():
     def function(first, second):
-        return {"sum": first + second, "second": second}
+        return {"sum": tf.reduce_sum(tf.stack([first, second]), axis=0), "second": second}
 
     specs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in ("first", "second")}
     signature = concrete_signature(function, specs, axes=2)
