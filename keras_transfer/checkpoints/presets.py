@@ -138,7 +138,8 @@ def _name_for_keras_hub(source, keras_hub, weights):
     """The string that `from_preset` takes, once all that can be checked without loading has been."""
     if not is_name(source):
         _check_folder(source, weights)
-        return str(source)
+        # KerasHub looks for a relative path among the names of its built-in presets first.
+        return str(source.absolute())
     name = source.removeprefix(PREFIX)
     known = keras_hub.models.Backbone.presets
     if "://" not in name and name not in known and not (pathlib.Path(name) / "config.json").is_file():
@@ -168,7 +169,7 @@ def _check_inputs(source, backbone):
     if "token_ids" not in inputs or not inputs.keys() <= _INPUTS:
         received = sorted(inputs) or "inputs without names"
         raise CheckpointError(
-            f"{source} is no encoder of texts: expected a backbone that takes token_ids and padding_mask. "
+            f"The backbone of {source} must take `token_ids` and `padding_mask`. "
             f"Received: {type(backbone).__name__}, which takes {received}"
         )
 

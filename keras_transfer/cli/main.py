@@ -7,7 +7,7 @@ import sys
 
 # Files that are run, because `from keras_transfer import ...` imports the whole package.
 FOLDER = pathlib.Path(__file__).parent
-VERSION, ASK = FOLDER.parent / "version.py", FOLDER / "ask.py"
+VERSION, ARGUMENTS, ASK = FOLDER.parent / "version.py", FOLDER / "arguments.py", FOLDER / "ask.py"
 # Names in `adaptation.RECIPES`.
 RECIPES = ("bert", "chain_thaw", "feature_extraction", "ulmfit_classifier")
 
@@ -56,16 +56,8 @@ def _parser():
 
 
 def _quickstart(dataset, data_dir, output, epochs, batch_size, overwrite, **options):
-    if pathlib.Path(output).exists() and not overwrite:
-        raise FileExistsError(f"--output must not exist, or be given with --overwrite. Received: {output}")
-    if any(value is not None and value < 1 for value in (epochs, batch_size)):
-        raise ValueError(f"--epochs and --batch-size must be at least 1. Received: {epochs} and {batch_size}")
-    if dataset == "trec6" and data_dir is None:
-        raise ValueError(
-            "--dataset trec6 needs --data-dir, a folder with train_5500.label and TREC_10.label. Received: none"
-        )
-    if dataset != "trec6" and data_dir is not None:
-        raise ValueError(f"--data-dir goes with --dataset trec6. Received: --dataset {dataset}")
+    check_arguments = runpy.run_path(str(ARGUMENTS))["check_arguments"]
+    check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite)
     runpy.run_path(str(ASK))["import_tensorflow"]()  # first, so that its log lines do not come before our output
     from keras_transfer.cli.quickstart import quickstart
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_transfer import adaptation, checkpoints, datasets, serving, tasks, text
 from keras_transfer.cli import ask
+from keras_transfer.cli.arguments import check_arguments
 
 ENCODER = "minilm-l6"
 # The packaged questions are few: a recipe's rate would hardly have moved the encoder when the run is over.
@@ -47,10 +48,12 @@ def quickstart(
         overwrite: bool, replace `output` if it exists.
 
     Raises:
+        ValueError: If an argument is invalid, or `data_dir` and `dataset` do not go together.
         FileNotFoundError: If `data_dir` does not have TREC's two files.
         FileExistsError: If `output` exists and `overwrite` is False.
         RuntimeError: If the exported model does not answer.
     """
+    check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite)
     changes = {"epochs": epochs, "batch_size": batch_size}
     here = CHANGES.get(recipe, {}) | {name: value for name, value in changes.items() if value is not None}
     recipe = adaptation.get_recipe(recipe, **here)

@@ -88,7 +88,7 @@ def resolve(handle, cache_dir=None, sha256=None, max_bytes=MAX_BYTES):
 def _from_resolver(path, handle, cache):
     if cache.sha256 is not None:
         raise HubError(
-            "`sha256` is of an archive, and a resolver registered with tensorflow_hub checks what it fetches itself. "
+            "`sha256` cannot be used with a handle of a registered resolver. "
             f"Received: sha256={cache.sha256!r} for {handle!r}"
         )
     if "://" in path:

@@ -28,8 +28,8 @@ class HubLayer(keras.layers.Layer):
     layer's weights, not copies, under the module's names, such as `"hub_layer/transformer/layer_0/dense/kernel"`.
 
     The module's dtypes are those it was saved with. Numbers are cast to what it takes, and mixed precision starts
-    behind it. Under `tf.distribute` a module that trains is made inside `strategy.scope()`; of statistics that its
-    training moves (batch normalisation), each replica has its own, and their mean is what is read and saved.
+    behind it. Under `tf.distribute` a module that trains is made inside `strategy.scope()`; of statistics that
+    training may move (batch normalisation), each replica has its own, and their mean is what is read and saved.
 
     Args:
         handle: str or path: a folder, an archive, a URL, `"google/nnlm/tensorFlow2/en-dim128/1"`; see `resolve`. Or
@@ -191,9 +191,15 @@ class HubLayer(keras.layers.Layer):
             on_read = tf.VariableSynchronization.ON_READ
             others = [each for each in self._module.other_variables if each.dtype.is_floating]
             if moving := [each.name for each in others if getattr(each, "synchronization", None) != on_read]:
+                advice = "Pass the handle instead of the loaded object, and the layer shares them."
+                if not hasattr(self.handle, "signatures"):  # not a loaded SavedModel
+                    advice = (
+                        "Create these variables with `synchronization=tf.VariableSynchronization.ON_READ` and "
+                        "`aggregation=tf.VariableAggregation.MEAN`."
+                    )
                 raise HubError(
-                    "statistics that training moves would be those of the first replica alone. The layer shares them "
-                    f"where it loads the module itself: pass its handle. Received: handle={self.handle!r} with {moving}"
+                    "Statistics that training may move would be those of the first replica alone. "
+                    f"{advice} Received: handle={self.handle!r} with {moving}"
                 )
 
     @property
@@ -258,8 +264,8 @@ class HubLayer(keras.layers.Layer):
     def get_config(self):
         if not isinstance(self.handle, str):
             raise ValueError(
-                "a layer has a config where its handle is a str or a path: to save it, pass the handle in the place of "
-                f"what was loaded from it. Received: {self.handle!r}"
+                "A `HubLayer` can be saved only if `handle` is a string or a path. Pass the handle instead of the "
+                f"loaded object. Received: {self.handle!r}"
             )
         try:
             json.dumps(self.arguments)

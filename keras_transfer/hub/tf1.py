@@ -72,7 +72,7 @@ def open_tf1_module(loaded, folder, tags, signature):
 
 
 def is_loaded_tf1_module(loaded):
-    """Returns whether `tf.saved_model.load` has made this of a graph of TensorFlow 1."""
+    """Returns whether `loaded` is a TensorFlow 1 graph that `tf.saved_model.load` returned."""
     return hasattr(loaded, "signatures") and hasattr(loaded, "prune") and hasattr(loaded, "initializer")
 
 

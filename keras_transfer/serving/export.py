@@ -43,9 +43,10 @@ def export(model, folder, labels=None, pairs=False, overwrite=False):
     - `words`: `words` [batch, words] strings, "" behind a sentence's last, to the same without `words`
     - `tokens`: the encoder's inputs to `logits` [batch, length, labels] float32
 
-    Texts are UTF-8. A request may be empty, without texts, words or ids: its outputs have as many rows. To load the
-    model, import `tensorflow` and `tensorflow_text` (for the text operations); nothing else is needed. TensorFlow
-    Serving looks for a folder per version: `served/1`. The file `assets.extra/labels.json` in it lists the labels.
+    Texts are UTF-8. A request may be empty (no texts, words or ids). The outputs then have as many rows as the
+    request. To load the model, import `tensorflow` and `tensorflow_text` (for the text operations); nothing else is
+    needed. TensorFlow Serving looks for a folder per version: `served/1`. The file `assets.extra/labels.json` in it
+    lists the labels.
 
     A model on the JAX or torch backend is exported by another process, with the TensorFlow backend on the CPU.
 
@@ -113,6 +114,10 @@ def make_signatures(model, labels, pairs=False):
         model: `TextClassifier` or `TokenClassifier` with a preprocessor, on the TensorFlow backend.
         labels: List of strings. Names of the classes, in order.
         pairs: Boolean. Whether the classifier takes pairs of texts. Defaults to `False`.
+
+    Returns:
+        Dict from names of signatures to `tf.types.experimental.ConcreteFunction`s: `"serving_default"`; `"embed"` of a
+        `TextClassifier`, or `"words"` of a `TokenClassifier`; and `"tokens"` if the encoder does not take text.
     """
     import tensorflow as tf
 

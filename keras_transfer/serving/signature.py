@@ -7,11 +7,12 @@ def concrete_signature(function, specs, axes=1):
     Kernels cannot be trusted with tensors that have no rows: oneDNN's concatenations and fused matrix products give
     them wrong shapes. Encoders need at least one time step. An empty batch is therefore padded to one row, rows without
     steps to one step, with zeros or "", and the outputs are cut back to the request's size. Other requests cost nothing
-    more: `tf.pad` by nothing and a slice of everything return their input.
+    more: `tf.pad` by nothing and a slice of everything return their input. All inputs are padded alike, so inputs whose
+    sizes do not match reach the function as they are and fail there.
 
     Args:
         function: Function that takes tensors by the names in `specs` and returns a dict of tensors.
-        specs: Dict of `tf.TensorSpec`s of shape [batch], or [batch, length, ...].
+        specs: Dict of `tf.TensorSpec`s, all of shape [batch], or all of shape [batch, length, ...].
         axes: Integer, 1 or 2. Number of leading axes that the outputs have in common with the inputs. Defaults to `1`.
 
     Returns:
@@ -22,18 +23,19 @@ def concrete_signature(function, specs, axes=1):
     def answer(**inputs):
         sizes = tf.shape(next(iter(inputs.values())))
         request = tuple(slice(sizes[axis]) for axis in range(axes))
-        outputs = function(**{name: _pad_empty(tensor) for name, tensor in inputs.items()})
+        missing = tf.cast(tf.equal(sizes, 0), tf.int32)
+        outputs = function(**{name: _pad(tensor, missing) for name, tensor in inputs.items()})
         return {name: output[request] for name, output in outputs.items()}
 
     return tf.function(answer, autograph=False).get_concrete_function(**specs)
 
 
-def _pad_empty(tensor):
-    """A tensor with at least one entry along its batch axis and its length axis."""
+def _pad(tensor, missing):
+    """A tensor with `missing` further entries along its batch axis and its length axis, where these are dynamic."""
     import tensorflow as tf
 
-    sizes, paddings = tf.shape(tensor), [[0, 0]] * tensor.shape.rank
+    paddings = [[0, 0]] * tensor.shape.rank
     for axis, size in enumerate(tensor.shape[:2]):
         if size is None:
-            paddings[axis] = [0, tf.cast(tf.equal(sizes[axis], 0), tf.int32)]
+            paddings[axis] = [0, missing[axis]]
     return tf.pad(tensor, paddings)

@@ -6,9 +6,19 @@ import keras
 import numpy as np
 
 
-def is_empty(x):
-    """Returns whether data in memory, raw or prepared, have no rows."""
-    columns = list(x.values()) if isinstance(x, Mapping) else x if isinstance(x, tuple) else (x,)
+def is_empty(x, raw):
+    """Returns whether data in memory have no rows.
+
+    Args:
+        x: Raw or prepared data.
+        raw: Boolean. Whether `x` is raw. Prepared data may be a list of arrays, one for each input of the model.
+    """
+    if isinstance(x, Mapping):
+        columns = list(x.values())
+    elif isinstance(x, tuple) or (isinstance(x, list) and not raw and all(hasattr(column, "shape") for column in x)):
+        columns = x
+    else:
+        columns = (x,)
     return len(columns) > 0 and all(_count(column) == 0 for column in columns)
 
 
@@ -39,14 +49,14 @@ def no_outputs(model, x):
     return keras.tree.map_structure(no_rows, model.output)
 
 
-def split_last(x, y, sample_weight, share):
-    """Returns the data without the last `share` of their rows, and these rows for validation, as Keras splits."""
+def split_last(x, y, sample_weight, fraction):
+    """Returns the data without the last `fraction` of their rows, and these rows for validation, as Keras splits."""
     count = len(x[0]) if isinstance(x, tuple) else len(x)
-    at = int(count * (1 - share))
+    at = int(count * (1 - fraction))
     if not 0 < at < count or len(y) != count:
         raise ValueError(
             "`validation_split` needs a label for each text, and texts on both sides. "
-            f"Received: {count} texts, {len(y)} labels, validation_split={share}"
+            f"Received: {count} texts, {len(y)} labels, validation_split={fraction}"
         )
 
     def take(values, part):

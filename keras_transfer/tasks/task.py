@@ -219,18 +219,18 @@ class Task(StringInputs, keras.Model):
     def predict(self, x, batch_size=None, verbose="auto", steps=None, **kwargs):
         """Returns the logits as `keras.Model.predict` does, a row for each text in order; `x` may be raw text.
 
-        For no texts these are arrays without rows.
+        Returns arrays with zero rows if `x` is empty.
 
         Raises:
             ValueError: `steps` with raw text, of which every row is wanted.
         """
         data = self._prepare("predict", x, batch_size=batch_size)
+        if steps is not None and (isinstance(data, TextBatches) or self.is_raw(x)):
+            raise ValueError(f"of raw text every row is predicted: pass fewer texts. Received: steps={steps}")
         if data is None:
             return no_outputs(self, x)
         if not isinstance(data, TextBatches):
             return super().predict(data, batch_size=batch_size, verbose=verbose, steps=steps, **kwargs)
-        if steps is not None:
-            raise ValueError(f"of raw text every row is predicted: pass fewer texts. Received: steps={steps}")
         restore = data.restorer()
         return restore(super().predict(data, verbose=verbose, **kwargs))
 
@@ -250,7 +250,7 @@ class Task(StringInputs, keras.Model):
             _require_labels(labels)
         if labels is not None:
             self.check_labels(labels)
-        if method == "predict" and is_empty(x):
+        if method == "predict" and is_empty(x, raw):
             if raw:
                 self.raw_columns(x)  # raises an error where `x` is more than just empty
             return None

@@ -183,12 +183,12 @@ class TokenClassifier(Task):
             ValueError: `steps` with sentences, of which every word is wanted.
         """
         data = self._prepare("predict", x, batch_size=batch_size)
+        if steps is not None and (isinstance(data, WordBatches) or self.is_raw(x)):
+            raise ValueError(f"of sentences every word is predicted: pass fewer of them. Received: steps={steps}")
         if data is None and self.is_raw(x):
             return []
         if not isinstance(data, WordBatches):
             return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, **kwargs)
-        if steps is not None:
-            raise ValueError(f"of sentences every word is predicted: pass fewer of them. Received: steps={steps}")
         logits = np.zeros((len(data.row), len(self.label_names)), "float32")
         for part in data.by_length():
             words, found = part.of_words(super(Task, self).predict(part, verbose=verbose, **kwargs))

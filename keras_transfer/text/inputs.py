@@ -14,11 +14,13 @@ def is_text(x):
     if isinstance(x, (list, tuple)):
         # Texts with a gap among them, or in rows, are texts with a mistake that `to_list` names; so is an empty list.
         rows = [value[0] if isinstance(value, (list, tuple)) and value else value for value in x[:100]]
+        if isinstance(x, tuple) and all(isinstance(value, list) and not value for value in x):
+            return True
         return not x or any(isinstance(value, (str, bytes)) for value in rows)
     if hasattr(x, "columns") and hasattr(x, "iloc"):  # a whole table, of which `to_list` wants a column
         return True
     if hasattr(x, "to_pylist"):  # Arrow
-        return "string" in str(getattr(x, "type", ""))
+        return len(x) == 0 or "string" in str(getattr(x, "type", ""))  # the type of an empty array may be null
     if tuple(getattr(x, "shape", None) or ()) == (0,):  # an array made of an empty list
         return True
     dtype = getattr(x, "dtype", None)

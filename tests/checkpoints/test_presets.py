@@ -1,6 +1,7 @@
 """KerasHub presets load as the backbone and the preprocessor that were saved, or are one clear `CheckpointError`."""
 
 import json
+import pathlib
 import shutil
 import sys
 
@@ -60,6 +61,16 @@ def test_a_preset_gives_the_backbone_that_was_saved(saved, name):
     assert type(loaded) is type(backbone)
     inputs = preprocessor(presets.TEXTS)
     np.testing.assert_array_equal(outputs(loaded, inputs), outputs(backbone, inputs))
+
+
+def test_a_relative_folder_called_like_a_built_in_preset_is_the_folder(saved, tmp_path, monkeypatch):
+    folder, backbone, preprocessor = saved()
+    shutil.copytree(folder, tmp_path / "bert_tiny_en_uncased")
+    monkeypatch.chdir(tmp_path)
+    assert "bert_tiny_en_uncased" in keras_hub.models.Backbone.presets
+    source = pathlib.Path("bert_tiny_en_uncased")
+    inputs = load_preprocessor(source)(presets.TEXTS)
+    np.testing.assert_array_equal(outputs(load(source), inputs), outputs(backbone, preprocessor(presets.TEXTS)))
 
 
 def test_a_preset_of_a_whole_task_gives_its_backbone(saved, tmp_path):
@@ -258,4 +269,4 @@ def test_a_language_model_has_no_preprocessor_for_classifiers(tmp_path):
 )
 def test_a_backbone_that_encodes_no_texts_is_an_error(make, received, tmp_path):
     presets.save(tmp_path, *make())
-    assert_error(lambda: load(tmp_path), "is no encoder of texts", received)
+    assert_error(lambda: load(tmp_path), "must take `token_ids` and `padding_mask`. Received: ", received)

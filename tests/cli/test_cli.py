@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from keras_transfer.adaptation import RECIPES
 from keras_transfer.cli.ask import import_tensorflow
 from keras_transfer.cli.main import main
-from keras_transfer.cli.quickstart import QUESTIONS, report
+from keras_transfer.cli.quickstart import QUESTIONS, quickstart, report
 from keras_transfer.datasets import load_questions, load_trec6
 
 LABELS = ["ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"]
@@ -88,6 +89,13 @@ def test_what_tensorflow_writes_on_import_is_shown_only_if_the_import_fails(tmp_
         assert capfd.readouterr().err == shown
 
 
+def test_an_import_of_tensorflow_that_has_happened_is_not_redirected(monkeypatch):
+    module = types.ModuleType("tensorflow")
+    monkeypatch.setitem(sys.modules, "tensorflow", module)
+    monkeypatch.setattr(os, "dup", None)
+    assert import_tensorflow() is module
+
+
 def test_the_report_has_precision_recall_and_f1_of_each_class():
     text = report(np.array([0, 0, 1, 1, 1]), np.array([0, 1, 1, 1, 0]), ["A", "BB"])
     lines = [line.split() for line in text.splitlines()]
@@ -106,10 +114,10 @@ def test_the_five_questions_are_in_no_dataset(data_dir):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["quickstart", "--output", "."], "--output must not exist"),
-        (["quickstart", "--output", "new", "--epochs", "0"], "Received: 0 and None"),
-        (["quickstart", "--output", "new", "--dataset", "trec6"], "needs --data-dir"),
-        (["quickstart", "--output", "new", "--data-dir", "."], "goes with --dataset trec6"),
+        (["quickstart", "--output", "."], "`output` must not exist"),
+        (["quickstart", "--output", "new", "--epochs", "0"], "Received: epochs=0 and batch_size=None"),
+        (["quickstart", "--output", "new", "--dataset", "trec6"], "needs `data_dir`"),
+        (["quickstart", "--output", "new", "--data-dir", "."], "only with the dataset 'trec6'"),
         (["quickstart", "--output", "/dev/null/new"], "File exists"),
         (["quickstart", "--output", "new", "--dataset", "trec6", "--data-dir", "nowhere"], "Received: no nowhere"),
         (["classify", "nowhere", "Who?"], "a SavedModel is a folder with a saved_model.pb. Received: nowhere"),
@@ -120,4 +128,22 @@ def test_a_mistake_is_one_line_and_nothing_is_written(arguments, message, tmp_pa
     assert main(arguments) == 1
     error = capsys.readouterr().err
     assert message in error and len(error.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"output": "."}, FileExistsError, "`output` must not exist"),
+        ({"epochs": 0}, ValueError, "Received: epochs=0"),
+        ({"batch_size": -1}, ValueError, "batch_size=-1"),
+        ({"dataset": "trec"}, ValueError, "Received: 'trec'"),
+        ({"dataset": "trec6"}, ValueError, "needs `data_dir`"),
+        ({"data_dir": "."}, ValueError, "only with the dataset 'trec6'"),
+    ],
+)
+def test_quickstart_called_from_python_checks_its_arguments_first(arguments, error, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=message):
+        quickstart(**arguments)
     assert list(tmp_path.iterdir()) == []

@@ -67,6 +67,21 @@ def task(module):
     return model
 
 
+class WithMean:
+    """A callable with a statistic that training moves by one in the first replica, by three in the second."""
+
+    def __init__(self, **options):
+        self.weight = tf.Variable([1.0], name="weight")
+        self.mean = tf.Variable([0.0], name="mean", trainable=False, **options)
+        self.variables, self.trainable_variables = [self.weight, self.mean], [self.weight]
+
+    def __call__(self, x, training=False):
+        if training:
+            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+            self.mean.assign_add([1.0 + 2.0 * tf.cast(replica, tf.float32)])
+        return x * self.weight
+
+
 def message(function, *arguments):
     try:
         function(*arguments)
@@ -132,6 +147,11 @@ def main(folder):
         report["loaded outside"] = message(lambda: HubLayer(loaded, trainable=True))
         loaded = tf.saved_model.load(str(text))
         report["loaded with statistics"] = message(lambda: HubLayer(loaded, trainable=True))
+        report["callable with statistics"] = message(lambda: HubLayer(WithMean(), trainable=True))
+        own = {"synchronization": tf.VariableSynchronization.ON_READ, "aggregation": tf.VariableAggregation.MEAN}
+        layer = HubLayer(WithMean(**own), trainable=True)
+        strategy.run(lambda: layer(tf.ones([1, 1]), training=True))
+        report["callable with shared statistics"] = layer.non_trainable_weights[0].numpy().tolist()
         tf1 = tf.saved_model.load(tf1_modules.folder("vocabulary"), tags=[])
         report["loaded from TF1"] = message(lambda: HubLayer(tf1))
         loaded = tf.saved_model.load(str(bert))

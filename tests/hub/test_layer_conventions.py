@@ -263,7 +263,7 @@ def test_arguments_are_given_to_each_call_and_kept(tmp_path):
 
 
 def test_what_cannot_be_saved_is_an_error(linear_module, sums_module):
-    with pytest.raises(ValueError, match="to save it, pass the handle in the place of what was loaded.* Received: <"):
+    with pytest.raises(ValueError, match="Pass the handle instead of the loaded object. Received: <"):
         HubLayer(tf.saved_model.load(str(linear_module))).get_config()
     with pytest.raises(ValueError, match="`arguments` must be plain values to be saved. Received: .*object"):
         HubLayer(sums_module, arguments={"return_dict": object()}).get_config()

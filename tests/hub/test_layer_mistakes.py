@@ -84,7 +84,7 @@ def test_what_goes_with_loading_does_not_go_with_a_loaded_object():
 def test_a_model_over_a_loaded_object_cannot_be_saved_but_exported(linear_module, tmp_path):
     layer = HubLayer(tf.saved_model.load(str(linear_module)), trainable=True)
     model = keras.Sequential([keras.Input((1,)), layer])
-    with pytest.raises(ValueError, match="to save it, pass the handle in the place of what was loaded"):
+    with pytest.raises(ValueError, match="Pass the handle instead of the loaded object"):
         model.save(tmp_path / "model.keras")
     model.export(tmp_path / "exported", verbose=False)
     exported = tf.saved_model.load(str(tmp_path / "exported"))

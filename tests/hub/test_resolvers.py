@@ -82,7 +82,9 @@ def test_a_layer_takes_such_a_handle_and_keeps_it(register, linear_module):
 
 def test_a_checksum_does_not_go_with_it(register, stub):
     register(Resolver(stub.parent))
-    assert_error("models:stub", "a resolver registered with tensorflow_hub checks what it fetches", sha256="0" * 64)
+    assert_error(
+        "models:stub", "`sha256` cannot be used with a handle of a registered resolver. Received: ", sha256="0" * 64
+    )
 
 
 def test_what_it_raises_is_an_error_that_names_it(register):

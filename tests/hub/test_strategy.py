@@ -44,9 +44,15 @@ def test_a_loaded_object_trains_as_its_handle_does(report):
 
 def test_a_loaded_object_that_replicas_cannot_share_is_an_error(report):
     assert "Received: 'hub_layer" in report["loaded outside"]
-    assert "pass its handle. Received: handle=<" in report["loaded with statistics"]
+    assert "Pass the handle instead of the loaded object" in report["loaded with statistics"]
     assert "with ['layer_0/norm/moving_mean" in report["loaded with statistics"]
     assert "under tf.distribute a module of TensorFlow 1 is loaded by the layer itself" in report["loaded from TF1"]
+
+
+def test_a_callable_whose_statistics_replicas_cannot_share_is_an_error_that_says_how_to_create_them(report):
+    assert "synchronization=tf.VariableSynchronization.ON_READ" in report["callable with statistics"]
+    assert "with ['mean" in report["callable with statistics"]
+    assert report["callable with shared statistics"] == [2.0]
 
 
 def test_a_frozen_module_may_be_made_outside(report):

@@ -40,14 +40,40 @@ def test_a_column_without_texts_gets_no_logits(models):
     assert "texts must be" in message(lambda: classifier.predict(pandas.DataFrame({"text": []}), verbose=0))
 
 
+class EmptyArrow:
+    """What `pyarrow.array([])` is: its type is null."""
+
+    type = "null"
+
+    def __len__(self):
+        return 0
+
+    def to_pylist(self):
+        return []
+
+
+def test_an_empty_arrow_array_gets_no_logits_whatever_its_type(models):
+    classifier, tagger = models
+    assert classifier.predict(EmptyArrow(), verbose=0).shape == (0, 2)
+    assert tagger.predict(EmptyArrow(), verbose=0) == [] and tagger.predict_words(EmptyArrow()) == []
+
+
 def test_no_ids_get_no_logits(models):
     for model, shape in zip(models, [(0, 2), (0, 8, 3)]):
         logits = model.predict({name: np.zeros((0, 8), "int32") for name in model.input}, verbose=0)
         assert logits.shape == shape and logits.dtype == "float32"
+        logits = model.predict([np.zeros((0, 8), "int32") for _ in model.input], verbose=0)
+        assert logits.shape == shape
+
+
+def test_steps_are_an_error_for_empty_texts_too(models):
+    for model in models:
+        assert "Received: steps=2" in message(lambda model=model: model.predict([], steps=2, verbose=0))
 
 
 def test_what_is_more_than_just_empty_is_still_an_error(models):
     classifier, tagger = models
     assert "Received: 0 and 1 texts" in message(lambda: classifier.predict(([], ["a"]), verbose=0))
     assert "Received: a tuple of 0" in message(lambda: classifier.predict((), verbose=0))
+    assert "Received: a tuple of 3" in message(lambda: classifier.predict(([], [], []), verbose=0))
     assert "without pairs" in message(lambda: tagger.predict(([], []), verbose=0))
