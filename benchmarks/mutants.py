@@ -5,8 +5,11 @@
 
 Each mutant is a copy of the repository in a temporary folder with one change in one function. Only the tests of the
 mutated file's room run against it, and they stop at the first failure. A mutant whose tests fail is killed; one whose
-tests pass survives. Read the survivors at the end: each one is either an untested behaviour or a change that makes no
-difference. Run the command again to resume: mutants that are already in the results file are not run twice.
+tests pass survives. A run that a signal ended, or an internal error of pytest, is broken: it says nothing about the
+tests, counts neither as killed nor as survived, and is listed. Read the survivors at the end: each one is either an
+untested behaviour or a change that makes no difference. Run the command again to resume: mutants that are already in
+the results file are not run twice. The tests find real data in the folder that KERAS_TRANSFER_DATA names (an absolute
+path); without it, those that need it are skipped.
 
 Compare an older test suite over the mutants that survived, then let another backend judge them too:
 
@@ -62,7 +65,10 @@ def main(arguments=None):
             for number, mutant in enumerate(mutants, 1):
                 print(f"{number:3}. {describe(mutant, tree)}")
             return
-        results = read(args.results) if args.results and args.results.exists() else {}
+        results = {}
+        if args.results and args.results.exists():
+            cut_half_line(args.results)
+            results = read(args.results)
         pending = [mutant for mutant in mutants if mutant not in results]
         if len(pending) < len(mutants):
             print(f"{len(mutants) - len(pending)} of {len(mutants)} mutants are in {args.results} already.")
@@ -118,9 +124,6 @@ def parse(arguments):
     if args.survivors_of and args.survivors_of == args.results:
         parser.error("--survivors-of and --results must be different files")
     args.environment = dict(args.environment)
-    data = args.tree.resolve().parent / "shared" / "data"  # where the tests would find it beside the repository
-    if data.exists() and "KERAS_TRANSFER_DATA" not in os.environ:
-        args.environment.setdefault("KERAS_TRANSFER_DATA", str(data))
     return args
 
 
@@ -136,11 +139,23 @@ def command(text):
     return dict(map(pair, environment.split())), shlex.split(arguments)
 
 
+def cut_half_line(path):
+    """Removes a last line without an end, which a run leaves that was stopped while it wrote."""
+    os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
+
+
 def read(path):
-    """Returns `{mutant: result}` from a results file."""
+    """Returns `{mutant: result}` from a results file, without a last line that is only half written."""
     results = {}
-    for line in path.read_text("utf-8").splitlines():
-        result = json.loads(line)
+    text = path.read_text("utf-8")
+    lines = text.splitlines()
+    for number, line in enumerate(lines, 1):
+        try:
+            result = json.loads(line)
+        except json.JSONDecodeError:
+            if number == len(lines) and not text.endswith("\n"):
+                break
+            raise
         mutant = Mutant(**{field.name: result.pop(field.name) for field in dataclasses.fields(Mutant)})
         results[mutant] = result
     return results
@@ -186,18 +201,22 @@ def describe(mutant, tree):
 
 
 def label(result):
-    names = {"survived": "SURVIVED", "killed": "killed by", "timeout": "killed by"}
+    names = {"survived": "SURVIVED", "killed": "killed by", "timeout": "killed by", "broken": "BROKEN by"}
     return f"{names[result['outcome']]} {result['by']}".strip()
 
 
 def report(results, tree):
-    """The fraction of mutants that were killed, in each room and in all, and a diff of each survivor."""
+    """The fraction of mutants that were killed, in each room and in all, broken runs, and a diff of each survivor."""
     rooms = collections.defaultdict(list)
     for mutant, result in results.items():
         rooms[mutant.room or "top"].append(result["outcome"])
     lines = [f"{room:16}{killed(rooms[room])}" for room in sorted(rooms)]
     outcomes = [result["outcome"] for result in results.values()]
     lines += [f"{'all':16}{killed(outcomes)}, {outcomes.count('timeout')} of them by the time limit"]
+    broken = [mutant for mutant, result in results.items() if result["outcome"] == "broken"]
+    if broken:
+        lines += ["", f"Broken runs, which are not counted: {len(broken)}"]
+        lines += [f"{describe(mutant, tree)}  {results[mutant]['by']}" for mutant in broken]
     lines += ["", f"Survivors: {len(survivors(results))}"]
     for mutant in survivors(results):
         text = read_source(tree, mutant)
@@ -207,8 +226,9 @@ def report(results, tree):
 
 
 def killed(outcomes):
-    count = len(outcomes) - outcomes.count("survived")
-    return f"{count} of {len(outcomes)} killed ({count / len(outcomes):.0%})"
+    total = len(outcomes) - outcomes.count("broken")
+    count = total - outcomes.count("survived")
+    return f"{count} of {total} killed" + (f" ({count / total:.0%})" if total else "")
 
 
 # === Running tests ===
@@ -232,11 +252,15 @@ class Runner:
             path = folder / "tree" / mutant.file
             if not baseline:
                 path.write_bytes(mutant.apply(path.read_bytes().decode()).encode())
+            survived = []
             for environment, arguments in self.commands:
                 outcome, by = self._pytest(folder, tests_of(mutant, folder / "tree"), environment, arguments)
                 if outcome != "survived":
                     by = " ".join([*(f"{key}={value}" for key, value in environment.items()), *arguments, by])
                     break
+                survived.append(by)
+            else:
+                by = min(survived)  # "no tests" only if no command had any; "" sorts before it
         return {"outcome": outcome, "by": by, "seconds": round(time.perf_counter() - start, 1)}
 
     def _pytest(self, folder, tests, environment, arguments):
@@ -290,7 +314,11 @@ def kill(process):
 
 
 def verdict(code, output):
-    """Returns `(outcome, by)` from pytest's exit status and output."""
+    """Returns `(outcome, by)` from pytest's exit status, which is negative after a signal, and its output."""
+    if code < 0:
+        return "broken", f"signal {-code}"
+    if code == 3:
+        return "broken", "an internal error of pytest"
     if code in (0, 5):  # 5: no test was selected
         return "survived", "" if code == 0 else "no tests"
     failed = re.search(r"^(?:FAILED|ERROR) (\S+?(?:\[.*?\])?)(?: - .*)?$", output, re.MULTILINE)

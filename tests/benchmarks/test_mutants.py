@@ -183,6 +183,56 @@ def test_a_run_that_takes_too_long_counts_as_killed_and_says_so(mutants, tree, c
     assert "1 of 1 killed (100%), 1 of them by the time limit" in output
 
 
+def test_a_broken_run_is_listed_and_not_counted(mutants, tmp_path, capsys):
+    ending = "import os, signal\nfrom toy.shop import basket\n\ndef test_that_ends_the_process():\n"
+    ending += "    basket.is_free(0) or os.kill(os.getpid(), signal.SIGKILL)\n    assert basket.total([1, 2], 1) == 2\n"
+    run(mutants, make_tree(tmp_path / "tree", ending))
+    output = capsys.readouterr().out
+    assert "price <= 0 -> price < 0  BROKEN by signal 9" in output
+    assert "all             1 of 1 killed (100%)" in output
+    assert "Broken runs, which are not counted: 1\ntoy/shop/basket.py:8" in output and "Survivors: 0" in output
+
+
+def test_rooms_with_broken_runs_only_have_no_fraction(mutants):
+    assert mutants.killed(["broken"]) == "0 of 0 killed"
+
+
+def test_a_half_written_last_line_is_skipped_and_its_mutant_runs_again(mutants, tree, tmp_path, capsys):
+    results = tmp_path / "results.jsonl"
+    run(mutants, tree, "--results", str(results))
+    whole = [json.loads(line) for line in results.read_text().splitlines()]
+    results.write_text(results.read_text()[:-20])
+    assert len(mutants.read(results)) == 1
+    run(mutants, tree, "--results", str(results))
+    assert "1 of 2 mutants are in" in capsys.readouterr().out
+    again = [json.loads(line) for line in results.read_text().splitlines()]
+    assert [line["before"] for line in again] == [line["before"] for line in whole]
+
+
+def test_a_broken_line_in_the_middle_is_an_error(mutants, tmp_path):
+    (tmp_path / "results.jsonl").write_text('{"file": "toy\n{}\n')
+    with pytest.raises(json.JSONDecodeError):
+        mutants.read(tmp_path / "results.jsonl")
+
+
+@pytest.mark.parametrize(
+    "answers, by", [(["", "no tests"], ""), (["no tests", ""], ""), (["no tests"] * 2, "no tests")]
+)
+def test_a_survivor_has_no_tests_only_if_no_command_has_any(answers, by, mutants, tree, monkeypatch):
+    runner = mutants.Runner(tree, "toy", [], {}, [({}, ["-m", "core"])], 60.0, 0)
+    answers = iter(answers)
+    monkeypatch.setattr(runner, "_pytest", lambda *arguments: ("survived", next(answers)))
+    mutant = mutants.Mutant("toy/shop/basket.py", 8, 11, "comparison", "price <= 0", "price < 0")
+    result = runner.run(mutant)
+    assert (result["outcome"], result["by"]) == ("survived", by)
+
+
+def test_the_environment_is_what_was_asked_for(mutants, tree, monkeypatch):
+    monkeypatch.delenv("KERAS_TRANSFER_DATA", raising=False)
+    (tree.parent / "shared" / "data").mkdir(parents=True)
+    assert mutants.parse(["--tree", str(tree)]).environment == {}
+
+
 def test_survivors_of_source_that_has_changed_are_an_error(mutants, tree, tmp_path):
     mutant = {"file": "toy/shop/basket.py", "line": 8, "column": 11, "kind": "comparison", "after": "price < 1"}
     result = {"before": "price <= 1", "outcome": "survived", "by": "", "seconds": 1.0}
@@ -199,7 +249,8 @@ def test_survivors_of_source_that_has_changed_are_an_error(mutants, tree, tmp_pa
         (1, "FAILED tests/a.py::test_b[x - y] - assert [0]", ("killed", "tests/a.py::test_b[x - y]")),
         (2, "ERROR tests/a.py\n!!! stopping", ("killed", "tests/a.py")),
         (4, "ImportError while loading conftest 'c.py'", ("killed", "exit status 4")),
-        (-11, "Fatal Python error", ("killed", "exit status -11")),
+        (3, "INTERNALERROR> KeyError", ("broken", "an internal error of pytest")),
+        (-11, "Fatal Python error", ("broken", "signal 11")),
     ],
 )
 def test_what_pytest_answers(mutants, code, output, expected):

@@ -9,6 +9,7 @@ import tensorflow as tf
 from keras_transfer.hub import HubError
 from keras_transfer.hub.loading import load
 from tests.hub.fetching import pack_folder, save_module
+from tests.processes import run
 
 
 def save_tf1_module(folder):
@@ -99,3 +100,21 @@ def test_tf_text_is_imported_before_a_module_is_loaded_which_may_need_its_ops(tm
     monkeypatch.setattr(tf.saved_model, "load", loading)
     load(folder)
     assert there == [True]
+
+
+LOADING = """
+import json, sys
+from keras_transfer.hub.loading import load
+before = "tensorflow_text" in sys.modules
+print(json.dumps([before, load(sys.argv[1])[0](["a fine film"]).numpy().astype(str).tolist()]))
+"""
+
+
+def test_a_module_with_ops_of_tf_text_loads_in_a_process_that_has_not_imported_it(tmp_path):
+    tokenizer = pytest.importorskip("tensorflow_text").WhitespaceTokenizer()
+    module = tf.Module()
+    module.__call__ = tf.function(
+        lambda texts: tokenizer.tokenize(texts).to_tensor(), input_signature=[tf.TensorSpec([None], "string")]
+    )
+    tf.saved_model.save(module, str(tmp_path / "module"))
+    assert run("-c", LOADING, tmp_path / "module") == [False, [["a", "fine", "film"]]]

@@ -28,11 +28,11 @@ def random_block(**options):
     return block
 
 
-def written_out(block, x, padding_mask):
+def written_out(block, x, padding_mask, attention_mask):
     """The block's three definitions, line by line, from its own sub-layers."""
 
     def attention(x):
-        return block.attention(x, padding_mask=padding_mask)
+        return block.attention(x, padding_mask=padding_mask, attention_mask=attention_mask)
 
     def feed_forward(x):
         return block.feed_forward_out(block.feed_forward_in(x))
@@ -51,9 +51,11 @@ def written_out(block, x, padding_mask):
 
 
 @pytest.mark.parametrize("norm", ["post", "pre", "input"])
-def test_it_is_its_definition(norm):
-    block = random_block(norm=norm, activation="relu")
-    expected = written_out(block, X, PADDING)
+@pytest.mark.parametrize("causal", [False, True])
+def test_it_is_its_definition(norm, causal):
+    block = random_block(norm=norm, causal=causal, activation="relu")
+    seen = np.ones((BATCH, LENGTH, LENGTH), "int32")  # [:, i, j]: token i sees token j.
+    expected = written_out(block, X, PADDING, np.tril(seen) if causal else seen)
     np.testing.assert_allclose(block(X, padding_mask=PADDING), expected, atol=1e-5)
 
 
