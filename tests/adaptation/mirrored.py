@@ -10,11 +10,12 @@ from keras_transfer.adaptation import EWC, L2SP, ChainThaw, GradualUnfreezing, L
 from keras_transfer.adaptation.checkpoint import Checkpoint
 from tests.adaptation import checkpoint_child, staging_models
 from tests.adaptation.layerwise_models import RATE, X, Y, difference, least_moved, net, ones
+from tests.replicas import two_replicas
 
 
 def make_strategy():
     """A strategy with two replicas on the CPU."""
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    strategy = two_replicas()
     assert strategy.num_replicas_in_sync == 2
     return strategy
 

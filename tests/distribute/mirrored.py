@@ -9,6 +9,7 @@ import tensorflow as tf
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
 from tests.distribute.examples import examples
+from tests.replicas import two_replicas
 from tests.tasks import taggers, tiny
 
 TEXTS, LABELS = examples(128)
@@ -16,7 +17,7 @@ TEXTS, LABELS = examples(128)
 
 def main(folder):
     folder = pathlib.Path(folder)
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    strategy = two_replicas()
     report = {"replicas": strategy.num_replicas_in_sync, "steps": {}}
     one = tiny.for_replicas()
     with strategy.scope():

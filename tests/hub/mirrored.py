@@ -11,6 +11,7 @@ from keras_transfer.hub import HubEncoder, HubLayer
 from keras_transfer.tasks import TextClassifier
 from tests.hub import modules, tf1_modules
 from tests.hub.modules import LABELS
+from tests.replicas import two_replicas
 
 
 class Functional(StringInputs, keras.Model):
@@ -98,7 +99,7 @@ def distance(weights, others):
 
 def main(folder):
     folder = pathlib.Path(folder)
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    strategy = two_replicas()
     report = {"replicas": strategy.num_replicas_in_sync}
     text = modules.save_text_module(folder / "text" / "module", dropout=0.0)
     bert = modules.save_bert_module(folder / "bert", dropout=0.0)

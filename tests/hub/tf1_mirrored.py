@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_transfer.hub import HubError, HubLayer
 from tests.hub import tf1_modules
+from tests.replicas import two_replicas
 from tests.tasks import tiny
 
 TEXTS = np.array(tf1_modules.TEXTS * 2)
@@ -17,7 +18,7 @@ INPUTS = {"elmo": TEXTS, "vocabulary": TEXTS, "batch norm": NUMBERS}
 
 def main(folder):
     folder = pathlib.Path(folder)
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    strategy = two_replicas()
     report = {name: compared(name, strategy, folder / name) for name in INPUTS}
     report["replicas"] = strategy.num_replicas_in_sync
     report["error"] = message(lambda: model("reference variables", trainable=False), strategy)
