@@ -4,28 +4,19 @@ import contextlib
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from keras_transfer.adaptation import EWC, L2SP, ChainThaw, GradualUnfreezing, LayerwiseOptimizer
 from keras_transfer.adaptation.checkpoint import Checkpoint
 from tests.adaptation import checkpoint_child, staging_models
 from tests.adaptation.layerwise_models import RATE, X, Y, difference, least_moved, net, ones
-from tests.replicas import two_replicas
-
-
-def make_strategy():
-    """A strategy with two replicas on the CPU."""
-    strategy = two_replicas()
-    assert strategy.num_replicas_in_sync == 2
-    return strategy
-
+from tests.strategies import two_replicas
 
 # === Stages ===
 
 
 def stages():
     """For each method the largest difference of the weights, and how far they moved."""
-    strategy, report = make_strategy(), {}
+    strategy, report = two_replicas(), {}
     for name, method in {"gradual": lambda: GradualUnfreezing(steps=2), "chain": lambda: ChainThaw(steps=3)}.items():
         one = staging_models.make()
         with strategy.scope():
@@ -45,7 +36,7 @@ def stages():
 
 def layerwise():
     """For each kind how far the weights are apart after 24 steps, how far they moved, and the groups' steps."""
-    strategy, report = make_strategy(), {}
+    strategy, report = two_replicas(), {}
     for name, make in {
         "plain": lambda: (keras.optimizers.SGD(RATE, momentum=0.9, weight_decay=0.1), None),
         "squared": lambda: (keras.optimizers.SGD(RATE, momentum=0.9), L2SP(0.5, 0.25)),
@@ -75,7 +66,7 @@ def layerwise():
 
 def resumed(folder):
     """What a run that ended on the way and went on ended with: its epochs, and the variables that differ."""
-    strategy = make_strategy()
+    strategy = two_replicas()
 
     def go(*callbacks, checkpoint=None):
         keras.utils.set_random_seed(0)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
 from tests.distribute.examples import examples
-from tests.replicas import two_replicas
+from tests.strategies import two_replicas
 from tests.tasks import taggers, tiny
 
 TEXTS, LABELS = examples(128)

@@ -11,7 +11,7 @@ from keras_transfer.hub import HubEncoder, HubLayer
 from keras_transfer.tasks import TextClassifier
 from tests.hub import modules, tf1_modules
 from tests.hub.modules import LABELS
-from tests.replicas import two_replicas
+from tests.strategies import two_replicas
 
 
 class Functional(StringInputs, keras.Model):

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_transfer.hub import HubError, HubLayer
 from tests.hub import tf1_modules
-from tests.replicas import two_replicas
+from tests.strategies import two_replicas
 from tests.tasks import tiny
 
 TEXTS = np.array(tf1_modules.TEXTS * 2)

@@ -119,6 +119,7 @@ def gradients(options, dtype, traced):
     ("case", "dtype", "traced"),
     [
         pytest.param("plain", "float32", False, marks=pytest.mark.core),
+        pytest.param("projected", "float32", False, marks=pytest.mark.core),
         pytest.param("clipped", "float32", False, marks=pytest.mark.core),
         pytest.param("backward", "float32", True, marks=pytest.mark.core),
         ("plain", "mixed_float16", False),
@@ -194,7 +195,7 @@ def test_a_stateful_layer_goes_on_with_what_each_text_of_the_last_batch_left(rev
         layer(np.ones((5, 2, 4)))
 
 
-@pytest.mark.parametrize("case", ["plain", "backward"])
+@pytest.mark.parametrize("case", ["plain", "clipped", "backward"])
 def test_it_survives_keras_files_and_trains_in_fit(case, tmp_path):
     inputs, mask = keras.Input((None, 4)), keras.Input((None,), dtype="int32")
     outputs = ProjectedLSTM(5, **CASES[case], stateful=4)(inputs, padding_mask=mask)

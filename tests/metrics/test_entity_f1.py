@@ -112,7 +112,7 @@ def test_a_weight_of_0_is_no_word_and_an_entity_weighs_what_its_first_word_does(
 
 
 @pytest.mark.core
-@pytest.mark.parametrize(("length", "jit_compile"), [(None, True), (12, False)])
+@pytest.mark.parametrize(("length", "jit_compile"), [(None, True), (None, False), (12, False)])
 def test_fit_and_evaluate_count_as_the_report_does_compiled_or_not(length, jit_compile):
     if jit_compile and keras.backend.backend() == "torch":
         pytest.skip("XLA is not for torch")

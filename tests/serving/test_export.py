@@ -164,8 +164,9 @@ def test_pairs_are_two_inputs(classifier, tmp_path):
     assert run(loaded, [], [])["probabilities"].shape == (0, 3)
 
 
-def test_a_mixed_precision_model_answers_in_float32(make_classifier, tmp_path):
-    model = make_classifier(dtype="mixed_float16", num_layers=1)
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_a_mixed_precision_model_answers_in_float32(policy, make_classifier, tmp_path):
+    model = make_classifier(dtype=policy, num_layers=1)
     loaded = tf.saved_model.load(serving.export(model, tmp_path / "served"))
     outputs = run(loaded, TEXTS)
     assert outputs["probabilities"].dtype == np.float32

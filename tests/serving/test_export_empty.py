@@ -132,17 +132,6 @@ def test_requests_whose_inputs_do_not_match_reach_the_function_as_they_are():
     }
 
 
-def test_pairs_and_ids_that_do_not_match_are_errors():
-    encoder = encoders.BertEncoder(len(VOCABULARY), **SIZES)
-    model = tasks.TextClassifier(encoder, 3, text.BertPreprocessor(VOCABULARY, sequence_length=24))
-    signatures = make_signatures(model, NAMES, pairs=True)
-    for texts in [{"text": ["a"], "text_pair": []}, {"text": [], "text_pair": ["a"]}]:
-        with pytest.raises(tf.errors.InvalidArgumentError):
-            signatures["serving_default"](**{name: tf.constant(value, tf.string) for name, value in texts.items()})
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        signatures["tokens"](**{**ids(model, 1, 5), "padding_mask": tf.zeros((1, 0), tf.int32)})
-
-
 @pytest.mark.parametrize("kind", ["bert", "elmo", "vectors", "transformer", "hub_ids"])
 def test_no_words_get_no_labels_and_no_encoder_sees_an_empty_tensor(kind, tmp_path):
     encoder, preprocessor = KINDS[kind](tmp_path)
