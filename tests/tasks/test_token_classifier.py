@@ -53,9 +53,11 @@ def losses_of(logits, targets):
 def test_it_learns_from_words_and_names_over_every_encoder_and_survives_keras(kind, mix):
     words, tags = examples(64)
     model = tagger(kind, scalar_mix=mix)
-    model.compile(keras.optimizers.Adam(0.1 if kind == "vectors" else 0.03), run_eagerly=EAGER)
+    # The many steps that an LSTM needs are traced.
+    eagerly = EAGER and kind != "elmo"
+    model.compile(keras.optimizers.Adam(0.1 if kind == "vectors" else 0.03), run_eagerly=eagerly)
     assert model.evaluate(words, tags, verbose=0, return_dict=True)["accuracy"] < 0.8
-    model.fit(words, tags, batch_size=8, epochs=4 if kind == "elmo" else 2, verbose=0)
+    model.fit(words, tags, batch_size=8, epochs=20 if kind == "elmo" else 5, verbose=0)
     accuracy = model.evaluate(words, tags, verbose=0, return_dict=True)["accuracy"]
     assert accuracy > 0.85 if kind == "elmo" else accuracy == 1.0
     found = model.predict_words(words)
