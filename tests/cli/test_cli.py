@@ -49,7 +49,7 @@ def test_quickstart_trains_reports_exports_and_asks_and_classify_asks_again(tmp_
     assert [line.split()[0] for line in second.stdout.splitlines()] == ["HUM", "LOC"]
 
 
-def test_quickstart_adapts_by_the_recipe_that_is_asked_for_reports_exports_and_asks(tmp_path, minilm, capsys):
+def test_quickstart_adapts_by_the_recipe_that_is_asked_for_reports_exports_and_asks(tmp_path, small_minilm, capsys):
     model = str(tmp_path / "model")
     options = ["--recipe", "feature_extraction", "--epochs", "1", "--batch-size", "64", "--output", model]
     assert main(["quickstart", *options]) == 0

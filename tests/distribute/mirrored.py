@@ -26,6 +26,7 @@ def main(folder):
     for name, data in {"texts": text_batches, "tf.data": stream}.items():
         report["steps"][name] = steps(models, start, data)
     report["saved"] = saved(two, strategy, folder / "two.keras")
+    one.run_eagerly = True  # few steps are cheaper without a graph
     report["short"] = {count: short(models, start, count) for count in (1, 33, 63)}
     report["validation"] = validation(two)
     report["errors"] = errors(two, strategy)
@@ -44,7 +45,7 @@ def words(strategy):
     with strategy.scope():
         models.append(taggers.tagger())
         models[1].compile(keras.optimizers.SGD(0.5))
-    models[0].compile(keras.optimizers.SGD(0.5))
+    models[0].compile(keras.optimizers.SGD(0.5), run_eagerly=True)
     sentences, tags = taggers.examples(64)
     alike = [[row[:3] for row in column if len(row) > 2] for column in (sentences, tags)]
     found = []
@@ -86,6 +87,7 @@ def saved(model, strategy, path):
     model.save(path)
     weights, expected = model.get_weights(), model.predict(TEXTS, verbose=0)
     outside = keras.saving.load_model(path)
+    outside.run_eagerly = True
     with strategy.scope():
         inside = keras.saving.load_model(path)
     report = {}

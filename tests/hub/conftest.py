@@ -4,6 +4,7 @@ import pytest
 
 from tests.hub import modules
 from tests.hub.fetching import serving, write_stub
+from tests.hub.preprocessing import save_preprocessing_module
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +29,12 @@ def linear_module(tmp_path_factory):
 def norm_module(tmp_path_factory):
     """A module with batch normalisation; see `save_norm_module`."""
     return modules.save_norm_module(tmp_path_factory.mktemp("norm") / "module")
+
+
+@pytest.fixture(scope="session")
+def preprocessing_module(tmp_path_factory):
+    """A module that makes the inputs of `bert_module` from strings; see `save_preprocessing_module`."""
+    return save_preprocessing_module(tmp_path_factory.mktemp("preprocessing") / "module")
 
 
 @pytest.fixture

@@ -39,12 +39,12 @@ def save_preprocessing_module(folder):
         dense = {"input_word_ids": ids, "input_mask": 0 * ids + 1, "input_type_ids": types}
         return {name: padded(part, seq_length) for name, part in dense.items()}
 
-    module.tokenize = tf.function(tokenize, input_signature=[strings])
-    module.bert_pack_inputs = tf.function(pack)
+    module.tokenize = tf.function(tokenize, input_signature=[strings], autograph=False)
+    module.bert_pack_inputs = tf.function(pack, autograph=False)
     for count in (1, 2):
         module.bert_pack_inputs.get_concrete_function([ragged] * count, seq_length=tf.TensorSpec([], tf.int32))
         module.bert_pack_inputs.get_concrete_function([ragged] * count)
-    module.__call__ = tf.function(lambda texts: pack([tokenize(texts)]), input_signature=[strings])
+    module.__call__ = tf.function(lambda texts: pack([tokenize(texts)]), input_signature=[strings], autograph=False)
     tf.saved_model.save(module, str(folder))
     vocabulary.unlink()  # a module has a copy of its own
     return folder

@@ -12,12 +12,6 @@ from keras_transfer.encoders import encode
 from keras_transfer.hub import HubEncoder, HubError, HubLayer, HubPreprocessor
 from keras_transfer.tasks import TextClassifier
 from tests.hub import modules, tf1_modules
-from tests.hub.preprocessing import save_preprocessing_module
-
-
-@pytest.fixture(scope="module")
-def preprocessing_module(tmp_path_factory):
-    return save_preprocessing_module(tmp_path_factory.mktemp("preprocessing") / "module")
 
 
 def test_a_bert_like_module_speaks_the_names_of_the_protocol(bert_module):
@@ -127,10 +121,11 @@ def test_a_module_that_is_no_encoder_is_an_error(preprocessing_module):
 
 
 def test_a_preprocessing_module_cuts_and_pairs(preprocessing_module):
-    whole = HubPreprocessor(preprocessing_module)(["a dull plot", "fine"])
+    preprocessor = HubPreprocessor(preprocessing_module)
+    whole = preprocessor(["a dull plot", "fine"])
     assert set(whole) == {"token_ids", "padding_mask", "segment_ids"}
     short = HubPreprocessor(preprocessing_module, sequence_length=3)(["a dull plot", "fine"])
     np.testing.assert_array_equal(short["token_ids"].numpy()[:, 0], whole["token_ids"].numpy()[:, 0])
     assert short["token_ids"].shape == (2, 3)
-    pair = HubPreprocessor(preprocessing_module)((["fine"], ["a dull plot"]))
+    pair = preprocessor((["fine"], ["a dull plot"]))
     assert pair["segment_ids"].numpy().max() == 1

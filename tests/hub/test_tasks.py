@@ -11,7 +11,6 @@ import keras_transfer as kt
 from keras_transfer.hub import HubEncoder, HubPreprocessor
 from keras_transfer.tasks import TextClassifier
 from tests.hub import modules, tf1_modules
-from tests.hub.preprocessing import save_preprocessing_module
 
 TEXTS, LABELS = modules.TEXTS * 8, list(modules.LABELS) * 8
 
@@ -19,11 +18,13 @@ TEXTS, LABELS = modules.TEXTS * 8, list(modules.LABELS) * 8
 class Learnt:
     """A task over a module of its own in `folder` that has learnt from raw text, and what it was before."""
 
-    def __init__(self, kind, source, folder):
+    def __init__(self, kind, module, preprocessing, folder):
         self.kind, self.folder, of_2019 = kind, folder, kind == "bert of 2019"
-        shutil.copytree(source, folder / "module")
+        shutil.copytree(module, folder / "module")
         encoder = HubEncoder(folder / "module", signature="tokens" if of_2019 else None)
-        preprocessor = None if kind == "text" else HubPreprocessor(save_preprocessing_module(folder / "preprocessing"))
+        preprocessor = None
+        if kind != "text":
+            preprocessor = HubPreprocessor(shutil.copytree(preprocessing, folder / "preprocessing"))
         pooling = "mean" if of_2019 else None  # whose first token knows nothing of the others
         self.model = TextClassifier(encoder, 2, preprocessor=preprocessor, pooling=pooling)
         self.model.compile(keras.optimizers.Adam(0.03))
@@ -34,10 +35,10 @@ class Learnt:
 
 
 @pytest.fixture(scope="module", params=["text", "bert", "bert of 2019"])
-def learnt(request, tmp_path_factory):
+def learnt(request, preprocessing_module, tmp_path_factory):
     kind = request.param
-    source = tf1_modules.folder("bert") if kind == "bert of 2019" else request.getfixturevalue(f"{kind}_module")
-    return Learnt(kind, source, tmp_path_factory.mktemp("learnt") / "made")
+    module = tf1_modules.folder("bert") if kind == "bert of 2019" else request.getfixturevalue(f"{kind}_module")
+    return Learnt(kind, module, preprocessing_module, tmp_path_factory.mktemp("learnt") / "made")
 
 
 def test_a_task_over_a_module_learns_from_raw_text(learnt):

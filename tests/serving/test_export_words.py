@@ -18,7 +18,7 @@ TEXTS = ["a good, bad film", "", "abc", "a good , " * 40]
 def served(request, tmp_path_factory):
     """A tagger that has learnt a little, and the signatures of its export."""
     model = tagger(request.param, scalar_mix=request.param == "elmo")
-    model.compile(keras.optimizers.Adam(0.03))
+    model.compile(keras.optimizers.Adam(0.03), run_eagerly=True)
     model.fit(*examples(), epochs=2, verbose=0)
     folder = serving.export(model, tmp_path_factory.mktemp("tagger") / "1")
     assert json.loads((folder / "assets.extra" / "labels.json").read_text()) == NAMES
