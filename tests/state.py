@@ -17,9 +17,20 @@ def set_shifted_seed(seed):
     _set_random_seed(seed + SEED)
 
 
+def forget_gradients():
+    """Frees the graphs of training steps: TensorFlow keeps each custom gradient, and Keras's optimizers make one a graph."""
+    from tensorflow.python.framework import ops
+
+    kept = ops.gradient_registry._registry
+    for name in [name for name in kept if name.startswith("CustomGradient-")]:
+        del kept[name]
+
+
 def clear():
     """Frees what earlier tests have made, so that no process grows and no test sees what ran before it."""
     keras.utils.clear_session(free_memory=False)
+    if keras.backend.backend() == "tensorflow":
+        forget_gradients()
     if "jax" in sys.modules:
         sys.modules["jax"].clear_caches()
     gc.collect()
