@@ -18,7 +18,10 @@ def set_shifted_seed(seed):
 
 
 def forget_gradients():
-    """Frees the graphs of training steps: TensorFlow keeps each custom gradient, and Keras's optimizers make one a graph."""
+    """Frees the graphs of training steps.
+
+    TensorFlow keeps every custom gradient for ever, and each step that Keras traces has one: it sums over replicas.
+    """
     from tensorflow.python.framework import ops
 
     kept = ops.gradient_registry._registry

@@ -7,7 +7,7 @@ import re
 import keras
 import numpy as np
 
-from keras_transfer.adaptation import private
+from keras_transfer.tasks.replicas import build_optimizer
 
 log = logging.getLogger("keras_transfer")
 
@@ -47,7 +47,7 @@ def check(model, stored, steps):
         ValueError: it is of another model or optimizer, or stands in the middle of an epoch of other batches.
     """
     state, problems = stored.state, []
-    private.build(model)
+    build_optimizer(model)
     for kind in ("model", "optimizer"):
         ours = [(name, *_what(variable)) for name, variable in variables_of(model, kind).items()]
         theirs = [(name, *_stored_what(stored, name)) for name in _names(stored, kind)]

@@ -5,9 +5,10 @@ import numbers
 import keras
 from keras import ops
 
-from keras_transfer.adaptation import private, steps
+from keras_transfer.adaptation import steps
 from keras_transfer.adaptation.layerwise import LayerwiseOptimizer
 from keras_transfer.adaptation.schedules import OneCycle
+from keras_transfer.tasks.replicas import build_optimizer
 from keras_transfer.tasks.run_length import accumulation_steps, find_schedules, warn_in_epoch
 
 # What is momentum in the optimizers that read it in their `update_step`, as numbers that may as well be tensors.
@@ -80,7 +81,7 @@ class OneCycleMomentum(keras.callbacks.Callback):
             raise ValueError("one callback alone may cycle the momentum. Received: two `OneCycleMomentum`")
         self._cycle = _cycle(model.optimizer)
         if model.built:  # else Keras will build the optimizer with the model, in the first step
-            private.build(model)
+            build_optimizer(model)
         self._places = [place for part in _parts(model.optimizer) for place in _momentum(part)]
         # Held, since on JAX each look at `self.model` fetches all weights out of the running `fit`.
         self._optimizer, self._steps = model.optimizer, watched

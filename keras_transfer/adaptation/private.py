@@ -5,7 +5,6 @@ index. To train some of these weights for a while, its list and its index are na
 them the moments of the others. (JAX needs it, and so do moving averages; TensorFlow and torch do without.)
 """
 
-import contextlib
 import dataclasses
 import weakref
 
@@ -22,16 +21,6 @@ class View:
     index: dict
     averages: list
     shown: list
-
-
-def build(model):
-    """Builds the model's optimizer, if it is not, for all weights that train now."""
-    optimizer = model.optimizer
-    if not optimizer.built:
-        strategy = getattr(model, "distribute_strategy", None)
-        scope = strategy.scope() if strategy is not None else contextlib.nullcontext()
-        with scope, keras.name_scope(optimizer.name, caller=optimizer):  # as Keras does
-            optimizer.build(list(model.trainable_variables))
 
 
 def selection(optimizer, variables):

@@ -11,6 +11,7 @@ from keras_transfer.adaptation import private, steps
 from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.selection import select_groups
 from keras_transfer.layers.trainable import remember_trainable
+from keras_transfer.tasks.replicas import build_optimizer
 from keras_transfer.tasks.run_length import accumulation_steps, warn_in_epoch
 
 log = logging.getLogger("keras_transfer")
@@ -61,7 +62,7 @@ class Staging(keras.callbacks.Callback):
         self._unit = self.params.get("steps")  # None: the length of an epoch is not known
         self._begun = self._place(self.plan(layer_groups(self.model)))
         self.schedule = [(stage.start, stage.names) for stage in self._begun]
-        private.build(self.model)
+        build_optimizer(self.model)
         self._flags = [(weight, weight.trainable) for weight in self.model.weights]
         self._restore_flags = remember_trainable(self.model)
         self._shown = private.shown(self.model.optimizer)

@@ -7,8 +7,8 @@ def concrete_signature(function, specs, axes=1):
     Kernels cannot be trusted with tensors that have no rows: oneDNN's concatenations and fused matrix products give
     them wrong shapes. Encoders need at least one time step. An empty batch is therefore padded to one row, rows without
     steps to one step, with zeros or "", and the outputs are cut back to the request's size. Other requests cost nothing
-    more: `tf.pad` by nothing and a slice of everything return their input. All inputs are padded alike, so inputs whose
-    sizes do not match reach the function as they are and fail there.
+    more: `tf.pad` by nothing and a slice of everything return their input. Inputs of different sizes are an
+    `InvalidArgumentError` of the request.
 
     Args:
         function: Function that takes tensors by the names in `specs` and returns a dict of tensors.
@@ -21,6 +21,8 @@ def concrete_signature(function, specs, axes=1):
     import tensorflow as tf
 
     def answer(**inputs):
+        if len(inputs) > 1:
+            _check_sizes(inputs)
         sizes = tf.shape(next(iter(inputs.values())))
         request = tuple(slice(sizes[axis]) for axis in range(axes))
         missing = tf.cast(tf.equal(sizes, 0), tf.int32)
@@ -28,6 +30,15 @@ def concrete_signature(function, specs, axes=1):
         return {name: output[request] for name, output in outputs.items()}
 
     return tf.function(answer, autograph=False).get_concrete_function(**specs)
+
+
+def _check_sizes(inputs):
+    """Fails where the inputs of a request differ in size, before any of them is broadcast."""
+    import tensorflow as tf
+
+    sizes = tf.stack([tf.shape(tensor)[:2] for tensor in inputs.values()])
+    message = f"Inputs must have the same batch size and the same length. Received for {list(inputs)}:"
+    tf.debugging.Assert(tf.reduce_all(tf.equal(sizes, sizes[0])), [message, sizes], summarize=2 * len(inputs))
 
 
 def _pad(tensor, missing):

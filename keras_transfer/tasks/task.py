@@ -10,7 +10,7 @@ from keras_transfer.encoders import Encoder
 from keras_transfer.encoders.encoder import checkpoint_functions, select_inputs
 from keras_transfer.layers.trainable import could_train, set_trainable
 from keras_transfer.tasks.in_memory import is_empty, no_outputs, split_last
-from keras_transfer.tasks.replicas import check_distribution, check_scope, replicas_of, share
+from keras_transfer.tasks.replicas import build_optimizer, check_distribution, check_scope, replicas_of, share
 from keras_transfer.tasks.run_length import ScheduleLength
 from keras_transfer.text import PlainText, TextBatches, batches, is_text, to_columns
 from keras_transfer.text.preprocessor import preprocess
@@ -138,10 +138,13 @@ class Task(StringInputs, keras.Model):
     def make_train_function(self, force=False):
         """Makes the train function as `keras.Model` does, and anew where other weights train than when it was made.
 
-        Keras on TensorFlow would go on training what it did, without a word.
+        Keras on TensorFlow would go on training what it did, without a word. It would also trace the first step twice,
+        the first time only to create the optimizer's variables, so these are created here.
         """
         trainable = tuple(id(variable) for variable in self.trainable_variables)
         force, self._made_for = force or trainable != self._made_for, trainable
+        if trainable:
+            build_optimizer(self)
         return super().make_train_function(force=force)
 
     # === Raw text ===

@@ -117,19 +117,32 @@ def test_no_pairs_get_no_answers_and_no_encoder_sees_an_empty_tensor():
     assert answers(signature, text=NOTHING, text_pair=NOTHING) == LABELS
 
 
-def test_requests_whose_inputs_do_not_match_reach_the_function_as_they_are():
+def test_requests_whose_inputs_differ_in_size_are_errors():
     def function(first, second):
-        return {"sum": tf.reduce_sum(tf.stack([first, second]), axis=0), "second": second}
+        return {"sum": first + second, "second": second}
 
     specs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in ("first", "second")}
     signature = concrete_signature(function, specs, axes=2)
-    for first, second in [((2, 3), (2, 0)), ((2, 3), (0, 3)), ((2, 0), (2, 3)), ((0, 3), (2, 3))]:
-        with pytest.raises(tf.errors.InvalidArgumentError):
+    for first, second in [((2, 3), (2, 0)), ((2, 3), (0, 3)), ((2, 0), (2, 3)), ((1, 3), (0, 3)), ((1, 5), (1, 1))]:
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match=r"Inputs must have the same batch size.*first.*second"
+        ):
             signature(first=tf.zeros(first, tf.int32), second=tf.zeros(second, tf.int32))
     assert answers(signature, first=tf.zeros((0, 0), tf.int32), second=tf.zeros((0, 0), tf.int32)) == {
         "sum": ((0, 0), "int32"),
         "second": ((0, 0), "int32"),
     }
+
+
+def test_texts_without_a_pair_and_ids_without_a_mask_are_errors():
+    encoder = encoders.BertEncoder(len(VOCABULARY), **SIZES)
+    model = tasks.TextClassifier(encoder, 3, text.BertPreprocessor(VOCABULARY, sequence_length=24))
+    signatures = make_signatures(model, NAMES, pairs=True)
+    for texts in [{"text": ["a"], "text_pair": []}, {"text": [], "text_pair": ["a"]}]:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="same batch size"):
+            signatures["serving_default"](**{name: tf.constant(value, tf.string) for name, value in texts.items()})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="same batch size"):
+        signatures["tokens"](**{**ids(model, 1, 5), "padding_mask": tf.zeros((1, 0), tf.int32)})
 
 
 @pytest.mark.parametrize("kind", ["bert", "elmo", "vectors", "transformer", "hub_ids"])
