@@ -19,9 +19,10 @@ PYTEST := $(BIN)/pytest -n 2 --dist loadfile
 quickstart: .venv/installed
 	$(BIN)/keras-transfer quickstart --overwrite
 
-# Everything on TensorFlow, then on JAX what is marked `core`.
+# Everything on TensorFlow, then on JAX what is marked `core`. TensorFlow keeps memory: two runs need less of it than one.
 test: .venv/installed-test
-	$(PYTEST)
+	$(PYTEST) tests/adaptation
+	$(PYTEST) --ignore=tests/adaptation
 	KERAS_BACKEND=jax $(PYTEST)
 
 # What takes long: chains of killed processes, serving from C, examples, benchmarks.

@@ -4,6 +4,9 @@ import gc
 import importlib.util
 import os
 import pathlib
+import shutil
+import tempfile
+import time
 
 import pytest
 
@@ -20,6 +23,16 @@ from tests.state import clear, set_shifted_seed
 
 keras.utils.set_random_seed = set_shifted_seed  # in this process, for all tests
 DATA = pathlib.Path(os.environ.get("KERAS_TRANSFER_DATA") or pathlib.Path(__file__).parents[2] / "shared" / "data")
+
+
+def pytest_configure(config):
+    """Lets the processes of this run share what XLA compiles for JAX."""
+    if keras.backend.backend() == "jax" and not hasattr(config, "workerinput"):
+        folder = tempfile.mkdtemp(prefix="keras_transfer-xla-")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
+        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+        os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 
 def pytest_addoption(parser):
@@ -58,13 +71,15 @@ def clean_state():
 
 @pytest.fixture(autouse=True)
 def fresh():
-    """Begins each test with the same random numbers, whatever ran before it, and frees what it has made.
+    """Begins each test with the same random numbers, whatever ran before it, and frees what a longer one has made.
 
     TensorFlow waits for up to a minute where many models and iterators are freed at once.
     """
     set_shifted_seed(0)
+    began = time.monotonic()
     yield
-    gc.collect()
+    if time.monotonic() - began > 0.5:
+        gc.collect()
 
 
 @pytest.fixture
