@@ -10,6 +10,12 @@ POLICIES = ("mixed_bfloat16", "mixed_float16")
 EAGER = keras.backend.backend() != "jax"
 
 
+def with_slots(model):
+    """Returns a compiled model with its optimizer's variables. Without them, TensorFlow traces the first step twice."""
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
 def run_layer_test(cls, arguments, inputs, call_arguments=None, output_shape=None):
     """Checks a layer: eager and symbolic calls agree, config and `.keras` bring it back, mixed precision runs.
 

@@ -10,6 +10,7 @@ import pytest
 
 from keras_transfer.adaptation import LayerwiseOptimizer
 from keras_transfer.adaptation.checkpoint import Checkpoint
+from tests.helpers import with_slots
 
 numbers = np.random.default_rng(0)
 X = numbers.normal(size=(40, 4)).astype("float32")
@@ -30,7 +31,7 @@ def build(optimizer=None, hidden=8, policy=None, **compiled):
     optimizer = keras.optimizers.Adam(1e-2) if optimizer is None else optimizer(model)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer, loss, metrics=["accuracy"], **compiled)
-    return model
+    return with_slots(model)
 
 
 def fit(model, *callbacks, epochs=3, data=(X, Y), shuffle=False, **options):

@@ -1,5 +1,7 @@
 """`Checkpoint`: another model, optimizer or data than the checkpoint's is one clear error."""
 
+import shutil
+
 import keras
 import numpy as np
 import pytest
@@ -32,10 +34,26 @@ OTHERS = {
 }
 
 
+@pytest.fixture(scope="module")
+def crashed(tmp_path_factory):
+    """The folder of a run that crashed at step 14; to read only."""
+    folder = tmp_path_factory.mktemp("crashed")
+    crash(folder, 14)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def crashed_in_stages(tmp_path_factory):
+    """The same of a run in stages."""
+    folder = tmp_path_factory.mktemp("crashed")
+    crash(folder, 14, callbacks=[GradualUnfreezing()])
+    return folder
+
+
 @pytest.mark.parametrize("other", OTHERS)
-def test_another_model_or_optimizer_is_one_clear_error_and_changes_nothing(other, tmp_path):
+def test_another_model_or_optimizer_is_one_clear_error_and_changes_nothing(other, crashed, tmp_path):
     options, message = OTHERS[other]
-    crash(tmp_path, 14)
+    shutil.copytree(crashed, tmp_path, dirs_exist_ok=True)
     model, files = build(**options), names(tmp_path)
     before = [keras.ops.convert_to_numpy(v) for v in model.variables]
     with pytest.raises(ValueError, match=f"the same model and the same optimizer.*Received: .*{message}"):
@@ -67,10 +85,9 @@ def test_another_learning_rate_is_warned_of_and_the_checkpoints_goes_on(tmp_path
     assert float(model.optimizer.learning_rate) == pytest.approx(0.005)
 
 
-def test_other_data_in_the_middle_of_an_epoch_are_an_error_and_at_its_beginning_a_warning(tmp_path, caplog):
-    crash(tmp_path / "middle", 14)
+def test_other_data_in_the_middle_of_an_epoch_are_an_error_and_at_its_beginning_a_warning(crashed, tmp_path, caplog):
     with pytest.raises(ValueError, match="same data in the same batches. Received: 5 batches, in the checkpoint 10"):
-        fit(build(), Checkpoint(tmp_path / "middle"), data=(X[:20], Y[:20]))
+        fit(build(), Checkpoint(crashed), data=(X[:20], Y[:20]))
     fit(build(), Checkpoint(tmp_path / "begin"), epochs=1)
     fit(build(), Checkpoint(tmp_path / "begin"), data=(X[:20], Y[:20]), epochs=2)
     assert "not quite as it would have: batches 5, in the checkpoint 10" in caplog.text
@@ -104,10 +121,9 @@ def test_a_model_without_weights_yet_is_an_error(tmp_path):
         fit(model, Checkpoint(tmp_path))
 
 
-def test_another_plan_of_what_trains_is_warned_of(tmp_path, caplog):
-    def warned(*callbacks, prepare=lambda model: None, epochs=3, step=14):
-        folder = tmp_path / str(len(list(tmp_path.iterdir())))
-        crash(folder, step, callbacks=[GradualUnfreezing()])
+def test_another_plan_of_what_trains_is_warned_of(crashed_in_stages, tmp_path, caplog):
+    def warned(*callbacks, prepare=lambda model: None, epochs=3):
+        folder = shutil.copytree(crashed_in_stages, tmp_path / str(len(list(tmp_path.iterdir()))))
         model = build()
         prepare(model)
         caplog.clear()

@@ -18,6 +18,7 @@ from keras_transfer.adaptation import (
     freeze,
 )
 from tests.adaptation.layerwise_models import RATE, X, Y, apply, arrays, difference, gradients, net, ones, resumed
+from tests.helpers import with_slots
 from tests.tasks import tiny
 
 optimizers, layers = keras.optimizers, keras.layers
@@ -112,7 +113,7 @@ def test_the_reloaded_model_trains_on_bit_for_bit(name, pull, tmp_path, told):
         ema_momentum=0.9,
         gradient_accumulation_steps=gathered,
     )
-    apart_by, moved = resumed(model, tmp_path / "model.keras", X, Y, **BATCHES)
+    apart_by, moved = resumed(with_slots(model), tmp_path / "model.keras", X, Y, **BATCHES)
     assert apart_by == 0 and moved > 0.01 and not told
 
 
@@ -130,12 +131,12 @@ def test_every_kind_of_optimizer_keeps_its_state(kind, tmp_path, told):
         optimizer = optimizers.SGD(RATE, momentum=0.9)
     model.compile(LayerwiseOptimizer(optimizer, model, decay=0.5), "mse")
     start = model.get_weights()
-    apart_by, _ = resumed(model, tmp_path / "model.keras", X, Y, **BATCHES)
+    apart_by, _ = resumed(with_slots(model), tmp_path / "model.keras", X, Y, **BATCHES)
     assert apart_by == 0 and difference(model.get_weights(), start) > 0 and not told
     # As a check on this check: state there is, and without it training goes another way.
     loaded = keras.saving.load_model(tmp_path / "model.keras", compile=False)
     loaded.compile(LayerwiseOptimizer(type(optimizer).from_config(optimizer.get_config()), loaded, decay=0.5), "mse")
-    loaded.fit(X, Y, verbose=0, shuffle=False, epochs=2, **BATCHES)
+    with_slots(loaded).fit(X, Y, verbose=0, shuffle=False, epochs=2, **BATCHES)
     assert difference(model.get_weights(), loaded.get_weights()) > 0
 
 
