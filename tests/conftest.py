@@ -40,11 +40,13 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leaves out what is about TensorFlow on other backends."""
+    """Leaves out what is about TensorFlow on other backends. What waits for a process with two devices comes first."""
     if keras.backend.backend() != "tensorflow":
         left_out = [item for item in items if item.get_closest_marker("core") is None]
         items[:] = [item for item in items if item.get_closest_marker("core") is not None]
         config.hook.pytest_deselected(items=left_out)
+    waiting = {item.path for item in items if "tensorflow_process" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: item.path not in waiting)
     if config.getoption("reverse"):
         items.reverse()
 
