@@ -21,24 +21,26 @@ def concrete_signature(function, specs, axes=1):
     import tensorflow as tf
 
     def answer(**inputs):
-        if len(inputs) > 1:
-            _check_sizes(inputs)
         sizes = tf.shape(next(iter(inputs.values())))
         request = tuple(slice(sizes[axis]) for axis in range(axes))
         missing = tf.cast(tf.equal(sizes, 0), tf.int32)
-        outputs = function(**{name: _pad(tensor, missing) for name, tensor in inputs.items()})
+        with tf.control_dependencies(_checks(inputs)):
+            inputs = {name: _pad(tensor, missing) for name, tensor in inputs.items()}
+        outputs = function(**inputs)
         return {name: output[request] for name, output in outputs.items()}
 
     return tf.function(answer, autograph=False).get_concrete_function(**specs)
 
 
-def _check_sizes(inputs):
-    """Fails where the inputs of a request differ in size, before any of them is broadcast."""
+def _checks(inputs):
+    """The operations that fail where the inputs of a request differ in size, before any of them is broadcast."""
     import tensorflow as tf
 
+    if len(inputs) == 1:
+        return []
     sizes = tf.stack([tf.shape(tensor)[:2] for tensor in inputs.values()])
     message = f"Inputs must have the same batch size and the same length. Received for {list(inputs)}:"
-    tf.debugging.Assert(tf.reduce_all(tf.equal(sizes, sizes[0])), [message, sizes], summarize=2 * len(inputs))
+    return [tf.debugging.Assert(tf.reduce_all(tf.equal(sizes, sizes[0])), [message, sizes], summarize=2 * len(inputs))]
 
 
 def _pad(tensor, missing):
