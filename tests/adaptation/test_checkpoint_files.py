@@ -1,5 +1,6 @@
 """The files of `Checkpoint`: damage, full disks and folders that cannot be written, and that no good one is lost."""
 
+import contextlib
 import errno
 import json
 import os
@@ -218,20 +219,23 @@ def test_a_run_keeps_so_many(keep, tmp_path):
 # === It cannot be written ===
 
 
-@pytest.fixture
-def limit():
-    """A function that lets no file of this process grow beyond so many bytes: the kernel refuses, as with a quota."""
+@contextlib.contextmanager
+def files_of_at_most(size):
+    """Lets no file of this process grow beyond so many bytes: the kernel refuses, as with a quota."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:  # before pytest writes the next letter into what may be a file
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.parametrize("size", [0, 100, 500, "but a byte"])
-def test_a_file_that_cannot_grow_leaves_those_before_it_intact(size, tmp_path, limit):
+def test_a_file_that_cannot_grow_leaves_those_before_it_intact(size, tmp_path):
     path = write(tmp_path, 1)
     before = bytes_of(tmp_path)
-    limit(path.stat().st_size - 1 if size == "but a byte" else size)
-    with pytest.raises(OSError, match="no checkpoint can be written into .*as they were") as error:
+    limited = files_of_at_most(path.stat().st_size - 1 if size == "but a byte" else size)
+    with limited, pytest.raises(OSError, match="no checkpoint can be written into .*as they were") as error:
         write(tmp_path, 2)
     assert error.value.errno == errno.EFBIG and "no file may be so large" in str(error.value)
     assert bytes_of(tmp_path) == before
