@@ -7,10 +7,10 @@ from keras_transfer.layers import SequencePooling
 from keras_transfer.layers.pooling import POOLINGS
 from tests.helpers import run_layer_test
 
-X = np.random.default_rng(0).normal(size=(4, 5, 3)).astype("float32")
-# All real, padding right, padding left, nothing but padding.
-MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [0, 0, 1, 1, 1], [0, 0, 0, 0, 0]], "int32")
-REAL = [X[0], X[1, :2], X[2, 2:]]
+X = np.random.default_rng(0).normal(size=(5, 5, 3)).astype("float32")
+# All real, padding right, padding left, a single real token, nothing but padding.
+MASK = np.array([[1] * 5, [1, 1, 0, 0, 0], [0, 0, 1, 1, 1], [1, 0, 0, 0, 0], [0] * 5], "int32")
+REAL = [X[0], X[1, :2], X[2, 2:], X[3, :1]]
 EXPECTED = {
     "first": [tokens[0] for tokens in REAL],
     "mean": [tokens.mean(0) for tokens in REAL],
@@ -22,13 +22,13 @@ EXPECTED = {
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_only_real_tokens_count(pooling):
     pooled = np.array(SequencePooling(pooling)(X, padding_mask=MASK))
-    np.testing.assert_allclose(pooled[:3], EXPECTED[pooling], atol=1e-6)
+    np.testing.assert_allclose(pooled[:4], EXPECTED[pooling], atol=1e-6)
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_a_row_of_padding_gives_zeros(pooling):
     pooled = np.array(SequencePooling(pooling)(X, padding_mask=MASK))
-    np.testing.assert_array_equal(pooled[3], np.zeros_like(pooled[3]))
+    np.testing.assert_array_equal(pooled[4], np.zeros_like(pooled[4]))
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
@@ -40,13 +40,13 @@ def test_not_even_nan_in_the_padding_counts(pooling):
 
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_without_a_mask_all_tokens_are_real(pooling):
-    expected = SequencePooling(pooling)(X, padding_mask=np.ones((4, 5), "int32"))
+    expected = SequencePooling(pooling)(X, padding_mask=np.ones((5, 5), "int32"))
     np.testing.assert_array_equal(SequencePooling(pooling)(X), expected)
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_it_is_a_well_behaved_layer(pooling):
-    shape = (4, 9) if pooling == "concat" else (4, 3)
+    shape = (5, 9) if pooling == "concat" else (5, 3)
     run_layer_test(SequencePooling, {"pooling": pooling}, X, {"padding_mask": MASK}, output_shape=shape)
 
 
