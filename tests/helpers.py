@@ -5,6 +5,8 @@ import tempfile
 import keras
 import numpy as np
 
+from keras_transfer.tasks.replicas import build_optimizer
+
 POLICIES = ("mixed_bfloat16", "mixed_float16")
 # Of `run_eagerly` where a few steps are taken: tracing takes longer than they do. JAX compiles single operations too.
 EAGER = keras.backend.backend() != "jax"
@@ -12,7 +14,7 @@ EAGER = keras.backend.backend() != "jax"
 
 def with_slots(model):
     """Returns a compiled model with its optimizer's variables. Without them, TensorFlow traces the first step twice."""
-    model.optimizer.build(model.trainable_variables)
+    build_optimizer(model)
     return model
 
 

@@ -7,8 +7,8 @@ def concrete_signature(function, specs, axes=1):
     Kernels cannot be trusted with tensors that have no rows: oneDNN's concatenations and fused matrix products give
     them wrong shapes. Encoders need at least one time step. An empty batch is therefore padded to one row, rows without
     steps to one step, with zeros or "", and the outputs are cut back to the request's size. Other requests cost nothing
-    more: `tf.pad` by nothing and a slice of everything return their input. Inputs of different sizes are an
-    `InvalidArgumentError` of the request.
+    more: `tf.pad` by nothing and a slice of everything return their input. Where there are several inputs, their sizes
+    are compared first: different ones are an `InvalidArgumentError`.
 
     Args:
         function: Function that takes tensors by the names in `specs` and returns a dict of tensors.
