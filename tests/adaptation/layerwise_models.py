@@ -33,7 +33,7 @@ def net():
     return keras.Model(inputs, x)
 
 
-def gradients(weights, steps=25, scale=1.0):
+def gradients(weights, steps=8, scale=1.0):
     """Given gradients, the same each time, for each of some steps."""
     random = np.random.default_rng(1)
     return [[(scale * random.normal(size=w.shape)).astype("float32") for w in weights] for _ in range(steps)]
@@ -47,18 +47,9 @@ def apply(optimizer, weights, steps):
 
 
 def stepper(optimizer, weights):
-    """The function that lets an optimizer make a step with given gradients."""
+    """The function that lets an optimizer make a step with given gradients: eagerly, as there are few."""
     optimizer.build(weights)
-    function = compiled(lambda *given: optimizer.apply(list(given), weights))
-    return lambda given: function(*[keras.ops.convert_to_tensor(gradient) for gradient in given])
-
-
-def compiled(function):
-    if keras.backend.backend() != "tensorflow":
-        return function
-    import tensorflow as tf
-
-    return tf.function(function)
+    return lambda given: optimizer.apply([keras.ops.convert_to_tensor(gradient) for gradient in given], weights)
 
 
 def arrays(weights):
@@ -87,15 +78,15 @@ def apart(make, factors, exclude=True):
         optimizer.build(group.variables)
         parts.append((optimizer, group.variables, [places[weight.path] for weight in group.variables]))
 
-    def apply_all(*given):
+    def step(given):
+        given = [keras.ops.convert_to_tensor(gradient) for gradient in given]
         for optimizer, weights, own in parts:
             optimizer.apply([given[place] for place in own], weights)
 
-    function = compiled(apply_all)
-    return model, parts, lambda given: function(*[keras.ops.convert_to_tensor(gradient) for gradient in given])
+    return model, parts, step
 
 
-def parity(make, steps=25, **options):
+def parity(make, steps=8, **options):
     """How far `LayerwiseOptimizer` and separate plain optimizers are apart, and the least that a weight moved."""
     one = net()
     optimizer = LayerwiseOptimizer(make(RATE), one, **options)
@@ -107,7 +98,7 @@ def parity(make, steps=25, **options):
     return difference(one.get_weights(), two.get_weights()), least_moved(one.get_weights(), start)
 
 
-def pulled(pull, steps=25):
+def pulled(pull, steps=8):
     """How far SGD with a pull is from the penalty's formula in float64, and from SGD without it."""
     model = net()
     weights, factors = model.trainable_weights, HALVES

@@ -40,7 +40,7 @@ NAMED = [
 
 @pytest.mark.parametrize(("groups", "expected"), NAMED)
 def test_freeze_takes_names_depths_expressions_and_kinds(groups, expected):
-    model = tiny.classifier()
+    model = tiny.two_blocks()
     assert freeze(model, groups) is model
     assert trains(model) == [name for name in GROUPS if name not in expected]
     assert len(model.trainable_weights) == sum(weight.trainable for weight in model.weights)
@@ -48,7 +48,7 @@ def test_freeze_takes_names_depths_expressions_and_kinds(groups, expected):
 
 @pytest.mark.parametrize(("groups", "expected"), NAMED)
 def test_unfreeze_takes_the_same(groups, expected):
-    model = freeze(tiny.classifier())
+    model = freeze(tiny.two_blocks())
     assert trains(model) == []
     assert unfreeze(model, groups) is model
     assert trains(model) == expected
@@ -56,42 +56,42 @@ def test_unfreeze_takes_the_same(groups, expected):
 
 @pytest.mark.parametrize("group", ["block_1", 2, -3])
 def test_below_and_freeze_to_freeze_what_is_lower(group):
-    assert trains(freeze(tiny.classifier(), below=group)) == GROUPS[2:]
-    model = tiny.classifier()
+    assert trains(freeze(tiny.two_blocks(), below=group)) == GROUPS[2:]
+    model = tiny.two_blocks()
     assert freeze_to(model, group) is model
     assert trains(model) == GROUPS[2:]
 
 
 def test_freeze_to_thaws_what_is_higher_and_below_does_not():
-    assert trains(freeze(freeze(tiny.classifier(), "head"), below="block_1")) == ["block_1", "pooler"]
-    assert trains(freeze_to(freeze(tiny.classifier(), "head"), "block_1")) == ["block_1", "pooler", "head"]
-    assert trains(freeze_to(freeze(tiny.classifier()), 0)) == GROUPS
+    assert trains(freeze(freeze(tiny.two_blocks(), "head"), below="block_1")) == ["block_1", "pooler"]
+    assert trains(freeze_to(freeze(tiny.two_blocks(), "head"), "block_1")) == ["block_1", "pooler", "head"]
+    assert trains(freeze_to(freeze(tiny.two_blocks()), 0)) == GROUPS
 
 
 def test_freezing_and_thawing_add_up():
-    model = freeze(freeze(tiny.classifier(), "block_0"), "pooler")
+    model = freeze(freeze(tiny.two_blocks(), "block_0"), "pooler")
     assert trains(model) == ["embeddings", "block_1", "head"]
     assert trains(unfreeze(model, "block_0")) == ["embeddings", "block_0", "block_1", "head"]
 
 
 def test_norms_may_be_left_as_they_are():
-    norms = [weight.path for weight in tiny.classifier().weights if is_norm(weight)]
-    model = freeze(tiny.classifier(), norms=False)
+    norms = [weight.path for weight in tiny.two_blocks().weights if is_norm(weight)]
+    model = freeze(tiny.two_blocks(), norms=False)
     assert [weight.path for weight in model.trainable_weights] == norms
     assert [weight.path for weight in freeze_to(freeze(model), -1, norms=False).trainable_weights] == [
         "logits/kernel",
         "logits/bias",
     ]
-    model = freeze_to(tiny.classifier(), -1, norms=False)
+    model = freeze_to(tiny.two_blocks(), -1, norms=False)
     assert [weight.path for weight in model.trainable_weights] == [*norms, "logits/kernel", "logits/bias"]
-    model = unfreeze(freeze(tiny.classifier()), norms=False)
+    model = unfreeze(freeze(tiny.two_blocks()), norms=False)
     assert frozen_paths(model) == norms
 
 
 def test_paths_name_single_weights_within_the_groups():
-    model = freeze(tiny.classifier(), "block_1", paths="attention/.*kernel$")
+    model = freeze(tiny.two_blocks(), "block_1", paths="attention/.*kernel$")
     assert frozen_paths(model) == ["block_1/attention/query_key_value/kernel", "block_1/attention/output/kernel"]
-    bitfit = unfreeze(freeze(tiny.classifier(), "pretrained"), paths="bias$")
+    bitfit = unfreeze(freeze(tiny.two_blocks(), "pretrained"), paths="bias$")
     biases = [weight.path for weight in bitfit.weights if weight.path.endswith("bias")]
     assert len(biases) == 2 * 4 + 2
     assert [w.path for w in bitfit.trainable_weights] == [*biases[:-1], "logits/kernel", "logits/bias"]
@@ -152,7 +152,7 @@ def test_the_summary_takes_groups_of_the_user_s_own(capsys):
     ],
 )
 def test_a_task_comes_back_from_a_file_frozen_as_it_was(change):
-    model = change(tiny.classifier())
+    model = change(tiny.two_blocks())
     loaded = save_and_load(model)
     assert frozen_paths(loaded) == frozen_paths(model) != []
     for ours, theirs in zip(model.layers, loaded.layers, strict=True):
@@ -160,7 +160,7 @@ def test_a_task_comes_back_from_a_file_frozen_as_it_was(change):
 
 
 def test_what_is_frozen_stays_the_same_to_the_bit_after_the_file():
-    model = freeze(tiny.classifier(), below="block_1")
+    model = freeze(tiny.two_blocks(), below="block_1")
     model.compile(keras.optimizers.Adam(0.01), run_eagerly=True)
     texts, labels = tiny.examples(8)
     inputs = {name: np.array(value) for name, value in tiny.preprocessor()(texts).items()}
@@ -207,7 +207,7 @@ def test_whole_layers_of_a_model_that_is_not_ours_come_back_frozen():
     ],
 )
 def test_a_mistake_is_one_error_and_changes_nothing(call, message):
-    model = freeze(tiny.classifier(), "block_0")
+    model = freeze(tiny.two_blocks(), "block_0")
     with pytest.raises(ValueError, match=message):
         call(model)
     assert trains(model) == ["embeddings", "block_1", "pooler", "head"]

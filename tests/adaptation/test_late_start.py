@@ -7,8 +7,7 @@ import pytest
 from keras_transfer.adaptation import GradualUnfreezing, LayerwiseOptimizer
 from tests.adaptation.layerwise_models import RATE, X, Y, late_start, net
 
-# Torch takes long for 2,000 steps.
-LATE = 500 if keras.backend.backend() == "torch" else 2000
+LATE = 500
 
 
 @pytest.mark.core

@@ -1,5 +1,7 @@
 """`LayerwiseOptimizer`: rates by group, against formulas and separate optimizers, with all that Keras adds to them."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -75,7 +77,7 @@ def test_groups_of_the_user_s_own_have_their_rates():
 
 @pytest.mark.parametrize("options", [{"decay": 1 / 2.6}, {"decay": 0.95}, {"rates": HALVES}], ids=str)
 @pytest.mark.parametrize("kind", ["momentum", "Adam", "AdamW", "AdamW for all"])
-def test_weights_are_after_30_steps_what_the_formula_in_float64_says(kind, options):
+def test_weights_are_after_some_steps_what_the_formula_in_float64_says(kind, options):
     model, decay = net(), 0.1 if "W" in kind else 0.0
     make = optimizers.SGD if kind == "momentum" else optimizers.AdamW
     optimizer = LayerwiseOptimizer(
@@ -85,7 +87,7 @@ def test_weights_are_after_30_steps_what_the_formula_in_float64_says(kind, optio
         **options,
     )
     weights = model.trainable_weights
-    start, given = arrays(weights), gradients(weights, 30)
+    start, given = arrays(weights), gradients(weights, 10)
     apply(optimizer, weights, given)
     depths = {"low": 0, "norm": 1, "mid": 2, "top": 3}
     for place, weight in enumerate(weights):
@@ -120,13 +122,13 @@ def test_each_group_is_trained_as_by_a_plain_optimizer_at_its_rate(kind):
     assert apart_by < (1e-6 if on_tensorflow else 3e-6) < (1e-4 if on_tensorflow else 1e-5) < moved
 
 
-@pytest.mark.parametrize("kind", ["SGD with decay", "AdamW", "Lion", "Lamb", "Muon"])
+@pytest.mark.parametrize("kind", ["SGD with decay", "AdamW", "Lamb", "Muon"])
 def test_weight_decay_takes_in_norms_and_biases_where_it_is_told_to(kind):
     assert parity(KINDS[kind], decay=0.95, decay_norms_and_biases=True)[0] < 1e-6
     one, two = (net(), net())
     for model, flag in ((one, False), (two, True)):
         optimizer = LayerwiseOptimizer(KINDS[kind](0.1), model, decay_norms_and_biases=flag)
-        apply(optimizer, model.trainable_weights, gradients(model.trainable_weights, 20))
+        apply(optimizer, model.trainable_weights, gradients(model.trainable_weights))
     changed = {w.path for w, other in zip(one.weights, two.weights) if difference([w], [other]) > 1e-4}
     assert changed == {"low/bias", "norm/gamma", "norm/beta", "mid/bias", "top/bias"}
 
@@ -176,14 +178,14 @@ def test_a_schedule_sets_the_top_rate_by_the_steps_of_the_run(name):
     schedule, model = SCHEDULES[name], net()
     weights = model.trainable_weights
     optimizer = LayerwiseOptimizer(optimizers.SGD(schedule), model, rates=HALVES)
-    expected, given = arrays(weights), gradients(weights, 25)
+    expected, given = arrays(weights), gradients(weights, 22)
     apply(optimizer, weights, given)
     for step, each in enumerate(given):
         rate = float(schedule() if name == "function" else schedule(step))
         for place, weight in enumerate(weights):
             expected[place] = expected[place] - rate * HALVES[weight.path.split("/")[0]] * each[place]
     assert difference(arrays(weights), expected) < 1e-6
-    assert int(optimizer.iterations) == 25
+    assert int(optimizer.iterations) == 22
 
 
 def fitted(make=optimizers.Adam, compiled={}, factors=HALVES, **options):  # noqa: B006
@@ -196,18 +198,19 @@ def fitted(make=optimizers.Adam, compiled={}, factors=HALVES, **options):  # noq
     return model
 
 
-def fitted_apart(make=optimizers.Adam, rates=None, epochs=3):
-    """The same with separate plain optimizers and a tape; `rates` are the multiples of `RATE` in each epoch."""
+@functools.cache
+def fitted_apart(make=optimizers.Adam, rates=(1, 1, 1)):
+    """Those with separate plain optimizers and a tape; `rates` are the multiples of `RATE` in each epoch."""
     model, parts, step = apart(make, HALVES)
     starts = [float(optimizer.learning_rate) for optimizer, *_ in parts]
-    for epoch in range(epochs):
+    for rate in rates:
         for (optimizer, *_), start in zip(parts, starts):
-            optimizer.learning_rate = start * (1.0 if rates is None else rates[epoch])
+            optimizer.learning_rate = start * rate
         for first in range(0, 64, 8):
             with tf.GradientTape() as tape:
                 loss = tf.reduce_mean((model(X[first : first + 8], training=True) - Y[first : first + 8]) ** 2)
             step(tape.gradient(loss, [weight.value for weight in model.trainable_weights]))
-    return model
+    return model.get_weights()
 
 
 WAYS = {
@@ -218,27 +221,26 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("kind", ["SGD with momentum", "Adam"])
+@pytest.mark.parametrize(("kind", "way"), [("SGD with momentum", "as it is"), *(("Adam", way) for way in WAYS)])
 def test_fit_trains_as_separate_optimizers_do_however_it_is_compiled(kind, way):
     model = fitted(KINDS[kind], **WAYS[way])
     assert int(model.optimizer.iterations) == 24
     assert [int(part.iterations) for part in model.optimizer.group_optimizers()] == [24] * 4
-    assert difference(model.get_weights(), fitted_apart(KINDS[kind]).get_weights()) < 2e-6
+    assert difference(model.get_weights(), fitted_apart(KINDS[kind])) < 2e-6
 
 
 def test_learning_rate_scheduler_sets_all_groups_rates():
     callback = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.5 if epoch else rate)
     model = fitted(callbacks=[callback])
     assert float(model.optimizer.learning_rate) == pytest.approx(0.25 * RATE)
-    assert difference(model.get_weights(), fitted_apart(rates=[1, 0.5, 0.25]).get_weights()) < 1e-6
+    assert difference(model.get_weights(), fitted_apart(rates=(1, 0.5, 0.25))) < 1e-6
 
 
 def test_reduce_lr_on_plateau_sets_all_groups_rates():
     callback = keras.callbacks.ReduceLROnPlateau("loss", factor=0.5, patience=1, min_delta=1e9)
     model = fitted(callbacks=[callback])
     assert float(model.optimizer.learning_rate) == pytest.approx(0.25 * RATE)
-    assert difference(model.get_weights(), fitted_apart(rates=[1, 1, 0.5]).get_weights()) < 1e-6
+    assert difference(model.get_weights(), fitted_apart(rates=(1, 1, 0.5))) < 1e-6
 
 
 # What Keras's optimizers do for all groups at once
@@ -252,7 +254,7 @@ def test_gradients_are_clipped_as_by_separate_optimizers(clip):
 def test_the_global_norm_is_that_of_all_groups_together():
     model = net()
     weights = model.trainable_weights
-    expected, given = arrays(weights), gradients(weights, 20)
+    expected, given = arrays(weights), gradients(weights)
     apply(
         LayerwiseOptimizer(optimizers.SGD(1.0, global_clipnorm=0.5), model, rates=HALVES),
         weights,
@@ -273,14 +275,14 @@ def test_gradients_gathered_over_three_batches_make_one_step_of_their_mean(kind)
         return type(KINDS[kind](rate)).from_config(config)
 
     one, two = net(), net()
-    given = gradients(one.trainable_weights, 62)
+    given = gradients(one.trainable_weights, 20)
     ours = LayerwiseOptimizer(gathering(RATE), one, rates=HALVES)
     apply(ours, one.trainable_weights, given)
-    means = [[np.mean(three, 0) for three in zip(*given[i : i + 3])] for i in range(0, 60, 3)]
+    means = [[np.mean(three, 0) for three in zip(*given[i : i + 3])] for i in range(0, 18, 3)]
     apply(LayerwiseOptimizer(KINDS[kind](RATE), two, rates=HALVES), two.trainable_weights, means)
     assert difference(one.get_weights(), two.get_weights()) < 1e-6
-    assert int(ours.iterations) == 20
-    assert [int(part.iterations) for part in ours.group_optimizers()] == [20] * 4
+    assert int(ours.iterations) == 6
+    assert [int(part.iterations) for part in ours.group_optimizers()] == [6] * 4
 
 
 def test_moving_averages_are_those_of_separate_optimizers():
@@ -303,8 +305,8 @@ def test_moving_averages_are_those_of_separate_optimizers():
 
 
 def test_moving_averages_replace_the_weights_as_often_as_they_are_told_to():
-    make = {"use_ema": True, "ema_momentum": 0.9, "ema_overwrite_frequency": 5}
-    assert parity(lambda rate: optimizers.Adam(rate, **make), steps=23, decay=0.5)[0] < 1e-6
+    make = {"use_ema": True, "ema_momentum": 0.9, "ema_overwrite_frequency": 3}
+    assert parity(lambda rate: optimizers.Adam(rate, **make), steps=10, decay=0.5)[0] < 1e-6
 
 
 def test_a_loss_scale_factor_changes_nothing_but_the_scale():
@@ -320,7 +322,7 @@ def test_a_loss_scale_factor_changes_nothing_but_the_scale():
 def test_constraints_of_weights_hold():
     model = net()
     model.get_layer("mid").kernel.constraint = keras.constraints.NonNeg()
-    apply(LayerwiseOptimizer("adam", model, decay=0.5), model.trainable_weights, gradients(model.trainable_weights))
+    apply(LayerwiseOptimizer("adam", model, decay=0.5), model.trainable_weights, gradients(model.trainable_weights, 25))
     assert np.min(model.get_layer("mid").kernel) == 0 > np.min(model.get_layer("low").kernel)
 
 
@@ -379,13 +381,16 @@ def embedding_model():
     return keras.Sequential([*layers, keras.layers.Flatten(), keras.layers.Dense(1, name="top")])
 
 
-@pytest.mark.parametrize("pull", [None, L2SP(0.0, 0.0)], ids=["sparse", "dense"])
-@pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW", "Adagrad", "Lion"])
+@pytest.mark.parametrize(
+    ("kind", "pull"),
+    [*((kind, None) for kind in ("SGD", "Adam", "AdamW", "Adagrad", "Lion")), ("Adam", L2SP(0.0, 0.0))],
+    ids=["SGD", "Adam", "AdamW", "Adagrad", "Lion", "Adam, dense"],
+)
 def test_an_embedding_s_sparse_gradients_train_as_with_separate_optimizers(kind, pull):
     # AdamW, Lion: the whole table decays, also where no token looked.
     make = KINDS[kind] if pull is None else (lambda rate: type(KINDS[kind](rate))(rate, weight_decay=0.0))
-    x = np.random.default_rng(0).integers(0, 6, (60, 3))
-    y = np.random.default_rng(1).normal(size=(60, 1)).astype("float32")
+    x = np.random.default_rng(0).integers(0, 6, (24, 3))
+    y = np.random.default_rng(1).normal(size=(24, 1)).astype("float32")
     one, two = embedding_model(), embedding_model()
     one.compile(LayerwiseOptimizer(make(RATE), one, decay=0.5, pull=pull), "mse")
     one.fit(x, y, batch_size=2, shuffle=False, verbose=0)
@@ -393,7 +398,7 @@ def test_an_embedding_s_sparse_gradients_train_as_with_separate_optimizers(kind,
     if top.weight_decay:
         top.exclude_from_weight_decay(var_names=["bias"])
     start = two.get_weights()[0]
-    for first in range(0, 60, 2):
+    for first in range(0, 24, 2):
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean((two(x[first : first + 2]) - y[first : first + 2]) ** 2)
         sparse, *others = tape.gradient(loss, [weight.value for weight in two.trainable_weights])

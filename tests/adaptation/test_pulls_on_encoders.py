@@ -9,9 +9,10 @@ from tests.adaptation.staging_encoders import ENCODERS
 pytestmark = pytest.mark.usefixtures("eagerly")
 
 
-@pytest.mark.core
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize(
+    ("kind", "check"),
+    [pytest.param(k, c, marks=[pytest.mark.core] * (k == "ours")) for k in KINDS for c in CHECKS],
+)
 def test_on_an_encoder(kind, check):
     CHECKS[check](ENCODERS[kind])
 

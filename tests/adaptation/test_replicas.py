@@ -2,10 +2,8 @@
 
 
 def test_two_replicas_train_in_stages_as_one_device_does(tensorflow_process):
-    report = tensorflow_process("tests.adaptation.mirrored:stages")
-    assert set(report) == {"gradual", "chain"}
-    for method, (apart_by, moved) in report.items():
-        assert apart_by < 1e-6 < 1e-2 < moved, method
+    apart_by, moved = tensorflow_process("tests.adaptation.mirrored:stages")
+    assert apart_by < 1e-6 < 1e-2 < moved
 
 
 def test_two_replicas_have_the_rates_and_penalties_of_one_device(tensorflow_process):

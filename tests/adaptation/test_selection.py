@@ -9,7 +9,7 @@ from tests.tasks import tiny
 
 @pytest.fixture(scope="module")
 def ladder():
-    return layer_groups(tiny.classifier())
+    return layer_groups(tiny.two_blocks())
 
 
 def dense(*names):
@@ -86,7 +86,7 @@ def test_new_is_an_error_where_nothing_is():
 
 
 def test_norms_are_the_scales_and_shifts_and_statistics_of_normalisation_layers():
-    model = tiny.classifier()
+    model = tiny.two_blocks()
     layers = [layer for layer in model._flatten_layers() if isinstance(layer, keras.layers.LayerNormalization)]
     norms = [weight.path for layer in layers for weight in layer.weights]
     assert len(norms) == 2 * (1 + 2 * 2)
@@ -97,7 +97,7 @@ def test_norms_are_the_scales_and_shifts_and_statistics_of_normalisation_layers(
 
 
 def test_norms_and_biases_are_all_but_tables_and_kernels():
-    model = tiny.classifier()
+    model = tiny.two_blocks()
     rest = {weight.path.split("/")[-1] for weight in model.weights if not is_norm_or_bias(weight)}
     assert rest == {"embeddings", "kernel"}
     kept = {weight.path.split("/")[-1] for weight in model.weights if is_norm_or_bias(weight)}

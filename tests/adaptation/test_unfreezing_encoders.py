@@ -7,24 +7,21 @@ from keras_transfer.tasks import TextClassifier
 from tests.adaptation.staging_encoders import METHODS, check_encoder, train
 from tests.adaptation.staging_models import assert_follows
 
-
-def some(*core):
-    """All methods; these run on every backend."""
-    return [pytest.param(method, marks=[pytest.mark.core] * (method in core)) for method in METHODS]
+CORE = ("gradual",)  # run on every backend
 
 
-@pytest.mark.parametrize("method", some("gradual", "chain"))
+@pytest.mark.parametrize("method", [pytest.param(m, marks=[pytest.mark.core] * (m in CORE)) for m in METHODS])
 def test_an_encoder_of_ours(method):
     check_encoder("ours", method, run_eagerly=method != "sequential")
 
 
-@pytest.mark.parametrize("method", some("sequential", "freeze"))
+@pytest.mark.parametrize("method", ["sequential", "freeze"])
 def test_a_backbone_of_keras_hub(method):
     pytest.importorskip("keras_hub")
     check_encoder("keras_hub", method, run_eagerly=method != "freeze")
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["gradual", "freeze"])
 def test_a_module_of_tokens(method, tmp_path):
     from keras_transfer.hub import HubEncoder
     from tests.hub import modules
@@ -39,7 +36,7 @@ def test_a_module_of_tokens(method, tmp_path):
     assert_follows(model, callback, watch)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["chain", "sequential"])
 def test_a_module_of_texts_whose_statistics_move_while_one_of_its_groups_trains(method, tmp_path):
     import tensorflow as tf
 
@@ -56,4 +53,4 @@ def test_a_module_of_texts_whose_statistics_move_while_one_of_its_groups_trains(
     watch.steps = [paths - statistics for paths in watch.steps]
     assert_follows(model, callback, watch)
     assert moved == [any(path.startswith("module") for path in paths) for paths in watch.steps]
-    assert any(moved) == (method != "freeze") and not all(moved)
+    assert any(moved) and not all(moved)

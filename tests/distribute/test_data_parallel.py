@@ -94,7 +94,7 @@ def test_two_devices_learn_in_mixed_float16():
     keras.config.set_dtype_policy("mixed_float16")
     try:
         with two_devices():
-            encoder = tiny.encoder(num_layers=1, initializer_range=0.2)
+            encoder = tiny.encoder(initializer_range=0.2)
             model = TextClassifier(encoder, 2, preprocessor=tiny.preprocessor(), pooling="mean")
             model.compile(keras.optimizers.Adam(0.02))
             losses = model.fit(in_eights(model), epochs=5, verbose=0).history["loss"]

@@ -27,14 +27,13 @@ def test_a_model_saved_with_two_replicas_loads_outside_the_scope_and_inside_and_
     assert saved["trained"] < 1e-5
 
 
-@pytest.mark.parametrize("count", ["1", "33", "63"])
+@pytest.mark.parametrize("count", ["1", "33"])
 def test_predict_answers_for_every_text_where_the_last_batch_is_short(report, count):
     assert report["short"][count]["logits"] < 1e-6
 
 
-@pytest.mark.parametrize("count", ["33", "63"])
-def test_evaluate_counts_every_text_once_where_the_last_batch_is_short(report, count):
-    one, two = report["short"][count]["evaluate"]
+def test_evaluate_counts_every_text_once_where_the_last_batch_is_short(report):
+    one, two = report["short"]["33"]["evaluate"]
     assert two == pytest.approx(one, abs=1e-6)
 
 
@@ -47,7 +46,7 @@ def test_validation_data_may_end_in_a_short_batch_too(report):
     assert during_fit == pytest.approx(after, abs=1e-6)
 
 
-@pytest.mark.parametrize("count", ["1", "33", "63"])
+@pytest.mark.parametrize("count", ["1", "33"])
 def test_fit_steps_as_one_device_does_on_a_short_batch_filled_up_with_its_own_texts(report, count):
     short = report["short"][count]
     assert short["same batches"] < 1e-6 < 1e-2 < short["moved"]
@@ -76,8 +75,7 @@ def test_what_the_replicas_cannot_share_is_one_clear_error(report):
     assert "`dataset.batch(size, drop_remainder=True)`" in errors["stream"]
 
 
-def test_a_keras_hub_backbone_learns_with_two_replicas(report):
-    if "keras_hub" not in report:
-        pytest.skip("needs KerasHub: pip install keras-hub")
-    losses = report["keras_hub"]
+@pytest.mark.slow
+def test_a_keras_hub_backbone_learns_with_two_replicas(tensorflow_process):
+    losses = tensorflow_process("tests.distribute.mirrored:keras_hub_losses")
     assert losses[-1] < 0.5 * losses[0]

@@ -120,6 +120,7 @@ def test_it_is_exported_from_raw_text(trained, tmp_path):
     np.testing.assert_allclose(served(text=tf.constant(TEXTS[:4]))["probabilities"], expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_gradual_unfreezing_thaws_its_layers_from_the_top():
     model, callback, watch = classifier(), GradualUnfreezing(steps=2), Watch()
     inputs = arrays(model.preprocessor(TEXTS))
@@ -134,6 +135,7 @@ def test_gradual_unfreezing_thaws_its_layers_from_the_top():
     assert_follows(model, callback, watch)
 
 
+@pytest.mark.slow
 def test_rates_by_depth_and_l2_sp_move_it_as_they_should():
     moved = []
     for pull in (None, L2SP(10.0, 0.0)):

@@ -108,7 +108,7 @@ def main(folder):
     # One device beside two replicas
     _, alone = trained(functional, text, texts)
     report["moved"] = distance(alone, HubLayer(text).get_weights())
-    for build in (functional, sequential, Subclassed):
+    for build in (functional, Subclassed):
         with strategy.scope():
             model, together = trained(build, text, texts)
         report[build.__name__] = distance(alone, together)
@@ -134,7 +134,7 @@ def main(folder):
     outside = HubLayer(text)
     before = outside.get_weights()
     with strategy.scope():
-        model = compiled(sequential, outside)
+        model = compiled(sequential, outside)  # which is built by its first batch
     model.fit(texts, LABELS, verbose=0)
     report["frozen, made outside"] = distance(before, outside.get_weights())
     outside.trainable = True

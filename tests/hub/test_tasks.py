@@ -34,7 +34,7 @@ class Learnt:
         self.losses.append(self.model.evaluate(TEXTS, LABELS, verbose=0)[0])
 
 
-@pytest.fixture(scope="module", params=["text", "bert", "bert of 2019"])
+@pytest.fixture(scope="module", params=["text", "bert", pytest.param("bert of 2019", marks=pytest.mark.slow)])
 def learnt(request, preprocessing_module, tmp_path_factory):
     kind = request.param
     module = tf1_modules.folder("bert") if kind == "bert of 2019" else request.getfixturevalue(f"{kind}_module")

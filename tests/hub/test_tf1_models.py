@@ -40,8 +40,13 @@ def classifier(layer, inputs, run_eagerly=False):
     return model
 
 
-@pytest.mark.parametrize("trainable", [True, False])
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize(
+    ("name", "trainable"),
+    [
+        *(("elmo", True), ("vocabulary", True), ("vocabulary", False), ("batch norm", True), ("zh_segmenter", True)),
+        pytest.param("elmo, only its mixture trains", True, marks=pytest.mark.slow),
+    ],
+)
 def test_fit_changes_the_weights_that_train_and_no_other(name, trainable, data_dir):
     inputs, fixed = MODULES[name]
     key = "logits" if name == "zh_segmenter" else "default"
@@ -54,7 +59,10 @@ def test_fit_changes_the_weights_that_train_and_no_other(name, trainable, data_d
     assert all(np.any(new != old) for new, old in zip(model.layers[-1].get_weights(), head))
 
 
-@pytest.mark.parametrize("name", ["elmo", "vocabulary"])
+KINDS = [pytest.param("elmo", marks=pytest.mark.slow), "vocabulary"]
+
+
+@pytest.mark.parametrize("name", KINDS)
 def test_a_saved_model_answers_as_before(name, tmp_path):
     layer = HubLayer(tf1_modules.folder(name), trainable=True, output_key="default")
     model = classifier(layer, TEXTS, run_eagerly=True)
@@ -68,7 +76,7 @@ def test_a_saved_model_answers_as_before(name, tmp_path):
 # Exports
 
 
-@pytest.mark.parametrize("name", ["elmo", "vocabulary"])
+@pytest.mark.parametrize("name", KINDS)
 def test_an_export_answers_in_a_process_of_its_own_without_the_module(name, tmp_path, process_without_this_package):
     module = shutil.copytree(tf1_modules.folder(name), tmp_path / "module")
     model = classifier(HubLayer(module, trainable=True, output_key="default"), TEXTS, run_eagerly=True)

@@ -32,7 +32,7 @@ def chosen(model, *parts):
     "parts", [(), ("block_0",), ("bias",), ("attention/", "logits"), ("/",), ("block_1/feed_forward_in/kernel",)]
 )
 def test_exactly_these_weights_train_and_no_layer_without_any(parts):
-    model = tiny.classifier()
+    model = tiny.two_blocks()
     weights = chosen(model, *parts)
     assert bool(weights) == bool(parts)
     assert set_trainable(model, weights) is model
@@ -44,7 +44,7 @@ def test_exactly_these_weights_train_and_no_layer_without_any(parts):
 
 
 def test_what_was_frozen_by_hand_is_thawed_where_it_is_said():
-    model = tiny.classifier()
+    model = tiny.two_blocks()
     model.get_layer("block_0").trainable = False
     model.trainable = False
     set_trainable(model, could_train(model))
@@ -89,7 +89,7 @@ def test_could_train_is_all_but_statistics_whatever_is_frozen_now_and_changes_no
 
 
 def test_what_was_remembered_comes_back_after_any_change():
-    model = tiny.classifier()
+    model = tiny.two_blocks()
     set_trainable(model, chosen(model, "block_1", "logits/bias"))
     model.get_layer("block_1").trainable_weights[0].trainable = False
     before, restore = flags(model), remember_trainable(model)

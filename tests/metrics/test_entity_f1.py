@@ -56,7 +56,6 @@ def as_names(true, outputs):
     return [[[LABELS[label] for label in row[real]] for row, real in zip(labels, true >= 0)] for labels in both]
 
 
-@pytest.mark.core
 def test_scores_are_seqeval_s_also_where_words_are_not_adjacent():
     random = np.random.default_rng(0)
     for document in SEQEVAL["documents"]:
@@ -94,7 +93,6 @@ def test_labels_without_an_o_and_rows_of_one_word_are_possible():
     assert scores(metric) == [1, 1, 1]
 
 
-@pytest.mark.core
 def test_a_weight_of_0_is_no_word_and_an_entity_weighs_what_its_first_word_does():
     true, outputs = random_batches(1)[0]
     hidden, masked = EntityF1(LABELS), EntityF1(LABELS)
@@ -111,11 +109,11 @@ def test_a_weight_of_0_is_no_word_and_an_entity_weighs_what_its_first_word_does(
     assert scores(heavy) == [0.75, 0.75, 0.75]
 
 
-@pytest.mark.core
-@pytest.mark.parametrize(("length", "jit_compile"), [(None, True), (None, False), (12, False)])
+@pytest.mark.parametrize(
+    ("length", "jit_compile"), [pytest.param(None, True, marks=pytest.mark.core), (None, False), (12, False)]
+)
 def test_fit_and_evaluate_count_as_the_report_does_compiled_or_not(length, jit_compile):
-    if jit_compile and keras.backend.backend() == "torch":
-        pytest.skip("XLA is not for torch")
+    jit_compile = jit_compile and keras.backend.backend() != "torch"  # for which XLA is not
     model = pass_through(length, len(LABELS), metrics=[EntityF1(LABELS)], jit_compile=jit_compile)
     true, outputs = random_batches(4)[3]
     report = entity_report(*as_names(true, outputs))["micro"]

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer import serving
+from keras_transfer import serving, tasks
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
@@ -124,6 +124,19 @@ def test_embed_pools_and_normalises_as_the_checkpoint_says(make_classifier, tmp_
     first = model.encoder(model.preprocessor(TEXTS))["sequence_output"][:, 0].numpy()
     expected = first / np.linalg.norm(first, axis=1, keepdims=True)
     np.testing.assert_allclose(run(loaded, TEXTS, signature="embed")["embedding"], expected, atol=1e-5)
+
+
+def test_texts_are_padded_to_the_longest_of_a_request_and_no_further(classifier, tmp_path):
+    ids, mask = (keras.Input((None,), dtype="int32", name=name) for name in ("token_ids", "padding_mask"))
+    real = keras.layers.Embedding(20, 1, name="real")
+    # The share of real tokens, which says how long the padded text is.
+    outputs = {"sequence_output": real(ids), "pooled_output": keras.layers.GlobalAveragePooling1D()(real(ids))}
+    encoder = keras.Model({"token_ids": ids, "padding_mask": mask}, outputs)
+    real.set_weights([np.arange(20)[:, None] > 0])
+    model = tasks.TextClassifier(encoder, 3, classifier.preprocessor)
+    loaded = tf.saved_model.load(serving.export(model, tmp_path / "served"))
+    shares = run(loaded, ["good", "the film was"], signature="embed")["embedding"]
+    np.testing.assert_allclose(shares, [[3 / 5], [1]], atol=1e-6)
 
 
 @pytest.fixture(scope="module")

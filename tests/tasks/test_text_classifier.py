@@ -196,7 +196,7 @@ def test_weights_preprocessor_optimizer_loss_and_metrics_survive_keras():
 def test_which_weights_are_frozen_survives_keras():
     model = classifier()
     model.encoder.blocks[0].trainable = False
-    model.get_layer("block_1").attention.query_key_value.bias.trainable = False
+    model.get_layer("block_0").attention.query_key_value.bias.trainable = False
     model.compile("adam", run_eagerly=True)
     texts, labels = examples(16)
     model.fit(texts, labels, verbose=0)

@@ -48,8 +48,14 @@ def losses_of(logits, targets):
     return np.log(np.exp(logits).sum(-1)) - logits[range(len(targets)), targets]
 
 
-@pytest.mark.core
-@pytest.mark.parametrize(("kind", "mix"), [("bert", False), ("bert", True), ("elmo", True), ("vectors", False)])
+@pytest.mark.parametrize(
+    ("kind", "mix"),
+    [
+        pytest.param("bert", True, marks=pytest.mark.core),
+        ("vectors", False),
+        pytest.param("elmo", True, marks=pytest.mark.slow),
+    ],
+)
 def test_it_learns_from_words_and_names_over_every_encoder_and_survives_keras(kind, mix):
     words, tags = examples(64)
     model = tagger(kind, scalar_mix=mix)
@@ -156,6 +162,7 @@ def test_names_and_labels_may_be_arrays_tuples_and_arrow(untrained):
     assert model.evaluate(pyarrow.array(words), pyarrow.array(tags), verbose=0) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_it_learns_in_mixed_precision():
     words, tags = examples(64)
     model = tagger(dtype="mixed_bfloat16", scalar_mix=True)

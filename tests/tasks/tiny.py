@@ -15,13 +15,20 @@ def preprocessor(**options):
 
 
 def encoder(cls=BertEncoder, **options):
-    sizes = {"num_layers": 2, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "max_sequence_length": 32}
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "max_sequence_length": 32}
     return cls(len(VOCABULARY), **{**sizes, "dropout": 0.0, **options})
 
 
-def classifier(num_classes=2, **options):
+def classifier(num_classes=2, num_layers=1, **options):
     keras.utils.set_random_seed(0)
-    return TextClassifier(encoder(), num_classes, preprocessor=preprocessor(), dropout=0.0, **options)
+    return TextClassifier(
+        encoder(num_layers=num_layers), num_classes, preprocessor=preprocessor(), dropout=0.0, **options
+    )
+
+
+def two_blocks():
+    """One with a block in the middle of its layer groups."""
+    return classifier(num_layers=2)
 
 
 def ids_of(model, texts):
@@ -43,7 +50,7 @@ def examples(count=64):
 def for_replicas():
     """A classifier without dropout, the same each time, for one device beside two."""
     keras.utils.set_random_seed(0)
-    model = TextClassifier(encoder(num_layers=1), 2, preprocessor=preprocessor(), dropout=0.0)
+    model = TextClassifier(encoder(), 2, preprocessor=preprocessor(), dropout=0.0)
     model.compile(keras.optimizers.SGD(0.5))
     return model
 
