@@ -1,6 +1,5 @@
 """Which weights train, when, how fast and how far: functions of the ladder, for any backbone."""
 
-from keras_transfer.adaptation.checkpoint import Checkpoint
 from keras_transfer.adaptation.fisher import Fisher, estimate_fisher
 from keras_transfer.adaptation.freezing import freeze, freeze_to, trainable_summary, unfreeze
 from keras_transfer.adaptation.groups import Ladder, LayerGroup, layer_groups
@@ -24,6 +23,7 @@ from keras_transfer.adaptation.unfreezing import (
     Stage,
     StagedTraining,
 )
+from keras_transfer.training.checkpoint import Checkpoint
 
 __all__ = [
     "EWC",

@@ -8,10 +8,10 @@ import urllib.parse
 import keras
 from keras import ops
 
-from keras_transfer.adaptation import private
 from keras_transfer.adaptation.pull import Pull
 from keras_transfer.adaptation.rates import RateGroup, check_pattern, groups_of, like, rate_groups, rate_of, slots_of
 from keras_transfer.adaptation.selection import is_norm_or_bias
+from keras_transfer.training import private
 
 log = logging.getLogger("keras_transfer")
 

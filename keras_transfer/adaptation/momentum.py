@@ -5,11 +5,11 @@ import numbers
 import keras
 from keras import ops
 
-from keras_transfer.adaptation import steps
 from keras_transfer.adaptation.layerwise import LayerwiseOptimizer
 from keras_transfer.adaptation.schedules import OneCycle
-from keras_transfer.tasks.replicas import build_optimizer
-from keras_transfer.tasks.run_length import accumulation_steps, find_schedules, warn_in_epoch
+from keras_transfer.training import steps
+from keras_transfer.training.optimizer import build_optimizer
+from keras_transfer.training.run_length import accumulation_steps, find_schedules, warn_in_epoch
 
 # What is momentum in the optimizers that read it in their `update_step`, as numbers that may as well be tensors.
 MOMENTUM = {

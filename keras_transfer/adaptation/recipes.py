@@ -12,9 +12,9 @@ from keras_transfer.adaptation.layerwise import LayerwiseOptimizer
 from keras_transfer.adaptation.rates import is_number
 from keras_transfer.adaptation.schedules import LinearWarmupDecay, SlantedTriangular
 from keras_transfer.adaptation.unfreezing import ChainThaw, GradualUnfreezing
-from keras_transfer.layers.trainable import could_train, remember_trainable
 from keras_transfer.tasks.task import Task
 from keras_transfer.text import batches, is_text
+from keras_transfer.training.trainable import could_train, remember_trainable
 
 log = logging.getLogger("keras_transfer")
 

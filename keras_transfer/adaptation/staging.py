@@ -7,12 +7,12 @@ import logging
 
 import keras
 
-from keras_transfer.adaptation import private, steps
 from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.selection import select_groups
-from keras_transfer.layers.trainable import remember_trainable
-from keras_transfer.tasks.replicas import build_optimizer
-from keras_transfer.tasks.run_length import accumulation_steps, warn_in_epoch
+from keras_transfer.training import private, steps
+from keras_transfer.training.optimizer import build_optimizer
+from keras_transfer.training.run_length import accumulation_steps, warn_in_epoch
+from keras_transfer.training.trainable import remember_trainable
 
 log = logging.getLogger("keras_transfer")
 

@@ -7,7 +7,7 @@ import pytest
 from keras_transfer.adaptation import GradualUnfreezing, LayerwiseOptimizer
 from keras_transfer.adaptation.momentum import OneCycleMomentum
 from keras_transfer.adaptation.schedules import LinearWarmupDecay, OneCycle
-from keras_transfer.adaptation.steps import Steps
+from keras_transfer.training.steps import Steps
 
 STEPS = 8
 RANDOM = np.random.default_rng(0)

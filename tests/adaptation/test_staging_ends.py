@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from keras_transfer import adaptation
-from keras_transfer.adaptation import GradualUnfreezing, Stage, StagedTraining, steps
+from keras_transfer.adaptation import GradualUnfreezing, Stage, StagedTraining
+from keras_transfer.training import steps
 from tests.adaptation.staging_models import (
     NAMES,
     STEPS,

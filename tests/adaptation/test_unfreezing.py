@@ -15,7 +15,7 @@ from keras_transfer.adaptation import (
     freeze,
 )
 from keras_transfer.adaptation.staging import Staging
-from keras_transfer.adaptation.steps import Steps
+from keras_transfer.training.steps import Steps
 from tests.adaptation.staging_models import NAMES, Watch, X, Y, changed, fit, make, trained_in, values
 from tests.tasks import tiny
 

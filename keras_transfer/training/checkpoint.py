@@ -7,8 +7,8 @@ import threading
 
 import keras
 
-from keras_transfer.adaptation import checkpoint_files, private, steps
-from keras_transfer.adaptation.checkpoint_state import (
+from keras_transfer.training import checkpoint_files, private, steps
+from keras_transfer.training.checkpoint_state import (
     check,
     data_state,
     has_epoch,
@@ -20,7 +20,7 @@ from keras_transfer.adaptation.checkpoint_state import (
     variables_of,
     warn_of_others,
 )
-from keras_transfer.tasks.run_length import warn_in_epoch
+from keras_transfer.training.run_length import warn_in_epoch
 
 log = logging.getLogger("keras_transfer")
 

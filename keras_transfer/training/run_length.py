@@ -25,7 +25,7 @@ def warn_if_shorter(optimizer, total_steps):
 
     Example:
     ```python
-    from keras_transfer.tasks.run_length import warn_if_shorter
+    from keras_transfer.training.run_length import warn_if_shorter
 
     schedule = keras_transfer.adaptation.SlantedTriangular(2e-4, total_steps=100)
     warn_if_shorter(keras.optimizers.AdamW(schedule), total_steps=400)

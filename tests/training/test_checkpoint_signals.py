@@ -6,8 +6,8 @@ import threading
 import keras
 import pytest
 
-from keras_transfer.adaptation.checkpoint import Checkpoint
-from tests.adaptation.checkpoint_runs import (
+from keras_transfer.training.checkpoint import Checkpoint
+from tests.training.checkpoint_runs import (
     Crash,
     X,
     Y,

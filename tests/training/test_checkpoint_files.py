@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from keras_transfer import files
-from keras_transfer.adaptation import checkpoint_files
-from keras_transfer.adaptation.checkpoint import Checkpoint
-from tests.adaptation.checkpoint_runs import BATCHES, Crash, assert_same, build, crash, fit, names, state, whole
+from keras_transfer.training import checkpoint_files
+from keras_transfer.training.checkpoint import Checkpoint
+from tests.training.checkpoint_runs import BATCHES, Crash, assert_same, build, crash, fit, names, state, whole
 
 ARRAYS = {
     "model/0/kernel": np.arange(12, dtype="float32").reshape(3, 4),

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from keras_transfer.adaptation import ChainThaw, GradualUnfreezing, freeze
-from keras_transfer.adaptation.checkpoint import Checkpoint
-from tests.adaptation.checkpoint_runs import (
+from keras_transfer.training.checkpoint import Checkpoint
+from tests.training.checkpoint_runs import (
     OPTIMIZERS,
     Crash,
     X,

@@ -30,7 +30,7 @@ def runs(folder, *options, backend="tensorflow"):
     """The ends of processes, one after another; a result is `NAME.npz` in the folder, checkpoints are in `NAME`."""
     # XLA compiles twice as fast without optimising.
     environment = {"KERAS_BACKEND": backend, "XLA_FLAGS": "--xla_backend_optimization_level=0"}
-    return run("-m", "tests.adaptation.checkpoint_child", folder, json.dumps(options), **environment)
+    return run("-m", "tests.training.checkpoint_child", folder, json.dumps(options), **environment)
 
 
 def assert_equal(folder, name):

@@ -7,11 +7,12 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation.checkpoint import Checkpoint
 from keras_transfer.encoders import TransformerEncoder
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
-from tests.adaptation.checkpoint_runs import (
+from keras_transfer.training.checkpoint import Checkpoint
+from tests.tasks import tiny
+from tests.training.checkpoint_runs import (
     BATCHES,
     Crash,
     X,
@@ -20,7 +21,6 @@ from tests.adaptation.checkpoint_runs import (
     build,
     fit,
 )
-from tests.tasks import tiny
 
 
 def letters(texts):

@@ -7,7 +7,7 @@ import re
 import keras
 import numpy as np
 
-from keras_transfer.tasks.replicas import build_optimizer
+from keras_transfer.training.optimizer import build_optimizer
 
 log = logging.getLogger("keras_transfer")
 

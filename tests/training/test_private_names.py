@@ -7,8 +7,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import private
 from keras_transfer.adaptation.rates import check_pattern, rate_of
+from keras_transfer.training import private
 
 
 def model_of(optimizer=None, **compiled):

@@ -14,7 +14,7 @@ from keras_transfer.adaptation import (
     SlantedTriangular,
     WarmupCosine,
 )
-from keras_transfer.tasks.run_length import warn_if_shorter
+from keras_transfer.training.run_length import warn_if_shorter
 from tests.tasks import tiny
 
 X, Y = np.ones((16, 5), "float32"), np.ones((16, 3), "float32")

@@ -8,8 +8,8 @@ import contextlib
 import dataclasses
 import itertools
 
-from keras_transfer.adaptation import private
-from keras_transfer.layers.trainable import layers_within
+from keras_transfer.training import private
+from keras_transfer.training.trainable import layers_within
 
 
 class Steps:

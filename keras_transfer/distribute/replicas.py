@@ -1,7 +1,5 @@
 """What several replicas of a task need: one scope for all of it, and batches that they can share."""
 
-import contextlib
-
 import keras
 
 
@@ -29,16 +27,6 @@ def check_scope(model):
             "the encoder and the model are made inside `strategy.scope()`, then compiled there. "
             f"Received: {len(apart)} weights made in another scope, the first {apart[0]}"
         )
-
-
-def build_optimizer(model):
-    """Creates the variables of the model's optimizer for all weights that train now, if it has none."""
-    optimizer = model.optimizer
-    if not optimizer.built:
-        strategy = getattr(model, "distribute_strategy", None)
-        scope = strategy.scope() if strategy is not None else contextlib.nullcontext()
-        with scope, keras.name_scope(optimizer.name, caller=optimizer):  # as Keras does
-            optimizer.build(list(model.trainable_variables))
 
 
 def check_distribution(model):

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from keras_transfer.adaptation import GradualUnfreezing
-from keras_transfer.adaptation.checkpoint import Checkpoint
-from tests.adaptation.checkpoint_runs import (
+from keras_transfer.training.checkpoint import Checkpoint
+from tests.training.checkpoint_runs import (
     BATCHES,
     OPTIMIZERS,
     Crash,

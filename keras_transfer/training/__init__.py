@@ -1,0 +1,3 @@
+"""The machinery of a run: stages inside `fit`, training checkpoints, run length, and names private to Keras."""
+
+__all__ = []
