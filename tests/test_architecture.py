@@ -11,7 +11,7 @@ from tests.processes import run
 
 ROOT = pathlib.Path(keras_transfer.__file__).parent
 
-# A room may import those before it. `text` and `metrics` know no model; `training` and `distribute` serve any Keras model.
+# A room may import those before it. `text` and `metrics` know no model, `training` and `distribute` any Keras model.
 ORDER = [
     {"files", "version"},
     {"layers", "text", "datasets", "distribute", "metrics", "training"},

@@ -152,10 +152,10 @@ def _apply(model, trainable):
         except ValueError:
             restore()
             raise
-        private.show(selected)
+        private.update(selected)
         private.start_averages(model.optimizer, [w for w in model.trainable_variables if id(w) not in before])
     if compiled:
         private.forget_jax_state(model)  # whose division is that of before
         model.test_function = model.predict_function = None
-        steps.make_anew(model)
+        steps.retrace(model)
     return model

@@ -193,7 +193,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
             if not self.built:
                 with keras.name_scope(self.name):
                     self.build(trainable_variables)
-        weights = private.updated_by(self) if trainable_variables is None else trainable_variables
+        weights = private.variables_of(self) if trainable_variables is None else trainable_variables
         weights = [weight for gradient, weight in zip(grads, weights) if gradient is not None]
         if self.pull is not None:
             self.pull.check_complete()

@@ -68,13 +68,13 @@ def check(model, stored, steps):
             "a checkpoint in the middle of an epoch goes on with the same data in the same batches. "
             f"Received: {steps} batches, in the checkpoint {run['batches']} ({stored.path})"
         )
-    warn_of_others(now, run)
+    warn_of_differences(now, run)
     if rates not in state["rates"]:
         now, goes_on = (", ".join(f"{rate:.6g}" for rate in part) for part in (rates, state["rates"][1]))
         log.warning("the checkpoint's learning rate goes on, %s. Received: %s", goes_on, now)
 
 
-def warn_of_others(ours, theirs):
+def warn_of_differences(ours, theirs):
     """Warns where what makes a difference is other than in the checkpoint."""
     if others := _differences(ours, theirs):
         log.warning("the run goes on, but not quite as it would have: %s", "; ".join(others))

@@ -1,113 +1,89 @@
-"""All that rests on names private to Keras: which weights a built optimizer updates, and what `fit` does not say.
+"""The names private to Keras on which this library relies.
 
-A Keras optimizer is built once, for a list of weights. It keeps its slots at fixed places, and finds a weight's by an
-index. To train some of these weights for a while, its list and its index are narrowed to them; the slots stay, and with
-them the moments of the others. (JAX needs it, and so do moving averages; TensorFlow and torch do without.)
+Keras builds an optimizer once, for a list of variables. It keeps the slots at fixed places and finds those of a
+variable by an index. To train some of the variables, the list, the index and the moving averages are narrowed to them.
+The slots stay, and with them the moments of the other variables. (JAX and moving averages need this.)
 """
 
-import dataclasses
 import weakref
 
 import keras
 
-_views = weakref.WeakKeyDictionary()
+_LISTS = ("_trainable_variables", "_trainable_variables_indices", "_model_variables_moving_average")
+# Optimizers to the lists that Keras built, and to the narrowed list of variables that stands there now.
+_built = weakref.WeakKeyDictionary()
 
 
-@dataclasses.dataclass
-class View:
-    """What an optimizer was built with, and the list that stands in it now."""
-
-    variables: list
-    index: dict
-    averages: list
-    shown: list
+def updated_by(optimizer):
+    """Returns what a built optimizer updates now, for `update`."""
+    return [(part, _lists(part)) for part in _chain(optimizer)]
 
 
 def selection(optimizer, variables):
-    """Returns what `show` takes to let a built optimizer update these variables alone.
+    """Returns what `update` needs to let a built optimizer update these variables only.
 
     Raises:
-        ValueError: it was not built for some of them.
+        ValueError: If the optimizer was not built for all of the variables.
     """
-    selected = []
-    for part in _chain(optimizer):
-        view = _view(part)
-        keys = [part._var_key(variable) for variable in variables]
-        unknown = [variable.path for variable, key in zip(variables, keys) if key not in view.index]
-        if unknown:
-            raise ValueError(
-                "the optimizer was built while these weights were frozen, and has no state for them: compile the model "
-                f"with a new optimizer first, then thaw them. Received: {unknown}"
-            )
-        averages = [view.averages[view.index[key]] for key in keys] if view.averages else None
-        selected.append((part, list(variables), {key: view.index[key] for key in keys}, averages))
-    return selected
+    return [(part, _narrowed(part, list(variables))) for part in _chain(optimizer)]
 
 
-def show(selected):
-    """Narrows an optimizer to a `selection`, or widens it again."""
-    for part, variables, index, averages in selected:
-        _view(part).shown = variables
-        # Past Keras's own __setattr__, which would track the model's weights as the optimizer's.
-        object.__setattr__(part, "_trainable_variables", variables)
-        object.__setattr__(part, "_trainable_variables_indices", index)
-        if averages is not None:
-            object.__setattr__(part, "_model_variables_moving_average", averages)
-
-
-def shown(optimizer):
-    """Returns the `selection` of what a built optimizer updates now."""
-    return selection(optimizer, _view(optimizer).shown)
+def update(selected):
+    """Lets an optimizer update a `selection` of variables."""
+    for part, lists in selected:
+        _built[part] = (_lists_when_built(part), lists[_LISTS[0]])
+        for name, value in lists.items():
+            object.__setattr__(part, name, value)  # Keras's own would track the model's weights as the optimizer's
 
 
 def start_averages(optimizer, variables):
-    """Starts the moving averages of these variables from what they are now.
+    """Starts the moving averages of variables from their values.
 
-    Keras starts averages at its first step: those of a weight that begins later would start from zero.
+    Keras starts all averages in its first step. Those of a weight that trains later would start from zero.
     """
-    for _, _, _, averages in selection(optimizer, variables):
-        for variable, average in zip(variables, averages or []):
+    for _, lists in selection(optimizer, variables):
+        for variable, average in zip(variables, lists.get(_LISTS[2], [])):
             if average is not None:
                 average.assign(keras.ops.convert_to_numpy(variable).copy())  # JAX donates what is shared
 
 
-def first_epoch(model):
-    """The epoch in which `fit` is told to begin, instead of the one that it was given; None as a rule."""
-    return model._initial_epoch
+def variables_of(optimizer):
+    """Returns the list of variables that an optimizer updates now."""
+    return optimizer._trainable_variables
 
 
-def begin_in(model, epoch):
-    """Lets `fit` begin in an epoch, said in `on_train_begin`, as Keras's own backup does: no public way exists."""
-    model._initial_epoch = epoch
-
-
-def forget_jax_state(model):
-    """Lets JAX's `fit` take the variables as they are now; else it would put back what it holds itself."""
-    model._jax_state = None
+def place_of(optimizer, variable):
+    """Returns the place of a variable among those for which an optimizer was built."""
+    return optimizer._get_variable_index(variable)
 
 
 def learning_rate(optimizer):
-    """Returns the `keras.Variable`, schedule or function that an optimizer's rate is.
+    """Returns the `keras.Variable`, schedule or function that is an optimizer's learning rate.
 
-    (Its config has it too, but only what is registered comes out of a config.)
+    (A config contains it too, but only registered objects can be restored from a config.)
     """
     return optimizer._learning_rate
 
 
 def excludes_from_decay(optimizer):
-    """Whether an optimizer has been told to leave weights out of weight decay."""
+    """Returns whether an optimizer excludes weights from weight decay."""
     names = ("_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern")
     return any(getattr(optimizer, name, None) for name in names)
 
 
-def place_of(optimizer, variable):
-    """int, the place of a variable among those that an optimizer was built for."""
-    return optimizer._get_variable_index(variable)
+def initial_epoch(model):
+    """Returns the epoch in which `fit` begins instead of its argument `initial_epoch`, usually None."""
+    return model._initial_epoch
 
 
-def updated_by(optimizer):
-    """The list of the variables that an optimizer updates now."""
-    return optimizer._trainable_variables
+def set_initial_epoch(model, epoch):
+    """Lets `fit` begin in an epoch, if called in `on_train_begin`. Keras's `BackupAndRestore` does the same."""
+    model._initial_epoch = epoch
+
+
+def forget_jax_state(model):
+    """Lets `fit` on JAX take the variables as they are now, instead of overwriting them with what it holds."""
+    model._jax_state = None
 
 
 def _chain(optimizer):
@@ -116,11 +92,25 @@ def _chain(optimizer):
         optimizer = getattr(optimizer, "inner_optimizer", None)
 
 
-def _view(optimizer):
-    view = _views.get(optimizer)
-    if view is None or view.shown is not optimizer._trainable_variables:  # built, or built anew, by Keras
-        variables = optimizer._trainable_variables
-        averages = list(optimizer._model_variables_moving_average) if optimizer.use_ema else []
-        view = View(list(variables), dict(optimizer._trainable_variables_indices), averages, variables)
-        _views[optimizer] = view
-    return view
+def _lists(optimizer):
+    return {name: getattr(optimizer, name) for name in _LISTS if hasattr(optimizer, name)}
+
+
+def _lists_when_built(optimizer):
+    lists, narrowed = _built.get(optimizer, (None, None))
+    return lists if narrowed is optimizer._trainable_variables else _lists(optimizer)  # Keras built it since
+
+
+def _narrowed(optimizer, variables):
+    lists = _lists_when_built(optimizer)
+    index, keys = lists[_LISTS[1]], [optimizer._var_key(variable) for variable in variables]
+    unknown = [variable.path for variable, key in zip(variables, keys) if key not in index]
+    if unknown:
+        raise ValueError(
+            "The optimizer was built while these weights were frozen and has no slots for them. Compile the model with "
+            f"a new optimizer before you unfreeze them. Received: {unknown}"
+        )
+    values = [variables, {key: index[key] for key in keys}]
+    if _LISTS[2] in lists:
+        values.append([lists[_LISTS[2]][index[key]] for key in keys])
+    return dict(zip(_LISTS, values))

@@ -74,7 +74,7 @@ def resumed(folder):
         if checkpoint:
             checkpoint.follow(train)
             callbacks = [checkpoint, *callbacks]
-        callbacks = [GradualUnfreezing(share=0.8), *callbacks]
+        callbacks = [GradualUnfreezing(fraction=0.8), *callbacks]
         return model, model.fit(train, epochs=3, callbacks=callbacks, verbose=0).history
 
     whole, _ = go()

@@ -69,7 +69,7 @@ def go(folder, name="killed", kill=None, how="after the step", term=None, checkp
     ending = End(kill or term, signal.SIGKILL if kill else signal.SIGTERM)
     if kill and how != "after the step":
         kill_while(how, ending)
-    callbacks = [GradualUnfreezing(share=0.75), ending, *([saving] if checkpoint else [])]
+    callbacks = [GradualUnfreezing(fraction=0.75), ending, *([saving] if checkpoint else [])]
     model.fit(train, epochs=EPOCHS, callbacks=callbacks, verbose=0)
     variables = [*model.variables, *model.optimizer.variables]
     arrays = {f"{i}/{v.path}".replace("/", "."): keras.ops.convert_to_numpy(v) for i, v in enumerate(variables)}

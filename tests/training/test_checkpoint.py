@@ -40,7 +40,7 @@ def test_a_run_that_crashed_ends_as_if_it_had_not(optimizer, tmp_path):
 
 @pytest.mark.parametrize("optimizer", ["gathered gradients", "rates by group"])
 def test_so_does_one_that_trains_in_stages_and_crashed_in_each(optimizer, tmp_path):
-    interrupted(tmp_path, lambda: build(OPTIMIZERS[optimizer]), [GradualUnfreezing(share=0.8)], [5, 14, 20])
+    interrupted(tmp_path, lambda: build(OPTIMIZERS[optimizer]), [GradualUnfreezing(fraction=0.8)], [5, 14, 20])
 
 
 def test_mixed_precision_goes_on_with_its_scale(tmp_path):
