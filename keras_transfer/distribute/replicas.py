@@ -1,10 +1,10 @@
-"""What several replicas of a task need: one scope for all of it, and batches that they can share."""
+"""Models on several replicas: checks of scopes and distributions, and batches that are divided evenly."""
 
 import keras
 
 
 def replicas_of(model):
-    """Returns how many replicas share a batch, and whether they must share it evenly, as on JAX."""
+    """Returns the number of replicas, and whether batches must be divisible by it, as on JAX."""
     strategy = getattr(model, "distribute_strategy", None)  # on TensorFlow
     distribution = keras.distribution.distribution()
     if strategy is None and distribution is not None:
@@ -13,9 +13,9 @@ def replicas_of(model):
 
 
 def check_scope(model):
-    """Raises a ValueError where weights were made in another scope than the model is trained in.
+    """Raises a ValueError if weights were created in another scope than the model is trained in.
 
-    Weights made outside a strategy's scope are on one device: Keras trains on that alone, or fails oddly.
+    Weights that are created outside a strategy's scope are on one device. Keras then uses only this device or fails.
     """
     strategy = getattr(model, "distribute_strategy", None)
     if strategy is None:
@@ -24,36 +24,36 @@ def check_scope(model):
     apart = [weight.path for weight in model.weights if not created_inside(weight.value)]
     if apart:
         raise ValueError(
-            "the encoder and the model are made inside `strategy.scope()`, then compiled there. "
-            f"Received: {len(apart)} weights made in another scope, the first {apart[0]}"
+            "Create the encoder and the model inside `strategy.scope()`, and compile the model there. "
+            f"Received: {len(apart)} weights created in another scope, the first of them {apart[0]}"
         )
 
 
 def check_distribution(model):
-    """Raises a ValueError where weights that were distributed on JAX are used without the distribution.
+    """Raises a ValueError if weights that were distributed on JAX are used without the distribution.
 
-    Keras asks for it again in `fit`, `evaluate` and `predict`, and shares nothing where it is gone.
+    `fit`, `evaluate` and `predict` need the distribution again to divide the batches.
     """
-    # What JAX says of an array's devices; other backends have no distribution.
+    # Only JAX arrays have a `sharding`; other backends have no distribution.
     devices = {len(getattr(getattr(weight.value, "sharding", None), "device_set", ())) for weight in model.weights}
     if keras.distribution.distribution() is None and max(devices, default=0) > 1:
         raise ValueError(
-            "a model made with a distribution is used with it: `fit`, `evaluate` and `predict` inside its scope, or "
-            "after `keras.distribution.set_distribution`. "
+            "The model was created with a distribution. Call `fit()`, `evaluate()` and `predict()` inside its scope, or "
+            "after `keras.distribution.set_distribution()`. "
             f"Received: weights on {max(devices)} devices, and no distribution"
         )
 
 
 def share(model, data, method):
-    """Returns batches of texts in memory such that the replicas can share them.
+    """Returns batches of texts in memory that can be divided among the replicas.
 
     Args:
-        model: the task.
+        model: The task.
         data: `TextBatches`.
-        method: `"fit"`, `"evaluate"` or `"predict"`.
+        method: String. `"fit"`, `"evaluate"` or `"predict"`.
 
     Raises:
-        ValueError: they cannot.
+        ValueError: If the batch size or the number of texts does not permit it.
     """
     replicas, evenly = replicas_of(model)
     if replicas == 1:
@@ -63,9 +63,9 @@ def share(model, data, method):
         return data.for_replicas(replicas, repeat=True)
     if data.batch_size % replicas:
         raise ValueError(
-            f"`batch_size` must be a multiple of the {replicas} replicas that share it. Received: {data.batch_size}"
+            f"`batch_size` must be a multiple of the number of replicas, {replicas}. Received: {data.batch_size}"
         )
     if method == "evaluate" and (count < replicas or (evenly and count % replicas)):
         wanted = f"a multiple of {replicas}" if evenly else f"at least {replicas}"
-        raise ValueError(f"to evaluate with {replicas} replicas takes {wanted} texts. Received: {count}")
+        raise ValueError(f"`evaluate()` on {replicas} replicas requires {wanted} texts. Received: {count}")
     return data.for_replicas(replicas, repeat=method == "fit")

@@ -1,4 +1,4 @@
-"""Creating the variables of a model's optimizer before `fit` does."""
+"""Building a model's optimizer before `fit` does."""
 
 import contextlib
 
@@ -6,7 +6,7 @@ import keras
 
 
 def build_optimizer(model):
-    """Creates the variables of the model's optimizer for all weights that are trainable now, if it has none."""
+    """Builds the model's optimizer for all trainable weights, if it is not built yet."""
     optimizer = model.optimizer
     if not optimizer.built:
         strategy = getattr(model, "distribute_strategy", None)

@@ -139,7 +139,7 @@ def test_a_complete_run_trains_nothing_and_has_the_weights_of_its_end(tmp_path, 
     model = build(OPTIMIZERS["moving averages"])
     assert fit(model, GradualUnfreezing(), Checkpoint(tmp_path)) == {}
     assert_same(model, whole)
-    assert "the run is complete, nothing is trained: 3 of 3 epochs" in caplog.text
+    assert "The run is complete: 3 of 3 epochs. Nothing is trained" in caplog.text
     # Nothing of it is left: the next `fit` without it trains.
     assert len(fit(model, epochs=1)["loss"]) == 1
 
@@ -188,12 +188,12 @@ def test_early_stopping_ends_a_run_at_an_epochs_end(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"save_every": 0}, "'epoch' or a number of batches. Received: 0"),
+        ({"save_every": 0}, "'epoch' or a positive integer. Received: 0"),
         ({"save_every": "step"}, "Received: 'step'"),
-        ({"keep": 0}, "above 0. Received: 0"),
+        ({"keep": 0}, "`keep` must be a positive integer. Received: 0"),
         ({"signals": ["SIGKILL"]}, r"can be caught. Received: \['SIGKILL'\]"),
         ({"signals": "TERM"}, r"Received: \['TERM'\]"),
-        ({"dataset": [1]}, r"an int that can be set. Received: \[1\]"),
+        ({"dataset": [1]}, r"an integer `epoch` that can be set. Received: \[1\]"),
     ],
 )
 def test_wrong_arguments_are_errors(options, message):
