@@ -5,7 +5,7 @@ import tempfile
 import keras
 import numpy as np
 
-from keras_transfer.tasks.replicas import build_optimizer
+from keras_transfer.training.optimizer import build_optimizer
 
 POLICIES = ("mixed_bfloat16", "mixed_float16")
 # Of `run_eagerly` where a few steps are taken: tracing takes longer than they do. JAX compiles single operations too.

@@ -11,10 +11,10 @@ from tests.processes import run
 
 ROOT = pathlib.Path(keras_transfer.__file__).parent
 
-# A room may import those before it. `text` and `metrics` stand beside `layers`: they know no model.
+# A room may import those before it. `text` and `metrics` know no model, `training` and `distribute` any Keras model.
 ORDER = [
     {"files", "version"},
-    {"layers", "text", "datasets", "distribute", "metrics"},
+    {"layers", "text", "datasets", "distribute", "metrics", "training"},
     {"encoders"},
     {"tasks"},
     {"adaptation", "checkpoints", "hub"},
@@ -22,7 +22,7 @@ ORDER = [
     {"cli"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
-CORE = {"layers", "encoders", "tasks", "adaptation"}
+CORE = {"layers", "encoders", "tasks", "adaptation", "training"}
 # What a file may import when it is imported; all else is imported in the functions that need it.
 TOP_LEVEL = {"keras", "numpy", "keras_transfer", *sys.stdlib_module_names}
 

@@ -1,6 +1,5 @@
-"""Which weights train, when, how fast and how far: functions of the ladder, for any backbone."""
+"""Adaptation methods: which layer groups train, when, how fast and how far, for any backbone."""
 
-from keras_transfer.adaptation.checkpoint import Checkpoint
 from keras_transfer.adaptation.fisher import Fisher, estimate_fisher
 from keras_transfer.adaptation.freezing import freeze, freeze_to, trainable_summary, unfreeze
 from keras_transfer.adaptation.groups import Ladder, LayerGroup, layer_groups
@@ -17,13 +16,9 @@ from keras_transfer.adaptation.schedules import (
     WarmupCosine,
 )
 from keras_transfer.adaptation.selection import is_norm, is_norm_or_bias, select_groups
-from keras_transfer.adaptation.unfreezing import (
-    ChainThaw,
-    GradualUnfreezing,
-    SequentialUnfreezing,
-    Stage,
-    StagedTraining,
-)
+from keras_transfer.adaptation.staging import Stage
+from keras_transfer.adaptation.unfreezing import ChainThaw, GradualUnfreezing, SequentialUnfreezing, StagedTraining
+from keras_transfer.training.checkpoint import Checkpoint
 
 __all__ = [
     "EWC",

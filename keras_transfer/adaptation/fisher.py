@@ -8,8 +8,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transfer.distribute.replicas import replicas_of
 from keras_transfer.files import file_written_whole
-from keras_transfer.tasks.replicas import replicas_of
 from keras_transfer.tasks.token_classifier import TokenClassifier
 from keras_transfer.text import batches, is_text, to_columns
 

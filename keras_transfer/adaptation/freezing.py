@@ -4,10 +4,10 @@ import re
 
 import keras
 
-from keras_transfer.adaptation import private, steps
 from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.selection import depth_of, is_norm, select_groups
-from keras_transfer.layers.trainable import could_train, remember_trainable, set_trainable
+from keras_transfer.training import private, steps
+from keras_transfer.training.trainable import could_train, remember_trainable, set_trainable
 
 
 def freeze(model, groups=None, *, below=None, paths=None, norms=True):
@@ -152,10 +152,10 @@ def _apply(model, trainable):
         except ValueError:
             restore()
             raise
-        private.show(selected)
+        private.update(selected)
         private.start_averages(model.optimizer, [w for w in model.trainable_variables if id(w) not in before])
     if compiled:
         private.forget_jax_state(model)  # whose division is that of before
         model.test_function = model.predict_function = None
-        steps.make_anew(model)
+        steps.retrace(model)
     return model

@@ -8,10 +8,10 @@ import urllib.parse
 import keras
 from keras import ops
 
-from keras_transfer.adaptation import private
 from keras_transfer.adaptation.pull import Pull
 from keras_transfer.adaptation.rates import RateGroup, check_pattern, groups_of, like, rate_groups, rate_of, slots_of
 from keras_transfer.adaptation.selection import is_norm_or_bias
+from keras_transfer.training import private
 
 log = logging.getLogger("keras_transfer")
 
@@ -193,7 +193,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
             if not self.built:
                 with keras.name_scope(self.name):
                     self.build(trainable_variables)
-        weights = private.updated_by(self) if trainable_variables is None else trainable_variables
+        weights = private.variables_of(self) if trainable_variables is None else trainable_variables
         weights = [weight for gradient, weight in zip(grads, weights) if gradient is not None]
         if self.pull is not None:
             self.pull.check_complete()

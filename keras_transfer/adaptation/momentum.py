@@ -1,17 +1,18 @@
-"""Momentum that cycles against the learning rate, inside one `fit` of any Keras optimizer."""
+"""Momentum that cycles against the learning rate inside `fit`."""
 
+import contextlib
 import numbers
 
 import keras
 from keras import ops
 
-from keras_transfer.adaptation import steps
 from keras_transfer.adaptation.layerwise import LayerwiseOptimizer
 from keras_transfer.adaptation.schedules import OneCycle
-from keras_transfer.tasks.replicas import build_optimizer
-from keras_transfer.tasks.run_length import accumulation_steps, find_schedules, warn_in_epoch
+from keras_transfer.training import steps
+from keras_transfer.training.optimizer import build_optimizer
+from keras_transfer.training.run_length import accumulation_steps, find_schedules, warn_in_epoch
 
-# What is momentum in the optimizers that read it in their `update_step`, as numbers that may as well be tensors.
+# The names of the momentum in optimizers whose `update_step` reads it, as a number or a tensor.
 MOMENTUM = {
     keras.optimizers.SGD: ("momentum",),
     keras.optimizers.Adam: ("beta_1",),
@@ -21,29 +22,29 @@ MOMENTUM = {
     keras.optimizers.Muon: ("momentum", "adam_beta_1"),
 }
 
-# Whether a step reads the momentum each time, as a number, and not once for all when it is traced.
+# Whether each step reads the momentum, as a number. Otherwise it is read once, when the step is traced.
 READS_NUMBERS = keras.backend.backend() == "torch"
 
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class OneCycleMomentum(keras.callbacks.Callback):
-    """Moves an optimizer's momentum against the rate of its `OneCycle` (Smith and Topin 2018).
+    """Moves an optimizer's momentum against the learning rate of its `OneCycle` (Smith and Topin 2018).
 
-    From `high` at the first step to `low` at the highest rate and back to `high`, by the same waves as the rate. What
-    moves is `momentum` of SGD and Muon, `beta_1` of Adam, AdamW, Adamax, Lamb and Lion; as under torch's `OneCycleLR`,
-    Adam's correction of its bias goes by the number of the moment. Between steps the momentum is what it was before:
-    so it is after `fit`, also one that failed, and in a file that is written in between.
+    The momentum falls from `high` at the first step to `low` at the highest learning rate and rises back to `high`, in
+    the same waves as the learning rate. This is `momentum` in SGD and Muon, and `beta_1` in Adam, AdamW, Adamax, Lamb
+    and Lion. As with torch's `OneCycleLR`, Adam corrects its bias by the current value. The momentum changes inside
+    the steps only: other callbacks, files and the time after `fit()` see the constant that the optimizer was made with.
 
-    On TensorFlow and JAX the momentum is computed from the step's number inside the compiled step. Keras traces it anew
-    once, as `fit` begins, and each of `steps_per_execution` steps has its own momentum.
+    TensorFlow and JAX compute the momentum from the step number inside the compiled step, so each of
+    `steps_per_execution` steps has its own. Keras traces the step once more when `fit()` begins.
 
     Args:
-        low: float, the momentum at the highest rate.
-        high: float, the momentum at the first step and at the last.
+        low: Float in [0, 1). Momentum at the highest learning rate. Defaults to `0.85`.
+        high: Float in [0, 1). Momentum at the first and the last step. Defaults to `0.95`.
 
     Raises:
-        ValueError: when built, if the two are not in [0, 1) and in order; in `fit`, if the optimizer has no `OneCycle`,
-            or no momentum, or reads it in another way; if another object cycles it.
+        ValueError: If `low` and `high` are not in [0, 1) and in order. In `fit()`, if the optimizer has no `OneCycle`
+            or no momentum, if its class updates weights in an unknown way, or if two of these callbacks are used.
 
     Example:
     ```python
@@ -60,10 +61,8 @@ class OneCycleMomentum(keras.callbacks.Callback):
     def __init__(self, low=0.85, high=0.95):
         super().__init__()
         if not all(isinstance(part, numbers.Real) for part in (low, high)) or not 0 <= low <= high < 1:
-            raise ValueError(f"momentum cycles between two numbers in [0, 1). Received: low={low}, high={high}")
+            raise ValueError(f"`low` and `high` must satisfy 0 <= low <= high < 1. Received: low={low}, high={high}")
         self.low, self.high = float(low), float(high)
-        self._steps = None
-        self._places = []  # (optimizer, name of the attribute, what it is outside a step)
 
     def get_config(self):
         return {"low": self.low, "high": self.high}
@@ -75,59 +74,50 @@ class OneCycleMomentum(keras.callbacks.Callback):
     # === fit ===
 
     def on_train_begin(self, logs=None):
-        self._end()  # of a `fit` of another model that failed where nobody was told
-        model, watched = self.model, steps.watch(self.model, self.params)
-        if any(isinstance(getattr(told, "__self__", None), OneCycleMomentum) for told in watched.on_failure):
-            raise ValueError("one callback alone may cycle the momentum. Received: two `OneCycleMomentum`")
+        model, self._steps = self.model, steps.watch(self.model, self.params)
+        if any(isinstance(callback, OneCycleMomentum) for callback in self._steps.contexts):
+            raise ValueError("Only one `OneCycleMomentum` can be used in `fit()`. Received: two")
         self._cycle = _cycle(model.optimizer)
-        if model.built:  # else Keras will build the optimizer with the model, in the first step
+        if model.built:  # else Keras builds the optimizer with the model, in the first step
             build_optimizer(model)
+        # Kept, since on JAX each look at `self.model` copies all weights out of the running `fit`.
+        self._optimizer = model.optimizer
         self._places = [place for part in _parts(model.optimizer) for place in _momentum(part)]
-        # Held, since on JAX each look at `self.model` fetches all weights out of the running `fit`.
-        self._optimizer, self._steps = model.optimizer, watched
-        watched.on_failure.append(self._end)
-        watched.train(watched.only)  # what Keras traced before had the momentum of then in it
+        self._steps.contexts[self] = self._cycling
+        self._steps.rebuild()  # what Keras traced before contains a constant momentum
 
     def on_epoch_begin(self, epoch, logs=None):
         warn_in_epoch(self, epoch)
 
     def on_train_batch_begin(self, batch, logs=None):
-        self._steps.begin()
-        now = float(ops.convert_to_numpy(self._now())) if READS_NUMBERS else None
-        for optimizer, name, value in self._places:
-            setattr(optimizer, name, now if READS_NUMBERS else _Computed(value, self._now))
-
-    def on_train_batch_end(self, batch, logs=None):
-        self._restore()
+        self._steps.announce()
 
     def on_train_end(self, logs=None):
-        self._end()
+        self._steps.leave(self)
+
+    @contextlib.contextmanager
+    def _cycling(self):
+        now = float(ops.convert_to_numpy(self._now())) if READS_NUMBERS else None
+        try:
+            for optimizer, name, value in self._places:
+                setattr(optimizer, name, now if READS_NUMBERS else _Computed(value, self._now))
+            yield
+        finally:
+            for optimizer, name, value in self._places:
+                setattr(optimizer, name, value)
 
     def _now(self):
         """The momentum of the step that is being taken."""
-        # The batch whose rate counts: the last of those over which gradients are gathered.
+        # The batch whose rate counts: the last of those whose gradients are accumulated.
         every = accumulation_steps(self._optimizer)
         step = (ops.cast(self._optimizer.iterations, "float32") + 1) * every - 1
         return self.high - (self.high - self.low) * self._cycle.height(step)
 
-    def _restore(self):
-        for optimizer, name, value in self._places:
-            setattr(optimizer, name, value)
-
-    def _end(self):
-        self._restore()
-        if self._steps is None:
-            return
-        watched, self._steps, self._places = self._steps, None, []
-        if watched.model.train_function is watched:  # not compiled anew since
-            watched.train(watched.only)
-        watched.leave(self._end)
-
 
 class _Computed(float):
-    """A float that TensorFlow and JAX, when they trace a step, take for a tensor that is computed in it.
+    """A float that TensorFlow and JAX take for a tensor when they trace a step, so that each step computes it.
 
-    As a float it stays what it was before: in an optimizer's config, and where its sign decides what is traced.
+    As a float it keeps its value: in an optimizer's config, and where its sign decides what is traced.
     """
 
     def __new__(cls, value, compute):
@@ -154,38 +144,38 @@ class _Computed(float):
 
 
 def _cycle(optimizer):
-    """The one `OneCycle` by which an optimizer, or those inside it, go."""
+    """The one `OneCycle` of an optimizer and those inside it."""
     name = keras.saving.get_registered_name(OneCycle)
     cycles = [config for config in find_schedules(optimizer) if config["registered_name"] == name]
     forms = {(cycle["config"]["total_steps"], cycle["config"]["warmup_fraction"]) for cycle in cycles}
     if len(forms) != 1:
         raise ValueError(
-            "the momentum moves against the rate of a `OneCycle`: compile with one as the optimizer's learning rate. "
-            f"Received: {type(optimizer).__name__} with {len(forms)} of them"
+            "`OneCycleMomentum` requires an optimizer whose learning rate is a `OneCycle`. "
+            f"Received: {type(optimizer).__name__} with {len(forms)} such schedules"
         )
     return keras.saving.deserialize_keras_object(cycles[0])
 
 
 def _parts(optimizer):
-    """The optimizers that update the weights, in an optimizer that may wrap others."""
+    """The optimizers inside an optimizer that update the weights."""
     if hasattr(optimizer, "inner_optimizer"):
         return _parts(optimizer.inner_optimizer)
     return optimizer.group_optimizers() if isinstance(optimizer, LayerwiseOptimizer) else [optimizer]
 
 
 def _momentum(optimizer):
-    """`(optimizer, name, value)` for each number of an optimizer that is momentum."""
+    """`(optimizer, name, value)` for each momentum of an optimizer."""
     kinds = [kind for kind in MOMENTUM if type(optimizer).update_step is kind.update_step]
     if not kinds:
         raise ValueError(
-            f"momentum can be cycled in AdamW, {', '.join(kind.__name__ for kind in MOMENTUM)}. "
+            f"The optimizer must be AdamW or one of {', '.join(kind.__name__ for kind in MOMENTUM)}. "
             f"Received: {type(optimizer).__name__}"
         )
     places = [(optimizer, name, getattr(optimizer, name)) for name in MOMENTUM[kinds[0]]]
     for _, name, value in places:
         if not value:  # SGD keeps no velocity then
             raise ValueError(
-                f"an optimizer that is to have momentum begins with some: `{kinds[0].__name__}(..., {name}=0.95)`. "
+                f"The optimizer's momentum must be above 0, for example `{kinds[0].__name__}(..., {name}=0.95)`. "
                 f"Received: {name}={value}"
             )
     return places

@@ -6,9 +6,9 @@ import re
 
 import keras
 
-from keras_transfer.adaptation import private
 from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.selection import select_groups
+from keras_transfer.training import private
 
 
 @dataclasses.dataclass

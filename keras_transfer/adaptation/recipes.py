@@ -12,9 +12,9 @@ from keras_transfer.adaptation.layerwise import LayerwiseOptimizer
 from keras_transfer.adaptation.rates import is_number
 from keras_transfer.adaptation.schedules import LinearWarmupDecay, SlantedTriangular
 from keras_transfer.adaptation.unfreezing import ChainThaw, GradualUnfreezing
-from keras_transfer.layers.trainable import could_train, remember_trainable
 from keras_transfer.tasks.task import Task
 from keras_transfer.text import batches, is_text
+from keras_transfer.training.trainable import could_train, remember_trainable
 
 log = logging.getLogger("keras_transfer")
 
@@ -31,12 +31,12 @@ class Recipe:
         learning_rate: float, the highest rate, of the top group.
         batch_size: int, for raw texts.
         schedule: `"linear"` (`LinearWarmupDecay`), `"slanted_triangular"`, or `"constant"`.
-        warmup_fraction: float, the share of the run in which the rate rises.
+        warmup_fraction: float, the fraction of the run in which the rate rises.
         decay: float, each group's rate as a multiple of the next higher group's; None for one rate for all.
         weight_decay: float, decoupled; not for norms and biases.
         global_clipnorm: float, the gradients' norm at most; None for any.
         unfreezing: `"gradual"`, `"chain_thaw"`, or None to train all from the beginning.
-        share: float, the share of the run over which `unfreezing` thaws; None for its own default.
+        fraction: float, the fraction of the run over which `unfreezing` thaws; None for its own default.
         frozen: what `freeze` takes as `groups`, or None: what never trains.
 
     Example:
@@ -55,7 +55,7 @@ class Recipe:
     weight_decay: float = 0.01
     global_clipnorm: float | None = 1.0
     unfreezing: str | None = None
-    share: float | None = None
+    fraction: float | None = None
     frozen: str | list | None = None
 
     def __post_init__(self):
@@ -70,11 +70,12 @@ class Recipe:
             ("weight_decay", "at least 0", lambda value: value >= 0),
             ("decay", "in (0, 1], or None", lambda value: 0 < value <= 1),
             ("global_clipnorm", "above 0, or None", lambda value: value > 0),
-            ("share", "in (0, 1], or None", lambda value: 0 < value <= 1),
+            ("fraction", "in (0, 1], or None", lambda value: 0 < value <= 1),
         ):
             value, optional = getattr(self, name), expected.endswith("None")
             _check((value is None and optional) or (is_number(value) and right(value)), name, expected, value)
-        _check(self.share is None or self.unfreezing, "share", "None where nothing is thawed by stages", self.share)
+        unused = self.fraction is not None and not self.unfreezing
+        _check(not unused, "fraction", "None if `unfreezing` is None", self.fraction)
 
     def prepare(self, model):
         """Freezes what never trains.
@@ -114,7 +115,7 @@ class Recipe:
     def build_callbacks(self):
         """Returns the list of callbacks that the recipe needs."""
         kind = UNFREEZING[self.unfreezing]
-        options = {} if self.share is None else {"share": self.share}
+        options = {} if self.fraction is None else {"fraction": self.fraction}
         return [] if kind is None else [kind(**options)]
 
 

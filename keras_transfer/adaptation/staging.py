@@ -1,176 +1,134 @@
-"""How a plan of stages is carried out inside one `fit`."""
+"""Stages of a run, said in layer groups, and the steps in which they begin."""
 
-import bisect
 import dataclasses
 import itertools
 import logging
 
 import keras
 
-from keras_transfer.adaptation import private, steps
 from keras_transfer.adaptation.groups import layer_groups
+from keras_transfer.adaptation.rates import is_number
 from keras_transfer.adaptation.selection import select_groups
-from keras_transfer.layers.trainable import remember_trainable
-from keras_transfer.tasks.replicas import build_optimizer
-from keras_transfer.tasks.run_length import accumulation_steps, warn_in_epoch
+from keras_transfer.training.run_length import accumulation_steps
+from keras_transfer.training.stages import PlacedStage, StagedFit
 
 log = logging.getLogger("keras_transfer")
 
 
+@keras.saving.register_keras_serializable("keras_transfer")
 @dataclasses.dataclass
-class Begun:
-    """A stage with its place in the run: the first step, or epoch where an epoch's length is not known."""
+class Stage:
+    """A part of a run in which only certain layer groups train.
 
-    start: int
-    names: list
-    weights: list
+    Args:
+        train: String, integer or list. The layer groups that train, in any form that `select_groups` takes.
+        epochs: Integer. Length of the stage in epochs. Defaults to `None`.
+        steps: Integer. Length of the stage in batches. Defaults to `None`.
+        fraction: Float. Length of the stage as a fraction of the run. Defaults to `None`. Stages without a length
+            divide evenly what the other stages leave. The last stage always lasts until the end of the run.
 
+    Raises:
+        ValueError: If more than one length is given, or a length is out of range.
 
-class Staging(keras.callbacks.Callback):
-    """Base of the callbacks that change what trains in the middle of `fit`; a subclass says its `plan`.
-
-    Attributes:
-        stage: int, the stage that trains now, from 0; None outside `fit`.
-        schedule: list of `(first step, names of the groups that train)`, known from the beginning of `fit`; first epoch
-            instead where the number of steps is not known.
+    Example:
+    ```python
+    stage = keras_transfer.adaptation.Stage("head", epochs=1)
+    ```
     """
 
-    def __init__(self):
-        super().__init__()
-        self.stage = None
-        self.schedule = []
-        self._steps = None
+    train: str | int | list
+    epochs: int | None = None
+    steps: int | None = None
+    fraction: float | None = None
 
-    def plan(self, ladder):
-        """Returns the list of `Stage`s for a ladder."""
-        raise NotImplementedError(f"{type(self).__name__} must say its plan")
+    def __post_init__(self):
+        lengths = {"epochs": self.epochs, "steps": self.steps, "fraction": self.fraction}
+        given = {name: length for name, length in lengths.items() if length is not None}
+        if len(given) > 1:
+            raise ValueError(f"Only one of `epochs`, `steps` and `fraction` can be set. Received: {given}")
+        for name, length in given.items():
+            check_length(name, length)
+        if isinstance(self.train, (set, tuple)):
+            self.train = list(self.train)  # a config has no sets and tuples
+
+    def get_config(self):
+        return dataclasses.asdict(self)
 
     @classmethod
     def from_config(cls, config):
         return cls(**config)
 
-    # === fit ===
 
-    def on_train_begin(self, logs=None):
-        self._end()  # of a `fit` of another model that failed where nobody was told
-        watched = steps.watch(self.model, self.params)
-        if watched.staged_by is not None:
+def check_length(name, length):
+    """Raises a ValueError if a length is no positive integer, or no number in (0, 1] if it is a fraction."""
+    fraction = name == "fraction"
+    if not is_number(length) or not (0 < length <= 1 if fraction else length >= 1 and length % 1 == 0):
+        expected = "a float in (0, 1]" if fraction else "a positive integer"
+        raise ValueError(f"`{name}` must be {expected}. Received: {length!r}")
+
+
+class Staging(StagedFit):
+    """Base of the unfreezing methods: a subclass defines `plan`."""
+
+    def plan(self, groups):
+        """Returns the list of `Stage`s for the list of layer groups of a model."""
+        raise NotImplementedError(f"{type(self).__name__} must define `plan`.")
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
+    def place_stages(self):
+        groups, epochs, steps = layer_groups(self.model), self.params.get("epochs") or 1, self.params.get("steps")
+        stages = self.plan(groups)
+        if steps is None and any(stage.epochs is None for stage in stages[:-1]):
             raise ValueError(
-                "one callback alone may say what trains: combine the plans in one `StagedTraining`. "
-                f"Received: {type(watched.staged_by).__name__} and {type(self).__name__}"
+                "Stages in steps or fractions require a known number of steps per epoch. Pass `steps_per_epoch` to "
+                "`fit()`, or set `epochs`. Received: data of unknown length"
             )
-        self._unit = self.params.get("steps")  # None: the length of an epoch is not known
-        self._begun = self._place(self.plan(layer_groups(self.model)))
-        self.schedule = [(stage.start, stage.names) for stage in self._begun]
-        build_optimizer(self.model)
-        self._flags = [(weight, weight.trainable) for weight in self.model.weights]
-        self._restore_flags = remember_trainable(self.model)
-        self._shown = private.shown(self.model.optimizer)
-        self._steps, watched.staged_by = watched, self
-        watched.on_failure.append(self._end)
-
-    def on_epoch_begin(self, epoch, logs=None):
-        warn_in_epoch(self, epoch)
-        self._epoch = epoch
-        self._go_to(epoch, 0)
-
-    def on_train_batch_begin(self, batch, logs=None):
-        self._go_to(self._epoch, batch)
-        self._steps.begin()
-
-    def on_train_end(self, logs=None):
-        self._end()
-
-    # === The plan's places in the run ===
-
-    def _place(self, stages):
-        """The stages with their first steps (or epochs), checked against the model and the run."""
-        ladder, epochs, unit = layer_groups(self.model), self.params.get("epochs") or 1, self._unit
-        if unit is None and any(stage.epochs is None for stage in stages[:-1]):
-            raise ValueError(
-                "stages in steps, or in shares of the run, need to know how many steps an epoch has: pass "
-                "`steps_per_epoch` to `fit`, or count in epochs. Received: data of unknown length"
-            )
-        total = epochs * (unit or 1)
-        starts = [self._possible(start) for start in _starts(stages, total, unit or 1)]
-        could = {id(weight) for weight in self.model.trainable_weights}
-        begun, frozen = [], {}
+        total = epochs * (steps or 1)
+        starts = [self._next_possible(start) for start in _starts(stages, total, steps or 1)]
+        trainable = {id(weight) for weight in self.model.trainable_weights}
+        placed, frozen = [], {}
         for number, (stage, start) in enumerate(zip(stages, starts), 1):
-            groups = select_groups(ladder, stage.train)
-            trains = [group for group in groups if any(id(weight) in could for weight in group.variables)]
-            if not trains:
+            chosen = select_groups(groups, stage.train)
+            training = [group for group in chosen if any(id(weight) in trainable for weight in group.variables)]
+            if not training:
                 raise ValueError(
-                    f"stage {number} of {len(stages)} would train nothing: thaw its groups before `fit`. "
-                    f"Received: {[group.name for group in groups]}, all frozen"
+                    f"Stage {number} of {len(stages)} trains nothing. Unfreeze its layer groups before `fit()`. "
+                    f"Received: {[group.name for group in chosen]}, which are all frozen"
                 )
-            weights = [weight for group in trains for weight in group.variables]
-            begun.append(Begun(start, [group.name for group in trains], weights))
-            frozen |= {group.name: None for group in groups if group not in trains and group.variables}
+            weights = [weight for group in training for weight in group.variables]
+            placed.append(PlacedStage(start, [group.name for group in training], weights))
+            frozen |= {group.name: None for group in chosen if group not in training and group.variables}
         if frozen:
-            log.warning(
-                "%s names groups that were frozen before `fit`, and stay so: %s", type(self).__name__, list(frozen)
-            )
-        late = [stage for stage in begun if stage.start >= total]
-        twice = any(first.start >= second.start for first, second in itertools.pairwise(begun))
-        if late or twice:
+            log.warning("These layer groups were frozen before `fit()` and remain so: %s", list(frozen))
+        if starts[-1] >= total or any(first >= second for first, second in itertools.pairwise(starts)):
             raise ValueError(
-                f"{len(stages)} stages must fit into the run, each with a step at least. Received: {total} "
-                f"{'steps' if unit else 'epochs'}, and stages that begin at {[stage.start for stage in begun]}"
+                f"Each of the {len(stages)} stages must have at least one step within the run. "
+                f"Received: {total} {'steps' if steps else 'epochs'}, and stages that begin at {starts}"
             )
-        return begun
+        return placed
 
-    def _possible(self, start):
-        """The first step from `start` on with which a stage can begin."""
-        if self._unit is None:
+    def _next_possible(self, start):
+        """The first step from `start` on in which a stage can begin."""
+        steps = self.params.get("steps")
+        if steps is None:
             return start
-        gathered = accumulation_steps(self.model.optimizer)  # gradients of so many batches are one stage's
-        together = self.model.steps_per_execution  # Keras calls nobody in the middle of these
-        epoch, batch = divmod(-(-start // gathered) * gathered, self._unit)
-        return epoch * self._unit + min(-(-batch // together) * together, self._unit)
-
-    def _go_to(self, epoch, batch):
-        if any(weight.trainable != trains for weight, trains in self._flags):
-            self._restore_flags()
-            self._end()
-            raise ValueError(
-                "what trains was changed in the middle of `fit`, which this callback does; it is now as it was before. "
-                f"Received: a change of `trainable` from outside {type(self).__name__}"
-            )
-        place = epoch if self._unit is None else epoch * self._unit + batch
-        stage = bisect.bisect_right([begun.start for begun in self._begun], place) - 1
-        if stage == self.stage:
-            return
-        steps.sync(self.model)  # Keras looks where the variables are when it makes a function
-        if self.stage is None:
-            begun = {id(weight) for earlier in self._begun[: stage + 1] for weight in earlier.weights}
-            later = [weight for weight in self.model.trainable_variables if id(weight) not in begun]
-            private.start_averages(self.model.optimizer, later)
-        self._steps.train(steps.Only(self.model, self._begun[stage].weights))
-        self.stage = stage
-
-    def _end(self):
-        """Lets all train again."""
-        if self._steps is None:
-            return
-        watched, self._steps, self.stage = self._steps, None, None
-        watched.staged_by = None
-        private.show(self._shown)
-        if watched.model.train_function is watched:  # not compiled anew since
-            watched.train(None)
-        watched.leave(self._end)
+        accumulated = accumulation_steps(self.model.optimizer)  # the gradients of these belong to one stage
+        together = self.model.steps_per_execution  # Keras calls no callback between these
+        epoch, batch = divmod(-(-start // accumulated) * accumulated, steps)
+        return epoch * steps + min(-(-batch // together) * together, steps)
 
 
-def _starts(stages, total, unit):
-    """The first step of each stage; stages that do not say how long share evenly what the others leave."""
+def _starts(stages, total, steps_per_epoch):
+    """The first step of each stage."""
     lengths = []
     for stage in stages:
         if stage.epochs is not None:
-            lengths.append(stage.epochs * unit)
+            lengths.append(stage.epochs * steps_per_epoch)
         else:
-            lengths.append(stage.steps if stage.share is None else stage.share * total)
-    silent = lengths.count(None)
-    if silent:
-        rest = max(total - sum(length for length in lengths if length is not None), 0) / silent
-        lengths = [rest if length is None else length for length in lengths]
-    starts = [sum(lengths[:i]) for i in range(len(lengths))]
-    return [round(start) for start in starts]
+            lengths.append(stage.steps if stage.fraction is None else stage.fraction * total)
+    rest = max(total - sum(length for length in lengths if length is not None), 0)
+    lengths = [rest / lengths.count(None) if length is None else length for length in lengths]
+    return [round(sum(lengths[:number])) for number in range(len(lengths))]

@@ -1,84 +1,34 @@
-"""Plans of which groups train when, inside one `fit`: gradual unfreezing, chain-thaw, sequential unfreezing, or any."""
-
-import dataclasses
+"""Methods that decide which layer groups train when: gradual unfreezing, chain-thaw, sequential unfreezing, or any."""
 
 import keras
 
-from keras_transfer.adaptation.rates import is_number
 from keras_transfer.adaptation.selection import depth_of
-from keras_transfer.adaptation.staging import Staging
-
-
-@keras.saving.register_keras_serializable("keras_transfer")
-@dataclasses.dataclass
-class Stage:
-    """A part of a run in which certain groups of the ladder train, and no others.
-
-    Args:
-        train: what `select_groups` takes: a name, a depth, a regular expression, `"new"`, `"all"`, or a list of them.
-        epochs: int, how many epochs it lasts.
-        steps: int, how many batches it lasts.
-        share: float, what share of the whole run it lasts. With none of the three the stage lasts for its part of what
-            the others leave; if all say how long, the last one lasts to the end.
-
-    Example:
-    ```python
-    stage = keras_transfer.adaptation.Stage("head", epochs=1)
-    ```
-    """
-
-    train: str | int | list
-    epochs: int | None = None
-    steps: int | None = None
-    share: float | None = None
-
-    def __post_init__(self):
-        lengths = {"epochs": self.epochs, "steps": self.steps, "share": self.share}
-        given = {name: length for name, length in lengths.items() if length is not None}
-        if len(given) > 1:
-            raise ValueError(f"a stage lasts for `epochs`, `steps` or a `share`. Received: {given}")
-        for name, length in given.items():
-            _check_length(name, length)
-        if isinstance(self.train, (set, tuple)):
-            self.train = list(self.train)  # what a config can hold
-
-    def get_config(self):
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)
-
-
-def _check_length(name, length):
-    number = is_number(length)
-    if not number or not (0 < length <= 1 if name == "share" else length >= 1 and length % 1 == 0):
-        wanted = "in (0, 1]" if name == "share" else "a whole number above 0"
-        raise ValueError(f"`{name}` must be {wanted}. Received: {length!r}")
+from keras_transfer.adaptation.staging import Stage, Staging, check_length
 
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class StagedTraining(Staging):
-    """Trains the groups of the ladder by a plan: each stage those it names, and no others.
+    """Trains certain layer groups in each stage of a run, and no others.
 
-    Works in plain `fit`, under any Keras optimizer and backend. What trains is a function of the step alone, so that
-    a run that goes on from a checkpoint trains what it would have. Frozen groups below all that train cost no backward
-    pass, and their statistics (of batch normalisation) rest. The optimizer keeps the moments of what is frozen for a
-    while; with `LayerwiseOptimizer` a group that begins late also begins at the right pace. A weight that was frozen
-    before `fit` stays so.
+    Works in plain `fit()`, with any Keras optimizer and backend. What trains depends on the step only, so a resumed run
+    trains what the whole run would. Frozen layer groups below all that train need no backward pass, and their
+    statistics (batch normalization) do not move. The optimizer keeps the slots of frozen weights. With
+    `LayerwiseOptimizer` a layer group that begins late also begins at the right pace. Weights that were frozen before
+    `fit()` remain frozen.
 
-    Only the steps know of stages. Between them, and after `fit`, however it ends, the model is as it was before: its
-    files, `trainable_summary` and other callbacks see all that trains in the end.
+    Weights are frozen inside the steps only. Between steps, and after `fit()` however it ends, every `trainable` flag
+    is the user's: files that are written during a stage contain the user's flags and the whole optimizer.
 
-    A stage begins with a batch; with `steps_per_execution` or gradients gathered over several batches with the first of
-    those. A new stage makes Keras trace its step anew, which takes seconds.
+    A stage begins with a batch: the first of `steps_per_execution`, or of those that accumulate one gradient. In each
+    new stage Keras traces the step again, which takes seconds.
 
     Args:
-        stages: list of `Stage`.
+        stages: List of `Stage`s.
 
     Raises:
-        ValueError: when built, if there are no stages; in `fit`, if a stage names no group, trains nothing, or would
-            begin after the run's end; if its groups train in no other way; if another object stages this `fit`.
+        ValueError: If `stages` is not a list of `Stage`s. In `fit()`, if a stage matches no layer group, trains
+            nothing or does not fit into the run, if `trainable` is changed meanwhile, or if another callback of this
+            kind is used.
 
     Example:
     ```python
@@ -89,12 +39,11 @@ class StagedTraining(Staging):
 
     def __init__(self, stages):
         super().__init__()
-        given = isinstance(stages, (list, tuple)) and len(stages) > 0
-        if not given or not all(isinstance(stage, Stage) for stage in stages):
-            raise ValueError(f"`stages` must be a list of `Stage`s. Received: {stages!r}")
+        if not isinstance(stages, (list, tuple)) or not stages or not all(isinstance(part, Stage) for part in stages):
+            raise ValueError(f"`stages` must be a non-empty list of `Stage`s. Received: {stages!r}")
         self.stages = list(stages)
 
-    def plan(self, ladder):
+    def plan(self, groups):
         return self.stages
 
     def get_config(self):
@@ -106,41 +55,42 @@ class StagedTraining(Staging):
 
 
 class _EvenStaging(Staging):
-    """Stages that each last `epochs` or `steps`, or an even part of a `share` of the run; the last one to the end."""
+    """Stages of equal length, the last of which lasts until the end of the run."""
 
-    usual_share = None  # where nothing is said
+    default_fraction = None
 
-    def __init__(self, epochs, steps, share):
+    def __init__(self, epochs=None, steps=None, fraction=None):
         super().__init__()
-        Stage("all", epochs, steps, share)  # complains about lengths that are none, and about two of them
-        self.epochs, self.steps, self.share = epochs, steps, share
+        Stage("all", epochs, steps, fraction)  # raises if these are invalid
+        self.epochs, self.steps, self.fraction = epochs, steps, fraction
 
     def _stages(self, selections):
         if self.epochs is None and self.steps is None:
-            share = (self.share or self.usual_share) / max(len(selections) - 1, 1)
-            return [Stage(train, share=share) for train in selections]
+            fraction = (self.fraction or self.default_fraction) / max(len(selections) - 1, 1)
+            return [Stage(train, fraction=fraction) for train in selections]
         return [Stage(train, self.epochs, self.steps) for train in selections]
 
     def get_config(self):
-        return {"epochs": self.epochs, "steps": self.steps, "share": self.share}
+        return {"epochs": self.epochs, "steps": self.steps, "fraction": self.fraction}
 
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class GradualUnfreezing(_EvenStaging):
-    """Thaws the groups one by one from the head down (Howard and Ruder 2018, ULMFiT).
+    """Unfreezes the layer groups one by one from the head down (Howard and Ruder 2018, ULMFiT).
 
-    The first stage trains the top group and all that is new; each further one also trains the next lower group. All
-    that is said of `StagedTraining` holds.
+    The first stage trains the highest layer group and all new ones. Each further stage adds the next lower layer group.
+    `StagedTraining` describes what all methods have in common.
 
     Args:
-        epochs: int, epochs from one group to the next.
-        steps: int, batches from one group to the next.
-        share: float, all groups train after this share of the run, thawed in even steps; 0.5 where none of the three is
-            given.
-        down_to: name or depth of the lowest group that ever trains; None for all.
+        epochs: Integer. Number of epochs from one layer group to the next. Defaults to `None`.
+        steps: Integer. Number of batches from one layer group to the next. Defaults to `None`.
+        fraction: Float. Fraction of the run after which all layer groups train. Defaults to `0.5` if neither `epochs`
+            nor `steps` is set.
+        down_to: String or integer. Name or depth of the lowest layer group that ever trains. Defaults to `None` for
+            all.
 
     Raises:
-        ValueError: as `StagedTraining`.
+        ValueError: If a length is out of range, or more than one is set. In `fit()`, as for `StagedTraining`.
 
     Example:
     ```python
@@ -150,22 +100,17 @@ class GradualUnfreezing(_EvenStaging):
     Source: https://arxiv.org/abs/1801.06146, section 3.3.
     """
 
-    usual_share = 0.5
+    default_fraction = 0.5
 
-    def __init__(self, epochs=None, steps=None, share=None, down_to=None):
-        super().__init__(epochs, steps, share)
+    def __init__(self, epochs=None, steps=None, fraction=None, down_to=None):
+        super().__init__(epochs, steps, fraction)
         self.down_to = down_to
 
-    def plan(self, ladder):
+    def plan(self, groups):
         lowest = 0 if self.down_to is None else depth_of(self.model, self.down_to)
-        new = {group.depth for group in ladder if not group.pretrained and group.depth >= lowest}
-        thawed = new | {len(ladder) - 1}
-        selections = [sorted(thawed)]
-        for depth in reversed(range(lowest, len(ladder))):
-            if depth not in thawed:
-                thawed = thawed | {depth}
-                selections.append(sorted(thawed))
-        return self._stages(selections)
+        first = {group.depth for group in groups if not group.pretrained and group.depth >= lowest} | {len(groups) - 1}
+        others = [depth for depth in reversed(range(lowest, len(groups))) if depth not in first]
+        return self._stages([sorted({*first, *others[:count]}) for count in range(len(others) + 1)])
 
     def get_config(self):
         return {**super().get_config(), "down_to": self.down_to}
@@ -173,17 +118,18 @@ class GradualUnfreezing(_EvenStaging):
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class ChainThaw(_EvenStaging):
-    """Trains what is new, then each group alone from the lowest up, then all (Felbo et al. 2017, DeepMoji).
+    """Trains what is new, then each layer group alone from the lowest up, then all (Felbo et al. 2017, DeepMoji).
 
-    All that is said of `StagedTraining` holds.
+    `StagedTraining` describes what all methods have in common.
 
     Args:
-        epochs: int, epochs of each stage before the last.
-        steps: int, batches of each stage before the last.
-        share: float, the share of the run before all train, in even stages; 0.75 where none of the three is given.
+        epochs: Integer. Number of epochs of each stage but the last. Defaults to `None`.
+        steps: Integer. Number of batches of each stage but the last. Defaults to `None`.
+        fraction: Float. Fraction of the run before all layer groups train. Defaults to `0.75` if neither `epochs` nor
+            `steps` is set.
 
     Raises:
-        ValueError: as `StagedTraining`.
+        ValueError: If a length is out of range, or more than one is set. In `fit()`, as for `StagedTraining`.
 
     Example:
     ```python
@@ -193,29 +139,26 @@ class ChainThaw(_EvenStaging):
     Source: https://arxiv.org/abs/1708.00524, section 3.3.
     """
 
-    usual_share = 0.75
+    default_fraction = 0.75
 
-    def __init__(self, epochs=None, steps=None, share=None):
-        super().__init__(epochs, steps, share)
-
-    def plan(self, ladder):
-        new = [group.depth for group in ladder if not group.pretrained] or [len(ladder) - 1]
-        others = [[group.depth] for group in ladder if group.depth not in new]
-        return self._stages([new, *others, [group.depth for group in ladder]])
+    def plan(self, groups):
+        new = _new(groups)
+        others = [[group.depth] for group in groups if group.depth not in new]
+        return self._stages([new, *others, "all"])
 
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class SequentialUnfreezing(Staging):
     """Trains what is new for some epochs, then all but the embeddings, then all (Chronopoulou et al. 2019).
 
-    All that is said of `StagedTraining` holds.
+    `StagedTraining` describes what all methods have in common.
 
     Args:
-        new_epochs: int, epochs in which only the new weights train.
-        body_epochs: int, epochs after these in which all but the embeddings train.
+        new_epochs: Integer. Number of epochs in which only new weights train. Defaults to `1`.
+        body_epochs: Integer. Number of epochs after these in which all but the embeddings train. Defaults to `1`.
 
     Raises:
-        ValueError: as `StagedTraining`.
+        ValueError: If a number of epochs is not a positive integer. In `fit()`, as for `StagedTraining`.
 
     Example:
     ```python
@@ -227,14 +170,18 @@ class SequentialUnfreezing(Staging):
 
     def __init__(self, new_epochs=1, body_epochs=1):
         super().__init__()
-        _check_length("new_epochs", new_epochs)
-        _check_length("body_epochs", body_epochs)
+        check_length("new_epochs", new_epochs)
+        check_length("body_epochs", body_epochs)
         self.new_epochs, self.body_epochs = new_epochs, body_epochs
 
-    def plan(self, ladder):
-        new = [group.depth for group in ladder if not group.pretrained] or [len(ladder) - 1]
-        body = [group.depth for group in ladder if group.kind != "embeddings"]
-        return [Stage(new, epochs=self.new_epochs), Stage(body, epochs=self.body_epochs), Stage("all")]
+    def plan(self, groups):
+        body = [group.depth for group in groups if group.kind != "embeddings"]
+        return [Stage(_new(groups), self.new_epochs), Stage(body, self.body_epochs), Stage("all")]
 
     def get_config(self):
         return {"new_epochs": self.new_epochs, "body_epochs": self.body_epochs}
+
+
+def _new(groups):
+    """The depths of the layer groups that are not pretrained, or of the highest if all are."""
+    return [group.depth for group in groups if not group.pretrained] or [len(groups) - 1]

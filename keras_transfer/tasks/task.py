@@ -6,15 +6,16 @@ import logging
 import keras
 
 from keras_transfer.distribute import StringInputs
+from keras_transfer.distribute.replicas import check_distribution, check_scope, replicas_of, share
 from keras_transfer.encoders import Encoder
 from keras_transfer.encoders.encoder import checkpoint_functions, select_inputs
-from keras_transfer.layers.trainable import could_train, set_trainable
 from keras_transfer.tasks.in_memory import is_empty, no_outputs, split_last
-from keras_transfer.tasks.replicas import build_optimizer, check_distribution, check_scope, replicas_of, share
-from keras_transfer.tasks.run_length import ScheduleLength
 from keras_transfer.text import PlainText, TextBatches, batches, is_text, to_columns
 from keras_transfer.text.preprocessor import preprocess
 from keras_transfer.text.word_rows import OfWords
+from keras_transfer.training.optimizer import build_optimizer
+from keras_transfer.training.run_length import ScheduleLength
+from keras_transfer.training.trainable import could_train, set_trainable
 
 log = logging.getLogger("keras_transfer")
 

@@ -6,10 +6,11 @@ import keras
 import numpy as np
 
 from keras_transfer.adaptation import EWC, L2SP, GradualUnfreezing, LayerwiseOptimizer
-from keras_transfer.adaptation.checkpoint import Checkpoint
-from tests.adaptation import checkpoint_child, staging_models
+from keras_transfer.training.checkpoint import Checkpoint
+from tests.adaptation import staging_models
 from tests.adaptation.layerwise_models import RATE, X, Y, difference, least_moved, net, ones
 from tests.strategies import two_replicas
+from tests.training import checkpoint_child
 
 # === Stages ===
 
@@ -73,7 +74,7 @@ def resumed(folder):
         if checkpoint:
             checkpoint.follow(train)
             callbacks = [checkpoint, *callbacks]
-        callbacks = [GradualUnfreezing(share=0.8), *callbacks]
+        callbacks = [GradualUnfreezing(fraction=0.8), *callbacks]
         return model, model.fit(train, epochs=3, callbacks=callbacks, verbose=0).history
 
     whole, _ = go()

@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer import adaptation
-from keras_transfer.adaptation import steps
+from keras_transfer.training import steps
 
 NAMES = ["low", "mid", "top", "head"]
 STEPS = 4  # an epoch

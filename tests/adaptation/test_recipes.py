@@ -70,8 +70,8 @@ ALONE = [["head"], ["embeddings"], ["block_0"], ["pooler"], EVERYTHING]
 )
 def test_a_recipe_trains_what_it_says_and_leaves_the_rest_bit_identical(name, epochs, groups):
     trained = Trained()
-    share = {"ulmfit_classifier": 0.5, "chain_thaw": 4 / 5}.get(name)
-    recipe = get_recipe(name, epochs=epochs, batch_size=8, **({"share": share} if share else {}))
+    fraction = {"ulmfit_classifier": 0.5, "chain_thaw": 4 / 5}.get(name)
+    recipe = get_recipe(name, epochs=epochs, batch_size=8, **({"fraction": fraction} if fraction else {}))
     history = fine_tune(classifier(), (TEXTS, LABELS), recipe=recipe, callbacks=[trained], verbose=0)
     assert trained.groups == groups
     assert isinstance(history, keras.callbacks.History) and len(history.history["loss"]) == epochs
@@ -154,7 +154,7 @@ def plain():
         (lambda: get_recipe("bert", epochs="3"), "`epochs` must be a whole number above 0. Received: '3'"),
         (lambda: get_recipe("bert", warmup_fraction=3), r"`warmup_fraction` must be in \[0, 1\]. Received: 3"),
         (lambda: get_recipe("bert", decay=3), r"`decay` must be in \(0, 1\], or None. Received: 3"),
-        (lambda: get_recipe("bert", share=0.3), "`share` must be None where nothing is thawed by stages"),
+        (lambda: get_recipe("bert", fraction=0.3), "`fraction` must be None if `unfreezing` is None"),
         (lambda: get_recipe("bert", learning_rate=None), "`learning_rate` must be above 0. Received: None"),
         (lambda: fine_tune(plain(), (np.zeros((2, 4)), np.zeros((2, 2)))), "needs `loss`"),
         (lambda: fine_tune(plain(), np.zeros((2, 4)), np.zeros((2, 2)), loss="mse"), "`train` must be .*a ndarray"),

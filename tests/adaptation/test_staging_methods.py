@@ -77,7 +77,7 @@ def test_rates_by_schedule_and_by_scheduler_go_on_through_the_stages():
 METHODS = {
     "gradual": lambda: GradualUnfreezing(steps=3),
     "gradual, by epochs": lambda: GradualUnfreezing(epochs=1),
-    "gradual, by share": lambda: GradualUnfreezing(share=0.7),
+    "gradual, by fraction": lambda: GradualUnfreezing(fraction=0.7),
     "gradual, not all": lambda: GradualUnfreezing(steps=3, down_to="mid"),
     "chain": lambda: ChainThaw(),
     "sequential": lambda: SequentialUnfreezing(),
@@ -95,7 +95,7 @@ def test_every_method_trains_what_its_schedule_says_and_nothing_else(name):
     assert callback.stage is None and len(model.trainable_weights) == 8
 
 
-@pytest.mark.parametrize("name", ["gradual", "gradual, by share", "chain"])
+@pytest.mark.parametrize("name", ["gradual", "gradual, by fraction", "chain"])
 def test_a_run_that_begins_later_trains_what_the_whole_run_would(name):
     model, callback, watch = make(run_eagerly=True), METHODS[name](), Watch()
     fit(model, callback, watch, initial_epoch=2)

@@ -15,7 +15,7 @@ from keras_transfer.adaptation import (
     freeze,
 )
 from keras_transfer.adaptation.staging import Staging
-from keras_transfer.adaptation.steps import Steps
+from keras_transfer.training.steps import Steps
 from tests.adaptation.staging_models import NAMES, Watch, X, Y, changed, fit, make, trained_in, values
 from tests.tasks import tiny
 
@@ -57,7 +57,7 @@ def test_gradual_unfreezing_thaws_the_last_group_first_and_one_more_each_epoch()
     ]
 
 
-def test_gradual_unfreezing_by_steps_by_share_and_down_to_a_group():
+def test_gradual_unfreezing_by_steps_by_fraction_and_down_to_a_group():
     assert [start for start, _ in plan(GradualUnfreezing(steps=7))] == [0, 7, 14, 21, 28]
     assert [start for start, _ in plan(GradualUnfreezing())] == [0, 12, 25, 38, 50]  # 12.5, 37.5: to even
     assert plan(GradualUnfreezing(epochs=2, down_to="block_1")) == [
@@ -76,7 +76,7 @@ def test_chain_thaw_trains_what_is_new_then_each_group_alone_from_below_then_all
     assert plan(ChainThaw(epochs=1)) == [(10 * i, names) for i, names in enumerate(expected)]
     assert plan(ChainThaw(steps=3)) == [(3 * i, names) for i, names in enumerate(expected)]
     assert plan(ChainThaw()) == [(15 * i, names) for i, names in enumerate(expected)]
-    assert plan(ChainThaw(share=0.5)) == [(10 * i, names) for i, names in enumerate(expected)]
+    assert plan(ChainThaw(fraction=0.5)) == [(10 * i, names) for i, names in enumerate(expected)]
 
 
 def test_sequential_unfreezing_trains_what_is_new_then_all_but_the_embeddings_then_all():
@@ -95,7 +95,7 @@ def test_a_model_without_an_encoder_has_its_last_layer_as_what_is_new():
 
 
 def test_stages_that_say_no_length_share_what_the_others_leave():
-    stages = [Stage("head", epochs=1), Stage("top"), Stage("mid", share=0.5), Stage("all")]
+    stages = [Stage("head", epochs=1), Stage("top"), Stage("mid", fraction=0.5), Stage("all")]
     assert plan(StagedTraining(stages), make()) == [(0, ["head"]), (10, ["top"]), (30, ["mid"]), (80, NAMES)]
     stages = [Stage("head"), Stage("top"), Stage("all")]
     assert [start for start, _ in plan(StagedTraining(stages), make(), epochs=1)] == [0, 3, 7]
@@ -124,15 +124,15 @@ def test_stages_are_counted_in_epochs_where_their_length_is_not_known():
 
 
 CALLBACKS = [
-    StagedTraining([Stage("head", epochs=1), Stage(["mid", -1], steps=3), Stage({"low"}, share=0.25), Stage("all")]),
+    StagedTraining([Stage("head", epochs=1), Stage(["mid", -1], steps=3), Stage({"low"}, fraction=0.25), Stage("all")]),
     GradualUnfreezing(),
     GradualUnfreezing(epochs=2, down_to="mid"),
     GradualUnfreezing(steps=5),
-    GradualUnfreezing(share=0.25, down_to=1),
+    GradualUnfreezing(fraction=0.25, down_to=1),
     ChainThaw(),
     ChainThaw(epochs=2),
     ChainThaw(steps=5),
-    ChainThaw(share=0.5),
+    ChainThaw(fraction=0.5),
     SequentialUnfreezing(),
     SequentialUnfreezing(new_epochs=2, body_epochs=3),
 ]
@@ -151,62 +151,62 @@ def test_a_config_holds_every_argument():
     assert GradualUnfreezing(steps=5, down_to="mid").get_config() == {
         "epochs": None,
         "steps": 5,
-        "share": None,
+        "fraction": None,
         "down_to": "mid",
     }
-    assert ChainThaw(epochs=2).get_config() == {"epochs": 2, "steps": None, "share": None}
+    assert ChainThaw(epochs=2).get_config() == {"epochs": 2, "steps": None, "fraction": None}
     assert SequentialUnfreezing(2, 3).get_config() == {"new_epochs": 2, "body_epochs": 3}
-    stage = Stage(("mid", "top"), share=0.5)
-    assert stage.get_config() == {"train": ["mid", "top"], "epochs": None, "steps": None, "share": 0.5}
+    stage = Stage(("mid", "top"), fraction=0.5)
+    assert stage.get_config() == {"train": ["mid", "top"], "epochs": None, "steps": None, "fraction": 0.5}
     assert Stage.from_config(stage.get_config()) == stage
 
 
 # Mistakes when something is made
 
 WRONG_LENGTHS = [0, -1, 1.5, True, "2", float("nan"), float("inf"), np.bool_(True)]
-WRONG_SHARES = [0, 0.0, -0.1, 1.01, True, "0.5", float("nan")]
+WRONG_FRACTIONS = [0, 0.0, -0.1, 1.01, True, "0.5", float("nan")]
 
 
 @pytest.mark.parametrize("length", WRONG_LENGTHS, ids=repr)
 @pytest.mark.parametrize("name", ["epochs", "steps"])
 @pytest.mark.parametrize("kind", [lambda **length: Stage("all", **length), GradualUnfreezing, ChainThaw])
-def test_a_length_is_a_whole_number_above_0(kind, name, length):
-    with pytest.raises(ValueError, match=f"`{name}` must be a whole number above 0. Received: "):
+def test_a_length_is_a_positive_integer(kind, name, length):
+    with pytest.raises(ValueError, match=f"`{name}` must be a positive integer. Received: "):
         kind(**{name: length})
 
 
-@pytest.mark.parametrize("share", WRONG_SHARES, ids=repr)
-@pytest.mark.parametrize("kind", [lambda share: Stage("all", share=share), GradualUnfreezing, ChainThaw])
-def test_a_share_is_above_0_and_at_most_1(kind, share):
-    with pytest.raises(ValueError, match=r"`share` must be in \(0, 1\]. Received: "):
-        kind(share=share)
+@pytest.mark.parametrize("fraction", WRONG_FRACTIONS, ids=repr)
+@pytest.mark.parametrize("kind", [lambda fraction: Stage("all", fraction=fraction), GradualUnfreezing, ChainThaw])
+def test_a_fraction_is_above_0_and_at_most_1(kind, fraction):
+    with pytest.raises(ValueError, match=r"`fraction` must be a float in \(0, 1\]. Received: "):
+        kind(fraction=fraction)
 
 
 @pytest.mark.parametrize("name", ["new_epochs", "body_epochs"])
 @pytest.mark.parametrize("length", [*WRONG_LENGTHS, None], ids=repr)
 def test_sequential_unfreezing_takes_whole_epochs(name, length):
-    with pytest.raises(ValueError, match=f"`{name}` must be a whole number above 0. Received: "):
+    with pytest.raises(ValueError, match=f"`{name}` must be a positive integer. Received: "):
         SequentialUnfreezing(**{name: length})
 
 
 def test_where_nothing_is_said_gradual_unfreezing_takes_half_of_the_run_and_chain_thaw_three_quarters():
-    for kind, share in ((GradualUnfreezing, 0.5), (ChainThaw, 0.75)):
-        assert plan(kind(), make()) == plan(kind(share=share), make())
+    for kind, fraction in ((GradualUnfreezing, 0.5), (ChainThaw, 0.75)):
+        assert plan(kind(), make()) == plan(kind(fraction=fraction), make())
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Stage("all", epochs=1, steps=2), r"a `share`. Received: {'epochs': 1, 'steps': 2}"),
-        (lambda: Stage("all", epochs=1, share=0.5), r"Received: {'epochs': 1, 'share': 0.5}"),
+        (lambda: Stage("all", epochs=1, steps=2), r"Only one of .* can be set. Received: {'epochs': 1, 'steps': 2}"),
+        (lambda: Stage("all", epochs=1, fraction=0.5), r"Received: {'epochs': 1, 'fraction': 0.5}"),
         (lambda: GradualUnfreezing(epochs=1, steps=2), r"Received: {'epochs': 1, 'steps': 2}"),
-        (lambda: GradualUnfreezing(steps=2, share=0.3), "Received: {'steps': 2, 'share': 0.3}"),
-        (lambda: ChainThaw(epochs=1, share=0.3), "Received: {'epochs': 1, 'share': 0.3}"),
-        (lambda: StagedTraining([]), r"`stages` must be a list of `Stage`s. Received: \[\]"),
+        (lambda: GradualUnfreezing(steps=2, fraction=0.3), "Received: {'steps': 2, 'fraction': 0.3}"),
+        (lambda: ChainThaw(epochs=1, fraction=0.3), "Received: {'epochs': 1, 'fraction': 0.3}"),
+        (lambda: StagedTraining([]), r"`stages` must be a non-empty list of `Stage`s. Received: \[\]"),
         (lambda: StagedTraining(["head", "all"]), r"Received: \['head', 'all'\]"),
-        (lambda: StagedTraining([Stage("head"), None]), "must be a list of `Stage`s. Received: "),
-        (lambda: StagedTraining(Stage("head")), "must be a list of `Stage`s. Received: Stage"),
-        (lambda: StagedTraining(None), "must be a list of `Stage`s. Received: None"),
+        (lambda: StagedTraining([Stage("head"), None]), "must be a non-empty list of `Stage`s. Received: "),
+        (lambda: StagedTraining(Stage("head")), "must be a non-empty list of `Stage`s. Received: Stage"),
+        (lambda: StagedTraining(None), "must be a non-empty list of `Stage`s. Received: None"),
     ],
 )
 def test_a_mistake_in_the_arguments_is_one_error(call, message):
@@ -236,15 +236,24 @@ MISTAKES = {
         [GradualUnfreezing(down_to="(low|mid)")],
         r"Received: '\(low\|mid\)', which are \['low', 'mid'\]",
     ),
-    "more stages than epochs": ([GradualUnfreezing(epochs=2)], r"Received: 16 steps, and .* begin at \[0, 8, 16, 24\]"),
-    "more stages than steps": ([GradualUnfreezing(share=0.1)], r"Received: 16 steps, and .* begin at \[0, 1, 1, 2\]"),
-    "a share without a rest": ([ChainThaw(share=1.0)], r"Received: 16 steps, and .* begin at \[0, 4, 8, 12, 16\]"),
+    "more stages than epochs": ([GradualUnfreezing(epochs=2)], r"Received: 16 steps, .* begin at \[0, 8, 16, 24\]"),
+    "more stages than steps": (
+        [GradualUnfreezing(fraction=0.1)],
+        r"Received: 16 steps, .* begin at \[0, 1, 1, 2\]",
+    ),
+    "a fraction without a rest": (
+        [ChainThaw(fraction=1.0)],
+        r"Received: 16 steps, .* begin at \[0, 4, 8, 12, 16\]",
+    ),
     "two": (
         [ChainThaw(), SequentialUnfreezing()],
         "in one `StagedTraining`. Received: ChainThaw and SequentialUnfreezing",
     ),
-    "another's change": ([StagedTraining(HEAD_THEN_ALL), FreezesInTheMiddle()], "Received: a change of `trainable`"),
-    "no plan": ([Staging()], "Staging must say its plan"),
+    "another's change": (
+        [StagedTraining(HEAD_THEN_ALL), FreezesInTheMiddle()],
+        "`trainable` was changed during .* StagedTraining manages it",
+    ),
+    "no plan": ([Staging()], "Staging must define `plan`"),
 }
 
 
@@ -270,12 +279,12 @@ def assert_as_before(model, callbacks):
 @pytest.mark.parametrize(
     "callback",
     [StagedTraining([Stage("head", steps=2), Stage("all")]), GradualUnfreezing(), ChainThaw(steps=1)],
-    ids=["stage in steps", "share", "steps"],
+    ids=["stage in steps", "fraction", "steps"],
 )
-def test_steps_and_shares_need_to_know_the_length_of_an_epoch(callback):
+def test_steps_and_fractions_need_to_know_the_length_of_an_epoch(callback):
     model = make(run_eagerly=True)
     start = values(model)
-    with pytest.raises(ValueError, match="pass `steps_per_epoch` to `fit`, or .*Received: data of unknown length"):
+    with pytest.raises(ValueError, match="Pass `steps_per_epoch` to .*Received: data of unknown length"):
         model.fit(((X[i : i + 4], Y[i : i + 4]) for i in (0, 4, 8)), verbose=0, callbacks=[callback])
     assert not changed(start, values(model))
     assert_as_before(model, [callback])
@@ -284,9 +293,9 @@ def test_steps_and_shares_need_to_know_the_length_of_an_epoch(callback):
 def test_a_stage_that_trains_nothing_is_an_error():
     model = freeze(make(run_eagerly=True), ["mid", "head"])
     start = values(model)
-    with pytest.raises(ValueError, match=r"stage 1 of 4 would train nothing.*Received: \['head'\], all frozen"):
+    with pytest.raises(ValueError, match=r"Stage 1 of 4 trains nothing.*Received: \['head'\], which are all frozen"):
         fit(model, GradualUnfreezing(epochs=1))
-    with pytest.raises(ValueError, match=r"stage 2 of 2 would train nothing.*Received: \['mid', 'head'\], all frozen"):
+    with pytest.raises(ValueError, match=r"Stage 2 of 2 trains nothing.*\['mid', 'head'\], which are all frozen"):
         fit(model, StagedTraining([Stage("all", epochs=1), Stage(["mid", "head"])]))
     assert not changed(start, values(model))
     assert [layer.name for layer in model.layers if layer.weights and not layer.trainable] == ["mid", "head"]

@@ -62,16 +62,16 @@ def test_of_a_single_text_that_is_left_over_the_step_is_exact(report):
 )
 def test_weights_made_in_another_scope_are_an_error(report, mistake):
     message = report["errors"][mistake]
-    assert "made inside `strategy.scope()`" in message
+    assert "inside `strategy.scope()`" in message
     assert message.endswith("weights made in another scope, the first token_embedding/embeddings")
 
 
 def test_what_the_replicas_cannot_share_is_one_clear_error(report):
     errors = report["errors"]
-    multiple = "`batch_size` must be a multiple of the 2 replicas that share it. Received:"
+    multiple = "`batch_size` must be a multiple of the number of replicas, 2. Received:"
     assert errors["batch size"] == f"{multiple} 33"
     assert errors["batches"] == f"{multiple} 15"
-    assert errors["evaluate"] == "to evaluate with 2 replicas takes at least 2 texts. Received: 1"
+    assert errors["evaluate"] == "`evaluate()` on 2 replicas requires at least 2 texts. Received: 1"
     assert "`dataset.batch(size, drop_remainder=True)`" in errors["stream"]
 
 

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.layers.trainable import could_train, layers_within, remember_trainable, set_trainable
+from keras_transfer.training.trainable import could_train, layers_within, remember_trainable, set_trainable
 from tests.tasks import tiny
 
 

@@ -7,8 +7,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import private
 from keras_transfer.adaptation.rates import check_pattern, rate_of
+from keras_transfer.training import private
 
 
 def model_of(optimizer=None, **compiled):
@@ -85,13 +85,13 @@ def test_narrowed_an_optimizer_moves_what_it_is_narrowed_to_and_widened_all_agai
     optimizer = keras.optimizers.Adam(0.1)
     optimizer = keras.optimizers.LossScaleOptimizer(optimizer, 1.0) if wrapped else optimizer
     variables = built(optimizer)
-    wide = private.shown(optimizer)
-    private.show(private.selection(optimizer, variables[1:3]))
+    wide = private.updated_by(optimizer)
+    private.update(private.selection(optimizer, variables[1:3]))
     assert moved_by(optimizer, variables[1:3]) == [True, True]
     if not wrapped:
         with pytest.raises(ValueError, match="Unknown variable"):
             moved_by(optimizer, variables)
-    private.show(wide)
+    private.update(wide)
     assert moved_by(optimizer, variables) == [True] * 4
 
 
@@ -100,12 +100,13 @@ def test_narrowed_an_optimizer_moves_what_it_is_narrowed_to_and_widened_all_agai
 
 def test_fit_begins_in_initial_epoch_which_is_none_as_a_rule():
     model, begun = model_of(), []
-    assert "_initial_epoch" in vars(model) and model._initial_epoch is None and private.first_epoch(model) is None
+    assert "_initial_epoch" in vars(model) and model._initial_epoch is None and private.initial_epoch(model) is None
     begin = keras.callbacks.LambdaCallback(
-        on_train_begin=lambda logs: private.begin_in(model, 2), on_epoch_begin=lambda epoch, logs: begun.append(epoch)
+        on_train_begin=lambda logs: private.set_initial_epoch(model, 2),
+        on_epoch_begin=lambda epoch, logs: begun.append(epoch),
     )
     model.fit(np.ones((4, 2)), np.ones((4, 1)), epochs=4, callbacks=[begin], verbose=0)
-    assert begun == [2, 3] and private.first_epoch(model) == 2
+    assert begun == [2, 3] and private.initial_epoch(model) == 2
 
 
 # === What an optimizer was told ===

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from keras_transfer.adaptation import GradualUnfreezing
-from keras_transfer.adaptation.checkpoint import Checkpoint
-from tests.adaptation.checkpoint_runs import (
+from keras_transfer.training.checkpoint import Checkpoint
+from tests.training.checkpoint_runs import (
     BATCHES,
     OPTIMIZERS,
     Crash,
@@ -40,7 +40,7 @@ def test_a_run_that_crashed_ends_as_if_it_had_not(optimizer, tmp_path):
 
 @pytest.mark.parametrize("optimizer", ["gathered gradients", "rates by group"])
 def test_so_does_one_that_trains_in_stages_and_crashed_in_each(optimizer, tmp_path):
-    interrupted(tmp_path, lambda: build(OPTIMIZERS[optimizer]), [GradualUnfreezing(share=0.8)], [5, 14, 20])
+    interrupted(tmp_path, lambda: build(OPTIMIZERS[optimizer]), [GradualUnfreezing(fraction=0.8)], [5, 14, 20])
 
 
 def test_mixed_precision_goes_on_with_its_scale(tmp_path):
@@ -139,7 +139,7 @@ def test_a_complete_run_trains_nothing_and_has_the_weights_of_its_end(tmp_path, 
     model = build(OPTIMIZERS["moving averages"])
     assert fit(model, GradualUnfreezing(), Checkpoint(tmp_path)) == {}
     assert_same(model, whole)
-    assert "the run is complete, nothing is trained: 3 of 3 epochs" in caplog.text
+    assert "The run is complete: 3 of 3 epochs. Nothing is trained" in caplog.text
     # Nothing of it is left: the next `fit` without it trains.
     assert len(fit(model, epochs=1)["loss"]) == 1
 
@@ -188,12 +188,12 @@ def test_early_stopping_ends_a_run_at_an_epochs_end(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"save_every": 0}, "'epoch' or a number of batches. Received: 0"),
+        ({"save_every": 0}, "'epoch' or a positive integer. Received: 0"),
         ({"save_every": "step"}, "Received: 'step'"),
-        ({"keep": 0}, "above 0. Received: 0"),
+        ({"keep": 0}, "`keep` must be a positive integer. Received: 0"),
         ({"signals": ["SIGKILL"]}, r"can be caught. Received: \['SIGKILL'\]"),
         ({"signals": "TERM"}, r"Received: \['TERM'\]"),
-        ({"dataset": [1]}, r"an int that can be set. Received: \[1\]"),
+        ({"dataset": [1]}, r"an integer `epoch` that can be set. Received: \[1\]"),
     ],
 )
 def test_wrong_arguments_are_errors(options, message):

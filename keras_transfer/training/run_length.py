@@ -1,4 +1,4 @@
-"""Whether a learning rate schedule is as long as the run that it is for."""
+"""Warnings of learning rate schedules that end before the run."""
 
 import contextlib
 import logging
@@ -9,23 +9,23 @@ import keras
 
 log = logging.getLogger("keras_transfer")
 
-# Optimizers to the last step that was warned of.
+# Optimizers to the last step of which a warning was given.
 _warned = weakref.WeakKeyDictionary()
 
 
 def warn_if_shorter(optimizer, total_steps):
-    """Warns, once for a run, if the optimizer's schedule ends before the run does.
+    """Warns once if the optimizer's learning rate schedule ends before the run.
 
-    A schedule counts what Keras passes it: batches, from the optimizer's first one on, also where gradients are
-    gathered over several. A schedule without `total_steps`, or a plain rate, has no end.
+    A schedule counts batches from the optimizer's first one, even if gradients are accumulated over several. A schedule
+    without `total_steps`, or a constant rate, has no end.
 
     Args:
-        optimizer: a Keras optimizer.
-        total_steps: int, the batches of the coming run.
+        optimizer: Keras optimizer.
+        total_steps: Integer. Number of batches of the run that begins.
 
     Example:
     ```python
-    from keras_transfer.tasks.run_length import warn_if_shorter
+    from keras_transfer.training.run_length import warn_if_shorter
 
     schedule = keras_transfer.adaptation.SlantedTriangular(2e-4, total_steps=100)
     warn_if_shorter(keras.optimizers.AdamW(schedule), total_steps=400)
@@ -39,8 +39,8 @@ def warn_if_shorter(optimizer, total_steps):
     _warned[optimizer] = last
     length = min(lengths)
     log.warning(
-        "the learning rate's schedule, %s, ends at step %d, and this run at step %d%s: for the rest the rate stays at "
-        "its last value. Build the schedule with total_steps=%d",
+        "The learning rate schedule %s ends at step %d, but the run ends at step %d%s. After the schedule's end the "
+        "learning rate stays constant. Build the schedule with total_steps=%d",
         lengths[length]["class_name"],
         length,
         last,
@@ -50,21 +50,21 @@ def warn_if_shorter(optimizer, total_steps):
 
 
 class ScheduleLength(keras.callbacks.Callback):
-    """Looks, when the first epoch begins, whether the optimizer's schedule lasts as long as the run."""
+    """Warns, when the first epoch begins, if the optimizer's schedule ends before the run."""
 
     def on_epoch_begin(self, epoch, logs=None):
         warn_in_epoch(self, epoch)
 
 
 def warn_in_epoch(callback, epoch):
-    """Warns as `warn_if_shorter`, at the beginning of an epoch, when what a checkpoint holds has been put in place."""
+    """Calls `warn_if_shorter` at the beginning of an epoch, when a training checkpoint has been restored."""
     steps = callback.params.get("steps")
     if steps is not None:
         warn_if_shorter(callback.model.optimizer, (callback.params["epochs"] - epoch) * steps)
 
 
 def accumulation_steps(optimizer):
-    """int, over how many batches an optimizer, or one that it wraps, gathers gradients."""
+    """Returns the number of batches over which an optimizer, or one that it wraps, accumulates gradients."""
     most = 1
     while optimizer is not None:
         most = max(most, optimizer.gradient_accumulation_steps or 1)
@@ -73,7 +73,7 @@ def accumulation_steps(optimizer):
 
 
 def find_schedules(optimizer):
-    """Returns the configs of the schedules in an optimizer and those that it wraps, as `keras.saving` writes them."""
+    """Returns the serialized configs of the schedules in an optimizer and in those that it wraps."""
     found = []
 
     def look(value):
@@ -87,8 +87,8 @@ def find_schedules(optimizer):
             for part in value:
                 look(part)
 
-    with warnings.catch_warnings():  # a rate may be a lambda: Keras warns that it cannot be saved safely,
+    with warnings.catch_warnings():  # for a lambda Keras warns that saving it is unsafe,
         warnings.simplefilter("ignore")
-        with contextlib.suppress(OSError):  # and fails where it cannot quote it
+        with contextlib.suppress(OSError):  # and raises if its source is unknown
             look(optimizer.get_config())
     return found

@@ -7,11 +7,12 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation.checkpoint import Checkpoint
 from keras_transfer.encoders import TransformerEncoder
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
-from tests.adaptation.checkpoint_runs import (
+from keras_transfer.training.checkpoint import Checkpoint
+from tests.tasks import tiny
+from tests.training.checkpoint_runs import (
     BATCHES,
     Crash,
     X,
@@ -20,7 +21,6 @@ from tests.adaptation.checkpoint_runs import (
     build,
     fit,
 )
-from tests.tasks import tiny
 
 
 def letters(texts):
@@ -120,12 +120,12 @@ def test_data_that_draw_from_global_random_numbers_draw_the_same_again(data, tmp
     assert_same(model, whole)
 
 
-def test_data_that_go_on_through_the_epochs_are_warned_of(tmp_path, caplog):
+def test_data_that_continue_through_the_epochs_are_warned_of(tmp_path, caplog):
     import tensorflow as tf
 
     endless = tf.data.Dataset.from_tensor_slices((X, Y)).batch(4).repeat()
     fit(build(), Checkpoint(tmp_path), data=endless, steps_per_epoch=3)
-    assert [record.message.split(":")[0] for record in caplog.records] == ["the data go on through the epochs"] * 2
+    assert [record.message.split(".")[0] for record in caplog.records] == ["The data continue through the epochs"] * 2
     caplog.clear()
     fit(build(), Checkpoint(tmp_path / "other"), data=endless.take(BATCHES))
     assert [record for record in caplog.records if record.name == "keras_transfer"] == []

@@ -14,7 +14,7 @@ from keras_transfer.adaptation import (
     SlantedTriangular,
     WarmupCosine,
 )
-from keras_transfer.tasks.run_length import warn_if_shorter
+from keras_transfer.training.run_length import warn_if_shorter
 from tests.tasks import tiny
 
 X, Y = np.ones((16, 5), "float32"), np.ones((16, 3), "float32")
@@ -92,7 +92,7 @@ def test_a_task_warns_as_its_run_begins_also_of_one_that_goes_on(caplog):
     model.compile(keras.optimizers.Adam(LinearWarmupDecay(1e-3, 5)), run_eagerly=True)
     model.fit(x, np.array(tiny.examples(8)[1]), **options)
     (message,) = messages(caplog)
-    assert "ends at step 5, and this run at step 6" in message and "total_steps=6" in message
+    assert "ends at step 5, but the run ends at step 6" in message and "total_steps=6" in message
 
 
 def test_another_model_is_warned_of_by_a_callback_of_ours(caplog):

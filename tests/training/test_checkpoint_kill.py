@@ -30,7 +30,7 @@ def runs(folder, *options, backend="tensorflow"):
     """The ends of processes, one after another; a result is `NAME.npz` in the folder, checkpoints are in `NAME`."""
     # XLA compiles twice as fast without optimising.
     environment = {"KERAS_BACKEND": backend, "XLA_FLAGS": "--xla_backend_optimization_level=0"}
-    return run("-m", "tests.adaptation.checkpoint_child", folder, json.dumps(options), **environment)
+    return run("-m", "tests.training.checkpoint_child", folder, json.dumps(options), **environment)
 
 
 def assert_equal(folder, name):
@@ -54,7 +54,7 @@ def test_a_run_killed_at_ten_steps_ends_with_the_same_weights_and_slots_to_the_b
     assert len(set(places)) == 10 and places == sorted(places)
     assert whole["code"] == 0 and [end["code"] for end in killed] == [KILLED] * 10, killed
     assert [end["half_written"] for end in killed] == [int("how" in kill) for kill in KILLS]
-    assert last["code"] == 0 and "resuming from epoch" in last["log"] and last["report"] == {"stopped_by": None}
+    assert last["code"] == 0 and "Resuming from epoch" in last["log"] and last["report"] == {"stopped_by": None}
     assert_equal(folder, "killed")
     assert sorted(path.name for path in (folder / "killed").iterdir()) == [
         "epoch-0003-batch-000012.safetensors",
@@ -66,7 +66,7 @@ def test_a_run_that_gets_sigterm_writes_a_checkpoint_ends_well_and_goes_on(ended
     folder, (*_, stopped, last) = ended
     assert stopped["code"] == 0 and stopped["report"] == {"stopped_by": "SIGTERM"}
     assert stopped["log"].count("SIGTERM: the run stops") == 1
-    assert last["code"] == 0 and "resuming from epoch 2 of 4, after batch 5" in last["log"]
+    assert last["code"] == 0 and "Resuming from epoch 2 of 4, after batch 5" in last["log"]
     assert_equal(folder, "stopped")
 
 
@@ -75,5 +75,5 @@ def test_so_does_another_backend(backend, kills, tmp_path):
     pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
     whole, *killed, last = runs(tmp_path, WHOLE, *({"kill": step} for step in kills), {}, backend=backend)
     assert [end["code"] for end in (whole, *killed, last)] == [0, *[KILLED] * len(kills), 0], last
-    assert "resuming from epoch" in last["log"]
+    assert "Resuming from epoch" in last["log"]
     assert_equal(tmp_path, "killed")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from keras_transfer.adaptation import ChainThaw, GradualUnfreezing, freeze
-from keras_transfer.adaptation.checkpoint import Checkpoint
-from tests.adaptation.checkpoint_runs import (
+from keras_transfer.training.checkpoint import Checkpoint
+from tests.training.checkpoint_runs import (
     OPTIMIZERS,
     Crash,
     X,
@@ -74,10 +74,10 @@ def test_another_learning_rate_is_warned_of_and_the_checkpoints_goes_on(tmp_path
     fit(first, reduce, Checkpoint(tmp_path), epochs=1)
     fit(build(), Checkpoint(tmp_path), epochs=1)  # the script's, which was halved since
     fit(first, Checkpoint(tmp_path), epochs=1)
-    assert "learning rate" not in caplog.text
+    assert "learning rate of" not in caplog.text
     model = build(lambda model: keras.optimizers.Adam(0.5))
     fit(model, Checkpoint(tmp_path), epochs=2)
-    assert "the checkpoint's learning rate goes on, 0.005. Received: 0.5" in caplog.text
+    assert "the learning rate of the training checkpoint, 0.005. Received: 0.5" in caplog.text
     assert float(model.optimizer.learning_rate) == pytest.approx(0.005)
 
 
@@ -86,7 +86,7 @@ def test_other_data_in_the_middle_of_an_epoch_are_an_error_and_at_its_beginning_
         fit(build(), Checkpoint(crashed), data=(X[:20], Y[:20]))
     fit(build(), Checkpoint(tmp_path / "begin"), epochs=1)
     fit(build(), Checkpoint(tmp_path / "begin"), data=(X[:20], Y[:20]), epochs=2)
-    assert "not quite as it would have: batches 5, in the checkpoint 10" in caplog.text
+    assert "its result can differ: batches 5, in the checkpoint 10" in caplog.text
 
 
 def test_data_that_end_before_the_checkpoints_place_are_an_error(tmp_path):
@@ -97,23 +97,23 @@ def test_data_that_end_before_the_checkpoints_place_are_an_error(tmp_path):
 
     with pytest.raises(KeyError):
         fit(build(), Checkpoint(tmp_path, save_every=3), Crash(8), data=data(10))
-    expected = pytest.raises(ValueError, match="stands at batch 6 .*Received: data of 5 batches")
+    expected = pytest.raises(ValueError, match="after batch 6 .*Received: data of 5 batches")
     with pytest.warns(UserWarning, match="ran out of data"), expected:
         fit(build(), Checkpoint(tmp_path), data=data(5))
 
 
 def test_other_executions_and_initial_epochs_are_errors(tmp_path):
     crash(tmp_path, 6)
-    with pytest.raises(ValueError, match="must end where the checkpoint stands, at batch 6.*Received: 4"):
+    with pytest.raises(ValueError, match="must end at batch 6, .*Received: 4"):
         fit(build(steps_per_execution=4), Checkpoint(tmp_path))
-    with pytest.raises(ValueError, match="goes on in epoch 0, counted from 0.*Received: epoch 1"):
+    with pytest.raises(ValueError, match="continues in epoch 0, counted from 0.*Received: epoch 1"):
         fit(build(), Checkpoint(tmp_path), initial_epoch=1)
 
 
 def test_a_model_without_weights_yet_is_an_error(tmp_path):
     model = keras.Sequential([keras.layers.Dense(3)])
     model.compile("sgd", "mse")
-    with pytest.raises(ValueError, match="build the model before `fit`"):
+    with pytest.raises(ValueError, match="Build the model before"):
         fit(model, Checkpoint(tmp_path))
 
 
@@ -124,7 +124,7 @@ def test_another_plan_of_what_trains_is_warned_of(crashed_in_stages, tmp_path, c
         prepare(model)
         caplog.clear()
         fit(model, *callbacks, Checkpoint(folder), epochs=epochs)
-        return [record.getMessage() for record in caplog.records if "not quite" in record.getMessage()]
+        return [record.getMessage() for record in caplog.records if "can differ" in record.getMessage()]
 
     def freeze_one(model):
         model.optimizer.build(model.trainable_variables)

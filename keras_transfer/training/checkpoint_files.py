@@ -1,7 +1,7 @@
-"""The files of `Checkpoint`: written whole or not at all, and read only where every bit is as it was written.
+"""Files of training checkpoints, which are written whole or not at all and read only if they are intact.
 
-A checkpoint is a safetensors file, so that others can look into it: the tensors, and a JSON object in its metadata. Its
-last tensor is the SHA-256 of all bytes before it.
+A file is in the safetensors format, so other programs can open it. Its metadata contain a JSON object, and its last
+tensor is the SHA-256 of all bytes before it.
 """
 
 import dataclasses
@@ -34,17 +34,17 @@ _DIGEST = "sha256"
 
 
 class Damaged(Exception):
-    """A checkpoint is not as it was written."""
+    """A file differs from what was written."""
 
 
 @dataclasses.dataclass
 class Stored:
-    """An intact checkpoint.
+    """An intact training checkpoint.
 
     Attributes:
-        path: the file.
-        state: dict, what was written with the tensors.
-        tensors: dict from names to `(dtype, shape, place in the file)`, in order.
+        path: Path of the file.
+        state: Dict that was written with the tensors.
+        tensors: Dict from names to `(dtype, shape, offset in the file)`, in order.
     """
 
     path: pathlib.Path
@@ -52,29 +52,30 @@ class Stored:
     tensors: dict
 
     def read(self, name):
-        """Returns a tensor as an array of its own."""
+        """Returns a tensor as a new array."""
         dtype, shape, place = self.tensors[name]
         return np.fromfile(self.path, _numpy_dtype(dtype), math.prod(shape), offset=place).reshape(shape)
 
 
 def write(folder, epoch, batch, state, variables):
-    """Writes a checkpoint, and returns its path.
+    """Writes a training checkpoint and returns its path.
 
     Args:
-        folder: path of a folder that exists.
-        epoch: int, the epoch in which the run goes on, from 0.
-        batch: int, the batch with which it goes on, from 0.
-        state: dict, as JSON has it.
-        variables: dict from names to Keras variables or arrays.
+        folder: Path of an existing folder.
+        epoch: Integer. The epoch in which the run continues, counted from 0.
+        batch: Integer. The batch with which the run continues, counted from 0.
+        state: Dict of JSON values.
+        variables: Dict from names to Keras variables or arrays.
 
     Raises:
-        OSError: the disk is full, or the folder cannot be written. The checkpoints there are as they were.
+        ValueError: If a dtype cannot be written.
+        OSError: If the disk is full or the folder cannot be written. Existing files are not changed.
     """
     header, end = {"__metadata__": {"format": FORMAT, "state": json.dumps(state)}}, 0
     for name, variable in variables.items():
         dtype, shape = keras.backend.standardize_dtype(variable.dtype), list(variable.shape)
         if dtype not in _CODES:
-            raise ValueError(f"a checkpoint holds {', '.join(_CODES)}. Received: {dtype}, of {name}")
+            raise ValueError(f"The dtype must be one of {', '.join(_CODES)}. Received: {dtype} for {name}")
         start, end = end, end + math.prod(shape) * _numpy_dtype(dtype).itemsize
         header[name] = {"dtype": _CODES[dtype], "shape": shape, "data_offsets": [start, end]}
     header[_DIGEST] = {"dtype": "U8", "shape": [32], "data_offsets": [end, end + 32]}
@@ -95,43 +96,43 @@ def _parts(header, variables):
     text += b" " * (-len(text) % 8)
     yield len(text).to_bytes(8, "little") + text
     for name, variable in variables.items():
-        # A backend may keep another dtype than it says: JAX no 64 bits, torch int64 for uint32.
+        # The values of a variable may have another dtype: JAX has no 64 bits, torch uses int64 for uint32.
         dtype = _numpy_dtype(DTYPES[header[name]["dtype"]])
         value = keras.ops.convert_to_numpy(variable).astype(dtype, copy=False)
         yield np.ascontiguousarray(value).reshape(-1).view("uint8").data
 
 
 def _numpy_dtype(name):
-    import ml_dtypes  # noqa: F401 (NumPy knows bfloat16 and float8 once this is imported; Keras on torch does not do it)
+    import ml_dtypes  # noqa: F401 (adds bfloat16 and float8 to NumPy; Keras on torch does not import it)
 
     return np.dtype(name)
 
 
 def read(path):
-    """Returns a checkpoint as `Stored`; its tensors are read when they are asked for.
+    """Returns a training checkpoint as `Stored`, without reading the tensors.
 
     Raises:
-        Damaged: it is not as it was written.
-        ValueError: it has another format, of another version of this library.
+        Damaged: If the file is not intact.
+        ValueError: If another version of this library wrote it in another format.
     """
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         left, digest = size - 32, hashlib.sha256()
         if left < 8:
-            raise Damaged(f"it has {size} bytes")
+            raise Damaged(f"it has only {size} bytes")
         while left and (part := file.read(min(left, 2**20))):
             digest.update(part)
             left -= len(part)
         if digest.digest() != file.read(32):
-            raise Damaged(f"its checksum is not that of its {size:,} bytes")
+            raise Damaged(f"its checksum does not match its {size:,} bytes")
         file.seek(0)
         length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(length))
     metadata = header.pop("__metadata__", {})
     if metadata.get("format") != FORMAT:
         raise ValueError(
-            f"{path} must be of the format {FORMAT!r}: it was written by another version of keras_transfer, which can "
-            f"read it. Received: {metadata.get('format')!r}"
+            f"The training checkpoint {path} was written by another version of keras_transfer. Expected the format "
+            f"{FORMAT!r}. Received: {metadata.get('format')!r}"
         )
     del header[_DIGEST]
     tensors = {
@@ -142,10 +143,10 @@ def read(path):
 
 
 def newest(folder):
-    """Returns the newest intact checkpoint of a folder, or None where it has none, and the damaged ones' paths.
+    """Returns the newest intact training checkpoint of a folder, or None, and the list of paths of newer damaged ones.
 
     Raises:
-        ValueError: all that it has are damaged.
+        ValueError: If there are only damaged ones.
     """
     damaged = {}
     for path in _newest_first(folder):
@@ -153,23 +154,23 @@ def newest(folder):
             stored = read(path)
         except Damaged as error:
             damaged[path] = error
-            log.warning("a checkpoint is damaged, and passed over: %s: %s", path, error)
+            log.warning("Skipping a damaged training checkpoint: %s: %s", path, error)
         else:
             return stored, list(damaged)
     if damaged:
         found = "; ".join(f"{path.name}: {error}" for path, error in damaged.items())
         raise ValueError(
-            f"no checkpoint in {folder} is intact. Nothing was deleted; to begin anew, delete them or take another "
-            f"folder. Received: {found}"
+            f"All training checkpoints in {folder} are damaged. To start again, delete them or use another folder. "
+            f"Received: {found}"
         )
     return None, []
 
 
 def prepare(folder):
-    """Makes the folder, finds out whether it can be written, and removes what killed processes left half written.
+    """Creates the folder, checks that it is writable, and removes incomplete files of killed processes.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: If the folder cannot be written.
     """
     folder = pathlib.Path(folder)
     try:
@@ -184,7 +185,7 @@ def prepare(folder):
 
 
 def prune(folder, keep, damaged):
-    """Deletes the damaged checkpoints, and of the others all but the newest `keep`."""
+    """Deletes damaged files, and all others except the newest `keep`."""
     for path in [*damaged, *[path for path in _newest_first(folder) if path not in damaged][keep:]]:
         path.unlink(missing_ok=True)
 
@@ -197,11 +198,12 @@ def _newest_first(folder):
 def _cannot_write(folder, error):
     reasons = {
         **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "the disk is full"),
-        errno.EFBIG: "no file may be so large",
-        **dict.fromkeys((errno.EEXIST, errno.ENOTDIR), "a file stands where a folder should"),
+        errno.EFBIG: "the file would exceed the maximum size",
+        **dict.fromkeys((errno.EEXIST, errno.ENOTDIR), "the path is a file"),
     }
-    reason = reasons.get(error.errno, "the folder must be writable")
+    reason = reasons.get(error.errno, "the folder is not writable")
     return OSError(
         error.errno,
-        f"no checkpoint can be written into {str(folder)!r}: {reason}. Those there are as they were. Received: {error}",
+        f"Cannot write a training checkpoint into {str(folder)!r}: {reason}. Existing files are unchanged. "
+        f"Received: {error}",
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.adaptation import LayerwiseOptimizer
-from keras_transfer.adaptation.checkpoint import Checkpoint
+from keras_transfer.training.checkpoint import Checkpoint
 from tests.helpers import with_slots
 
 numbers = np.random.default_rng(0)

@@ -6,8 +6,8 @@ import threading
 import keras
 import pytest
 
-from keras_transfer.adaptation.checkpoint import Checkpoint
-from tests.adaptation.checkpoint_runs import (
+from keras_transfer.training.checkpoint import Checkpoint
+from tests.training.checkpoint_runs import (
     Crash,
     X,
     Y,
@@ -41,7 +41,9 @@ def test_a_signal_in_the_middle_of_an_epoch_writes_a_checkpoint_and_ends_the_run
     assert checkpoint.stopped_by == "SIGTERM" and len(logs["val_loss"]) == 2
     # None for the end of the second epoch, although Keras validates and says that it ended.
     assert names(tmp_path) == ["epoch-0001-batch-000000.safetensors", "epoch-0001-batch-000004.safetensors"]
-    assert [r.message for r in caplog.records] == [f"SIGTERM: the run stops; to go on, run it again with {tmp_path}"]
+    assert [r.message for r in caplog.records] == [
+        f"SIGTERM: the run stops. To resume it, run it again with {tmp_path}"
+    ]
     assert signal.getsignal(signal.SIGTERM) is handler[0] and handler[1] == []
     fit(model, Checkpoint(tmp_path))
     assert_same(model, whole())
@@ -88,7 +90,7 @@ def test_a_second_signal_acts_as_ever(tmp_path, handler):
     assert handler[1] == [signal.SIGTERM] and names(tmp_path) == ["epoch-0000-batch-000004.safetensors"]
 
 
-def test_the_handler_is_given_back_when_a_step_fails(tmp_path, handler):
+def test_after_a_run_whose_step_failed_a_signal_acts_as_ever(tmp_path, handler):
     class Failing(keras.Sequential):
         def train_step(self, data):
             raise KeyError("step")
@@ -97,7 +99,8 @@ def test_the_handler_is_given_back_when_a_step_fails(tmp_path, handler):
     model.compile("sgd", "mse", run_eagerly=True)
     with pytest.raises(KeyError, match="step"):
         fit(model, Checkpoint(tmp_path))
-    assert signal.getsignal(signal.SIGTERM) is handler[0]
+    term(None)
+    assert handler[1] == [signal.SIGTERM] and signal.getsignal(signal.SIGTERM) is handler[0]
 
 
 def test_outside_the_main_thread_it_says_that_it_catches_no_signal(tmp_path, caplog, handler):
@@ -105,5 +108,5 @@ def test_outside_the_main_thread_it_says_that_it_catches_no_signal(tmp_path, cap
     thread = threading.Thread(target=lambda: fit(model, Checkpoint(tmp_path), epochs=1))
     thread.start()
     thread.join()
-    assert "outside the main thread no signal can be caught, and ['SIGTERM'] writes no checkpoint" in caplog.text
+    assert "in the main thread only: ['SIGTERM'] will write no checkpoint" in caplog.text
     assert names(tmp_path) == ["epoch-0001-batch-000000.safetensors"]

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from keras_transfer import files
-from keras_transfer.adaptation import checkpoint_files
-from keras_transfer.adaptation.checkpoint import Checkpoint
-from tests.adaptation.checkpoint_runs import BATCHES, Crash, assert_same, build, crash, fit, names, state, whole
+from keras_transfer.training import checkpoint_files
+from keras_transfer.training.checkpoint import Checkpoint
+from tests.training.checkpoint_runs import BATCHES, Crash, assert_same, build, crash, fit, names, state, whole
 
 ARRAYS = {
     "model/0/kernel": np.arange(12, dtype="float32").reshape(3, 4),
@@ -63,7 +63,7 @@ def test_every_dtype_that_is_named_is_written_and_read(dtype, tmp_path):
 
 
 def test_another_dtype_is_an_error_and_leaves_nothing(tmp_path):
-    with pytest.raises(ValueError, match="a checkpoint holds float16, .*Received: complex64, of a"):
+    with pytest.raises(ValueError, match="must be one of float16, .*Received: complex64 for a"):
         checkpoint_files.write(tmp_path, 0, 0, {}, {"a": keras.ops.ones(2, "complex64")})
     assert names(tmp_path) == []
 
@@ -99,7 +99,7 @@ def test_a_truncated_newest_one_is_passed_over(number, tmp_path, caplog):
     path.write_bytes(whole[: lengths(len(whole), header)[number]])
     stored, damaged = checkpoint_files.newest(tmp_path)
     assert which(stored) == [1, 0] and damaged == [path] and path.exists()
-    assert f"a checkpoint is damaged, and passed over: {path}" in caplog.text
+    assert f"Skipping a damaged training checkpoint: {path}" in caplog.text
 
 
 @pytest.mark.parametrize("place", ["length", "header", "tensors", "digest"])
@@ -110,7 +110,7 @@ def test_a_flipped_bit_is_found(place, tmp_path):
     header = 8 + int.from_bytes(content[:8], "little")
     content[{"length": 2, "header": 30, "tensors": header + 5, "digest": len(content) - 1}[place]] ^= 1
     path.write_bytes(content)
-    with pytest.raises(checkpoint_files.Damaged, match="its checksum is not that of its"):
+    with pytest.raises(checkpoint_files.Damaged, match="its checksum does not match its"):
         checkpoint_files.read(path)
     assert which(checkpoint_files.newest(tmp_path)[0]) == [1, 0]
 
@@ -136,7 +136,7 @@ def test_all_damaged_is_an_error_and_nothing_is_deleted(tmp_path):
         path = write(tmp_path, epoch)
         path.write_bytes(path.read_bytes()[:-1])
     before = bytes_of(tmp_path)
-    with pytest.raises(ValueError, match=r"no checkpoint in .* is intact. Nothing was deleted.*epoch-0002.*epoch-0001"):
+    with pytest.raises(ValueError, match=r"All training checkpoints in .* are damaged.*epoch-0002.*epoch-0001"):
         fit(build(), Checkpoint(tmp_path))
     assert bytes_of(tmp_path) == before
 
@@ -182,8 +182,8 @@ def test_a_run_goes_on_from_the_one_before_a_damaged_one_which_goes_when_the_nex
     model = build()
     fit(model, Checkpoint(tmp_path))
     assert_same(model, whole())
-    assert f"passed over: {tmp_path / newest}" in caplog.text
-    assert f"resuming from epoch 2 of 3, after batch 5: {tmp_path / before}" in caplog.text
+    assert f"damaged training checkpoint: {tmp_path / newest}" in caplog.text
+    assert f"Resuming from epoch 2 of 3, after batch 5: {tmp_path / before}" in caplog.text
     assert names(tmp_path) == ["epoch-0002-batch-000000.safetensors", "epoch-0003-batch-000000.safetensors"]
 
 
@@ -235,9 +235,9 @@ def test_a_file_that_cannot_grow_leaves_those_before_it_intact(size, tmp_path):
     path = write(tmp_path, 1)
     before = bytes_of(tmp_path)
     limited = files_of_at_most(path.stat().st_size - 1 if size == "but a byte" else size)
-    with limited, pytest.raises(OSError, match="no checkpoint can be written into .*as they were") as error:
+    with limited, pytest.raises(OSError, match="Cannot write a training checkpoint into .*are unchanged") as error:
         write(tmp_path, 2)
-    assert error.value.errno == errno.EFBIG and "no file may be so large" in str(error.value)
+    assert error.value.errno == errno.EFBIG and "exceed the maximum size" in str(error.value)
     assert bytes_of(tmp_path) == before
 
 
@@ -258,7 +258,7 @@ def test_a_full_disk_is_said_and_leaves_those_before_it_intact(tmp_path, monkeyp
     before = bytes_of(tmp_path)
     on_full_disk(monkeypatch)
     for call in (lambda: write(tmp_path, 2), lambda: checkpoint_files.prepare(tmp_path)):
-        with pytest.raises(OSError, match="the disk is full. Those there are as they were. Received:") as error:
+        with pytest.raises(OSError, match="the disk is full. Existing files are unchanged. Received:") as error:
             call()
         assert error.value.errno == errno.ENOSPC
     assert bytes_of(tmp_path) == before
@@ -294,10 +294,10 @@ def test_a_folder_that_cannot_be_written_is_an_error_before_the_first_step(folde
     (tmp_path / "file").write_text("mine")
     under = folder == "under a file"
     folder = tmp_path / "file" / "run" if under else folder
-    reason = "a file stands where a folder should" if under else "the folder must be writable"
+    reason = "the path is a file" if under else "the folder is not writable"
     model = build()
     before = state(model)
-    with pytest.raises(OSError, match=f"no checkpoint can be written into '{folder}': {reason}"):
+    with pytest.raises(OSError, match=f"Cannot write a training checkpoint into '{folder}': {reason}"):
         fit(model, Checkpoint(folder))
     assert all(np.array_equal(a, b) for a, b in zip(before, state(model)))
     assert bytes_of(tmp_path) == {"file": b"mine"}
@@ -309,7 +309,7 @@ def test_a_folder_without_permission_to_write_is_an_error_and_what_is_there_stay
     before = bytes_of(tmp_path)
     tmp_path.chmod(0o555)
     try:
-        with pytest.raises(OSError, match="the folder must be writable"):
+        with pytest.raises(OSError, match="the folder is not writable"):
             fit(build(), Checkpoint(tmp_path))
         assert bytes_of(tmp_path) == before
     finally:
@@ -321,7 +321,7 @@ def test_a_folder_that_goes_away_in_the_middle_is_an_error_and_what_was_in_it_ca
         (tmp_path / "run").rename(tmp_path / "moved")
         (tmp_path / "run").write_text("in its place")
 
-    with pytest.raises(OSError, match="a file stands where a folder should. Those there are as they were"):
+    with pytest.raises(OSError, match="the path is a file. Existing files are unchanged"):
         fit(build(), Crash(BATCHES + 5, move), Checkpoint(tmp_path / "run", save_every=3))
     assert names(tmp_path / "moved") == ["epoch-0000-batch-000009.safetensors", "epoch-0001-batch-000002.safetensors"]
     model = build()
@@ -338,6 +338,6 @@ def test_what_fails_after_the_file_is_whole_loses_nothing(tmp_path, monkeypatch)
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr(files.os, "replace", replace)
-    with pytest.raises(OSError, match="the folder must be writable"):
+    with pytest.raises(OSError, match="the folder is not writable"):
         write(tmp_path, 2)
     assert bytes_of(tmp_path) == before

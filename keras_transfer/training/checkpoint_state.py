@@ -1,4 +1,4 @@
-"""What a run is made of: taking it, comparing a checkpoint's with a run's, and putting it in place."""
+"""The state of a run: reading it, comparing it with a training checkpoint, and restoring it."""
 
 import logging
 import random
@@ -7,11 +7,11 @@ import re
 import keras
 import numpy as np
 
-from keras_transfer.tasks.replicas import build_optimizer
+from keras_transfer.training.optimizer import build_optimizer
 
 log = logging.getLogger("keras_transfer")
 
-# Names that Keras numbers anew in each process, and what an optimizer's variables say better.
+# Keras numbers names in each process, and the variables of an optimizer show what it was built for.
 _NOT_COMPARED = {"name", "built_for"}
 
 
@@ -19,7 +19,7 @@ _NOT_COMPARED = {"name", "built_for"}
 
 
 def variables_of(model, *kinds):
-    """Returns a dict from names, unique in a checkpoint, to the variables of `"model"`, `"optimizer"`, `"metrics"`."""
+    """Returns a dict from unique names to the variables of `"model"`, `"optimizer"` and `"metrics"`."""
     found = {}
     for kind in kinds:
         owner = model.optimizer if kind == "optimizer" else model
@@ -29,11 +29,13 @@ def variables_of(model, *kinds):
 
 
 def restore(model, stored, metrics):
-    """Gives a model, its optimizer, and, if asked, its metrics the values of a checkpoint that was checked."""
+    """Restores a model and its optimizer, and also its metrics if `metrics` is True, after `check`."""
     for kind in ("model", "optimizer", "metrics") if metrics else ("model", "optimizer"):
         ours, theirs = variables_of(model, kind).values(), _names(stored, kind)
         if [_what(variable) for variable in ours] != [_stored_what(stored, name) for name in theirs]:
-            log.warning("the metrics are others than the checkpoint's: this epoch's begin in its middle")
+            log.warning(
+                "The metrics differ from the training checkpoint's. In this epoch they count the remaining batches only"
+            )
             continue
         for variable, name in zip(ours, theirs):
             variable.assign(stored.read(name))
@@ -41,10 +43,10 @@ def restore(model, stored, metrics):
 
 
 def check(model, stored, steps):
-    """Checks a checkpoint against a model and the number of batches in an epoch, and changes nothing but warns.
+    """Compares a training checkpoint with a model and its number of batches per epoch, and warns of differences.
 
     Raises:
-        ValueError: it is of another model or optimizer, or stands in the middle of an epoch of other batches.
+        ValueError: If it is of another model or optimizer, or in the middle of an epoch of another length.
     """
     state, problems = stored.state, []
     build_optimizer(model)
@@ -58,35 +60,37 @@ def check(model, stored, steps):
     ours, rates = settings(model.optimizer)
     if problems := problems or _differences(ours, state["optimizer"]):
         raise ValueError(
-            "a checkpoint goes on with the same model and the same optimizer (names may differ in their numbers): "
-            "make these as they were, or take another folder for another run. "
+            "To resume a run, use the same model and the same optimizer (numbers in names may differ). For another run, "
+            "use another folder. "
             f"Received: {'; '.join(problems)} ({stored.path})"
         )
     run, now = state["run"], made_with(steps)
     if state["batch"] and None not in (run["batches"], steps) and run["batches"] != steps:
         raise ValueError(
-            "a checkpoint in the middle of an epoch goes on with the same data in the same batches. "
+            "To resume in the middle of an epoch, use the same data in the same batches. "
             f"Received: {steps} batches, in the checkpoint {run['batches']} ({stored.path})"
         )
-    warn_of_others(now, run)
+    warn_of_differences(now, run)
     if rates not in state["rates"]:
-        now, goes_on = (", ".join(f"{rate:.6g}" for rate in part) for part in (rates, state["rates"][1]))
-        log.warning("the checkpoint's learning rate goes on, %s. Received: %s", goes_on, now)
+        now, theirs = (", ".join(f"{rate:.6g}" for rate in part) for part in (rates, state["rates"][1]))
+        log.warning(
+            "The run continues with the learning rate of the training checkpoint, %s. Received: %s", theirs, now
+        )
 
 
-def warn_of_others(ours, theirs):
-    """Warns where what makes a difference is other than in the checkpoint."""
+def warn_of_differences(ours, theirs):
+    """Warns if values that influence the result differ from the training checkpoint's."""
     if others := _differences(ours, theirs):
-        log.warning("the run goes on, but not quite as it would have: %s", "; ".join(others))
+        log.warning("The run continues, but its result can differ: %s", "; ".join(others))
 
 
 def made_with(steps):
-    """Returns what makes a difference where another does not stop a run."""
+    """Returns what influences the result without preventing to resume."""
     return {"batches": steps, "backend": keras.backend.backend(), "keras": keras.version()}
 
 
 def settings(optimizer):
-    """Returns an optimizer's config as JSON has it, and the learning rates in it, which callbacks may change."""
+    """Returns an optimizer's config as JSON values, and the learning rates in it, which callbacks may change."""
     rates = []
 
     def plain(value):
@@ -101,7 +105,7 @@ def settings(optimizer):
 
     try:
         config = plain(optimizer.get_config())
-    except NotImplementedError:  # a schedule of the user's that says nothing of itself
+    except NotImplementedError:  # a schedule without `get_config`
         config = {}
     return {"class": type(optimizer).__name__, **config}, rates
 
@@ -124,13 +128,13 @@ def _stored_what(stored, name):
 
 
 def _wide(dtype):
-    return "int64" if dtype == "int32" else dtype  # JAX counts in 32 bits
+    return "int64" if dtype == "int32" else dtype  # JAX has no 64 bits
 
 
 def _plain(name):
-    """A name without the numbers that Keras gives, which differ when a model is built twice in a process.
+    """A name without Keras's numbers, which differ if a model is built twice in a process.
 
-    Of an optimizer's variables only the last part counts: what is before it says who built the optimizer.
+    Of the name of an optimizer's variable only the last part counts. The rest depends on who built the optimizer.
     """
     kind, number, *path = name.split("/")
     path = path[-1:] if kind == "optimizer" else path
@@ -142,7 +146,7 @@ def _without_numbers(text):
 
 
 def _differences(ours, theirs):
-    """What differs between two nested dicts and lists, the first three."""
+    """The first three differences between two nested dicts or lists."""
     ours, theirs = dict(_flat(ours)), dict(_flat(theirs))
     plain = [
         {name: _without_numbers(value) if isinstance(value, str) else value for name, value in values.items()}
@@ -161,16 +165,16 @@ def _flat(value, name=""):
         yield name, value
 
 
-# === Random numbers and the place in the data ===
+# === Random states and the order of the data ===
 
 
 def has_epoch(dataset):
-    """Whether a dataset says in which epoch it is."""
+    """Returns whether a dataset has an integer `epoch`."""
     return isinstance(getattr(dataset, "epoch", None), (int, np.integer))
 
 
 def data_state(dataset):
-    """Returns what the order of an epoch's batches comes from, taken at its beginning."""
+    """Returns what decides the order of an epoch's batches, at its beginning."""
     numbers = np.random.get_state(legacy=False)
     numbers["state"] = {name: np.asarray(value).tolist() for name, value in numbers["state"].items()}
     state = {"python": random.getstate(), "numpy": numbers, "torch": torch_numbers()}
@@ -182,13 +186,13 @@ def data_state(dataset):
 
 
 def restore_data(state, dataset):
-    """Puts what `data_state` took in place, at the beginning of the epoch."""
+    """Restores what `data_state` returned, at the beginning of the epoch."""
     version, numbers, gauss = state["python"]
     random.setstate((version, tuple(numbers), gauss))
     np.random.set_state(state["numpy"])
     _set_torch_numbers(state["torch"])
     if (dataset is not None) != ("epoch" in state):
-        log.warning("the order of the batches may be another: `dataset` was given in one of the two runs only")
+        log.warning("The order of the batches can differ: only one of the two runs has a `dataset`")
     elif dataset is not None:
         if state["seed"] is not None:
             dataset.seed = state["seed"]
@@ -196,7 +200,7 @@ def restore_data(state, dataset):
 
 
 def torch_numbers():
-    """Returns torch's own random numbers: the order of arrays and dropout without a seed come from them there."""
+    """Returns torch's random states, from which it draws the order of arrays and dropout without a seed."""
     if keras.backend.backend() != "torch":
         return None
     import torch

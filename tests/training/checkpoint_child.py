@@ -1,6 +1,6 @@
 """Run by test_checkpoint_kill.py: runs of gradual unfreezing, each in a process of its own, which may end on the way.
 
-python -m tests.adaptation.checkpoint_child FOLDER '[{"name": "whole", "checkpoint": false}, {"kill": 7}]'
+python -m tests.training.checkpoint_child FOLDER '[{"name": "whole", "checkpoint": false}, {"kill": 7}]'
 
 To import Keras takes longer than such a run: it is done once, and each run is a fork of this process, in which no
 computation has begun. Prints a list with the exit code, the log and the report of each.
@@ -19,10 +19,10 @@ import keras
 import numpy as np
 
 from keras_transfer import files
-from keras_transfer.adaptation import checkpoint_files
-from keras_transfer.adaptation.checkpoint import Checkpoint
 from keras_transfer.adaptation.unfreezing import GradualUnfreezing
 from keras_transfer.text import batches
+from keras_transfer.training import checkpoint_files
+from keras_transfer.training.checkpoint import Checkpoint
 
 EPOCHS, BATCHES = 4, 12
 
@@ -69,7 +69,7 @@ def go(folder, name="killed", kill=None, how="after the step", term=None, checkp
     ending = End(kill or term, signal.SIGKILL if kill else signal.SIGTERM)
     if kill and how != "after the step":
         kill_while(how, ending)
-    callbacks = [GradualUnfreezing(share=0.75), ending, *([saving] if checkpoint else [])]
+    callbacks = [GradualUnfreezing(fraction=0.75), ending, *([saving] if checkpoint else [])]
     model.fit(train, epochs=EPOCHS, callbacks=callbacks, verbose=0)
     variables = [*model.variables, *model.optimizer.variables]
     arrays = {f"{i}/{v.path}".replace("/", "."): keras.ops.convert_to_numpy(v) for i, v in enumerate(variables)}

@@ -1,18 +1,18 @@
-"""Which weights of a model train: flags of single weights, and of each layer of which none or some do."""
+"""The `trainable` flags of a model's layers and weights."""
 
 import keras
 
 
 def set_trainable(model, trainable):
-    """Makes exactly these weights trainable, and no layer so of which none are.
+    """Makes exactly these weights trainable.
 
-    A layer without trainable weights is marked as Keras would (`layer.trainable = False`), so that batch
-    normalisation stops to count, and the state survives `.keras` files of models that keep such marks only. A layer
-    in which nothing could train anyway keeps its mark, unless a layer around it is frozen or thawed.
+    A layer without trainable weights is frozen as a whole (`layer.trainable = False`), so the statistics of batch
+    normalization rest, and `.keras` files that save the flags of layers only keep the state. A layer that has nothing
+    to train keeps its flag, unless a layer around it is frozen or unfrozen.
 
     Args:
-        model: a built Keras layer or model.
-        trainable: collection of its weights (`keras.Variable`).
+        model: Built Keras layer or model.
+        trainable: Collection of its weights (`keras.Variable`).
 
     Returns:
         The model.
@@ -35,7 +35,7 @@ def set_trainable(model, trainable):
 
 
 def could_train(model):
-    """Returns the list of weights that train when nothing is frozen."""
+    """Returns the list of weights that train if nothing is frozen."""
     restore = remember_trainable(model)
     _thaw(model, layers_within(model))
     weights = list(model.trainable_weights)
@@ -44,7 +44,7 @@ def could_train(model):
 
 
 def remember_trainable(model):
-    """Returns a function that makes each layer and weight trainable, or not, as it is now."""
+    """Returns a function that restores the current flags of all layers and weights."""
     layers = [layer for layer, _ in layers_within(model)]
     marks = [layer.trainable for layer in layers]
     flags = [(weight, weight.trainable) for layer in layers for weight in layer.weights]
@@ -59,9 +59,9 @@ def remember_trainable(model):
 
 
 def layers_within(model):
-    """Returns a list of `(layer, the layer around it)` of a model and all layers in it, from the outside to the inside.
+    """Returns a list of `(layer, layer around it)` of a model and all layers in it, from the outside to the inside.
 
-    What it only refers to is there too if it shares weights with the model, or has none.
+    It includes layers that are only referred to, if they share weights with the model or have none.
     """
     own = {id(weight) for weight in model.weights}
     found, seen, waiting = [], set(), [(model, None)]
@@ -76,18 +76,18 @@ def layers_within(model):
 
 
 def _thaw(model, layers):
-    """Makes all trainable that can be, and leaves weights of what the model only refers to (a task's encoder)."""
+    """Unfreezes everything except weights that are not the model's own, in layers that it only refers to."""
     own = {id(weight) for weight in model.weights}
     others = [(weight, weight.trainable) for layer, _ in layers for weight in layer.weights if id(weight) not in own]
     for layer, _ in layers:
-        layer.trainable = False  # Keras on TensorFlow does nothing where a layer is said to be what it is
+        layer.trainable = False  # on TensorFlow, setting the present value has no effect
         layer.trainable = True
     for weight, flag in others:
         weight.trainable = flag
 
 
 def _layers_in(held):
-    # Not by `keras.tree`, which sorts the keys of dicts: a compiled model has one of which the layers are keys.
+    # `keras.tree` sorts the keys of dicts, and a compiled model has a dict whose keys are layers.
     if isinstance(held, keras.layers.Layer):
         yield held
     elif isinstance(held, (dict, list, tuple)):

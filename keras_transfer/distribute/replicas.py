@@ -1,0 +1,71 @@
+"""Models on several replicas: checks of scopes and distributions, and batches that are divided evenly."""
+
+import keras
+
+
+def replicas_of(model):
+    """Returns the number of replicas, and whether batches must be divisible by it, as on JAX."""
+    strategy = getattr(model, "distribute_strategy", None)  # on TensorFlow
+    distribution = keras.distribution.distribution()
+    if strategy is None and distribution is not None:
+        return distribution.num_model_replicas, True
+    return (1 if strategy is None else strategy.num_replicas_in_sync), False
+
+
+def check_scope(model):
+    """Raises a ValueError if weights were created in another scope than the model is trained in.
+
+    Weights that are created outside a strategy's scope are on one device. Keras then uses only this device or fails.
+    """
+    strategy = getattr(model, "distribute_strategy", None)
+    if strategy is None:
+        return
+    created_inside = strategy.extended.variable_created_in_scope
+    apart = [weight.path for weight in model.weights if not created_inside(weight.value)]
+    if apart:
+        raise ValueError(
+            "Create the encoder and the model inside `strategy.scope()`, and compile the model there. "
+            f"Received: {len(apart)} weights created in another scope, the first of them {apart[0]}"
+        )
+
+
+def check_distribution(model):
+    """Raises a ValueError if weights that were distributed on JAX are used without the distribution.
+
+    `fit`, `evaluate` and `predict` need the distribution again to divide the batches.
+    """
+    # Only JAX arrays have a `sharding`; other backends have no distribution.
+    devices = {len(getattr(getattr(weight.value, "sharding", None), "device_set", ())) for weight in model.weights}
+    if keras.distribution.distribution() is None and max(devices, default=0) > 1:
+        raise ValueError(
+            "The model was created with a distribution. Call `fit()`, `evaluate()` and `predict()` inside its scope, or "
+            "after `keras.distribution.set_distribution()`. "
+            f"Received: weights on {max(devices)} devices, and no distribution"
+        )
+
+
+def share(model, data, method):
+    """Returns batches of texts in memory that can be divided among the replicas.
+
+    Args:
+        model: The task.
+        data: `TextBatches`.
+        method: String. `"fit"`, `"evaluate"` or `"predict"`.
+
+    Raises:
+        ValueError: If the batch size or the number of texts does not permit it.
+    """
+    replicas, evenly = replicas_of(model)
+    if replicas == 1:
+        return data
+    count = len(data.order)
+    if method == "predict":
+        return data.for_replicas(replicas, repeat=True)
+    if data.batch_size % replicas:
+        raise ValueError(
+            f"`batch_size` must be a multiple of the number of replicas, {replicas}. Received: {data.batch_size}"
+        )
+    if method == "evaluate" and (count < replicas or (evenly and count % replicas)):
+        wanted = f"a multiple of {replicas}" if evenly else f"at least {replicas}"
+        raise ValueError(f"`evaluate()` on {replicas} replicas requires {wanted} texts. Received: {count}")
+    return data.for_replicas(replicas, repeat=method == "fit")

@@ -1,0 +1,304 @@
+"""A callback that writes the state of a run, and continues the run from it after a crash."""
+
+import logging
+import signal
+import threading
+import traceback
+
+import keras
+
+from keras_transfer.training import checkpoint_files, private, steps
+from keras_transfer.training.checkpoint_state import (
+    check,
+    data_state,
+    has_epoch,
+    made_with,
+    restore,
+    restore_data,
+    settings,
+    torch_numbers,
+    variables_of,
+    warn_of_differences,
+)
+from keras_transfer.training.run_length import warn_in_epoch
+from keras_transfer.training.stages import StagedFit
+
+log = logging.getLogger("keras_transfer")
+
+
+@keras.saving.register_keras_serializable("keras_transfer")
+class Checkpoint(keras.callbacks.Callback):
+    """Writes training checkpoints, and resumes a run bit by bit when the same script runs again.
+
+    A training checkpoint contains all variables of the model (including the states of its seeds), of the optimizer and
+    of the metrics, the place in the run, and the random states that decide the order of the data. When a run resumes in
+    the middle of an epoch, the earlier batches are read without training. Other callbacks see them, so `StagedTraining`
+    trains what it would have trained. The newest intact checkpoint is used; damaged ones are skipped with a warning. A
+    folder belongs to one run: once all epochs are complete, `fit()` trains nothing, and with more `epochs` it
+    continues.
+
+    Resuming is exact if the order of the batches is the same in each run: for `text.batches` (`Task.fit()` passes them
+    on; with another model use `dataset=`), datasets with a settable `epoch`, a `keras.utils.PyDataset` that draws from
+    Python's or NumPy's random state in one thread, arrays, and tf.data whose epochs are all alike
+    (`reshuffle_each_iteration=False`). Arrays with `shuffle=True` are exact on JAX and torch, and on TensorFlow after
+    `keras.utils.set_random_seed()`, with which Keras draws the same order in each epoch. Resuming is not exact if the
+    data continue through the epochs (`steps_per_epoch` is shorter than the data) or draw from a backend's global
+    generator (`tf.random`). The state of other callbacks, such as `EarlyStopping`, begins anew. With several replicas,
+    the statistics of batch normalization are those of the first replica, as in everything that Keras saves.
+
+    Put this callback last in the list, so that it writes what the others have done. With several machines, each needs
+    its own folder.
+
+    Args:
+        folder: Path of the folder for the run's checkpoints. It is created if necessary.
+        save_every: `"epoch"` or integer. Number of batches between checkpoints. The end of the run is always written.
+            Defaults to `"epoch"`.
+        keep: Integer. Number of checkpoints to keep. Defaults to `2`.
+        dataset: The dataset that is passed to `fit()`, if its `epoch` can be set. Defaults to `None`.
+        signals: List of strings. Names of signals that end the run with a checkpoint, after the current step or
+            validation. `fit()` then returns, and `stopped_by` is the signal's name. A second signal has its usual
+            effect. Defaults to `("SIGTERM",)`.
+
+    Raises:
+        ValueError: If an argument is invalid. In `fit()`, if the checkpoint is of another model, optimizer or epoch
+            length, or if all checkpoints are damaged.
+        OSError: If the folder cannot be written (before the first step), or the disk is full.
+
+    Example:
+    ```python
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    model.compile("adam", "mse")
+    checkpoint = keras_transfer.adaptation.Checkpoint("run", save_every=100)
+    model.fit(np.ones((8, 4)), np.ones((8, 2)), shuffle=False, epochs=2, callbacks=[checkpoint], verbose=0)
+    ```
+    """
+
+    def __init__(self, folder, save_every="epoch", keep=2, dataset=None, signals=("SIGTERM",)):
+        super().__init__()
+        if save_every != "epoch" and not _is_count(save_every):
+            raise ValueError(f"`save_every` must be 'epoch' or a positive integer. Received: {save_every!r}")
+        if not _is_count(keep):
+            raise ValueError(f"`keep` must be a positive integer. Received: {keep!r}")
+        known = set(signal.Signals.__members__) - {"SIGKILL", "SIGSTOP"}
+        signals = [signals] if isinstance(signals, str) else list(signals)
+        if unknown := [name for name in signals if name not in known]:
+            raise ValueError(f"`signals` must be names of signals that can be caught. Received: {unknown}")
+        if dataset is not None and not has_epoch(dataset):
+            raise ValueError(f"`dataset` must have an integer `epoch` that can be set. Received: {dataset!r}")
+        self.folder, self.save_every, self.keep, self.signals = folder, save_every, keep, signals
+        self.dataset = dataset
+        self.stopped_by = None
+        self._previous_handlers = {}
+
+    def follow(self, dataset):
+        """Sets the dataset that `fit` trains on. `Task.fit` calls this."""
+        if has_epoch(dataset):
+            self.dataset = dataset
+
+    # === fit ===
+
+    def on_train_begin(self, logs=None):
+        self._restore_handlers()  # an earlier `fit` may have raised
+        if not self.model.built:
+            raise ValueError(f"Build the model before `fit()`, or give it an `Input`. Received: {self.model!r}")
+        self._steps, self._user_epoch = steps.watch(self.model, self.params), private.initial_epoch(self.model)
+        self.stopped_by, self._caught, self._resume, self._iterator = None, None, None, None
+        self._count, self._stopped, self._ending, self._trained = 0, False, False, None
+        self._settings, self._rates = settings(self.model.optimizer)
+        checkpoint_files.prepare(self.folder)
+        stored, self._damaged = checkpoint_files.newest(self.folder)
+        if stored is not None:
+            self._resume_from(stored)
+        self._catch_signals()
+
+    def on_epoch_begin(self, epoch, logs=None):
+        private.set_initial_epoch(self.model, self._user_epoch)  # `fit` has read it
+        self._epoch, self._seen = epoch, 0
+        if self._trained is not None:
+            warn_of_differences(self._trains(), self._trained)
+            self._trained = None
+        warn_in_epoch(self, epoch)
+        if self._resume is not None:
+            state = self._resume.state
+            if epoch != state["epoch"]:
+                raise ValueError(
+                    f"The training checkpoint continues in epoch {state['epoch']}, counted from 0. Remove "
+                    f"`initial_epoch`. Received: epoch {epoch}"
+                )
+            restore_data(state["data"], self.dataset)
+        self._beginning = data_state(self.dataset)
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self._steps.announce()
+        if self._resume is not None:
+            # The last batch trains, so that Keras creates what a step creates (metrics on TensorFlow). Its effect is
+            # undone.
+            self._steps.skipping = batch + self._steps.model.steps_per_execution < self._resume.state["batch"]
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch < self._steps.model.steps_per_execution:
+            self._check_iterator()
+        done, self._seen = batch + 1 - self._seen, batch + 1
+        if self._resume is not None:
+            self._pass_over(logs)
+            return
+        before, self._count = self._count, self._count + done
+        due = self.save_every != "epoch" and self._count // self.save_every > before // self.save_every
+        ends = self._steps.model.stop_training and self._seen != self.params.get("steps")
+        if due or ends or self._caught:
+            self._save(self._epoch, self._seen, self._beginning)
+            self._stopped = bool(ends or self._caught)
+            self._stop_if_caught()
+
+    def on_epoch_end(self, epoch, logs=None):
+        if self._resume is not None and self.model.stop_training:  # another callback ended the run
+            self._continue()
+        if self._resume is not None:
+            raise ValueError(
+                f"The training checkpoint was written after batch {self._resume.state['batch']} of an epoch. The data "
+                f"must have at least as many batches. Received: data of {self._seen} batches"
+            )
+        last = epoch + 1 == self.params["epochs"] or self.model.stop_training or self._caught
+        cut = self.model.stop_training and self._seen < (self.params.get("steps") or 0)
+        if (self.save_every == "epoch" or last) and not self._stopped and not cut:
+            self._save(epoch + 1, 0, data_state(self.dataset))
+        self._stop_if_caught()
+
+    def on_train_end(self, logs=None):
+        private.set_initial_epoch(self._steps.model, self._user_epoch)
+        self._restore_handlers()
+        self._steps.leave(self)
+        self._steps = self._resume = self._iterator = None
+
+    # === Writing ===
+
+    def _save(self, epoch, batch, data):
+        steps.sync(self.model)
+        state = {
+            "epoch": epoch,
+            "batch": batch,
+            "count": self._count,
+            "run": made_with(self.params.get("steps")),
+            "data": data,
+            "torch": torch_numbers(),
+            "trains": self._trains(),
+            "optimizer": self._settings,
+            "rates": [self._rates, settings(self.model.optimizer)[1]],
+        }
+        variables = variables_of(self.model, "model", "optimizer", "metrics")
+        path = checkpoint_files.write(self.folder, epoch, batch, state, variables)
+        checkpoint_files.prune(self.folder, self.keep, [old for old in self._damaged if old != path])
+        self._damaged = []
+
+    def _trains(self):
+        """What trains when, as JSON."""
+        staged = [callback for callback in self._steps.contexts if isinstance(callback, StagedFit)]
+        return {
+            "weights": [weight.path for weight in self.model.trainable_weights],
+            "stages": [[start, list(names)] for callback in staged for start, names in callback.schedule],
+        }
+
+    # === Resuming ===
+
+    def _resume_from(self, stored):
+        """Checks a training checkpoint against this run and restores it, or prepares to do so after some batches."""
+        state, epochs = stored.state, self.params["epochs"]
+        check(self.model, stored, self.params.get("steps"))
+        epoch, batch, self._trained = state["epoch"], state["batch"], state["trains"]
+        self._settings, self._rates, self._count = state["optimizer"], state["rates"][0], state["count"]
+        if epoch >= epochs:
+            log.warning("The run is complete: %d of %d epochs. Nothing is trained. %s", epoch, epochs, stored.path)
+        else:
+            place = f", after batch {batch}" if batch else ""
+            log.warning("Resuming from epoch %d of %d%s: %s", epoch + 1, epochs, place, stored.path)
+        if batch and epoch < epochs:
+            self._resume = stored
+        else:
+            restore(self.model, stored, metrics=False)
+            restore_data(state["data"], self.dataset)
+        private.set_initial_epoch(self.model, epoch)
+
+    def _pass_over(self, logs):
+        batch = self._resume.state["batch"]
+        if self._seen > batch:
+            raise ValueError(
+                f"A step must end at batch {batch}, after which the training checkpoint was written. Use the same "
+                f"`steps_per_execution` as before. Received: {self.model.steps_per_execution}"
+            )
+        # A callback that ends the run has to wait: Keras cannot end an epoch without a step.
+        self._ending, self.model.stop_training = self._ending or self.model.stop_training, False
+        if self._seen == batch:
+            self.model.stop_training = self._ending
+            self._continue(metrics=True)
+            if logs:  # the step's own are undone
+                logs.update(self.model.get_metrics_result())
+            self._stop_if_caught()
+
+    def _continue(self, metrics=False):
+        """Restores the state in the middle of an epoch. From now on the steps belong to the run."""
+        steps.sync(self.model)
+        restore(self.model, self._resume, metrics)
+        self._resume, self._steps.skipping = None, False
+        self._stopped = bool(self._caught or self.model.stop_training)
+
+    def _check_iterator(self):
+        iterator = self._steps.iterator
+        if self._iterator is not None and iterator is self._iterator:
+            log.warning(
+                "The data continue through the epochs. A resumed run reads them from their beginning, not from where "
+                "the epoch began"
+            )
+        self._iterator = iterator
+
+    # === Signals ===
+
+    def _catch_signals(self):
+        if not self.signals:
+            return
+        if threading.current_thread() is not threading.main_thread():
+            log.warning("Signals can be caught in the main thread only: %s will write no checkpoint", self.signals)
+            return
+        for number in (signal.Signals[name] for name in self.signals):
+            if signal.getsignal(number) is None:
+                log.warning("%s is handled outside Python and will write no checkpoint", number.name)
+            else:
+                self._previous_handlers[number] = signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number, frame):
+        if self._caught is None and self._is_fitting(frame):
+            self._caught = signal.Signals(number).name
+        else:
+            self._restore_handlers()
+            signal.raise_signal(number)
+
+    def _is_fitting(self, frame):
+        # An error in another callback ends `fit`, and only the call stack shows it.
+        calls = ((f.f_code.co_name, f.f_locals.get("self")) for f, _ in traceback.walk_stack(frame))
+        return any(name == "fit" and owner is self._steps.model for name, owner in calls)
+
+    def _restore_handlers(self):
+        while self._previous_handlers:
+            number, handler = self._previous_handlers.popitem()
+            if signal.getsignal(number) == self._on_signal:
+                signal.signal(number, handler)
+
+    def _stop_if_caught(self):
+        if self._caught and self.stopped_by is None:
+            self.stopped_by, self.model.stop_training = self._caught, True
+            log.warning("%s: the run stops. To resume it, run it again with %s", self._caught, self.folder)
+
+    def get_config(self):
+        return {
+            "folder": str(self.folder),
+            "save_every": self.save_every,
+            "keep": self.keep,
+            "signals": list(self.signals),
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
+
+def _is_count(value):
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
