@@ -67,7 +67,7 @@ X, Y = features()
         (
             linear,
             {"x": X * np.inf, "labels": "data", "y": Y},
-            "finite.*Received: infinite or NaN values for \\['dense/kernel'",
+            "finite.*infinite or NaN values for \\['dense/kernel'",
         ),
     ],
 )

@@ -156,7 +156,7 @@ def plain():
         (lambda: get_recipe("bert", decay=3), r"`decay` must be in \(0, 1\] or None. Received: 3"),
         (
             lambda: get_recipe("bert", unfreezing_fraction=0.3),
-            "`unfreezing_fraction` must be None if `unfreezing=None`",
+            "`unfreezing_fraction` must be None if",
         ),
         (lambda: get_recipe("bert", learning_rate=None), "`learning_rate` must be positive. Received: None"),
         (lambda: fine_tune(plain(), (np.zeros((2, 4)), np.zeros((2, 2)))), "`loss` is required"),
@@ -164,7 +164,7 @@ def plain():
         (lambda: fine_tune(classifier(), (TEXTS, LABELS), validation_split=0.5), r"Received: \['validation_split'\]"),
         (
             lambda: fine_tune(classifier(), (TEXTS, LABELS), recipe={"epochs": 1}),
-            "`recipe` must be one of .*Received: {",
+            "`recipe` must be .*Received: {",
         ),
         (lambda: fine_tune(plain(), unknown_length(), loss="mse"), "Pass `steps_per_epoch`"),
         (lambda: fine_tune(classifier(), (TEXTS, LABELS), epochs=3), r"Received: \['epochs'\]"),
