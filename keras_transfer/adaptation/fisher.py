@@ -1,4 +1,4 @@
-"""The Fisher information of a model's weights: how much what a model says of a dataset depends on each of them."""
+"""The Fisher information of a model's weights: how much the predictions on a dataset depend on each of them."""
 
 import os
 import pathlib
@@ -10,16 +10,16 @@ from keras import ops
 
 from keras_transfer.distribute.replicas import replicas_of
 from keras_transfer.files import file_written_whole
-from keras_transfer.tasks.token_classifier import TokenClassifier
-from keras_transfer.text import batches, is_text, to_columns
+from keras_transfer.tasks import Task
+from keras_transfer.text import TextBatches, is_text
 
 
 class Fisher(dict):
     """A dict from the paths of weights to their Fisher information, float32 arrays of the weights' shapes.
 
-    `estimate_fisher` makes it, and `EWC` takes it. It is plain data: files of it are read by any backend, and for
-    several earlier tasks their arrays can be added. A path is made of the names of layers: give names to those of a
-    model that another process builds anew, since Keras numbers those without.
+    `estimate_fisher` returns it, and `EWC` takes it. Every backend can read its files. The arrays of several earlier
+    tasks can be added. A path consists of the names of layers. Keras numbers layers without a name, so name those of a
+    model that another process builds again.
 
     Example:
     ```python
@@ -30,76 +30,78 @@ class Fisher(dict):
     """
 
     def save(self, path, overwrite=False):
-        """Writes the arrays to a `.npz` file, whole or not at all.
+        """Writes the arrays to a `.npz` file, completely or not at all.
 
         Args:
-            path: the file.
-            overwrite: bool, replace what is there.
+            path: String or path. File to write.
+            overwrite: Boolean. Whether to replace an existing file. Defaults to `False`.
 
         Raises:
-            FileExistsError: `path` exists and `overwrite` is False.
+            FileExistsError: If `path` exists and `overwrite=False`.
         """
         path = pathlib.Path(path)
         if os.path.lexists(path) and not overwrite:
             raise FileExistsError(
-                f"the file must not exist yet: choose another one, or pass overwrite=True. Received: {str(path)!r}"
+                f"The file exists. Choose another path, or pass `overwrite=True`. Received: path={str(path)!r}"
             )
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Paths are not the names of numpy's arrays: one of them may be `file`, numpy's own argument.
+        # The paths cannot be the names of the arrays: one may be `file`, which is an argument of `np.savez`.
         arrays = {f"weight_{i}": values for i, values in enumerate(self.values())}
         with file_written_whole(path) as file:
             np.savez(file, paths=np.array(list(self), str), **arrays)
 
     @classmethod
     def load(cls, path):
-        """Returns what `save` wrote.
+        """Returns the `Fisher` that `save` wrote.
 
         Raises:
-            ValueError: the file is no such file.
+            ValueError: If `Fisher.save` did not write the file.
         """
         with open(path, "rb") as file:
             try:
                 arrays = dict(np.load(file, allow_pickle=False))
                 return cls({str(name): arrays[f"weight_{i}"] for i, name in enumerate(arrays["paths"])})
-            except Exception as error:  # whatever zip files and numpy say of a file that is neither
-                raise ValueError(f"a file is needed that `Fisher.save` wrote. Received: {str(path)!r}") from error
+            except Exception as error:  # NumPy and `zipfile` raise errors of many types.
+                raise ValueError(f"`path` must be a file that `Fisher.save` wrote. Received: {str(path)!r}") from error
 
 
 def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, seed=None):
     """Returns the diagonal of the Fisher information of a model's trainable weights on a dataset.
 
     It is the mean over examples of the squared gradient of log p(label | example), without dropout and without
-    regularisation. With `labels="model"` each example's label is drawn from what the model itself predicts: the Fisher
-    information proper. With `labels="data"` it is the one in the data: the empirical Fisher information, which is next
-    to zero where the model is sure and right.
+    regularization. With `labels="model"` the label of each example is drawn from the model's own prediction: the Fisher
+    information proper. With `labels="data"` it is the label in the data: the empirical Fisher information, which is
+    close to zero where the model is certain and right.
 
-    An example's gradient is computed by itself, so that this takes about as long as an epoch of `fit` with batches of
-    one; a few hundred examples are usual. The model is left as it was. Under the policy `mixed_float16` small gradients
-    vanish: estimate with a model in float32 or bfloat16.
+    The gradient of each example is computed separately. This takes about as long as an epoch of `fit` with batches of
+    one. A few hundred examples are usual. The model does not change. Under the policy `mixed_float16` small gradients
+    vanish: use a model in float32 or bfloat16.
 
     Args:
-        model: a built `keras.Model`. By default its only output is logits [batch, ..., classes].
-        x: examples as `fit` takes them: arrays, a dict or list of them, a dataset of batches of any size
-            (`text.batches`, `PyDataset`, tf.data, an iterable); with a task also what its `fit` takes: raw text, and
-            sentences of words, of which an example is a row and labels below 0 do not count. An example with sample
-            weight n counts as n examples; weights of positions [batch, length] weigh their log-likelihoods, whose sum
-            is the example's: give padding 0.
-        y: labels of `x` for `labels="data"`, whole numbers; None for a dataset, which has them.
-        labels: `"model"` or `"data"`. With `"model"` labels in a dataset are not looked at.
-        samples: int, at most so many examples: drawn at random from data in memory, the batches of a `PyDataset` in
-            random order, the first ones of a stream. None for all.
-        loss: what `compile` takes as `loss`, minus the log-likelihood of one example, for `labels="data"` and other
-            outputs or labels. None for the cross-entropy of whole numbers, whatever the model is compiled with.
-        seed: int, for the same labels and examples every time, on every backend. None to follow
+        model: Built `keras.Model`. Its only output must be logits [batch, ..., classes], unless `loss` is given.
+        x: Examples as `fit` takes them: arrays, a dict or list of them, or a dataset of batches of any size
+            (`text.batches`, `PyDataset`, tf.data, an iterable). For a task, everything that `Task.dataset` takes. An
+            example of a `TokenClassifier` is a row, and only the positions of its words count. An example with sample
+            weight n counts as n examples. Weights of positions [batch, length] weigh their log-likelihoods, whose sum
+            is the log-likelihood of the example. Give padding the weight 0. If all other positions have the weight n,
+            the example counts as n examples.
+        y: Integer labels of `x` for `labels="data"`. Defaults to `None`, for datasets, which contain them.
+        labels: `"model"` or `"data"`. With `"model"` labels in a dataset are ignored. Defaults to `"model"`.
+        samples: Integer. Maximum number of examples: drawn at random from data in memory and `text.batches`, from the
+            batches of another `PyDataset` in random order, or the first ones of a stream. Defaults to `None`, for all.
+        loss: As in `compile`, the negative log-likelihood of one example, for `labels="data"` and other outputs or
+            labels. Defaults to `None`, the cross-entropy of integer labels, even if the model is compiled with another
+            loss.
+        seed: Integer. Makes labels and examples reproducible on every backend. Defaults to `None`, which follows
             `keras.utils.set_random_seed`.
 
     Returns:
-        A `Fisher`: for each trainable weight's path an array of its shape.
+        A `Fisher`: an array for the path of each trainable weight.
 
     Raises:
-        ValueError: the model is not built, nothing in it trains, or two of its weights share a path; there are no data
-            or no labels, or labels are out of range; the outputs are no logits; a gradient is not finite; several
-            replicas share the model.
+        ValueError: If the model is not built, has no trainable weights, or has two with the same path; if examples or
+            labels are missing; if labels are out of range; if the outputs are not logits; if a gradient is not finite;
+            or if several replicas share the model.
 
     Example:
     ```python
@@ -123,16 +125,14 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
     before = [ops.convert_to_numpy(variable).copy() for variable in others]
     count, total, shape = 0, 0.0, None
     try:
-        for inputs, targets, weights in _batches(model, x, y, samples, random):
-            if isinstance(model, TokenClassifier):
-                targets, weights = _of_words(targets, weights)
+        for inputs, targets, weights in _batches(model, x, y, labels, samples, random):
             if labels == "model" or (loss is None and shape is None):
                 logits = scorer.predict_on_batch(_tensors(inputs))
                 shape = shape or _check_logits(logits)
             if labels == "model":
                 targets = _draw(logits, random)
             elif targets is None:
-                raise ValueError("labels='data' needs labels: `y`, or a dataset of `(x, y)`. Received: none")
+                raise ValueError("`labels='data'` requires `y`, or a dataset of `(x, y)`. Received: no labels")
             elif loss is None:
                 _check_labels(targets, shape)
             for i in range(len(keras.tree.flatten(inputs)[0])):
@@ -140,7 +140,7 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
                     break
                 one, target, weight = (_take(part, slice(i, i + 1)) for part in (inputs, targets, weights))
                 count += 1
-                times, weight = _times(weight, isinstance(model, TokenClassifier))
+                times, weight = _times(weight)
                 if times > 0:
                     scorer.train_on_batch(_tensors(one), target, weight)
                 total += times
@@ -149,24 +149,24 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
     finally:
         for variable, values in zip(others, before):
             variable.assign(values)
-        if hasattr(model, "zero_grad"):  # torch keeps the last gradients
+        if hasattr(model, "zero_grad"):  # PyTorch keeps the last gradients.
             model.zero_grad()
     if total == 0:
-        raise ValueError(f"there must be examples, with weights above 0. Received: {count} examples")
+        raise ValueError(f"`x` must have an example with a weight above 0. Received: {count} examples")
     fisher = Fisher()
     for weight, squares in zip(model.trainable_weights, optimizer.squares):
         fisher[weight.path] = (ops.convert_to_numpy(squares) / total).astype("float32")
     wrong = [path for path, values in fisher.items() if not np.isfinite(values).all()]
     if wrong:
         raise ValueError(
-            "gradients must be finite: look for infinite or missing numbers in the data, and for float16. "
-            f"Received: others for {wrong}"
+            "Gradients must be finite. Check the data for infinite and missing numbers, and the model for float16. "
+            f"Received: infinite or NaN values for {wrong}"
         )
     return fisher
 
 
 class _SquaredGradients(keras.optimizers.Optimizer):
-    """An 'optimizer' that changes no weight and sums the squares of gradients: the same on every backend."""
+    """An optimizer that changes no weight, but sums the squared gradients in the same way on every backend."""
 
     def __init__(self):
         super().__init__(learning_rate=0.0, name="squared_gradients")
@@ -178,7 +178,7 @@ class _SquaredGradients(keras.optimizers.Optimizer):
 
     def apply(self, grads, trainable_variables=None):
         for gradient, squares in zip(grads, self.squares):
-            if gradient is None:  # the outputs do not depend on it
+            if gradient is None:  # The outputs do not depend on this weight.
                 continue
             if hasattr(gradient, "dense_shape"):
                 self.assign_add(squares, _square_rows(gradient))
@@ -187,9 +187,9 @@ class _SquaredGradients(keras.optimizers.Optimizer):
 
 
 def _square_rows(gradient):
-    """Squares what TensorFlow gives as an embedding's gradient: a row for each token, also for one that came before.
+    """Squares the gradient of an embedding on TensorFlow, which has a row for each token, also for repeated ones.
 
-    A token's rows are summed before they are squared; each of its n rows gets an n-th of the square.
+    The rows of a token are summed before they are squared. Each of its n rows then gets an n-th of the square.
     """
     same = ops.cast(ops.equal(gradient.indices[:, None], gradient.indices[None]), "float32")
     same = same / ops.sqrt(ops.sum(same, axis=1, keepdims=True))
@@ -198,7 +198,7 @@ def _square_rows(gradient):
 
 
 class _Scorer(keras.Model):
-    """A model as it predicts, for a train step of its own: `compile` and `fit` of the model know nothing of it."""
+    """A model in inference mode with its own train step, so that the model's own compilation does not change."""
 
     def __init__(self, model):
         super().__init__(name="scorer", autocast=False)
@@ -210,7 +210,7 @@ class _Scorer(keras.Model):
 
     @property
     def losses(self):
-        return []  # regularisation is no part of the likelihood
+        return []  # Regularization is not part of the likelihood.
 
 
 def _check_model(model):
@@ -218,102 +218,88 @@ def _check_model(model):
         raise ValueError(f"`model` must be a built `keras.Model`. Received: {model!r}")
     paths = [weight.path for weight in model.trainable_weights]
     if not paths:
-        raise ValueError(f"nothing in the model trains: thaw some weights. Received: {model.name!r}")
+        raise ValueError(f"`model` must have trainable weights. Unfreeze some. Received: {model.name!r}")
     shared = sorted({path for path in paths if paths.count(path) > 1})
     if shared:
-        raise ValueError(f"weights are known by their paths: give layers names of their own. Received twice: {shared}")
+        raise ValueError(f"Each weight must have a unique path. Give the layers unique names. Received twice: {shared}")
     replicas, _ = replicas_of(model)
     if replicas > 1:
-        raise ValueError(f"examples are taken one by one: use a model without replicas. Received: {replicas} replicas")
+        raise ValueError(f"`model` must not be distributed over several replicas. Received: {replicas} replicas")
 
 
 def _check_options(y, labels, samples, loss):
     if not isinstance(labels, str) or labels not in ("model", "data"):
         raise ValueError(
-            f"`labels` must be 'model' or 'data' (the labels themselves are `y`). Received: {labels!r:.100}"
+            f"`labels` must be 'model' or 'data'. Pass the labels themselves as `y`. Received: labels={labels!r:.100}"
         )
     if labels == "model" and (y is not None or loss is not None):
         raise ValueError(
-            "with labels='model' labels are drawn from the model's logits: for your own `y` or `loss` pass "
-            f"labels='data'. Received: {'y' if loss is None else 'loss'} and labels='model'"
+            "`labels='model'` draws labels from the model's logits. Pass `labels='data'` for your own `y` or `loss`. "
+            f"Received: {'y' if loss is None else 'loss'} and labels='model'"
         )
     if samples is not None and (samples != int(samples) or samples < 1):
-        raise ValueError(f"`samples` must be a whole number of at least 1. Received: {samples!r}")
+        raise ValueError(f"`samples` must be an integer of at least 1. Received: samples={samples!r}")
 
 
-# === The data ===
+# === Data ===
 
 
-def _batches(model, x, y, samples, random):
-    """`(x, y, weights)` for each batch: arrays with a row for each example, or None; raw text as the task takes it."""
-    if isinstance(model, TokenClassifier) and model.is_raw(x):
-        yield from _batches(model, _sentences(model, x, y, samples, random), None, samples, random)
+def _batches(model, x, y, labels, samples, random):
+    """Yields `(inputs, labels, weights)` for each batch: arrays with a row for each example, or None."""
+    if not isinstance(model, Task):
+        yield from _batches_in_memory(x, y, samples, random) if _in_memory(x) else _batches_of(x, y, samples, random)
         return
-    if is_text(x) or isinstance(x, (Mapping, list, tuple)) or hasattr(x, "shape"):
-        yield from _batches_in_memory(model, x, y, samples, random)
-        return
-    if y is not None:
-        raise ValueError(f"a dataset has its labels itself: `(x, y)`. Received: {type(x).__name__} and `y`")
-    dataset, preprocessor = x, getattr(model, "preprocessor", None)
-    if isinstance(x, keras.utils.PyDataset):
-        order = range(len(x)) if samples is None else random.permutation(len(x)).tolist()
-        dataset = (x[i] for i in order)
-    elif not hasattr(x, "__iter__"):
-        raise ValueError(f"`x` must be arrays, a dict or list of them, texts or a dataset. Received: {x!r:.100}")
-    for batch in dataset:
-        inputs, labels, weights = keras.utils.unpack_x_y_sample_weight(batch)
-        if is_text(inputs) and preprocessor is not None:
-            made = batches(inputs, labels, preprocessor, shuffle=False, sample_weight=weights)
-            yield from _batches(model, made, None, None, random)
-        else:
-            yield _arrays(inputs), _arrays(labels), _arrays(weights)
+    y = model.placeholder_labels(x) if y is None and labels == "model" else y
+    for inputs, targets, weights in _batches_of(model.dataset(x, y), None, samples, random):
+        yield inputs, *model.mask_labels(targets, weights)
 
 
-def _batches_in_memory(model, x, y, samples, random):
-    text, preprocessor = is_text(x), getattr(model, "preprocessor", None)
-    if text and preprocessor is None and isinstance(x, (list, tuple, str)):
+def _in_memory(x):
+    if is_text(x) and isinstance(x, (list, tuple, str)):
         raise ValueError(
-            "texts need a model with a `preprocessor`; one that takes strings itself takes an array of them. "
+            "Raw text requires a task with a preprocessor. A model that takes strings itself takes an array of them. "
             f"Received: {x!r:.100}"
         )
-    x, y = to_columns(x) if text and preprocessor is not None else _arrays(x), _arrays(y)
+    return isinstance(x, (Mapping, list, tuple)) or hasattr(x, "shape")
+
+
+def _batches_in_memory(x, y, samples, random):
+    x, y = _arrays(x), _arrays(y)
     counts = {len(values) if values.ndim else 0 for values in keras.tree.flatten([x] if y is None else [x, y])}
     if len(counts) != 1 or counts == {0}:
-        raise ValueError(f"inputs and labels must have a row for each example. Received: {sorted(counts)} rows")
+        raise ValueError(f"`x` and `y` must have a row for each example. Received: {sorted(counts)} rows")
     [count] = counts
+    rows = np.arange(count)
     if samples is not None and samples < count:
         rows = random.choice(count, int(samples), replace=False)
-        x, y = _take(x, rows), _take(y, rows)
-    if text and preprocessor is not None:
-        yield from _batches(model, batches(x, y, preprocessor, shuffle=False), None, None, random)
-        return
-    for start in range(0, count, 32):
-        rows = slice(start, start + 32)
-        yield _take(x, rows), _take(y, rows), None
+    for start in range(0, len(rows), 32):
+        yield _take(x, rows[start : start + 32]), _take(y, rows[start : start + 32]), None
 
 
-def _sentences(model, x, y, samples, random):
-    """Sentences of words in memory as batches, with labels, which at least say where words are."""
-    x = model.raw_columns(x)
-    y = [[0] * len(words) for words in x] if y is None else y
-    if samples is not None and samples < len(x) == len(y):
-        rows = random.choice(len(x), int(samples), replace=False).tolist()
-        x, y = [x[row] for row in rows], [y[row] for row in rows]
-    return model.make_batches(x, y, 32, False, None)
-
-
-def _of_words(labels, weights):
-    """Labels from 0 on, and weights [batch, length] that are 0 where no word is."""
-    if labels is None:
-        raise ValueError("a tagger's data need labels [batch, length], to say where words are. Received: none")
-    words = labels >= 0
-    if weights is not None:
-        words = words * (weights[:, None] if weights.ndim == 1 else weights)
-    return np.maximum(labels, 0), words.astype("float32")
+def _batches_of(x, y, samples, random):
+    if y is not None:
+        raise ValueError(f"`y` must be None if `x` is a dataset, which contains it. Received: {type(x).__name__} and y")
+    if not isinstance(x, keras.utils.PyDataset) and not hasattr(x, "__iter__"):
+        raise ValueError(f"`x` must be arrays, a dict or list of them, texts or a dataset. Received: {x!r:.100}")
+    dataset, drawn = x, None
+    if isinstance(x, TextBatches) and samples is not None and samples < len(x.order):
+        drawn = np.isin(np.arange(len(x.order)), random.choice(len(x.order), int(samples), replace=False))
+    if isinstance(x, keras.utils.PyDataset):
+        order = range(len(x)) if samples is None or drawn is not None else random.permutation(len(x)).tolist()
+        dataset = (x[i] for i in order)
+    for batch in dataset:
+        batch = [_arrays(part) for part in keras.utils.unpack_x_y_sample_weight(batch)]
+        if drawn is not None:
+            count = len(keras.tree.flatten(batch[0])[0])
+            rows, drawn = np.flatnonzero(drawn[:count]), drawn[count:]
+            batch = [_take(part, rows) for part in batch]
+            if not len(rows):
+                continue
+        yield batch
 
 
 def _arrays(values):
-    """A nest of whatever `fit` takes as one of numpy arrays, or None; a list of numbers is one array."""
+    """Returns a structure of arrays or tensors with NumPy arrays, or None. A list of numbers becomes one array."""
     if values is None:
         return None
     if isinstance(values, (list, tuple)) and all(np.ndim(value) == 0 for value in values):
@@ -326,27 +312,23 @@ def _take(values, rows):
 
 
 def _tensors(values):
-    """Arrays of strings, which are objects to Keras, as tensors; numbers as they are."""
+    """Returns arrays with those of strings, which Keras does not take, as tensors."""
     return keras.tree.map_structure(
         lambda array: ops.convert_to_tensor(array) if array.dtype.kind in "OSU" else array, values
     )
 
 
-def _times(weight, of_words=False):
-    """How often an example with this sample weight counts, and the weight of its loss; its gradient is squared.
-
-    A sentence whose words all have one weight counts so often; one without words does not count.
-    """
-    if of_words:
-        [*different] = set(weight[weight > 0].tolist())
-        times = 1.0 if len(different) > 1 else sum(different)
-        return times, weight if len(different) > 1 else np.sign(weight) * times**0.5
-    if weight is None or np.size(weight) != 1:  # weights of positions
+def _times(weight):
+    """Returns how many examples an example counts as, and the weight of its loss, whose gradient is squared."""
+    if weight is None:
+        return 1.0, None
+    if not np.all(weight >= 0):
+        raise ValueError(f"Sample weights must not be negative. Received: {np.min(weight)}")
+    different = set(weight[weight > 0].tolist())
+    if len(different) > 1:  # Weights of positions.
         return 1.0, weight
-    times = float(np.reshape(weight, ()))
-    if not times >= 0:
-        raise ValueError(f"sample weights must not be negative. Received: {times}")
-    return times, np.full(1, times**0.5, "float32")
+    times = sum(different)
+    return times, np.sign(weight).astype("float32") * times**0.5
 
 
 # === Logits and labels ===
@@ -357,13 +339,13 @@ def _check_logits(logits):
     if not hasattr(logits, "shape") or logits.ndim < 2 or logits.shape[-1] < 2:
         shapes = keras.tree.map_structure(lambda output: tuple(output.shape), logits)
         raise ValueError(
-            "the model's only output must be logits [batch, ..., classes] of two classes or more; for others pass "
-            f"labels='data' and `loss`. Received: outputs of shape {shapes}"
+            "The only output of `model` must be logits [batch, ..., classes] of at least two classes. For others pass "
+            f"`labels='data'` and `loss`. Received: outputs of shape {shapes}"
         )
     if np.all(logits >= 0) and np.allclose(np.sum(logits, axis=-1, dtype="float64"), 1.0, rtol=0, atol=1e-3):
         raise ValueError(
-            "the model's outputs must be logits: take the softmax off its last layer. Received: outputs that are "
-            "probabilities, which are positive and sum to 1"
+            "The outputs of `model` must be logits. Remove the softmax of the last layer. Received: outputs that are "
+            "positive and sum to 1"
         )
     return logits.shape
 
@@ -371,21 +353,20 @@ def _check_logits(logits):
 def _draw(logits, random):
     """Draws a label for each row of logits [..., classes] from their softmax."""
     logits = np.asarray(logits, "float64")
-    shares = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    upto = np.cumsum(shares / shares.sum(axis=-1, keepdims=True), axis=-1)
+    odds = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    cumulative = np.cumsum(odds / odds.sum(axis=-1, keepdims=True), axis=-1)
     draws = random.random((*logits.shape[:-1], 1))
-    return np.minimum((upto <= draws).sum(axis=-1), logits.shape[-1] - 1).astype("int32")
+    return np.minimum((cumulative <= draws).sum(axis=-1), logits.shape[-1] - 1).astype("int32")
 
 
 def _check_labels(labels, shape):
     labels, classes = np.asarray(labels), shape[-1]
     rank = labels.ndim - (labels.ndim == len(shape) and labels.shape[-1] == 1)
+    expected = f"Labels must be integers from 0 to {classes - 1}"
     if labels.dtype.kind not in "iub" or rank != len(shape) - 1:
         raise ValueError(
-            f"labels must be whole numbers from 0 to {classes - 1}, one for each row of logits of shape {shape}; for "
-            f"others pass `loss`. Received: {labels.dtype} of shape {labels.shape}"
+            f"{expected}, one for each row of logits of shape {shape}. For other labels pass `loss`. "
+            f"Received: {labels.dtype} of shape {labels.shape}"
         )
     if labels.min() < 0 or labels.max() >= classes:
-        raise ValueError(
-            f"labels must be whole numbers from 0 to {classes - 1}. Received: {labels.min()} to {labels.max()}"
-        )
+        raise ValueError(f"{expected}. Received: labels from {labels.min()} to {labels.max()}")

@@ -1,4 +1,4 @@
-"""Whole plans for adapting a model, as small objects, and `fine_tune`, which calls `compile` and `fit` with them."""
+"""Recipes for adapting a model, and `fine_tune`, which calls `compile` and `fit` with what a recipe builds."""
 
 import dataclasses
 import difflib
@@ -12,8 +12,7 @@ from keras_transfer.adaptation.layerwise import LayerwiseOptimizer
 from keras_transfer.adaptation.rates import is_number
 from keras_transfer.adaptation.schedules import LinearWarmupDecay, SlantedTriangular
 from keras_transfer.adaptation.unfreezing import ChainThaw, GradualUnfreezing
-from keras_transfer.tasks.task import Task
-from keras_transfer.text import batches, is_text
+from keras_transfer.tasks import Task
 from keras_transfer.training.trainable import could_train, remember_trainable
 
 log = logging.getLogger("keras_transfer")
@@ -21,23 +20,26 @@ log = logging.getLogger("keras_transfer")
 
 @dataclasses.dataclass
 class Recipe:
-    """A plan for adapting a model: what freezes, and which optimizer, schedule and callbacks train the rest.
+    """A plan for adapting a model: what is frozen, and which optimizer, schedule and callbacks train the rest.
 
-    Print it, change it (`dataclasses.replace`) and pass it to `fine_tune`; or call its three methods in a script with
+    Print it, change it (`dataclasses.replace`) and pass it to `fine_tune`. Or call its three methods in a script with
     `compile` and `fit`, which is all that `fine_tune` does.
 
     Args:
-        epochs: int.
-        learning_rate: float, the highest rate, of the top group.
-        batch_size: int, for raw texts.
-        schedule: `"linear"` (`LinearWarmupDecay`), `"slanted_triangular"`, or `"constant"`.
-        warmup_fraction: float, the fraction of the run in which the rate rises.
-        decay: float, each group's rate as a multiple of the next higher group's; None for one rate for all.
-        weight_decay: float, decoupled; not for norms and biases.
-        global_clipnorm: float, the gradients' norm at most; None for any.
-        unfreezing: `"gradual"`, `"chain_thaw"`, or None to train all from the beginning.
-        fraction: float, the fraction of the run over which `unfreezing` thaws; None for its own default.
-        frozen: what `freeze` takes as `groups`, or None: what never trains.
+        epochs: Integer. Number of epochs. Defaults to `4`.
+        learning_rate: Float. Peak learning rate, that of the top layer group. Defaults to `5e-5`.
+        batch_size: Integer. Number of rows of a batch, for data in memory. Defaults to `32`.
+        schedule: `"linear"` (`LinearWarmupDecay`), `"slanted_triangular"` or `"constant"`. Defaults to `"linear"`.
+        warmup_fraction: Float between 0 and 1. Fraction of the run in which the rate rises. Defaults to `0.1`.
+        decay: Float between 0 and 1. Learning rate of each layer group divided by that of the next higher group.
+            Defaults to `None`, one rate for all.
+        weight_decay: Float. Decoupled weight decay, except for normalization layers and biases. Defaults to `0.01`.
+        global_clipnorm: Float. Maximum global norm of the gradients, or None for no maximum. Defaults to `1.0`.
+        unfreezing: `"gradual"`, `"chain_thaw"`, or None, which trains everything from the beginning. Defaults to
+            `None`.
+        unfreezing_fraction: Float between 0 and 1. Fraction of the run over which `unfreezing` takes place. Defaults
+            to `None`, the default of the callback.
+        frozen: What is never trained: `groups` as in `freeze`, or None. Defaults to `None`.
 
     Example:
     ```python
@@ -55,7 +57,7 @@ class Recipe:
     weight_decay: float = 0.01
     global_clipnorm: float | None = 1.0
     unfreezing: str | None = None
-    fraction: float | None = None
+    unfreezing_fraction: float | None = None
     frozen: str | list | None = None
 
     def __post_init__(self):
@@ -63,46 +65,46 @@ class Recipe:
         _check(self.unfreezing in UNFREEZING, "unfreezing", "'gradual', 'chain_thaw' or None", self.unfreezing)
         for name in ("epochs", "batch_size"):
             value = getattr(self, name)
-            _check(is_number(value) and value >= 1 and value == int(value), name, "a whole number above 0", value)
+            _check(is_number(value) and value >= 1 and value == int(value), name, "a positive integer", value)
         for name, expected, right in (
-            ("learning_rate", "above 0", lambda value: value > 0),
-            ("warmup_fraction", "in [0, 1]", lambda value: 0 <= value <= 1),
+            ("learning_rate", "positive", lambda value: value > 0),
+            ("warmup_fraction", "between 0 and 1", lambda value: 0 <= value <= 1),
             ("weight_decay", "at least 0", lambda value: value >= 0),
-            ("decay", "in (0, 1], or None", lambda value: 0 < value <= 1),
-            ("global_clipnorm", "above 0, or None", lambda value: value > 0),
-            ("fraction", "in (0, 1], or None", lambda value: 0 < value <= 1),
+            ("decay", "in (0, 1] or None", lambda value: 0 < value <= 1),
+            ("global_clipnorm", "positive or None", lambda value: value > 0),
+            ("unfreezing_fraction", "in (0, 1] or None", lambda value: 0 < value <= 1),
         ):
             value, optional = getattr(self, name), expected.endswith("None")
             _check((value is None and optional) or (is_number(value) and right(value)), name, expected, value)
-        unused = self.fraction is not None and not self.unfreezing
-        _check(not unused, "fraction", "None if `unfreezing` is None", self.fraction)
+        fraction = self.unfreezing_fraction
+        _check(fraction is None or self.unfreezing, "unfreezing_fraction", "None if `unfreezing=None`", fraction)
 
     def prepare(self, model):
-        """Freezes what never trains.
+        """Freezes what is never trained.
 
         Args:
-            model: the built model that is to be trained.
+            model: Built model to train.
 
         Returns:
             The model.
 
         Raises:
-            ValueError: nothing would train; the model is as it was.
+            ValueError: If nothing would be trainable. The model is then unchanged.
         """
         restore = remember_trainable(model)
         if self.frozen is not None:
             freeze(model, self.frozen)
         if not model.trainable_weights:
             restore()
-            raise ValueError(f"something must train: thaw it before, or freeze less. Received: frozen={self.frozen!r}")
+            raise ValueError(f"The model must keep trainable weights. Freeze less. Received: frozen={self.frozen!r}")
         return model
 
     def build_optimizer(self, model, total_steps):
         """Returns the optimizer with its schedule.
 
         Args:
-            model: the built model that is to be trained.
-            total_steps: int, the batches of the whole run.
+            model: Built model to train.
+            total_steps: Integer. Number of batches of the whole run.
         """
         rate = self.learning_rate
         if self.schedule == "linear":
@@ -115,7 +117,7 @@ class Recipe:
     def build_callbacks(self):
         """Returns the list of callbacks that the recipe needs."""
         kind = UNFREEZING[self.unfreezing]
-        options = {} if self.fraction is None else {"fraction": self.fraction}
+        options = {} if self.unfreezing_fraction is None else {"fraction": self.unfreezing_fraction}
         return [] if kind is None else [kind(**options)]
 
 
@@ -124,14 +126,14 @@ UNFREEZING = {"gradual": GradualUnfreezing, "chain_thaw": ChainThaw, None: None}
 RECIPES = {
     # Devlin et al. 2018, appendix A.3.
     "bert": {},
-    # Howard and Ruder 2018: rates by depth, slanted triangles, groups thawed from the top over the first half.
+    # Howard and Ruder 2018: discriminative rates, slanted triangles, gradual unfreezing over the first half.
     "ulmfit_classifier": {
         "learning_rate": 2e-4,
         "schedule": "slanted_triangular",
         "decay": 1 / 2.6,
         "unfreezing": "gradual",
     },
-    # Peters et al. 2019, "To tune or not to tune": the encoder as it is, a new head.
+    # Peters et al. 2019, "To tune or not to tune": a frozen encoder and a new head.
     "feature_extraction": {"learning_rate": 1e-2, "epochs": 10, "weight_decay": 0.0, "frozen": "pretrained"},
     # Felbo et al. 2017.
     "chain_thaw": {"learning_rate": 2e-4, "unfreezing": "chain_thaw"},
@@ -142,16 +144,16 @@ def get_recipe(name, **changes):
     """Returns a recipe by its name.
 
     Args:
-        name: `"bert"` (all at once, warm-up and linear decay; Devlin et al. 2018), `"ulmfit_classifier"` (gradual
-            unfreezing, slanted triangles, rates by depth; Howard and Ruder 2018), `"feature_extraction"` (the encoder
-            stays as it is) or `"chain_thaw"` (Felbo et al. 2017).
-        **changes: fields of `Recipe`.
+        name: `"bert"` (everything at once, warm-up and linear decay; Devlin et al. 2018), `"ulmfit_classifier"`
+            (gradual unfreezing, slanted triangles, discriminative rates; Howard and Ruder 2018),
+            `"feature_extraction"` (a frozen encoder) or `"chain_thaw"` (Felbo et al. 2017).
+        **changes: Fields of `Recipe`.
 
     Returns:
         A `Recipe`.
 
     Raises:
-        ValueError: there is no such recipe; a field is wrong.
+        ValueError: If `name` is unknown or a field is invalid.
 
     Example:
     ```python
@@ -160,36 +162,37 @@ def get_recipe(name, **changes):
     """
     if not isinstance(name, str) or name not in RECIPES:
         close = difflib.get_close_matches(str(name), RECIPES, n=1)
-        nearest = f" (nearest: {close[0]!r})" if close else ""
-        raise ValueError(f"the recipes are {sorted(RECIPES)}{nearest}. Received: {name!r}")
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"`recipe` must be one of {sorted(RECIPES)}, or a `Recipe`. Received: {name!r}.{hint}")
     unknown = set(changes) - {field.name for field in dataclasses.fields(Recipe)}
     if unknown:
-        raise ValueError(f"a recipe has {[f.name for f in dataclasses.fields(Recipe)]}. Received: {sorted(unknown)}")
+        fields = [field.name for field in dataclasses.fields(Recipe)]
+        raise ValueError(f"A recipe has the fields {fields}. Received: {sorted(unknown)}")
     return Recipe(**{**RECIPES[name], **changes})
 
 
 def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", metrics="auto", callbacks=(), **options):
     """Adapts a model by a recipe: freezes, compiles and fits it, and does nothing else.
 
-    What was frozen before stays so, as after another recipe; a warning says it. To train all again: `compile` with
-    any new optimizer, `unfreeze`, `fine_tune`.
+    What was frozen before stays frozen, as after another recipe, and a warning says so. To train everything again,
+    `compile` with any new optimizer, then `unfreeze`, then `fine_tune`.
 
     Args:
-        model: a task, or any built Keras model.
-        train: `(texts, labels)` for a task; or what `fit` takes and has a length: `text.batches`, `(x, y)` arrays, a
-            tf.data.Dataset of batches. Tuples may have sample weights as their third part.
-        validation_data: as in `fit`.
-        recipe: the name of a recipe, or a `Recipe`.
-        loss, metrics: as in `compile`; a task knows its own.
-        callbacks: as in `fit`: more callbacks.
-        **options: more arguments of `fit`.
+        model: Task, or any built Keras model.
+        train: Tuple `(x, y)` or `(x, y, sample_weight)`, or a dataset of batches whose length is known: `text.batches`,
+            or a `tf.data.Dataset`. For a task, `x` is what `Task.dataset` takes, otherwise arrays.
+        validation_data: As in `fit`. Defaults to `None`.
+        recipe: Name of a recipe, or a `Recipe`. Defaults to `"bert"`.
+        loss, metrics: As in `compile`. Default to `"auto"`, those of a task. Another model requires `loss`.
+        callbacks: As in `fit`. Additional callbacks. Defaults to `()`.
+        **options: Further arguments of `fit`.
 
     Returns:
         Keras's `History`.
 
     Raises:
-        ValueError: there is no such recipe; nothing would train; the number of batches is not known; a model that is no
-            task has no loss.
+        ValueError: If `recipe` is unknown; if nothing would be trainable; if `train` is empty or its number of batches
+            is unknown; or if `loss` is missing.
 
     Example:
     ```python
@@ -202,45 +205,44 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
     taken = {"x", "y", "epochs", "batch_size", "sample_weight", "validation_split"} & set(options)
     if taken:
         raise ValueError(
-            "the recipe says `epochs` and `batch_size`, `train` the data, and `validation_data` those for validation. "
+            "The recipe determines `epochs` and `batch_size`. Pass the data as `train` and `validation_data`. "
             f"Received: {sorted(taken)}"
         )
     if loss == "auto" and not isinstance(model, Task):
-        raise ValueError("a model that is no task needs `loss`. Received: loss='auto'")
+        raise ValueError("`loss` is required for a model that is not a task. Received: loss='auto'")
     metrics = None if metrics == "auto" and not isinstance(model, Task) else metrics
-    data, steps = _batches(model, train, plan.batch_size, options.get("steps_per_epoch"))
+    data, steps = _batches(model, train, plan.batch_size, options)
     optimizer = plan.build_optimizer(model, plan.epochs * steps)
     frozen = sum(math.prod(weight.shape) for weight in could_train(model) if not weight.trainable)
     if frozen:
-        log.warning("%d weights were frozen before this recipe, and stay so", frozen)
+        log.warning("%d weights were frozen before this recipe and stay frozen.", frozen)
     plan.prepare(model)
     model.compile(optimizer, loss=loss, metrics=metrics)
     callbacks = [*plan.build_callbacks(), *keras.tree.flatten(callbacks or [])]
     return model.fit(**data, epochs=plan.epochs, validation_data=validation_data, callbacks=callbacks, **options)
 
 
-def _batches(model, train, batch_size, steps):
-    """`(arguments of fit, batches of an epoch)`."""
-    if isinstance(train, tuple) and len(train) in (2, 3):
-        x, y, sample_weight = (*train, None)[:3]
-        made = None
-        if isinstance(model, Task) and model.preprocessor is not None and model.is_raw(x):
-            made = model.make_batches(x, y, batch_size, True, sample_weight)
-        elif is_text(x) and getattr(model, "preprocessor", None) is not None:
-            made = batches(x, y, model.preprocessor, batch_size, sample_weight=sample_weight)
-        if made is not None:
-            return {"x": made}, steps or len(made)
-        count = len(keras.tree.flatten(x)[0])
-        data = {"x": x, "y": y, "sample_weight": sample_weight, "batch_size": batch_size}
-        return data, steps or -(-count // batch_size)
-    if hasattr(train, "shape") or isinstance(train, (list, dict, str)):
+def _batches(model, train, batch_size, options):
+    """Returns `(arguments of fit, number of batches of an epoch)`."""
+    pair = isinstance(train, tuple) and len(train) in (2, 3)
+    if not pair and (hasattr(train, "shape") or isinstance(train, (list, tuple, dict, str))):
         raise ValueError(f"`train` must be `(x, y)` or a dataset of batches. Received: a {type(train).__name__}")
+    x, y, sample_weight = (*train, None)[:3] if pair else (train, None, None)
+    data = {"x": x, "y": y, "sample_weight": sample_weight, "batch_size": batch_size} if pair else {"x": x}
+    if pair and isinstance(model, Task):
+        data = {"x": model.dataset(x, y, sample_weight, batch_size, bool(options.get("shuffle", True)))}
+    steps = options.get("steps_per_epoch")
     try:
-        return {"x": train}, steps or len(train)
+        if steps is None:
+            steps = -(-len(keras.tree.flatten(x)[0]) // batch_size) if "y" in data else len(data["x"])
     except TypeError as error:
         raise ValueError(
-            f"the schedule needs to know how many batches an epoch has: pass `steps_per_epoch`. Received: {train!r}"
+            "The schedule requires the number of batches of an epoch. Pass `steps_per_epoch`. "
+            f"Received: {type(train).__name__} of unknown length"
         ) from error
+    if steps == 0:
+        raise ValueError("`train` must have at least one row. Received: no rows")
+    return data, steps
 
 
 def _check(right, name, expected, received):

@@ -1,4 +1,4 @@
-"""From a trained model to something that answers requests: raw text in, labels out."""
+"""Exports of trained models that answer requests: raw text in, labels out."""
 
 from keras_transfer.serving.export import export
 

@@ -1,14 +1,44 @@
-"""How a function of batches becomes a signature that takes requests of any size, empty ones too."""
+"""How a task's `Signature` becomes a concrete function that takes requests of any size, empty ones too."""
+
+
+def in_tensorflow(signature, labels):
+    """Returns the function of a `tasks.signatures.Signature` on dense tensors, with `label` for each `label_id`.
+
+    Args:
+        signature: `Signature`.
+        labels: List of strings. Names of the classes, in order.
+    """
+    import tensorflow as tf
+
+    names, padding = tf.constant(labels, tf.string), {tf.string: "", tf.int32: -1, tf.float32: 0.0}
+
+    def function(**inputs):
+        width = -1  # That of the longest row.
+        if signature.ragged:
+            [(key, words)] = inputs.items()
+            width = tf.shape(words)[1]
+            lengths = tf.reduce_max(tf.where(words != "", tf.range(1, width + 1)[None], 0), axis=1)
+            inputs = {key: tf.RaggedTensor.from_tensor(words, lengths=lengths)}
+        outputs = dict(signature.function(**inputs))
+        if "label_id" in outputs:
+            outputs["label"] = tf.ragged.map_flat_values(lambda ids: tf.gather(names, ids), outputs["label_id"])
+        for key, values in outputs.items():
+            if isinstance(values, tf.RaggedTensor):
+                shape = tf.stack([-1, width, *[-1] * (values.shape.rank - 2)])
+                outputs[key] = values.to_tensor(padding[values.dtype], shape=shape)
+        return outputs
+
+    return function
 
 
 def concrete_signature(function, specs, axes=1):
     """Returns `function` as a concrete function that never computes with an empty tensor.
 
-    Kernels cannot be trusted with tensors that have no rows: oneDNN's concatenations and fused matrix products give
-    them wrong shapes. Encoders need at least one time step. An empty batch is therefore padded to one row, rows without
-    steps to one step, with zeros or "", and the outputs are cut back to the request's size. Other requests cost nothing
-    more: `tf.pad` by nothing and a slice of everything return their input. Where there are several inputs, their sizes
-    are compared first: different ones are an `InvalidArgumentError`.
+    Kernels fail on tensors without rows: oneDNN's concatenations and fused products return wrong shapes. Encoders need
+    at least one time step. An empty batch is therefore padded to one row, and rows without steps to one step, with
+    zeros or "", and the outputs are cut back to the request's size. This costs other requests nothing, since `tf.pad`
+    and slices that change nothing return their input. Several inputs must have the same size. Otherwise the function
+    raises an `InvalidArgumentError`.
 
     Args:
         function: Function that takes tensors by the names in `specs` and returns a dict of tensors.
@@ -33,7 +63,7 @@ def concrete_signature(function, specs, axes=1):
 
 
 def _checks(inputs):
-    """The operations that fail where the inputs of a request differ in size, before any of them is broadcast."""
+    """Returns operations that fail if the inputs of a request differ in size, before one of them is broadcast."""
     import tensorflow as tf
 
     if len(inputs) == 1:
@@ -44,7 +74,7 @@ def _checks(inputs):
 
 
 def _pad(tensor, missing):
-    """A tensor with `missing` further entries along its batch axis and its length axis, where these are dynamic."""
+    """Returns a tensor with `missing` more entries along its batch axis and its length axis if these are dynamic."""
     import tensorflow as tf
 
     paddings = [[0, 0]] * tensor.shape.rank

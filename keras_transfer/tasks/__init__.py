@@ -1,4 +1,4 @@
-"""What a pretrained encoder is turned into: models with a head, a loss, and raw text in `fit`."""
+"""What a pretrained encoder is turned into: models with a head and a loss that take raw text."""
 
 from keras_transfer.tasks.task import Task
 from keras_transfer.tasks.text_classifier import TextClassifier

@@ -1,4 +1,4 @@
-"""What a task's head reads of an encoder: its last layer, or a mean of all with weights that are learnt."""
+"""What a head reads of an encoder: its last layer, or a learned weighted mean of all layers."""
 
 import dataclasses
 
@@ -9,29 +9,30 @@ from keras_transfer.layers import ScalarMix
 
 
 def encode_mixed(encoder, scalar_mix):
-    """Returns what an encoder gives for its own symbolic inputs, and the layer that mixed it.
+    """Returns an encoder's outputs for its own symbolic inputs, and the `ScalarMix` of its layers.
 
     Args:
-        encoder: an encoder.
-        scalar_mix: a `layers.ScalarMix`; True for a new one; False or None for none.
+        encoder: Encoder.
+        scalar_mix: Boolean or `layers.ScalarMix`. `True` creates one.
 
     Returns:
-        An `Encoded`, whose sequence is the mix where there is one (there is no pooled output then), and the
-        `ScalarMix` or None.
+        An `Encoded` and the `ScalarMix` or None. With a `ScalarMix` the sequence is the mix, and there is no pooled
+        output.
 
     Raises:
-        ValueError: the encoder is no model, or shows no hidden states to mix; `scalar_mix` is something else.
+        ValueError: If `encoder` is not a model, if it has no hidden states to mix, or if `scalar_mix` is neither a
+            boolean nor a `ScalarMix`.
     """
     if not isinstance(encoder, keras.Model):
         raise ValueError(
-            "an encoder is a model; for a name or a folder: from_pretrained; for a TF Hub module: hub.HubEncoder. "
-            f"Received: {encoder!r}"
+            "`encoder` must be a model. Use `from_pretrained(...)` for the name or folder of a checkpoint, and "
+            f"`hub.HubEncoder` for a TF Hub module. Received: encoder={encoder!r}"
         )
     if not scalar_mix:
         return encode(encoder), None
     if scalar_mix is True:
         scalar_mix = ScalarMix(dtype=encoder.dtype_policy, name="scalar_mix")
     if not isinstance(scalar_mix, ScalarMix):
-        raise ValueError(f"`scalar_mix` is a bool or a `layers.ScalarMix`. Received: {scalar_mix!r}")
+        raise ValueError(f"`scalar_mix` must be a boolean or a `layers.ScalarMix`. Received: scalar_mix={scalar_mix!r}")
     encoded = encode(encoder, hidden_states=True)
     return dataclasses.replace(encoded, sequence=scalar_mix(encoded.hidden_states), pooled=None), scalar_mix

@@ -2,34 +2,38 @@
 
 import keras
 import numpy as np
+from keras import ops
 
+from keras_transfer.encoders import encode
 from keras_transfer.layers import Dropout, SequencePooling
 from keras_transfer.layers.pooling import POOLINGS
 from keras_transfer.tasks.mixed import encode_mixed
+from keras_transfer.tasks.signatures import Signature, encode_texts, most_likely
 from keras_transfer.tasks.task import Task
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class TextClassifier(Task):
-    """A classifier of texts: an encoder, a pooling over real tokens, dropout, and a dense layer of logits.
+    """A text classifier: an encoder, a pooling over the real tokens, dropout, and a dense layer of logits.
 
     Args:
-        encoder: an encoder of ours (`hub.HubEncoder` for a TF Hub module) or a KerasHub backbone.
-        num_classes: int, at least 2.
-        preprocessor: callable from texts to the encoder's inputs; None for a model of prepared ids.
-        pooling: `"pooled"` (the encoder's own pooled output), `"first"`, `"mean"`, `"max"`, or `"concat"` (last, mean
-            and maximum, as ULMFiT); None for what the encoder's checkpoint says, else `"pooled"` where there is one,
-            else `"mean"`.
-        dropout: float, dropout before the dense layer.
-        name: str.
-        scalar_mix: True to pool a mean of all the encoder's layers, whose weights are learnt, instead of the last; or a
-            `layers.ScalarMix` to set its options. It is `model.scalar_mix`.
+        encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
+        num_classes: Integer, at least 2. Number of classes.
+        preprocessor: Callable from texts to the encoder's inputs, or None for prepared ids. Defaults to `None`.
+        pooling: String. `"pooled"` (the encoder's own pooled output), `"first"`, `"mean"`, `"max"`, or `"concat"`
+            (last, mean and maximum, as in ULMFiT). Defaults to the pooling of the encoder's checkpoint, otherwise to
+            `"pooled"` if the encoder has that output, otherwise to `"mean"`.
+        dropout: Float between 0 and 1. Dropout rate before the dense layer. Defaults to `0.1`.
+        name: String. Name of the model. Defaults to `None`.
+        scalar_mix: Boolean or `layers.ScalarMix`. Whether to pool a learned weighted mean of all layers of the encoder
+            instead of the last layer. `model.scalar_mix` is the layer. Defaults to `False`.
 
-    Outputs: logits [batch, num_classes], float32.
+    Outputs:
+        Logits [batch, num_classes], float32.
 
     Raises:
-        ValueError: `pooling` is unknown or the encoder has no pooled output; the preprocessor's vocabulary or
-            sequence length does not fit the encoder.
+        ValueError: If `pooling` is unknown or not possible with the encoder, or if the vocabulary or the sequence
+            length of `preprocessor` does not fit the encoder.
 
     Example:
     ```python
@@ -43,18 +47,23 @@ class TextClassifier(Task):
     def __init__(self, encoder, num_classes, preprocessor=None, pooling=None, dropout=0.1, name=None, scalar_mix=False):
         # === Layers ===
         if not isinstance(num_classes, int) or num_classes < 2:
-            raise ValueError(f"`num_classes` must be an int of at least 2. Received: {num_classes!r}")
+            raise ValueError(f"`num_classes` must be an integer of at least 2. Received: num_classes={num_classes!r}")
         encoded, scalar_mix = encode_mixed(encoder, scalar_mix)
         if pooling is None:
             pooling = getattr(encoder, "pooling", None)
-            if pooling not in POOLINGS:  # none, or one that only the encoder can do, and shows
+            if pooling not in POOLINGS:  # None, or one that only the encoder itself can compute.
                 pooling = "mean" if encoded.pooled is None else "pooled"
         if pooling != "pooled" and pooling not in POOLINGS:
-            raise ValueError(f"`pooling` must be one of {('pooled', *POOLINGS)}. Received: {pooling!r}")
+            raise ValueError(
+                f"Invalid value for argument `pooling`. Expected one of {('pooled', *POOLINGS)}. "
+                f"Received: pooling={pooling!r}"
+            )
         if pooling == "pooled" and encoded.pooled is None:
-            raise ValueError(f"the encoder has no pooled output: choose one of {POOLINGS}. Received: 'pooled'")
+            raise ValueError(f"The encoder has no pooled output. Use one of {POOLINGS}. Received: pooling='pooled'")
         if pooling != "pooled" and encoded.sequence is None:
-            raise ValueError(f"the encoder makes one vector of a text itself: 'pooled'. Received: {pooling!r}")
+            raise ValueError(
+                f"The encoder has only a pooled output. Use `pooling='pooled'`. Received: pooling={pooling!r}"
+            )
         dtype = encoder.dtype_policy
         initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
         head_dropout = Dropout(dropout, dtype=dtype, name="head_dropout")
@@ -72,6 +81,11 @@ class TextClassifier(Task):
         self.pooling = pooling
         self.dropout = dropout
 
+    @property
+    def label_names(self):
+        """List of strings. Names of the classes: their numbers."""
+        return [str(number) for number in range(self.num_classes)]
+
     def default_loss(self):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
@@ -81,21 +95,55 @@ class TextClassifier(Task):
     def check_labels(self, labels):
         labels = np.asarray(labels)
         if not labels.size:
-            return  # as many as there are texts, which is looked at later
+            return  # Their number is checked with that of the texts.
         sparse = isinstance(getattr(self, "loss", None), keras.losses.SparseCategoricalCrossentropy)
         if labels.ndim == 2 and labels.shape[1] == self.num_classes and not sparse:
-            return  # one-hot, for a loss that takes it
+            return  # One-hot, for a loss that takes it.
+        expected = f"Labels must be integers from 0 to {self.num_classes - 1}"
         if labels.ndim != 1 or labels.dtype.kind not in "iub":
-            raise ValueError(
-                f"labels are whole numbers from 0 to {self.num_classes - 1}, one for each text. "
-                f"Received: {labels.dtype} of shape {labels.shape}"
-            )
-        bad = np.flatnonzero((labels < 0) | (labels >= self.num_classes))
-        if len(bad):
-            raise ValueError(
-                f"labels are whole numbers from 0 to {self.num_classes - 1}. "
-                f"Received: {sorted(set(labels[bad].tolist()))[:5]}, first at position {bad[0]}"
-            )
+            raise ValueError(f"{expected}, one for each text. Received: {labels.dtype} of shape {labels.shape}")
+        [*wrong] = np.flatnonzero((labels < 0) | (labels >= self.num_classes))
+        if wrong:
+            raise ValueError(f"{expected}. Received: {labels[wrong[0]]} at position {wrong[0]}")
+
+    def signatures(self, pairs=False):
+        """Returns what an exported model answers.
+
+        Args:
+            pairs: Boolean. Whether `"serving_default"` takes pairs of texts. Defaults to `False`.
+
+        Returns:
+            Dict of `Signature`s:
+            - `"serving_default"`: from `text` (and `text_pair`) to `label_id` and `probabilities`
+            - `"embed"`: from `text` to `embedding`, pooled (and normalized) as in the encoder's checkpoint, or else as
+              in the classifier
+            - `"tokens"`: from the encoder's inputs to `logits`, unless the encoder takes text
+        """
+        embedder = self._embedder()
+
+        def classify(**texts):
+            return most_likely(self(encode_texts(self, *texts.values()), training=False))
+
+        def embed(text):
+            return {"embedding": ops.cast(embedder(encode_texts(self, text), training=False), "float32")}
+
+        names = ("text", "text_pair") if pairs else ("text",)
+        texts = {name: keras.KerasTensor((None,), "string", name=name) for name in names}
+        text = {"text": texts["text"]}
+        return {"serving_default": Signature(classify, texts), "embed": Signature(embed, text), **super().signatures()}
+
+    def _embedder(self):
+        """Returns a model from the encoder's inputs to one vector for each text."""
+        encoder, encoded = self.encoder, encode(self.encoder)
+        pooling = getattr(encoder, "pooling", None) or self.pooling
+        if pooling in POOLINGS:
+            pool = SequencePooling(pooling, dtype=encoder.dtype_policy)
+            vector = pool(encoded.sequence, padding_mask=encoded.mask)
+        else:
+            vector = encoded.pooled
+        if getattr(encoder, "normalize", False):
+            vector = keras.layers.UnitNormalization(dtype="float32")(vector)
+        return keras.Model(encoder.input, vector)
 
     def get_config(self):
         return {

@@ -4,10 +4,13 @@ import logging
 
 import keras
 import numpy as np
+from keras import ops
 
 from keras_transfer.layers import Dropout
 from keras_transfer.metrics import EntityF1, WordAccuracy
+from keras_transfer.tasks.data import require_preprocessor, texts_of_stream
 from keras_transfer.tasks.mixed import encode_mixed
+from keras_transfer.tasks.signatures import Signature, most_likely
 from keras_transfer.tasks.task import Task
 from keras_transfer.text import WordBatches, is_text, word_batches
 from keras_transfer.text.word_batches import NO_WORD, checked_names
@@ -18,29 +21,32 @@ log = logging.getLogger("keras_transfer")
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class TokenClassifier(Task):
-    """A tagger of words: an encoder, dropout, and a dense layer of logits at every token.
+    """A tagger of words: an encoder, dropout, and a dense layer of logits for each token.
 
-    `fit`, `evaluate` and `predict` take sentences as lists of words, and their labels as lists as long, of names or
-    numbers. A word's label is read at its first sub-word (at the word itself, where an encoder takes words), and a
-    sentence that is too long in parts that overlap: no word is lost. Prepared data have labels [batch, length], -1
-    where none is read: the loss and `metrics.WordAccuracy` leave these out. The loss is the mean over the words of a
-    batch; of several replicas each has the mean over its own.
+    `fit`, `evaluate` and `predict` take sentences as lists of words. Labels are lists of the same lengths, of names or
+    numbers. The model reads a word's label at its first sub-word, or at the word itself if the encoder takes words. A
+    sentence that is too long becomes several overlapping rows, so that no word is lost.
+
+    Labels of prepared data have the shape [batch, length]. The loss and `metrics.WordAccuracy` ignore labels of -1. The
+    loss is the mean over the words of a batch. Each replica computes the mean over its own words.
 
     Args:
-        encoder: an encoder of ours (`hub.HubEncoder` for a TF Hub module) or a KerasHub backbone.
-        label_names: list of str, at least 2, in the order of the logits.
-        preprocessor: a preprocessor that takes words (`text.BertPreprocessor`, `ElmoPreprocessor`, `WordPreprocessor`);
-            None for a model of prepared ids.
-        dropout: float, dropout before the dense layer.
-        name: str.
-        scalar_mix: True to label a mean of all the encoder's layers, whose weights are learnt, instead of the last; or
-            a `layers.ScalarMix` to set its options. It is `model.scalar_mix`.
+        encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
+        label_names: List of strings, at least 2. Names of the labels, in the order of the logits.
+        preprocessor: Preprocessor that takes words (`text.BertPreprocessor`, `text.ElmoPreprocessor` or
+            `text.WordPreprocessor`), or None for prepared ids. Defaults to `None`.
+        dropout: Float between 0 and 1. Dropout rate before the dense layer. Defaults to `0.1`.
+        name: String. Name of the model. Defaults to `None`.
+        scalar_mix: Boolean or `layers.ScalarMix`. Whether to label a learned weighted mean of all layers of the encoder
+            instead of the last layer. `model.scalar_mix` is the layer. Defaults to `False`.
 
-    Outputs: logits [batch, length, labels], float32.
+    Outputs:
+        Logits [batch, length, labels], float32.
 
     Raises:
-        ValueError: names are missing or twice; the encoder shows no vector for each token, or no hidden states for
-            `scalar_mix`; the preprocessor does not fit the encoder, or takes no words.
+        ValueError: If `label_names` has fewer than 2 names or contains duplicates; if the encoder returns no vector for
+            each token, or no hidden states for `scalar_mix`; or if `preprocessor` does not take words or does not fit
+            the encoder.
 
     Example:
     ```python
@@ -60,9 +66,7 @@ class TokenClassifier(Task):
         label_names = checked_names(label_names)
         encoded, scalar_mix = encode_mixed(encoder, scalar_mix)
         if encoded.sequence is None:
-            raise ValueError(
-                f"to label words takes an encoder that shows a vector for each token. Received: {encoder!r}"
-            )
+            raise ValueError(f"`encoder` must return a vector for each token. Received: encoder={encoder!r}")
         if preprocessor is not None:
             check_of_words(preprocessor)
         initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
@@ -76,7 +80,7 @@ class TokenClassifier(Task):
         self.label_names = label_names
         self.dropout = dropout
 
-    # === What a task says ===
+    # === Loss, metrics and labels ===
 
     def default_loss(self):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=NO_WORD)
@@ -87,53 +91,55 @@ class TokenClassifier(Task):
         try:
             return [WordAccuracy(), EntityF1(self.label_names)]
         except ValueError as error:
-            log.warning("these names are not all of entities, and no F1 of entities is among the metrics: %s", error)
+            log.warning("Some of `label_names` are not labels of entities, so `EntityF1` is left out: %s", error)
             return [WordAccuracy()]
 
     def compile(self, optimizer="auto", loss="auto", metrics="auto", **kwargs):
-        """Configures training as `Task.compile` does; "accuracy" is that of words.
+        """Configures training as `Task.compile` does. `"accuracy"` is the accuracy over words.
 
         Raises:
-            ValueError: the loss, or a metric of Keras, would count positions where no word is read; else as for
-                `Task.compile`.
+            ValueError: If the loss, or a metric of Keras, would count positions without a word, or if `Task.compile`
+                raises an error.
         """
-        for function in map(_of_name, keras.tree.flatten(loss)):
+        for function in map(_get_loss, keras.tree.flatten(loss)):
             config = function.get_config() if isinstance(function, keras.losses.Loss) else {}
             if config.get("ignore_class", NO_WORD) != NO_WORD:
                 raise ValueError(
-                    "labels are -1 where no word is read, and this loss counts these: use loss='auto', or "
-                    f"`ignore_class=-1`. Received: {function!r}"
+                    "`loss` must ignore labels of -1, which mark positions without a word. Use `loss='auto'` or "
+                    f"`ignore_class=-1`. Received: loss={function!r}"
                 )
         if not isinstance(metrics, str) or metrics != "auto":
-            metrics = keras.tree.map_structure(_of_words, metrics)
-        weighted = keras.tree.map_structure(_of_words, kwargs.pop("weighted_metrics", None))
+            metrics = keras.tree.map_structure(_word_metric, metrics)
+        weighted = keras.tree.map_structure(_word_metric, kwargs.pop("weighted_metrics", None))
         super().compile(optimizer, loss=loss, metrics=metrics, weighted_metrics=weighted, **kwargs)
 
     def fit(self, x=None, y=None, *args, class_weight=None, **kwargs):
         """Trains the model as `Task.fit` does, on sentences and the labels of their words.
 
         Raises:
-            ValueError: `class_weight`, which Keras would take for weights of positions; else as for `Task.fit`.
+            ValueError: If `class_weight` is used, which Keras would apply to positions, or if `Task.fit` raises an
+                error.
         """
         if class_weight is not None:
             raise ValueError(
-                "weights of labels are an argument of `text.word_batches(sentences, labels, model.preprocessor, "
-                f"label_names=..., class_weight=...)`, whose batches `fit` takes. Received: class_weight={class_weight}"
+                "`class_weight` must be passed to `text.word_batches(sentences, labels, model.preprocessor, "
+                "label_names=..., class_weight=...)`, and the result to `fit`. "
+                f"Received: class_weight={class_weight}"
             )
         return super().fit(x, y, *args, **kwargs)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Computes the loss as Keras does; all labels below 0 are of no word, and weights [batch] of all in a row."""
-        if sample_weight is not None and len(sample_weight.shape) == 1:  # of prepared data: ours have [batch, length]
-            sample_weight = sample_weight[:, None] * keras.ops.ones_like(y, dtype=sample_weight.dtype)
+        """Computes the loss as Keras does. Every negative label is ignored. Weights [batch] apply to whole rows."""
+        if sample_weight is not None and len(sample_weight.shape) == 1:  # Only prepared data have these.
+            sample_weight = sample_weight[:, None] * ops.ones_like(y, dtype=sample_weight.dtype)
         if "int" in keras.backend.standardize_dtype(y.dtype):
-            y = keras.ops.where(y < 0, keras.ops.cast(NO_WORD, y.dtype), y)
+            y = ops.where(y < 0, ops.cast(NO_WORD, y.dtype), y)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     def check_labels(self, labels):
         kind = getattr(getattr(labels, "dtype", None), "kind", "O")
         if isinstance(labels, (list, tuple)) or hasattr(labels, "to_pylist") or kind in "OUS":
-            return  # lists of labels, of each word: `make_batches` looks at them
+            return  # `word_batches` checks lists of the labels of words.
         labels = np.asarray(labels)
         wrong = labels.ndim != 2 or labels.dtype.kind not in "iu"
         if wrong or (labels.size and not -1 <= labels.min() <= labels.max() < len(self.label_names)):
@@ -141,11 +147,25 @@ class TokenClassifier(Task):
             if not wrong:
                 received += f" from {labels.min()} to {labels.max()}"
             raise ValueError(
-                "labels are a list for each sentence, or for prepared data whole numbers [batch, length] from 0 to "
-                f"{len(self.label_names) - 1}, and -1 where no word is read. Received: {received}"
+                "Labels must be one list for each sentence. For prepared data they must be integers [batch, length] "
+                f"from 0 to {len(self.label_names) - 1}, and -1 at positions without a word. Received: {received}"
             )
 
-    # === Sentences ===
+    def placeholder_labels(self, x):
+        return [[0] * len(words) for words in self.raw_columns(x)] if self.is_raw(x) else None
+
+    def mask_labels(self, labels, sample_weight):
+        if labels is None:
+            raise ValueError(
+                "Prepared data for a `TokenClassifier` need labels [batch, length], which mark the words. "
+                "Received: no labels"
+            )
+        weights = labels >= 0
+        if sample_weight is not None:
+            weights = weights * (sample_weight[:, None] if sample_weight.ndim == 1 else sample_weight)
+        return np.maximum(labels, 0), weights.astype("float32")
+
+    # === Data ===
 
     def is_raw(self, x):
         return is_sentences(x) or is_text(x)
@@ -154,12 +174,12 @@ class TokenClassifier(Task):
         if is_sentences(x):
             return to_sentences(x)
         if isinstance(x, tuple):
-            raise ValueError(f"sentences are a list of lists of words, without pairs. Received: {x!r:.100}")
+            raise ValueError(f"Sentences must be a list of lists of words, without pairs. Received: {x!r:.100}")
         return self.preprocessor.words(x)
 
     def make_batches(self, x, y, batch_size, shuffle, sample_weight):
         return word_batches(
-            self.raw_columns(x),
+            x,
             y,
             self.preprocessor,
             batch_size,
@@ -168,46 +188,60 @@ class TokenClassifier(Task):
             label_names=self.label_names,
         )
 
+    def prepare_stream(self, dataset):
+        if texts_of_stream(dataset):
+            raise ValueError(
+                "A `tf.data.Dataset` must contain ids. Use `text.word_batches(sentences, labels, model.preprocessor, "
+                f"label_names=model.label_names)` for words and their labels. Received: {dataset.element_spec}"
+            )
+        return dataset
+
+    # === Prediction ===
+
     def predict(self, x, batch_size=None, verbose="auto", steps=None, **kwargs):
         """Returns the logits of words.
 
         Args:
-            x: sentences as lists of words, or texts, which the preprocessor splits into words; or what `keras.Model`
-                takes.
-            batch_size, verbose, steps, **kwargs: as for `keras.Model.predict`.
+            x: Sentences as lists of words, texts, which the preprocessor splits into words, or prepared data as for
+                `dataset`.
+            batch_size: Integer. Number of rows of a batch, for data in memory. Defaults to `32`.
+            verbose: As in Keras. Defaults to `"auto"`.
+            steps: Integer. Number of batches, only for datasets. Defaults to `None`.
+            **kwargs: As in Keras.
 
         Returns:
-            A list of arrays [words, labels], one for each sentence; of prepared data what `keras.Model.predict` does.
+            List of arrays [words, labels], one for each sentence. For prepared data an array [batch, length, labels].
 
         Raises:
-            ValueError: `steps` with sentences, of which every word is wanted.
+            ValueError: If `dataset` refuses the data, or if `steps` is used with data in memory.
         """
-        data = self._prepare("predict", x, batch_size=batch_size)
-        if steps is not None and (isinstance(data, WordBatches) or self.is_raw(x)):
-            raise ValueError(f"of sentences every word is predicted: pass fewer of them. Received: steps={steps}")
-        if data is None and self.is_raw(x):
-            return []
+        return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, **kwargs)
+
+    def predict_in_order(self, data, predict):
         if not isinstance(data, WordBatches):
-            return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, **kwargs)
+            return super().predict_in_order(data, predict)
         logits = np.zeros((len(data.row), len(self.label_names)), "float32")
         for part in data.by_length():
-            words, found = part.of_words(super(Task, self).predict(part, verbose=verbose, **kwargs))
+            words, found = part.of_words(predict(part))
             logits[words] = found
         return data.per_sentence(logits)
+
+    def predict_nothing(self, columns):
+        return super().predict_nothing(columns) if isinstance(columns, dict) else []
 
     def predict_words(self, x, batch_size=None, verbose=0):
         """Returns each word with its most likely label.
 
         Args:
-            x: sentences as lists of words, or texts, which the preprocessor splits into words.
-            batch_size: int, rows of a batch.
-            verbose: as for `predict`.
+            x: Sentences as lists of words, or texts, which the preprocessor splits into words.
+            batch_size: Integer. Number of rows of a batch. Defaults to `32`.
+            verbose: As for `predict`. Defaults to `0`.
 
         Returns:
-            A list for each sentence of `(word, label name)`.
+            List of lists of `(word, label name)`, one list for each sentence.
 
         Raises:
-            ValueError: `x` is neither.
+            ValueError: If `x` is neither, or if the task has no preprocessor.
 
         Example:
         ```python
@@ -216,8 +250,8 @@ class TokenClassifier(Task):
         ```
         """
         if not self.is_raw(x):
-            raise ValueError(f"sentences are a list of lists of words, or texts. Received: {type(x).__name__}")
-        self._require_preprocessor()
+            raise ValueError(f"`x` must be a list of lists of words, or texts. Received: {type(x).__name__}")
+        require_preprocessor(self)
         sentences = self.raw_columns([x] if isinstance(x, (str, bytes)) else x)
         logits = self.predict(sentences, batch_size=batch_size, verbose=verbose)
         return [
@@ -225,15 +259,48 @@ class TokenClassifier(Task):
             for words, of_words in zip(sentences, logits)
         ]
 
-    def _map_dataset(self, dataset, method):
-        parts = dataset.element_spec
-        inputs = parts[0] if isinstance(parts, tuple) else parts
-        if any(getattr(part, "dtype", None) == "string" for part in keras.tree.flatten(inputs)):
-            raise ValueError(
-                "words with labels are prepared in memory: `text.word_batches(sentences, labels, model.preprocessor, "
-                f"label_names=model.label_names)`; a tf.data.Dataset holds ids. Received: {parts}"
-            )
-        return dataset
+    # === Export ===
+
+    def signatures(self, pairs=False):
+        """Returns what an exported model answers.
+
+        Args:
+            pairs: Must be `False`, since a `TokenClassifier` takes single texts.
+
+        Returns:
+            Dict of `Signature`s:
+            - `"serving_default"`: from `text`, which the preprocessor splits, to `words`, and the `label_id` and
+              `probabilities` of each
+            - `"words"`: from `words` to the others
+            - `"tokens"`: from the encoder's inputs to `logits`
+
+        Raises:
+            ValueError: If `pairs=True`.
+        """
+        if pairs:
+            raise ValueError("A `TokenClassifier` takes single texts. Received: pairs=True")
+
+        def tag(words):
+            rows = self.preprocessor.encode_words(words, sequence_length="longest")
+            # The model runs on whole rows: every sentence has one, even if no sentence has a word.
+            outputs = most_likely(self({name: rows.inputs[name] for name in self.input}, training=False))
+            at = rows.row * ops.shape(outputs["label_id"])[1] + rows.position
+
+            def at_words(values):
+                return words.with_values(ops.take(ops.reshape(values, (-1, *values.shape[2:])), at, axis=0))
+
+            return {name: at_words(values) for name, values in outputs.items()}
+
+        def tag_text(text):
+            words = self.preprocessor.split_words(text)
+            return {"words": words, **tag(words)}
+
+        text, words = (keras.KerasTensor((None,) * rank, "string") for rank in (1, 2))
+        return {
+            "serving_default": Signature(tag_text, {"text": text}),
+            "words": Signature(tag, {"words": words}, shared_axes=2, ragged=True),
+            **super().signatures(),
+        }
 
     # === Config ===
 
@@ -245,18 +312,18 @@ class TokenClassifier(Task):
         }
 
 
-def _of_words(metric):
-    """A metric that leaves out where no word is read; "accuracy" is ours."""
+def _word_metric(metric):
+    """Returns a metric that ignores positions without a word. "accuracy" becomes `WordAccuracy`."""
     if metric is None or metric in ("accuracy", "acc"):
         return metric and WordAccuracy()
     module = getattr(metric, "__module__", None) or type(metric).__module__
     if isinstance(metric, str) or module.startswith("keras."):
         raise ValueError(
-            "labels are -1 where no word is read, and Keras's metrics count these: use metrics='auto', or those of "
-            f"`keras_transfer.metrics`. Received: {metric!r}"
+            "Metrics must ignore labels of -1, which mark positions without a word. Use `metrics='auto'` or the "
+            f"metrics of `keras_transfer.metrics`. Received: {metric!r}"
         )
     return metric
 
 
-def _of_name(loss):
+def _get_loss(loss):
     return loss if loss is None or loss == "auto" else keras.losses.get(loss)

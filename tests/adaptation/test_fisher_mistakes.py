@@ -40,31 +40,35 @@ X, Y = features()
     [
         (lambda: keras.Sequential([keras.layers.Dense(2)]), {}, "built `keras.Model`. Received: <Sequential"),
         (lambda: keras.layers.Dense(2), {}, "built `keras.Model`. Received: <Dense"),
-        (frozen, {}, "nothing in the model trains"),
-        (twins, {}, "names of their own. Received twice: \\['dense/bias', 'dense/kernel'\\]"),
-        (softmax, {}, "must be logits.*probabilities"),
-        (one_logit, {}, "two classes or more.*Received: outputs of shape \\(20, 1\\)"),
-        (linear, {"labels": "true"}, "must be 'model' or 'data'.*Received: 'true'"),
-        (linear, {"labels": Y}, "the labels themselves are `y`"),
-        (linear, {"y": Y}, "pass labels='data'. Received: y and labels='model'"),
-        (linear, {"loss": "mse"}, "pass labels='data'. Received: loss and labels='model'"),
-        (linear, {"labels": "data"}, "needs labels.*Received: none"),
-        (linear, {"labels": "data", "y": Y + 1}, "from 0 to 2. Received: 0|1 to 3"),
-        (linear, {"labels": "data", "y": Y - 1}, "from 0 to 2. Received: -1 to 1"),
-        (linear, {"labels": "data", "y": Y * 1.0}, "whole numbers from 0 to 2.*Received: float64"),
+        (frozen, {}, "must have trainable weights"),
+        (twins, {}, "unique names. Received twice: \\['dense/bias', 'dense/kernel'\\]"),
+        (softmax, {}, "must be logits.*positive and sum to 1"),
+        (one_logit, {}, "at least two classes.*Received: outputs of shape \\(20, 1\\)"),
+        (linear, {"labels": "true"}, "must be 'model' or 'data'.*Received: labels='true'"),
+        (linear, {"labels": Y}, "Pass the labels themselves as `y`"),
+        (linear, {"y": Y}, "Pass `labels='data'`.*Received: y and labels='model'"),
+        (linear, {"loss": "mse"}, "Pass `labels='data'`.*Received: loss and labels='model'"),
+        (linear, {"labels": "data"}, "requires `y`.*Received: no labels"),
+        (linear, {"labels": "data", "y": Y + 1}, "from 0 to 2. Received: labels from (0|1) to 3"),
+        (linear, {"labels": "data", "y": Y - 1}, "from 0 to 2. Received: labels from -1 to 1"),
+        (linear, {"labels": "data", "y": Y * 1.0}, "integers from 0 to 2.*Received: float64"),
         (linear, {"labels": "data", "y": np.eye(3, dtype=int)[Y]}, "pass `loss`. Received: int64 of shape \\(20, 3\\)"),
         (linear, {"labels": "data", "y": Y[:5]}, "a row for each example. Received: \\[5, 20\\] rows"),
-        (linear, {"samples": 0}, "at least 1. Received: 0"),
-        (linear, {"samples": 1.5}, "at least 1. Received: 1.5"),
+        (linear, {"samples": 0}, "at least 1. Received: samples=0"),
+        (linear, {"samples": 1.5}, "at least 1. Received: samples=1.5"),
         (linear, {"x": X[:0]}, "a row for each example. Received: \\[0\\] rows"),
         (linear, {"x": []}, "Received: "),
-        (linear, {"x": iter([])}, "weights above 0. Received: 0 examples"),
+        (linear, {"x": iter([])}, "a weight above 0. Received: 0 examples"),
         (linear, {"x": None}, "arrays, a dict or list of them, texts or a dataset. Received: None"),
-        (linear, {"x": ["a text"]}, "need a model with a `preprocessor`.*Received"),
-        (linear, {"x": data_of([(X, Y)]), "y": Y, "labels": "data"}, "a dataset has its labels itself"),
+        (linear, {"x": ["a text"]}, "Raw text requires a task with a preprocessor.*Received"),
+        (linear, {"x": data_of([(X, Y)]), "y": Y, "labels": "data"}, "must be None if `x` is a dataset"),
         (linear, {"x": data_of([(X, Y, -np.ones(20))])}, "must not be negative. Received: -1.0"),
-        (linear, {"x": data_of([(X, Y, np.zeros(20))])}, "weights above 0. Received: 20 examples"),
-        (linear, {"x": X * np.inf, "labels": "data", "y": Y}, "finite.*Received: others for \\['dense/kernel'"),
+        (linear, {"x": data_of([(X, Y, np.zeros(20))])}, "a weight above 0. Received: 20 examples"),
+        (
+            linear,
+            {"x": X * np.inf, "labels": "data", "y": Y},
+            "finite.*infinite or NaN values for \\['dense/kernel'",
+        ),
     ],
 )
 def test_a_mistake_is_named(make, arguments, message):
@@ -84,5 +88,5 @@ def test_replicas_are_an_error(monkeypatch):
     from keras_transfer.adaptation import fisher
 
     monkeypatch.setattr(fisher, "replicas_of", lambda model: (2, False))
-    with pytest.raises(ValueError, match="without replicas. Received: 2 replicas"):
+    with pytest.raises(ValueError, match="several replicas. Received: 2 replicas"):
         estimate_fisher(linear(), X)

@@ -68,7 +68,7 @@ def test_a_sentence_of_weight_3_counts_three_times_and_one_without_words_does_no
 
 def test_without_labels_nobody_knows_where_words_are():
     model = tagger()
-    with pytest.raises(ValueError, match="to say where words are. Received: none"):
+    with pytest.raises(ValueError, match="which mark the words. Received: no labels"):
         estimate_fisher(model, word_batches(WORDS, None, model.preprocessor))
     with pytest.raises(ValueError, match="there is a label for each word"):
         estimate_fisher(model, WORDS, [["LETTER"], ["WORD"], ["LETTER"]], labels="data")

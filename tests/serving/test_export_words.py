@@ -69,7 +69,7 @@ def test_names_of_one_s_own_and_mistakes(tmp_path):
     model = tagger()
     folder = serving.export(model, tmp_path / "1", labels=["l", "w", "m"])
     assert json.loads((folder / "assets.extra" / "labels.json").read_text()) == ["l", "w", "m"]
-    with pytest.raises(ValueError, match="the model has 3 classes, each with a name of its own"):
+    with pytest.raises(ValueError, match="must be 3 different names, one for each class"):
         serving.export(model, tmp_path / "2", labels=["l", "w"])
-    with pytest.raises(ValueError, match="a TokenClassifier takes single texts. Received: pairs=True"):
+    with pytest.raises(ValueError, match="A `TokenClassifier` takes single texts. Received: pairs=True"):
         serving.export(model, tmp_path / "2", pairs=True)

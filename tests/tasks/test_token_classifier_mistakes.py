@@ -31,14 +31,14 @@ def test_names_are_at_least_two_and_differ(encoder, names):
 
 @pytest.mark.parametrize("encoder", ["minilm-l6", None])
 def test_an_encoder_is_a_model(encoder):
-    with pytest.raises(ValueError, match="an encoder is a model; for a name or a folder: from_pretrained"):
+    with pytest.raises(ValueError, match="`encoder` must be a model. Use `from_pretrained"):
         TokenClassifier(encoder, NAMES)
 
 
 def test_an_encoder_of_whole_texts_has_no_vector_of_a_word():
     inputs = keras.Input((4,))
     encoder = keras.Model(inputs, {"pooled_output": keras.layers.Dense(3)(inputs)})
-    with pytest.raises(ValueError, match="an encoder that shows a vector for each token"):
+    with pytest.raises(ValueError, match="must return a vector for each token"):
         TokenClassifier(encoder, NAMES)
 
 
@@ -47,7 +47,9 @@ def test_a_mix_takes_hidden_states(encoder):
     embedding = keras.Model(inputs, keras.layers.Embedding(9, 4)(inputs))
     with pytest.raises(ValueError, match="hidden states were asked for, but the encoder shows none"):
         TokenClassifier(embedding, NAMES, scalar_mix=True)
-    with pytest.raises(ValueError, match="`scalar_mix` is a bool or a `layers.ScalarMix`. Received: 'yes'"):
+    with pytest.raises(
+        ValueError, match="`scalar_mix` must be a boolean or a `layers.ScalarMix`. Received: scalar_mix='yes'"
+    ):
         TokenClassifier(encoder, NAMES, scalar_mix="yes")
 
 
@@ -58,9 +60,9 @@ def test_a_mix_takes_hidden_states(encoder):
         ([["a", "b"]], [["LETTER", "LETTRE"]], "a label is one of .* Received: 'LETTRE' for 'b' in sentence 0"),
         ([["a"], ["b"]], [["LETTER"]], "a list of labels for each sentence"),
         ([["a", 1]], [["LETTER", "LETTER"]], "in sentence 0: 1 of 2 texts are no strings"),
-        ([["a"]], None, "texts need labels, the second argument"),
-        ([], [], "there are no sentences"),
-        ((["a"], ["b"]), [["LETTER"]], "sentences are a list of lists of words, without pairs"),
+        ([["a"]], None, "requires labels. Received: y=None"),
+        ([], [], "must have at least one row"),
+        ((["a"], ["b"]), [["LETTER"]], "must be a list of lists of words, without pairs"),
         (["a b"], [["LETTER"]], "in sentence 0 2 words, .* and 1 labels"),
     ],
 )
@@ -81,7 +83,7 @@ def test_sentences_and_labels_that_do_not_fit(model, x, y, message):
 )
 def test_labels_of_prepared_data_that_cannot_be(model, labels, message):
     inputs = {name: np.ones((2, 3), "int32") for name in model.input}
-    with pytest.raises(ValueError, match="and -1 where no word is read. " + message):
+    with pytest.raises(ValueError, match="and -1 at positions without a word. " + message):
         model.fit(inputs, labels, verbose=0)
 
 
@@ -89,7 +91,7 @@ def test_labels_of_prepared_data_that_cannot_be(model, labels, message):
     ("preprocessor", "message"),
     [
         (PlainText(), "a preprocessor that takes words one by one: .* Received: PlainText"),
-        (ElmoPreprocessor(), "the encoder takes 'token_ids' .* Received: ElmoPreprocessor, which makes"),
+        (ElmoPreprocessor(), "the encoder's input 'token_ids' .* Received: ElmoPreprocessor, which returns"),
     ],
 )
 def test_a_preprocessor_that_does_not_fit_is_an_error(encoder, preprocessor, message):
@@ -98,42 +100,42 @@ def test_a_preprocessor_that_does_not_fit_is_an_error(encoder, preprocessor, mes
 
 
 def test_characters_must_be_as_many_as_the_encoder_takes():
-    with pytest.raises(ValueError, match=r"the encoder takes 'character_ids' of shape \(None, None, 8\)"):
+    with pytest.raises(ValueError, match=r"the encoder's input 'character_ids' of shape \(None, None, 8\)"):
         TokenClassifier(elmo()[0], NAMES, ElmoPreprocessor(max_characters=12))
 
 
 def test_an_encoder_that_keeps_its_state_is_a_warning(caplog):
     encoder = ElmoEncoder(4, [(1, 4)], projection_dim=8, units=16, num_layers=1, stateful=2)
     TokenClassifier(encoder, NAMES, ElmoPreprocessor())
-    assert "keeps its state from batch to batch" in caplog.text
+    assert "carries its state from batch to batch" in caplog.text
 
 
 def test_weights_of_labels_are_for_batches(model):
     words, tags = examples(4)
-    with pytest.raises(ValueError, match=r"are an argument of `text.word_batches.* Received: class_weight=\{0: 2.0\}"):
+    with pytest.raises(ValueError, match=r"must be passed to `text.word_batches.* Received: class_weight=\{0: 2.0\}"):
         model.fit(words, tags, class_weight={0: 2.0}, verbose=0)
 
 
 def test_without_a_preprocessor_there_are_only_ids(encoder):
     model = TokenClassifier(encoder, NAMES)
     for words in ([["a"]], "a b"):
-        with pytest.raises(ValueError, match="raw text needs a preprocessor"):
+        with pytest.raises(ValueError, match="Raw text requires a preprocessor"):
             model.predict_words(words)
 
 
 def test_a_vocabulary_must_fit_the_encoder():
-    with pytest.raises(ValueError, match="its embedding has .* rows. Received: a vocabulary of"):
+    with pytest.raises(ValueError, match="embedding, which has .* rows. Received: a vocabulary of"):
         TokenClassifier(vectors()[0], NAMES, WordPreprocessor([str(i) for i in range(99)]))
 
 
 @pytest.mark.parametrize("x", [3, None, {"token_ids": [[1]]}, np.zeros((2, 3))])
 def test_words_are_predicted_for_sentences(model, x):
-    with pytest.raises(ValueError, match="sentences are a list of lists of words, or texts. Received"):
+    with pytest.raises(ValueError, match="must be a list of lists of words, or texts. Received"):
         model.predict_words(x)
 
 
 def test_of_sentences_every_word_is_predicted(model):
-    with pytest.raises(ValueError, match="of sentences every word is predicted"):
+    with pytest.raises(ValueError, match="`steps` cannot be used with data in memory.*Received: steps=1"):
         model.predict([["a"]], steps=1)
 
 
@@ -141,7 +143,7 @@ def test_of_sentences_every_word_is_predicted(model):
     "loss", ["sparse_categorical_crossentropy", keras.losses.SparseCategoricalCrossentropy(from_logits=True)]
 )
 def test_a_loss_that_counts_padding_is_an_error(model, loss):
-    with pytest.raises(ValueError, match="this loss counts these: use loss='auto'|expects probabilities"):
+    with pytest.raises(ValueError, match="`loss` must ignore labels of -1.*Use `loss='auto'`|expects probabilities"):
         model.compile("sgd", loss=loss)
 
 
@@ -157,7 +159,7 @@ def test_a_loss_that_counts_padding_is_an_error(model, loss):
     ],
 )
 def test_a_metric_that_counts_padding_is_an_error(model, options):
-    with pytest.raises(ValueError, match="Keras's metrics count these"):
+    with pytest.raises(ValueError, match="Metrics must ignore labels of -1"):
         model.compile("sgd", **options)
 
 
@@ -175,7 +177,7 @@ def test_accuracy_is_that_of_words():
 def test_names_that_are_not_all_of_entities_are_a_warning(encoder, caplog):
     model = TokenClassifier(encoder, ["O", "B-X", "I-X", "L-X"])
     model.compile("sgd")
-    assert "no F1 of entities is among the metrics" in caplog.text and "L-X" in caplog.text
+    assert "so `EntityF1` is left out" in caplog.text and "L-X" in caplog.text
     with pytest.raises(ValueError, match="a label of entities is O, or B, I, E or S"):
         EntityF1(NAMES)
 
@@ -183,5 +185,5 @@ def test_names_that_are_not_all_of_entities_are_a_warning(encoder, caplog):
 def test_a_stream_of_strings_is_an_error(model):
     tf = pytest.importorskip("tensorflow")
     dataset = tf.data.Dataset.from_tensor_slices((["a b"], [[0, 0]])).batch(1)
-    with pytest.raises(ValueError, match="words with labels are prepared in memory: `text.word_batches"):
+    with pytest.raises(ValueError, match="must contain ids. Use `text.word_batches"):
         model.fit(dataset, verbose=0)

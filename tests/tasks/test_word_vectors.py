@@ -137,7 +137,7 @@ def test_a_pull_to_the_start_holds_the_vectors():
 
 def test_a_vocabulary_that_does_not_fit_the_vectors_is_an_error():
     encoder = WordVectorEncoder(5, 2)
-    with pytest.raises(ValueError, match="its embedding has 5 rows. Received: a vocabulary of 6 tokens"):
+    with pytest.raises(ValueError, match="which has 5 rows. Received: a vocabulary of 6 tokens"):
         TextClassifier(encoder, 2, WordPreprocessor(["a", "b", "c", "d"]))
 
 

@@ -1,0 +1,81 @@
+"""What a task refuses when it is built or compiled: a preprocessor or a loss that does not fit."""
+
+import inspect
+import logging
+
+import keras
+
+log = logging.getLogger("keras_transfer")
+
+
+def check_preprocessor(encoder, preprocessor):
+    """Raises a `ValueError` if a preprocessor makes what the encoder cannot take, such as unknown ids or positions."""
+    if preprocessor is not None and not callable(preprocessor):
+        raise ValueError(f"`preprocessor` must be callable. Received: preprocessor={preprocessor!r}")
+    if hasattr(preprocessor, "encode_words") and isinstance(encoder.input, dict):
+        made = preprocessor.compute_output_spec(keras.KerasTensor((None,), "string"), sequence_length="longest")
+        for name, tensor in encoder.input.items():
+            shape = made[name].shape if name in made else None
+            if shape is None or len(shape) != len(tensor.shape) or not _compatible(shape[2:], tensor.shape[2:]):
+                shapes = {key: value.shape for key, value in made.items()}
+                raise ValueError(
+                    f"`preprocessor` must return the encoder's input {name!r} of shape {tensor.shape}. "
+                    f"Received: {type(preprocessor).__name__}, which returns {shapes}"
+                )
+    if any(getattr(layer, "stateful", False) for layer in encoder.layers):
+        log.warning(
+            "The encoder carries its state from batch to batch, but a task sorts texts by length. The outputs of a "
+            "text therefore depend on unrelated texts. Use `stateful=0`."
+        )
+    tokens = getattr(preprocessor, "sequence_length", None)
+    rows = getattr(encoder, "max_sequence_length", None)
+    if tokens is not None and rows is not None and tokens > rows:
+        raise ValueError(
+            f"The `sequence_length` of `preprocessor` must be at most {rows}, the encoder's number of positions. "
+            f"Received: sequence_length={tokens}"
+        )
+    words = _vocabulary_size(preprocessor)
+    rows = getattr(encoder, "vocabulary_size", None)
+    if words is None or rows is None or words == rows:
+        return
+    if words > rows:
+        raise ValueError(
+            f"The vocabulary of `preprocessor` must fit the encoder's embedding, which has {rows} rows. "
+            f"Received: a vocabulary of {words} tokens"
+        )
+    log.warning(
+        "The encoder's embedding has %d rows, but the preprocessor's vocabulary has %d tokens. Check that they belong "
+        "together.",
+        rows,
+        words,
+    )
+
+
+def _compatible(shape, other):
+    return all(a == b or None in (a, b) for a, b in zip(shape, other))
+
+
+def _vocabulary_size(preprocessor):
+    try:
+        if hasattr(preprocessor, "vocabulary_size"):
+            return preprocessor.vocabulary_size
+        tokenizer = getattr(preprocessor, "tokenizer", None)  # KerasHub
+        return None if tokenizer is None else tokenizer.vocabulary_size()
+    except ValueError:  # A `.keras` file restores the vocabulary after the model.
+        return None
+
+
+def check_loss(losses):
+    """Raises a `ValueError` if a loss expects probabilities, since the outputs of a task are logits."""
+    for loss in keras.tree.flatten(losses):
+        function = keras.losses.get(loss)
+        if isinstance(function, keras.losses.Loss):
+            from_logits = function.get_config().get("from_logits")
+        else:
+            options = inspect.signature(function).parameters if callable(function) else {}
+            from_logits = options["from_logits"].default if "from_logits" in options else None
+        if from_logits is False:
+            raise ValueError(
+                "The model returns logits, but `loss` expects probabilities. Use `loss='auto'`, or a loss with "
+                f"`from_logits=True`. Received: loss={loss!r}"
+            )

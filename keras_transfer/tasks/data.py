@@ -1,0 +1,204 @@
+"""Data in memory, streams of texts and data without rows: what `Task.dataset` makes batches of."""
+
+from collections.abc import Mapping
+
+import keras
+import numpy as np
+
+from keras_transfer.distribute.replicas import replicas_of
+from keras_transfer.text import TextBatches
+from keras_transfer.text.preprocessor import preprocess
+
+
+class NoRows(keras.utils.PyDataset):
+    """The dataset that data without rows become.
+
+    Keras fails on it, and kernels fail on empty batches. `predict` therefore answers it without running the model.
+
+    Args:
+        columns: Columns without rows, as `columns_of` returns them.
+    """
+
+    def __init__(self, columns):
+        super().__init__()
+        self.columns = columns
+
+    def __len__(self):
+        return 0
+
+
+def columns_of(task, x):
+    """Returns data in memory as columns that can be sliced, or None if `x` is a dataset.
+
+    Args:
+        task: `Task`.
+        x: What `Task.dataset` takes.
+
+    Returns:
+        Raw data as `task.raw_columns(x)`, arrays as a dict of NumPy arrays.
+    """
+    if task.is_raw(x):
+        require_preprocessor(task)
+        return task.raw_columns(x)
+    if not isinstance(x, (Mapping, list, tuple)) and not hasattr(x, "shape"):
+        return None
+    names = list(task.input) if isinstance(task.input, dict) else [tensor.name for tensor in task.inputs]
+    names, columns = (list(x), list(x.values())) if isinstance(x, Mapping) else (names, keras.tree.flatten(x))
+    arrays = {name: to_numpy(column) for name, column in zip(names, columns)}
+    if not arrays or len(columns) != len(names) or any(array.ndim == 0 for array in arrays.values()):
+        raise ValueError(
+            f"`x` must be raw data, a dataset, or an array for each of the inputs {names}. "
+            f"Received: {type(x).__name__} of {len(columns)} values"
+        )
+    return arrays
+
+
+def require_preprocessor(task):
+    """Raises a `ValueError` if the task has no preprocessor."""
+    if task.preprocessor is None:
+        raise ValueError(
+            "Raw text requires a preprocessor. Create the task with `preprocessor=...`, or pass token ids. "
+            "Received: preprocessor=None"
+        )
+
+
+def to_numpy(values):
+    """Returns an array, a tensor of any framework, or a list as a NumPy array, without a copy if possible."""
+    return values if isinstance(values, np.ndarray) else keras.ops.convert_to_numpy(values)
+
+
+def count_rows(columns):
+    """Returns the number of rows of columns: a list or array, a tuple of them, or a dict of arrays."""
+    if isinstance(columns, dict):
+        columns = tuple(columns.values())
+    return len(columns[0] if isinstance(columns, tuple) and columns else columns)
+
+
+def split_last(columns, y, sample_weight, fraction):
+    """Splits off the last rows for validation, as Keras does.
+
+    Args:
+        columns: What `columns_of` returns.
+        y: Labels.
+        sample_weight: Sample weights, or None.
+        fraction: Float between 0 and 1. Fraction of the rows to split off.
+
+    Returns:
+        Two tuples `(columns, y, sample_weight)`: the first rows, and the others.
+
+    Raises:
+        ValueError: If one part would be empty, or if there are not as many labels as rows.
+    """
+    count = count_rows(columns)
+    at = int(count * (1 - fraction))
+    if not 0 < at < count or len(y) != count:
+        raise ValueError(
+            "`validation_split` must leave at least one row on both sides, and each row must have a label. "
+            f"Received: {count} rows, {len(y)} labels, validation_split={fraction}"
+        )
+
+    def take(values, part):
+        if isinstance(values, dict):
+            return {name: column[part] for name, column in values.items()}
+        if isinstance(values, tuple):
+            return tuple(column[part] for column in values)
+        return values if values is None else (values if isinstance(values, list) else np.asarray(values))[part]
+
+    y = list(y) if isinstance(y, tuple) else y
+    return tuple(tuple(take(v, part) for v in (columns, y, sample_weight)) for part in (slice(at), slice(at, None)))
+
+
+def batch_arrays(columns, y, sample_weight, batch_size, shuffle):
+    """Returns prepared arrays as `TextBatches` of the length that they have.
+
+    Args:
+        columns: Dict of arrays [rows, ...].
+        y: Array of labels [rows, ...], or None.
+        sample_weight: Array of sample weights [rows, ...], or None.
+        batch_size: Integer. Number of rows of a batch.
+        shuffle: Boolean. Whether the rows are shuffled in every epoch.
+
+    Raises:
+        ValueError: If the arrays differ in their number of rows, or if `batch_size` is not positive.
+    """
+    y, sample_weight = (None if values is None else to_numpy(values) for values in (y, sample_weight))
+    arrays = {**columns, "y": y, "sample_weight": sample_weight}
+    rows = {name: len(array) if array.ndim else None for name, array in arrays.items() if array is not None}
+    if len(set(rows.values())) > 1:
+        raise ValueError(f"Inputs, labels and sample weights must have the same number of rows. Received: {rows}")
+    if batch_size < 1:
+        raise ValueError(f"`batch_size` must be at least 1. Received: {batch_size}")
+    length = max((column.shape[1] for column in columns.values() if column.ndim > 1), default=1)
+    return TextBatches(columns, y, sample_weight, batch_size, [length], shuffle, None, False)
+
+
+def no_outputs(task, columns):
+    """Returns what `predict` returns for data without rows.
+
+    Args:
+        task: Functional model.
+        columns: Columns without rows. Arrays of shape [0, length] determine the length of the outputs.
+
+    Returns:
+        Array of shape [0, ...], or the structure of such arrays that the model returns.
+    """
+    shapes = [column.shape for column in columns.values()] if isinstance(columns, dict) else []
+    length = next((shape[1] for shape in shapes if len(shape) > 1), 0)
+
+    def empty(output):
+        shape = (0, *(length if size is None else size for size in output.shape[1:]))
+        return keras.ops.convert_to_numpy(keras.ops.zeros(shape, output.dtype))
+
+    return keras.tree.map_structure(empty, task.output)
+
+
+# === Streams ===
+
+
+def is_stream(x):
+    """Returns whether `x` is a `tf.data.Dataset`, without importing TensorFlow."""
+    return type(x).__module__.startswith("tensorflow.") and hasattr(x, "element_spec")
+
+
+def texts_of_stream(dataset):
+    """Returns the specs of a stream's texts, one or a pair; an empty tuple if it holds something else."""
+    spec = dataset.element_spec
+    inputs = spec[0] if isinstance(spec, tuple) and len(spec) in (2, 3) else spec
+    texts = inputs[0] if isinstance(inputs, tuple) and len(inputs) == 1 else inputs
+    texts = texts if isinstance(texts, tuple) else (texts,)
+    return texts if all(getattr(part, "dtype", None) == "string" for part in texts) else ()
+
+
+def preprocess_stream(task, dataset):
+    """Returns a `tf.data.Dataset` of batches of texts as one of the encoder's inputs, and any other as it is.
+
+    Raises:
+        ValueError: If the texts are not batched, if the labels are strings, or if the task has no preprocessor.
+    """
+    spec, texts = dataset.element_spec, texts_of_stream(dataset)
+    if not texts:
+        return dataset
+    if isinstance(spec, tuple) and len(spec) > 1 and getattr(spec[1], "dtype", None) == "string":
+        raise ValueError(
+            "Labels must be numbers. Pairs of texts without labels must be nested: `((text, text_pair),)`. "
+            f"Received: {spec}"
+        )
+    require_preprocessor(task)
+    if any(len(text.shape) != 1 for text in texts):
+        raise ValueError(f"A `tf.data.Dataset` of texts must be batched: `dataset.batch(32)`. Received: {spec}")
+
+    def prepare(x, *rest):
+        x = preprocess(task.preprocessor, x)
+        return (x, *rest) if rest else x
+
+    return dataset.map(prepare, num_parallel_calls=-1).prefetch(-1)
+
+
+def check_stream_shares(task, dataset, method):
+    """Raises a `ValueError` if the replicas cannot share each batch of a stream of texts evenly, but must."""
+    (replicas, evenly), size = replicas_of(task), texts_of_stream(dataset)[0].shape[0]
+    if (method == "fit" or evenly) and (size or 1) % replicas:
+        raise ValueError(
+            f"The batch size must be a multiple of the number of replicas, {replicas}. Use "
+            f"`dataset.batch(batch_size, drop_remainder=True)`. Received: {dataset.element_spec}"
+        )
