@@ -14,7 +14,7 @@ from keras_transfer.tasks.replicas import build_optimizer, check_distribution, c
 from keras_transfer.tasks.run_length import ScheduleLength
 from keras_transfer.text import PlainText, TextBatches, batches, is_text, to_columns
 from keras_transfer.text.preprocessor import preprocess
-from keras_transfer.text.word_rows import OfWords
+from keras_transfer.text.word_level import WordLevelPreprocessor
 
 log = logging.getLogger("keras_transfer")
 
@@ -342,7 +342,7 @@ def _check_of_logits(losses):
 
 def _check_fit(encoder, preprocessor):
     """A preprocessor must make what the encoder takes, and no ids or positions that it has no row for."""
-    if isinstance(preprocessor, OfWords) and isinstance(encoder.input, dict):
+    if isinstance(preprocessor, WordLevelPreprocessor) and isinstance(encoder.input, dict):
         made = preprocessor.compute_output_spec(keras.KerasTensor((None,), "string"), sequence_length="longest")
         for name, tensor in encoder.input.items():
             shape = made[name].shape if name in made else None

@@ -10,8 +10,9 @@ from keras_transfer.metrics import EntityF1, WordAccuracy
 from keras_transfer.tasks.mixed import encode_mixed
 from keras_transfer.tasks.task import Task
 from keras_transfer.text import WordBatches, is_text, word_batches
-from keras_transfer.text.word_batches import NO_WORD, checked_names
-from keras_transfer.text.word_rows import check_of_words, is_sentences, to_sentences
+from keras_transfer.text.inputs import is_sentences, to_sentences
+from keras_transfer.text.word_batching import NO_WORD, checked_names
+from keras_transfer.text.word_level import check_word_level
 
 log = logging.getLogger("keras_transfer")
 
@@ -64,7 +65,7 @@ class TokenClassifier(Task):
                 f"to label words takes an encoder that shows a vector for each token. Received: {encoder!r}"
             )
         if preprocessor is not None:
-            check_of_words(preprocessor)
+            check_word_level(preprocessor)
         initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
         head_dropout = Dropout(dropout, dtype=encoder.dtype_policy, name="head_dropout")
         logits = keras.layers.Dense(len(label_names), kernel_initializer=initializer, dtype="float32", name="logits")
@@ -191,7 +192,7 @@ class TokenClassifier(Task):
             return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, **kwargs)
         logits = np.zeros((len(data.row), len(self.label_names)), "float32")
         for part in data.by_length():
-            words, found = part.of_words(super(Task, self).predict(part, verbose=verbose, **kwargs))
+            words, found = part.word_outputs(super(Task, self).predict(part, verbose=verbose, **kwargs))
             logits[words] = found
         return data.per_sentence(logits)
 

@@ -91,9 +91,9 @@ def test_a_split_that_leaves_nothing_is_an_error_with_the_numbers_of_the_user(mo
 def test_missing_texts_and_empty_data_are_errors(model):
     with pytest.raises(ValueError, match=r"Received: \[None\]"):
         model.fit(["a", None], [0, 1], verbose=0)
-    with pytest.raises(ValueError, match="there are no texts"):
+    with pytest.raises(ValueError, match="There are no texts"):
         model.fit([], [], verbose=0)
-    with pytest.raises(ValueError, match="there are no texts"):
+    with pytest.raises(ValueError, match="There are no texts"):
         model.evaluate([], [], verbose=0)
 
 
