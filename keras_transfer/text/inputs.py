@@ -93,8 +93,8 @@ def to_list(texts):
     wrong = [index for index, value in enumerate(values) if not isinstance(value, (str, bytes))]
     if wrong:
         raise ValueError(
-            f"Texts must be strings, but {len(wrong)} of {len(values)} are not, the first at {wrong[:3]}. Remove missing "
-            "texts or replace them with ''. Pass pairs as a tuple of two columns. "
+            f"Texts must be strings, but {len(wrong)} of {len(values)} are not, the first at {wrong[:3]}. Remove "
+            "missing texts or replace them with ''. Pass pairs as a tuple of two columns. "
             f"Received: {[values[index] for index in wrong[:3]]}"
         )
     return [_unicode(value) for value in values]

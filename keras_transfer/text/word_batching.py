@@ -120,7 +120,7 @@ def word_batches(
         table = np.full(inputs["padding_mask"].shape, NO_WORD, "int32")
         table[row, position] = ids
     if sample_weight is not None or class_weight is not None:
-        # The weights of words: Keras would broadcast weights [batch] to the positions.
+        # One weight for each position: Keras would apply weights [batch] along the positions.
         weights = np.ones(inputs["padding_mask"].shape, "float32")
         weights[row, position] = _class_weights(class_weight, label_names, ids)
         weights *= _sentence_weights(sample_weight, len(sentences))[sentence][:, None]
