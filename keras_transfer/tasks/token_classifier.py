@@ -13,8 +13,9 @@ from keras_transfer.tasks.mixed import encode_mixed
 from keras_transfer.tasks.signatures import Signature, most_likely
 from keras_transfer.tasks.task import Task
 from keras_transfer.text import WordBatches, is_text, word_batches
-from keras_transfer.text.word_batches import NO_WORD, checked_names
-from keras_transfer.text.word_rows import check_of_words, is_sentences, to_sentences
+from keras_transfer.text.inputs import is_sentences, to_sentences
+from keras_transfer.text.word_batching import NO_WORD, checked_names
+from keras_transfer.text.word_level import check_word_level
 
 log = logging.getLogger("keras_transfer")
 
@@ -68,7 +69,7 @@ class TokenClassifier(Task):
         if encoded.sequence is None:
             raise ValueError(f"`encoder` must return a vector for each token. Received: encoder={encoder!r}")
         if preprocessor is not None:
-            check_of_words(preprocessor)
+            check_word_level(preprocessor)
         initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
         head_dropout = Dropout(dropout, dtype=encoder.dtype_policy, name="head_dropout")
         logits = keras.layers.Dense(len(label_names), kernel_initializer=initializer, dtype="float32", name="logits")
@@ -222,7 +223,7 @@ class TokenClassifier(Task):
             return super().predict_in_order(data, predict)
         logits = np.zeros((len(data.row), len(self.label_names)), "float32")
         for part in data.by_length():
-            words, found = part.of_words(predict(part))
+            words, found = part.word_outputs(predict(part))
             logits[words] = found
         return data.per_sentence(logits)
 

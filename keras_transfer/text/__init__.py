@@ -1,21 +1,29 @@
-"""From raw text to ids: preprocessors that run in the graph, and batches of like length."""
+"""From raw text to ids: tokenizers, packing, preprocessors that run in the graph, and batches by length."""
 
-from keras_transfer.text.batches import TextBatches, batches
+from keras_transfer.text.batching import TextBatches, batches
 from keras_transfer.text.bert import BertPreprocessor
 from keras_transfer.text.elmo import ElmoPreprocessor
 from keras_transfer.text.inputs import is_text, to_columns
+from keras_transfer.text.packing import Packing
 from keras_transfer.text.plain import PlainText
 from keras_transfer.text.preprocessor import Preprocessor
-from keras_transfer.text.word_batches import WordBatches, word_batches
+from keras_transfer.text.token_preprocessor import TokenPreprocessor
+from keras_transfer.text.tokenizer import Tokenizer
+from keras_transfer.text.word_batching import WordBatches, word_batches
+from keras_transfer.text.wordpiece import WordPieceTokenizer
 from keras_transfer.text.words import WordPreprocessor
 
 __all__ = [
     "BertPreprocessor",
     "ElmoPreprocessor",
+    "Packing",
     "PlainText",
     "Preprocessor",
     "TextBatches",
+    "TokenPreprocessor",
+    "Tokenizer",
     "WordBatches",
+    "WordPieceTokenizer",
     "WordPreprocessor",
     "batches",
     "is_text",

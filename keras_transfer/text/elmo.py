@@ -2,39 +2,41 @@
 
 import keras
 
-from keras_transfer.text.preprocessor import DEFAULT_LENGTH
-from keras_transfer.text.word_rows import WholeWords, pad_words
+from keras_transfer.text.preprocessor import DEFAULT_LENGTH, batch_shape
+from keras_transfer.text.word_level import WholeWordPreprocessor, pad_words
 
-# Ids of a word's characters: bytes from 1, then these; 0 is padding of texts.
+# The ids of a word's characters are its bytes plus one, and these. The id 0 pads texts.
 BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PAD_CHARACTER = range(257, 262)
 NUM_CHARACTERS = 262
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class ElmoPreprocessor(WholeWords):
-    """Turns texts into the inputs of ELMo: for each word the ids of its characters, just as the original does.
+class ElmoPreprocessor(WholeWordPreprocessor):
+    """Turns texts into the inputs of ELMo: the ids of the characters of each word, as the original does.
 
-    A word's ids are its beginning, its bytes in UTF-8 (cut to two less than `max_characters`, where need be in the
-    middle of a letter, as the original does), its end, and padding. As in the original the words `<S>` and `</S>` are a
-    sentence's boundaries; those around each text are put there by the encoder.
+    The ids of a word are the beginning of a word, its bytes in UTF-8, the end of a word, and padding. As in the
+    original, the bytes are truncated to `max_characters - 2`, possibly in the middle of a letter, and the words `<S>`
+    and `</S>` are the boundaries of a sentence. The encoder adds the boundaries of each text.
 
     Args:
-        sequence_length: int, at least 1, number of words a text is padded and cut to.
-        max_characters: int, at least 3, number of ids of a word.
-        split: as for `WordPreprocessor`: `"whitespace"` as the original, which was trained on text whose punctuation
-            stands by itself, or `"punctuation"` for text as people type it.
-        name: str.
+        sequence_length: Integer, at least 1. Number of words that a text is truncated and padded to. Defaults to `128`.
+        max_characters: Integer, at least 3. Number of ids of a word. Defaults to `50`.
+        split: String. How texts are split into words. `"whitespace"`: at white space only, as in the original, which
+            was trained on tokenized text. `"punctuation"`: at white space, and each punctuation character is a word.
+            Defaults to `"whitespace"`.
+        name: String. Name of the layer.
 
     Call arguments:
-        texts: a str, or a list, array, column of a table or tensor of them.
-        sequence_length: int instead of the constructor's; or `"longest"` to pad only to the longest text of the batch.
+        texts: A string, or a list, array, table column or tensor of strings.
+        sequence_length: Integer. Overrides the constructor's. `"longest"` pads to the longest text of the batch, and
+            still truncates to the constructor's length. Defaults to `None`.
 
     Returns:
-        dict of `character_ids` [batch, sequence_length, max_characters] and `padding_mask` [batch, sequence_length] (1
-        is a real word), TensorFlow tensors int32; of a single str without the first axis.
+        Dict of `character_ids` [batch, sequence_length, max_characters] and `padding_mask` [batch, sequence_length] (1
+        is a real word), TensorFlow int32 tensors. For a single string, without the first axis.
 
     Raises:
-        ValueError: texts are no strings, or pairs; a length is too small.
+        ValueError: If texts are pairs or not strings, or if a length is too small.
 
     Example:
     ```python
@@ -45,24 +47,22 @@ class ElmoPreprocessor(WholeWords):
     Source: https://github.com/allenai/bilm-tf, `UnicodeCharsVocabulary`.
     """
 
-    single = "ELMo takes single texts"
-
     def __init__(self, sequence_length=DEFAULT_LENGTH, max_characters=50, split="whitespace", name=None):
         super().__init__(sequence_length, split, name)
         if max_characters < 3:
-            raise ValueError(f"`max_characters` must be at least 3. Received: {max_characters!r}")
+            raise ValueError(f"`max_characters` must be at least 3. Received: max_characters={max_characters!r}")
         self.max_characters = max_characters
 
-    def _pieces(self, words):
+    def _word_pieces(self, words):
         import tensorflow as tf
 
         return self._characters(words), tf.ones_like(words, tf.int32)
 
-    def _rows(self, pieces, width):
-        return pad_words({"character_ids": pieces}, width)
+    def _pack_words(self, pieces, sequence_length):
+        return pad_words("character_ids", pieces, sequence_length)
 
     def _characters(self, words):
-        """The ids [words, max_characters] of words [words]."""
+        """Returns the ids [words, max_characters] of words [words]."""
         import tensorflow as tf
 
         room = self.max_characters - 2
@@ -79,7 +79,7 @@ class ElmoPreprocessor(WholeWords):
 
     def compute_output_spec(self, texts, sequence_length=None):
         self._check_single(texts)
-        shape = (*texts.shape, self._length_of(sequence_length))
+        shape = (*batch_shape(texts), self._length_of(sequence_length))
         return {
             "character_ids": keras.KerasTensor((*shape, self.max_characters), "int32", name="character_ids"),
             "padding_mask": keras.KerasTensor(shape, "int32", name="padding_mask"),

@@ -1,34 +1,33 @@
-"""BERT's normalisation of text in the TensorFlow graph, just as Hugging Face `tokenizers` does."""
+"""BERT's normalization of text in the TensorFlow graph, exactly as in Hugging Face `tokenizers`."""
 
 from keras_transfer.text.preprocessor import import_tensorflow_text
 
-# What a word is replaced by that must become [UNK]. Real U+FFFD is removed first, so it means
-# nothing else; in a vocabulary it can never be matched, there as here.
+# Replaces every word that must become the unknown token. U+FFFD in the text itself is removed first, so it has no other
+# meaning. In a vocabulary it never matches, as in Hugging Face's tokenizers.
 UNKNOWN = "\ufffd"
 
-# A word of more characters than this is [UNK].
+# Longer words become the unknown token.
 MAX_WORD_LENGTH = 100
 
 
 def _characters(ranges):
-    """Writes "41 61-7A" as the inside of an RE2 character class."""
+    """Returns "41 61-7A" as the inside of an RE2 character class."""
     return "".join("-".join(rf"\x{{{code}}}" for code in span.split("-")) for span in ranges.split())
 
 
-# Control, format and private-use characters, and U+FFFD: removed.
+# Characters that are removed: control, format and private-use characters, and U+FFFD.
 _REMOVED = _characters(
     "0-8 B-C E-1F 7F-9F AD 600-605 61C 6DD 70F 180E 200B-200F 202A-202E 2060-2064 2066-206F "
     "E000-F8FF FEFF FFF9-FFFB FFFD 110BD 1BCA0-1BCA3 1D173-1D17A E0001 E0020-E007F F0000-FFFFD "
     "100000-10FFFD"
 )
 
-# Ideographs: each is a word. Hugging Face leaves out 2B820-2B91F.
+# Ideographs, each of which is a word. Hugging Face leaves out 2B820-2B91F.
 _IDEOGRAPHS = _characters("3400-4DBF 4E00-9FFF F900-FAFF 20000-2A6DF 2A700-2B81F 2B920-2CEAF 2F800-2FA1F")
 
-# Hugging Face's tables are those of Unicode 8; TensorFlow's are newer. These are the characters
-# that the newer ones take for marks or punctuation (or for ideographs, see above), while for
-# Hugging Face they are letters. No BERT vocabulary has them, so a word with one of them is [UNK].
-# Found by comparing all code points, as tests/text/test_bert_parity.py does.
+# Hugging Face uses the tables of Unicode 8, TensorFlow newer ones. These characters are marks, punctuation or
+# ideographs in the newer tables, but letters for Hugging Face. No BERT vocabulary has them, so that a word with one of
+# them is unknown. They were found by comparing all code points, as tests/text/test_bert_parity.py does.
 _NEWER = _characters(
     """
     61D 7FD 898-89F 8CA-8E1 9FD-9FE A76 AFA-AFF B55 C04 C3C C77 C84 D00 D3B-D3C D81 EBA ECE
@@ -47,36 +46,36 @@ _NEWER = _characters(
     """
 )
 
-# Punctuation, which is a word by itself: of ASCII all but letters and digits; two that newer tables
-# have moved elsewhere.
+# Punctuation characters, each of which is a word: all of ASCII but letters and digits, and two that newer tables have
+# moved to other categories.
 _PUNCTUATION = r"!-/:-@\[-`{-~\pP" + _characters("166D 111C9")
 
-# Nonspacing marks, of Unicode 8 for the two that have changed.
+# Nonspacing marks, as in Unicode 8 for the two that have changed since.
 _ACCENT = r"[^\P{Mn}\x{111C9}]|\x{1734}"
 
-# ASCII without control characters and without long words: all that happens to it is lower-casing.
+# ASCII without control characters and long words, which only needs lowercasing.
 _LETTERS = f"[0-9A-Za-z]{{0,{MAX_WORD_LENGTH}}}"
 _PLAIN = rf"{_LETTERS}(?:[\t\n\r -/:-@\[-`{{-~]{_LETTERS})*"
 
 
 def normalize(texts, lowercase, strip_accents):
-    """Returns texts in which whitespace and punctuation separate BERT's words.
+    """Returns texts in which white space separates the words of BERT.
 
-    As `BertNormalizer` and `BertPreTokenizer` of Hugging Face `tokenizers`: removes control
-    characters, takes ideographs and punctuation as words of their own, decomposes and removes
-    accents, lower-cases (letter by letter: a final sigma is a sigma). Words of more than 100
-    characters become U+FFFD, as do those with characters that only newer Unicode knows.
+    As `BertNormalizer` and `BertPreTokenizer` of Hugging Face `tokenizers`, it removes control characters, separates
+    ideographs and punctuation, decomposes characters and removes accents, and lowercases each letter by itself (a
+    final sigma becomes a plain one). Words of more than 100 characters, and words with characters that only newer
+    Unicode knows, become U+FFFD.
 
     Args:
-        texts: string tensor, [batch], UTF-8.
-        lowercase: bool.
-        strip_accents: bool.
+        texts: String tensor [batch], UTF-8.
+        lowercase: Boolean. Whether texts are lowercased.
+        strip_accents: Boolean. Whether accents are removed.
 
     Returns:
-        A string tensor, [batch].
+        A string tensor [batch].
 
     Raises:
-        tf.errors.InvalidArgumentError: a text is not UTF-8.
+        tf.errors.InvalidArgumentError: If a text is not UTF-8.
 
     Example:
     ```python
@@ -90,7 +89,7 @@ def normalize(texts, lowercase, strip_accents):
     """
     import tensorflow as tf
 
-    # English is nearly all plain, and checking that costs a tenth of the ten operations below.
+    # Nearly all English is plain. Checking that costs a tenth of normalizing it.
     rare = tf.where(~tf.strings.regex_full_match(texts, _PLAIN))
     normalized = _normalize_rare(tf.gather_nd(texts, rare), lowercase, strip_accents)
     texts = tf.tensor_scatter_nd_update(texts, rare, normalized)
@@ -117,7 +116,7 @@ def _checked_utf8(texts):
 
     valid = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="ignore")
     wrong = valid != texts
-    message = "texts must be UTF-8: decode them where they are read. Received, wrong bytes left out:"
+    message = "Texts must be UTF-8. Decode them where they are read. Received (without the invalid bytes):"
     check = tf.debugging.Assert(~tf.reduce_any(wrong), [message, valid[wrong][:1]])
     with tf.control_dependencies([check] if check is not None else []):
         return tf.identity(texts)

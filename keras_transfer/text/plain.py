@@ -1,4 +1,4 @@
-"""Text for encoders that take it as it is."""
+"""The preprocessor of encoders that take strings."""
 
 import keras
 
@@ -7,19 +7,19 @@ from keras_transfer.text.preprocessor import Preprocessor
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class PlainText(Preprocessor):
-    """The preprocessor of an encoder that takes strings itself.
+    """Passes texts unchanged to an encoder that takes strings.
 
     Args:
-        name: str.
+        name: String. Name of the layer.
 
     Call arguments:
-        texts: [batch] strings.
+        texts: A string, or a list, array, table column or tensor of strings.
 
     Returns:
-        A dict: `text` [batch] strings, TensorFlow tensors.
+        Dict of `text`, a TensorFlow string tensor [batch].
 
     Raises:
-        ValueError: `texts` are pairs.
+        ValueError: If `texts` are pairs.
 
     Example:
     ```python
@@ -28,8 +28,7 @@ class PlainText(Preprocessor):
     """
 
     def call(self, texts, sequence_length=None):
-        if isinstance(texts, tuple):
-            raise ValueError("the encoder takes single texts. Received: pairs")
+        self._check_single(texts)
         return {"text": texts}
 
     def compute_output_spec(self, texts, sequence_length=None):

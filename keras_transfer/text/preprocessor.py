@@ -1,4 +1,4 @@
-"""What every preprocessor is: a Keras layer from raw text to model inputs, run by TensorFlow."""
+"""The base class of preprocessors: a Keras layer, run by TensorFlow, from raw text to a model's inputs."""
 
 import operator
 
@@ -10,17 +10,17 @@ DEFAULT_LENGTH = 128
 
 
 class Preprocessor(keras.layers.Layer):
-    """A layer that turns raw text into model inputs; the base of all preprocessors.
+    """A layer that turns raw text into model inputs; the base class of all preprocessors.
 
-    It can be called on strings, used in `tf.data.Dataset.map`, traced into a SavedModel, and called
-    on `keras.Input(shape=(), dtype="string")` in a functional model. Whatever backend Keras has, it
-    computes with TensorFlow on the CPU and returns TensorFlow tensors.
+    It can be called on strings, mapped over a `tf.data.Dataset`, traced into a SavedModel, and called on
+    `keras.Input(shape=(), dtype="string")` in a functional model. On every Keras backend it computes with TensorFlow on
+    the CPU and returns TensorFlow tensors.
 
-    A subclass writes `call(texts, sequence_length)`, which gets string tensors (a tuple of two for
-    pairs), and `compute_output_spec` for functional models.
+    A subclass implements `call(texts, sequence_length)`, which receives string tensors (a tuple of two for pairs), and
+    `compute_output_spec` for functional models.
 
     Args:
-        name: str.
+        name: String. Name of the layer.
     """
 
     def __init__(self, name=None):
@@ -28,16 +28,20 @@ class Preprocessor(keras.layers.Layer):
         self.built = True
 
     def __call__(self, texts, sequence_length=None, training=None):
-        """Returns the inputs of texts; functional models pass `training`, which changes nothing."""
+        """Returns the model inputs of texts. Functional models pass `training`, which has no effect."""
         if _is_symbolic(texts):
-            # In a `.keras` file the tuple of a pair has become a list.
+            # A `.keras` file stores the tuple of a pair as a list.
             texts = tuple(texts) if isinstance(texts, list) else texts
             return super().__call__(texts, sequence_length=sequence_length)
-        # Not through `Layer.__call__`, which makes tensors of Keras's backend: JAX has no strings.
+        # `Layer.__call__` would convert to tensors of Keras's backend, but JAX has no strings.
         import tensorflow as tf
 
         with tf.device("CPU:0"):
             return self.call(as_text_tensors(texts), sequence_length=sequence_length)
+
+    def _check_single(self, texts):
+        if isinstance(texts, tuple):
+            raise ValueError(f"`{type(self).__name__}` takes single texts. Received: pairs of texts")
 
 
 def _is_symbolic(texts):
@@ -46,12 +50,15 @@ def _is_symbolic(texts):
 
 
 def preprocess(preprocessor, texts, **options):
-    """Returns what a preprocessor makes of texts or pairs of texts, be it ours, KerasHub's or a function.
+    """Calls a preprocessor, ours, KerasHub's or a function, on texts or pairs of texts.
 
     Args:
-        preprocessor: callable from texts to a dict of model inputs.
-        texts: what it takes; for pairs a tuple of two.
-        **options: further arguments of it.
+        preprocessor: Callable from texts to a dict of model inputs.
+        texts: Texts that the preprocessor takes, or a tuple of two for pairs.
+        **options: Further arguments of the preprocessor.
+
+    Returns:
+        Dict of model inputs.
 
     Example:
     ```python
@@ -61,45 +68,59 @@ def preprocess(preprocessor, texts, **options):
     preprocess(preprocessor, (["the film"], ["film"]), sequence_length=8)
     ```
     """
-    # KerasHub's take a tuple for (texts, labels), and give the second back, unless the labels are named.
+    # KerasHub's preprocessors take a tuple for (texts, labels) and return the labels, unless `y` is passed.
     if isinstance(texts, tuple) and any(cls.__module__.startswith("keras_hub.") for cls in type(preprocessor).__mro__):
         options["y"] = None
     return preprocessor(texts, **options)
 
 
 def is_longest(sequence_length):
-    """Whether a sequence length is that of the longest text of a batch."""
+    """Returns whether rows are padded to the longest text of a batch."""
     return isinstance(sequence_length, str) and sequence_length == "longest"
 
 
-def checked_length(sequence_length, least=1, why="a word"):
-    """Returns a sequence length as an int.
+def checked_length(sequence_length, min_length=1):
+    """Returns a sequence length as an `int`.
 
     Raises:
-        ValueError: it is none, or below the least, whose reason is `why`.
+        ValueError: If `sequence_length` is not an integer or less than `min_length`.
     """
     try:
         length = operator.index(sequence_length)
     except TypeError:
         length = 0
-    if length < least:
+    if length < min_length:
         raise ValueError(
-            f"sequence_length must be an int of at least {least} ({why}); in a "
-            "call also 'longest' or None. To prepare a dataset of (texts, labels): "
-            f"`ds.map(lambda x, y: (preprocessor(x), y))`. Received: {sequence_length!r}"
+            f"`sequence_length` must be an integer of at least {min_length}. A call also takes 'longest' or None. "
+            "To map a dataset of (texts, labels), use `ds.map(lambda x, y: (preprocessor(x), y))`. "
+            f"Received: sequence_length={sequence_length!r}"
         )
     return length
 
 
-def as_text_tensors(texts):
-    """Returns raw text as a string tensor of rank 0 or 1, or for a pair as a tuple of two.
-
-    Args:
-        texts: str, or a list, array, column of a table or string tensor of them; or a tuple of two
-            such, for a pair.
+def batch_shape(texts):
+    """Returns the shape of symbolic texts or pairs: `()` or `(batch,)`.
 
     Raises:
-        ValueError: `texts` is anything else, or a pair whose parts have different lengths.
+        ValueError: If they have more than one axis.
+    """
+    shape = (texts[0] if isinstance(texts, tuple) else texts).shape
+    if len(shape) > 1:
+        raise ValueError(
+            'Texts in a functional model must be scalars: use `keras.Input(shape=(), dtype="string")`. '
+            f"Received: shape {shape}"
+        )
+    return shape
+
+
+def as_text_tensors(texts):
+    """Returns raw text as a string tensor of rank 0 or 1, and pairs as a tuple of two.
+
+    Args:
+        texts: A string, or a list, array, table column or tensor of strings; for pairs, a tuple of two.
+
+    Raises:
+        ValueError: If `texts` are anything else, or pairs whose parts differ in length.
     """
     if not isinstance(texts, tuple):
         return _as_text_tensor(texts)
@@ -107,7 +128,8 @@ def as_text_tensors(texts):
     first, second = (_as_text_tensor(part) for part in texts)
     if not first.shape.is_compatible_with(second.shape):
         raise ValueError(
-            f"both parts of a pair need as many texts. Received: shapes {tuple(first.shape)} and {tuple(second.shape)}"
+            "The two parts of a pair must contain the same number of texts. "
+            f"Received: shapes {tuple(first.shape)} and {tuple(second.shape)}"
         )
     return first, second
 
@@ -119,11 +141,11 @@ def _as_text_tensor(texts):
         values = to_list(texts)
         return tf.constant(values[0] if isinstance(texts, (str, bytes)) else values, tf.string)
     if not isinstance(texts, tf.Tensor) or texts.dtype != tf.string:
-        raise ValueError(f"texts must be a tensor of strings. Received: {texts}")
+        raise ValueError(f"Texts must be a tensor of strings. Received: {texts}")
     if texts.shape.rank not in (0, 1):
         raise ValueError(
-            "a tensor of texts must have the shape [batch] or []; in a functional model, "
-            f'`keras.Input(shape=(), dtype="string")`. Received: the shape {texts.shape}'
+            "A tensor of texts must have shape [batch] or []. In a functional model, use "
+            f'`keras.Input(shape=(), dtype="string")`. Received: shape {texts.shape}'
         )
     return texts
 
@@ -132,13 +154,13 @@ def import_tensorflow_text():
     """Returns the module `tensorflow_text`.
 
     Raises:
-        ImportError: it is not installed.
+        ImportError: If TensorFlow Text is not installed.
     """
     try:
         import tensorflow_text
     except ImportError as error:
         raise ImportError(
-            "turning text into ids needs TensorFlow Text: `pip install tensorflow-text` (the same "
-            f"minor version as TensorFlow). Received: {error}"
+            "Tokenization requires TensorFlow Text: `pip install tensorflow-text` (the same minor version as "
+            f"TensorFlow). Received: {error}"
         ) from error
     return tensorflow_text

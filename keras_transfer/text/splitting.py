@@ -3,17 +3,17 @@
 SPLITS = ("punctuation", "whitespace")
 
 _SPACE = r"[\s\pZ\x{85}]+"
-_PUNCTUATION = r"[!-/:-@\[-`{-~\pP]"  # of ASCII all but letters and digits
+_PUNCTUATION = r"[!-/:-@\[-`{-~\pP]"  # all of ASCII but letters and digits
 
 
 def check_split(split):
-    """Raises a ValueError for a way to split texts that there is not."""
+    """Raises a `ValueError` if `split` is unknown."""
     if split not in SPLITS:
-        raise ValueError(f"`split` must be one of {SPLITS}. Received: {split!r}")
+        raise ValueError(f"Invalid value for argument `split`. Expected one of {SPLITS}. Received: split={split!r}")
 
 
 def split_words(texts, split):
-    """Returns the words of texts [batch], ragged [batch, None]."""
+    """Returns the words of texts [batch] as a ragged tensor [batch, None]."""
     import tensorflow as tf
 
     if split == "punctuation":

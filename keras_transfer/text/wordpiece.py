@@ -1,93 +1,107 @@
-"""A WordPiece vocabulary: reading it from a folder, checking it, finding its pieces in words."""
+"""The WordPiece tokenizer, and the settings of one in a folder that Transformers or Google's BERT wrote."""
 
 import json
-import os
 import pathlib
 
-from keras_transfer.text.normalizer import MAX_WORD_LENGTH, UNKNOWN
+import keras
+
+from keras_transfer.text.normalizer import MAX_WORD_LENGTH, UNKNOWN, normalize
 from keras_transfer.text.preprocessor import import_tensorflow_text
+from keras_transfer.text.tokenizer import Tokenizer, read_vocabulary
 
-VOCABULARY_FILE = "vocab.txt"
 CONFIG_FILE = "tokenizer_config.json"
-REQUIRED = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
-# What a tokenizer may be told that this one cannot do, and the only value that it takes.
+# Settings of other tokenizers, and the only value that this one implements.
 _FIXED = {"do_basic_tokenize": True, "tokenize_chinese_chars": True, "never_split": None}
 
 
-class WordPiece:
-    """The tokens of a vocabulary, and the operation that splits normalised texts into them.
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class WordPieceTokenizer(Tokenizer):
+    """Splits texts into words as BERT does, and words into the longest pieces that the vocabulary has.
 
-    A plain object, so that neither Keras nor TensorFlow tracks its 30,000 strings.
+    The ids are those of Hugging Face `tokenizers`.
+
+    Args:
+        vocabulary: List of strings, the tokens in the order of their ids, or the path of a `vocab.txt` with one token
+            per line. Empty tokens at the end are dropped. If `None`, call `load_assets` before the tokenizer is used.
+            Defaults to `None`.
+        lowercase: Boolean. Whether texts are lowercased, as for uncased vocabularies. Defaults to `True`.
+        strip_accents: Boolean. Whether accents are removed. Defaults to the value of `lowercase`, as in BERT.
+        unk_token: String. Token of words that cannot be split into pieces. Defaults to `"[UNK]"`.
+        mask_token: String. Token that masked language models predict. Defaults to `"[MASK]"`.
+
+    Raises:
+        ValueError: If the vocabulary contains duplicates, line ends or anything but strings.
+        ImportError: If TensorFlow Text is not installed.
+
+    Example:
+    ```python
+    tokenizer = keras_transfer.text.WordPieceTokenizer(["[UNK]", "the", "film", "##s"])
+    tokenizer.tokenize(["The films"])  # [[1, 2, 3]]
+    ```
+
+    Source: Devlin et al. 2019, "BERT", section 3; https://github.com/google-research/bert.
     """
 
-    def __init__(self, vocabulary):
-        if isinstance(vocabulary, (str, os.PathLike)):
-            vocabulary = read_vocabulary(vocabulary)
-        self.tokens = list(vocabulary)
-        wrong = [token for token in self.tokens if not isinstance(token, str) or "\n" in token]
-        if wrong:
-            raise ValueError(f"a vocabulary is a list of str without line ends. Received: {wrong[:3]} in it")
-        while self.tokens and not self.tokens[-1]:
-            self.tokens.pop()
-        self.ids = {token: index for index, token in enumerate(self.tokens)}
-        self._tokenizer = None
-        self._check()
+    def __init__(self, vocabulary=None, lowercase=True, strip_accents=None, unk_token="[UNK]", mask_token="[MASK]"):
+        self._splitter = None
+        super().__init__(vocabulary, unk_token, mask_token)
+        self.lowercase = bool(lowercase)
+        self.strip_accents = strip_accents
 
-    def _check(self):
-        if len(self.ids) < len(self.tokens):
-            twice = [token for index, token in enumerate(self.tokens) if self.ids[token] != index]
-            raise ValueError(
-                f"a token can stand only once in a vocabulary. Received: {len(twice)} duplicates, the first {twice[:3]}"
-            )
-        missing = [token for token in REQUIRED if token not in self.ids]
-        if missing:
-            raise ValueError(
-                f"the vocabulary lacks the special tokens {', '.join(missing)}. "
-                f"Received: {len(self.tokens)} tokens, the first {self.tokens[:5]}"
-            )
+    def _set_vocabulary(self, tokens):
+        while tokens and tokens[-1] == "":
+            tokens.pop()
+        super()._set_vocabulary(tokens)
+        self._splitter = None
 
-    def __call__(self, texts):
-        """Returns the ids of normalised texts [batch] as an int32 ragged tensor [batch, None]."""
-        if self._tokenizer is None:
-            self._tokenizer = self._make_tokenizer()
-        return self._tokenizer.tokenize(texts)
+    def _tokenize(self, texts):
+        strip_accents = self.lowercase if self.strip_accents is None else self.strip_accents
+        if self._splitter is None:
+            self._splitter = self._make_splitter()
+        return self._splitter.tokenize(normalize(texts, self.lowercase, strip_accents))
 
-    def _make_tokenizer(self):
+    def _make_splitter(self):
         import tensorflow as tf
 
-        # The operation would find tokens with a space in them, and words that must be unknown hold
-        # U+FFFD. No text can contain either of them, with Hugging Face's tokenizers too.
+        self.require([self.unk_token])
+        # The operation would match tokens with a space, and U+FFFD in words that must be unknown. No text can contain
+        # either of them; they do not match with Hugging Face's tokenizers either.
         tokens = [
             f"[unreachable{index}]" if token.split() != [token] or UNKNOWN in token else token
-            for index, token in enumerate(self.tokens)
+            for index, token in enumerate(self.vocabulary)
         ]
-        # Outside of any function that is being traced, which would keep it to itself.
+        # A function that is being traced would keep the tokenizer in its own graph.
         with tf.init_scope(), tf.device("CPU:0"):
             return import_tensorflow_text().FastWordpieceTokenizer(
                 tokens,
                 max_bytes_per_word=4 * MAX_WORD_LENGTH,  # longer words have been replaced before
                 token_out_type=tf.int32,
+                unknown_token=self.unk_token,
             )
 
-
-def read_vocabulary(path):
-    """Returns the lines of a `vocab.txt`: the number of a token's line is its id."""
-    return pathlib.Path(path).read_text("utf-8").split("\n")
+    def get_config(self):
+        return {
+            "lowercase": self.lowercase,
+            "strip_accents": self.strip_accents,
+            "unk_token": self.unk_token,
+            "mask_token": self.mask_token,
+        }
 
 
 def read_folder(folder):
-    """Returns what a tokenizer's folder says, None for what it does not say.
+    """Returns the vocabulary and the settings of the WordPiece tokenizer in a folder.
 
     Args:
-        folder: path of a folder with `vocab.txt` or `tokenizer.json`.
+        folder: Path of a folder with `vocab.txt` or `tokenizer.json`.
 
     Returns:
-        dict of `vocabulary`, `sequence_length`, `lowercase` and `strip_accents`.
+        Dict of `vocabulary`, `sequence_length`, `lowercase` and `strip_accents`, `None` for what the folder does not
+        say.
 
     Raises:
-        FileNotFoundError: the folder has no vocabulary.
-        ValueError: the tokenizer is no WordPiece, or splits words in another way.
+        FileNotFoundError: If the folder has no vocabulary.
+        ValueError: If the tokenizer is not a WordPiece tokenizer, or splits words in another way.
     """
     folder = pathlib.Path(folder)
     config = _read_json(folder / CONFIG_FILE)
@@ -97,33 +111,33 @@ def read_folder(folder):
         received = config.get(key, only)
         if received != only and received != []:
             raise ValueError(
-                f"only tokenizers with {key}={only} can be read. Received: {received} in {folder / CONFIG_FILE}"
+                f"The tokenizer in {folder / CONFIG_FILE} is not supported. Expected {key}={only}. "
+                f"Received: {key}={received}"
             )
 
     limit = config.get("model_max_length")
     limit = _read_json(folder / "sentence_bert_config.json").get("max_seq_length") or limit
-    lowercase = config.get("do_lower_case", normalizer.get("lowercase"))
     return {
         "vocabulary": _folder_vocabulary(folder, fast),
-        # Transformers writes 1e30 where it does not know.
-        "sequence_length": limit if limit and limit < 1e6 else None,
-        "lowercase": lowercase,
+        "sequence_length": limit if limit and limit < 1e6 else None,  # Transformers writes 1e30 for an unknown length
+        "lowercase": config.get("do_lower_case", normalizer.get("lowercase")),
         "strip_accents": config.get("strip_accents", normalizer.get("strip_accents")),
     }
 
 
 def looks_cased(vocabulary):
-    """Returns whether lower-casing changes a token; `[CLS]` and the like do not count."""
+    """Returns whether lowercasing changes any token other than those in brackets, such as `[CLS]`."""
     words = (token for token in vocabulary if not (token.startswith("[") and token.endswith("]")))
     return any(token != token.lower() for token in words)
 
 
 def _folder_vocabulary(folder, fast):
-    if (folder / VOCABULARY_FILE).is_file():
-        return read_vocabulary(folder / VOCABULARY_FILE)
+    vocabulary_file = folder / WordPieceTokenizer.vocabulary_file
+    if vocabulary_file.is_file():
+        return read_vocabulary(vocabulary_file)
     if not fast:
         found = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else "no folder"
-        raise FileNotFoundError(f"{folder} needs {VOCABULARY_FILE} or tokenizer.json. Received: {found}")
+        raise FileNotFoundError(f"{folder} must contain vocab.txt or tokenizer.json. Received: {found}")
     model = fast["model"]
     if model.get("type") != "WordPiece" or model.get("continuing_subword_prefix", "##") != "##":
         raise ValueError(
@@ -131,13 +145,13 @@ def _folder_vocabulary(folder, fast):
             f"Received: {model.get('type')}, {model.get('continuing_subword_prefix')}"
         )
     ids = dict(model["vocab"])
-    # Added tokens are ids like others; that a text cannot contain them is a matter of tokenizing.
+    # Added tokens have ids like all others. That text never contains them is up to the tokenizer.
     ids.update((token["content"], token["id"]) for token in fast.get("added_tokens", ()))
     tokens = sorted(ids, key=ids.get)
     if [ids[token] for token in tokens] != list(range(len(tokens))):
         raise ValueError(
-            "the ids of a vocabulary count from 0 without gaps. "
-            f"Received: {len(tokens)} tokens up to the id {ids[tokens[-1]]} in {folder}"
+            f"The ids of the vocabulary in {folder} must count from 0 without gaps. "
+            f"Received: {len(tokens)} tokens with ids up to {ids[tokens[-1]]}"
         )
     return tokens
 

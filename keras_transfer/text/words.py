@@ -1,83 +1,100 @@
-"""The preprocessor of word vectors: raw text to one id a word."""
+"""The preprocessor of word vectors: raw text to one id per word."""
 
 import pathlib
 
 import keras
 
-from keras_transfer.text.preprocessor import DEFAULT_LENGTH
-from keras_transfer.text.word_rows import WholeWords, pad_words
+from keras_transfer.text.preprocessor import DEFAULT_LENGTH, batch_shape
+from keras_transfer.text.splitting import split_words
+from keras_transfer.text.tokenizer import HasTokenizer, Tokenizer
+from keras_transfer.text.word_level import WholeWordPreprocessor, pad_words
 
-VOCABULARY_FILE = "vocabulary.txt"
 PAD_ID, UNK_ID, FIRST_ID = 0, 1, 2
 
 
-class WordTable:
-    """The ids of words, in the graph: by a search among hashes, and the words found are compared.
+class WordTokenizer(Tokenizer):
+    """Splits texts into words and looks up their ids; the tokenizer of `WordPreprocessor`.
 
-    A plain object without a resource: neither Keras nor TensorFlow needs to track it, and a SavedModel holds it as
-    constants.
+    Words are searched by their hashes, and the words that are found are compared. This needs no resource that Keras or
+    TensorFlow must track; a SavedModel contains the table as constants.
+
+    Args:
+        vocabulary, lowercase, split, case_folding: As for `WordPreprocessor`.
     """
 
-    def __init__(self, words, case_folding):
-        self.words = list(words)
-        wrong = [word for word in self.words if not isinstance(word, str) or not word or "\n" in word]
-        if wrong:
-            raise ValueError(f"a vocabulary is a list of words without line ends. Received: {wrong[:3]} in it")
-        if not self.words:
-            raise ValueError("a vocabulary has at least one word. Received: an empty one")
-        self.ids = {word: index for index, word in enumerate(self.words, FIRST_ID)}
-        if len(self.ids) < len(self.words):
-            twice = [word for index, word in enumerate(self.words, FIRST_ID) if self.ids[word] != index]
-            raise ValueError(
-                f"a word can stand only once in a vocabulary. Received: {len(twice)} duplicates, the first {twice[:3]}"
-            )
-        self.case_folding = case_folding
+    vocabulary_file = "vocabulary.txt"
+    first_id = FIRST_ID
+    unk_id = UNK_ID
+
+    def __init__(self, vocabulary=None, lowercase=False, split="punctuation", case_folding=True):
+        super().__init__(vocabulary)
+        self.lowercase = bool(lowercase)
+        self.split = split
+        self.case_folding = bool(case_folding)
+
+    def _read_vocabulary(self, path):
+        # A word may contain characters that Python takes for the end of a line.
+        return pathlib.Path(path).read_bytes().decode("utf-8").removesuffix("\n").split("\n")
+
+    def _set_vocabulary(self, tokens):
+        if not tokens or "" in tokens:
+            raise ValueError(f"A vocabulary must contain at least one word, and no empty ones. Received: {tokens[:3]}")
+        super()._set_vocabulary(tokens)
         self._exact = self._folded = None
 
-    def __call__(self, words):
-        """Returns the ids of words [words], int32."""
+    def _tokenize(self, texts):
+        words = split_words(texts, self.split)
+        return words.with_values(self.look_up(words.values))
+
+    def look_up(self, words):
+        """Returns the ids of words [words] as an int32 tensor."""
         import tensorflow as tf
 
+        self._check_loaded()
         if self._exact is None:
-            # Outside of any function that is being traced, which would keep them to itself.
+            # A function that is being traced would keep the tables in its own graph.
             with tf.init_scope(), tf.device("CPU:0"):
-                keys = tf.constant(self.words, tf.string, [len(self.words)])
-                self._exact = _sorted(keys)
-                self._folded = _sorted(_fold(keys)) if self.case_folding else None
-        ids = _look_up(self._exact, words)
+                keys = tf.constant(self.vocabulary, tf.string, [len(self.vocabulary)])
+                self._exact = _sort_by_hash(keys)
+                self._folded = _sort_by_hash(_fold(keys)) if self.case_folding else None
+        words = tf.strings.lower(words, encoding="utf-8") if self.lowercase else words
+        ids = _search(self._exact, words)
         if self.case_folding:
-            # Most words are found at once; folding the others is the dearer part.
+            # Most words are found at once, and folding is slow.
             rare = tf.where(ids == UNK_ID)
-            ids = tf.tensor_scatter_nd_update(ids, rare, _look_up(self._folded, _fold(tf.gather_nd(words, rare))))
+            ids = tf.tensor_scatter_nd_update(ids, rare, _search(self._folded, _fold(tf.gather_nd(words, rare))))
         return ids
+
+    def get_config(self):
+        return {"lowercase": self.lowercase, "split": self.split, "case_folding": self.case_folding}
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class WordPreprocessor(WholeWords):
-    """Turns texts into the ids of their words: 0 is padding, 1 a word that the vocabulary lacks, 2 its first word.
+class WordPreprocessor(HasTokenizer, WholeWordPreprocessor):
+    """Turns texts into the ids of their words: 0 is padding, 1 an unknown word, 2 the first word of the vocabulary.
 
     Args:
-        vocabulary: list of str, the words, such as `WordVectors.words`; or the path of a file with a word a line. None
-            leaves it to `load_assets`; then only `words` works.
-        sequence_length: int, number of words a text is padded and cut to.
-        lowercase: bool, whether words are looked up in lower case.
-        split: `"punctuation"`: at white space, and each punctuation character is a word of its own; `"whitespace"`:
-            there only, for texts whose words stand apart already.
-        case_folding: bool, whether a word that the vocabulary lacks has the id of its first word that differs only in
-            case, as in `WordVectors.load`.
-        name: str.
+        vocabulary: List of strings, the words, such as `WordVectors.words`, or the path of a file with one word per
+            line. If `None`, call `load_assets` before ids are needed; `words` works without. Defaults to `None`.
+        sequence_length: Integer. Number of words that a text is truncated and padded to. Defaults to `128`.
+        lowercase: Boolean. Whether words are lowercased before they are looked up. Defaults to `False`.
+        split: String. How texts are split into words. `"punctuation"`: at white space, and each punctuation character
+            is a word. `"whitespace"`: at white space only, for tokenized text. Defaults to `"punctuation"`.
+        case_folding: Boolean. Whether a word that the vocabulary lacks gets the id of the first word that differs only
+            in case, as in `WordVectors.load`. Defaults to `True`.
+        name: String. Name of the layer.
 
     Call arguments:
-        texts: a str, or a list, array, column of a table or tensor of them.
-        sequence_length: int instead of the constructor's; or `"longest"` to pad only to the longest text of the batch
-            (still cut to the constructor's).
+        texts: A string, or a list, array, table column or tensor of strings.
+        sequence_length: Integer. Overrides the constructor's. `"longest"` pads to the longest text of the batch, and
+            still truncates to the constructor's length. Defaults to `None`.
 
     Returns:
-        dict of `token_ids` and `padding_mask` (1 is a real word), TensorFlow tensors int32 [batch, sequence_length];
-        of a single str, [sequence_length].
+        Dict of `token_ids` and `padding_mask` (1 is a real word), TensorFlow int32 tensors [batch, sequence_length].
+        For a single string, [sequence_length].
 
     Raises:
-        ValueError: the vocabulary has duplicates; texts are no strings, or pairs; a length is too small.
+        ValueError: If the vocabulary has duplicates, if texts are pairs or not strings, or if a length is too small.
 
     Example:
     ```python
@@ -85,8 +102,6 @@ class WordPreprocessor(WholeWords):
     preprocessor(["The film was long."])["token_ids"]  # [[2, 3, 1, 1, 4, 0]]
     ```
     """
-
-    single = "word vectors are of single texts"
 
     def __init__(
         self,
@@ -98,86 +113,33 @@ class WordPreprocessor(WholeWords):
         name=None,
     ):
         super().__init__(sequence_length, split, name)
-        self.lowercase = bool(lowercase)
-        self.case_folding = bool(case_folding)
-        if isinstance(vocabulary, str | pathlib.Path):
-            vocabulary = _read(vocabulary)
-        self._table = None if vocabulary is None else WordTable(vocabulary, self.case_folding)
+        self.tokenizer = WordTokenizer(vocabulary, lowercase, split, case_folding)
 
-    @property
-    def _loaded(self):
-        if self._table is None:
-            raise ValueError(
-                f"{self.name} has no vocabulary: pass `vocabulary`, or call `load_assets`. Received: vocabulary=None"
-            )
-        return self._table
-
-    @property
-    def vocabulary(self):
-        """list of str, the words; the first one's id is 2."""
-        return self._loaded.words
-
-    @property
-    def vocabulary_size(self):
-        """int, number of ids: of the words, padding and the unknown word."""
-        return FIRST_ID + len(self.vocabulary)
-
-    def token_to_id(self, token):
-        """Returns the id of a word as it is written (a str); None if the vocabulary does not have it."""
-        return self._loaded.ids.get(token)
-
-    def _pieces(self, words):
+    def _word_pieces(self, words):
         import tensorflow as tf
 
-        ids = self._loaded(tf.strings.lower(words, encoding="utf-8") if self.lowercase else words)
-        return ids, tf.ones_like(words, tf.int32)
+        return self.tokenizer.look_up(words), tf.ones_like(words, tf.int32)
 
-    def _rows(self, pieces, width):
-        return pad_words({"token_ids": pieces}, width)
+    def _pack_words(self, pieces, sequence_length):
+        return pad_words("token_ids", pieces, sequence_length)
 
     def compute_output_spec(self, texts, sequence_length=None):
         self._check_single(texts)
-        if len(texts.shape) > 1:
-            raise ValueError(
-                'texts in a functional model are `keras.Input(shape=(), dtype="string")`. '
-                f"Received: the shape {texts.shape}"
-            )
-        length = self._length_of(sequence_length)
-        return {
-            key: keras.KerasTensor((*texts.shape, length), dtype="int32", name=key)
-            for key in ("token_ids", "padding_mask")
-        }
+        shape = (*batch_shape(texts), self._length_of(sequence_length))
+        return {key: keras.KerasTensor(shape, "int32", name=key) for key in ("token_ids", "padding_mask")}
 
     def get_config(self):
-        return {
-            "sequence_length": self.sequence_length,
-            "lowercase": self.lowercase,
-            "split": self.split,
-            "case_folding": self.case_folding,
-            "name": self.name,
-        }
-
-    def save_assets(self, dir_path):
-        path = pathlib.Path(dir_path) / VOCABULARY_FILE
-        path.write_text("".join(f"{word}\n" for word in self.vocabulary), "utf-8", newline="\n")
-
-    def load_assets(self, dir_path):
-        self._table = WordTable(_read(pathlib.Path(dir_path) / VOCABULARY_FILE), self.case_folding)
-
-
-def _read(path):
-    # Not by lines: a word may hold what else Python takes for a line's end.
-    return pathlib.Path(path).read_bytes().decode("utf-8").removesuffix("\n").split("\n")
+        return {"sequence_length": self.sequence_length, **self.tokenizer.get_config(), "name": self.name}
 
 
 def _fold(words):
-    """Words by which those that differ only in case are one, as by Python's `casefold`.
+    """Returns words such that those that differ only in case are equal, as with Python's `casefold`.
 
-    TF Text's `case_fold_utf8` takes more for the same: fractions, ligatures, superscripts.
+    TF Text's `case_fold_utf8` equates more: fractions, ligatures, superscripts.
     """
     import tensorflow as tf
 
-    words = tf.strings.regex_replace(words, "\u0131", "\x01")  # the dotless i: its capital is that of i
+    words = tf.strings.regex_replace(words, "\u0131", "\x01")  # the capital of the dotless i is that of i
     for change in (tf.strings.lower, tf.strings.upper, tf.strings.lower):
         words = change(words, encoding="utf-8")
     return words
@@ -189,8 +151,8 @@ def _hash(words):
     return tf.strings.to_hash_bucket_fast(words, 2**63 - 1)
 
 
-def _sorted(keys):
-    """Hashes in order, their words, and these words' ids; of equal words the first one's."""
+def _sort_by_hash(keys):
+    """Returns sorted hashes, and the words and ids that they belong to; of equal words, the first comes first."""
     import tensorflow as tf
 
     hashes = _hash(keys)
@@ -199,7 +161,7 @@ def _sorted(keys):
     return tf.gather(hashes, order), tf.gather(keys, order), tf.gather(ids, order)
 
 
-def _look_up(table, words):
+def _search(table, words):
     import tensorflow as tf
 
     hashes, keys, ids = table

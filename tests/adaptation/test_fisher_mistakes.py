@@ -78,7 +78,7 @@ def test_a_mistake_is_named(make, arguments, message):
 
 def test_a_task_names_mistakes_in_texts():
     model = tiny.classifier()
-    with pytest.raises(ValueError, match="1 of 2 texts are no strings"):
+    with pytest.raises(ValueError, match="1 of 2 are not"):
         estimate_fisher(model, ["a", None])
     with pytest.raises(ValueError, match="Received"):
         estimate_fisher(model, [])

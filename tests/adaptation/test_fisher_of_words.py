@@ -70,5 +70,5 @@ def test_without_labels_nobody_knows_where_words_are():
     model = tagger()
     with pytest.raises(ValueError, match="which mark the words. Received: no labels"):
         estimate_fisher(model, word_batches(WORDS, None, model.preprocessor))
-    with pytest.raises(ValueError, match="there is a label for each word"):
+    with pytest.raises(ValueError, match="one label for each word"):
         estimate_fisher(model, WORDS, [["LETTER"], ["WORD"], ["LETTER"]], labels="data")

@@ -102,7 +102,7 @@ def test_no_texts_get_no_answers(loaded):
 
 
 def test_bytes_that_are_no_utf8_are_an_error(loaded):
-    with pytest.raises(tf.errors.InvalidArgumentError, match="texts must be UTF-8"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Texts must be UTF-8"):
         run(loaded, ["good", b"caf\xe9"])
 
 

@@ -37,7 +37,7 @@ def test_a_column_without_texts_gets_no_logits(models):
     classifier, tagger = models
     texts = pandas.Series([], dtype="str")
     assert classifier.predict(texts, verbose=0).shape == (0, 2) and tagger.predict(texts, verbose=0) == []
-    assert "texts must be" in message(lambda: classifier.predict(pandas.DataFrame({"text": []}), verbose=0))
+    assert "Texts must be" in message(lambda: classifier.predict(pandas.DataFrame({"text": []}), verbose=0))
 
 
 class EmptyArrow:

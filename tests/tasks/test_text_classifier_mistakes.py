@@ -73,9 +73,9 @@ def test_arguments_that_batches_have_already_are_keras_errors_and_not_ignored(mo
     with pytest.raises(ValueError, match="must be None if `x` is a dataset.*Received: x of type TextBatches, and y"):
         model.fit(prepared, [0, 1], verbose=0)
     for size in (0, -7):
-        with pytest.raises(ValueError, match=f"Received: {size}"):
+        with pytest.raises(ValueError, match=f"Received: batch_size={size}"):
             model.fit(["a", "b"], [0, 1], batch_size=size, verbose=0)
-        with pytest.raises(ValueError, match=f"Received: {size}"):
+        with pytest.raises(ValueError, match=f"Received: batch_size={size}"):
             model.fit(["a"], [0], validation_data=(["b"], [1]), validation_batch_size=size, verbose=0)
     with pytest.raises(ValueError, match="Received: steps=2"):
         model.predict(["a"], steps=2, verbose=0)

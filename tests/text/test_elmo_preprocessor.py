@@ -78,9 +78,9 @@ def test_it_works_in_tf_data_and_in_a_functional_model(tmp_path):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: ElmoPreprocessor(max_characters=2), "at least 3. Received: 2"),
-        (lambda: ElmoPreprocessor(sequence_length=0), "at least 1 .*Received: 0"),
-        (lambda: ElmoPreprocessor(split="words"), "`split` must be one of .*Received: 'words'"),
+        (lambda: ElmoPreprocessor(max_characters=2), "at least 3. Received: max_characters=2"),
+        (lambda: ElmoPreprocessor(sequence_length=0), "at least 1.*Received: sequence_length=0"),
+        (lambda: ElmoPreprocessor(split="words"), "argument `split`. .*Received: split='words'"),
         (lambda: ElmoPreprocessor()((["a"], ["b"])), "takes single texts. Received: pairs"),
         (lambda: ElmoPreprocessor()([3]), "Received: "),
     ],

@@ -155,17 +155,17 @@ def test_the_vocabulary_may_be_a_file_and_its_ids_are_told(tmp_path):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda: WordPreprocessor(["a", "b", "a"]), r"only once.*Received: 1 duplicates, the first \['a'\]"),
+        (lambda: WordPreprocessor(["a", "b", "a"]), r"duplicates. Received: 1 duplicates, beginning with \['a'\]"),
         (lambda: WordPreprocessor(["a", "b\n"]), r"without line ends. Received: \['b\\n'\]"),
-        (lambda: WordPreprocessor(["a", ""]), r"Received: \[''\]"),
-        (lambda: WordPreprocessor([]), "at least one word. Received: an empty"),
-        (lambda: WordPreprocessor(["a"], split="spaces"), "`split` must be one of .*Received: 'spaces'"),
-        (lambda: WordPreprocessor(["a"], sequence_length=0), "at least 1.*Received: 0"),
-        (lambda: make()(["a"], sequence_length="long"), "Received: 'long'"),
+        (lambda: WordPreprocessor(["a", ""]), r"no empty ones. Received: \['a', ''\]"),
+        (lambda: WordPreprocessor([]), r"at least one word.* Received: \[\]"),
+        (lambda: WordPreprocessor(["a"], split="spaces"), "argument `split`. .*Received: split='spaces'"),
+        (lambda: WordPreprocessor(["a"], sequence_length=0), "at least 1.*Received: sequence_length=0"),
+        (lambda: make()(["a"], sequence_length="long"), "Received: sequence_length='long'"),
         (lambda: make()((["a"], ["b"])), "single texts. Received: pairs"),
-        (lambda: make()([1, 2]), "texts are no strings"),
-        (lambda: WordPreprocessor()(["a"]), "has no vocabulary: pass `vocabulary`"),
-        (lambda: make()(keras.Input((3,), dtype="string")), "Received: the shape"),
+        (lambda: make()([1, 2]), "Texts must be strings"),
+        (lambda: WordPreprocessor()(["a"]), "has no vocabulary. Pass `vocabulary`"),
+        (lambda: make()(keras.Input((3,), dtype="string")), "Received: shape"),
     ],
 )
 def test_a_mistake_is_one_clear_error(function, message):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.text import BertPreprocessor, ElmoPreprocessor, WordPreprocessor
-from keras_transfer.text.word_rows import is_sentences, to_sentences
+from keras_transfer.text.inputs import is_sentences, to_sentences
 
 tf = pytest.importorskip("tensorflow")
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "film", "##s", "un", "##real", ",", "."]
@@ -112,17 +112,17 @@ def test_texts_split_as_the_preprocessor_says():
     assert bert().words(["The film, unreal."]) == [["The", "film", ",", "unreal", "."]]
     assert bert(split="whitespace").words(["The film, unreal."]) == [["The", "film,", "unreal."]]
     assert BertPreprocessor.from_config(bert(split="whitespace").get_config()).split == "whitespace"
-    with pytest.raises(ValueError, match="`split` must be one of .* Received: 'letters'"):
+    with pytest.raises(ValueError, match="argument `split`. .* Received: split='letters'"):
         bert(split="letters")
 
 
 @pytest.mark.parametrize(
     ("sentences", "message"),
     [
-        (["the film"], "a sentence is a list of words. Received: 'the film' as sentence 0"),
-        ([["a"], ["b", 3]], r"in sentence 1: 1 of 2 texts are no strings"),
-        ([["a"], None], "a sentence is a list of words. Received: None as sentence 1"),
-        ([["\ud800"]], "in sentence 0: texts must be Unicode"),
+        (["the film"], "A sentence must be a list of words. Received: 'the film' at position 0"),
+        ([["a"], ["b", 3]], r"in sentence 1. Texts must be strings, but 1 of 2"),
+        ([["a"], None], "A sentence must be a list of words. Received: None at position 1"),
+        ([["\ud800"]], "in sentence 0. Texts must be Unicode"),
     ],
 )
 def test_what_is_no_sentence_of_words_is_an_error(sentences, message):
@@ -131,7 +131,7 @@ def test_what_is_no_sentence_of_words_is_an_error(sentences, message):
 
 
 def test_a_length_without_room_is_an_error():
-    with pytest.raises(ValueError, match="sequence_length must be an int of at least 3"):
+    with pytest.raises(ValueError, match="`sequence_length` must be an integer of at least 3"):
         bert().encode_words([["film"]], sequence_length=2)
 
 

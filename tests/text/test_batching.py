@@ -6,7 +6,7 @@ import pandas
 import pytest
 
 from keras_transfer.text import BertPreprocessor, batches, is_text, to_columns
-from keras_transfer.text.batches import choose_lengths
+from keras_transfer.text.batching import choose_lengths
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
 
@@ -55,7 +55,7 @@ def test_with_drop_remainder_all_batches_are_whole_and_shuffling_leaves_out_othe
     before = set(dataset.order.tolist())
     dataset.on_epoch_end()
     assert set(dataset.order.tolist()) != before
-    with pytest.raises(ValueError, match="a whole batch of 8. Received: 2 texts"):
+    with pytest.raises(ValueError, match="at least one full batch of 8 texts. Received: 2 texts"):
         batches(texts[:2], [0, 1], preprocessor, batch_size=8, drop_remainder=True)
 
 
@@ -97,7 +97,7 @@ def test_sample_weights_go_with_their_texts(preprocessor):
     dataset = batches(["a b", "b", "c"], [0, 1, 1], preprocessor, batch_size=2, shuffle=False, sample_weight=[1, 2, 3])
     weights = np.concatenate([dataset[i][2] for i in range(2)])
     assert weights.tolist() == [[1, 2, 3][i] for i in dataset.order]
-    with pytest.raises(ValueError, match="sample weights need labels"):
+    with pytest.raises(ValueError, match="Sample weights require labels"):
         batches(["a"], None, preprocessor, sample_weight=[1])
 
 
@@ -127,9 +127,9 @@ def test_given_lengths_are_taken_and_must_reach_the_longest_text(preprocessor):
     for lengths, expected in (([32], 32), ([16, 32], 16)):
         dataset = batches(["a", "b c d e f g h i j"], [0, 1], preprocessor, lengths=lengths)
         assert dataset[0][0]["token_ids"].shape == (2, expected)
-    with pytest.raises(ValueError, match=r"1 to 6 .* Received: \[\]"):
+    with pytest.raises(ValueError, match=r"1 to 6 .* Received: lengths=\[\]"):
         batches(["a"], [0], preprocessor, lengths=[])
-    with pytest.raises(ValueError, match=r"longest text, of 11 tokens. Received: \[8\]"):
+    with pytest.raises(ValueError, match=r"longest text, which has 11 tokens. Received: lengths=\[8\]"):
         batches(["a", "b c d e f g h i j"], [0, 1], preprocessor, lengths=[8])
 
 
@@ -166,20 +166,24 @@ def test_numbers_and_dicts_are_not_texts():
 @pytest.mark.parametrize(
     ("texts", "labels", "message"),
     [
-        (["a", None, "b", None], [0, 1, 0, 1], r"2 of 4 texts are no strings, the first at \[1, 3\].*Received: \[None"),
+        (
+            ["a", None, "b", None],
+            [0, 1, 0, 1],
+            r"2 of 4 are not, the first at \[1, 3\].*Received: \[None",
+        ),
         (["a", float("nan")], [0, 1], r"first at \[1\].*Received: \[nan\]"),
         (["a", 3], [0, 1], r"first at \[1\].*Received: \[3\]"),
-        (("a", "b", "c"), [0, 1, 0], "a tuple is a pair .* Received: a tuple of 3"),
-        ([b"caf\xe9"], [0], "texts must be UTF-8"),
-        ([], [], "there are no texts"),
+        (("a", "b", "c"), [0, 1, 0], "must be a pair .* Received: a tuple of 3"),
+        ([b"caf\xe9"], [0], "Texts must be UTF-8"),
+        ([], [], "There are no texts"),
         (["a", "b"], [0], "Received: 1 labels, 2 texts"),
         (["a", "b"], 1, "Received: 1, 2 texts"),
         (
             (["a", "b"], [0, 1]),
             None,
-            r"an argument of their own.*Received: list \[0, 1\] as the second",
+            r"as a separate argument.*Received: list \[0, 1\] as the second",
         ),
-        ([("a", "b"), ("c", "d")], [0, 1], r"pairs are a tuple of two columns.*Received: \[\('a', 'b'\)"),
+        ([("a", "b"), ("c", "d")], [0, 1], r"pairs as a tuple of two columns.*Received: \[\('a', 'b'\)"),
         (pandas.DataFrame({"text": ["a", "b"]}), [0, 1], "Received: DataFrame"),
         ((["a", "b"], ["c"]), [0, 1], "Received: 2 and 1 texts"),
     ],
@@ -195,9 +199,24 @@ def test_weights_of_another_number_are_an_error(preprocessor):
 
 
 def test_a_missing_preprocessor_and_a_batch_size_of_0_are_errors(preprocessor):
-    with pytest.raises(ValueError, match=r"needs a preprocessor.*Received: None"):
+    with pytest.raises(ValueError, match=r"requires a preprocessor.*Received: preprocessor=None"):
         batches(["a"], [0])
-    with pytest.raises(ValueError, match="Received: 'minilm-l6'"):
+    with pytest.raises(ValueError, match="Received: preprocessor='minilm-l6'"):
         batches(["a"], [0], "minilm-l6")
-    with pytest.raises(ValueError, match="Received: 0"):
+    with pytest.raises(ValueError, match="Received: batch_size=0"):
         batches(["a"], [0], preprocessor, batch_size=0)
+
+
+def test_padding_on_the_left_is_an_error_that_names_the_text():
+    def preprocessor(texts):
+        mask = np.array([[0] * (8 - len(text)) + [1] * len(text) for text in texts])
+        return {"token_ids": 5 * mask, "padding_mask": mask}
+
+    assert batches(["a" * 8, "b" * 8], [0, 1], preprocessor)[0][0]["token_ids"].shape == (2, 8)
+    with pytest.raises(ValueError, match=r"on the right.*padding_mask=\[0 0 0 0 0 0 1 1\] for the text at position 1"):
+        batches(["a" * 8, "bb"], [0, 1], preprocessor)
+
+
+def test_ids_without_a_padding_mask_are_an_error():
+    with pytest.raises(ValueError, match=r"must return a `padding_mask`. Received: only \['token_ids'\]"):
+        batches(["a"], [0], lambda texts: {"token_ids": np.ones((len(texts), 8))})

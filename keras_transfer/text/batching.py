@@ -1,0 +1,354 @@
+"""Texts in memory as batches of a few fixed lengths, which wastes little padding and recompiles rarely."""
+
+import copy
+
+import keras
+import numpy as np
+
+from keras_transfer.text.inputs import to_columns
+from keras_transfer.text.preprocessor import preprocess
+
+MAX_LENGTHS = 6
+LENGTH_STEP = 8  # lengths are multiples of it, so that two datasets often share them
+
+
+class _ShuffleState:
+    """The random numbers of the shuffling and the number of epochs, shared by the batches of all replicas."""
+
+    def __init__(self, seed):
+        self.seed = seed
+        self.reset()
+
+    def reset(self):
+        """Returns to the first epoch."""
+        self.random, self.epoch = np.random.default_rng(self.seed), 0
+
+
+class TextBatches(keras.utils.PyDataset):
+    """A dataset for `fit`, `evaluate` and `predict`, made by `batches`.
+
+    Each item is `(inputs, labels)` or `(inputs, labels, sample_weights)`, or `(inputs,)` without labels.
+
+    Attributes:
+        lengths: List of integers, the sequence lengths that occur.
+        order: Integer array, the index of the text in each row of all batches, in order.
+        epoch: Integer, the number of times that the texts were shuffled again. If set, the texts are shuffled as in
+            that epoch.
+        seed: Integer, the seed of the shuffling. If set, it takes effect when `epoch` is set next.
+    """
+
+    def __init__(self, inputs, labels, sample_weight, batch_size, lengths, shuffle, seed, drop_remainder):
+        super().__init__()
+        self.inputs = inputs
+        self.labels = labels
+        self.sample_weight = sample_weight
+        self.batch_size = batch_size
+        self.lengths = lengths
+        self.shuffle = shuffle
+        self.drop_remainder = drop_remainder
+        self._replicas, self._repeat = 1, False
+        if shuffle and seed is None:  # without a seed of its own, the order follows `keras.utils.set_random_seed`
+            seed = np.random.randint(2**31)
+        self._state = _ShuffleState(seed)
+        self._bucket_of = np.searchsorted(lengths, _real_lengths(inputs))
+        self._make_plan()
+
+    def _make_plan(self):
+        """Assigns texts to full batches of each length; the remainder of a length moves to the next one."""
+        plan, remainder = [], np.zeros(0, int)
+        for bucket, length in enumerate(self.lengths):
+            rows = np.flatnonzero(self._bucket_of == bucket)
+            if self.shuffle:
+                self._state.random.shuffle(rows)
+            rows = np.concatenate([remainder, rows])
+            full = len(rows) // self.batch_size * self.batch_size
+            plan += [(length, batch) for batch in rows[:full].reshape(-1, self.batch_size)]
+            remainder = rows[full:]
+        if len(remainder) and not self.drop_remainder:
+            plan.append((self.lengths[self._bucket_of[remainder].max()], remainder))
+        if self.shuffle:
+            plan = [plan[i] for i in self._state.random.permutation(len(plan))]
+        self._plan, self._batches = plan, self._split_for_replicas(plan)
+
+    def _split_for_replicas(self, plan):
+        """Returns the batches in the order in which Keras takes them, each such that the replicas can share it."""
+        count = self._replicas
+        if self._repeat:
+            plan = [(length, np.resize(rows, -(-len(rows) // count) * count)) for length, rows in plan]
+        elif len(plan) == 1:
+            length, rows = plan[0]
+            even = len(rows) // count * count
+            plan = [(length, part) for part in (rows[:even], rows[even:]) if len(part)]
+        return _put_varied_first(plan)
+
+    def for_replicas(self, count, repeat):
+        """Returns the same batches such that `count` replicas can share each of them.
+
+        Keras on TensorFlow requires that the replicas share the first batch evenly, and gives their gradients equal
+        weights, however few rows a replica has. On JAX the replicas share every batch evenly.
+
+        Args:
+            count: Integer. Number of replicas.
+            repeat: Boolean. Whether a short batch is filled up by repeating its own rows, so that the replicas share it
+                evenly. Otherwise every text occurs once, and if there is only one batch, the rows that the replicas
+                cannot share evenly become a second one.
+
+        Returns:
+            A `TextBatches` that shares the random numbers of this one.
+        """
+        other = copy.copy(self)
+        other._replicas, other._repeat = count, repeat
+        other._batches = other._split_for_replicas(self._plan)
+        return other
+
+    @property
+    def order(self):
+        return np.concatenate([rows for _, rows in self._batches])
+
+    def __len__(self):
+        return len(self._batches)
+
+    def __getitem__(self, index):
+        length, rows = self._batches[index]
+        inputs = {key: _take(column, rows, length) for key, column in self.inputs.items()}
+        columns = [column[rows] for column in (self.labels, self.sample_weight) if column is not None]
+        return (inputs, *columns)
+
+    def on_epoch_end(self):
+        self._state.epoch += 1
+        if self.shuffle:
+            self._make_plan()
+
+    @property
+    def epoch(self):
+        return self._state.epoch
+
+    @epoch.setter
+    def epoch(self, epoch):
+        if isinstance(epoch, bool) or not isinstance(epoch, (int, np.integer)) or epoch < 0:
+            raise ValueError(f"`epoch` must be an integer of at least 0. Received: epoch={epoch!r}")
+        self._state.reset()
+        self._make_plan()
+        for _ in range(epoch):
+            self.on_epoch_end()
+
+    @property
+    def seed(self):
+        return self._state.seed
+
+    @seed.setter
+    def seed(self, seed):
+        self._state.seed = seed
+
+    def restorer(self):
+        """Returns a function that puts the outputs of `predict` for these batches into the order of the texts.
+
+        Call `restorer` before `predict`, because the next epoch is shuffled again.
+        """
+        first = np.unique(self.order, return_index=True)[1]  # of a text that was repeated to fill a batch
+        return lambda outputs: keras.tree.map_structure(lambda output: np.asarray(output)[first], outputs)
+
+
+def batches(
+    texts,
+    labels=None,
+    preprocessor=None,
+    batch_size=32,
+    shuffle=True,
+    seed=None,
+    sample_weight=None,
+    lengths=None,
+    drop_remainder=False,
+):
+    """Turns texts and labels into a dataset for `fit`: preprocessed once, batched by length, shuffled every epoch.
+
+    The number of batches is known (`len`). There are at most six sequence lengths, chosen to waste the least padding,
+    so that a step is compiled for few shapes. The last texts form a short batch. If replicas share it, `fit` of a task
+    fills it up by repeating some of its texts.
+
+    Args:
+        texts: List, tuple, NumPy array or pandas column of strings; for pairs, a tuple of two.
+        labels: List or array [texts] of integers, or of whatever the loss takes. `None` for prediction. Defaults to
+            `None`.
+        preprocessor: Callable from texts to a dict of `token_ids`, `padding_mask` and others, each [batch, length]:
+            `model.preprocessor`, or one of KerasHub's. Padding must be on the right. A preprocessor may also return
+            strings [batch], which are not padded.
+        batch_size: Integer. Number of texts in a batch. Defaults to `32`.
+        shuffle: Boolean. Whether texts are shuffled before each epoch. Defaults to `True`.
+        seed: Integer. Seed of the shuffling, for the same batches in every run. Defaults to `None`.
+        sample_weight: List or array [texts] of floats. Defaults to `None`.
+        lengths: List of at most six sequence lengths. Defaults to lengths chosen from the texts.
+        drop_remainder: Boolean. Whether the short batch is dropped, so that all batches have `batch_size` rows. Each
+            shuffling drops other texts. Defaults to `False`.
+
+    Returns:
+        A `TextBatches`.
+
+    Raises:
+        ValueError: If there are no texts, if some are not strings, if texts, labels and weights differ in number, if
+            the preprocessor pads on the left, or if `lengths` are shorter than the longest text.
+
+    Example:
+    ```python
+    preprocessor = keras_transfer.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "who", "where", "?"])
+    train = keras_transfer.text.batches(["Who?", "Where?"], [0, 1], preprocessor, batch_size=2, seed=0)
+    ```
+    """
+    if not callable(preprocessor):
+        raise ValueError(
+            "`batches` requires a preprocessor, such as `model.preprocessor`. "
+            f"Received: preprocessor={preprocessor!r:.100}"
+        )
+    if batch_size < 1:
+        raise ValueError(f"`batch_size` must be at least 1. Received: batch_size={batch_size}")
+    texts = to_columns(texts)
+    count = _count(texts)
+    if count == 0:
+        raise ValueError("There are no texts. Received: an empty dataset")
+    labels = _column(labels, "labels", count)
+    sample_weight = _column(sample_weight, "sample weights", count)
+    if sample_weight is not None and labels is None:
+        raise ValueError("Sample weights require labels. Received: labels=None")
+    if drop_remainder and count < batch_size:
+        raise ValueError(
+            f"`drop_remainder=True` requires at least one full batch of {batch_size} texts. Received: {count} texts"
+        )
+    inputs = _preprocess(texts, preprocessor)
+    real = _real_lengths(inputs)
+    if "padding_mask" not in inputs:
+        lengths = [1]
+    elif lengths is None:
+        lengths = choose_lengths(real, inputs["padding_mask"].shape[1])
+    else:
+        lengths = sorted(lengths)
+        if not 1 <= len(lengths) <= MAX_LENGTHS or lengths[-1] < real.max():
+            raise ValueError(
+                f"`lengths` must contain 1 to {MAX_LENGTHS} lengths, the largest at least that of the longest text, "
+                f"which has {real.max()} tokens. Received: lengths={lengths}"
+            )
+        inputs = {key: _fit_to(ids, lengths[-1]) for key, ids in inputs.items()}
+    return TextBatches(inputs, labels, sample_weight, batch_size, lengths, shuffle, seed, drop_remainder)
+
+
+def _preprocess(texts, preprocessor, chunk=4096):
+    """Returns a dict of int32 arrays [texts, length], padded only to the longest text."""
+    chunks = []
+    for start in range(0, _count(texts), chunk):
+        part = slice(start, start + chunk)
+        columns = tuple(t[part].tolist() for t in texts) if isinstance(texts, tuple) else texts[part].tolist()
+        outputs = preprocess(preprocessor, columns)
+        outputs = {key: _as_array(value) for key, value in outputs.items()}  # [chunk, full length], or strings [chunk]
+        _check_padding(outputs, start)
+        longest = max(int(_real_lengths(outputs).max()), 1)
+        longest = -(-longest // LENGTH_STEP) * LENGTH_STEP
+        chunks.append({key: value[:, :longest] if value.ndim > 1 else value for key, value in outputs.items()})
+    length = max((chunk["padding_mask"].shape[1] for chunk in chunks if "padding_mask" in chunk), default=0)
+    return concatenate(chunks, length)
+
+
+def _check_padding(outputs, start):
+    """Raises a `ValueError` if tokens would be lost where batches are trimmed on the right."""
+    if "padding_mask" not in outputs:
+        padded = [key for key, value in outputs.items() if value.ndim > 1]
+        if padded:
+            raise ValueError(f"The preprocessor must return a `padding_mask`. Received: only {padded}")
+        return
+    mask = outputs["padding_mask"]
+    wrong = np.flatnonzero((mask[:, 1:] > mask[:, :-1]).any(axis=1))
+    if len(wrong):
+        received = np.array2string(mask[wrong[0]], threshold=20)
+        raise ValueError(
+            "The preprocessor must pad texts on the right, so that ones come before zeros in `padding_mask`. "
+            f"Received: padding_mask={received} for the text at position {start + wrong[0]}"
+        )
+
+
+def concatenate(chunks, length):
+    """Joins dicts of arrays [rows, length, ...] into one dict of arrays [all rows, length, ...]."""
+    return {key: np.concatenate([_fit_to(chunk[key], length) for chunk in chunks]) for key in chunks[0]}
+
+
+def _as_array(values):
+    values = np.asarray(values)
+    return values if values.dtype == object else values.astype("int32")
+
+
+def _real_lengths(inputs):
+    """Returns the number of real tokens of each text, or 1 if the inputs are strings."""
+    if "padding_mask" in inputs:
+        return inputs["padding_mask"].sum(axis=1)
+    return np.ones(len(next(iter(inputs.values()))), int)
+
+
+def _take(column, rows, length):
+    if column.ndim > 1:
+        return column[rows, :length]
+    import tensorflow as tf  # Keras cannot convert NumPy's object arrays of strings
+
+    return tf.constant(column[rows])
+
+
+def _fit_to(ids, length):
+    """Returns ids [texts, length], padded with zeros (which the mask marks as padding) or trimmed of padding."""
+    if ids.ndim == 1:
+        return ids
+    return np.pad(ids, [(0, 0), (0, max(length - ids.shape[1], 0)), *[(0, 0)] * (ids.ndim - 2)])[:, :length]
+
+
+def choose_lengths(real, longest):
+    """Returns at most six multiples of 8 (the last may be `longest`) that pad the texts the least.
+
+    Args:
+        real: Integer array. Number of real tokens of each text.
+        longest: Integer. Length of the inputs.
+
+    Returns:
+        Sorted list of integers, the best choice by dynamic programming over the candidates.
+    """
+    candidates = np.unique(np.minimum(-(-np.maximum(real, 1) // LENGTH_STEP) * LENGTH_STEP, longest))
+    upto = np.concatenate([[0], np.searchsorted(np.sort(real), candidates, side="right")])
+    # cost[k, j]: the fewest tokens with k lengths, where candidate j - 1 is the largest.
+    size = len(candidates)
+    cost = np.full((MAX_LENGTHS + 1, size + 1), np.inf)
+    back = np.zeros((MAX_LENGTHS + 1, size + 1), int)
+    cost[0, 0] = 0
+    for k in range(1, MAX_LENGTHS + 1):
+        for j in range(1, size + 1):
+            options = cost[k - 1, :j] + (upto[j] - upto[:j]) * candidates[j - 1]
+            back[k, j] = np.argmin(options)
+            cost[k, j] = options[back[k, j]]
+    k, j, chosen = int(np.argmin(cost[:, size])), size, []
+    while j:
+        chosen.append(int(candidates[j - 1]))
+        k, j = k - 1, back[k, j]
+    return chosen[::-1]
+
+
+def _count(texts):
+    return len(texts[0] if isinstance(texts, tuple) else texts)
+
+
+def _column(values, name, count):
+    if values is None:
+        return None
+    values = np.asarray(values)
+    if values.ndim == 0 or len(values) != count:
+        received = f"{len(values)} {name}" if values.ndim else repr(values.item())
+        raise ValueError(f"The number of {name} must equal the number of texts. Received: {received}, {count} texts")
+    return values
+
+
+def _put_varied_first(plan):
+    """Moves two batches to the front that differ in length and in rows, if any do; the one with more rows comes first.
+
+    Keras on TensorFlow infers the axes that vary from the first two batches, and builds a model with replicas on the
+    first.
+    """
+    rows = [len(rows) for _, rows in plan]
+    short = int(np.argmin(rows))
+    others = [i for i in range(len(plan)) if plan[i][0] != plan[short][0]]
+    others = others or [i for i in range(len(plan)) if rows[i] > rows[short]]
+    if not others:
+        return plan
+    front = sorted([short, others[0]], key=lambda i: (-rows[i], i))
+    return [plan[i] for i in front] + [batch for i, batch in enumerate(plan) if i not in front]

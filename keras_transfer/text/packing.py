@@ -1,0 +1,153 @@
+"""How the ids of a text, or of a pair of texts, become one row of a model's inputs."""
+
+import dataclasses
+
+import keras
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+@dataclasses.dataclass(frozen=True)
+class Packing:
+    """Describes the special tokens, the padding and the segments of a row.
+
+    One text becomes `start a end`, a pair `start a between b end`. If that is too long, the longer text is truncated
+    first, at its end, as Hugging Face `tokenizers` does. Padding is on the right, always.
+
+    Args:
+        start: List of strings. Tokens in front of the first text. Defaults to none.
+        between: List of strings. Tokens between the texts of a pair. Defaults to none.
+        end: List of strings. Tokens behind the last text. Defaults to none.
+        pad: String. Token that fills up a row. Defaults to `"[PAD]"`.
+        segments: Tuple of two integers, the segment ids of the first and of the second text, or `None` for a model
+            without segments. Special tokens belong to the text before them, those in front to the first text; padding
+            has segment 0. Defaults to `None`.
+
+    Raises:
+        ValueError: If tokens are not given as a list of strings, or if `segments` are not two integers.
+
+    Example:
+    ```python
+    roberta = keras_transfer.text.Packing(start=["<s>"], between=["</s>", "</s>"], end=["</s>"], pad="<pad>")
+    tokenizer = keras_transfer.text.WordPieceTokenizer(["<pad>", "<s>", "</s>", "[UNK]", "a", "b"])
+    roberta.pack([tokenizer.tokenize(["a"]), tokenizer.tokenize(["b"])], tokenizer, 8)  # <s> a </s> </s> b </s>
+    ```
+    """
+
+    start: tuple = ()
+    between: tuple = ()
+    end: tuple = ()
+    pad: str = "[PAD]"
+    segments: tuple | None = None
+
+    def __post_init__(self):
+        for name in ("start", "between", "end"):
+            tokens = getattr(self, name)
+            if not isinstance(tokens, list | tuple) or not all(isinstance(token, str) for token in tokens):
+                raise ValueError(f"`{name}` must be a list of tokens. Received: {name}={tokens!r}")
+            object.__setattr__(self, name, tuple(tokens))
+        if self.segments is not None:
+            object.__setattr__(self, "segments", tuple(self.segments))
+            if [type(segment) for segment in self.segments] != [int, int]:
+                raise ValueError(f"`segments` must be two integers or None. Received: segments={self.segments}")
+
+    @property
+    def special_tokens(self):
+        """List of strings, all tokens that the vocabulary must have."""
+        return list(dict.fromkeys((self.pad, *self.start, *self.between, *self.end)))
+
+    @property
+    def features(self):
+        """Tuple of strings, the names of the inputs that `pack` returns."""
+        return ("token_ids", "padding_mask") if self.segments is None else ("token_ids", "segment_ids", "padding_mask")
+
+    @property
+    def min_length(self):
+        """Integer. The shortest row that has room for the special tokens of a pair, and for a token of a text."""
+        return max(self.num_special_tokens(2), self.num_special_tokens(1) + 1)
+
+    def num_special_tokens(self, num_texts):
+        """Returns the number of tokens that are added to one text or to a pair."""
+        return len(self.start) + len(self.between) * (num_texts - 1) + len(self.end)
+
+    def pack(self, texts, tokenizer, max_length, sequence_length=None):
+        """Packs texts, or pairs of texts, into rows.
+
+        Args:
+            texts: List of one or two int32 ragged tensors [batch, None], the ids of the texts.
+            tokenizer: `Tokenizer`. Knows the ids of the special tokens.
+            max_length: Integer. Number of ids that a row is truncated to if `sequence_length` is `None`.
+            sequence_length: Integer. Number of ids that a row is truncated and padded to. If `None`, rows are padded to
+                the longest. Defaults to `None`.
+
+        Returns:
+            Dict of `token_ids`, `segment_ids` (if there are segments) and `padding_mask` (1 is a real token), each an
+            int32 tensor [batch, length].
+        """
+        import tensorflow as tf
+
+        num_special = self.num_special_tokens(len(texts))
+        lengths = [tf.cast(ids.row_lengths(), tf.int32) for ids in texts]
+        room = (max_length if sequence_length is None else sequence_length) - num_special
+        lengths = _truncate_longest_first(lengths, room)
+        if sequence_length is None:
+            sequence_length = tf.reduce_max(tf.concat([[0], sum(lengths)], 0)) + num_special
+
+        pad_id = tokenizer.token_to_id(self.pad)
+        position = tf.range(sequence_length)[None, :]
+        segment_ids = tf.zeros_like(position)
+        token_ids = segment_ids + pad_id
+        end = tf.zeros_like(lengths[0])[:, None]
+        for index, (ids, length) in enumerate(zip(texts, lengths, strict=True)):
+            begin = end
+            if index == 0:
+                token_ids, end = _put(token_ids, position, end, self.start, tokenizer)
+            offset, end = end, end + length[:, None]
+            # The place among all values of the token at each position. Outside of the text it is that of the padding
+            # token behind them, which also serves a batch of empty texts.
+            values = tf.concat([ids.values, [pad_id]], 0)
+            place = tf.cast(ids.row_starts(), tf.int32)[:, None] + position - offset
+            inside = (position >= offset) & (position < end)
+            place = tf.where(inside, place, tf.size(values) - 1)
+            token_ids = tf.where(inside, tf.gather(values, place), token_ids)
+            after = self.end if index == len(texts) - 1 else self.between
+            token_ids, end = _put(token_ids, position, end, after, tokenizer)
+            if self.segments is not None:
+                segment_ids = tf.where((position >= begin) & (position < end), self.segments[index], segment_ids)
+        padding_mask = tf.cast(position < end, tf.int32)
+        inputs = {"token_ids": token_ids, "segment_ids": segment_ids, "padding_mask": padding_mask}
+        return {name: inputs[name] for name in self.features}
+
+    def get_config(self):
+        config = dataclasses.asdict(self)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in config.items()}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
+
+def _put(token_ids, position, end, tokens, tokenizer):
+    """Writes special tokens behind `end` [batch, 1], and returns the ids and the new end."""
+    import tensorflow as tf
+
+    for token in tokens:
+        token_ids = tf.where(position == end, tokenizer.token_to_id(token), token_ids)
+        end = end + 1
+    return token_ids, end
+
+
+def _truncate_longest_first(lengths, room):
+    """Shortens the lengths of one or two texts, int32 [batch], so that their sum fits into `room`.
+
+    The longer text is truncated until both are equal, then both are. If `room` is odd, the longer keeps one token more,
+    the second if they are equally long, as in Hugging Face `tokenizers`.
+    """
+    import tensorflow as tf
+
+    if len(lengths) == 1:
+        return [tf.minimum(lengths[0], room)]
+    first, second = lengths
+    shorter = tf.minimum(tf.minimum(first, second), room // 2)
+    longer = tf.minimum(tf.maximum(first, second), room - shorter)
+    ordered = first <= second
+    return [tf.where(ordered, shorter, longer), tf.where(ordered, longer, shorter)]

@@ -1,0 +1,121 @@
+"""The preprocessor of every architecture that reads tokens: a tokenizer, and how its ids are packed."""
+
+import keras
+
+from keras_transfer.text.packing import Packing
+from keras_transfer.text.preprocessor import DEFAULT_LENGTH, batch_shape
+from keras_transfer.text.tokenizer import HasTokenizer, Tokenizer
+from keras_transfer.text.word_level import WordLevelPreprocessor
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
+    """Turns texts, or pairs of texts, into token ids, a padding mask and, if the model has them, segments.
+
+    Args:
+        tokenizer: `Tokenizer`. Splits texts into tokens.
+        packing: `Packing`. Describes the special tokens, the padding and the segments.
+        sequence_length: Integer. Number of ids that a text is truncated and padded to, special tokens included.
+            Defaults to `128`.
+        split: String. How tasks that label words split texts into words. `"punctuation"`: at white space, and each
+            punctuation character is a word. `"whitespace"`: at white space only. The ids of texts are the same.
+            Defaults to `"punctuation"`.
+        name: String. Name of the layer.
+
+    Call arguments:
+        texts: A string, or a list, array, table column or tensor of strings; for pairs, a tuple of two.
+        sequence_length: Integer. Overrides the constructor's. `"longest"` pads to the longest text of the batch, and
+            still truncates to the constructor's length. Defaults to `None`.
+
+    Returns:
+        Dict of `token_ids`, `segment_ids` (if the packing has segments) and `padding_mask` (1 is a real token),
+        TensorFlow int32 tensors [batch, sequence_length]. For a single string, [sequence_length].
+
+    Raises:
+        ValueError: If the vocabulary lacks special tokens, if texts are not strings, or if a length is too small.
+
+    Example:
+    ```python
+    tokenizer = keras_transfer.text.WordPieceTokenizer(["<pad>", "<s>", "</s>", "[UNK]", "the", "film"])
+    packing = keras_transfer.text.Packing(start=["<s>"], between=["</s>", "</s>"], end=["</s>"], pad="<pad>")
+    preprocessor = keras_transfer.text.TokenPreprocessor(tokenizer, packing, sequence_length=6)
+    preprocessor(["The film"])["token_ids"]  # [[1, 4, 5, 2, 0, 0]]
+    ```
+    """
+
+    def __init__(self, tokenizer, packing, sequence_length=DEFAULT_LENGTH, split="punctuation", name=None):
+        for argument, value, cls in (("tokenizer", tokenizer, Tokenizer), ("packing", packing, Packing)):
+            if not isinstance(value, cls):
+                raise ValueError(f"`{argument}` must be a `{cls.__name__}`. Received: {argument}={value!r:.100}")
+        super().__init__(sequence_length, split, name, packing.min_length)
+        self.tokenizer = tokenizer
+        self.packing = packing
+        self.num_start_tokens = len(packing.start)
+        self.num_special_tokens = packing.num_special_tokens(1)
+        if tokenizer.is_loaded:
+            self._check_vocabulary()
+
+    def _check_vocabulary(self):
+        unknown = self.tokenizer.unk_token
+        self.tokenizer.require([*self.packing.special_tokens, *([] if unknown is None else [unknown])])
+
+    @property
+    def pad_id(self):
+        """Integer. The id of the padding token."""
+        return self.token_to_id(self.packing.pad)
+
+    @property
+    def unk_id(self):
+        """Integer. The id of the unknown token, or `None`."""
+        return self.tokenizer.unk_id
+
+    @property
+    def mask_id(self):
+        """Integer. The id of the mask token, or `None`."""
+        return self.tokenizer.mask_id
+
+    def tokenize(self, texts):
+        """Returns the ids of texts without special tokens, neither truncated nor padded: see `Tokenizer.tokenize`."""
+        return self.tokenizer.tokenize(texts)
+
+    def call(self, texts, sequence_length=None):
+        import tensorflow as tf
+
+        parts = texts if isinstance(texts, tuple) else (texts,)
+        ids = [self.tokenizer.tokenize(tf.reshape(part, [-1])) for part in parts]
+        inputs = self._pack(ids, self._length_of(sequence_length))
+        if parts[0].shape.rank == 0:
+            return {key: value[0] for key, value in inputs.items()}
+        return inputs
+
+    def compute_output_spec(self, texts, sequence_length=None):
+        shape = (*batch_shape(texts), self._length_of(sequence_length))
+        return {key: keras.KerasTensor(shape, dtype="int32", name=key) for key in self.packing.features}
+
+    def _word_pieces(self, words):
+        pieces = self.tokenizer.word_pieces(words)
+        return pieces.values, pieces.row_lengths()
+
+    def _pack_words(self, pieces, sequence_length):
+        return self._pack([pieces], sequence_length)
+
+    def _pack(self, ids, sequence_length):
+        return self.packing.pack(ids, self.tokenizer, self.sequence_length, sequence_length)
+
+    def get_config(self):
+        return {
+            "tokenizer": keras.saving.serialize_keras_object(self.tokenizer),
+            "packing": keras.saving.serialize_keras_object(self.packing),
+            "sequence_length": self.sequence_length,
+            "split": self.split,
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        parts = config.keys() & {"tokenizer", "packing"}  # a subclass may have none of them
+        return cls(**{**config, **{name: keras.saving.deserialize_keras_object(config[name]) for name in parts}})
+
+    def load_assets(self, dir_path):
+        super().load_assets(dir_path)
+        self._check_vocabulary()

@@ -1,0 +1,184 @@
+"""The base class of tokenizers: raw text to ragged token ids, in the TensorFlow graph."""
+
+import os
+import pathlib
+
+from keras_transfer.text.preprocessor import as_text_tensors
+
+
+class Tokenizer:
+    """Splits raw text into tokens and returns their ids; the base class of all tokenizers.
+
+    A tokenizer is a plain object, so that neither Keras nor TensorFlow tracks its vocabulary. Its config holds the
+    settings; `save_assets` and `load_assets` write and read the vocabulary. Text never becomes a special token: those
+    are added by a `Packing`.
+
+    A subclass implements `_tokenize(texts)`, which returns the ids of a string tensor [batch] as an int32 ragged tensor
+    [batch, None], and `get_config`.
+
+    Args:
+        vocabulary: List of strings, the tokens in the order of their ids, or the path of a file with one token per
+            line. If `None`, call `load_assets` before the tokenizer is used. Defaults to `None`.
+        unk_token: String. Token for text that the vocabulary cannot express. `None` if there is no such text.
+            Defaults to `None`.
+        mask_token: String. Token that masked language models predict. The vocabulary may lack it. Defaults to `None`.
+
+    Raises:
+        ValueError: If the vocabulary contains duplicates, line ends or anything but strings.
+    """
+
+    vocabulary_file = "vocab.txt"
+    first_id = 0
+
+    def __init__(self, vocabulary=None, unk_token=None, mask_token=None):
+        self.unk_token = unk_token
+        self.mask_token = mask_token
+        self._vocabulary = None
+        self._ids = {}
+        if isinstance(vocabulary, str | os.PathLike):
+            vocabulary = self._read_vocabulary(vocabulary)
+        if vocabulary is not None:
+            self._set_vocabulary(list(vocabulary))
+
+    def _read_vocabulary(self, path):
+        return read_vocabulary(path)
+
+    def _set_vocabulary(self, tokens):
+        wrong = [token for token in tokens if not isinstance(token, str) or "\n" in token]
+        if wrong:
+            raise ValueError(f"A vocabulary must be a list of strings without line ends. Received: {wrong[:3]}")
+        ids = {token: index for index, token in enumerate(tokens, self.first_id)}
+        duplicates = [token for index, token in enumerate(tokens, self.first_id) if ids[token] != index]
+        if duplicates:
+            raise ValueError(
+                "A vocabulary must not contain duplicates. "
+                f"Received: {len(duplicates)} duplicates, beginning with {duplicates[:3]}"
+            )
+        self._vocabulary, self._ids = tokens, ids
+
+    @property
+    def is_loaded(self):
+        """Boolean. Whether the tokenizer has its vocabulary."""
+        return self._vocabulary is not None
+
+    @property
+    def vocabulary(self):
+        """List of strings, the tokens in the order of their ids."""
+        self._check_loaded()
+        return self._vocabulary
+
+    @property
+    def vocabulary_size(self):
+        """Integer. Number of ids."""
+        return self.first_id + len(self.vocabulary)
+
+    def token_to_id(self, token):
+        """Returns the id of a token (a string), or `None` if the vocabulary lacks it."""
+        self._check_loaded()
+        return self._ids.get(token)
+
+    @property
+    def unk_id(self):
+        """Integer. The id of `unk_token`, or `None`."""
+        return self.token_to_id(self.unk_token)
+
+    @property
+    def mask_id(self):
+        """Integer. The id of `mask_token`, or `None`."""
+        return self.token_to_id(self.mask_token)
+
+    def _check_loaded(self):
+        if not self.is_loaded:
+            raise ValueError(
+                "The tokenizer has no vocabulary. Pass `vocabulary`, or call `load_assets`. Received: vocabulary=None"
+            )
+
+    def require(self, tokens):
+        """Raises a `ValueError` if the vocabulary lacks any of the given special tokens."""
+        missing = [token for token in dict.fromkeys(tokens) if self.token_to_id(token) is None]
+        if missing:
+            raise ValueError(
+                f"The vocabulary lacks the special tokens {', '.join(missing)}. "
+                f"Received: {len(self.vocabulary)} tokens, beginning with {self.vocabulary[:5]}"
+            )
+
+    def tokenize(self, texts):
+        """Returns the ids of texts without special tokens, neither truncated nor padded.
+
+        Args:
+            texts: A string, or a list, array, table column or tensor of strings.
+
+        Returns:
+            An int32 `tf.RaggedTensor` [batch, None]. For a single string, an int32 tensor.
+
+        Raises:
+            ValueError: If `texts` are pairs or anything else but text.
+
+        Example:
+        ```python
+        tokenizer = keras_transfer.text.WordPieceTokenizer(["[UNK]", "the", "film", "##s"])
+        tokenizer.tokenize(["The films", "films"])  # [[1, 2, 3], [2, 3]]
+        ```
+        """
+        import tensorflow as tf
+
+        if isinstance(texts, tuple):
+            raise ValueError(f"`tokenize` does not take pairs. Pass several texts as a list. Received: {texts!r:.100}")
+        with tf.device("CPU:0"):
+            texts = as_text_tensors(texts)
+            ids = self._tokenize(tf.reshape(texts, [-1]))
+            return ids.values if texts.shape.rank == 0 else ids
+
+    def word_pieces(self, words):
+        """Returns the ids of words [words] as a ragged tensor [words, None], with at least one id for each word.
+
+        A word without any token, such as a control character, becomes the unknown token.
+        """
+        import tensorflow as tf
+
+        ids = self._tokenize(words)
+        empty = ids.row_lengths() == 0
+        unknown = tf.fill([tf.math.count_nonzero(empty)], self.unk_id)
+        return tf.concat([ids, tf.RaggedTensor.from_row_lengths(unknown, tf.cast(empty, tf.int64))], 1)
+
+    def save_assets(self, folder):
+        """Writes the vocabulary into a folder."""
+        path = pathlib.Path(folder) / self.vocabulary_file
+        path.write_text("".join(f"{token}\n" for token in self.vocabulary), "utf-8", newline="\n")
+
+    def load_assets(self, folder):
+        """Reads the vocabulary that `save_assets` wrote."""
+        self._set_vocabulary(self._read_vocabulary(pathlib.Path(folder) / self.vocabulary_file))
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
+
+def read_vocabulary(path):
+    """Returns the lines of a file with one token per line."""
+    return pathlib.Path(path).read_text("utf-8").split("\n")
+
+
+class HasTokenizer:
+    """Mixin of the preprocessors with a `tokenizer`: its vocabulary and its assets are theirs."""
+
+    @property
+    def vocabulary(self):
+        """List of strings, the tokens in the order of their ids."""
+        return self.tokenizer.vocabulary
+
+    @property
+    def vocabulary_size(self):
+        """Integer. Number of ids."""
+        return self.tokenizer.vocabulary_size
+
+    def token_to_id(self, token):
+        """Returns the id of a token (a string), or `None` if the vocabulary lacks it."""
+        return self.tokenizer.token_to_id(token)
+
+    def save_assets(self, dir_path):
+        self.tokenizer.save_assets(dir_path)
+
+    def load_assets(self, dir_path):
+        self.tokenizer.load_assets(dir_path)
