@@ -103,8 +103,8 @@ def entries(encoder):
             *_dense(attention, block.attention.query_key_value),
             *_dense([f"{layer}.attention.output.dense"], block.attention.output_dense),
             *_norm(f"{layer}.attention.output.LayerNorm", block.attention_norm),
-            *_dense([f"{layer}.intermediate.dense"], block.feed_forward_in),
-            *_dense([f"{layer}.output.dense"], block.feed_forward_out),
+            *_dense([f"{layer}.intermediate.dense"], block.feed_forward.inner),
+            *_dense([f"{layer}.output.dense"], block.feed_forward.outer),
             *_norm(f"{layer}.output.LayerNorm", block.feed_forward_norm),
         ]
     return table + (_dense(["pooler.dense"], encoder.pooler) if encoder.pooler is not None else [])
