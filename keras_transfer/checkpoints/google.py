@@ -2,7 +2,8 @@
 
 import re
 
-from keras_transfer.checkpoints.build import architecture_of, build
+from keras_transfer.checkpoints.architecture import architecture_of
+from keras_transfer.checkpoints.build import build
 from keras_transfer.checkpoints.tensors import CheckpointError, read_json
 
 # What the optimizer left in a pretraining checkpoint.
@@ -16,20 +17,32 @@ def recognises(folder):
 
 def load(folder, cls, overrides):
     """Returns the encoder in a folder with a Google checkpoint; see `Encoder.from_pretrained`."""
+    architecture, config = _describe(folder)
+    return build(architecture, config, lambda: _readers(folder), folder, cls, overrides)
+
+
+def load_preprocessor(folder, **overrides):
+    """Returns the preprocessor of a folder with a Google checkpoint."""
+    return _describe(folder)[0].load_preprocessor(folder, **overrides)
+
+
+def _describe(folder):
+    config = read_json(folder / "bert_config.json")
+    return architecture_of(config, folder, default="bert"), config
+
+
+def _readers(folder):
     import tensorflow as tf
 
     prefix = _prefix(folder)
-    config = read_json(folder / "bert_config.json")
-    architecture = architecture_of(config, folder, default="bert")
     try:
         reader = tf.train.load_checkpoint(str(prefix))
         names = reader.get_variable_to_shape_map()
     except _errors(tf) as error:
         raise CheckpointError(f"{prefix} must be a TensorFlow checkpoint. Received: {error}") from error
-    readers = {
+    return {
         _torch_name(name): lambda name=name: _read(reader, name, tf) for name in names if not _OPTIMIZER.search(name)
     }
-    return build(architecture, config, readers, folder, cls, overrides)
 
 
 def _prefix(folder):

