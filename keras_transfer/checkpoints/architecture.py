@@ -47,20 +47,6 @@ class Architecture:
         write: Function of `(config, encoder)` that returns the configuration; the inverse of `read`.
         extra_tensors: Function of an encoder that returns a dict of tensors that a checkpoint must have, and the
             encoder does not.
-
-    Example:
-    ```python
-    import dataclasses
-
-    from keras_transfer.checkpoints.bert import BERT
-
-    @keras.saving.register_keras_serializable()
-    class MyEncoder(keras_transfer.encoders.BertEncoder):
-        pass
-
-    record = dataclasses.replace(BERT, model_type="my-encoder", encoder_class=MyEncoder)
-    keras_transfer.checkpoints.register_architecture(record)
-    ```
     """
 
     model_type: str
@@ -175,6 +161,20 @@ def register_architecture(architecture):
 
     Raises:
         ValueError: If its `model_type`, one of its aliases, or its encoder class is registered already.
+
+    Example:
+    ```python
+    import dataclasses
+
+    from keras_transfer.checkpoints.bert import BERT
+
+    @keras.saving.register_keras_serializable()
+    class MyEncoder(keras_transfer.encoders.BertEncoder):
+        pass
+
+    record = dataclasses.replace(BERT, model_type="my-encoder", encoder_class=MyEncoder)
+    keras_transfer.checkpoints.register_architecture(record)
+    ```
     """
     names = (architecture.model_type, *architecture.aliases)
     if taken := [name for name in names if name in _architectures]:

@@ -36,7 +36,7 @@ def test_an_empty_folder(tmp_path):
 
 def test_a_folder_without_a_configuration(tmp_path):
     (write_bert(tmp_path) / "config.json").unlink()
-    assert_error(tmp_path, "expected config.json", "Received: model.safetensors")
+    assert_error(tmp_path, "Expected config.json", "Received: model.safetensors")
 
 
 def test_a_folder_without_weights(tmp_path):

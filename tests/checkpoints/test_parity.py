@@ -7,6 +7,7 @@ import pytest
 
 from keras_transfer.checkpoints import load_preprocessor, resolve
 from keras_transfer.encoders import BertEncoder, encode
+from keras_transfer.text import BertPreprocessor
 from tests.checkpoints.folders import IDS, write_bert
 
 pytestmark = pytest.mark.parity
@@ -45,6 +46,23 @@ def theirs():
             )
 
     return run
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_transformers_loads_the_tokenizer_that_we_save(lowercase, theirs, tmp_path):
+    import transformers
+
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "The", "film", "##s", "café", "cafe", "?"]
+    preprocessor = BertPreprocessor(vocabulary, sequence_length=10, lowercase=lowercase)
+    encoder = BertEncoder(**SMALL)
+    encoder.save_pretrained(tmp_path / "saved", preprocessor)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "saved")
+    assert type(transformers.AutoModel.from_pretrained(tmp_path / "saved")).__name__ == "BertModel"
+    for texts in (["The films?", "café the film", "the film" * 9], (["the film"], ["The café films?"])):
+        other = tokenizer(*(texts if isinstance(texts, tuple) else [texts]), padding="max_length", truncation=True)
+        for key, value in preprocessor(texts).items():
+            name = {"token_ids": "input_ids", "segment_ids": "token_type_ids", "padding_mask": "attention_mask"}[key]
+            np.testing.assert_array_equal(value, other[name])
 
 
 def assert_equal(encoder, inputs, outputs, atol):
@@ -99,8 +117,7 @@ def test_every_activation_that_we_read_is_the_one_they_mean(activation, theirs, 
 def test_sentence_transformers_makes_the_same_vectors_of_what_we_save(minilm, tmp_path):
     reason = "compares with sentence-transformers on torch: run `make test-parity`"
     library = pytest.importorskip("sentence_transformers", reason=reason, exc_type=ImportError)
-    BertEncoder.from_pretrained(minilm).save_pretrained(tmp_path / "saved")
-    load_preprocessor(minilm).save(tmp_path / "saved")
+    BertEncoder.from_pretrained(minilm).save_pretrained(tmp_path / "saved", load_preprocessor(minilm))
     saved = library.SentenceTransformer(str(tmp_path / "saved"), device="cpu")
     original = library.SentenceTransformer(str(resolve(minilm)), device="cpu")
     assert [type(module).__name__ for module in saved] == ["Transformer", "Pooling", "Normalize"]
@@ -114,9 +131,8 @@ def test_sentence_transformers_pools_as_the_encoder_says(pooling, normalize, min
     reason = "compares with sentence-transformers on torch: run `make test-parity`"
     library = pytest.importorskip("sentence_transformers", reason=reason, exc_type=ImportError)
     encoder = BertEncoder.from_pretrained(minilm, pooling=pooling, normalize=normalize)
-    encoder.save_pretrained(tmp_path / "saved")
     preprocessor = load_preprocessor(minilm)
-    preprocessor.save(tmp_path / "saved")
+    encoder.save_pretrained(tmp_path / "saved", preprocessor)
     encoded = encode(encoder, preprocessor(TEXTS))
     vectors = np.array(SequencePooling(pooling)(encoded.sequence, padding_mask=encoded.mask))
     if normalize:
