@@ -1,4 +1,4 @@
-"""Pretrained weights from files and back: one file a format, one an architecture; encoders know none of them."""
+"""Formats of pretrained weights, and one record per architecture that says how its weights are called in them."""
 
 from keras_transfer.checkpoints import bert, elmo  # noqa: F401 (they register their architectures)
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture

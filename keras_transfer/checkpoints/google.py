@@ -6,7 +6,7 @@ from keras_transfer.checkpoints.architecture import architecture_of
 from keras_transfer.checkpoints.build import build
 from keras_transfer.checkpoints.tensors import CheckpointError, read_json
 
-# What the optimizer left in a pretraining checkpoint.
+# Variables of the optimizer in a checkpoint of the pretraining.
 _OPTIMIZER = re.compile(r"(adam_m|adam_v|global_step|lamb_m|lamb_v|beta1_power|beta2_power)$")
 
 
@@ -50,7 +50,7 @@ def _prefix(folder):
     preferred = [path for path in found if path.name == "bert_model.ckpt"] or found
     if len(preferred) != 1:
         raise CheckpointError(
-            f"{folder} should have one checkpoint, bert_model.ckpt.index with its data. "
+            f"{folder} must contain one checkpoint, such as bert_model.ckpt.index with its data. "
             f"Received: {[path.name for path in found]}"
         )
     return preferred[0]
@@ -64,7 +64,7 @@ def _torch_name(name):
 
 
 def _errors(tf):
-    # The reader of checkpoints raises Python's own errors too: an IndexError where the data ends too early.
+    # TensorFlow also raises Python's errors, such as an IndexError if the data end too early.
     return (tf.errors.OpError, IndexError, RuntimeError, ValueError)
 
 
@@ -72,5 +72,5 @@ def _read(reader, name, tf):
     try:
         tensor = reader.get_tensor(name)
     except _errors(tf) as error:
-        raise CheckpointError(f"the checkpoint's data is damaged at tensor {name}. Received: {error}") from error
+        raise CheckpointError(f"The checkpoint is damaged at the tensor {name}. Received: {error}") from error
     return tensor.T if name.endswith("/kernel") else tensor

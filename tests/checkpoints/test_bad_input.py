@@ -27,7 +27,7 @@ def test_a_source_that_does_not_exist():
 
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(b"")
-    assert_error(tmp_path / "model.safetensors", "a checkpoint is a folder", r"Received: .*model.safetensors")
+    assert_error(tmp_path / "model.safetensors", "A checkpoint must be a folder", r"Received: .*model.safetensors")
 
 
 def test_an_empty_folder(tmp_path):
@@ -40,12 +40,12 @@ def test_a_folder_without_a_configuration(tmp_path):
 
 
 def test_a_folder_without_weights(tmp_path):
-    assert_error(write_config(tmp_path), "has no weights: expected model.safetensors", "Received: config.json")
+    assert_error(write_config(tmp_path), "has no weights. Expected model.safetensors", "Received: config.json")
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [('{"model_type": "bert",', "must be a JSON file. Received: "), ("[]", "must hold a JSON dict.*: list")],
+    [('{"model_type": "bert",', "must be a JSON file. Received: "), ("[]", "must contain a JSON dict.*: list")],
 )
 def test_a_configuration_that_is_no_json_object(text, reason, tmp_path):
     (write_bert(tmp_path) / "config.json").write_text(text)
@@ -79,7 +79,7 @@ def test_a_missing_shard(tmp_path):
     index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
     (tmp_path / "model-1.safetensors").write_bytes(b"")
-    assert_error(tmp_path, "names shards that are not there. Missing: model-2.safetensors")
+    assert_error(tmp_path, "names shards that do not exist. Received: model-2.safetensors")
 
 
 @pytest.mark.parametrize("text", ["{", "{}"])
@@ -163,7 +163,7 @@ def test_a_setting_that_has_no_counterpart(change, parts, tmp_path):
 def test_a_pickle_of_torch_without_torch(tmp_path, monkeypatch):
     (write_config(tmp_path) / "pytorch_model.bin").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "torch", None)
-    assert_error(tmp_path, "a pickle of torch", "`pip install torch`", "safetensors", "Received: .*pytorch_model.bin")
+    assert_error(tmp_path, "a torch pickle", "`pip install torch`", "safetensors", "Received: .*pytorch_model.bin")
 
 
 def test_a_name_on_the_hub_without_the_network(monkeypatch):
@@ -172,14 +172,14 @@ def test_a_name_on_the_hub_without_the_network(monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)  # it was read when the module was imported
     assert_error(
         "hf://nobody/nothing-of-this-name",
-        "hf://nobody/nothing-of-this-name could not be fetched",
-        r"offline.*Received: \w+: .+",
+        "hf://nobody/nothing-of-this-name cannot be downloaded",
+        r"downloaded folder. Received: \w+: .+",
     )
 
 
 def test_a_name_on_the_hub_without_its_client(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    assert_error("hf://a/b", "`pip install huggingface-hub`. Received: 'hf://a/b' without it")
+    assert_error("hf://a/b", "`pip install huggingface-hub`. Received: 'hf://a/b'")
 
 
 def test_a_packaged_encoder_without_its_package(monkeypatch):
