@@ -32,8 +32,8 @@ class Architecture:
             element is a dict from the values in the configuration to those of the argument.
         tensors: Dict from the path of a layer or a variable of the encoder to the name of its tensors. A `*` stands
             for each item of a list. The name is a list if several tensors lie side by side in a layer, and
-            `(name, layout)` if a variable is not stored as it is. The path is a tuple if a tensor holds several
-            variables, one below the other.
+            `(name, layout)` if a variable is not stored as it is, and `None` if a variable is not stored. The path is a
+            tuple if a tensor holds several variables, one below the other.
         preprocessor_class: Class. The preprocessor of its checkpoints. Defaults to `None`, for none.
         format: String. The format that writes its checkpoints. Defaults to `"huggingface"`.
         model_class: String. The class of the encoder in Transformers. Defaults to `""`.
@@ -77,7 +77,7 @@ class Architecture:
             value = _get(config, key, None if required else default)
             if value is None and required:
                 problems.append(f"`{key}` is missing.")
-            elif names and value not in names[0]:
+            elif names and value not in list(names[0]):
                 problems.append(f"`{key}` must be one of {sorted(names[0])}. Received: {value!r}")
             elif not _is_like(value, default if required else type(default)):
                 problems.append(f"`{key}` must be {'a list' if default is list else 'a number'}. Received: {value!r}")
@@ -116,14 +116,12 @@ class Architecture:
             found = [_find(encoder, path.split(".")) for path in ([paths] if isinstance(paths, str) else paths)]
             for owners in zip(*found, strict=True):
                 indices, first = owners[0]
-                filled = [_fill(name, indices) for name in ([names] if isinstance(names, str) else names)]
-                if isinstance(first, keras.Variable):
-                    variables = [variable for _, variable in owners]
-                    entries.append(Entry(variables, filled, layout))
-                else:
-                    variables = first.variables
-                    entries += _entries_of_layer(first, filled)
+                is_variable = isinstance(first, keras.Variable)
+                variables = [variable for _, variable in owners] if is_variable else first.variables
                 covered.update(map(id, variables))
+                if names is not None:
+                    filled = [_fill(name, indices) for name in ([names] if isinstance(names, str) else names)]
+                    entries += [Entry(variables, filled, layout)] if is_variable else _entries_of_layer(first, filled)
         if left := [weight.path for weight in encoder.weights if id(weight) not in covered]:
             raise CheckpointError(
                 f"A checkpoint of {self.model_type!r} has no tensors for some weights of {type(encoder).__name__}. "
@@ -197,7 +195,7 @@ def architecture_of(config, source, default=None):
     name = config.get("model_type", default)
     if name is None and config.get("architectures"):  # older files: "BertForMaskedLM"
         name = config["architectures"][0]
-        stems = {record.model_class.removesuffix("Model"): record.model_type for record in known.values()}
+        stems = {record.model_class.removesuffix("Model"): record.model_type for record in reversed(known.values())}
         name = next((stems[stem] for stem in sorted(stems, reverse=True) if name.startswith(stem)), name)
     if name not in known:
         raise CheckpointError(
@@ -226,7 +224,7 @@ def architecture_for(encoder):
 
 
 def _get(config, key, default=None):
-    """The value under a name with dots; a `null` is a missing value."""
+    """Returns the value under a name with dots. A `null` counts as missing."""
     for part in key.split("."):
         config = config.get(part) if isinstance(config, dict) else None
     return default if config is None else config
@@ -240,17 +238,17 @@ def _put(config, key, value):
 
 
 def _is_like(value, kind):
-    """Whether a setting is of the type of its default; numbers of all types are alike."""
+    """Returns whether a setting has the type of its default. All numbers are of one type."""
     return isinstance(value, kind) or (kind is not list and isinstance(value, (int, float)))
 
 
 def _find(owner, path):
-    """A list of `(indices, layer or variable)` for all that a path leads to; None leads nowhere."""
+    """Returns a list of `(indices, layer or variable)` for all that a path leads to, which may be nothing."""
     if owner is None or not path:
         return [] if owner is None else [((), owner)]
     part, *rest = path
     if part != "*":
-        return _find(owner[int(part)] if part.isdigit() else getattr(owner, part), rest)
+        return _find(owner[int(part)] if part.isdigit() else getattr(owner, part, None), rest)
     items = {id(item): item for item in owner}.values()  # a shared block once
     return [((index, *indices), found) for index, item in enumerate(items) for indices, found in _find(item, rest)]
 

@@ -78,7 +78,7 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
 
 
 def _weights(architecture, readers, source):
-    """The readers by plain names, without copies of other tensors and what is no weight."""
+    """Returns the readers by plain names, without tensors that are copies of others or not weights."""
     names = [architecture.plain_name(name) for name in readers]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise CheckpointError(f"{source} holds the same tensor under two names. Received: {twice}")

@@ -16,7 +16,7 @@ OPTIONS, WEIGHTS = "options.json", "weights.hdf5"
 
 
 def _gates(values):
-    """Keras's order of the gates from TensorFlow's and the other way round: the second and third change places."""
+    """Swaps the second and third gates: from TensorFlow's order to Keras's and back."""
     i, second, third, o = np.split(values, 4, axis=-1)
     return np.concatenate([i, third, second, o], axis=-1)
 
@@ -28,12 +28,14 @@ _CHARACTERS = Layout(lambda tensor: np.pad(tensor, [(1, 0), (0, 0)]), lambda arr
 
 
 def _direction(place):
-    """The tensors of the forward (0) or backward (1) LSTMs."""
+    """Returns the tensors of the forward (0) or backward (1) LSTMs."""
     block, cell = f"_blocks.*.{place}", f"RNN_{place}/RNN/MultiRNNCell/Cell*/LSTMCell"
     return {
         (f"{block}.kernel", f"{block}.cell.recurrent_kernel"): (f"{cell}/W_0", _GATES),
         f"{block}.bias": (f"{cell}/B", _GATES),
         f"{block}.cell.projection": f"{cell}/W_P_0",
+        f"{block}.last_h": None,  # the state after the last batch
+        f"{block}.last_c": None,
     }
 
 
@@ -91,7 +93,7 @@ def load_preprocessor(folder, **overrides):
 
 
 def save(architecture, encoder, preprocessor, folder, overwrite):
-    """Writes an encoder as a folder with ELMo's two files, which say all that its preprocessor needs."""
+    """Writes an encoder as a folder with ELMo's two files, which also describe its preprocessor."""
     import h5py
 
     with written_whole(folder, overwrite) as temporary:
@@ -103,7 +105,7 @@ def save(architecture, encoder, preprocessor, folder, overwrite):
 
 
 def _readers(folder):
-    """A dict from the paths of the arrays in the HDF5 file to functions that return them."""
+    """Returns a dict from the path of each array in the HDF5 file to a function that returns it."""
     import h5py
 
     found = [folder / WEIGHTS] if (folder / WEIGHTS).exists() else sorted(folder.glob("*weights*.hdf5"))
