@@ -12,6 +12,8 @@ from keras_transfer.checkpoints.architecture import architecture_of
 from keras_transfer.encoders import Encoder, encode
 from tests.helpers import save_and_load
 
+FIXTURES = pathlib.Path(__file__).parent / "references" / "architectures"
+
 
 def run_architecture_test(name, fixture, heads=(), tolerance=1e-5):
     """Checks an architecture: states, both round trips, `.keras` and layer groups, against a folder of its original.

@@ -22,7 +22,7 @@ def run_layer_test(cls, arguments, inputs, call_arguments=None, output_shape=Non
     """Checks a layer: eager and symbolic calls agree, config and `.keras` bring it back, mixed precision runs.
 
     Args:
-        cls: the layer's class.
+        cls: the layer's class, or a function that makes the layer of the same arguments and `dtype`.
         arguments: dict, its constructor's arguments.
         inputs: float array.
         call_arguments: dict of further arrays that it is called with by name.
@@ -33,7 +33,7 @@ def run_layer_test(cls, arguments, inputs, call_arguments=None, output_shape=Non
     expected = _numpy(layer(inputs, **call_arguments))
     if output_shape is not None:
         assert expected.shape == output_shape
-    assert cls.from_config(layer.get_config()).get_config() == layer.get_config()
+    assert type(layer).from_config(layer.get_config()).get_config() == layer.get_config()
     plain = {name: value for name, value in arguments.items() if isinstance(value, int | float | str)}
     assert plain == {name: layer.get_config()[name] for name in plain}
 

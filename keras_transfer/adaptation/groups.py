@@ -178,7 +178,7 @@ def _parts(model):
     for layer in getattr(model, "layers", None) or [model]:
         if layer is encoder and inside:
             continue
-        if (isinstance(layer, keras.Model) or hasattr(layer, "ladder")) and layer is not model:
+        if (isinstance(layer, keras.Model) or hasattr(layer, "layer_groups")) and layer is not model:
             yield from _parts(layer)
         else:
             yield layer
@@ -186,8 +186,8 @@ def _parts(model):
 
 def _encoder_rungs(model):
     """`(name, kind, layers or weights)` of an encoder whose inside is known, or None."""
-    if hasattr(model, "ladder"):
-        return model.ladder()
+    if hasattr(model, "layer_groups"):
+        return model.layer_groups()
     # Without importing KerasHub: a backbone can only exist where its user did.
     if any(cls.__name__ == "Backbone" and cls.__module__.startswith("keras_hub.") for cls in type(model).__mro__):
         return _keras_hub_rungs(model)

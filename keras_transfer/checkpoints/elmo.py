@@ -29,7 +29,7 @@ _CHARACTERS = Layout(lambda tensor: np.pad(tensor, [(1, 0), (0, 0)]), lambda arr
 
 def _direction(place):
     """Returns the tensors of the forward (0) or backward (1) LSTMs."""
-    block, cell = f"_blocks.*.{place}", f"RNN_{place}/RNN/MultiRNNCell/Cell*/LSTMCell"
+    block, cell = f"blocks.*.{place}", f"RNN_{place}/RNN/MultiRNNCell/Cell*/LSTMCell"
     return {
         (f"{block}.kernel", f"{block}.cell.recurrent_kernel"): (f"{cell}/W_0", _GATES),
         f"{block}.bias": (f"{cell}/B", _GATES),
@@ -58,15 +58,15 @@ ELMO = register_architecture(
             ("max_characters", "char_cnn.max_characters_per_token", int),
         ),
         tensors={
-            "_words.embedding.embeddings": ("char_embed", _CHARACTERS),
-            "_words.convolutions.*.kernel": ("CNN/W_cnn_*", _CONVOLUTION),
-            "_words.convolutions.*.bias": "CNN/b_cnn_*",
-            "_words.highways.*.0.kernel": "CNN_high_*/W_carry",
-            "_words.highways.*.0.bias": "CNN_high_*/b_carry",
-            "_words.highways.*.1.kernel": "CNN_high_*/W_transform",
-            "_words.highways.*.1.bias": "CNN_high_*/b_transform",
-            "_words.projection.kernel": "CNN_proj/W_proj",
-            "_words.projection.bias": "CNN_proj/b_proj",
+            "words.embedding.embeddings": ("char_embed", _CHARACTERS),
+            "words.convolutions.*.kernel": ("CNN/W_cnn_*", _CONVOLUTION),
+            "words.convolutions.*.bias": "CNN/b_cnn_*",
+            "words.highways.*.0.kernel": "CNN_high_*/W_carry",
+            "words.highways.*.0.bias": "CNN_high_*/b_carry",
+            "words.highways.*.1.kernel": "CNN_high_*/W_transform",
+            "words.highways.*.1.bias": "CNN_high_*/b_transform",
+            "words.projection.kernel": "CNN_proj/W_proj",
+            "words.projection.bias": "CNN_proj/b_proj",
             **_direction(0),
             **_direction(1),
         },

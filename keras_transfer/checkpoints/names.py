@@ -30,8 +30,8 @@ BERT_TENSORS = {
     "blocks.*.attention.query_key_value": [f"{_SELF}.query", f"{_SELF}.key", f"{_SELF}.value"],
     "blocks.*.attention.output_dense": "encoder.layer.*.attention.output.dense",
     "blocks.*.attention_norm": "encoder.layer.*.attention.output.LayerNorm",
-    "blocks.*.feed_forward_in": "encoder.layer.*.intermediate.dense",
-    "blocks.*.feed_forward_out": "encoder.layer.*.output.dense",
+    "blocks.*.feed_forward.inner": "encoder.layer.*.intermediate.dense",
+    "blocks.*.feed_forward.outer": "encoder.layer.*.output.dense",
     "blocks.*.feed_forward_norm": "encoder.layer.*.output.LayerNorm",
     "pooler": "pooler.dense",
 }

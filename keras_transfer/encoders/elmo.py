@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_transfer.encoders.encoder import Encoder
+from keras_transfer.encoders.encoder import Encoder, constructor_settings
 from keras_transfer.layers import CharacterCNN, Dropout, ProjectedLSTM
 from keras_transfer.text.elmo import (
     BEGIN_SENTENCE,
@@ -111,11 +111,12 @@ class ElmoEncoder(Encoder):
         dropout=0.1,
         max_characters=50,
         stateful=0,
-        pooling=None,
-        normalize=False,
         dtype=None,
-        **kwargs,
+        **options,
     ):
+        settings = {**constructor_settings(locals()), "filters": [list(pair) for pair in filters]}
+
+        # === Layers and functional model ===
         character_ids = keras.Input((None, max_characters), dtype="int32", name="character_ids")
         padding_mask = keras.Input((None,), dtype="int32", name="padding_mask")
         words = CharacterCNN(
@@ -148,41 +149,17 @@ class ElmoEncoder(Encoder):
             forward, backward = outputs
             blocks.append(block)
             states.append(trim(f"layer_{i}")(forward, backward, padding_mask))
-        super().__init__(
-            {"character_ids": character_ids, "padding_mask": padding_mask},
-            {"sequence_output": states[-1]},
-            states,
-            pooling,
-            normalize,
-            dtype,
-            **kwargs,
-        )
-        self._words, self._blocks = words, blocks
-        self._settings = {
-            "embedding_dim": embedding_dim,
-            "filters": [list(pair) for pair in filters],
-            "num_highways": num_highways,
-            "projection_dim": projection_dim,
-            "units": units,
-            "num_layers": num_layers,
-            "cell_clip": cell_clip,
-            "projection_clip": projection_clip,
-            "residual": residual,
-            "activation": activation,
-            "dropout": dropout,
-            "max_characters": max_characters,
-            "stateful": stateful,
-        }
+        inputs = {"character_ids": character_ids, "padding_mask": padding_mask}
+        super().__init__(inputs, {"sequence_output": states[-1]}, states, dtype=dtype, settings=settings, **options)
+        self.words = words
+        self.blocks = blocks
 
-    def ladder(self):
-        blocks = [(f"block_{i}", "block", block) for i, block in enumerate(self._blocks)]
-        return [("embeddings", "embeddings", [self._words]), *blocks]
+    def layer_groups(self):
+        blocks = [(f"block_{i}", "block", block) for i, block in enumerate(self.blocks)]
+        return [("embeddings", "embeddings", [self.words]), *blocks]
 
     def reset_states(self):
         """Forgets what earlier batches left; returns nothing."""
-        for block in self._blocks:
+        for block in self.blocks:
             for lstm in block:
                 lstm.reset_state()
-
-    def get_config(self):
-        return {**super().get_config(), **self._settings}

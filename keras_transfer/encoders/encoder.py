@@ -4,6 +4,8 @@ import dataclasses
 
 import keras
 
+from keras_transfer.layers.activations import serialize_activation
+
 # What encoders call their outputs: ours and KerasHub's, then what TF Hub's BERT modules say.
 _SEQUENCE_KEYS = ("sequence_output", "sequence_outputs")
 _POOLED_KEYS = ("pooled_output",)
@@ -108,20 +110,41 @@ def select_inputs(inputs, wanted):
     return inputs
 
 
+def constructor_settings(arguments):
+    """Returns the `settings` of an `Encoder` from `locals()` at the start of its constructor.
+
+    They are the constructor's arguments in order, without those that `Encoder` keeps itself.
+    """
+    own = ("self", "pooling", "normalize", "dtype", "name", "trainable", "options", "__class__")
+    return {name: value for name, value in arguments.items() if name not in own}
+
+
 class Encoder(keras.Model):
     """Base of the encoders: a functional model from token ids to vectors.
 
-    A subclass builds `inputs` (`token_ids`, `segment_ids`, `padding_mask`, each [batch, length] int32; or `text`
-    [batch] strings, where it takes text itself) and `outputs` (`sequence_output` [batch, length, dim]; `pooled_output`
-    [batch, dim] where it has one), and sets `hidden_states`. Its layers are found by `ladder()`.
+    A subclass's constructor has three parts: the layers, the functional model, and the attributes that
+    `layer_groups()` reads.
 
     Args:
-        pooling: how the checkpoint makes one vector of a text (`"first"`, `"mean"`, `"max"`; None where it does not
-            say), as sentence-transformers checkpoints do.
-        normalize: bool, whether it scales that vector to length 1.
-        dtype: dtype or policy of all layers.
-        name, trainable: as for any Keras model.
+        inputs: Dict of `keras.Input`s: `token_ids`, `segment_ids` and `padding_mask`, each `[batch, length]` int32; or
+            `text`, `[batch]` strings.
+        outputs: Dict of `sequence_output` `[batch, length, dim]` and, where the architecture has one, `pooled_output`
+            `[batch, dim]`.
+        hidden_states: List of the embeddings and of each block's output, each `[batch, length, dim]`.
+        pooling: String, one of `"first"`, `"mean"` and `"max"`. How the checkpoint makes one vector of a text, as
+            sentence-transformers checkpoints do. Defaults to `None`, which is not specified.
+        normalize: Boolean. Whether that vector is scaled to length 1. Defaults to `False`.
+        dtype: Dtype or policy of all layers. Defaults to `None`, the global policy.
+        name: String. Name of the model. Defaults to `None`.
+        trainable: Boolean. Whether the weights train. Defaults to `True`.
+        settings: Dict of the arguments of the subclass's constructor in order, from `constructor_settings(locals())`.
+            They become attributes and the config. Defaults to `None`, no settings.
+
+    Raises:
+        ValueError: If `pooling` is unknown.
     """
+
+    POOLINGS = ("first", "mean", "max")
 
     def __init__(
         self,
@@ -133,13 +156,20 @@ class Encoder(keras.Model):
         dtype=None,
         name=None,
         trainable=True,
+        settings=None,
     ):
         # No **kwargs: Keras ignores the ones of a functional model that it does not know.
         super().__init__(inputs=inputs, outputs=outputs, name=name)
         self.trainable = trainable  # now that the layers are there; Keras's own argument does not reach them
-        if pooling not in (None, "first", "mean", "max"):
-            raise ValueError(f'`pooling` must be "first", "mean", "max" or None. Received: {pooling!r}')
+        if pooling not in (None, *self.POOLINGS):
+            raise ValueError(
+                f"Invalid value for argument `pooling`. Expected one of {self.POOLINGS} or None. "
+                f"Received: pooling={pooling!r}"
+            )
         self.dtype_policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
+        self.settings = dict(settings or {})
+        for argument, value in self.settings.items():
+            setattr(self, argument, value)
         self.hidden_states = hidden_states
         self.pooling = pooling
         self.normalize = normalize
@@ -147,12 +177,15 @@ class Encoder(keras.Model):
     def call(self, inputs, training=None, mask=None):
         return super().call(select_inputs(inputs, self.input), training=training, mask=mask)
 
-    def ladder(self):
-        """Returns the encoder's layers or weights in order, as a list of `(name, kind, layers)`; see `layer_groups`."""
-        raise NotImplementedError(f"{type(self).__name__} must say which layers make its embeddings, blocks and pooler")
+    def layer_groups(self):
+        """Returns the encoder's layers or weights in order as a list of `(name, kind, layers)`."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `layer_groups()`.")
 
     def get_config(self):
         return {
+            **{
+                name: serialize_activation(value) if callable(value) else value for name, value in self.settings.items()
+            },
             "pooling": self.pooling,
             "normalize": self.normalize,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),

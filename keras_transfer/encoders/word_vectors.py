@@ -4,10 +4,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.encoders.encoder import Encoder
+from keras_transfer.encoders.encoder import Encoder, constructor_settings
 from keras_transfer.layers import Dropout, SequencePooling
 
-POOLINGS = (None, "mean", "max", "sif")
 _FIRST_WORD = 2  # the row of the first word, after padding and the unknown word
 
 
@@ -99,25 +98,26 @@ class SmoothInverseFrequency(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class WordVectorEncoder(Encoder):
-    """Each word's vector, without context; and, where `pooling` says how, one vector of the bag.
+    """The vector of each word, without context, and optionally one vector of all words of a text.
 
     Args:
-        vocabulary_size: int, number of ids: 0 is padding, 1 the unknown word, then the words.
-        dim: int, width of the vectors.
-        pooling: `"mean"`, `"max"`, or `"sif"` (the mean, with rare words weighing more: `SmoothInverseFrequency`), for
-            a `pooled_output`; None for none.
-        trainable_embeddings: bool, whether the vectors train; False freezes them, as `freeze` does.
-        dropout: float, dropout of the vectors.
-        smoothing: float, the a of `"sif"`.
-        initializer_range: float, standard deviation of the random start weights.
-        normalize, dtype, name, trainable: see `Encoder`.
+        vocabulary_size: Integer. Number of ids: 0 is padding, 1 the unknown word, then the words.
+        dim: Integer. Width of the vectors.
+        pooling: String, one of `"mean"`, `"max"` and `"sif"` (the mean, in which rare words weigh more:
+            `SmoothInverseFrequency`). How `pooled_output` is made. Defaults to `None`, no `pooled_output`.
+        trainable_embeddings: Boolean. Whether the vectors train. `False` freezes them, as `freeze` does. Defaults to
+            `True`.
+        dropout: Float between 0 and 1. Dropout rate of the vectors. Defaults to `0.0`.
+        smoothing: Float. The a of `"sif"`. Defaults to `1e-3`.
+        initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
+        dtype, **options: See `Encoder`.
 
-    Inputs: dict of `token_ids` and `padding_mask`, each [batch, length]: what `text.WordPreprocessor` makes.
+    Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`, from `text.WordPreprocessor`.
 
-    Outputs: dict of `sequence_output` [batch, length, dim] and, with `pooling`, `pooled_output` [batch, dim].
+    Outputs: Dict of `sequence_output` `[batch, length, dim]` and, with `pooling`, `pooled_output` `[batch, dim]`.
 
     Raises:
-        ValueError: `pooling` is unknown, or there is no room for a word.
+        ValueError: If `pooling` is unknown, or if `vocabulary_size` is below 3.
 
     Example:
     ```python
@@ -129,6 +129,8 @@ class WordVectorEncoder(Encoder):
     ```
     """
 
+    POOLINGS = ("mean", "max", "sif")
+
     def __init__(
         self,
         vocabulary_size,
@@ -138,25 +140,25 @@ class WordVectorEncoder(Encoder):
         dropout=0.0,
         smoothing=1e-3,
         initializer_range=0.02,
-        normalize=False,
         dtype=None,
-        name=None,
-        trainable=True,
+        **options,
     ):
+        settings = constructor_settings(locals())
+
         # === Layers ===
-        if pooling not in POOLINGS:
-            raise ValueError(f"`pooling` must be one of {POOLINGS}. Received: {pooling!r}")
         if vocabulary_size <= _FIRST_WORD:
             raise ValueError(
-                f"`vocabulary_size` counts padding, the unknown word and at least one more. Received: {vocabulary_size}"
+                "`vocabulary_size` must be at least 3: padding, the unknown word and one word. "
+                f"Received: vocabulary_size={vocabulary_size}"
             )
         initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
         token_embedding = keras.layers.Embedding(vocabulary_size, dim, initializer, dtype=dtype, name="token_embedding")
         embeddings_dropout = Dropout(dropout, dtype=dtype, name="embeddings_dropout")
+        bag = None
         if pooling == "sif":
             bag = SmoothInverseFrequency(vocabulary_size, smoothing, dtype=dtype, name="bag")
-        else:
-            bag = SequencePooling(pooling, dtype=dtype, name="bag") if pooling else None
+        elif pooling in self.POOLINGS:
+            bag = SequencePooling(pooling, dtype=dtype, name="bag")
 
         # === Functional model ===
         inputs = {key: keras.Input((None,), dtype="int32", name=key) for key in ("token_ids", "padding_mask")}
@@ -165,29 +167,11 @@ class WordVectorEncoder(Encoder):
         if bag is not None:
             ids = {"token_ids": inputs["token_ids"]} if pooling == "sif" else {}
             outputs["pooled_output"] = bag(x, padding_mask=inputs["padding_mask"], **ids)
-        super().__init__(
-            inputs,
-            outputs,
-            [x],
-            None if pooling == "sif" else pooling,
-            normalize,
-            dtype,
-            name=name,
-            trainable=trainable,
-        )
+        super().__init__(inputs, outputs, [x], pooling, dtype=dtype, settings=settings, **options)
         if not trainable_embeddings:
             token_embedding.trainable = False
-
-        # === Config ===
-        self.pooling = pooling
         self.token_embedding = token_embedding
         self.bag = bag
-        self.vocabulary_size = vocabulary_size
-        self.dim = dim
-        self.trainable_embeddings = trainable_embeddings
-        self.dropout = dropout
-        self.smoothing = smoothing
-        self.initializer_range = initializer_range
 
     @classmethod
     def from_vectors(cls, vectors, counts=None, **kwargs):
@@ -222,17 +206,6 @@ class WordVectorEncoder(Encoder):
             encoder.bag.set_counts(known, sum(counts.values()))
         return encoder
 
-    def ladder(self):
-        # The weights of SIF never train: a rung of their own would be one on which nothing moves.
+    def layer_groups(self):
+        # The weights of SIF never train, so they are no group of their own.
         return [("embeddings", "embeddings", [self.token_embedding, *([self.bag] if self.bag is not None else [])])]
-
-    def get_config(self):
-        return {
-            "vocabulary_size": self.vocabulary_size,
-            "dim": self.dim,
-            "trainable_embeddings": self.trainable_embeddings,
-            "dropout": self.dropout,
-            "smoothing": self.smoothing,
-            "initializer_range": self.initializer_range,
-            **super().get_config(),
-        }

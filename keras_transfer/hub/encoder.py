@@ -80,8 +80,8 @@ class HubEncoder(Encoder):
         # === Config ===
         self.module = module
 
-    def ladder(self):
-        return self.module.ladder()
+    def layer_groups(self):
+        return self.module.layer_groups()
 
     @classmethod
     def from_pretrained(cls, source, **overrides):

@@ -254,7 +254,7 @@ class HubLayer(keras.layers.Layer):
         inputs = keras.tree.map_shape_structure(lambda shape: keras.KerasTensor(shape, next(dtypes)), input_shape)
         return keras.tree.map_structure(lambda output: output.shape, self.compute_output_spec(inputs))
 
-    def ladder(self):
+    def layer_groups(self):
         """Returns the module's weights in order, as a list of `(name, kind, weights)`; see `layer_groups`."""
         rungs = {}
         for name, weight in zip(self._names, self._module_weights, strict=True):

@@ -1,21 +1,28 @@
-"""Building blocks with weights, from which the encoders are made; they know nothing of the other rooms."""
+"""Building blocks of the encoders. They know nothing of the other rooms."""
 
 from keras_transfer.layers.activations import gelu_tanh, get_activation
 from keras_transfer.layers.attention import MultiHeadAttention
+from keras_transfer.layers.attention_bias import AttentionBias
 from keras_transfer.layers.characters import CharacterCNN
 from keras_transfer.layers.dropout import Dropout
 from keras_transfer.layers.embeddings import PositionEmbedding
+from keras_transfer.layers.feed_forward import FeedForward, GatedFeedForward
 from keras_transfer.layers.pooling import SequencePooling
 from keras_transfer.layers.recurrent import ProjectedLSTM
+from keras_transfer.layers.rotary import RotaryPositions
 from keras_transfer.layers.scalar_mix import ScalarMix
 from keras_transfer.layers.transformer import TransformerBlock
 
 __all__ = [
+    "AttentionBias",
     "CharacterCNN",
     "Dropout",
+    "FeedForward",
+    "GatedFeedForward",
     "MultiHeadAttention",
     "PositionEmbedding",
     "ProjectedLSTM",
+    "RotaryPositions",
     "ScalarMix",
     "SequencePooling",
     "TransformerBlock",

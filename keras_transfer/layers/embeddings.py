@@ -9,18 +9,20 @@ class PositionEmbedding(keras.layers.Layer):
     """Learned absolute positions: row `i` of a table for the `i`-th token (Gehring et al. 2017; BERT).
 
     Args:
-        max_sequence_length: int, the rows of the table: the longest sequence it can place.
-        initializer: initializer of the table.
+        max_sequence_length: Integer. Number of positions: the longest sequence that the table can place.
+        initializer: Initializer of the table. Defaults to `"glorot_uniform"`.
+        offset: Integer. Number of rows before that of the first token, which no token uses (2 in RoBERTa and BART).
+            Defaults to `0`.
 
     Call arguments:
-        inputs: [batch, length, dim], the token embeddings (only their shape is read).
-        start: int, the position of the first token (when decoding with a cache).
+        inputs: Tensor of shape `[batch, length, dim]`, the token embeddings. Only its shape is read.
+        start: Integer. Position of the first token when decoding with a cache. Defaults to `0`.
 
     Returns:
-        [1, length, dim], to be added to the token embeddings.
+        A tensor of shape `[1, length, dim]`, to be added to the token embeddings.
 
     Raises:
-        ValueError: the sequence is longer than the table.
+        ValueError: If the sequence is longer than the table.
 
     Example:
     ```python
@@ -29,33 +31,34 @@ class PositionEmbedding(keras.layers.Layer):
     ```
     """
 
-    def __init__(self, max_sequence_length, initializer="glorot_uniform", **kwargs):
+    def __init__(self, max_sequence_length, initializer="glorot_uniform", offset=0, **kwargs):
         super().__init__(**kwargs)
         self.max_sequence_length = max_sequence_length
+        self.offset = offset
         self.initializer = keras.initializers.get(initializer)
 
     def build(self, input_shape):
         self.embeddings = self.add_weight(
             name="embeddings",
-            shape=(self.max_sequence_length, input_shape[-1]),
+            shape=(self.offset + self.max_sequence_length, input_shape[-1]),
             initializer=self.initializer,
         )
 
     def call(self, inputs, start=0):
         if isinstance(start, int):
             self._check(inputs.shape[1], start)
-        length = ops.shape(inputs)[1]
-        if isinstance(start, int) and start == 0:
-            positions = self.embeddings[:length]
+        length, row = ops.shape(inputs)[1], start + self.offset
+        if isinstance(row, int):
+            positions = self.embeddings[row : row + length]
         else:
-            positions = ops.slice(ops.convert_to_tensor(self.embeddings), (start, 0), (length, inputs.shape[-1]))
+            positions = ops.slice(ops.convert_to_tensor(self.embeddings), (row, 0), (length, inputs.shape[-1]))
         return ops.expand_dims(ops.cast(positions, self.compute_dtype), 0)
 
     def _check(self, length, start=0):
         if length is not None and start + length > self.max_sequence_length:
             raise ValueError(
-                f"the position table has {self.max_sequence_length} rows: a sequence may have at most that many "
-                f"tokens; truncate it (`sequence_length` of the preprocessor). Received: {start + length} tokens"
+                f"Sequences must have at most {self.max_sequence_length} tokens, the rows of the position table. "
+                f"Truncate them with `sequence_length` of the preprocessor. Received: {start + length} tokens"
             )
 
     def compute_output_shape(self, input_shape):
@@ -67,4 +70,5 @@ class PositionEmbedding(keras.layers.Layer):
             **super().get_config(),
             "max_sequence_length": self.max_sequence_length,
             "initializer": keras.initializers.serialize(self.initializer),
+            "offset": self.offset,
         }

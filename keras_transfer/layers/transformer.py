@@ -1,175 +1,167 @@
-"""The transformer block, written once for every architecture."""
+"""The Transformer block, written once for every architecture."""
 
 import keras
 from keras import ops
 
-from keras_transfer.layers.activations import get_activation, serialize_activation
-from keras_transfer.layers.attention import MultiHeadAttention, batch_and_length
+from keras_transfer.layers.attention import batch_and_length
 from keras_transfer.layers.dropout import Dropout
 
 NORMS = ("pre", "post", "input")
+NORMALIZATIONS = {"layer": keras.layers.LayerNormalization, "rms": keras.layers.RMSNormalization}
 SLOTS = ("attention", "cross_attention", "feed_forward")
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class TransformerBlock(keras.layers.Layer):
-    """One transformer block: attention, then a feed-forward network, each with a residual and a layer norm.
+    """One Transformer block: attention, then a feed-forward network, each with a residual and a normalization.
 
-    `norm` says where the layer norm stands (f is attention or the feed-forward network, with dropout):
+    `norm` is the place of the normalization (f is attention or the feed-forward network, with dropout):
 
     - `"post"`: `x = norm(x + f(x))` (Vaswani et al. 2017; BERT)
     - `"pre"`: `x = x + f(norm(x))` (GPT-2)
     - `"input"`: `x = norm(x); x = x + f(x)` (the 2019 NAACL tutorial: the residual starts from the normalised input)
 
     Args:
-        num_heads: int, attention heads.
-        intermediate_dim: int, width of the feed-forward network.
-        dropout: float, dropout of what is added to the residual.
-        attention_dropout: float, dropout of the attention weights.
-        activation: name or callable; `"gelu"` is exact, `"gelu_tanh"` its approximation.
-        norm: `"post"`, `"pre"` or `"input"`.
-        causal: bool, a token sees only itself and what is before it.
-        cross_attention: bool, a second attention that reads `context`, between the two.
-        layer_norm_epsilon: float.
-        kernel_initializer: initializer of all kernels.
-        adapters: dict from a slot (`"attention"`, `"cross_attention"`, `"feed_forward"`) to a layer that is applied
-            to that sub-layer's output before the residual (Houlsby et al. 2019).
+        attention: Layer, a `MultiHeadAttention` or a subclass. Its name is part of the paths of its weights.
+        feed_forward: Layer from `[rows, dim]` to the same shape, such as `FeedForward` or `GatedFeedForward`.
+        norm: String, one of `"post"`, `"pre"` and `"input"`. Defaults to `"post"`.
+        normalization: String, `"layer"` or `"rms"` (Zhang & Sennrich 2019). Defaults to `"layer"`.
+        cross_attention: Layer, a `MultiHeadAttention` with `cross_attention=True`, called between the two with
+            `context`. Defaults to `None`.
+        dropout: Float between 0 and 1. Dropout rate of what is added to the residual. Defaults to `0.0`.
+        layer_norm_epsilon: Float. Epsilon of the normalizations. Defaults to `1e-12`.
+        adapters: Dict from a slot (`"attention"`, `"cross_attention"`, `"feed_forward"`) to a layer that is applied to
+            that sub-layer's output before the residual (Houlsby et al. 2019). Defaults to `None`.
 
-    Call arguments: `inputs` [batch, length, dim]; `context` and `context_mask` for cross-attention; `padding_mask`,
-        `attention_mask`, `position_bias`, `cache`, `cache_index` as in `MultiHeadAttention`.
+    Call arguments:
+        inputs: Tensor of shape `[batch, length, dim]`.
+        context: Tensor of shape `[batch, context_length, context_dim]`, for cross-attention.
+        context_mask: Tensor of shape `[batch, context_length]`. Padding mask of the context.
+        context_bias: Tensor of shape `[batch, 1, 1, context_length]`, in place of `context_mask`.
+        padding_mask, attention_bias, cache_index: As in `MultiHeadAttention`.
+        cache: Dict of the caches of `attention` and, if there is one, `cross_attention`, from `empty_cache`.
+        **kwargs: Tensors that only `attention` receives (`attention_mask`, `relative_positions`, `rotary`, ...).
 
     Returns:
-        [batch, length, dim], and the updated cache where one was given.
+        A tensor of shape `[batch, length, dim]`, or a tuple of it and the updated cache if `cache` was passed.
 
     Raises:
-        ValueError: an unknown `norm` or slot; a mask is not [batch, length] of its sequences.
+        ValueError: If `norm`, `normalization` or a slot of `adapters` is unknown, or if `cross_attention` attends to
+            its own inputs.
 
     Example:
     ```python
-    block = keras_transfer.layers.TransformerBlock(num_heads=2, intermediate_dim=16, norm="pre", causal=True)
+    block = keras_transfer.layers.TransformerBlock(
+        keras_transfer.layers.MultiHeadAttention(num_heads=2, causal=True, name="attention"),
+        keras_transfer.layers.GatedFeedForward(intermediate_dim=16, activation="silu", name="feed_forward"),
+        norm="pre",
+        normalization="rms",
+    )
     block(keras.random.normal((1, 3, 8)))
     ```
     """
 
     def __init__(
         self,
-        num_heads,
-        intermediate_dim,
-        dropout=0.0,
-        attention_dropout=0.0,
-        activation="gelu",
+        attention,
+        feed_forward,
         norm="post",
-        causal=False,
-        cross_attention=False,
+        normalization="layer",
+        cross_attention=None,
+        dropout=0.0,
         layer_norm_epsilon=1e-12,
-        kernel_initializer="glorot_uniform",
         adapters=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         if norm not in NORMS:
-            raise ValueError(f"`norm` must be one of {NORMS}. Received: {norm!r}")
+            raise ValueError(f"Invalid value for argument `norm`. Expected one of {NORMS}. Received: norm={norm!r}")
+        if normalization not in NORMALIZATIONS:
+            raise ValueError(
+                f"Invalid value for argument `normalization`. Expected one of {tuple(NORMALIZATIONS)}. "
+                f"Received: normalization={normalization!r}"
+            )
+        if cross_attention is not None and not cross_attention.cross_attention:
+            raise ValueError(
+                f"`cross_attention` must be built with `cross_attention=True`. Received: {cross_attention}"
+            )
         adapters = dict(adapters or {})
-        slots = [slot for slot in SLOTS if cross_attention or slot != "cross_attention"]
+        slots = [slot for slot in SLOTS if cross_attention is not None or slot != "cross_attention"]
         if unknown := sorted(set(adapters) - set(slots)):
-            raise ValueError(f"`adapters` may fill the slots {slots}. Received: {unknown}")
-        self.num_heads = num_heads
-        self.intermediate_dim = intermediate_dim
-        self.dropout_rate = dropout
-        self.attention_dropout = attention_dropout
-        self.activation = activation
+            raise ValueError(f"Invalid slots in `adapters`. Expected some of {slots}. Received: {unknown}")
         self.norm = norm
-        self.causal = causal
-        self.has_cross_attention = cross_attention
+        self.normalization = normalization
         self.layer_norm_epsilon = layer_norm_epsilon
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.dropout_rate = dropout
         self.adapters = adapters
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
-        self.attention = self._attention("attention", causal=causal)
+        self.attention = attention
         self.attention_norm = self._norm("attention_norm")
-        if cross_attention:
-            self.cross_attention = self._attention("cross_attention", cross_attention=True)
-            self.cross_attention_norm = self._norm("cross_attention_norm")
+        self.cross_attention = cross_attention
+        self.cross_attention_norm = None if cross_attention is None else self._norm("cross_attention_norm")
+        self.feed_forward = feed_forward
         self.feed_forward_norm = self._norm("feed_forward_norm")
 
-    def _attention(self, name, **options):
-        return MultiHeadAttention(
-            self.num_heads,
-            dropout=self.attention_dropout,
-            kernel_initializer=self.kernel_initializer.clone(),
-            dtype=self.dtype_policy,
-            name=name,
-            **options,
-        )
-
     def _norm(self, name):
-        return keras.layers.LayerNormalization(epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name)
+        norm_class = NORMALIZATIONS[self.normalization]
+        return norm_class(epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name)
 
     def build(self, inputs_shape, context_shape=None):
         self.attention.build(inputs_shape)
         self.attention_norm.build(inputs_shape)
-        if self.has_cross_attention:
+        if self.cross_attention is not None:
             self.cross_attention.build(inputs_shape, context_shape)
             self.cross_attention_norm.build(inputs_shape)
-        wide_shape = (*inputs_shape[:-1], self.intermediate_dim)
-        activation = get_activation(self.activation)
-        self.feed_forward_in = self._dense(self.intermediate_dim, "feed_forward_in", inputs_shape, activation)
-        self.feed_forward_out = self._dense(inputs_shape[-1], "feed_forward_out", wide_shape)
+        self.feed_forward.build((None, inputs_shape[-1]))
         self.feed_forward_norm.build(inputs_shape)
         for adapter in self.adapters.values():
             if not adapter.built:
                 adapter.build(inputs_shape)
-
-    def _dense(self, units, name, input_shape, activation=None):
-        dense = keras.layers.Dense(
-            units,
-            activation=activation,
-            kernel_initializer=self.kernel_initializer.clone(),
-            dtype=self.dtype_policy,
-            name=name,
-        )
-        dense.build(input_shape)
-        return dense
 
     def call(
         self,
         inputs,
         context=None,
         context_mask=None,
+        context_bias=None,
         padding_mask=None,
-        attention_mask=None,
-        position_bias=None,
+        attention_bias=None,
         cache=None,
         cache_index=0,
         training=None,
+        **kwargs,
     ):
-        updated = []
-        rows = batch_and_length(inputs, padding_mask if cache is None else None)
+        cache, updated = cache or {}, {}
+        mask = padding_mask if attention_bias is None else attention_bias
+        rows = batch_and_length(inputs, None if cache or mask is None else ops.convert_to_tensor(mask))
 
-        def attention(x):
-            options = {"attention_mask": attention_mask, "position_bias": position_bias, "training": training}
-            if cache is None:
-                return self.attention(x, padding_mask=padding_mask, **options)
-            x, new_cache = self.attention(x, padding_mask=padding_mask, cache=cache, cache_index=cache_index, **options)
-            updated.append(new_cache)
+        def attend(name, x, **options):
+            layer = getattr(self, name)
+            if name not in cache:
+                return layer(x, training=training, **options)
+            x, updated[name] = layer(x, cache=cache[name], training=training, **options)
             return x
 
+        def attention(x):
+            masks = {"padding_mask": padding_mask, "attention_bias": attention_bias}
+            return attend("attention", x, **masks, cache_index=cache_index, **kwargs)
+
         def cross_attention(x):
-            return self.cross_attention(x, context=context, padding_mask=context_mask, training=training)
+            return attend("cross_attention", x, context=context, padding_mask=context_mask, attention_bias=context_bias)
 
         def feed_forward(x):
             h = ops.reshape(x, (-1, x.shape[-1]))  # a plain matmul, which TensorFlow fuses with bias and activation
-            return ops.reshape(self.feed_forward_out(self.feed_forward_in(h)), (*rows, x.shape[-1]))
+            return ops.reshape(self.feed_forward(h), (*rows, x.shape[-1]))
 
         x = self._sublayer(inputs, attention, self.attention_norm, "attention", training)
-        if self.has_cross_attention:
+        if self.cross_attention is not None:
             x = self._sublayer(x, cross_attention, self.cross_attention_norm, "cross_attention", training)
         x = self._sublayer(x, feed_forward, self.feed_forward_norm, "feed_forward", training)
-        return (x, updated[0]) if updated else x
+        return (x, updated) if cache else x
 
     def _sublayer(self, x, function, norm, slot, training):
-        """One residual step, with the layer norm where `self.norm` wants it."""
+        """One residual step, with the normalization where `self.norm` places it."""
         if self.norm == "input":
             x = norm(x)
         h = function(norm(x) if self.norm == "pre" else x)
@@ -178,37 +170,38 @@ class TransformerBlock(keras.layers.Layer):
             h = ops.cast(self.adapters[slot](h), self.compute_dtype)
         return norm(x + h) if self.norm == "post" else x + h
 
-    def compute_output_spec(
-        self,
-        inputs,
-        context=None,
-        context_mask=None,
-        padding_mask=None,
-        attention_mask=None,
-        position_bias=None,
-        cache=None,
-        **kwargs,
-    ):
+    def empty_cache(self, batch_size, length, context=None):
+        """Returns the cache of no token yet, with room for `length` tokens and with the keys of `context`, if any."""
+        cache = {"attention": self.attention.empty_cache(batch_size, length)}
+        if self.cross_attention is not None:
+            cache["cross_attention"] = self.cross_attention.context_cache(context)
+        return cache
+
+    def compute_output_spec(self, inputs, *args, cache=None, **kwargs):
         outputs = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
-        return outputs if cache is None else (outputs, keras.KerasTensor(cache.shape, dtype=cache.dtype))
+        if cache is None:
+            return outputs
+        return outputs, keras.tree.map_structure(lambda x: keras.KerasTensor(x.shape, dtype=x.dtype), cache)
 
     def get_config(self):
+        parts = {name: getattr(self, name) for name in SLOTS}
         return {
             **super().get_config(),
-            "num_heads": self.num_heads,
-            "intermediate_dim": self.intermediate_dim,
-            "dropout": self.dropout_rate,
-            "attention_dropout": self.attention_dropout,
-            "activation": serialize_activation(self.activation),
+            **{name: None if part is None else _serialize(part) for name, part in parts.items()},
             "norm": self.norm,
-            "causal": self.causal,
-            "cross_attention": self.has_cross_attention,
+            "normalization": self.normalization,
+            "dropout": self.dropout_rate,
             "layer_norm_epsilon": self.layer_norm_epsilon,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "adapters": {slot: keras.layers.serialize(layer) for slot, layer in self.adapters.items()},
+            "adapters": {slot: _serialize(layer) for slot, layer in self.adapters.items()},
         }
 
     @classmethod
     def from_config(cls, config):
+        parts = {name: config[name] and keras.layers.deserialize(config[name]) for name in SLOTS}
         adapters = {slot: keras.layers.deserialize(layer) for slot, layer in config["adapters"].items()}
-        return cls(**{**config, "adapters": adapters})
+        return cls(**{**config, **parts, "adapters": adapters})
+
+
+def _serialize(layer):
+    # Without the shape that it was built for: the block builds it, so that the weights have the block in their paths.
+    return {key: value for key, value in keras.layers.serialize(layer).items() if key != "build_config"}

@@ -1,7 +1,6 @@
 """Each architecture against a small checkpoint of its original, and what an `Architecture` says."""
 
 import dataclasses
-import pathlib
 
 import keras
 import pytest
@@ -9,15 +8,14 @@ import pytest
 from keras_transfer.checkpoints import CheckpointError, register_architecture
 from keras_transfer.checkpoints.bert import BERT
 from keras_transfer.encoders import BertEncoder, Encoder
-from tests.architecture import run_architecture_test
+from tests.architecture import FIXTURES, run_architecture_test
 from tests.checkpoints.folders import assert_same_outputs, bert_tensors, write_bert
 
-FIXTURES = pathlib.Path(__file__).parents[1] / "references" / "architectures"
 SMALL = {"vocabulary_size": 12, "num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
 
 
 @pytest.mark.core
-@pytest.mark.parametrize(("name", "heads"), [("bert", ("masked_lm", "next_sentence"))])
+@pytest.mark.parametrize(("name", "heads"), [("bert", ("masked_lm", "next_sentence")), ("roberta", ("masked_lm",))])
 def test_an_architecture_agrees_with_its_original(name, heads):
     run_architecture_test(name, FIXTURES / name, heads)
 

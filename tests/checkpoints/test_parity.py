@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.checkpoints import load_preprocessor, resolve
-from keras_transfer.encoders import BertEncoder, encode
+from keras_transfer.encoders import BertEncoder, RobertaEncoder, encode
 from keras_transfer.text import BertPreprocessor
 from tests.checkpoints.folders import IDS, write_bert
 
@@ -31,13 +31,13 @@ def no_triton():
 
 @pytest.fixture(scope="module")
 def theirs():
-    """A function from a folder and our inputs to what Transformers' BertModel says of them."""
+    """A function from a folder and our inputs to the outputs of Transformers' model."""
     reason = "compares with Transformers on torch: run `make test-parity`"
     torch = pytest.importorskip("torch", reason=reason, exc_type=ImportError)
     transformers = pytest.importorskip("transformers", reason=reason)
 
     def run(folder, inputs):
-        model = transformers.BertModel.from_pretrained(folder, attn_implementation="eager").eval()
+        model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
         names = {"token_ids": "input_ids", "segment_ids": "token_type_ids", "padding_mask": "attention_mask"}
         with torch.no_grad():
             return model(
@@ -105,6 +105,13 @@ def test_transformers_says_the_same_of_what_we_save(arguments, theirs, tmp_path)
     encoder = BertEncoder(**SMALL, **arguments)
     encoder.save_pretrained(tmp_path / "saved")
     inputs = {name: IDS[name] for name in encoder.input}
+    assert_equal(encoder, inputs, theirs(tmp_path / "saved", inputs), 1e-5)
+
+
+def test_transformers_says_the_same_of_a_roberta_that_we_save(theirs, tmp_path):
+    encoder = RobertaEncoder(**SMALL)
+    encoder.save_pretrained(tmp_path / "saved")
+    inputs = {"token_ids": np.array([[0, 6, 7, 2], [0, 9, 2, 1]], "int32"), "padding_mask": IDS["padding_mask"][::-1]}
     assert_equal(encoder, inputs, theirs(tmp_path / "saved", inputs), 1e-5)
 
 

@@ -64,8 +64,8 @@ def test_the_two_gelus_differ_a_little():
 
 
 def test_attention_dropout_is_dropout_unless_it_is_given():
-    assert BertEncoder(**SMALL, dropout=0.3).blocks[0].attention_dropout == 0.3
-    assert BertEncoder(**SMALL, dropout=0.3, attention_dropout=0.1).blocks[0].attention_dropout == 0.1
+    assert BertEncoder(**SMALL, dropout=0.3).blocks[0].attention.dropout_rate == 0.3
+    assert BertEncoder(**SMALL, dropout=0.3, attention_dropout=0.1).blocks[0].attention.dropout_rate == 0.1
 
 
 def test_an_activation_given_as_a_function_survives_a_keras_file():
@@ -84,17 +84,17 @@ def test_a_frozen_encoder_stays_frozen_in_a_keras_file():
 
 def test_a_sequence_longer_than_the_position_table_is_an_error():
     encoder = BertEncoder(**SMALL)
-    with pytest.raises(ValueError, match=r"the position table has 10 rows.*Received: 11 tokens"):
+    with pytest.raises(ValueError, match=r"at most 10 tokens, the rows of the position table.*Received: 11 tokens"):
         encoder(encoder_inputs(encoder, [[1] * 11]))
 
 
 def test_heads_that_do_not_divide_the_width_are_an_error():
-    with pytest.raises(ValueError, match=r"`num_heads` must divide .* Received: 3 and 8"):
+    with pytest.raises(ValueError, match=r"`num_heads` must divide .* Received: num_heads=3, last axis 8"):
         BertEncoder(**{**SMALL, "num_heads": 3})
 
 
 def test_an_unknown_pooling_is_an_error():
-    with pytest.raises(ValueError, match=r"`pooling` must be .* Received: 'concat'"):
+    with pytest.raises(ValueError, match=r"argument `pooling`. Expected .* Received: pooling='concat'"):
         BertEncoder(**SMALL, pooling="concat")
 
 

@@ -121,8 +121,8 @@ def test_a_vector_for_a_text_is_no_sequence():
         encode(keras.Model(inputs, keras.layers.Dense(2)(inputs)), np.zeros((1, 4), "float32"))
 
 
-def test_an_encoder_without_a_ladder_says_what_is_missing():
+def test_an_encoder_without_layer_groups_says_what_is_missing():
     inputs = {"token_ids": keras.Input((None,), dtype="int32", name="token_ids")}
     states = keras.layers.Embedding(12, 4)(inputs["token_ids"])
-    with pytest.raises(NotImplementedError, match="Encoder must say which layers make its embeddings, blocks"):
-        Encoder(inputs, {"sequence_output": states}, [states]).ladder()
+    with pytest.raises(NotImplementedError, match=r"Encoder must implement `layer_groups\(\)`"):
+        Encoder(inputs, {"sequence_output": states}, [states]).layer_groups()

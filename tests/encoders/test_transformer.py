@@ -35,8 +35,8 @@ def with_torch_weights(encoder, weights):
         attention = f"{layer}.self_attn"
         dense(block.attention.query_key_value, f"{attention}.in_proj_weight", f"{attention}.in_proj_bias")
         dense(block.attention.output_dense, f"{attention}.out_proj.weight", f"{attention}.out_proj.bias")
-        dense(block.feed_forward_in, f"{layer}.linear1.weight", f"{layer}.linear1.bias")
-        dense(block.feed_forward_out, f"{layer}.linear2.weight", f"{layer}.linear2.bias")
+        dense(block.feed_forward.inner, f"{layer}.linear1.weight", f"{layer}.linear1.bias")
+        dense(block.feed_forward.outer, f"{layer}.linear2.weight", f"{layer}.linear2.bias")
         norm(block.attention_norm, f"{layer}.norm1")
         norm(block.feed_forward_norm, f"{layer}.norm2")
     if encoder.final_norm is not None:
@@ -79,7 +79,7 @@ def test_only_pre_norm_has_a_final_norm():
 
 
 def test_an_unknown_norm_is_an_error():
-    with pytest.raises(ValueError, match=r"`norm` must be one of .*Received: 'middle'"):
+    with pytest.raises(ValueError, match=r"argument `norm`. Expected one of .*Received: norm='middle'"):
         TransformerEncoder(**SMALL, norm="middle")
 
 

@@ -98,7 +98,7 @@ def test_frozen_vectors_stay_as_they_are_and_trained_ones_move():
 
 
 @pytest.mark.parametrize("pooling", [None, "sif"])
-def test_the_ladder_is_one_rung_of_embeddings(pooling):
+def test_it_is_one_layer_group_of_embeddings(pooling):
     ladder = layer_groups(WordVectorEncoder(11, 3, pooling=pooling))
     assert [(group.name, group.kind, group.parameters) for group in ladder] == [
         ("embeddings", "embeddings", 33 + (11 if pooling else 0))
@@ -108,8 +108,11 @@ def test_the_ladder_is_one_rung_of_embeddings(pooling):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda: WordVectorEncoder(5, 2, pooling="first"), r"one of \(None, 'mean', 'max', 'sif'\). Received: 'first'"),
-        (lambda: WordVectorEncoder(2, 5), "at least one more. Received: 2"),
+        (
+            lambda: WordVectorEncoder(5, 2, pooling="first"),
+            r"one of \('mean', 'max', 'sif'\) or None. Received: pooling='first'",
+        ),
+        (lambda: WordVectorEncoder(2, 5), "one word. Received: vocabulary_size=2"),
         (lambda: WordVectorEncoder(5, 2, pooling="sif", smoothing=0), "`smoothing` must be above 0. Received: 0"),
         (lambda: WordVectorEncoder.from_vectors(VECTORS), "must be WordVectors: WordVectors.load"),
         (lambda: WordVectorEncoder.from_vectors(vectors(), {"the": 1}), "for pooling='sif'. Received: pooling=None"),

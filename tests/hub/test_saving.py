@@ -89,7 +89,7 @@ def test_the_ladder_is_read_off_the_names(tmp_path):
     layer = HubLayer(folder, name="layer_7")
     ladder = [
         (name, kind, [weight.path.removeprefix("layer_7/") for weight in weights])
-        for name, kind, weights in layer.ladder()
+        for name, kind, weights in layer.layer_groups()
     ]
     kinds = {"embeddings": "embeddings", "layer_2": "block", "layer_10": "block", "pooler": "pooler", "other": "other"}
     assert ladder == [(name, kind, rungs[name]) for name, kind in kinds.items()]

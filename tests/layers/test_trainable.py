@@ -29,7 +29,7 @@ def chosen(model, *parts):
 
 
 @pytest.mark.parametrize(
-    "parts", [(), ("block_0",), ("bias",), ("attention/", "logits"), ("/",), ("block_1/feed_forward_in/kernel",)]
+    "parts", [(), ("block_0",), ("bias",), ("attention/", "logits"), ("/",), ("block_1/feed_forward/inner/kernel",)]
 )
 def test_exactly_these_weights_train_and_no_layer_without_any(parts):
     model = tiny.two_blocks()

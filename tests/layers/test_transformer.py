@@ -1,10 +1,17 @@
-"""`TransformerBlock` in its three norms, with every mask, cache, cross-attention and adapters."""
+"""`TransformerBlock` in its three norms, with every part, mask and cache, cross-attention and adapters."""
 
 import keras
 import numpy as np
 import pytest
 
-from keras_transfer.layers import TransformerBlock, gelu_tanh
+from keras_transfer.layers import (
+    AttentionBias,
+    FeedForward,
+    GatedFeedForward,
+    MultiHeadAttention,
+    TransformerBlock,
+    gelu_tanh,
+)
 from tests.helpers import run_layer_test, save_and_load
 
 BATCH, LENGTH, DIM = 2, 5, 6
@@ -12,7 +19,6 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(BATCH, LENGTH, DIM)).astype("float32")
 CONTEXT = RNG.normal(size=(BATCH, 4, 8)).astype("float32")
 PADDING = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], "int32")
-SMALL = {"num_heads": 2, "intermediate_dim": 12}
 SLOTS = ("attention", "cross_attention", "feed_forward")
 
 
@@ -21,9 +27,21 @@ def adapter(name):
     return keras.layers.Dense(DIM, activation="tanh", kernel_initializer="random_normal", name=name)
 
 
+def make_block(causal=False, activation="gelu", reads_context=False, gated=False, dtype=None, **options):
+    """A block with new parts."""
+    if reads_context:
+        options["cross_attention"] = MultiHeadAttention(2, cross_attention=True, dtype=dtype, name="cross_attention")
+    return TransformerBlock(
+        MultiHeadAttention(2, causal=causal, dtype=dtype, name="attention"),
+        (GatedFeedForward if gated else FeedForward)(12, activation, dtype=dtype, name="feed_forward"),
+        dtype=dtype,
+        **options,
+    )
+
+
 def random_block(**options):
-    block = TransformerBlock(**SMALL, **options)
-    block(X, **({"context": CONTEXT} if block.has_cross_attention else {}))
+    block = make_block(**options)
+    block(X, **({"context": CONTEXT} if block.cross_attention is not None else {}))
     block.set_weights([RNG.normal(size=weight.shape) for weight in block.weights])
     return block
 
@@ -35,7 +53,7 @@ def written_out(block, x, padding_mask, attention_mask):
         return block.attention(x, padding_mask=padding_mask, attention_mask=attention_mask)
 
     def feed_forward(x):
-        return block.feed_forward_out(block.feed_forward_in(x))
+        return block.feed_forward.outer(block.feed_forward.inner(x))
 
     norm1, norm2 = block.attention_norm, block.feed_forward_norm
     if block.norm == "post":
@@ -59,16 +77,29 @@ def test_it_is_its_definition(norm, causal):
     np.testing.assert_allclose(block(X, padding_mask=PADDING), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize(("norm", "causal"), [("post", False), ("pre", True), ("input", True)])
-def test_it_is_a_well_behaved_layer(norm, causal):
-    arguments = {**SMALL, "norm": norm, "causal": causal, "dropout": 0.1, "activation": "gelu_tanh"}
-    run_layer_test(TransformerBlock, arguments, X, {"padding_mask": PADDING}, output_shape=X.shape)
+@pytest.mark.parametrize(
+    ("norm", "normalization", "parts"),
+    [
+        ("post", "layer", {"activation": "gelu_tanh"}),
+        ("pre", "rms", {"causal": True, "gated": True}),
+        ("input", "layer", {"causal": True}),
+    ],
+)
+def test_it_is_a_well_behaved_layer(norm, normalization, parts):
+    def make(dtype=None, **options):
+        return make_block(dtype=dtype, **parts, **options)
+
+    arguments = {"norm": norm, "normalization": normalization, "dropout": 0.1}
+    run_layer_test(make, arguments, X, {"padding_mask": PADDING}, output_shape=X.shape)
 
 
 def test_with_cross_attention_and_adapters_in_all_slots_it_is_a_well_behaved_layer():
+    def make(dtype=None, **options):
+        return make_block(reads_context=True, dtype=dtype, **options)
+
     run_layer_test(
-        TransformerBlock,
-        {**SMALL, "cross_attention": True, "adapters": {slot: adapter(f"{slot}_adapter") for slot in SLOTS}},
+        make,
+        {"adapters": {slot: adapter(f"{slot}_adapter") for slot in SLOTS}},
         X,
         {"context": CONTEXT, "context_mask": np.array([[1, 1, 1, 0], [1, 1, 1, 1]], "int32")},
         output_shape=X.shape,
@@ -78,8 +109,7 @@ def test_with_cross_attention_and_adapters_in_all_slots_it_is_a_well_behaved_lay
 @pytest.mark.parametrize("norm", ["post", "pre", "input"])
 def test_token_by_token_with_a_cache_equals_the_whole_sequence(norm):
     block = random_block(norm=norm, causal=True)
-    cache = np.zeros((BATCH, 2, 2, LENGTH, DIM // 2), "float32")
-    steps = []
+    cache, steps = block.empty_cache(BATCH, LENGTH), []
     for i in range(LENGTH):
         step, cache = block(X[:, i : i + 1], cache=cache, cache_index=i)
         steps.append(step)
@@ -87,14 +117,37 @@ def test_token_by_token_with_a_cache_equals_the_whole_sequence(norm):
 
 
 def test_a_cache_in_a_functional_model_comes_back_beside_the_outputs():
-    block = random_block(causal=True)
-    inputs, cache = keras.Input((1, DIM)), keras.Input((2, 2, LENGTH, DIM // 2))
+    block, inputs = random_block(causal=True), keras.Input((1, DIM))
+    cache = {"attention": tuple(keras.Input((2, LENGTH, DIM // 2)) for _ in range(2))}
     model = keras.Model([inputs, cache], block(inputs, cache=cache, cache_index=0))
-    empty = np.zeros((BATCH, 2, 2, LENGTH, DIM // 2), "float32")
-    outputs, updated = model([X[:, :1], empty])
+    empty = block.empty_cache(BATCH, LENGTH)
+    outputs, updated = model([keras.ops.array(X[:, :1]), empty])
     expected, expected_cache = block(X[:, :1], cache=empty, cache_index=0)
     np.testing.assert_allclose(outputs, expected, atol=1e-6)
-    np.testing.assert_allclose(updated, expected_cache, atol=1e-6)
+    for one, other in zip(updated["attention"], expected_cache["attention"], strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_a_decoder_projects_its_context_once():
+    block = random_block(causal=True, reads_context=True)
+    whole = block(X, context=CONTEXT)
+    cache, steps = block.empty_cache(BATCH, LENGTH, context=CONTEXT), []
+    block.cross_attention.key_value.kernel.assign(np.full((8, 2 * DIM), np.nan))
+    for i in range(LENGTH):
+        step, cache = block(X[:, i : i + 1], cache=cache, cache_index=i)
+        steps.append(step)
+    np.testing.assert_allclose(np.concatenate(steps, 1), whole, atol=1e-5)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_bias_computed_once_gives_the_same_as_the_masks(causal):
+    block = random_block(causal=causal)
+    bias = AttentionBias(causal)(PADDING)
+    np.testing.assert_array_equal(block(X, attention_bias=bias), block(X, padding_mask=PADDING))
+    block = random_block(reads_context=True)
+    mask = np.array([[1, 1, 1, 0], [1, 1, 1, 1]], "int32")
+    by_bias = block(X, context=CONTEXT, context_bias=AttentionBias()(mask))
+    np.testing.assert_array_equal(by_bias, block(X, context=CONTEXT, context_mask=mask))
 
 
 def test_causal_outputs_do_not_know_what_comes_later():
@@ -105,7 +158,7 @@ def test_causal_outputs_do_not_know_what_comes_later():
 
 
 def test_cross_attention_reads_the_context_through_its_mask():
-    block = random_block(cross_attention=True)
+    block = random_block(reads_context=True)
     mask = np.array([[1, 1, 0, 0], [1, 1, 0, 0]], "int32")
     cut = block(X, context=CONTEXT[:, :2])
     np.testing.assert_allclose(block(X, context=CONTEXT, context_mask=mask), cut, atol=1e-5)
@@ -114,9 +167,9 @@ def test_cross_attention_reads_the_context_through_its_mask():
 
 @pytest.mark.parametrize("slot", SLOTS)
 def test_an_adapter_changes_the_output_of_its_own_slot(slot):
-    adapted = TransformerBlock(**SMALL, cross_attention=True, adapters={slot: adapter("adapter")})
+    adapted = make_block(reads_context=True, adapters={slot: adapter("adapter")})
     adapted(X, context=CONTEXT)
-    plain = TransformerBlock(**SMALL, cross_attention=True)
+    plain = make_block(reads_context=True)
     plain(X, context=CONTEXT)
     own = {id(weight) for weight in adapted.adapters[slot].weights}
     plain.set_weights([weight for weight in adapted.weights if id(weight) not in own])
@@ -125,7 +178,7 @@ def test_an_adapter_changes_the_output_of_its_own_slot(slot):
 
 def test_an_adapter_that_returns_its_input_changes_nothing():
     plain = random_block()
-    adapted = TransformerBlock(**SMALL, adapters={"attention": keras.layers.Identity()})
+    adapted = make_block(adapters={"attention": keras.layers.Identity()})
     adapted(X)
     adapted.set_weights(plain.get_weights())
     np.testing.assert_array_equal(adapted(X), plain(X))
@@ -134,20 +187,28 @@ def test_an_adapter_that_returns_its_input_changes_nothing():
 def test_an_adapter_stands_before_the_residual():
     # One that returns zeros leaves only the residual of that sub-layer.
     zeros = keras.layers.Dense(DIM, kernel_initializer="zeros")
-    block = TransformerBlock(**SMALL, norm="pre", adapters={"attention": zeros, "feed_forward": zeros})
+    block = make_block(norm="pre", adapters={"attention": zeros, "feed_forward": zeros})
     np.testing.assert_array_equal(block(X), X)
 
 
 def test_the_adapters_weights_survive_a_keras_file():
     inputs = keras.Input((LENGTH, DIM))
-    block = TransformerBlock(**SMALL, adapters={"feed_forward": adapter("adapter")})
+    block = make_block(adapters={"feed_forward": adapter("adapter")})
     model = keras.Model(inputs, block(inputs))
     block.adapters["feed_forward"].kernel.assign(RNG.normal(size=(DIM, DIM)))
     np.testing.assert_array_equal(save_and_load(model)(X), model(X))
 
 
+def test_reloaded_weights_have_the_same_paths():
+    inputs = keras.Input((LENGTH, DIM))
+    model = keras.Model(inputs, make_block(adapters={"feed_forward": adapter("adapter")}, name="block_0")(inputs))
+    paths = [weight.path for weight in model.weights]
+    assert "block_0/attention/query_key_value/kernel" in paths and "block_0/feed_forward/inner/bias" in paths
+    assert [weight.path for weight in save_and_load(model).weights] == paths
+
+
 def test_an_activation_given_as_a_function_survives_its_config():
-    block = TransformerBlock(**SMALL, activation=gelu_tanh)
+    block = make_block(activation=gelu_tanh)
     again = TransformerBlock.from_config(block.get_config())
     for layer in (block, again):
         layer(X)
@@ -157,21 +218,33 @@ def test_an_activation_given_as_a_function_survives_its_config():
 
 
 def test_dropout_acts_in_training_only():
-    block = TransformerBlock(**SMALL, dropout=0.5)
+    block = make_block(dropout=0.5)
     np.testing.assert_array_equal(block(X), block(X, training=False))
     assert np.abs(np.array(block(X, training=True)) - np.array(block(X))).max() > 0.01
 
 
 def test_an_unknown_norm_is_an_error():
-    with pytest.raises(ValueError, match=r"`norm` must be one of \('pre', 'post', 'input'\). Received: 'middle'"):
-        TransformerBlock(**SMALL, norm="middle")
+    with pytest.raises(
+        ValueError, match=r"`norm`. Expected one of \('pre', 'post', 'input'\). Received: norm='middle'"
+    ):
+        make_block(norm="middle")
+
+
+def test_an_unknown_normalization_is_an_error():
+    with pytest.raises(ValueError, match=r"`normalization`. Expected one of \('layer', 'rms'\). Received: .*'batch'"):
+        make_block(normalization="batch")
+
+
+def test_a_cross_attention_that_attends_to_its_own_inputs_is_an_error():
+    with pytest.raises(ValueError, match=r"`cross_attention` must be built with `cross_attention=True`"):
+        make_block(cross_attention=MultiHeadAttention(2))
 
 
 def test_an_unknown_slot_is_an_error():
-    with pytest.raises(ValueError, match=r"slots \['attention', 'feed_forward'\]. Received: \['output'\]"):
-        TransformerBlock(**SMALL, adapters={"output": adapter("adapter")})
+    with pytest.raises(ValueError, match=r"Expected some of \['attention', 'feed_forward'\]. Received: \['output'\]"):
+        make_block(adapters={"output": adapter("adapter")})
 
 
 def test_a_cross_attention_slot_without_cross_attention_is_an_error():
     with pytest.raises(ValueError, match=r"Received: \['cross_attention'\]"):
-        TransformerBlock(**SMALL, adapters={"cross_attention": adapter("adapter")})
+        make_block(adapters={"cross_attention": adapter("adapter")})

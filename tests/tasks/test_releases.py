@@ -38,7 +38,3 @@ def test_a_task_of_one_s_own_loads_as_it_did(tmp_path):
     model.save(tmp_path / "mine.keras")
     same = keras.saving.load_model(tmp_path / "mine.keras")
     np.testing.assert_array_equal(same.predict(["a b"], verbose=0), model.predict(["a b"], verbose=0))
-
-
-def test_there_is_a_file_of_the_first_release():
-    assert (REFERENCES / "release_0.1.keras").exists()

@@ -1,0 +1,156 @@
+"""What all Transformer encoders share: the functional model, layer groups, and decoding with a cache."""
+
+import types
+
+import keras
+from keras import ops
+
+from keras_transfer.encoders.encoder import Encoder
+from keras_transfer.layers import AttentionBias, Dropout
+from keras_transfer.layers.attention_bias import mask_bias
+
+_EMBEDDINGS = (
+    "token_embedding",
+    "position_embedding",
+    "segment_embedding",
+    "embeddings_norm",
+    "embeddings_projection",
+    "block_inputs",
+)
+
+
+class TransformerStack(Encoder):
+    """Base of the encoders that consist of embeddings and Transformer blocks.
+
+    A subclass creates its layers and passes them on. Each becomes an attribute of the same name, `None` if there is
+    none.
+
+    Args:
+        settings: Dict of the arguments of the subclass's constructor in order. They become attributes and the config.
+        token_embedding: Layer from token ids to vectors.
+        blocks: List of `TransformerBlock`s in order. One that occurs several times shares its weights (ALBERT).
+        position_embedding: Layer. Its output is added to the token embeddings. Defaults to `None`.
+        segment_embedding: Layer. Its output is added to the token embeddings. Defaults to `None`.
+        embeddings_norm: Layer, applied to the sum of the embeddings. Defaults to `None`.
+        embeddings_dropout: Float between 0 and 1. Dropout rate after the norm. Defaults to `0.0`.
+        embeddings_projection: Layer, applied after the dropout. Defaults to `None`.
+        block_inputs: Layer from the embeddings to a dict of keyword arguments for every block, such as
+            `RotaryPositions`. `step` also passes it `start`. Defaults to `None`.
+        final_norm: Layer, applied after the last block. Defaults to `None`.
+        pooler: Layer from the first token's vector to `pooled_output`. Defaults to `None`.
+        segment_ids: Boolean. Whether `segment_ids` is an input. Otherwise every token is in segment 0. Defaults to
+            `True`.
+        dtype, **options: See `Encoder`.
+    """
+
+    def __init__(
+        self,
+        settings,
+        token_embedding,
+        blocks,
+        position_embedding=None,
+        segment_embedding=None,
+        embeddings_norm=None,
+        embeddings_dropout=0.0,
+        embeddings_projection=None,
+        block_inputs=None,
+        final_norm=None,
+        pooler=None,
+        segment_ids=True,
+        dtype=None,
+        **options,
+    ):
+        layers = {name: layer for name, layer in locals().items() if name in (*_EMBEDDINGS, "final_norm", "pooler")}
+        layers["embeddings_dropout"] = Dropout(embeddings_dropout, dtype=dtype, name="embeddings_dropout")
+        names = ["token_ids", "padding_mask"]
+        names += ["segment_ids"] if segment_embedding is not None and segment_ids else []
+        inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
+        x = _embed(types.SimpleNamespace(**layers), inputs)
+        arguments = {} if block_inputs is None else block_inputs(x)
+        biases = {}
+        for kind in map(_mask_kind, blocks):
+            if kind not in biases:
+                name = f"attention_bias_{len(biases)}" if biases else "attention_bias"
+                biases[kind] = AttentionBias(*kind, dtype=dtype, name=name)(inputs["padding_mask"])
+        hidden_states = [x]
+        for block in blocks:
+            x = block(x, attention_bias=biases[_mask_kind(block)], **arguments)
+            hidden_states.append(x)
+        outputs = {"sequence_output": x if final_norm is None else final_norm(x)}
+        if pooler is not None:
+            outputs["pooled_output"] = pooler(outputs["sequence_output"][:, 0])
+        super().__init__(inputs, outputs, hidden_states, dtype=dtype, settings=settings, **options)
+        for name, layer in layers.items():
+            setattr(self, name, layer)
+        self.blocks = list(blocks)
+
+    def layer_groups(self):
+        embeddings = [getattr(self, name) for name in _EMBEDDINGS if getattr(self, name) is not None]
+        blocks = list({id(block): block for block in self.blocks}.values())
+        groups = [("embeddings", "embeddings", embeddings), *((block.name, "block", [block]) for block in blocks)]
+        groups += [] if self.final_norm is None else [("final_norm", "other", [self.final_norm])]
+        return groups + ([] if self.pooler is None else [("pooler", "pooler", [self.pooler])])
+
+    # === Decoding with a cache ===
+
+    def empty_cache(self, batch_size, length):
+        """Returns the cache that `step` starts from.
+
+        Args:
+            batch_size: Integer. Number of sequences.
+            length: Integer. Number of tokens for which the cache has room.
+
+        Returns:
+            A list of one dict of tensors for each block.
+        """
+        return [block.empty_cache(batch_size, length) for block in self.blocks]
+
+    def step(self, token_ids, cache, start, padding_mask=None):
+        """Encodes further tokens, given the cache of those before them.
+
+        Args:
+            token_ids: Tensor of shape `[batch, length]`, the further tokens.
+            cache: List from `empty_cache` or from the last step.
+            start: Integer or integer tensor. Position of the first of these tokens.
+            padding_mask: Tensor of shape `[batch, room of the cache]`, 1 for a real token. Defaults to `None`, in which
+                case the blocks must be causal.
+
+        Returns:
+            A tuple of `sequence_output`, `[batch, length, dim]`, and the updated cache.
+
+        Example:
+        ```python
+        encoder = keras_transfer.encoders.TransformerEncoder(100, 2, 2, 8, 16, causal=True)
+        cache = encoder.empty_cache(batch_size=1, length=4)
+        first, cache = encoder.step(np.array([[5, 6]]), cache, start=0)
+        third, cache = encoder.step(np.array([[7]]), cache, start=2)
+        ```
+        """
+        x = _embed(self, {"token_ids": ops.convert_to_tensor(token_ids)}, start)
+        arguments = {} if self.block_inputs is None else self.block_inputs(x, start=start)
+        sizes = {"length": ops.shape(x)[1], "num_keys": ops.shape(cache[0]["attention"][0])[2], "start": start}
+        biases, updated = {}, []
+        for block, block_cache in zip(self.blocks, cache):
+            kind = _mask_kind(block)
+            if kind not in biases:
+                biases[kind] = mask_bias(padding_mask, None, *kind, **sizes)
+            x, block_cache = block(x, attention_bias=biases[kind], cache=block_cache, cache_index=start, **arguments)
+            updated.append(block_cache)
+        return (x if self.final_norm is None else self.final_norm(x)), updated
+
+
+def _mask_kind(block):
+    return block.attention.causal, block.attention.window
+
+
+def _embed(layers, inputs, start=0):
+    """Returns the embeddings of tokens from position `start` on; `layers` has them as attributes."""
+    x = layers.token_embedding(inputs["token_ids"])
+    if layers.position_embedding is not None:
+        x = x + layers.position_embedding(x, start=start)
+    if layers.segment_embedding is not None:
+        segment_ids = inputs["segment_ids"] if "segment_ids" in inputs else ops.zeros_like(inputs["token_ids"])
+        x = x + layers.segment_embedding(segment_ids)
+    for layer in (layers.embeddings_norm, layers.embeddings_dropout, layers.embeddings_projection):
+        x = x if layer is None else layer(x)
+    return x

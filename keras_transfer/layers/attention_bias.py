@@ -1,0 +1,78 @@
+"""The additive bias that masks attention scores."""
+
+import functools
+
+import keras
+from keras import ops
+
+# Softmax makes it exactly 0. It is also finite in float16, to which Keras casts the floats that a layer is called with.
+HIDDEN = -3e4
+
+
+def mask_bias(padding_mask=None, attention_mask=None, causal=False, window=None, length=None, num_keys=None, start=0):
+    """Returns 0 where a query sees a key and a large negative number elsewhere, to be added to attention scores.
+
+    Args:
+        padding_mask: Tensor of shape `[batch, num_keys]`. 1 for a real key, 0 for padding. Defaults to `None`.
+        attention_mask: Tensor of shape `[batch, length, num_keys]`. 1 where a query sees a key. Defaults to `None`.
+        causal: Boolean. Whether a query sees only keys up to its own position. Defaults to `False`.
+        window: Integer. Largest distance between a query and a key that it sees. Defaults to `None`, any distance.
+        length: Integer. Number of queries. Required for `causal` and `window`.
+        num_keys: Integer. Number of keys. Required for `causal` and `window`.
+        start: Integer. Position of the first query. Defaults to `0`.
+
+    Returns:
+        A float32 tensor that broadcasts to `[batch, heads, length, num_keys]`, or `None` if every key is visible.
+    """
+    visible = []
+    if padding_mask is not None:
+        visible.append(ops.cast(padding_mask, "bool")[:, None, None, :])
+    if attention_mask is not None:
+        visible.append(ops.cast(attention_mask, "bool")[:, None, :, :])
+    if causal or window is not None:
+        distance = (ops.arange(length) + start)[None, None, :, None] - ops.arange(num_keys)
+        visible += [distance >= 0] if causal else []
+        visible += [ops.abs(distance) <= window] if window is not None else []
+    if not visible:
+        return None
+    return ops.cast(ops.where(functools.reduce(ops.logical_and, visible), 0.0, HIDDEN), "float32")
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class AttentionBias(keras.layers.Layer):
+    """Computes the additive attention bias of a padding mask once for all blocks of an encoder.
+
+    Args:
+        causal: Boolean. Whether a token sees only itself and earlier tokens. Defaults to `False`.
+        window: Integer. Largest distance to a token that is visible, on either side. Defaults to `None`, any distance.
+
+    Call arguments:
+        padding_mask: Tensor of shape `[batch, length]`. 1 for a real token, 0 for padding.
+
+    Returns:
+        A float32 tensor of shape `[batch, 1, 1, length]`, or `[batch, 1, length, length]` with `causal` or `window`.
+
+    Example:
+    ```python
+    bias = keras_transfer.layers.AttentionBias(causal=True)(np.array([[1, 1, 0]]))
+    attention = keras_transfer.layers.MultiHeadAttention(num_heads=2, causal=True)
+    attention(keras.random.normal((1, 3, 8)), attention_bias=bias)
+    ```
+    """
+
+    def __init__(self, causal=False, window=None, **kwargs):
+        super().__init__(**kwargs)
+        self.causal = causal
+        self.window = window
+
+    def call(self, padding_mask):
+        length = ops.shape(padding_mask)[1]
+        return mask_bias(padding_mask, causal=self.causal, window=self.window, length=length, num_keys=length)
+
+    def compute_output_spec(self, padding_mask):
+        batch, length = padding_mask.shape
+        rows = length if self.causal or self.window is not None else 1
+        return keras.KerasTensor((batch, 1, rows, length), "float32")
+
+    def get_config(self):
+        return {**super().get_config(), "causal": self.causal, "window": self.window}

@@ -1,0 +1,96 @@
+"""The feed-forward networks of a Transformer block."""
+
+import keras
+
+from keras_transfer.layers.activations import get_activation, serialize_activation
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class FeedForward(keras.layers.Layer):
+    """Two dense layers with an activation between them: `outer(activation(inner(x)))` (Vaswani et al. 2017).
+
+    Args:
+        intermediate_dim: Integer. Width between the two layers.
+        activation: String or callable. `"gelu"` is exact and `"gelu_tanh"` its approximation. Defaults to `"gelu"`.
+        use_bias: Boolean. Whether the dense layers have a bias. Defaults to `True`.
+        kernel_initializer: Initializer of all kernels. Defaults to `"glorot_uniform"`.
+
+    Call arguments:
+        inputs: Tensor of shape `[..., dim]`.
+
+    Returns:
+        A tensor of the same shape.
+
+    Example:
+    ```python
+    keras_transfer.layers.FeedForward(intermediate_dim=16)(keras.random.normal((2, 8)))
+    ```
+    """
+
+    def __init__(
+        self, intermediate_dim, activation="gelu", use_bias=True, kernel_initializer="glorot_uniform", **kwargs
+    ):
+        super().__init__(**kwargs)
+        self.intermediate_dim = intermediate_dim
+        self.activation = activation
+        self.use_bias = use_bias
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, inputs_shape):
+        self.inner = self._dense(self.intermediate_dim, "inner", inputs_shape, get_activation(self.activation))
+        self.outer = self._dense(inputs_shape[-1], "outer", (*inputs_shape[:-1], self.intermediate_dim))
+
+    def _dense(self, units, name, input_shape, activation=None):
+        dense = keras.layers.Dense(
+            units,
+            activation=activation,
+            use_bias=self.use_bias,
+            # A clone for each kernel: kernels of one initializer instance would start from the same numbers.
+            kernel_initializer=self.kernel_initializer.clone(),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+        dense.build(input_shape)
+        return dense
+
+    def call(self, inputs):
+        return self.outer(self.inner(inputs))
+
+    def compute_output_shape(self, inputs_shape):
+        return inputs_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "intermediate_dim": self.intermediate_dim,
+            "activation": serialize_activation(self.activation),
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class GatedFeedForward(FeedForward):
+    """A feed-forward network whose inner layer is multiplied by a gate: `outer(activation(gate(x)) * inner(x))`.
+
+    With `activation="silu"` it is SwiGLU (Llama), with `"gelu_tanh"` GEGLU (T5 1.1, Gemma).
+
+    Args:
+        intermediate_dim, activation, use_bias, kernel_initializer: See `FeedForward`. The activation is the gate's.
+
+    Example:
+    ```python
+    layer = keras_transfer.layers.GatedFeedForward(intermediate_dim=16, activation="silu", use_bias=False)
+    layer(keras.random.normal((2, 8)))
+    ```
+
+    Source: https://arxiv.org/abs/2002.05202
+    """
+
+    def build(self, inputs_shape):
+        self.gate = self._dense(self.intermediate_dim, "gate", inputs_shape, get_activation(self.activation))
+        self.inner = self._dense(self.intermediate_dim, "inner", inputs_shape)
+        self.outer = self._dense(inputs_shape[-1], "outer", (*inputs_shape[:-1], self.intermediate_dim))
+
+    def call(self, inputs):
+        return self.outer(self.gate(inputs) * self.inner(inputs))

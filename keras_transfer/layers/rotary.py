@@ -1,0 +1,65 @@
+"""Rotary position embeddings (Su et al. 2021)."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class RotaryPositions(keras.layers.Layer):
+    """Computes the cosines and sines of rotary positions once for all blocks of an encoder.
+
+    `MultiHeadAttention` rotates queries and keys by them: element `i` of a head pairs with element `i + dim / 2` (the
+    order of GPT-NeoX and Llama), and position `p` turns the pair by the angle `p * base**(-2i / dim)`.
+
+    Args:
+        dim: Integer, even. Number of elements of each head that are rotated.
+        base: Float. Base of the wavelengths. Defaults to `10000.0`.
+
+    Call arguments:
+        inputs: Tensor of shape `[batch, length, width]`. Only its length is read.
+        start: Integer. Position of the first token. Defaults to `0`.
+
+    Returns:
+        A dict with the key `rotary`, the keyword argument of `MultiHeadAttention`: a tuple of cosines and sines, each
+        of shape `[length, dim / 2]`.
+
+    Raises:
+        ValueError: If `dim` is odd or not positive.
+
+    Example:
+    ```python
+    x = keras.random.normal((1, 3, 8))
+    attention = keras_transfer.layers.MultiHeadAttention(num_heads=2)
+    attention(x, **keras_transfer.layers.RotaryPositions(dim=4)(x))
+    ```
+
+    Source: https://arxiv.org/abs/2104.09864
+    """
+
+    def __init__(self, dim, base=10000.0, **kwargs):
+        super().__init__(**kwargs)
+        if dim < 2 or dim % 2:
+            raise ValueError(f"`dim` must be a positive even number. Received: dim={dim}")
+        self.dim = dim
+        self.base = base
+
+    def call(self, inputs, start=0):
+        positions = ops.cast(ops.arange(ops.shape(inputs)[1]) + start, "float32")
+        frequencies = ops.power(float(self.base), ops.arange(0, self.dim, 2, dtype="float32") / -self.dim)
+        angles = positions[:, None] * frequencies[None]
+        return {"rotary": tuple(ops.cast(function(angles), self.compute_dtype) for function in (ops.cos, ops.sin))}
+
+    def compute_output_spec(self, inputs, start=0):
+        shape = (inputs.shape[1], self.dim // 2)
+        return {"rotary": tuple(keras.KerasTensor(shape, self.compute_dtype) for _ in range(2))}
+
+    def get_config(self):
+        return {**super().get_config(), "dim": self.dim, "base": self.base}
+
+
+def rotate(x, rotary):
+    """Returns queries or keys `[batch, heads, length, head_dim]` turned by their positions."""
+    cosine, sine = rotary
+    half = cosine.shape[-1]
+    first, second, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
+    return ops.concatenate([first * cosine - second * sine, second * cosine + first * sine, rest], axis=-1)

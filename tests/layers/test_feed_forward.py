@@ -1,0 +1,41 @@
+"""`FeedForward` and `GatedFeedForward` against their equations."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.layers import FeedForward, GatedFeedForward
+from tests.helpers import run_layer_test
+
+X = np.random.default_rng(0).normal(size=(3, 4)).astype("float32")
+
+
+def dense(x, layer):
+    kernel, *bias = layer.get_weights()
+    return x @ kernel + sum(bias)
+
+
+@pytest.mark.parametrize("use_bias", [True, False])
+@pytest.mark.parametrize("cls", [FeedForward, GatedFeedForward])
+def test_they_equal_their_equations(cls, use_bias):
+    layer = cls(6, "relu", use_bias, kernel_initializer=keras.initializers.RandomNormal(stddev=1.0))
+    layer(X)
+    layer.set_weights([np.random.default_rng(1).normal(size=weight.shape) for weight in layer.weights])
+    if cls is FeedForward:
+        expected = dense(np.maximum(dense(X, layer.inner), 0), layer.outer)
+    else:
+        expected = dense(np.maximum(dense(X, layer.gate), 0) * dense(X, layer.inner), layer.outer)
+    np.testing.assert_allclose(layer(X), expected, atol=1e-5)
+    assert all((part.bias is not None) == use_bias for part in (layer.inner, layer.outer))
+
+
+@pytest.mark.parametrize("cls", [FeedForward, GatedFeedForward])
+def test_they_are_well_behaved_layers(cls):
+    run_layer_test(cls, {"intermediate_dim": 6, "activation": "gelu_tanh"}, X, output_shape=X.shape)
+
+
+def test_the_kernels_start_from_different_numbers():
+    layer = GatedFeedForward(4, kernel_initializer=keras.initializers.RandomNormal(seed=None))
+    layer(X)
+    kernels = [layer.gate.kernel.numpy(), layer.inner.kernel.numpy(), layer.outer.kernel.numpy()]
+    assert (kernels[0] != kernels[1]).any() and (kernels[1] != kernels[2].T).any()
