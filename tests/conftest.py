@@ -143,8 +143,8 @@ def small_package(tmp_path_factory):
     (package / "__init__.py").touch()
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz.,?!"]
     sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "max_sequence_length": 64}
-    encoders.BertEncoder(len(words), **sizes, pooling="mean", normalize=True).save_pretrained(package / "model")
-    text.BertPreprocessor(words, sequence_length=64).save(package / "model")
+    encoder = encoders.BertEncoder(len(words), **sizes, pooling="mean", normalize=True)
+    encoder.save_pretrained(package / "model", text.BertPreprocessor(words, sequence_length=64))
     return package
 
 

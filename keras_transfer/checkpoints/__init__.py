@@ -1,8 +1,19 @@
-"""Pretrained weights from files and back: one file a format, one an architecture; encoders know none of them."""
+"""Formats of pretrained weights, and one record per architecture that says how its weights are called in them."""
 
+from keras_transfer.checkpoints import bert, elmo, roberta  # noqa: F401 (they register their architectures)
+from keras_transfer.checkpoints.architecture import Architecture, register_architecture
 from keras_transfer.checkpoints.build import CheckpointReport
 from keras_transfer.checkpoints.registry import load, load_preprocessor, resolve
 from keras_transfer.checkpoints.tensors import CheckpointError
 from keras_transfer.checkpoints.word_vectors import WordVectors
 
-__all__ = ["CheckpointError", "CheckpointReport", "WordVectors", "load", "load_preprocessor", "resolve"]
+__all__ = [
+    "Architecture",
+    "CheckpointError",
+    "CheckpointReport",
+    "WordVectors",
+    "load",
+    "load_preprocessor",
+    "register_architecture",
+    "resolve",
+]

@@ -2,10 +2,11 @@
 
 import re
 
-from keras_transfer.checkpoints.build import architecture_of, build
+from keras_transfer.checkpoints.architecture import architecture_of
+from keras_transfer.checkpoints.build import build
 from keras_transfer.checkpoints.tensors import CheckpointError, read_json
 
-# What the optimizer left in a pretraining checkpoint.
+# Variables of the optimizer in a checkpoint of the pretraining.
 _OPTIMIZER = re.compile(r"(adam_m|adam_v|global_step|lamb_m|lamb_v|beta1_power|beta2_power)$")
 
 
@@ -16,20 +17,32 @@ def recognises(folder):
 
 def load(folder, cls, overrides):
     """Returns the encoder in a folder with a Google checkpoint; see `Encoder.from_pretrained`."""
+    architecture, config = _describe(folder)
+    return build(architecture, config, lambda: _readers(folder), folder, cls, overrides)
+
+
+def load_preprocessor(folder, **overrides):
+    """Returns the preprocessor of a folder with a Google checkpoint."""
+    return _describe(folder)[0].load_preprocessor(folder, **overrides)
+
+
+def _describe(folder):
+    config = read_json(folder / "bert_config.json")
+    return architecture_of(config, folder, default="bert"), config
+
+
+def _readers(folder):
     import tensorflow as tf
 
     prefix = _prefix(folder)
-    config = read_json(folder / "bert_config.json")
-    architecture = architecture_of(config, folder, default="bert")
     try:
         reader = tf.train.load_checkpoint(str(prefix))
         names = reader.get_variable_to_shape_map()
     except _errors(tf) as error:
         raise CheckpointError(f"{prefix} must be a TensorFlow checkpoint. Received: {error}") from error
-    readers = {
+    return {
         _torch_name(name): lambda name=name: _read(reader, name, tf) for name in names if not _OPTIMIZER.search(name)
     }
-    return build(architecture, config, readers, folder, cls, overrides)
 
 
 def _prefix(folder):
@@ -37,7 +50,7 @@ def _prefix(folder):
     preferred = [path for path in found if path.name == "bert_model.ckpt"] or found
     if len(preferred) != 1:
         raise CheckpointError(
-            f"{folder} should have one checkpoint, bert_model.ckpt.index with its data. "
+            f"{folder} must contain one checkpoint, such as bert_model.ckpt.index with its data. "
             f"Received: {[path.name for path in found]}"
         )
     return preferred[0]
@@ -51,7 +64,7 @@ def _torch_name(name):
 
 
 def _errors(tf):
-    # The reader of checkpoints raises Python's own errors too: an IndexError where the data ends too early.
+    # TensorFlow also raises Python's errors, such as an IndexError if the data end too early.
     return (tf.errors.OpError, IndexError, RuntimeError, ValueError)
 
 
@@ -59,5 +72,5 @@ def _read(reader, name, tf):
     try:
         tensor = reader.get_tensor(name)
     except _errors(tf) as error:
-        raise CheckpointError(f"the checkpoint's data is damaged at tensor {name}. Received: {error}") from error
+        raise CheckpointError(f"The checkpoint is damaged at the tensor {name}. Received: {error}") from error
     return tensor.T if name.endswith("/kernel") else tensor

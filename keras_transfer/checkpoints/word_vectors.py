@@ -1,4 +1,4 @@
-"""Word vectors: a vector for each of your words, from the files in which GloVe, word2vec and fastText come."""
+"""Word vectors for a vocabulary, from the files of GloVe, word2vec and fastText."""
 
 import dataclasses
 import gzip
@@ -20,14 +20,14 @@ POLICIES = ("zeros", "mean", "random", "error")
 
 @dataclasses.dataclass
 class Coverage:
-    """Which words of a vocabulary have vectors in a file; `print` it.
+    """Which words of a vocabulary have vectors in a file. It prints as a table.
 
     Attributes:
-        exact: int, the number of words found as they are written.
-        folded: dict from each word found by case folding to the file's word.
-        missing: list of the words not found.
-        unknown: str, what these have instead.
-        duplicates: list of the words that the file has more than once; the first counts.
+        exact: Integer. Number of words found as they are written.
+        folded: Dict from each word found by case folding to the word in the file.
+        missing: List of the words that were not found.
+        unknown: String. The policy that gave vectors to the missing words.
+        duplicates: List of the words that occur more than once in the file. The first vector is used.
     """
 
     exact: int
@@ -48,25 +48,25 @@ class Coverage:
         lines.append(line(len(pairs), "found by case folding", pairs))
         lines.append(line(len(self.missing), f"missing ({self.unknown})", self.missing))
         if self.duplicates:
-            lines.append(line(len(self.duplicates), "more than once in the file, the first counts", self.duplicates))
+            lines.append(line(len(self.duplicates), "more than once in the file, first used", self.duplicates))
         return "\n".join(lines)
 
 
 class WordVectors:
-    """Words and their vectors, in order; row `i` of `vectors` belongs to `words[i]`.
+    """Words and their vectors: row `i` of `vectors` belongs to `words[i]`.
 
     Args:
-        words: list of str, each once.
-        vectors: [words, dim], finite.
-        coverage: `Coverage`; None where every word has a vector of its own.
-        unknown_vector: [dim], for words that are none of these; None for zeros.
+        words: List of strings without duplicates.
+        vectors: Array of shape `[words, dim]` of finite numbers.
+        coverage: `Coverage`. Defaults to `None`, every word was found.
+        unknown_vector: Array of shape `[dim]`, the vector of all other words. Defaults to `None`, zeros.
 
     Attributes:
-        words, vectors, coverage, unknown_vector: as above; the arrays are float32 and read-only.
-        dim: int.
+        words, vectors, coverage, unknown_vector: The arguments. The arrays are float32, and `vectors` is read-only.
+        dim: Integer. Width of the vectors.
 
     Raises:
-        ValueError: words occur twice or are no strings, numbers are not finite, or shapes do not fit.
+        ValueError: If words are not strings or occur twice, if numbers are not finite, or if shapes do not match.
 
     Example:
     ```python
@@ -80,49 +80,52 @@ class WordVectors:
         self.vectors = np.array(vectors, "float32")
         if self.vectors.ndim != 2 or len(self.vectors) != len(self.words) or not self.vectors.size:
             raise ValueError(
-                f"there must be a vector for each word, [words, dim]. Received: {len(self.words)} words, vectors of "
-                f"shape {self.vectors.shape}"
+                f"`vectors` must have the shape [words, dim]. Received: {len(self.words)} words, vectors of shape "
+                f"{self.vectors.shape}"
             )
         if len(bad := np.flatnonzero(~np.isfinite(self.vectors).all(axis=1))):
-            raise ValueError(f"vectors must be finite. Received: NaN or infinity for {self.words[bad[0]]!r}")
+            raise ValueError(f"`vectors` must be finite. Received: NaN or infinity for {self.words[bad[0]]!r}")
         self.dim = self.vectors.shape[1]
         self.coverage = coverage or Coverage(len(self.words))
         self.unknown_vector = np.array(np.zeros(self.dim) if unknown_vector is None else unknown_vector, "float32")
         if self.unknown_vector.shape != (self.dim,) or not np.isfinite(self.unknown_vector).all():
             raise ValueError(
-                f"`unknown_vector` must be finite, of shape ({self.dim},). Received: {self.unknown_vector}"
+                f"`unknown_vector` must be finite and of shape ({self.dim},). Received: {self.unknown_vector}"
             )
-        self.vectors.setflags(write=False)  # their directions are computed once
+        self.vectors.setflags(write=False)  # the unit vectors are computed once
         self._rows = {word: row for row, word in enumerate(self.words)}
         self._unit = None
 
     @classmethod
     def load(cls, path, vocabulary=None, format="auto", unknown="zeros", case_folding=True, dim=None, seed=0):
-        """Reads a file of word vectors, and keeps those of a vocabulary.
+        """Reads a file of word vectors and keeps those of a vocabulary.
 
-        The file is streamed: memory is needed for the vectors that are kept. Every row's width is checked, the numbers
-        of those that are kept. A word that the file has more than once has its first vector; `coverage` and a warning
-        say so.
+        The file is streamed, so only the vectors that are kept need memory. If a word occurs more than once in the
+        file, its first vector is used, and a warning is logged.
 
         Args:
-            path: path of a text file (`"glove"`: word and numbers; `"fasttext"` or `"word2vec"`: a first line says how
-                many) or of word2vec's binary format; all of them may be gzipped.
-            vocabulary: list of str, whose vectors are kept, in its order; None for all words of the file.
-            format: `"glove"`, `"fasttext"`, `"word2vec"`, `"word2vec_binary"`, or `"auto"` to see for itself.
-            unknown: what words that the file lacks have: `"zeros"`; the `"mean"` of the vectors found; `"random"`,
-                uniform with the variance of those in each dimension (Kim 2014); or `"error"`.
-            case_folding: bool, whether a word that the file lacks has the vector of the first of the file's words
-                that differs only in case ("Film", "film").
-            dim: int, the width of the vectors, where neither header nor first row say it (a word with spaces).
-            seed: int, for `"random"`.
+            path: String or path. A text file, with a header (`"fasttext"`, `"word2vec"`) or without (`"glove"`), or a
+                file in word2vec's binary format. It may be gzipped.
+            vocabulary: List of strings, the words to keep in order. Defaults to `None`, all words of the file.
+            format: String, one of `"auto"`, `"glove"`, `"fasttext"`, `"word2vec"` and `"word2vec_binary"`. Defaults to
+                `"auto"`, which looks into the file.
+            unknown: String. The vector of words that the file lacks: `"zeros"`; `"mean"`, the mean of the vectors
+                found; `"random"`, uniform with their variance in each dimension (Kim 2014); or `"error"` to raise an
+                error. Defaults to `"zeros"`.
+            case_folding: Boolean. Whether a word that the file lacks gets the vector of the first word that differs
+                only in case ("Film", "film"). Defaults to `True`.
+            dim: Integer. Width of the vectors, for a file without a header whose first word has spaces. Defaults to
+                `None`.
+            seed: Integer. Seed of `"random"`. Defaults to `0`.
 
         Returns:
-            A `WordVectors`; print its `coverage`.
+            A `WordVectors`. Its `coverage` tells what was found.
 
         Raises:
-            CheckpointError: the file is empty, truncated or of another format; its rows differ in width, its header
-                lies, numbers are not finite; it has none of the vocabulary's words, or not all with `"error"`.
-            ValueError: an argument is wrong.
+            CheckpointError: If the file is empty, truncated or of another format, if its rows have different widths,
+                if its header is wrong, if numbers are not finite, or if it has none of the vocabulary's words (with
+                `"error"`, not all).
+            ValueError: If an argument is invalid.
 
         Example:
         ```python
@@ -141,18 +144,18 @@ class WordVectors:
 
     @classmethod
     def from_arrays(cls, words, vectors, vocabulary=None, unknown="zeros", case_folding=True, seed=0):
-        """Takes vectors from an array and the words of its rows, and keeps those of a vocabulary.
+        """Takes word vectors from an array and keeps those of a vocabulary.
 
         Args:
-            words: list of str; or the path of a file with a word a line.
-            vectors: array [words, dim]; or the path of an `.npy` file, of which only what is kept is read.
-            vocabulary, unknown, case_folding, seed: as for `load`.
+            words: List of strings, the words of the rows, or the path of a file with one word per line.
+            vectors: Array of shape `[words, dim]`, or the path of an `.npy` file, which is read as far as it is needed.
+            vocabulary, unknown, case_folding, seed: As for `load`.
 
         Returns:
             A `WordVectors`.
 
         Raises:
-            CheckpointError, ValueError: as `load`; words and vectors differ in number.
+            CheckpointError, ValueError: As `load`, and if there are not as many words as vectors.
 
         Example:
         ```python
@@ -172,8 +175,8 @@ class WordVectors:
         vectors, words = np.asanyarray(vectors), list(words)
         if vectors.ndim != 2 or len(vectors) != len(words) or vectors.dtype.kind not in "fiu":
             raise CheckpointError(
-                f"{source}: there must be a row of numbers for each word, [words, dim]. Received: {len(words)} words, "
-                f"{vectors.dtype} of shape {vectors.shape}"
+                f"{source} must hold numbers of shape [words, dim]. Received: {len(words)} words, {vectors.dtype} of "
+                f"shape {vectors.shape}"
             )
         rows = (
             (f"{source}, row {row}", word, lambda row=row: np.array(vectors[row], "float32"))
@@ -189,25 +192,25 @@ class WordVectors:
 
     def __getitem__(self, word):
         if word not in self._rows:
-            raise KeyError(f"there is no vector of this word; `word in vectors` tells. Received: {word!r}")
+            raise KeyError(f"There is no vector for this word. Check with `word in vectors`. Received: {word!r}")
         return self.vectors[self._rows[word]]
 
     def __repr__(self):
         return f"<WordVectors of {len(self):,} words, {self.dim} dimensions>"
 
     def nearest(self, word, k=10):
-        """Returns the words whose vectors point most nearly where another does.
+        """Returns the words whose vectors have the largest cosine with that of a word.
 
         Args:
-            word: a str among the words, which itself is left out; or a vector [dim].
-            k: int, how many.
+            word: String, one of the words, which itself is left out, or a vector of shape `[dim]`.
+            k: Integer. Number of words. Defaults to `10`.
 
         Returns:
             List of `(word, cosine)`, best first.
 
         Raises:
-            KeyError: the word has no vector.
-            ValueError: the vector is zero or of another width, or `k` is less than 1.
+            KeyError: If the word has no vector.
+            ValueError: If the vector is zero or has another width, or if `k` is less than 1.
 
         Example:
         ```python
@@ -219,24 +222,24 @@ class WordVectors:
             return self._ranked(self[word], k, [word])
         vector = np.asarray(word, "float32")
         if vector.shape != (self.dim,):
-            raise ValueError(f"a word or a vector of {self.dim} numbers is needed. Received: shape {vector.shape}")
+            raise ValueError(f"`word` must be a string or a vector of {self.dim} numbers. Received: {vector.shape}")
         return self._ranked(vector, k, [])
 
     def analogy(self, a, b, c, k=10):
-        """Returns the words that are to `c` as `b` is to `a`: "man" is to "king" as "woman" to ...
+        """Returns the words that are to `c` as `b` is to `a`: "man" is to "king" as "woman" is to "queen".
 
-        The cosine with b - a + c, each of length 1, where a, b and c themselves are left out (3CosAdd).
+        They have the largest cosine with `b - a + c` of unit vectors. `a`, `b` and `c` are left out (3CosAdd).
 
         Args:
-            a, b, c: str, words.
-            k: int, how many.
+            a, b, c: Strings. Words that have vectors.
+            k: Integer. Number of words. Defaults to `10`.
 
         Returns:
             List of `(word, cosine)`, best first.
 
         Raises:
-            KeyError: a word has no vector.
-            ValueError: a vector is zero, or `k` is less than 1.
+            KeyError: If a word has no vector.
+            ValueError: If a vector is zero, or if `k` is less than 1.
 
         Example:
         ```python
@@ -253,28 +256,26 @@ class WordVectors:
 
     def _ranked(self, vector, k, excluded):
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise ValueError(f"`k` must be an int of at least 1. Received: {k!r}")
+            raise ValueError(f"`k` must be an integer of at least 1. Received: {k!r}")
         if self._unit is None:
             lengths = np.linalg.norm(self.vectors, axis=1, keepdims=True)
             self._unit = self.vectors / np.where(lengths == 0, 1, lengths)
-        scores = self._unit @ _unit(vector, "the vector")
+        scores = self._unit @ _unit(vector, "vector")
         best = np.argsort(-scores, kind="stable")[: k + len(excluded)]
         found = [(self.words[row], float(scores[row])) for row in best if self.words[row] not in excluded]
         return found[:k]
 
     def table(self):
-        """Returns the rows of an embedding, float32 [words + 2, dim]: padding (zeros), the unknown word, the words."""
+        """Returns an embedding table, float32 `[words + 2, dim]`: padding (zeros), the unknown word, the words."""
         return np.concatenate([np.zeros((1, self.dim), "float32"), self.unknown_vector[None], self.vectors])
 
     def embedding_layer(self, trainable=False, mask_zero=False, dtype=None, name=None):
-        """Returns a `keras.layers.Embedding` of the vectors: row 0 is padding, row 1 the unknown word, then the words.
-
-        These are the ids that `text.WordPreprocessor(vectors.words)` gives.
+        """Returns a `keras.layers.Embedding` of `table()`, for the ids of `text.WordPreprocessor(vectors.words)`.
 
         Args:
-            trainable: bool, whether the vectors train.
-            mask_zero: bool, whether the layers above are told, by Keras's masks, that id 0 is padding.
-            dtype, name: as for any Keras layer.
+            trainable: Boolean. Whether the vectors train. Defaults to `False`.
+            mask_zero: Boolean. Whether the layer computes a Keras mask for the id 0, padding. Defaults to `False`.
+            dtype, name: As for any Keras layer.
 
         Example:
         ```python
@@ -290,16 +291,16 @@ class WordVectors:
         return layer
 
     def save(self, path, overwrite=False):
-        """Writes words and vectors as word2vec's and fastText's text, gzipped where the path ends in `.gz`.
+        """Writes words and vectors in the text format of word2vec and fastText.
 
-        `load` gives the same numbers back, bit by bit. The coverage and the unknown word's vector are not in it.
+        `load` returns exactly the same numbers. The coverage and `unknown_vector` are not written.
 
         Args:
-            path: path of the file, in a folder that exists.
-            overwrite: bool, replace a file that exists.
+            path: String or path. A file in a folder that exists, gzipped if it ends in `.gz`.
+            overwrite: Boolean. Whether to replace a file that exists. Defaults to `False`.
 
         Raises:
-            FileExistsError: the file exists and `overwrite` is False.
+            FileExistsError: If the file exists and `overwrite=False`.
 
         Example:
         ```python
@@ -307,7 +308,7 @@ class WordVectors:
         ```
         """
         if os.path.lexists(path) and not overwrite:
-            raise FileExistsError(f"the file exists: choose another, or pass overwrite=True. Received: {str(path)!r}")
+            raise FileExistsError(f"The file exists. Pass another path or overwrite=True. Received: {str(path)!r}")
         with file_written_whole(path) as raw:
             file = gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) if str(path).endswith(".gz") else raw
             file.write(f"{len(self)} {self.dim}\n".encode())
@@ -321,7 +322,7 @@ def _unit(vector, name):
     length = np.linalg.norm(vector)
     if length == 0 or not np.isfinite(length):
         raise ValueError(
-            f"a vector must be finite and not zero to point anywhere. Received: {name!r} of length {length}"
+            f"A vector must be finite and not zero to have a cosine. Received: {name!r} of length {length}"
         )
     return vector / length
 
@@ -331,17 +332,17 @@ def _checked_words(words, name):
         raise ValueError(f"`{name}` must be a list of words. Received: {words!r:.60}")
     words = list(words)
     if wrong := [word for word in words if not isinstance(word, str) or not word or "\n" in word]:
-        raise ValueError(f"`{name}` must be strings, not empty and without line ends. Received: {wrong[:3]} in it")
+        raise ValueError(f"`{name}` must contain non-empty strings without line breaks. Received: {wrong[:3]}")
     seen = set()
     if twice := [word for word in words if word in seen or seen.add(word)]:
-        raise ValueError(f"each of `{name}` can stand there only once. Received: {len(twice)} again: {twice[:3]}")
+        raise ValueError(f"`{name}` must not contain duplicates. Received: {len(twice)} duplicates, {twice[:3]}")
     if not words:
         raise ValueError(f"`{name}` must not be empty. Received: an empty list")
     return words
 
 
 def _select(rows, source, vocabulary, unknown, case_folding, seed):
-    """The arguments of `WordVectors` from all rows: those of the vocabulary's words, else by case folding."""
+    """Returns the arguments of `WordVectors` for a vocabulary, from all rows of a file."""
     if unknown not in POLICIES:
         raise ValueError(f"`unknown` must be one of {POLICIES}. Received: {unknown!r}")
     if vocabulary is not None:
@@ -359,12 +360,12 @@ def _select(rows, source, vocabulary, unknown, case_folding, seed):
             continue
         vector = read()
         if not np.isfinite(vector).all():
-            raise CheckpointError(f"{where}: numbers must be finite. Received: NaN or infinity for {word!r}")
+            raise CheckpointError(f"{where}: Numbers must be finite. Received: NaN or infinity for {word!r}")
         found[word] = vector
         if folds:
             first.setdefault(word.casefold(), word)
     if duplicates:
-        log.warning("%s: %d words come more than once, the first counts: %s", source, len(duplicates), duplicates[:5])
+        log.warning("%s: %d words occur more than once, first used: %s", source, len(duplicates), duplicates[:5])
     if not found:
         raise CheckpointError(
             f"{source} has none of the vocabulary's words. Received: {(vocabulary or [])[:5]} and others"
@@ -385,7 +386,7 @@ def _select(rows, source, vocabulary, unknown, case_folding, seed):
 
 
 def _instead(unknown, known, count, seed):
-    """Vectors [count, dim] for words that have none of their own."""
+    """Returns vectors, `[count, dim]`, for words that have none of their own."""
     if unknown == "mean":
         return np.repeat(known.mean(axis=0, dtype="float64")[None].astype("float32"), count, axis=0)
     if unknown == "random":  # a uniform distribution's variance is a third of its bound squared

@@ -225,15 +225,21 @@ class Encoder(keras.Model):
         """
         return checkpoint_functions["load"](source, cls, **overrides)
 
-    def save_pretrained(self, folder, overwrite=False):
-        """Writes the encoder as a Hugging Face folder, which Transformers loads with the same outputs.
+    def save_pretrained(self, folder, preprocessor=None, overwrite=False):
+        """Writes the encoder as a checkpoint, which `from_pretrained` and the original library load.
+
+        Transformers' `AutoModel` loads the folder with the same outputs and, if `preprocessor` is given, its
+        `AutoTokenizer` with the same ids. ELMo's files are those of the original.
 
         Args:
-            folder: path that does not exist yet; it is written whole or not at all.
-            overwrite: bool, replace a folder that exists.
+            folder: String or path. It is written as a whole or not at all.
+            preprocessor: The encoder's preprocessor, whose vocabulary and settings are written too. Defaults to
+                `None`, which writes the encoder alone.
+            overwrite: Boolean. Whether to replace a folder that exists. Defaults to `False`.
 
         Raises:
-            FileExistsError: the folder exists and `overwrite` is False.
-            CheckpointError: the architecture has no counterpart in Transformers.
+            FileExistsError: If the folder exists and `overwrite=False`.
+            CheckpointError: If no format holds such an encoder or preprocessor. A subclass of an encoder needs an
+                `Architecture` of its own.
         """
-        checkpoint_functions["save"](self, folder, overwrite=overwrite)
+        checkpoint_functions["save"](self, folder, preprocessor=preprocessor, overwrite=overwrite)

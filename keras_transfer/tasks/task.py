@@ -82,6 +82,10 @@ class Task(StringInputs, keras.Model):
         preprocessor = checkpoint_functions["load_preprocessor"](source, sequence_length, cls.word_level)
         return cls(Encoder.from_pretrained(source, **(encoder or {})), preprocessor=preprocessor, **kwargs)
 
+    def save_pretrained(self, folder, overwrite=False):
+        """Writes the encoder and the preprocessor, without the head; see `Encoder.save_pretrained`."""
+        checkpoint_functions["save"](self.encoder, folder, self.preprocessor, overwrite)
+
     def call(self, inputs, training=None, mask=None):
         return super().call(select_inputs(inputs, self.input), training=training, mask=mask)
 

@@ -10,37 +10,37 @@ from keras_transfer.checkpoints import CheckpointError, WordVectors
 from tests.checkpoints.test_word_vectors import VECTORS, WORDS, binary, glove, row
 
 CASES = {
-    "an empty file": (b"", "holds no word vectors. Received: an empty file"),
-    "white space only": (b"\n\n", "holds no word vectors. Received: an empty file"),
-    "too few numbers": (glove() + b"cat 1 2\n", r"line 6: a row is a word and 3 numbers, as in line 1.*Received: 2"),
-    "too many numbers": (glove() + b"cat 1 2 3 4\n", r"line 6: a row is a word and 3 numbers.*Received: 4"),
-    "an empty line": (glove() + b"\n" + row("cat", [1, 2, 3]), "line 6: a row is a word and 3 numbers"),
-    "no numbers": (b"the\nking\n", "line 1: a row is a word and some numbers"),
-    "a word for a number": (glove() + b"cat 1 two 3\n", r"line 6: behind the word there must be numbers.*two"),
-    "no word": (glove() + b" 1 2 3\n", "line 6: there is no word"),
-    "wrong bytes": (glove() + b"caf\xe9 1 2 3\n", r"line 6: words must be UTF-8. Received: b'caf\\xe9'"),
-    "NaN": (glove() + b"cat 1 nan 3\n", "line 6: numbers must be finite. Received: NaN or infinity for 'cat'"),
-    "infinity": (glove() + b"cat 1 2 -inf\n", "line 6: numbers must be finite"),
-    "a number beyond float32": (glove() + b"cat 1 2 1e39\n", "line 6: numbers must be finite"),
-    "a header that says more words": (b"6 3\n" + glove(), "the header says 6 words.*Received: 5 rows"),
-    "a header that says fewer words": (b"4 3\n" + glove(), "the header says 4 words.*Received: 5 rows"),
-    "a header that says more numbers": (b"5 4\n" + glove(), "line 2: a row is a word and 4 numbers, as the header"),
-    "a header that says fewer numbers": (b"5 2\n" + glove(), "line 2: a row is a word and 2 numbers, as the header"),
-    "a header that says no numbers": (b"5 0\n" + glove(), "the header says 0 dimensions"),
+    "an empty file": (b"", "contains no word vectors. Received: an empty file"),
+    "white space only": (b"\n\n", "contains no word vectors. Received: an empty file"),
+    "too few numbers": (glove() + b"cat 1 2\n", r"line 6: A row must have a word and 3 numbers, as in line 1.*: 2"),
+    "too many numbers": (glove() + b"cat 1 2 3 4\n", r"line 6: A row must have a word and 3 numbers.*Received: 4"),
+    "an empty line": (glove() + b"\n" + row("cat", [1, 2, 3]), "line 6: A row must have a word and 3 numbers"),
+    "no numbers": (b"the\nking\n", "line 1: A row must have a word and some numbers"),
+    "a word for a number": (glove() + b"cat 1 two 3\n", r"line 6: The word must be followed by numbers.*two"),
+    "no word": (glove() + b" 1 2 3\n", "line 6: The word is missing"),
+    "wrong bytes": (glove() + b"caf\xe9 1 2 3\n", r"line 6: Words must be UTF-8. Received: b'caf\\xe9'"),
+    "NaN": (glove() + b"cat 1 nan 3\n", "line 6: Numbers must be finite. Received: NaN or infinity for 'cat'"),
+    "infinity": (glove() + b"cat 1 2 -inf\n", "line 6: Numbers must be finite"),
+    "a number beyond float32": (glove() + b"cat 1 2 1e39\n", "line 6: Numbers must be finite"),
+    "a header that says more words": (b"6 3\n" + glove(), "The header promises 6 words.*Received: 5 rows"),
+    "a header that says fewer words": (b"4 3\n" + glove(), "The header promises 4 words.*Received: 5 rows"),
+    "a header that says more numbers": (b"5 4\n" + glove(), "line 2: A row must have a word and 4 numbers, as in"),
+    "a header that says fewer numbers": (b"5 2\n" + glove(), "line 2: A row must have a word and 2 numbers, as in"),
+    "a header that says no numbers": (b"5 0\n" + glove(), "`dim` must be 0 as in the header, above 0"),
     "a header alone": (b"0 3\n", "has none of the vocabulary's words"),
-    "a binary file cut in a vector": (binary()[:-3], r"row 5: the file ends in the middle of a row .*Received"),
+    "a binary file cut in a vector": (binary()[:-3], r"row 5: The file ends in the middle of a row, .*Received"),
     "a binary file cut in a word": (
         binary() + b"ca",
-        "row 6: the file ends in the middle of a row .*Received: 2 bytes",
+        "row 6: The file ends in the middle of a row, .*Received: 2 bytes",
     ),
-    "a binary file cut between rows": (binary(end=b"")[:-14], "the header says 5 words.*Received: 4 rows"),
-    "a binary header that says more words": (binary().replace(b"5 3", b"9 3", 1), "header says 9 words.*Received: 5"),
-    "binary NaN": (binary(["a", "b"], np.array([[1, 2], [np.nan, 1]])), "row 2: numbers must be finite"),
-    "a zip archive": (b"PK\x03\x04rest", "Received: a zip archive: unpack it first"),
-    "a fastText model": (b"\xba\x16O/rest", "Received: a fastText model: take the .vec file"),
-    "an npy file": (b"\x93NUMPY rest", "Received: a numpy array, .*from_arrays"),
-    "a truncated gzip file": (gzip.compress(glove())[:-12], "truncated or no gzip file"),
-    "a gzip file of other bytes": (b"\x1f\x8b" + b"x" * 40, "truncated or no gzip file"),
+    "a binary file cut between rows": (binary(end=b"")[:-14], "The header promises 5 words.*Received: 4 rows"),
+    "a binary header that says more words": (binary().replace(b"5 3", b"9 3", 1), "promises 9 words.*Received: 5"),
+    "binary NaN": (binary(["a", "b"], np.array([[1, 2], [np.nan, 1]])), "row 2: Numbers must be finite"),
+    "a zip archive": (b"PK\x03\x04rest", "Received: a zip archive. Unpack it first"),
+    "a fastText model": (b"\xba\x16O/rest", "Received: a fastText model. Use its .vec file"),
+    "an npy file": (b"\x93NUMPY rest", "Received: a numpy array without words.*from_arrays"),
+    "a truncated gzip file": (gzip.compress(glove())[:-12], "truncated or not a gzip file"),
+    "a gzip file of other bytes": (b"\x1f\x8b" + b"x" * 40, "truncated or not a gzip file"),
 }
 
 
@@ -72,12 +72,12 @@ def test_a_ragged_row_of_a_word_that_is_not_kept_is_an_error_too(tmp_path):
 def test_a_format_that_the_file_has_not(tmp_path):
     path = tmp_path / "vectors"
     path.write_bytes(glove())
-    with pytest.raises(CheckpointError, match="line 1: word2vec files begin with the number of words"):
+    with pytest.raises(CheckpointError, match="line 1: A word2vec file must begin with the number of words"):
         WordVectors.load(path, format="word2vec")
     path.write_bytes(b"5 3\n" + glove())
-    with pytest.raises(CheckpointError, match="line 2: .* of a file with a header, pass its `format`"):
+    with pytest.raises(CheckpointError, match="line 2: .*If the file has a header, pass its `format`"):
         WordVectors.load(path, format="glove")
-    with pytest.raises(CheckpointError, match="the header says 3 dimensions. Received: dim=4"):
+    with pytest.raises(CheckpointError, match="`dim` must be 3 as in the header.*Received: dim=4"):
         WordVectors.load(path, dim=4)
     with pytest.raises(ValueError, match=r"`format` must be one of \('auto', 'glove'.*Received: 'text'"):
         WordVectors.load(path, format="text")
@@ -93,9 +93,9 @@ def test_a_file_that_is_not_there(tmp_path):
     [
         ({"vocabulary": "king"}, "`vocabulary` must be a list of words. Received: 'king'"),
         ({"vocabulary": []}, "`vocabulary` must not be empty"),
-        ({"vocabulary": ["king", "king"]}, r"only once. Received: 1 again: \['king'\]"),
-        ({"vocabulary": ["king", 3]}, r"must be strings.*Received: \[3\] in it"),
-        ({"vocabulary": ["king", ""]}, "must be strings, not empty"),
+        ({"vocabulary": ["king", "king"]}, r"duplicates. Received: 1 duplicates, \['king'\]"),
+        ({"vocabulary": ["king", 3]}, r"must contain non-empty strings.*Received: \[3\]"),
+        ({"vocabulary": ["king", ""]}, "must contain non-empty strings"),
         ({"vocabulary": ["x", "y"]}, r"has none of the vocabulary's words. Received: \['x', 'y'\]"),
         ({"unknown": "skip"}, "`unknown` must be one of .*Received: 'skip'"),
     ],
@@ -111,10 +111,10 @@ def test_a_wrong_argument(tmp_path, arguments, message):
 @pytest.mark.parametrize(
     ("words", "vectors", "message"),
     [
-        (WORDS[:4], VECTORS, r"a row of numbers for each word.*Received: 4 words, float32 of shape \(5, 3\)"),
+        (WORDS[:4], VECTORS, r"must hold numbers of shape.*Received: 4 words, float32 of shape \(5, 3\)"),
         (WORDS, VECTORS[0], r"Received: 5 words, float32 of shape \(3,\)"),
         (WORDS, VECTORS.astype(str), "Received: 5 words, <U"),
-        (WORDS, np.where(VECTORS == 3, np.nan, VECTORS), "row 1: numbers must be finite.*'king'"),
+        (WORDS, np.where(VECTORS == 3, np.nan, VECTORS), "row 1: Numbers must be finite.*'king'"),
     ],
 )
 def test_arrays_that_do_not_fit(words, vectors, message):
@@ -131,7 +131,7 @@ def test_a_file_that_is_no_npy_file(tmp_path):
 @pytest.mark.parametrize(
     ("words", "vectors", "message"),
     [
-        (["a", "a"], np.ones((2, 2)), r"only once. Received: 1 again: \['a'\]"),
+        (["a", "a"], np.ones((2, 2)), r"duplicates. Received: 1 duplicates, \['a'\]"),
         (["a"], np.ones((2, 2)), r"Received: 1 words, vectors of shape \(2, 2\)"),
         (["a"], np.ones((1, 0)), r"Received: 1 words, vectors of shape \(1, 0\)"),
         (["a", "b"], [[1, 2], [np.inf, 1]], "must be finite. Received: NaN or infinity for 'b'"),
@@ -143,5 +143,5 @@ def test_words_and_vectors_that_do_not_fit(words, vectors, message):
 
 
 def test_an_unknown_vector_of_another_width():
-    with pytest.raises(ValueError, match=r"`unknown_vector` must be finite, of shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"`unknown_vector` must be finite and of shape \(3,\)"):
         WordVectors(WORDS, VECTORS, unknown_vector=[1, 2])

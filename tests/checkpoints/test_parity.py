@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from keras_transfer.checkpoints import load_preprocessor, resolve
-from keras_transfer.encoders import BertEncoder, encode
+from keras_transfer.encoders import BertEncoder, RobertaEncoder, encode
+from keras_transfer.text import BertPreprocessor
 from tests.checkpoints.folders import IDS, write_bert
 
 pytestmark = pytest.mark.parity
@@ -30,13 +31,13 @@ def no_triton():
 
 @pytest.fixture(scope="module")
 def theirs():
-    """A function from a folder and our inputs to what Transformers' BertModel says of them."""
+    """A function from a folder and our inputs to the outputs of Transformers' model."""
     reason = "compares with Transformers on torch: run `make test-parity`"
     torch = pytest.importorskip("torch", reason=reason, exc_type=ImportError)
     transformers = pytest.importorskip("transformers", reason=reason)
 
     def run(folder, inputs):
-        model = transformers.BertModel.from_pretrained(folder, attn_implementation="eager").eval()
+        model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
         names = {"token_ids": "input_ids", "segment_ids": "token_type_ids", "padding_mask": "attention_mask"}
         with torch.no_grad():
             return model(
@@ -45,6 +46,23 @@ def theirs():
             )
 
     return run
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_transformers_loads_the_tokenizer_that_we_save(lowercase, theirs, tmp_path):
+    import transformers
+
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "The", "film", "##s", "café", "cafe", "?"]
+    preprocessor = BertPreprocessor(vocabulary, sequence_length=10, lowercase=lowercase)
+    encoder = BertEncoder(**SMALL)
+    encoder.save_pretrained(tmp_path / "saved", preprocessor)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "saved")
+    assert type(transformers.AutoModel.from_pretrained(tmp_path / "saved")).__name__ == "BertModel"
+    for texts in (["The films?", "café the film", "the film" * 9], (["the film"], ["The café films?"])):
+        other = tokenizer(*(texts if isinstance(texts, tuple) else [texts]), padding="max_length", truncation=True)
+        for key, value in preprocessor(texts).items():
+            name = {"token_ids": "input_ids", "segment_ids": "token_type_ids", "padding_mask": "attention_mask"}[key]
+            np.testing.assert_array_equal(value, other[name])
 
 
 def assert_equal(encoder, inputs, outputs, atol):
@@ -90,6 +108,13 @@ def test_transformers_says_the_same_of_what_we_save(arguments, theirs, tmp_path)
     assert_equal(encoder, inputs, theirs(tmp_path / "saved", inputs), 1e-5)
 
 
+def test_transformers_says_the_same_of_a_roberta_that_we_save(theirs, tmp_path):
+    encoder = RobertaEncoder(**SMALL)
+    encoder.save_pretrained(tmp_path / "saved")
+    inputs = {"token_ids": np.array([[0, 6, 7, 2], [0, 9, 2, 1]], "int32"), "padding_mask": IDS["padding_mask"][::-1]}
+    assert_equal(encoder, inputs, theirs(tmp_path / "saved", inputs), 1e-5)
+
+
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish"])
 def test_every_activation_that_we_read_is_the_one_they_mean(activation, theirs, tmp_path):
     folder = write_bert(tmp_path / "bert", hidden_act=activation)
@@ -99,8 +124,7 @@ def test_every_activation_that_we_read_is_the_one_they_mean(activation, theirs, 
 def test_sentence_transformers_makes_the_same_vectors_of_what_we_save(minilm, tmp_path):
     reason = "compares with sentence-transformers on torch: run `make test-parity`"
     library = pytest.importorskip("sentence_transformers", reason=reason, exc_type=ImportError)
-    BertEncoder.from_pretrained(minilm).save_pretrained(tmp_path / "saved")
-    load_preprocessor(minilm).save(tmp_path / "saved")
+    BertEncoder.from_pretrained(minilm).save_pretrained(tmp_path / "saved", load_preprocessor(minilm))
     saved = library.SentenceTransformer(str(tmp_path / "saved"), device="cpu")
     original = library.SentenceTransformer(str(resolve(minilm)), device="cpu")
     assert [type(module).__name__ for module in saved] == ["Transformer", "Pooling", "Normalize"]
@@ -114,9 +138,8 @@ def test_sentence_transformers_pools_as_the_encoder_says(pooling, normalize, min
     reason = "compares with sentence-transformers on torch: run `make test-parity`"
     library = pytest.importorskip("sentence_transformers", reason=reason, exc_type=ImportError)
     encoder = BertEncoder.from_pretrained(minilm, pooling=pooling, normalize=normalize)
-    encoder.save_pretrained(tmp_path / "saved")
     preprocessor = load_preprocessor(minilm)
-    preprocessor.save(tmp_path / "saved")
+    encoder.save_pretrained(tmp_path / "saved", preprocessor)
     encoded = encode(encoder, preprocessor(TEXTS))
     vectors = np.array(SequencePooling(pooling)(encoded.sequence, padding_mask=encoded.mask))
     if normalize:

@@ -207,7 +207,7 @@ def test_without_a_network_the_error_says_so(monkeypatch):
 
 
 def test_a_name_has_no_folder():
-    assert_error(lambda: resolve("keras_hub://bert_tiny_en_uncased"), "use `load` and `load_preprocessor`")
+    assert_error(lambda: resolve("keras_hub://bert_tiny_en_uncased"), "Use `load` and `load_preprocessor`")
 
 
 def test_without_keras_hub_the_error_says_what_to_install(saved, monkeypatch):

@@ -6,12 +6,16 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.checkpoints import CheckpointError
-from keras_transfer.encoders import BertEncoder
-from tests.checkpoints.folders import IDS, assert_same_outputs, bert_tensors, write_bert
+from keras_transfer.checkpoints import CheckpointError, load_preprocessor
+from keras_transfer.encoders import BertEncoder, ElmoEncoder, TransformerEncoder
+from keras_transfer.tasks import TextClassifier
+from keras_transfer.text import BertPreprocessor, ElmoPreprocessor
+from tests.checkpoints.folders import IDS, assert_same_outputs
 
 SMALL = {"vocabulary_size": 12, "num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
 SMALL |= {"max_sequence_length": 10, "initializer_range": 0.3}
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "The", "film", "##s"]
+TEXTS = ["The films", "the film the film the film the film"]
 
 
 def without_name(encoder):
@@ -34,19 +38,6 @@ def test_what_comes_back_is_bit_identical(arguments, tmp_path):
     again = BertEncoder.from_pretrained(tmp_path / "saved")
     assert without_name(again) == without_name(encoder)
     assert_same_outputs(again, encoder)
-
-
-def test_the_files_hold_transformers_names_and_shapes(tmp_path):
-    from safetensors.numpy import load_file
-
-    tensors = bert_tensors()
-    BertEncoder.from_pretrained(write_bert(tmp_path / "one")).save_pretrained(tmp_path / "two")
-    written = load_file(tmp_path / "two" / "model.safetensors")
-    assert written.keys() == tensors.keys()
-    for name, value in tensors.items():
-        np.testing.assert_array_equal(written[name], value, err_msg=name)
-    config = json.loads((tmp_path / "two" / "config.json").read_text())
-    assert (config["model_type"], config["hidden_act"], config["num_attention_heads"]) == ("bert", "gelu", 2)
 
 
 def test_an_encoder_without_segments_writes_the_table_of_zeros_that_transformers_needs(tmp_path):
@@ -112,6 +103,58 @@ def test_an_error_in_the_middle_of_writing_leaves_nothing_behind(exists, tmp_pat
 
 
 def test_an_activation_that_transformers_has_not_is_an_error(tmp_path):
-    with pytest.raises(CheckpointError, match=r"Transformers' BERT knows the activations .*Received: 'mish'"):
+    with pytest.raises(
+        CheckpointError, match=r"can be written if `activation` is one of .*Received: activation='mish'"
+    ):
         BertEncoder(**SMALL, activation="mish").save_pretrained(tmp_path / "saved")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("options", [{}, {"pooling": "mean", "normalize": True}], ids=str)
+def test_the_preprocessor_is_saved_with_the_encoder(options, tmp_path):
+    preprocessor = BertPreprocessor(VOCABULARY, sequence_length=6, lowercase=False)
+    BertEncoder(**SMALL, **options).save_pretrained(tmp_path / "saved", preprocessor)
+    again = load_preprocessor(tmp_path / "saved")
+    assert (again.vocabulary, again.sequence_length, again.lowercase) == (VOCABULARY, 6, False)
+    for key, ids in preprocessor(TEXTS).items():
+        np.testing.assert_array_equal(again(TEXTS)[key], ids)
+
+
+def test_a_task_is_saved_as_a_checkpoint_for_other_tasks(tmp_path):
+    preprocessor = BertPreprocessor(VOCABULARY, sequence_length=6)
+    task = TextClassifier(BertEncoder(**SMALL, attention_dropout=0.1), 2, preprocessor=preprocessor)
+    task.save_pretrained(tmp_path / "saved")
+    again = TextClassifier.from_pretrained(tmp_path / "saved", num_classes=3)
+    assert_same_outputs(again.encoder, task.encoder)
+    assert again.preprocessor.vocabulary == VOCABULARY
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        task.save_pretrained(tmp_path / "saved")
+    task.save_pretrained(tmp_path / "saved", overwrite=True)
+
+
+def test_elmo_is_saved_with_its_preprocessor(tmp_path):
+    pytest.importorskip("h5py", reason="ELMo's files are HDF5")
+    encoder = ElmoEncoder(4, [(1, 4), (2, 8)], projection_dim=8, units=16, max_characters=12)
+    encoder.save_pretrained(tmp_path / "saved", ElmoPreprocessor(max_characters=12))
+    assert load_preprocessor(tmp_path / "saved").max_characters == 12
+
+
+class OtherPreprocessor(BertPreprocessor):
+    """A preprocessor of a user."""
+
+
+@pytest.mark.parametrize(
+    ("preprocessor", "received"),
+    [(ElmoPreprocessor(), "ElmoPreprocessor"), (OtherPreprocessor(VOCABULARY), "OtherPreprocessor"), (len, "builtin")],
+    ids=["ELMo's", "a subclass", "a function"],
+)
+def test_a_preprocessor_that_the_checkpoint_cannot_hold_is_an_error(preprocessor, received, tmp_path):
+    with pytest.raises(CheckpointError, match=rf"Expected BertPreprocessor. Received: {received}"):
+        BertEncoder(**SMALL).save_pretrained(tmp_path / "saved", preprocessor)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_task_over_an_encoder_without_a_format_is_an_error(tmp_path):
+    task = TextClassifier(TransformerEncoder(12, 1, 2, 8, 16, max_sequence_length=10), 2, preprocessor=None)
+    with pytest.raises(CheckpointError, match="cannot be written as a checkpoint.*Received: TransformerEncoder"):
+        task.save_pretrained(tmp_path / "saved")

@@ -86,6 +86,6 @@ def test_an_unknown_norm_is_an_error():
 def test_it_cannot_be_saved_for_transformers(tmp_path):
     from keras_transfer.checkpoints import CheckpointError
 
-    with pytest.raises(CheckpointError, match=r"\['BertEncoder'\]. Received: TransformerEncoder"):
+    with pytest.raises(CheckpointError, match=r"'BertEncoder'.*Received: TransformerEncoder"):
         TransformerEncoder(**SMALL).save_pretrained(tmp_path / "saved")
     assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,268 @@
+"""The record of an architecture: how its settings and weights are called in checkpoints, to load and to save them."""
+
+import dataclasses
+import re
+from collections.abc import Callable
+
+import keras
+
+from keras_transfer.checkpoints.tensors import SAME, TRANSPOSED, CheckpointError, Entry
+
+# A layer's variables, the names that torch has for them, and how torch stores them.
+_PARTS = (
+    ("kernel", "weight", TRANSPOSED),
+    ("embeddings", "weight", SAME),
+    ("gamma", "weight", SAME),
+    ("bias", "bias", SAME),
+    ("beta", "bias", SAME),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Architecture:
+    """The checkpoints of one architecture, as tables that are read in both directions.
+
+    Names with a dot (`"char_cnn.filters"`) are those of nested objects. Names of tensors are without the prefix.
+
+    Args:
+        model_type: String. The name of the architecture, as in `config.json`.
+        encoder_class: Class. The encoder that holds the weights. Its subclasses need a record of their own.
+        settings: Tuple of `(argument, key, default)`: an argument of the encoder, its name in the configuration, and
+            its value if the configuration lacks it, or the type (`int`) of a setting that it must have. A fourth
+            element is a dict from the values in the configuration to those of the argument.
+        tensors: Dict from the path of a layer or a variable of the encoder to the name of its tensors. A `*` stands
+            for each item of a list. The name is a list if several tensors lie side by side in a layer, and
+            `(name, layout)` if a variable is not stored as it is, and `None` if a variable is not stored. The path is a
+            tuple if a tensor holds several variables, one below the other.
+        preprocessor_class: Class. The preprocessor of its checkpoints. Defaults to `None`, for none.
+        format: String. The format that writes its checkpoints. Defaults to `"huggingface"`.
+        model_class: String. The class of the encoder in Transformers. Defaults to `""`.
+        aliases: Tuple of other values of `model_type` that are read. Defaults to `()`.
+        prefix: String. What the names of the encoder's tensors begin with in a model with a head. Defaults to `""`.
+        heads: Dict from the name of a head to what the names of its tensors begin with. Defaults to `{}`.
+        tied: Dict from the name of a tensor to that of the tensor of which it is a copy. Defaults to `{}`.
+        ignored: Tuple of regular expressions of tensors that are not weights. Defaults to `()`.
+        fixed: Dict of settings that the encoder does not have, with the only value that it can load. Defaults to `{}`.
+        read: Function of `(arguments, config)` that returns the arguments, where `settings` do not say it all.
+        write: Function of `(config, encoder)` that returns the configuration; the inverse of `read`.
+        extra_tensors: Function of an encoder that returns a dict of tensors that a checkpoint must have, and the
+            encoder does not.
+    """
+
+    model_type: str
+    encoder_class: type
+    settings: tuple
+    tensors: dict
+    preprocessor_class: type | None = None
+    format: str = "huggingface"
+    model_class: str = ""
+    aliases: tuple = ()
+    prefix: str = ""
+    heads: dict = dataclasses.field(default_factory=dict)
+    tied: dict = dataclasses.field(default_factory=dict)
+    ignored: tuple = ()
+    fixed: dict = dataclasses.field(default_factory=dict)
+    read: Callable = lambda arguments, config: arguments
+    write: Callable = lambda config, encoder: config
+    extra_tensors: Callable = lambda encoder: {}
+
+    def arguments(self, config, source):
+        """Returns the encoder's arguments from a configuration, or raises one error with all that does not fit."""
+        found, problems = {}, []
+        for key, wanted in self.fixed.items():
+            if _get(config, key, wanted) != wanted:
+                problems.append(f"`{key}` must be {wanted!r}. Received: {_get(config, key)!r}")
+        for argument, key, default, *names in self.settings:
+            required = isinstance(default, type)
+            value = _get(config, key, None if required else default)
+            if value is None and required:
+                problems.append(f"`{key}` is missing.")
+            elif names and value not in list(names[0]):
+                problems.append(f"`{key}` must be one of {sorted(names[0])}. Received: {value!r}")
+            elif not _is_like(value, default if required else type(default)):
+                problems.append(f"`{key}` must be {'a list' if default is list else 'a number'}. Received: {value!r}")
+            else:
+                found[argument] = names[0][value] if names else value
+        if problems:
+            name = self.encoder_class.__name__
+            raise CheckpointError("\n  ".join([f"The configuration of {source} does not fit {name}:", *problems]))
+        return self.read(found, config)
+
+    def configuration(self, encoder):
+        """Returns the configuration of an encoder."""
+        arguments, config = encoder.get_config(), {}
+        if "attention_dropout" in arguments and arguments["attention_dropout"] is None:
+            arguments["attention_dropout"] = arguments["dropout"]
+        for argument, key, _, *names in self.settings:
+            value = arguments[argument]
+            if names:
+                theirs = {ours: name for name, ours in reversed(names[0].items())}
+                if not isinstance(value, str) or value not in theirs:
+                    raise CheckpointError(
+                        f"A checkpoint of {type(encoder).__name__} can be written if `{argument}` is one of "
+                        f"{sorted(theirs)}. Received: {argument}={value!r}"
+                    )
+                value = theirs[value]
+            _put(config, key, value)
+        for key, value in self.fixed.items():
+            _put(config, key, value)
+        return self.write(config, encoder)
+
+    def entries(self, encoder):
+        """Returns an `Entry` for each variable of an encoder."""
+        entries, covered = [], set()
+        for paths, names in self.tensors.items():
+            names, layout = names if isinstance(names, tuple) else (names, SAME)
+            found = [_find(encoder, path.split(".")) for path in ([paths] if isinstance(paths, str) else paths)]
+            for owners in zip(*found, strict=True):
+                indices, first = owners[0]
+                is_variable = isinstance(first, keras.Variable)
+                variables = [variable for _, variable in owners] if is_variable else first.variables
+                covered.update(map(id, variables))
+                if names is not None:
+                    filled = [_fill(name, indices) for name in ([names] if isinstance(names, str) else names)]
+                    entries += [Entry(variables, filled, layout)] if is_variable else _entries_of_layer(first, filled)
+        if left := [weight.path for weight in encoder.weights if id(weight) not in covered]:
+            raise CheckpointError(
+                f"A checkpoint of {self.model_type!r} has no tensors for some weights of {type(encoder).__name__}. "
+                f"Received: {left[:5]}"
+            )
+        return entries
+
+    def plain_name(self, name):
+        """Returns a tensor's name without the prefix, and with torch's name for a weight of a layer norm."""
+        name = name.removeprefix(self.prefix)
+        return re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name))
+
+    def load_preprocessor(self, folder, **overrides):
+        """Returns the preprocessor of a folder with the tokenizer's files."""
+        if self.preprocessor_class is None:
+            raise CheckpointError(
+                f"keras_transfer cannot read the tokenizer of {folder}. Load the encoder alone with "
+                "`Encoder.from_pretrained(source)`, and pass a preprocessor of your own to the task. "
+                f"Received: model_type={self.model_type!r}"
+            )
+        return self.preprocessor_class.load(folder, **overrides)
+
+
+_architectures = {}  # by `model_type` and alias
+
+
+def register_architecture(architecture):
+    """Makes the checkpoints of an architecture known to `from_pretrained` and `save_pretrained`.
+
+    Args:
+        architecture: An `Architecture`, whose `model_type` and encoder class are not registered yet.
+
+    Returns:
+        The architecture.
+
+    Raises:
+        ValueError: If its `model_type`, one of its aliases, or its encoder class is registered already.
+
+    Example:
+    ```python
+    import dataclasses
+
+    from keras_transfer.checkpoints.bert import BERT
+
+    @keras.saving.register_keras_serializable()
+    class MyEncoder(keras_transfer.encoders.BertEncoder):
+        pass
+
+    record = dataclasses.replace(BERT, model_type="my-encoder", encoder_class=MyEncoder)
+    keras_transfer.checkpoints.register_architecture(record)
+    ```
+    """
+    names = (architecture.model_type, *architecture.aliases)
+    if taken := [name for name in names if name in _architectures]:
+        raise ValueError(f"An architecture is registered already under this `model_type`. Received: {taken}")
+    if architecture.encoder_class in {known.encoder_class for known in _architectures.values()}:
+        raise ValueError(
+            f"An architecture is registered already for this encoder. Received: {architecture.encoder_class.__name__}"
+        )
+    _architectures.update(dict.fromkeys(names, architecture))
+    return architecture
+
+
+def architecture_of(config, source, default=None):
+    """Returns the architecture that a Hugging Face configuration names.
+
+    Raises:
+        CheckpointError: If it names none, or one that is not registered.
+    """
+    known = {name: record for name, record in _architectures.items() if record.format == "huggingface"}
+    name = config.get("model_type", default)
+    if name is None and config.get("architectures"):  # older files: "BertForMaskedLM"
+        name = config["architectures"][0]
+        stems = {record.model_class.removesuffix("Model"): record.model_type for record in reversed(known.values())}
+        name = next((stems[stem] for stem in sorted(stems, reverse=True) if name.startswith(stem)), name)
+    if name not in known:
+        raise CheckpointError(
+            f"The architecture of {source} is not supported. Expected one of {sorted(known)}. Received: {name!r}"
+        )
+    return known[name]
+
+
+def architecture_for(encoder):
+    """Returns the architecture that writes an encoder of this very class.
+
+    Raises:
+        CheckpointError: If there is none.
+    """
+    known = {record.encoder_class: record for record in _architectures.values()}
+    cls = type(encoder)
+    if cls in known:
+        return known[cls]
+    parents = [parent.__name__ for parent in cls.__mro__ if parent in known]
+    advice = (
+        f"A subclass of {parents[0]} needs an `Architecture` of its own: see `checkpoints.register_architecture`."
+        if parents
+        else f"Expected one of {sorted(known_class.__name__ for known_class in known)}."
+    )
+    raise CheckpointError(f"This encoder cannot be written as a checkpoint. {advice} Received: {cls.__name__}")
+
+
+def _get(config, key, default=None):
+    """Returns the value under a name with dots. A `null` counts as missing."""
+    for part in key.split("."):
+        config = config.get(part) if isinstance(config, dict) else None
+    return default if config is None else config
+
+
+def _put(config, key, value):
+    *path, last = key.split(".")
+    for part in path:
+        config = config.setdefault(part, {})
+    config[last] = value
+
+
+def _is_like(value, kind):
+    """Returns whether a setting has the type of its default. All numbers are of one type."""
+    return isinstance(value, kind) or (kind is not list and isinstance(value, (int, float)))
+
+
+def _find(owner, path):
+    """Returns a list of `(indices, layer or variable)` for all that a path leads to, which may be nothing."""
+    if owner is None or not path:
+        return [] if owner is None else [((), owner)]
+    part, *rest = path
+    if part != "*":
+        return _find(owner[int(part)] if part.isdigit() else getattr(owner, part, None), rest)
+    items = {id(item): item for item in owner}.values()  # a shared block once
+    return [((index, *indices), found) for index, item in enumerate(items) for indices, found in _find(item, rest)]
+
+
+def _fill(name, indices):
+    for index in indices:
+        name = name.replace("*", str(index), 1)
+    return name
+
+
+def _entries_of_layer(layer, names):
+    parts = [(getattr(layer, part, None), suffix, layout) for part, suffix, layout in _PARTS]
+    return [
+        Entry([variable], [f"{name}.{suffix}" for name in names], layout)
+        for variable, suffix, layout in parts
+        if variable is not None
+    ]

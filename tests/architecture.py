@@ -1,0 +1,70 @@
+"""What every architecture must do with a checkpoint of its original, so that the test of a new one is one line."""
+
+import json
+import pathlib
+import tempfile
+
+import numpy as np
+from safetensors.numpy import load_file
+
+from keras_transfer.adaptation import layer_groups
+from keras_transfer.checkpoints.architecture import architecture_of
+from keras_transfer.encoders import Encoder, encode
+from tests.helpers import save_and_load
+
+FIXTURES = pathlib.Path(__file__).parent / "references" / "architectures"
+
+
+def run_architecture_test(name, fixture, heads=(), tolerance=1e-5):
+    """Checks an architecture: states, both round trips, `.keras` and layer groups, against a folder of its original.
+
+    Args:
+        name: String. The `model_type`.
+        fixture: Path of a folder that `references/make_architectures.py` has made.
+        heads: Tuple of names of the heads in its file, as the architecture's record calls them.
+        tolerance: Float. The largest difference between our states and the original's.
+    """
+    record = architecture_of({"model_type": name}, name)
+    theirs = load_file(fixture / "model.safetensors")
+    theirs = {record.plain_name(key): value for key, value in theirs.items()}
+    in_heads = {key for key in theirs if key.startswith(tuple(record.heads.values()))}
+    outputs = dict(np.load(fixture / "outputs.npz"))
+
+    # The encoder has the numbers of the original, and the report names the rest.
+    encoder = Encoder.from_pretrained(fixture)
+    assert type(encoder) is record.encoder_class
+    assert encoder.checkpoint_report.unused == sorted(in_heads - record.tied.keys())
+    assert {head for head, start in record.heads.items() if any(key.startswith(start) for key in in_heads)} == {*heads}
+    states, pooled, real = outputs.pop("states"), outputs.pop("pooled", None), outputs["padding_mask"] == 1
+    assert outputs.keys() == encoder.input.keys()
+    encoded = encode(encoder, outputs, hidden_states=True)
+    for ours, other in zip(encoded.hidden_states, states, strict=True):
+        np.testing.assert_allclose(np.array(ours)[real], other[real], rtol=0, atol=tolerance)
+    np.testing.assert_allclose(np.array(encoded.sequence)[real], states[-1][real], rtol=0, atol=tolerance)
+    if pooled is not None:
+        np.testing.assert_allclose(np.array(encoded.pooled), pooled, rtol=0, atol=tolerance)
+
+    # What is saved is the original's file, bit by bit, and comes back as the same encoder.
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary) / "saved"
+        encoder.save_pretrained(folder)
+        saved = load_file(folder / "model.safetensors")
+        assert saved.keys() == {key for key in theirs.keys() - in_heads if not key.endswith("position_ids")}
+        for key, value in saved.items():
+            np.testing.assert_array_equal(value, theirs[key], err_msg=key)
+        config, original = (json.loads((path / "config.json").read_text()) for path in (folder, fixture))
+        shared = config.keys() & original.keys() - {"architectures"}
+        assert {key: config[key] for key in shared} == {key: original[key] for key in shared}
+        again = Encoder.from_pretrained(folder)
+    assert {**again.get_config(), "name": encoder.name} == encoder.get_config()
+    for ours, other in zip(again.weights, encoder.weights, strict=True):
+        np.testing.assert_array_equal(np.array(ours), np.array(other))
+
+    reloaded = save_and_load(encoder)
+    assert reloaded.get_config() == encoder.get_config()
+    np.testing.assert_array_equal(np.array(encode(reloaded, outputs).sequence), np.array(encoded.sequence))
+
+    groups = layer_groups(encoder)
+    names = ["embeddings", *(f"block_{i}" for i in range(len(states) - 1)), *(["pooler"] if pooled is not None else [])]
+    assert [group.name for group in groups] == names
+    assert sum(len(group.variables) for group in groups) == len(encoder.weights)

@@ -1,0 +1,75 @@
+"""Each architecture against a small checkpoint of its original, and what an `Architecture` says."""
+
+import dataclasses
+
+import keras
+import pytest
+
+from keras_transfer.checkpoints import CheckpointError, register_architecture
+from keras_transfer.checkpoints.bert import BERT
+from keras_transfer.encoders import BertEncoder, Encoder
+from tests.architecture import FIXTURES, run_architecture_test
+from tests.checkpoints.folders import assert_same_outputs, bert_tensors, write_bert
+
+SMALL = {"vocabulary_size": 12, "num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(("name", "heads"), [("bert", ("masked_lm", "next_sentence")), ("roberta", ("masked_lm",))])
+def test_an_architecture_agrees_with_its_original(name, heads):
+    run_architecture_test(name, FIXTURES / name, heads)
+
+
+@keras.saving.register_keras_serializable("tests")
+class ChildOfBert(BertEncoder):
+    """An encoder of a user, which knows nothing of checkpoints."""
+
+
+@pytest.fixture
+def child(monkeypatch):
+    """The registered architecture of `ChildOfBert`, in one test."""
+    monkeypatch.setattr("keras_transfer.checkpoints.architecture._architectures", {"bert": BERT})
+    return register_architecture(dataclasses.replace(BERT, model_type="child", encoder_class=ChildOfBert))
+
+
+def test_a_subclass_without_an_architecture_is_not_saved_as_its_parent(tmp_path):
+    with pytest.raises(
+        CheckpointError, match=r"subclass of BertEncoder needs an `Architecture`.*Received: ChildOfBert"
+    ):
+        ChildOfBert(**SMALL).save_pretrained(tmp_path / "saved")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_subclass_with_an_architecture_is_saved_as_itself(child, tmp_path):
+    encoder = ChildOfBert(**SMALL, attention_dropout=0.1)
+    encoder.save_pretrained(tmp_path / "saved")
+    again = Encoder.from_pretrained(tmp_path / "saved")
+    assert type(again) is ChildOfBert
+    assert_same_outputs(again, encoder)
+
+
+def test_an_architecture_is_registered_once(child):
+    with pytest.raises(ValueError, match=r"already under this `model_type`. Received: \['bert'\]"):
+        register_architecture(BERT)
+    with pytest.raises(ValueError, match="already for this encoder. Received: ChildOfBert"):
+        register_architecture(dataclasses.replace(child, model_type="another"))
+
+
+def test_weights_that_the_table_leaves_out_are_an_error(tmp_path):
+    table = {path: name for path, name in BERT.tensors.items() if path != "pooler"}
+    encoder = BertEncoder(**SMALL, name="encoder")
+    with pytest.raises(
+        CheckpointError, match=r"no tensors for some weights of BertEncoder. Received: \['pooler/kernel'"
+    ):
+        dataclasses.replace(BERT, tensors=table).entries(encoder)
+
+
+def test_a_head_s_copy_of_the_token_embeddings_is_not_reported_and_a_head_s_own_table_is(tmp_path):
+    tensors = bert_tensors()
+    name = "cls.predictions.decoder.weight"
+    for folder, table in (
+        ("tied", tensors["embeddings.word_embeddings.weight"]),
+        ("own", tensors["pooler.dense.weight"]),
+    ):
+        encoder = BertEncoder.from_pretrained(write_bert(tmp_path / folder, {**tensors, name: table.copy()}))
+        assert encoder.checkpoint_report.unused == ([] if folder == "tied" else [name])
