@@ -60,8 +60,8 @@ def check(model, stored, steps):
     ours, rates = settings(model.optimizer)
     if problems := problems or _differences(ours, state["optimizer"]):
         raise ValueError(
-            "To resume a run, use the same model and the same optimizer (numbers in names may differ). For another run, "
-            "use another folder. "
+            "To resume a run, use the same model and the same optimizer (numbers in names may differ). For another "
+            "run, use another folder. "
             f"Received: {'; '.join(problems)} ({stored.path})"
         )
     run, now = state["run"], made_with(steps)
