@@ -119,7 +119,7 @@ class Counting(keras.layers.Layer):
     def __init__(self):
         super().__init__(name="counting")
         self.dense, self.fixed = keras.layers.Dense(3, name="dense"), keras.layers.Dense(3, name="fixed")
-        self.count = self.add_weight(shape=(), trainable=False, name="count")
+        self.count = self.add_weight(shape=(), initializer="zeros", trainable=False, name="count")
 
     def build(self, shape):
         self.dense.build(shape)
