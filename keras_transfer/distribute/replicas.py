@@ -38,7 +38,7 @@ def check_distribution(model):
     devices = {len(getattr(getattr(weight.value, "sharding", None), "device_set", ())) for weight in model.weights}
     if keras.distribution.distribution() is None and max(devices, default=0) > 1:
         raise ValueError(
-            "The model was created with a distribution. Call `fit()`, `evaluate()` and `predict()` inside its scope, "
+            "The model was created with a distribution. Call `fit()`, `evaluate()` and `predict()` inside its scope "
             "or after `keras.distribution.set_distribution()`. "
             f"Received: weights on {max(devices)} devices, and no distribution"
         )

@@ -84,8 +84,8 @@ class StagedFit(keras.callbacks.Callback):
                 "Only one callback can decide what trains. Combine the stages in one `StagedTraining`. "
                 f"Received: {type(others[0]).__name__} and {type(self).__name__}"
             )
-        self._stages = self.place_stages()
-        self.schedule = [(stage.start, stage.names) for stage in self._stages]
+        self._placed = self.place_stages()
+        self.schedule = [(stage.start, stage.names) for stage in self._placed]
         build_optimizer(self.model)
         self._flags = [(weight, weight.trainable) for weight in self.model.weights]
         self._restore = remember_trainable(self.model)
@@ -114,14 +114,14 @@ class StagedFit(keras.callbacks.Callback):
             )
         steps = self.params.get("steps")
         place = self._epoch if steps is None else self._epoch * steps + batch
-        stage = bisect.bisect_right([stage.start for stage in self._stages], place) - 1
+        stage = bisect.bisect_right([stage.start for stage in self._placed], place) - 1
         if stage == self.stage:
             return
         model = self._steps.model
         sync(model)
         if self.stage is None:
-            begun = {id(weight) for earlier in self._stages[: stage + 1] for weight in earlier.weights}
+            begun = {id(weight) for earlier in self._placed[: stage + 1] for weight in earlier.weights}
             private.start_averages(model.optimizer, [w for w in model.trainable_variables if id(w) not in begun])
         self.stage = stage
-        self._steps.contexts[self] = TrainableSubset(model, self._stages[stage].weights).applied
+        self._steps.contexts[self] = TrainableSubset(model, self._placed[stage].weights).applied
         self._steps.rebuild()

@@ -113,6 +113,36 @@ def test_statistics_of_a_frozen_group_rest():
     assert all(layer.trainable for layer in model.layers)
 
 
+class Counting(keras.layers.Layer):
+    """Counts its calls in training, and contains a layer that the user froze."""
+
+    def __init__(self):
+        super().__init__(name="counting")
+        self.dense, self.fixed = keras.layers.Dense(3, name="dense"), keras.layers.Dense(3, name="fixed")
+        self.count = self.add_weight(shape=(), initializer="zeros", trainable=False, name="count")
+
+    def build(self, shape):
+        self.dense.build(shape)
+        self.fixed.build(shape)
+        self.fixed.trainable = False
+
+    def call(self, x, training=False):
+        if training and self.trainable:
+            self.count.assign(self.count + 1)
+        return self.fixed(self.dense(x))
+
+
+def test_statistics_of_a_frozen_layer_of_layers_rest_and_its_flags_come_back():
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, keras.layers.Dense(2, name="head")(Counting()(inputs)))
+    model.compile("sgd", "mse", run_eagerly=keras.backend.backend() != "jax")
+    layer = model.get_layer("counting")
+    fit(model, StagedTraining([Stage("head", epochs=1), Stage("all")]), epochs=2)
+    assert float(layer.count) == STEPS
+    assert (layer.trainable, layer.dense.trainable, layer.fixed.trainable) == (True, True, False)
+    assert [weight.path for weight in model.trainable_weights if "fixed" in weight.path] == []
+
+
 def make_with_norm(**options):
     keras.utils.set_random_seed(0)
     inputs = keras.Input((3,))

@@ -79,7 +79,7 @@ def test_evaluate_takes_what_the_devices_can_share_evenly_and_nothing_else(model
         assert two.evaluate(TEXTS[:16], LABELS[:16], batch_size=8, verbose=0) == pytest.approx(expected, abs=1e-6)
         with pytest.raises(ValueError) as error:
             two.evaluate(TEXTS[:15], LABELS[:15], verbose=0)
-    assert str(error.value) == "to evaluate with 2 replicas takes a multiple of 2 texts. Received: 15"
+    assert str(error.value) == "`evaluate()` on 2 replicas requires a multiple of 2 texts. Received: 15"
 
 
 @pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
