@@ -352,11 +352,6 @@ def _check_fit(encoder, preprocessor):
                     f"the encoder takes {name!r} of shape {tensor.shape}: it needs another preprocessor. "
                     f"Received: {type(preprocessor).__name__}, which makes {shapes}"
                 )
-    if any(getattr(layer, "stateful", False) for layer in encoder.layers):
-        log.warning(
-            "the encoder keeps its state from batch to batch, and a task deals texts out by their length: what a text "
-            "gives depends on those before it; for a task use `stateful=0`"
-        )
     tokens = getattr(preprocessor, "sequence_length", None)
     rows = getattr(encoder, "max_sequence_length", None)
     if tokens is not None and rows is not None and tokens > rows:
