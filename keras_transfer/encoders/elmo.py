@@ -1,5 +1,7 @@
 """ELMo: a bidirectional LSTM language model over characters (Peters et al. 2018)."""
 
+import types
+
 import keras
 from keras import ops
 
@@ -63,28 +65,30 @@ class WithoutBoundaries(keras.layers.Layer):
 class ElmoEncoder(Encoder):
     """ELMo's encoder: words from their characters, and LSTMs with projections that read forward and backward.
 
-    Its `hidden_states` are the words without context, twice, and each layer's two directions, joined: [batch, length,
-    2 * projection_dim] each. A sentence's boundaries are put around it inside, and taken off what comes out.
+    Its `hidden_states` are the words without context, twice, and the two directions of each layer, joined: `[batch,
+    length, 2 * projection_dim]` each. It adds the boundaries of a sentence inside and removes them from its outputs.
+
+    The outputs of a text depend on it alone. The original starts each batch from the state in which the last one
+    ended; `step` takes that state and returns the next.
 
     Args:
-        embedding_dim: int, the width of a character's embedding.
-        filters: list of `(width, number)` of the characters' convolutions.
-        num_highways: int, highway layers.
-        projection_dim: int, the width of a word and of each direction.
-        units: int, the width of the LSTMs' cells.
-        num_layers: int, LSTMs in each direction.
-        cell_clip, projection_clip: floats, the largest magnitude of cells and projections; None for any.
-        residual: bool, whether layers above the first add their input to their output.
-        activation: of the convolutions.
-        dropout: float, of what goes into each LSTM.
-        max_characters: int, of a word, with two that mark its ends.
-        stateful: int, of how many texts in a batch the state goes on into the next batch, as the original's does; 0 for
-            none: what a text gives depends on it alone.
-        pooling, normalize, dtype, name, trainable: see `Encoder`.
+        embedding_dim: Integer. Width of a character's embedding. Defaults to `16`.
+        filters: List of `(width, number)` of the characters' convolutions. Defaults to the original's.
+        num_highways: Integer. Number of highway layers. Defaults to `2`.
+        projection_dim: Integer. Width of a word and of each direction. Defaults to `512`.
+        units: Integer. Width of the LSTMs' cells. Defaults to `4096`.
+        num_layers: Integer. Number of LSTMs in each direction. Defaults to `2`.
+        cell_clip: Float. Largest magnitude of cells, or `None`. Defaults to `3.0`.
+        projection_clip: Float. Largest magnitude of projections, or `None`. Defaults to `3.0`.
+        residual: Boolean. Whether layers above the first add their input to their output. Defaults to `True`.
+        activation: String or callable. Activation of the convolutions. Defaults to `"relu"`.
+        dropout: Float between 0 and 1. Dropout rate of the inputs of each LSTM. Defaults to `0.1`.
+        max_characters: Integer. Characters of a word, including two that mark its ends. Defaults to `50`.
+        dtype, **options: See `Encoder`.
 
-    Inputs: dict of `character_ids` [batch, length, max_characters] and `padding_mask` [batch, length].
+    Inputs: Dict of `character_ids` `[batch, length, max_characters]` and `padding_mask` `[batch, length]`.
 
-    Outputs: dict of `sequence_output` [batch, length, 2 * projection_dim], the last of `hidden_states`.
+    Outputs: Dict of `sequence_output` `[batch, length, 2 * projection_dim]`, the last of `hidden_states`.
 
     Example:
     ```python
@@ -110,56 +114,103 @@ class ElmoEncoder(Encoder):
         activation="relu",
         dropout=0.1,
         max_characters=50,
-        stateful=0,
         dtype=None,
         **options,
     ):
         settings = {**constructor_settings(locals()), "filters": [list(pair) for pair in filters]}
 
-        # === Layers and functional model ===
-        character_ids = keras.Input((None, max_characters), dtype="int32", name="character_ids")
-        padding_mask = keras.Input((None,), dtype="int32", name="padding_mask")
-        words = CharacterCNN(
-            NUM_CHARACTERS, embedding_dim, filters, projection_dim, num_highways, activation, dtype=dtype, name="words"
-        )
-        ids, mask = SentenceBoundaries(name="boundaries")(character_ids, padding_mask)
-        forward = backward = words(ids)
-        trim = lambda name: WithoutBoundaries(dtype=dtype, name=name)  # noqa: E731
-        states = [trim("words_trimmed")(forward, backward, padding_mask)]
-        blocks = []
-        for i in range(num_layers):
-            outputs, block = [], []
-            for direction, inputs in (("forward", forward), ("backward", backward)):
-                lstm = ProjectedLSTM(
-                    units,
-                    projection_dim,
-                    cell_clip,
-                    projection_clip,
-                    reverse=direction == "backward",
-                    stateful=stateful,
-                    dtype=dtype,
-                    name=f"{direction}_{i}",
-                )
-                dropped = Dropout(dropout, dtype=dtype, name=f"{direction}_{i}_dropout")(inputs)
-                output = lstm(dropped, padding_mask=mask)
-                if residual and i > 0:
-                    output = keras.layers.Add(dtype=dtype, name=f"{direction}_{i}_residual")([output, inputs])
-                outputs.append(output)
-                block.append(lstm)
-            forward, backward = outputs
-            blocks.append(block)
-            states.append(trim(f"layer_{i}")(forward, backward, padding_mask))
-        inputs = {"character_ids": character_ids, "padding_mask": padding_mask}
+        # === Layers ===
+        def direction(name, i):
+            options = {"reverse": name == "backward", "dtype": dtype, "name": f"{name}_{i}"}
+            return ProjectedLSTM(units, projection_dim, cell_clip, projection_clip, **options)
+
+        directions = ("forward", "backward")
+        layers = {
+            "boundaries": SentenceBoundaries(name="boundaries"),
+            "words": CharacterCNN(
+                NUM_CHARACTERS,
+                embedding_dim,
+                filters,
+                projection_dim,
+                num_highways,
+                activation,
+                dtype=dtype,
+                name="words",
+            ),
+            "blocks": [[direction(name, i) for name in directions] for i in range(num_layers)],
+            "dropouts": [
+                [Dropout(dropout, dtype=dtype, name=f"{name}_{i}_dropout") for name in directions]
+                for i in range(num_layers)
+            ],
+            "trims": [
+                WithoutBoundaries(dtype=dtype, name=name)
+                for name in ("words_trimmed", *(f"layer_{i}" for i in range(num_layers)))
+            ],
+        }
+
+        # === Functional model ===
+        inputs = {
+            "character_ids": keras.Input((None, max_characters), dtype="int32", name="character_ids"),
+            "padding_mask": keras.Input((None,), dtype="int32", name="padding_mask"),
+        }
+        states, _ = _read(types.SimpleNamespace(**layers, residual=residual), **inputs)
         super().__init__(inputs, {"sequence_output": states[-1]}, states, dtype=dtype, settings=settings, **options)
-        self.words = words
-        self.blocks = blocks
+        for name, layer in layers.items():
+            setattr(self, name, layer)
 
     def layer_groups(self):
         blocks = [(f"block_{i}", "block", block) for i, block in enumerate(self.blocks)]
         return [("embeddings", "embeddings", [self.words]), *blocks]
 
-    def reset_states(self):
-        """Forgets what earlier batches left; returns nothing."""
-        for block in self.blocks:
-            for lstm in block:
-                lstm.reset_state()
+    def empty_state(self, batch_size):
+        """Returns the state that `step` starts from: h and c of each direction of each layer, all zeros."""
+        sizes = (self.projection_dim, self.units)
+        return [
+            [[ops.zeros((batch_size, size), self.compute_dtype) for size in sizes] for _ in block]
+            for block in self.blocks
+        ]
+
+    def step(self, character_ids, state, padding_mask):
+        """Encodes the next sentence of each text, given the state in which the last one ended.
+
+        Args:
+            character_ids: Tensor of shape `[batch, length, max_characters]`.
+            state: List from `empty_state` or from the last step.
+            padding_mask: Tensor of shape `[batch, length]`. 1 for a real word, 0 for padding.
+
+        Returns:
+            A tuple of `sequence_output`, `[batch, length, 2 * projection_dim]`, and the next state.
+
+        Example:
+        ```python
+        encoder = keras_transfer.encoders.ElmoEncoder(4, [(1, 4), (2, 8)], projection_dim=8, units=16)
+        ids, mask, state = np.ones((2, 5, 50), "int32"), np.ones((2, 5), "int32"), encoder.empty_state(batch_size=2)
+        first, state = encoder.step(ids, state, mask)
+        second, state = encoder.step(ids, state, mask)
+        ```
+        """
+        hidden_states, state = _read(
+            self, ops.convert_to_tensor(character_ids), ops.convert_to_tensor(padding_mask), state
+        )
+        return hidden_states[-1], state
+
+
+def _read(layers, character_ids, padding_mask, state=None):
+    """Returns the hidden states and, given a state, the next; `layers` has ELMo's layers as attributes."""
+    ids, mask = layers.boundaries(character_ids, padding_mask)
+    both = [layers.words(ids)] * 2
+    hidden_states, after = [layers.trims[0](*both, padding_mask)], []
+    for i, block in enumerate(layers.blocks):
+        outputs = []
+        after.append([])
+        for k, lstm in enumerate(block):
+            dropped = layers.dropouts[i][k](both[k])
+            if state is None:
+                output = lstm(dropped, padding_mask=mask)
+            else:
+                output, *last = lstm(dropped, padding_mask=mask, initial_state=state[i][k], return_state=True)
+                after[-1].append(last)
+            outputs.append(output + both[k] if layers.residual and i > 0 else output)
+        both = outputs
+        hidden_states.append(layers.trims[i + 1](*both, padding_mask))
+    return hidden_states, after

@@ -14,29 +14,29 @@ class ProjectedLSTM(keras.layers.Layer):
         c = clip(sigmoid(f + forget_bias) * c + sigmoid(i) * tanh(g), cell_clip)
         h = clip((sigmoid(o) * tanh(c)) P, projection_clip)
 
-    Padding is at the end of a text: its outputs are 0, and states stay what they were before it. With `reverse` each
-    text is read from its own last real step to its first, and the outputs stand where their inputs do.
+    Padding is at the end of a text: its outputs are 0, and the states stay what they were before it. With `reverse`,
+    each text is read from its last real step to its first, and the outputs stand where their inputs do.
 
     Args:
-        units: int, the width of the cell.
-        projection_dim: int, the width of the output; None for the cell's, without a projection.
-        cell_clip: float, the largest magnitude of the cell; None for any.
-        projection_clip: float, the largest magnitude of the projection; None for any.
-        forget_bias: float, what is added to the forget gate beside its learnt bias.
-        reverse: bool, whether to read from the end.
-        return_state: bool, whether to return the last state too.
-        stateful: int, for how many texts the last state is kept, and is the next batch's first, until `reset_state`; 0
-            for none. A smaller batch goes on with the first of them.
+        units: Integer. Width of the cell.
+        projection_dim: Integer. Width of the output. Defaults to `None`, the cell's width without a projection.
+        cell_clip: Float. Largest magnitude of the cell. Defaults to `None`, any.
+        projection_clip: Float. Largest magnitude of the projection. Defaults to `None`, any.
+        forget_bias: Float. Added to the forget gate in addition to its learnt bias. Defaults to `1.0`.
+        reverse: Boolean. Whether to read from the end. Defaults to `False`.
 
-    Inputs: [batch, length, dim]; `padding_mask` [batch, length], 1 for a real step; `initial_state`, a list of h
-    [batch, projection_dim or units] and c [batch, units], else zeros; `training`, a bool: the same numbers, with
-    gradients that TensorFlow computes in half the time.
+    Call arguments:
+        inputs: Tensor of shape `[batch, length, dim]`.
+        padding_mask: Tensor of shape `[batch, length]`. 1 for a real step, 0 for padding. Defaults to `None`.
+        initial_state: List of h `[batch, projection_dim or units]` and c `[batch, units]`. Defaults to `None`, zeros.
+        return_state: Boolean. Whether to return the last state too. Defaults to `False`.
+        training: Boolean. The numbers are the same, with gradients that TensorFlow computes in half the time.
 
     Returns:
-        [batch, length, projection_dim or units]; with `return_state` this, h and c.
+        A tensor of shape `[batch, length, projection_dim or units]`, or a tuple of it, h and c with `return_state`.
 
     Raises:
-        ValueError: a size or a clip is not above 0; the inputs have no step.
+        ValueError: If a size or a clip is not positive, or if the inputs have no time step.
 
     Example:
     ```python
@@ -55,40 +55,23 @@ class ProjectedLSTM(keras.layers.Layer):
         projection_clip=None,
         forget_bias=1.0,
         reverse=False,
-        return_state=False,
-        stateful=0,
         **options,
     ):
         super().__init__(**options)
-        # It owns the weights, under the names that files know them by; `call` runs a loop of its own over them.
-        self.recurrence = keras.layers.RNN(
-            _Recurrence(units, projection_dim, cell_clip, projection_clip, dtype=self.dtype_policy),
-            dtype=self.dtype_policy,
-            name="recurrence",
-        )
+        self.cell = _Recurrence(units, projection_dim, cell_clip, projection_clip, dtype=self.dtype_policy, name="cell")
         self.forget_bias = float(forget_bias)
         self.reverse = reverse
-        self.return_state = return_state
-        self.stateful = stateful
         self.supports_masking = True
-
-    @property
-    def cell(self):
-        return self.recurrence.cell
 
     def build(self, inputs_shape):
         units = self.cell.units
         self.kernel = self.add_weight((inputs_shape[-1], 4 * units), "glorot_uniform", name="kernel")
         self.bias = self.add_weight((4 * units,), "zeros", name="bias")
-        self.recurrence.build((*inputs_shape[:-1], 4 * units))
-        if self.stateful:
-            h, c = self.cell.state_size
-            self.last_h = self.add_weight((self.stateful, h), "zeros", trainable=False, name="last_h")
-            self.last_c = self.add_weight((self.stateful, c), "zeros", trainable=False, name="last_c")
+        self.cell.build((*inputs_shape[:-1], 4 * units))
 
-    def call(self, inputs, padding_mask=None, initial_state=None, training=False):
+    def call(self, inputs, padding_mask=None, initial_state=None, return_state=False, training=False):
         if inputs.shape[1] == 0:
-            raise ValueError(f"a text has a step at least, be it padding. Received: the shape {tuple(inputs.shape)}")
+            raise ValueError(f"Inputs must have at least one time step. Received: the shape {tuple(inputs.shape)}")
         mask = None if padding_mask is None else ops.cast(padding_mask, "bool")
         if self.reverse:
             inputs = _reversed(inputs, mask)
@@ -97,47 +80,27 @@ class ProjectedLSTM(keras.layers.Layer):
         bias = ops.cast(self.bias + ops.cast(forget, self.bias.dtype), inputs.dtype)
         # The loop wants steps first: this way round its own transposition and the last one here cancel each other.
         gates = ops.transpose(ops.matmul(ops.transpose(inputs, (1, 0, 2)), self.kernel) + bias, (1, 0, 2))
-        # What stands at real steps owes nothing to the padding after them: only the last state does.
-        within = mask if self.return_state or self.stateful else None
-        if self.stateful and initial_state is None:
-            initial_state = self._kept(ops.shape(inputs)[0])
+        # Outputs at real steps do not depend on the padding after them. Only the last state does.
+        within = mask if return_state else None
         loop = {"return_sequences": True, "return_state": True, "dtype": self.dtype_policy, "name": "loop"}
         outputs, *state = keras.layers.RNN(_Steps(self.cell, training), **loop)(
             gates, mask=within, initial_state=initial_state
         )
-        if self.stateful:
-            self._keep(state, ops.shape(inputs)[0])
         if self.reverse:
             outputs = _reversed(outputs, mask)
         if mask is not None:
             outputs = ops.where(mask[:, :, None], outputs, ops.zeros_like(outputs))
-        return (outputs, *state) if self.return_state else outputs
+        return (outputs, *state) if return_state else outputs
 
-    def _kept(self, batch):
-        if isinstance(batch, int) and batch > self.stateful:
-            raise ValueError(f"a batch may have {self.stateful} texts, as many as `stateful` says. Received: {batch}")
-        # Copies, since torch needs these numbers for its gradients after they have changed.
-        return [ops.cast(ops.copy(kept[:batch]), self.compute_dtype) for kept in (self.last_h, self.last_c)]
-
-    def _keep(self, state, batch):
-        for kept, now in zip((self.last_h, self.last_c), state):
-            now = ops.cast(ops.stop_gradient(now), kept.dtype)
-            kept.assign(ops.concatenate([now, kept[batch:]], axis=0))
-
-    def reset_state(self):
-        """Sets the state that `stateful` keeps to zero; returns nothing."""
-        for kept in (self.last_h, self.last_c):
-            kept.assign(ops.zeros(kept.shape, kept.dtype))
-
-    def compute_output_shape(self, inputs_shape, *others, **named):
+    def compute_output_spec(self, inputs, *args, return_state=False, **kwargs):
         h, c = self.cell.state_size
-        outputs = (*inputs_shape[:2], h)
-        return (outputs, (inputs_shape[0], h), (inputs_shape[0], c)) if self.return_state else outputs
+        shapes = [(*inputs.shape[:2], h), (inputs.shape[0], h), (inputs.shape[0], c)]
+        outputs = tuple(keras.KerasTensor(shape, self.compute_dtype) for shape in shapes)
+        return outputs if return_state else outputs[0]
 
     def get_config(self):
         config = {name: getattr(self.cell, name) for name in self.cell.ARGUMENTS}
-        own = {name: getattr(self, name) for name in ("forget_bias", "reverse", "return_state", "stateful")}
-        return {**super().get_config(), **config, **own}
+        return {**super().get_config(), **config, "forget_bias": self.forget_bias, "reverse": self.reverse}
 
 
 @keras.saving.register_keras_serializable("keras_transfer")
@@ -151,7 +114,7 @@ class _Recurrence(keras.layers.Layer):
         given = dict(zip(self.ARGUMENTS, (units, projection_dim, cell_clip, projection_clip)))
         for name, value in given.items():
             if (value is None and name == "units") or (value is not None and not value > 0):
-                raise ValueError(f"`{name}` must be above 0. Received: {value!r}")
+                raise ValueError(f"`{name}` must be positive. Received: {name}={value!r}")
         self.units, self.projection_dim = units, projection_dim
         self.cell_clip, self.projection_clip = cell_clip, projection_clip
         self.output_size = projection_dim or units

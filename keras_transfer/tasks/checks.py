@@ -22,11 +22,6 @@ def check_preprocessor(encoder, preprocessor):
                     f"`preprocessor` must return the encoder's input {name!r} of shape {tensor.shape}. "
                     f"Received: {type(preprocessor).__name__}, which returns {shapes}"
                 )
-    if any(getattr(layer, "stateful", False) for layer in encoder.layers):
-        log.warning(
-            "The encoder carries its state from batch to batch, but a task sorts texts by length. The outputs of a "
-            "text therefore depend on unrelated texts. Use `stateful=0`."
-        )
     tokens = getattr(preprocessor, "sequence_length", None)
     rows = getattr(encoder, "max_sequence_length", None)
     if tokens is not None and rows is not None and tokens > rows:

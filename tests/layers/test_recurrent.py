@@ -56,8 +56,8 @@ def reference(layer, x, length, state=None):
 @pytest.mark.core
 @pytest.mark.parametrize("case", CASES)
 def test_it_computes_its_formula_on_each_text_without_its_padding(case):
-    layer = make(**CASES[case], return_state=True)
-    outputs, h, c = map(numpy_of, layer(X, padding_mask=MASK))
+    layer = make(**CASES[case])
+    outputs, h, c = map(numpy_of, layer(X, padding_mask=MASK, return_state=True))
     for row, length in enumerate(LENGTHS):
         expected = reference(layer, X[row], length)
         for ours, theirs in zip((outputs[row], h[row], c[row]), expected):
@@ -68,8 +68,8 @@ def test_it_computes_its_formula_on_each_text_without_its_padding(case):
 
 @pytest.mark.core
 def test_clips_bind_where_they_are_said_to_and_change_what_comes():
-    outputs, _, c = map(numpy_of, make(**CASES["clipped"], return_state=True)(X))
-    free, _, wide = map(numpy_of, make(projection_dim=3, return_state=True)(X))
+    outputs, _, c = map(numpy_of, make(**CASES["clipped"])(X, return_state=True))
+    free, _, wide = map(numpy_of, make(projection_dim=3)(X, return_state=True))
     assert np.abs(outputs).max() == pytest.approx(0.2) and np.abs(c).max() == pytest.approx(0.4)
     assert np.abs(free).max() > 0.3 and np.abs(wide).max() > 0.5
 
@@ -77,9 +77,10 @@ def test_clips_bind_where_they_are_said_to_and_change_what_comes():
 @pytest.mark.core
 def test_padding_changes_nothing_whatever_stands_in_it():
     for options in CASES.values():
-        layer = make(**options, return_state=True)
+        layer = make(**options)
         other = np.where(MASK[:, :, None], X, 99.0)
-        for ours, theirs in zip(layer(X, padding_mask=MASK), layer(other, padding_mask=MASK)):
+        pair = [layer(x, padding_mask=MASK, return_state=True) for x in (X, other)]
+        for ours, theirs in zip(*pair):
             np.testing.assert_array_equal(numpy_of(ours), numpy_of(theirs))
 
 
@@ -105,9 +106,9 @@ def gradients(options, dtype, traced):
     """What one step of descent takes off every weight: of the layer, and of what makes its inputs and first state."""
     keras.utils.set_random_seed(0)
     inputs, mask = keras.Input(X.shape[1:]), keras.Input((6,), dtype="int32")
-    layer = ProjectedLSTM(5, **options, return_state=True, dtype=dtype)
+    layer = ProjectedLSTM(5, **options, dtype=dtype)
     first = [keras.layers.Dense(size)(inputs[:, 0]) for size in layer.cell.state_size]
-    outputs = layer(keras.layers.Dense(4)(inputs), padding_mask=mask, initial_state=first)
+    outputs = layer(keras.layers.Dense(4)(inputs), padding_mask=mask, initial_state=first, return_state=True)
     model = keras.Model([inputs, mask], [keras.layers.Activation("linear", dtype="float32")(x) for x in outputs])
     model.compile(keras.optimizers.SGD(1.0), ["mse"] * 3, run_eagerly=EAGER and not traced)
     before = [numpy_of(weight) for weight in model.trainable_weights]
@@ -167,35 +168,31 @@ def test_so_are_its_second_derivatives(monkeypatch):
 
 @pytest.mark.core
 def test_a_state_that_is_given_goes_on():
-    layer = make(projection_dim=3, return_state=True)
-    whole = layer(X)
-    first = layer(X[:, :2])
-    rest = layer(X[:, 2:], initial_state=list(first[1:]))
+    layer = make(projection_dim=3)
+    whole = layer(X, return_state=True)
+    first = layer(X[:, :2], return_state=True)
+    rest = layer(X[:, 2:], initial_state=list(first[1:]), return_state=True)
     np.testing.assert_allclose(numpy_of(rest[0]), numpy_of(whole[0])[:, 2:], atol=1e-6)
     np.testing.assert_allclose(numpy_of(rest[2]), numpy_of(whole[2]), atol=1e-6)
 
 
 @pytest.mark.core
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_stateful_layer_goes_on_with_what_each_text_of_the_last_batch_left(reverse):
-    layer = make(projection_dim=3, stateful=4, reverse=reverse)
-    kept = dict.fromkeys(range(4))
-    for batch, lengths in ((X, LENGTHS), (X[:2], LENGTHS[:2][::-1]), (X, LENGTHS)):
+def test_each_text_goes_on_with_its_own_state_whatever_its_padding(reverse):
+    layer = make(projection_dim=3, reverse=reverse)
+    state, kept = None, dict.fromkeys(range(3))
+    for lengths in (LENGTHS, LENGTHS[::-1]):
         mask = (np.arange(6) < lengths[:, None]).astype("int32")
-        outputs = numpy_of(layer(batch, padding_mask=mask))
+        outputs, *state = layer(X, padding_mask=mask, initial_state=state, return_state=True)
         for row, length in enumerate(lengths):
-            expected, *kept[row] = reference(layer, batch[row], length, kept[row])
-            np.testing.assert_allclose(outputs[row], expected, atol=2e-6)
-    layer.reset_state()
-    np.testing.assert_allclose(numpy_of(layer(X))[0], reference(layer, X[0], 6)[0], atol=2e-6)
-    with pytest.raises(ValueError, match="a batch may have 4 texts.*Received: 5"):
-        layer(np.ones((5, 2, 4)))
+            expected, *kept[row] = reference(layer, X[row], length, kept[row])
+            np.testing.assert_allclose(numpy_of(outputs)[row], expected, atol=2e-6)
 
 
 @pytest.mark.parametrize("case", ["plain", "backward"])
 def test_it_survives_keras_files_and_trains_in_fit(case, tmp_path):
     inputs, mask = keras.Input((None, 4)), keras.Input((None,), dtype="int32")
-    outputs = ProjectedLSTM(5, **CASES[case], stateful=4)(inputs, padding_mask=mask)
+    outputs = ProjectedLSTM(5, **CASES[case])(inputs, padding_mask=mask)
     model = keras.Model([inputs, mask], outputs)
     model.compile("adam", "mse")
     before = [numpy_of(weight) for weight in model.trainable_weights]
@@ -212,17 +209,17 @@ def test_it_is_a_layer_like_any_other_also_in_mixed_precision():
 
 @pytest.mark.core
 @pytest.mark.parametrize("name", ["units", "projection_dim", "cell_clip", "projection_clip"])
-def test_sizes_and_clips_are_above_0(name):
-    with pytest.raises(ValueError, match=f"`{name}` must be above 0. Received: -1"):
+def test_a_size_or_clip_that_is_not_positive_is_an_error(name):
+    with pytest.raises(ValueError, match=f"`{name}` must be positive. Received: {name}=-1"):
         ProjectedLSTM(**{"units": 5, name: -1})
 
 
 @pytest.mark.core
 def test_inputs_without_a_step_are_an_error_and_texts_of_padding_alone_are_0():
-    layer = make(projection_dim=3, return_state=True)
-    with pytest.raises(ValueError, match=r"a text has a step at least, be it padding. Received: the shape \(2, 0, "):
+    layer = make(projection_dim=3)
+    with pytest.raises(ValueError, match=r"Inputs must have at least one time step. Received: the shape \(2, 0, "):
         layer(X[:2, :0])
-    for value in layer(X, padding_mask=np.zeros(MASK.shape)):
+    for value in layer(X, padding_mask=np.zeros(MASK.shape), return_state=True):
         assert not numpy_of(value).any()
 
 

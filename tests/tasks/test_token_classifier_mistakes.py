@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.encoders import ElmoEncoder
 from keras_transfer.metrics import EntityF1, WordAccuracy
 from keras_transfer.tasks import TokenClassifier
 from keras_transfer.text import ElmoPreprocessor, PlainText, WordPreprocessor
@@ -102,12 +101,6 @@ def test_a_preprocessor_that_does_not_fit_is_an_error(encoder, preprocessor, mes
 def test_characters_must_be_as_many_as_the_encoder_takes():
     with pytest.raises(ValueError, match=r"the encoder's input 'character_ids' of shape \(None, None, 8\)"):
         TokenClassifier(elmo()[0], NAMES, ElmoPreprocessor(max_characters=12))
-
-
-def test_an_encoder_that_keeps_its_state_is_a_warning(caplog):
-    encoder = ElmoEncoder(4, [(1, 4)], projection_dim=8, units=16, num_layers=1, stateful=2)
-    TokenClassifier(encoder, NAMES, ElmoPreprocessor())
-    assert "carries its state from batch to batch" in caplog.text
 
 
 def test_weights_of_labels_are_for_batches(model):
