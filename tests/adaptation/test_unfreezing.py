@@ -94,6 +94,13 @@ def test_a_model_without_an_encoder_has_its_last_layer_as_what_is_new():
     assert plan(GradualUnfreezing(epochs=1), make())[1] == (10, ["top", "head"])
 
 
+def test_an_encoder_without_a_head_has_its_last_group_as_what_is_new():
+    encoder = tiny.encoder()
+    encoder.compile("sgd")
+    for callback in (ChainThaw(epochs=1), SequentialUnfreezing(), GradualUnfreezing(epochs=1)):
+        assert plan(callback, encoder)[0] == (0, ["pooler"])
+
+
 def test_stages_that_say_no_length_share_what_the_others_leave():
     stages = [Stage("head", epochs=1), Stage("top"), Stage("mid", fraction=0.5), Stage("all")]
     assert plan(StagedTraining(stages), make()) == [(0, ["head"]), (10, ["top"]), (30, ["mid"]), (80, NAMES)]
