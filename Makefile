@@ -14,18 +14,21 @@ NO_TRITON := @! $(BIN)/pip show --quiet triton 2> /dev/null || \
 # A file's tests share what they have made: each file goes to one of two processes, in the order of `tests/conftest.py`.
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: quickstart test test-slow test-torch test-parity lint format clean
+.PHONY: quickstart test test-jax test-slow test-torch test-parity lint format clean
 
 quickstart: .venv/installed
 	$(BIN)/keras-transfer quickstart --overwrite
 
-# Everything on TensorFlow, then on JAX what is marked `core`. TensorFlow keeps memory: two runs need less of it than one.
+# Everything on TensorFlow but what is slow. TensorFlow keeps memory: two runs need less of it than one.
 test: .venv/installed-test
 	$(PYTEST) tests/adaptation
 	$(PYTEST) --ignore=tests/adaptation
+
+# On JAX, what is marked `core`.
+test-jax: .venv/installed-test
 	KERAS_BACKEND=jax $(PYTEST)
 
-# What takes long: chains of killed processes, serving from C, examples, benchmarks.
+# What takes long: chains of killed processes, serving from C, examples, benchmarks, and the largest models.
 test-slow: .venv/installed-test
 	$(PYTEST) -m slow
 

@@ -195,8 +195,10 @@ def test_a_model_saved_before_it_trained_is_pulled_to_where_it_was_then(pull, tm
     assert difference(model.get_weights(), loaded.get_weights()) == 0 and not told
 
 
-@pytest.mark.parametrize("name", ["functional", "subclassed, with names"])
-@pytest.mark.parametrize("how", ["layers", "single weights"])
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [("functional", "layers"), ("functional", "single weights"), ("subclassed, with names", "layers")],
+)
 def test_what_was_frozen_when_it_was_saved_is_pulled_to_its_start_too(name, how, tmp_path, told):
     model = MODELS[name]()
     compiled(model, pull=EWC(ones(model), 0.5))

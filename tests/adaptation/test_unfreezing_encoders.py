@@ -36,7 +36,7 @@ def test_a_module_of_tokens(method, tmp_path):
     assert_follows(model, callback, watch)
 
 
-@pytest.mark.parametrize("method", ["chain", "sequential"])
+@pytest.mark.parametrize("method", [pytest.param("chain", marks=pytest.mark.slow), "sequential"])
 def test_a_module_of_texts_whose_statistics_move_while_one_of_its_groups_trains(method, tmp_path):
     import tensorflow as tf
 

@@ -15,7 +15,7 @@ def make_classifier():
     """A function that makes a classifier of three classes, from arguments of the encoder and the task's `pooling`."""
 
     def make(vocabulary=VOCABULARY, pooling=None, **arguments):
-        sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "max_sequence_length": 32}
+        sizes = {"num_layers": 2, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "max_sequence_length": 32}
         # Much dropout, which must not show.
         encoder = encoders.BertEncoder(len(VOCABULARY), **{**sizes, "dropout": 0.5, **arguments})
         preprocessor = text.BertPreprocessor(vocabulary, sequence_length=24)

@@ -153,6 +153,7 @@ def test_hard_texts_get_the_same_ids(kind, different):
     assert not different(HARD[kind])
 
 
+@pytest.mark.slow
 @real_vocabularies
 def test_every_sentence_of_sst2_gets_the_same_ids(different, data_dir):
     texts = []
