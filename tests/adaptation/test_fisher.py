@@ -335,7 +335,7 @@ def test_a_file_brings_it_back_whatever_the_paths_are(tmp_path):
 def test_a_file_is_replaced_only_when_asked_and_only_whole(tmp_path):
     path = tmp_path / "fisher.npz"
     Fisher({"a": np.ones(2)}).save(path)
-    with pytest.raises(FileExistsError, match="overwrite=True. Received"):
+    with pytest.raises(FileExistsError, match="`overwrite=True`. Received: path="):
         Fisher({"a": np.zeros(2)}).save(path)
 
     class Broken:
