@@ -98,11 +98,11 @@ def parity(make, steps=8, **options):
     return difference(one.get_weights(), two.get_weights()), least_moved(one.get_weights(), start)
 
 
-def pulled(pull, steps=8):
-    """How far SGD with a pull is from the penalty's formula in float64, and from SGD without it."""
+def pulled(penalty, steps=8):
+    """How far SGD with a penalty is from the penalty's formula in float64, and from SGD without it."""
     model = net()
     weights, factors = model.trainable_weights, HALVES
-    optimizer = LayerwiseOptimizer(keras.optimizers.SGD(RATE), model, rates=factors, pull=pull)
+    optimizer = LayerwiseOptimizer(keras.optimizers.SGD(RATE), model, rates=factors, penalty=penalty)
     start, given = [value.astype("float64") for value in arrays(weights)], gradients(weights, steps)
     apply(optimizer, weights, given)
 
@@ -112,12 +112,12 @@ def pulled(pull, steps=8):
         ways = {place: values[place] - start[place] for place in old}
         distance = np.sqrt(sum((way**2).sum() for way in ways.values()))
         for place, (weight, gradient) in enumerate(zip(weights, step)):
-            if isinstance(pull, EWC):
-                term = pull.strength * pull.fisher[weight.path] * ways[place] if place in ways else 0.0
+            if isinstance(penalty, EWC):
+                term = penalty.strength * penalty.fisher[weight.path] * ways[place] if place in ways else 0.0
             elif place not in ways:
-                term = pull.new_strength * values[place]
+                term = penalty.new_strength * values[place]
             else:
-                term = pull.strength * ways[place] / (1.0 if pull.squared else max(distance, 1e-12))
+                term = penalty.strength * ways[place] / (1.0 if penalty.squared else max(distance, 1e-12))
             rate = RATE * factors[weight.path.split("/")[0]]
             values[place] = values[place] - rate * (gradient + term)
             plain[place] = plain[place] - rate * gradient

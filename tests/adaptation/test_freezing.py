@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import Ladder, freeze, freeze_to, is_norm, layer_groups, trainable_summary, unfreeze
+from keras_transfer.adaptation import LayerGroups, freeze, freeze_to, is_norm, layer_groups, trainable_summary, unfreeze
 from tests.adaptation.staging_models import changed, values
 from tests.helpers import save_and_load
 from tests.tasks import tiny
@@ -119,7 +119,7 @@ def test_a_single_layer_is_frozen_too():
 
 def test_the_summary_prints_the_ladder_and_how_much_of_it_trains(capsys):
     ladder = trainable_summary(freeze(dense(), "low"))
-    assert isinstance(ladder, Ladder) and [group.name for group in ladder] == ["low", "mid", "top"]
+    assert isinstance(ladder, LayerGroups) and [group.name for group in ladder] == ["low", "mid", "top"]
     printed = capsys.readouterr().out.splitlines()
     assert printed == [
         "depth  group  kind   pretrained  parameters  trainable",

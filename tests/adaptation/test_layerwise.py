@@ -329,11 +329,11 @@ def test_constraints_of_weights_hold():
 # Mixed precision
 
 
-@pytest.mark.parametrize("pull", [None, L2SP(0.5, squared=False)], ids=["no pull", "pull"])
-def test_inside_a_loss_scale_optimizer_it_trains_the_same(pull):
+@pytest.mark.parametrize("penalty", [None, L2SP(0.5, squared=False)], ids=["no penalty", "penalty"])
+def test_inside_a_loss_scale_optimizer_it_trains_the_same(penalty):
     one, two = net(), net()
-    one.compile(LayerwiseOptimizer(optimizers.Adam(RATE), one, rates=HALVES, pull=pull), "mse")
-    inner = LayerwiseOptimizer(optimizers.Adam(RATE), two, rates=HALVES, pull=pull)
+    one.compile(LayerwiseOptimizer(optimizers.Adam(RATE), one, rates=HALVES, penalty=penalty), "mse")
+    inner = LayerwiseOptimizer(optimizers.Adam(RATE), two, rates=HALVES, penalty=penalty)
     two.compile(optimizers.LossScaleOptimizer(inner, initial_scale=64.0, dynamic_growth_steps=5), "mse")
     for model in (one, two):
         model.fit(X, Y, batch_size=8, epochs=3, shuffle=False, verbose=0)
@@ -343,7 +343,7 @@ def test_inside_a_loss_scale_optimizer_it_trains_the_same(pull):
 
 def test_a_step_that_loss_scaling_passes_over_is_not_counted():
     model = net()
-    inner = LayerwiseOptimizer(optimizers.Adam(RATE), model, pull=L2SP(squared=False))
+    inner = LayerwiseOptimizer(optimizers.Adam(RATE), model, penalty=L2SP(squared=False))
     model.compile(optimizers.LossScaleOptimizer(inner), "mse")
     start = model.get_weights()
     model.fit(np.full((8, 4), np.inf), Y[:8], verbose=0)
@@ -382,17 +382,17 @@ def embedding_model():
 
 
 @pytest.mark.parametrize(
-    ("kind", "pull"),
+    ("kind", "penalty"),
     [*((kind, None) for kind in ("SGD", "Adam", "AdamW", "Adagrad", "Lion")), ("Adam", L2SP(0.0, 0.0))],
     ids=["SGD", "Adam", "AdamW", "Adagrad", "Lion", "Adam, dense"],
 )
-def test_an_embedding_s_sparse_gradients_train_as_with_separate_optimizers(kind, pull):
+def test_an_embedding_s_sparse_gradients_train_as_with_separate_optimizers(kind, penalty):
     # AdamW, Lion: the whole table decays, also where no token looked.
-    make = KINDS[kind] if pull is None else (lambda rate: type(KINDS[kind](rate))(rate, weight_decay=0.0))
+    make = KINDS[kind] if penalty is None else (lambda rate: type(KINDS[kind](rate))(rate, weight_decay=0.0))
     x = np.random.default_rng(0).integers(0, 6, (24, 3))
     y = np.random.default_rng(1).normal(size=(24, 1)).astype("float32")
     one, two = embedding_model(), embedding_model()
-    one.compile(LayerwiseOptimizer(make(RATE), one, decay=0.5, pull=pull), "mse")
+    one.compile(LayerwiseOptimizer(make(RATE), one, decay=0.5, penalty=penalty), "mse")
     one.fit(x, y, batch_size=2, shuffle=False, verbose=0)
     table, top = make(0.5 * RATE), make(RATE)
     if top.weight_decay:
@@ -404,7 +404,7 @@ def test_an_embedding_s_sparse_gradients_train_as_with_separate_optimizers(kind,
         sparse, *others = tape.gradient(loss, [weight.value for weight in two.trainable_weights])
         assert isinstance(sparse, tf.IndexedSlices)
         # Keras squares the gradients of one token at two places apart while they are sparse; a pull makes them dense.
-        table.apply([sparse if pull is None else tf.convert_to_tensor(sparse)], two.trainable_weights[:1])
+        table.apply([sparse if penalty is None else tf.convert_to_tensor(sparse)], two.trainable_weights[:1])
         top.apply(others, two.trainable_weights[1:])
     assert difference(one.get_weights(), two.get_weights()) < 1e-6
     moved = np.abs(one.get_weights()[0] - start).max(1)

@@ -38,8 +38,8 @@ def told():
     logging.getLogger("keras_transfer").removeHandler(handler)
 
 
-def compiled(model, kind=optimizers.Adam, pull=None, decay=0.5, **options):
-    model.compile(LayerwiseOptimizer(kind(RATE, **options), model, decay=decay, pull=pull), "mse")
+def compiled(model, kind=optimizers.Adam, penalty=None, decay=0.5, **options):
+    model.compile(LayerwiseOptimizer(kind(RATE, **options), model, decay=decay, penalty=penalty), "mse")
     return model
 
 
@@ -91,21 +91,21 @@ MODELS = {
 
 
 @pytest.mark.parametrize(
-    ("name", "pull"),
+    ("name", "penalty"),
     [
         pytest.param("functional", "squared", marks=pytest.mark.core),
         *(("functional", "unsquared"), ("functional", "EWC")),
         *(("Sequential, built late", "squared"), ("subclassed", "EWC"), ("subclassed, with names", "squared")),
     ],
 )
-def test_the_reloaded_model_trains_on_bit_for_bit(name, pull, tmp_path, told):
+def test_the_reloaded_model_trains_on_bit_for_bit(name, penalty, tmp_path, told):
     model = MODELS[name]()
     pulls = {"squared": L2SP(0.5), "unsquared": L2SP(0.5, squared=False), "EWC": EWC(ones(model), 0.5)}
     gathered = 2 if name == "functional" else None
     compiled(
         model,
-        pull=pulls.get(pull),
-        use_ema=pull == "squared" and keras.backend.backend() == "tensorflow",
+        penalty=pulls.get(penalty),
+        use_ema=penalty == "squared" and keras.backend.backend() == "tensorflow",
         ema_momentum=0.9,
         gradient_accumulation_steps=gathered,
     )
@@ -143,7 +143,7 @@ def test_a_text_classifier_with_frozen_embeddings_goes_on_with_its_schedule(tmp_
     freeze(model, 0)
     schedule = keras.optimizers.schedules.CosineDecay(0.01, 16, warmup_target=0.02, warmup_steps=3)
     adam = optimizers.AdamW(schedule, weight_decay=0.0, gradient_accumulation_steps=2)
-    model.compile(LayerwiseOptimizer(adam, model, decay=0.9, pull=L2SP(0.1)))
+    model.compile(LayerwiseOptimizer(adam, model, decay=0.9, penalty=L2SP(0.1)))
     apart_by, moved = resumed(model, tmp_path / "model.keras", texts, labels, batch_size=16)
     assert apart_by == 0 and moved > 0.01 and not told
     loaded = keras.saving.load_model(tmp_path / "model.keras")
@@ -155,7 +155,7 @@ def test_a_file_written_in_the_middle_of_a_fit_and_of_a_stage_goes_on(tmp_path, 
         stages = [Stage("top", epochs=1), Stage(["mid", "top"], epochs=2), Stage("all")]
         return [StagedTraining(stages), keras.callbacks.ModelCheckpoint(str(tmp_path / "{epoch}.keras"))]
 
-    model = compiled(net(), pull=L2SP(0.5, squared=False), use_ema=False)
+    model = compiled(net(), penalty=L2SP(0.5, squared=False), use_ema=False)
     model.fit(X, Y, epochs=5, shuffle=False, verbose=0, callbacks=make(), **BATCHES)
     loaded = keras.saving.load_model(tmp_path / "2.keras")
     assert [int(part.iterations) for part in loaded.optimizer.group_optimizers()] == [0, 0, 8, 16]
@@ -165,7 +165,7 @@ def test_a_file_written_in_the_middle_of_a_fit_and_of_a_stage_goes_on(tmp_path, 
 
 def test_under_loss_scaling_it_goes_on_too(tmp_path, told):
     model = net()
-    inner = LayerwiseOptimizer(optimizers.Adam(RATE), model, decay=0.5, pull=L2SP(0.5))
+    inner = LayerwiseOptimizer(optimizers.Adam(RATE), model, decay=0.5, penalty=L2SP(0.5))
     model.compile(optimizers.LossScaleOptimizer(inner, dynamic_growth_steps=3), "mse")
     apart_by, moved = resumed(model, tmp_path / "model.keras", X, Y, **BATCHES)
     assert apart_by == 0 and moved > 0.01 and not told
@@ -184,9 +184,9 @@ def test_a_rate_that_a_callback_set_is_in_the_file(tmp_path):
 # What is in a file, and is needed
 
 
-@pytest.mark.parametrize("pull", [L2SP(0.5), EWC(ones(net()), 0.5)], ids=["L2SP", "EWC"])
-def test_a_model_saved_before_it_trained_is_pulled_to_where_it_was_then(pull, tmp_path, told):
-    model = compiled(net(), optimizers.SGD, pull)
+@pytest.mark.parametrize("penalty", [L2SP(0.5), EWC(ones(net()), 0.5)], ids=["L2SP", "EWC"])
+def test_a_model_saved_before_it_trained_is_pulled_to_where_it_was_then(penalty, tmp_path, told):
+    model = compiled(net(), optimizers.SGD, penalty)
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     assert difference(model.get_weights(), loaded.get_weights()) == 0
@@ -201,7 +201,7 @@ def test_a_model_saved_before_it_trained_is_pulled_to_where_it_was_then(pull, tm
 )
 def test_what_was_frozen_when_it_was_saved_is_pulled_to_its_start_too(name, how, tmp_path, told):
     model = MODELS[name]()
-    compiled(model, pull=EWC(ones(model), 0.5))
+    compiled(model, penalty=EWC(ones(model), 0.5))
     start = model.get_weights()
     low = model.layers[1 if name == "functional" else 0].name
     freeze(model, low, paths="kernel" if how == "single weights" else None)
@@ -260,14 +260,14 @@ def last_names(variable):
 def test_a_file_holds_each_number_once(tmp_path):
     keras.utils.set_random_seed(0)
     big = keras.Sequential([keras.Input((4,)), layers.Dense(20_000, name="low"), layers.Dense(2, name="top")])
-    for kind, pull, copies in ((optimizers.SGD, None, 1), (optimizers.Adam, None, 3), (optimizers.Adam, L2SP(), 4)):
-        compiled(big, kind, pull)
+    for kind, penalty, copies in ((optimizers.SGD, None, 1), (optimizers.Adam, None, 3), (optimizers.Adam, L2SP(), 4)):
+        compiled(big, kind, penalty)
         big.fit(X[:8], Y[:8], verbose=0)
         big.save(tmp_path / "model.keras")
         with zipfile.ZipFile(tmp_path / "model.keras") as file:
             size = file.getinfo("model.weights.h5").file_size
         low, top = 5 * 20_000, 2 * 20_000 + 2
-        expected = 4 * (copies * (low + top) - (top if pull else 0))
+        expected = 4 * (copies * (low + top) - (top if penalty else 0))
         assert expected < size < 1.05 * expected + 50_000
 
 
@@ -280,7 +280,7 @@ def test_groups_and_layers_of_any_name_are_told_apart(tmp_path, told):
     model = keras.Model(inputs, outputs)
     groups = [("all", "b_c/kernel"), ("of/my: own", "b_c/bias")]
     adam = optimizers.Adam(RATE, use_ema=True)
-    model.compile(LayerwiseOptimizer(adam, model, decay=0.5, groups=groups, pull=L2SP()), "mse")
+    model.compile(LayerwiseOptimizer(adam, model, decay=0.5, groups=groups, penalty=L2SP()), "mse")
     apart_by, moved = resumed(model, tmp_path / "model.keras", X, Y, **BATCHES)
     assert apart_by == 0 and moved > 0.01 and not told
     assert list(keras.saving.load_model(tmp_path / "model.keras").optimizer.rates) == ["all", "of/my: own", "top"]
@@ -301,7 +301,7 @@ def test_names_that_others_had_when_the_file_was_written_are_an_error(tmp_path):
 
 
 def test_a_weights_file_gives_a_built_optimizer_its_state(tmp_path, told):
-    model, other = compiled(net(), pull=L2SP(0.5)), compiled(net(), pull=L2SP(0.5))
+    model, other = compiled(net(), penalty=L2SP(0.5)), compiled(net(), penalty=L2SP(0.5))
     model.fit(X, Y, shuffle=False, verbose=0, **BATCHES)
     model.save_weights(tmp_path / "model.weights.h5")
     other.optimizer.build(other.trainable_variables)
@@ -323,7 +323,7 @@ def test_an_optimizer_that_is_not_built_takes_nothing_from_a_weights_file_and_sa
 
 def test_set_weights_sets_the_groups_optimizers_too():
     models = net(), net()
-    ours, others = [LayerwiseOptimizer(optimizers.Adam(RATE), model, pull=L2SP()) for model in models]
+    ours, others = [LayerwiseOptimizer(optimizers.Adam(RATE), model, penalty=L2SP()) for model in models]
     apply(ours, models[0].trainable_weights, gradients(models[0].trainable_weights))
     others.build(models[1].trainable_weights)
     others.set_weights(arrays(ours.variables))
@@ -335,12 +335,12 @@ def test_set_weights_sets_the_groups_optimizers_too():
 # Configs
 
 
-@pytest.mark.parametrize("pull", [None, L2SP(0.5)], ids=["no pull", "pull"])
-def test_a_config_makes_an_optimizer_that_trains_the_same(pull):
+@pytest.mark.parametrize("penalty", [None, L2SP(0.5)], ids=["no penalty", "penalty"])
+def test_a_config_makes_an_optimizer_that_trains_the_same(penalty):
     schedule = keras.optimizers.schedules.PolynomialDecay(0.1, 20)
     adam = optimizers.Adam(schedule, beta_1=0.8, clipnorm=1.0, gradient_accumulation_steps=2, name="mine")
     one, two = net(), net()
-    ours = LayerwiseOptimizer(adam, one, rates={"low": 0.1}, pull=pull, decay_norms_and_biases=True, name="other")
+    ours = LayerwiseOptimizer(adam, one, rates={"low": 0.1}, penalty=penalty, decay_norms_and_biases=True, name="other")
     config = ours.get_config()
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(ours))
     assert again.get_config() == config and again.rates == ours.rates
@@ -363,7 +363,7 @@ def test_the_optimizer_that_was_given_stays_as_it_is():
 
 def test_an_ewc_out_of_a_config_alone_refuses_to_train():
     model = net()
-    config = LayerwiseOptimizer(optimizers.SGD(RATE), model, pull=EWC(ones(model))).get_config()
+    config = LayerwiseOptimizer(optimizers.SGD(RATE), model, penalty=EWC(ones(model))).get_config()
     model.compile(LayerwiseOptimizer.from_config(config), "mse")
     start = model.get_weights()
     with pytest.raises(ValueError, match="Fisher information is no part of a config.*Received: an `EWC` without it"):

@@ -229,7 +229,7 @@ def test_the_ladder_freezing_rates_and_the_pull_act_on_it_as_on_any_task(kind):
     assert moved == {"logits/kernel", "logits/bias"} | mix
 
     model = tagger(kind)
-    optimizer = LayerwiseOptimizer(keras.optimizers.Adam(0.01), model, decay=0.5, pull=L2SP(0.01))
+    optimizer = LayerwiseOptimizer(keras.optimizers.Adam(0.01), model, decay=0.5, penalty=L2SP(0.01))
     model.compile(optimizer, run_eagerly=True)
     start = {w.path: v for w, v in zip(model.weights, values(model.weights))}
     steps = len(layer_groups(model))

@@ -126,10 +126,10 @@ def test_the_embeddings_rate_is_the_heads_times_the_decay():
 def test_a_pull_to_the_start_holds_the_vectors():
     texts, labels = examples()
     distances = []
-    for pull in (None, L2SP(strength=1.0)):
+    for penalty in (None, L2SP(strength=1.0)):
         model = classifier()
         start = values([model.encoder.token_embedding.embeddings])
-        model.compile(LayerwiseOptimizer(keras.optimizers.SGD(0.5), model, pull=pull), run_eagerly=EAGER)
+        model.compile(LayerwiseOptimizer(keras.optimizers.SGD(0.5), model, penalty=penalty), run_eagerly=EAGER)
         model.fit(texts, labels, batch_size=8, epochs=6, verbose=0)
         distances.append(difference(values([model.encoder.token_embedding.embeddings]), start))
     assert distances[1] < 0.5 * distances[0]

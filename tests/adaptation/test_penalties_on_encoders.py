@@ -3,7 +3,7 @@
 import pytest
 
 from keras_transfer.tasks import TextClassifier
-from tests.adaptation.pulls_on_encoders import CHECKS, KINDS
+from tests.adaptation.penalties_on_encoders import CHECKS, KINDS
 from tests.adaptation.staging_encoders import ENCODERS
 
 pytestmark = pytest.mark.usefixtures("eagerly")

@@ -48,10 +48,10 @@ def check_rates(make):
             np.testing.assert_allclose(now[path] - start[path], step, atol=1e-6, err_msg=path)
 
 
-def check_pull(make, pull, importance):
+def check_penalty(make, penalty, importance):
     """After two steps what `pull` adds is what the formula says of the way that the first went, for each weight."""
     _, (start, first, plain) = train(make, 2)
-    model, (_, same, second) = train(make, 2, pull=pull)
+    model, (_, same, second) = train(make, 2, penalty=penalty)
     pretrained = {weight.path for group in layer_groups(model) if group.pretrained for weight in group.variables}
     trained = {weight.path for weight in model.trainable_weights}
     assert pretrained & trained and trained - pretrained
@@ -66,13 +66,13 @@ def check_pull(make, pull, importance):
 
 
 def check_l2sp(make):
-    check_pull(make, L2SP(STRENGTH, 0.0), {})
+    check_penalty(make, L2SP(STRENGTH, 0.0), {})
 
 
 def check_ewc(make):
     fisher = {}
 
-    def pull(model, inputs):
+    def penalty(model, inputs):
         fisher.update(estimate_fisher(model, inputs, seed=0))
         assert set(fisher) == {weight.path for weight in model.trainable_weights}
         largest = max(values.max() for values in fisher.values())
@@ -80,7 +80,7 @@ def check_ewc(make):
             fisher[path] = 1 + fisher[path] / largest  # a pull that can be seen, everywhere
         return EWC(dict(fisher), STRENGTH)
 
-    check_pull(make, pull, fisher)
+    check_penalty(make, penalty, fisher)
 
 
 CHECKS = {"rates": check_rates, "L2-SP": check_l2sp, "EWC": check_ewc}
