@@ -48,7 +48,8 @@ def layerwise():
             with scope:
                 model = net()
                 optimizer, penalty = make()
-                model.compile(LayerwiseOptimizer(optimizer, model, decay=0.5, penalty=penalty), "mse", run_eagerly=not models)
+                layerwise = LayerwiseOptimizer(optimizer, model, decay=0.5, penalty=penalty)
+                model.compile(layerwise, "mse", run_eagerly=not models)
             start = model.get_weights()
             callbacks = [GradualUnfreezing(steps=4)] if name == "thawed" else []
             model.fit(X, Y, batch_size=8, epochs=3, shuffle=False, verbose=0, callbacks=callbacks)

@@ -1,4 +1,4 @@
-"""Rates by group, L2-SP and EWC on encoders of ours, of KerasHub and of TF Hub: what should move moves as it should."""
+"""Rates by group, L2-SP and EWC have their exact effect on our encoders, KerasHub's and TF Hub modules."""
 
 import pytest
 
