@@ -61,7 +61,7 @@ def test_the_example_in_a_docstring_runs(code, tmp_path, monkeypatch, request):
 def test_every_public_class_and_function_has_an_example():
     # The base classes are shown by their subclasses, the exceptions and records by what makes them.
     shown_elsewhere = {
-        *("Encoder", "Task", "Preprocessor", "TextBatches", "Ladder", "LayerGroup", "Encoded", "Dataset", "Split"),
+        *("Encoder", "Task", "Preprocessor", "TextBatches", "LayerGroups", "LayerGroup", "Encoded", "Dataset", "Split"),
         *("CheckpointError", "CheckpointReport", "HubError", "get_activation", "gelu_tanh", "is_text", "to_columns"),
         *("Architecture", "load", "resolve", "TaggedDataset", "TaggedSentences", "Tokenizer", "WordBatches"),
     }
@@ -111,8 +111,8 @@ def test_the_script_in_the_page_on_modules_runs(tmp_path, monkeypatch):
     code = "\n".join(blocks((REPOSITORY / "docs" / "hub.md").read_text("utf-8")))
     names = {}
     exec(compile(code, "docs/hub.md", "exec"), names)
-    assert [group.name for group in names["ladder"]] == ["lower", "upper"]
-    assert [weight.trainable for group in names["ladder"] for weight in group.variables] == [False] * 3 + [True] * 2
+    assert [group.name for group in names["groups"]] == ["lower", "upper"]
+    assert [weight.trainable for group in names["groups"] for weight in group.variables] == [False] * 3 + [True] * 2
     assert (tmp_path / "served" / "saved_model.pb").exists()
 
 
@@ -127,7 +127,7 @@ def test_the_script_in_the_page_on_adaptation_runs(tmp_path, monkeypatch, minilm
     exec(compile(code, "docs/adaptation.md", "exec"), names)
     assert len(names["history"].history["val_accuracy"]) == 1
     assert all(weight.trainable for weight in names["model"].trainable_weights)
-    assert names["optimizer"].pull.strength == 10.0
+    assert names["optimizer"].penalty.strength == 10.0
 
 
 @pytest.mark.slow

@@ -140,10 +140,10 @@ def test_gradual_unfreezing_thaws_its_layers_from_the_top():
 @pytest.mark.slow
 def test_rates_by_depth_and_l2_sp_move_it_as_they_should():
     moved = []
-    for pull in (None, L2SP(10.0, 0.0)):
+    for penalty in (None, L2SP(10.0, 0.0)):
         model = classifier()
         start = values(model)
-        optimizer = LayerwiseOptimizer(keras.optimizers.SGD(0.05), model, rates={"embeddings": 0.0}, pull=pull)
+        optimizer = LayerwiseOptimizer(keras.optimizers.SGD(0.05), model, rates={"embeddings": 0.0}, penalty=penalty)
         model.compile(optimizer, run_eagerly=True)
         model.fit(arrays(model.preprocessor(TEXTS)), LABELS, batch_size=4, shuffle=False, verbose=0)
         now, groups = values(model), layer_groups(model)
