@@ -11,10 +11,10 @@ import types
 
 import numpy as np
 import pytest
+from keras_transfer.cli.main import main
 
 from keras_transfer.adaptation import RECIPES
 from keras_transfer.cli.ask import import_tensorflow
-from keras_transfer.cli.main import main
 from keras_transfer.cli.quickstart import QUESTIONS, quickstart, report
 from keras_transfer.datasets import load_questions, load_trec6
 
