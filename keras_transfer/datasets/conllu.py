@@ -112,7 +112,9 @@ def _read(line, field, words, last, where):
     """Returns `(word, label, last)` for the line after `words` words. `word` is None if the line has none."""
     columns = line.split("\t")
     if len(columns) != len(COLUMNS) or not (number := ID.fullmatch(columns[0])):
-        raise ValueError(f"{where}: Expected ten columns separated by tabs, an id first. Received: {line[:80]!r}")
+        raise ValueError(
+            f"{where}: Expected ten columns separated by tabs, starting with an id. Received: {line[:80]!r}"
+        )
     if number["after"]:
         expected, found, last = words, int(number["after"]), max(last, 1)
     elif number["first"]:
@@ -120,7 +122,9 @@ def _read(line, field, words, last, where):
     else:
         expected, found = words + 1, int(number["word"])
     if found != expected or (number["first"] and int(number["last"]) < found):
-        raise ValueError(f"{where}: Ids must be in order, after word {words}. Received: {columns[0]!r}")
+        raise ValueError(
+            f"{where}: Ids must be in order. Expected the one after word {words}. Received: {columns[0]!r}"
+        )
     if not number["word"]:
         return None, None, last
     row = dict(zip(COLUMNS, columns))

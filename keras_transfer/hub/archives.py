@@ -41,7 +41,7 @@ def unpack(file, folder, max_bytes=MAX_BYTES, name="given"):
         with tarfile.open(fileobj=stream, mode="r:") as archive:
             for count, member in enumerate(archive, 1):
                 if count > MAX_MEMBERS:
-                    raise HubError(f"Expected at most {MAX_MEMBERS:,} members. Received: more")
+                    raise HubError(f"Expected at most {MAX_MEMBERS:,} members. Received: at least {count:,}")
                 _unpack_member(archive, member, folder)
         while stream.read(CHUNK):  # to the end, where gzip's checksum is
             pass
@@ -84,7 +84,7 @@ class _Bounded:
         if self._file.tell() > self._max_bytes:
             raise HubError(
                 f"Expected at most {self._max_bytes:,} bytes when unpacked. To allow more, call `resolve` with a "
-                "larger `max_bytes`. Received: more"
+                f"larger `max_bytes`. Received: at least {self._file.tell():,}"
             )
         return data
 
@@ -103,7 +103,7 @@ def why_incomplete(folder):
     """Returns a phrase on what a SavedModel lacks, for an error message, or None if it is complete."""
     graph = next((path for name in ("saved_model.pb", "saved_model.pbtxt") if (path := folder / name).is_file()), None)
     if graph is None:
-        return f"no saved_model.pb, but {sorted(path.name for path in folder.iterdir()) or 'nothing'}"
+        return f"no saved_model.pb (found: {sorted(path.name for path in folder.iterdir())})"
     content = graph.read_bytes()
     if not content:
         return f"an empty {graph.name}"

@@ -170,7 +170,7 @@ def _from_tensorflow(url, cache):
             "Cannot read the module. Expected a folder, an archive, a name on Kaggle, or a URL with file://, "
             f"http(s):// or a scheme that TensorFlow reads (gs://). Received: {url!r}: {one_line(error)}"
         ) from error
-    raise HubError(f"A module must be a folder with saved_model.pb. Received: {url!r} without one")
+    raise HubError(f"The folder of a module must contain saved_model.pb. Received: {url!r}")
 
 
 def _check_complete(folder):

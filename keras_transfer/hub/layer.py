@@ -35,13 +35,10 @@ class HubLayer(keras.layers.Layer):
     Args:
         handle: String or path. A folder, an archive, a URL or `"google/nnlm/tensorFlow2/en-dim128/1"`; see `resolve`.
             Or an object from `tensorflow_hub.load` or `tf.saved_model.load`, or a callable with optional lists
-            `variables`, `trainable_variables` and `regularization_losses` (callables). A layer of such an object has no
-            config: its model can be exported and its weights can be saved, but its model cannot be saved as `.keras`.
-            A loaded object of TensorFlow 1 cannot be trained.
-        trainable: Boolean. Whether to train the module. If `False`, the module also runs in inference mode (no
-            dropout). Defaults to `False`.
-        arguments: Dict. Additional arguments for each call of the module. Only JSON values can be saved. Defaults to
-            `None`.
+            `variables`, `trainable_variables` and `regularization_losses`. A layer of such an object has no config, so
+            its model can be exported, but not saved as `.keras`. A loaded object of TensorFlow 1 cannot be trained.
+        trainable: Boolean. Whether to train the module, or to run it in inference mode only. Defaults to `False`.
+        arguments: Dict of JSON values. Additional arguments for each call of the module. Defaults to `None`.
         tags: String or list of strings. Variant of the module to load. Defaults to the only variant. In the TF1 Hub
             format, defaults to the one without tags, and to the one tagged `train` for training.
         signature: String. Signature of the module to call. Defaults to `None`: the module itself, or, in the TF1 Hub
@@ -50,7 +47,7 @@ class HubLayer(keras.layers.Layer):
         output_key: String. Key of the output to return. Not needed if a signature has only one output or one named
             `"default"`. Defaults to `None`.
         output_shape: Tuple of integers or `None`, or a dict or list of tuples for several outputs. Shapes without the
-            batch dimension, if the module does not specify them. Defaults to `None`.
+            batch dimension, for modules that do not specify them. Defaults to `None`.
         load_options: `tf.saved_model.LoadOptions`, which are not saved in the config. Defaults to `None`.
         sha256: String. Checksum that the handle's archive must have. Defaults to `None`.
         **kwargs: `name`, and, as in Keras 2, `dtype` (the dtype of the module's inputs) and `input_shape` (not needed).
@@ -163,10 +160,7 @@ class HubLayer(keras.layers.Layer):
             return key
         if as_dict:
             if key is not None:
-                raise HubError(
-                    "`output_key` cannot be combined with `signature_outputs_as_dict=True`. "
-                    f"Received: output_key={key!r}"
-                )
+                raise HubError(f"`output_key` and `signature_outputs_as_dict` cannot be combined. Received: {key!r}")
             return None
         names = sorted(self._module.function.structured_outputs)
         chosen = key or (names[0] if len(names) == 1 else "default")
@@ -237,10 +231,7 @@ class HubLayer(keras.layers.Layer):
         outputs = self._module(inputs, **options)
         if self._chosen_output is not None:
             if not isinstance(outputs, dict) or self._chosen_output not in outputs:
-                raise HubError(
-                    f"Invalid value for argument `output_key`. The module returns {describe(outputs)}. "
-                    f"Received: output_key={self._chosen_output!r}"
-                )
+                raise HubError(f"The module returns {describe(outputs)}. Received: output_key={self._chosen_output!r}")
             outputs = outputs[self._chosen_output]
         if self.output_shape is None:
             return outputs
@@ -319,9 +310,7 @@ def _open(handle, tags, signature, load_options, sha256):
     if not callable(handle) and not hasattr(handle, "signatures"):
         raise HubError(f"`handle` must be a string, a path, a loaded SavedModel or a callable. Received: {handle!r}")
     if (tags, load_options, sha256) != (None, None, None):
-        raise HubError(
-            f"`tags`, `load_options` and `sha256` require a string or a path as `handle`. Received: handle={handle!r}"
-        )
+        raise HubError(f"`tags`, `load_options` and `sha256` require a path or a URL. Received: handle={handle!r}")
     if is_loaded_tf1_module(handle):
         return open_loaded_tf1_module(handle, signature, name=repr(handle))
     return open_module(handle, signature, name=repr(handle))
@@ -349,10 +338,7 @@ def _input_dtype(module, given):
     dtypes = [spec.dtype.name for spec in keras.tree.flatten(module.input_specs)]
     given = given and keras.backend.standardize_dtype(given)
     if given and dtypes and given not in dtypes:
-        raise HubError(
-            f"Invalid value for argument `dtype`. The module takes {describe(module.input_specs[0])}. "
-            f"Received: dtype={given!r}"
-        )
+        raise HubError(f"The module takes {describe(module.input_specs[0])}. Received: dtype={given!r}")
     return given or next(iter(dtypes), "float32")
 
 

@@ -75,10 +75,7 @@ class Module:
                 return
             known = [parameter.name for parameter in parameters if parameter.name != "training"][1:]
         if not set(known).issuperset(arguments):
-            raise HubError(
-                f"Unknown key in `arguments`. The module takes the arguments {known}. "
-                f"Received: arguments={dict(arguments)}"
-            )
+            raise HubError(f"The module takes the arguments {known}. Received: arguments={dict(arguments)}")
 
 
 def open_module(loaded, signature=None, name="the module"):
@@ -97,18 +94,14 @@ def open_module(loaded, signature=None, name="the module"):
     signatures = getattr(loaded, "signatures", {})
     if signature is not None:
         if signature not in signatures:
-            raise HubError(
-                f"Invalid value for argument `signature`. Expected one of {sorted(signatures)} for {name}. "
-                f"Received: signature={signature!r}"
-            )
+            raise HubError(f"`signature` must be one of {sorted(signatures)} for {name}. Received: {signature!r}")
         function = signatures[signature]
         specs, takes_training = [function.structured_input_signature[1]], False
     else:
         function = loaded if callable(loaded) else getattr(loaded, "serve", None)
         if function is None:
             raise HubError(
-                f"`signature` must be one of {sorted(signatures)}, since {name} is not callable. "
-                "Received: signature=None"
+                f"`signature` must be one of {sorted(signatures)}, since {name} is not callable. Received: None"
             )
         specs, takes_training = _input_specs(function), "training" in _parameters(function)
     losses = list(getattr(loaded, "regularization_losses", ()))

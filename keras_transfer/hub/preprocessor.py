@@ -64,8 +64,7 @@ class HubPreprocessor(Preprocessor):
             outputs = self._packed(texts if isinstance(texts, tuple) else (texts,), length)
         if not isinstance(outputs, dict) or not outputs.keys() <= TOKEN_INPUTS.keys():
             raise HubError(
-                f"A preprocessing module must return a dict with keys among {sorted(TOKEN_INPUTS)}. "
-                f"Received: {describe(outputs)}"
+                f"The outputs must be a dict with keys in {sorted(TOKEN_INPUTS)}. Received: {describe(outputs)}"
             )
         return {TOKEN_INPUTS[name]: ids for name, ids in outputs.items()}
 
@@ -74,8 +73,7 @@ class HubPreprocessor(Preprocessor):
 
         if not hasattr(self.module, "bert_pack_inputs"):
             raise HubError(
-                "Pairs of texts and other lengths require a module with `tokenize` and `bert_pack_inputs`. "
-                f"Received: {self.handle!r} without them"
+                f"Pairs and other lengths require `tokenize` and `bert_pack_inputs`. Received: {self.handle!r}"
             )
         segments = [self.module.tokenize(part) for part in texts]
         options = {} if length is None else {"seq_length": tf.constant(length)}

@@ -28,9 +28,7 @@ def as_tensors(nest):
     try:
         return tf.convert_to_tensor(nest)
     except (ValueError, TypeError) as error:
-        raise HubError(
-            f"A list must contain only texts or only numbers, of one shape. Received: {reprlib.repr(nest)}"
-        ) from error
+        raise HubError(f"A list must be a regular array of texts or numbers. Received: {reprlib.repr(nest)}") from error
 
 
 def spec_of(tensor):
@@ -49,9 +47,7 @@ def symbolic(tensor):
 
     spec = spec_of(tensor)
     if spec.shape.rank is None:
-        raise HubError(
-            f"The module does not specify the shape of its outputs. Pass `output_shape`. Received: {describe(spec)}"
-        )
+        raise HubError(f"The module does not specify its output shape. Pass `output_shape`. Received: {describe(spec)}")
     sparse, ragged = isinstance(spec, tf.SparseTensorSpec), isinstance(spec, tf.RaggedTensorSpec)
     return keras.KerasTensor(spec.shape, spec.dtype.name, sparse=sparse, ragged=ragged)
 

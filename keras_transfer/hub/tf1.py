@@ -36,10 +36,7 @@ def open_tf1_module(loaded, folder, tags, signature):
         training = _Graph(_load_for_training(folder, loaded), meta_graphs[frozenset(["train"])], weights)
     signatures = loaded.signatures.keys() & training.loaded.signatures.keys()
     if signature not in signatures:
-        raise HubError(
-            f"Invalid value for argument `signature`. Expected one of {sorted(signatures)} for {folder}. "
-            f"Received: signature={signature!r}"
-        )
+        raise HubError(f"`signature` must be one of {sorted(signatures)} for {folder}. Received: {signature!r}")
 
     trained = {variable.name for variable in training.loaded.graph.get_collection("trainable_variables")}
     for variable in (*loaded.variables, *training.loaded.variables):

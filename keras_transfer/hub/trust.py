@@ -42,9 +42,7 @@ def moved_handles(handles):
     finally:
         _moved.reset(token)
     if unmet := sorted(handles.keys() - met):
-        raise ValueError(
-            f"Unknown keys in `handles`. The files loaded in this context contain {sorted(met)}. Received: {unmet}"
-        )
+        raise ValueError(f"`handles` must occur in the loaded files, which contain {sorted(met)}. Received: {unmet}")
 
 
 def from_trusted_config(cls, config, safe_mode=None):

@@ -63,16 +63,12 @@ def entity_report(true, predicted):
     ```
     """
     if len(true) != len(predicted):
-        raise ValueError(
-            f"`true` and `predicted` must have the same number of sentences. Received: {len(true)} and {len(predicted)}"
-        )
+        raise ValueError(f"Numbers of true and predicted sentences differ. Received: {len(true)} and {len(predicted)}")
     counts = {}  # of each type: right, true, predicted
     for number, (wanted, given) in enumerate(zip(true, predicted)):
         if len(wanted) != len(given):
-            raise ValueError(
-                "`true` and `predicted` must have the same number of labels in each sentence. "
-                f"Received: {len(wanted)} and {len(given)} in sentence {number}"
-            )
+            lengths = f"{len(wanted)} and {len(given)} in sentence {number}"
+            raise ValueError(f"Numbers of true and predicted labels of a sentence differ. Received: {lengths}")
         wanted, given = set(entities(wanted)), set(entities(given))
         for column, spans in enumerate((wanted & given, wanted, given)):
             for kind, _, _ in spans:
@@ -92,11 +88,7 @@ def _scores(right, true, predicted):
 
 
 def read_labels(labels):
-    """Returns `(prefix, type)` of each label in a list.
-
-    Raises:
-        ValueError: If `labels` is a string or a label has another form.
-    """
+    """Returns `(prefix, type)` of each label in a list, and raises a ValueError for anything else."""
     if isinstance(labels, str):
         raise ValueError(f"Labels must be a list of strings. Received: {labels!r}")
     return [_read(label) for label in labels]
@@ -107,7 +99,7 @@ def _read(label):
         return OUTSIDE
     if not isinstance(label, str) or label[:1] not in tuple("BIES") or label[1:2] not in ("", "-"):
         raise ValueError(
-            f"A label must be O, or B, I, E or S, optionally with a dash and a type, such as B-PER. Received: {label!r}"
+            f"Labels must be O, or B, I, E or S, optionally with a dash and a type, such as B-PER. Received: {label!r}"
         )
     return label[0], label[2:] or "_"
 

@@ -52,7 +52,7 @@ def words(y_true, y_pred, sample_weight):
     if len(true_shape) != 2 or len(shape) != 3 or any(None not in pair and pair[0] != pair[1] for pair in pairs):
         raise ValueError(
             "`y_true` must have the shape [batch, length] and `y_pred` [batch, length, classes]. "
-            f"Received: shapes {true_shape} and {shape}"
+            f"Received: {true_shape} and {shape}"
         )
     true = ops.cast(y_true, "int32")
     weights = ops.cast(true >= 0, "float32")

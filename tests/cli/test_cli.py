@@ -120,7 +120,7 @@ def test_no_dataset_contains_the_five_questions(data_dir):
         (["quickstart", "--output", "new", "--data-dir", "."], "only with the dataset 'trec6'"),
         (["quickstart", "--output", "/dev/null/new"], "File exists"),
         (["quickstart", "--output", "new", "--dataset", "trec6", "--data-dir", "nowhere"], "Received: no nowhere"),
-        (["classify", "nowhere", "Who?"], "A SavedModel must be a folder with a saved_model.pb. Received: nowhere"),
+        (["classify", "nowhere", "Who?"], "The folder of a model must contain saved_model.pb. Received: nowhere"),
     ],
 )
 def test_a_mistake_prints_one_line_and_writes_no_files(arguments, message, tmp_path, monkeypatch, capsys):

@@ -75,11 +75,15 @@ def test_the_lemma_of_the_word_underscore_is_an_underscore(tmp_path):
 @pytest.mark.parametrize(
     "lines, number, message",
     [
-        ([word(1), "2\tbark\tbark"], 2, "Expected ten columns separated by tabs, an id first. Received: '2.tbark"),
+        (
+            [word(1), "2\tbark\tbark"],
+            2,
+            "Expected ten columns separated by tabs, starting with an id. Received: '2.tbark",
+        ),
         ([word(1).replace("\t", " ")], 1, "Expected ten columns"),
-        ([word("x")], 1, "an id first. Received: 'x"),
-        ([word("-1")], 1, "an id first"),
-        ([word(1), word(3)], 2, "Ids must be in order, after word 1. Received: '3'"),
+        ([word("x")], 1, "starting with an id. Received: 'x"),
+        ([word("-1")], 1, "starting with an id"),
+        ([word(1), word(3)], 2, "Ids must be in order. Expected the one after word 1. Received: '3'"),
         ([word(1), word(1)], 2, "after word 1. Received: '1'"),
         ([word(0)], 1, "after word 0. Received: '0'"),
         ([word(1), word("1-2"), word(2)], 2, "after word 1. Received: '1-2'"),

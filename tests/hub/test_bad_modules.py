@@ -88,8 +88,8 @@ GRAPH, INDEX, DATA = "saved_model.pb", "variables/variables.index", "variables/v
 BAD = {
     # Missing, empty, truncated and corrupted modules.
     "a missing folder": (lambda b: b.folder / "none", {}, "The module does not exist"),
-    "an empty folder": (lambda b: b.folder, {}, "no saved_model.pb, but nothing"),
-    "no graph": (without(GRAPH), {}, "no saved_model.pb, but .*'variables'"),
+    "an empty folder": (lambda b: b.folder, {}, r"no saved_model.pb .found: ..\)"),
+    "no graph": (without(GRAPH), {}, "no saved_model.pb .found: .*'variables'"),
     "an empty graph": (changed(GRAPH, lambda content: b""), {}, "an empty saved_model.pb"),
     "half a graph": (changed(GRAPH, half), {}, "TensorFlow .* cannot load the module .*download it again"),
     "a garbled graph": (changed(GRAPH, garbled), {}, "TensorFlow .* cannot load the module .*download it again"),

@@ -123,11 +123,11 @@ TAKES_IDS = (
             "The inputs do not fit the module. Expected string [None]. Received: {text: string [1]}",
         ),
         ("text_module", None, "The inputs do not fit the module. Expected string [None]. Received: None"),
-        ("text_module", ["a", 1], "A list must contain only texts or only numbers, of one shape. Received: ['a', 1]"),
+        ("text_module", ["a", 1], "A list must be a regular array of texts or numbers. Received: ['a', 1]"),
         (
             "text_module",
             [["a"], []],
-            "A list must contain only texts or only numbers, of one shape. Received: [['a'], []]",
+            "A list must be a regular array of texts or numbers. Received: [['a'], []]",
         ),
         ("linear_module", ["a"], "The inputs do not fit the module. Expected float32 [None, 1]. Received: string [1]"),
         (

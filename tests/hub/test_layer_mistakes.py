@@ -26,7 +26,7 @@ class Scale(tf.Module):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"signature": "wrong"}, "Expected one of ['serving_default'] for "),
+        ({"signature": "wrong"}, "`signature` must be one of ['serving_default'] for "),
         (
             {"signature": "serving_default"},
             "Expected one of ['length', 'vector'], or `signature_outputs_as_dict=True`. Received: output_key=None",
@@ -34,7 +34,7 @@ class Scale(tf.Module):
         ({"signature": "serving_default", "output_key": "wrong"}, "Received: output_key='wrong'"),
         (
             {"signature": "serving_default", "output_key": "length", "signature_outputs_as_dict": True},
-            "cannot be combined with `signature_outputs_as_dict=True`. Received: output_key='length'",
+            "`output_key` and `signature_outputs_as_dict` cannot be combined. Received: 'length'",
         ),
         (
             {"signature_outputs_as_dict": True},
@@ -71,16 +71,14 @@ def test_an_object_that_is_not_a_module_is_an_error(tmp_path):
     module = tf.Module()
     module.of_numbers = tf.function(lambda x: x, [tf.TensorSpec([])])
     tf.saved_model.save(module, str(tmp_path / "module"), signatures={"of_numbers": module.of_numbers})
-    with pytest.raises(
-        HubError, match=r"must be one of \['of_numbers'\], since .* not callable. Received: signature=None"
-    ):
+    with pytest.raises(HubError, match=r"must be one of \['of_numbers'\], since .* not callable. Received: None"):
         HubLayer(tmp_path / "module")
     assert HubLayer(tmp_path / "module", signature="of_numbers")(1.0) == 1.0
 
 
 def test_options_for_loading_with_a_loaded_object_are_an_error():
     for options in ({"tags": ["serve"]}, {"sha256": "0" * 64}, {"load_options": tf.saved_model.LoadOptions()}):
-        with pytest.raises(HubError, match="require a string or a path as `handle`. Received: handle=<function"):
+        with pytest.raises(HubError, match="require a path or a URL. Received: handle=<function"):
             HubLayer(lambda x: x, **options)
 
 
@@ -107,7 +105,7 @@ def test_an_unknown_output_shape_is_an_error_unless_output_shape_is_passed(tmp_p
 
     folder = modules.save(tmp_path / "module", call, tf.TensorSpec([None, 1]))
     with pytest.raises(
-        HubError, match=r"not specify the shape of its outputs. Pass `output_shape`. Received: float32 of unknown shape"
+        HubError, match=r"not specify its output shape. Pass `output_shape`. Received: float32 of unknown shape"
     ):
         HubLayer(folder)(keras.Input((1,)))
     assert HubLayer(folder, output_shape=[1])(keras.Input((1,))).shape == (None, 1)

@@ -142,7 +142,7 @@ def test_a_moved_handle_that_no_file_contains_is_an_error(linear_module, tmp_pat
     handles = {"nowhere": "somewhere", linear_module: linear_module}
     with pytest.raises(ValueError) as error, moved_handles(handles):
         keras.saving.load_model(tmp_path / "model.keras", safe_mode=False)
-    named = "Unknown keys in `handles`. The files loaded in this context contain"
+    named = "`handles` must occur in the loaded files, which contain"
     assert str(error.value) == f"{named} ['{linear_module}']. Received: ['nowhere']"
 
 

@@ -66,7 +66,7 @@ def test_labels_that_are_not_a_list_are_an_error():
 
 
 def test_lengths_that_differ_are_an_error_that_names_the_sentence():
-    with pytest.raises(ValueError, match="the same number of sentences. Received: 2 and 1"):
+    with pytest.raises(ValueError, match="sentences differ. Received: 2 and 1"):
         entity_report([["O"], ["O"]], [["O"]])
     with pytest.raises(ValueError, match="Received: 2 and 1 in sentence 1"):
         entity_report([["O"], ["O", "B-A"]], [["O"], ["O"]])
