@@ -8,7 +8,7 @@ import tempfile
 
 
 @contextlib.contextmanager
-def written_whole(folder, overwrite=False):
+def atomic_folder(folder, overwrite=False):
     """Yields an empty folder to write into, and moves it to `folder` if the block ends without an error.
 
     After an error, nothing new is left behind, and an existing folder is unchanged.
@@ -26,9 +26,9 @@ def written_whole(folder, overwrite=False):
 
     Example:
     ```python
-    from keras_transfer.files import written_whole
+    from keras_transfer.files import atomic_folder
 
-    with written_whole("results") as folder:
+    with atomic_folder("results") as folder:
         (folder / "accuracy.txt").write_text("0.93")
     ```
     """
@@ -53,7 +53,7 @@ def written_whole(folder, overwrite=False):
 
 
 @contextlib.contextmanager
-def file_written_whole(path):
+def atomic_file(path):
     """Yields a file to write bytes to, and moves it to `path` when all bytes are on the disk.
 
     After an error, nothing new is left behind, and an existing file is unchanged. A killed process can leave a file
@@ -67,9 +67,9 @@ def file_written_whole(path):
 
     Example:
     ```python
-    from keras_transfer.files import file_written_whole
+    from keras_transfer.files import atomic_file
 
-    with file_written_whole("accuracy.txt") as file:
+    with atomic_file("accuracy.txt") as file:
         file.write(b"0.93")
     ```
     """

@@ -4,12 +4,12 @@ import os
 
 import pytest
 
-from keras_transfer.files import written_whole
+from keras_transfer.files import atomic_folder
 
 
 def test_the_folder_appears_at_the_end(tmp_path):
     folder = tmp_path / "a" / "b"
-    with written_whole(folder) as temporary:
+    with atomic_folder(folder) as temporary:
         (temporary / "file.txt").write_text("new")
         assert not folder.exists()
     assert (folder / "file.txt").read_text() == "new"
@@ -17,7 +17,7 @@ def test_the_folder_appears_at_the_end(tmp_path):
 
 
 def test_the_folder_has_default_permissions(tmp_path):
-    with written_whole(tmp_path / "whole"):
+    with atomic_folder(tmp_path / "whole"):
         pass
     (tmp_path / "other").mkdir()
     assert (tmp_path / "whole").stat().st_mode == (tmp_path / "other").stat().st_mode
@@ -25,7 +25,7 @@ def test_the_folder_has_default_permissions(tmp_path):
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_an_error_leaves_no_files(error, tmp_path):
-    with pytest.raises(error), written_whole(tmp_path / "folder") as temporary:
+    with pytest.raises(error), atomic_folder(tmp_path / "folder") as temporary:
         (temporary / "file.txt").write_text("half")
         raise error
     assert list(tmp_path.iterdir()) == []
@@ -56,7 +56,7 @@ KINDS = pytest.mark.parametrize("kind", ["folder", "file", "broken link"])
 def test_an_existing_path_is_an_error_and_stays(kind, tmp_path):
     path = tmp_path / "folder"
     before = occupy(path, kind)
-    with pytest.raises(FileExistsError, match=r"overwrite=True`. Received: '.*folder'"), written_whole(path):
+    with pytest.raises(FileExistsError, match=r"overwrite=True`. Received: '.*folder'"), atomic_folder(path):
         pass
     assert look(path) == before and list(tmp_path.iterdir()) == [path]
 
@@ -65,7 +65,7 @@ def test_an_existing_path_is_an_error_and_stays(kind, tmp_path):
 def test_overwrite_replaces_an_existing_path(kind, tmp_path):
     path = tmp_path / "folder"
     occupy(path, kind)
-    with written_whole(path, overwrite=True) as temporary:
+    with atomic_folder(path, overwrite=True) as temporary:
         (temporary / "new.txt").write_text("new")
     assert look(path) == [("new.txt", "new")] and list(tmp_path.iterdir()) == [path]
 
@@ -74,7 +74,7 @@ def test_overwrite_replaces_an_existing_path(kind, tmp_path):
 def test_an_error_keeps_an_existing_path(kind, tmp_path):
     path = tmp_path / "folder"
     before = occupy(path, kind)
-    with pytest.raises(ValueError), written_whole(path, overwrite=True):
+    with pytest.raises(ValueError), atomic_folder(path, overwrite=True):
         raise ValueError
     assert look(path) == before and list(tmp_path.iterdir()) == [path]
 
@@ -83,7 +83,7 @@ def test_a_link_to_a_folder_is_replaced_and_the_folder_stays(tmp_path):
     occupy(tmp_path / "elsewhere", "folder")
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "elsewhere")
-    with written_whole(link, overwrite=True) as temporary:
+    with atomic_folder(link, overwrite=True) as temporary:
         (temporary / "new.txt").write_text("new")
     assert not link.is_symlink() and look(link) == [("new.txt", "new")]
     assert look(tmp_path / "elsewhere") == [("old.txt", "old")]
@@ -91,7 +91,7 @@ def test_a_link_to_a_folder_is_replaced_and_the_folder_stays(tmp_path):
 
 def test_a_folder_that_another_process_wrote_meanwhile_is_not_replaced(tmp_path):
     path = tmp_path / "folder"
-    with pytest.raises(FileExistsError, match="must not exist"), written_whole(path):
+    with pytest.raises(FileExistsError, match="must not exist"), atomic_folder(path):
         before = occupy(path, "folder")
     assert look(path) == before and list(tmp_path.iterdir()) == [path]
 
@@ -99,13 +99,13 @@ def test_a_folder_that_another_process_wrote_meanwhile_is_not_replaced(tmp_path)
 def test_the_old_folder_is_restored_if_the_new_one_cannot_be_moved(tmp_path):
     path = tmp_path / "folder"
     before = occupy(path, "folder")
-    with pytest.raises(OSError), written_whole(path, overwrite=True) as temporary:
+    with pytest.raises(OSError), atomic_folder(path, overwrite=True) as temporary:
         temporary.rmdir()
     assert look(path) == before and list(tmp_path.iterdir()) == [path]
 
 
 def test_a_url_is_an_error(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="Received: 'gs://bucket/served'"), written_whole("gs://bucket/served"):
+    with pytest.raises(ValueError, match="Received: 'gs://bucket/served'"), atomic_folder("gs://bucket/served"):
         pass
     assert list(tmp_path.iterdir()) == []

@@ -10,7 +10,7 @@ import numpy as np
 from keras_transfer.checkpoints.build import CheckpointReport
 from keras_transfer.checkpoints.tensors import CheckpointError, log, read_json, to_float32
 from keras_transfer.encoders.elmo import ElmoEncoder
-from keras_transfer.files import written_whole
+from keras_transfer.files import atomic_folder
 from keras_transfer.text.elmo import NUM_CHARACTERS, ElmoPreprocessor
 
 OPTIONS, WEIGHTS = "options.json", "weights.hdf5"
@@ -71,7 +71,7 @@ def save(encoder, folder, overwrite=False):
     """Writes an encoder as a folder with ELMo's two files; see `Encoder.save_pretrained`."""
     import h5py
 
-    with written_whole(folder, overwrite) as temporary:
+    with atomic_folder(folder, overwrite) as temporary:
         (temporary / OPTIONS).write_text(json.dumps(_options(encoder), indent=2) + "\n")
         with h5py.File(temporary / WEIGHTS, "w") as file:
             for tensor in _tensors(encoder):

@@ -4,7 +4,7 @@ import json
 
 from keras_transfer.checkpoints.build import ARCHITECTURES, architecture_of, build
 from keras_transfer.checkpoints.tensors import CheckpointError, read_json, read_safetensors, shard_files
-from keras_transfer.files import written_whole
+from keras_transfer.files import atomic_folder
 
 # Their names, old and new, and ours.
 _POOLINGS = {
@@ -54,7 +54,7 @@ def save(encoder, folder, overwrite=False):
     tensors = architecture.extra_tensors(encoder)
     for entry in architecture.entries(encoder):
         tensors.update(entry.split())
-    with written_whole(folder, overwrite) as temporary:
+    with atomic_folder(folder, overwrite) as temporary:
         (temporary / "config.json").write_text(json.dumps(config, indent=2) + "\n")
         save_file(tensors, temporary / "model.safetensors", metadata={"format": "pt"})
         if encoder.pooling:
