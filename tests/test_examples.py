@@ -174,7 +174,7 @@ def test_the_tagging_example_runs_on_a_part_of_ewt(frozen, tmp_path, monkeypatch
     runpy.run_path(str(script), run_name="__main__")
     printed = capsys.readouterr().out
     assert float(re.search(r"mean ([\d.]+) %", printed)[1]) > 60
-    assert ("share of each layer" in printed) == frozen
+    assert ("weight of each layer" in printed) == frozen
     assert (tmp_path / "mix.png").exists() == ("--plot" in options)
 
 
