@@ -48,7 +48,7 @@ def largest_differences(folder, batches, keep_state):
 
 @pytest.mark.core
 def test_it_computes_what_the_original_does_with_its_state_from_batch_to_batch(data_dir):
-    assert largest_differences(data_dir("elmo_bilm_tf"), 4, keep_state=True).max() < 1e-5
+    assert largest_differences(data_dir("elmo_bilm_tf"), 3, keep_state=True).max() < 1e-5
 
 
 def test_without_state_only_the_first_batch_is_the_same(data_dir):

@@ -46,8 +46,7 @@ def test_a_stack_of_other_parts_is_a_well_behaved_encoder():
     run_encoder_test(Decoder, SMALL)
 
 
-@pytest.mark.core
-@pytest.mark.parametrize("cls", [Decoder, TransformerEncoder])
+@pytest.mark.parametrize("cls", [pytest.param(Decoder, marks=pytest.mark.core), TransformerEncoder])
 def test_steps_with_a_cache_equal_the_whole_sequence(cls):
     options = {} if cls is Decoder else {"causal": True, "norm": "pre", "initializer_range": 0.5}
     encoder = cls(**SMALL, **options)
