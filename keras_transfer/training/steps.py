@@ -50,6 +50,7 @@ class Steps:
     def _remove(self):
         if self.model.train_function is self:  # the model was not compiled again
             self.model.train_function = None if self._rebuilt else self.function
+        self.function = None  # as long as it exists, JAX takes its trace for that of a new one
 
     def __call__(self, *args):
         if not self._announced:
