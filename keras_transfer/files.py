@@ -95,5 +95,5 @@ def atomic_file(path):
 def _check_free(folder, overwrite):
     if os.path.lexists(folder) and not overwrite:
         raise FileExistsError(
-            f"The folder must not exist. Choose another one or pass `overwrite=True`. Received: {str(folder)!r}"
+            f"The folder must not exist. Choose another one or pass overwrite=True. Received: {str(folder)!r}"
         )

@@ -23,7 +23,7 @@ def read_trec(data_dir):
     return [line.split(" ", 1)[1] for line in lines]
 
 
-def normalise(question):
+def normalize(question):
     return "".join(character for character in question.lower() if character.isalnum())
 
 
@@ -80,7 +80,7 @@ def test_no_two_neighbouring_rows_share_a_class():
 
 
 def test_no_question_occurs_twice():
-    counts = Counter(normalise(question) for _, _, question in read_rows())
+    counts = Counter(normalize(question) for _, _, question in read_rows())
     assert [text for text, count in counts.items() if count > 1] == []
 
 
@@ -88,13 +88,13 @@ def test_no_question_of_the_test_split_leaks_into_the_training_split():
     rows = read_rows()
     train = [question for split, _, question in rows if split == "train"]
     test = [question for split, _, question in rows if split == "test"]
-    assert set(map(normalise, train)).isdisjoint(map(normalise, test))
+    assert set(map(normalize, train)).isdisjoint(map(normalise, test))
     assert near_duplicates(test, train) == []
 
 
 def test_no_question_is_taken_from_trec(data_dir):
-    trec = {normalise(question) for question in read_trec(data_dir)}
-    assert [question for _, _, question in read_rows() if normalise(question) in trec] == []
+    trec = {normalize(question) for question in read_trec(data_dir)}
+    assert [question for _, _, question in read_rows() if normalize(question) in trec] == []
 
 
 def test_no_question_is_a_near_duplicate_of_one_in_trec(data_dir):

@@ -27,7 +27,7 @@ def linear_module(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def norm_module(tmp_path_factory):
-    """A module with batch normalisation; see `save_norm_module`."""
+    """A module with batch normalization; see `save_norm_module`."""
     return modules.save_norm_module(tmp_path_factory.mktemp("norm") / "module")
 
 

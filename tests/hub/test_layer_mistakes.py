@@ -165,9 +165,9 @@ def test_signatures_can_be_trained(linear_module, text_module):
 
 
 @pytest.mark.core
-@pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="TensorFlow is what a module needs")
+@pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="a module requires TensorFlow")
 def test_another_backend_is_an_error():
     with pytest.raises(RuntimeError) as error:
         HubLayer("module")
-    received = f"Received: the backend {keras.backend.backend()!r}"
-    assert str(error.value) == f"a TF Hub module is a TensorFlow graph: set KERAS_BACKEND=tensorflow. {received}"
+    advice = "A TF Hub module requires the TensorFlow backend. Set KERAS_BACKEND=tensorflow."
+    assert str(error.value) == f"{advice} Received: {keras.backend.backend()!r}"

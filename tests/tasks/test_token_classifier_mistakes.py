@@ -171,7 +171,7 @@ def test_names_that_are_not_all_of_entities_are_a_warning(encoder, caplog):
     model = TokenClassifier(encoder, ["O", "B-X", "I-X", "L-X"])
     model.compile("sgd")
     assert "so `EntityF1` is left out" in caplog.text and "L-X" in caplog.text
-    with pytest.raises(ValueError, match="a label of entities is O, or B, I, E or S"):
+    with pytest.raises(ValueError, match="Labels must be O, or B, I, E or S"):
         EntityF1(NAMES)
 
 
