@@ -144,7 +144,7 @@ class EWC(Penalty):
         missing = [path for path in paths if find_path(self.fisher, path) is None]
         if len(missing) == len(paths):
             raise ValueError(
-                f"`fisher` contains no trainable pretrained weights. Expected some of {paths}. Received: {list(self.fisher)}"
+                f"`fisher` contains no trainable pretrained weight. Expected: {paths}. Received: {list(self.fisher)}"
             )
         if missing:
             log.warning("These weights have no Fisher information, and therefore no penalty: %s", missing)
