@@ -218,10 +218,12 @@ def _check_model(model):
         raise ValueError(f"`model` must be a built `keras.Model`. Received: {model!r}")
     paths = [weight.path for weight in model.trainable_weights]
     if not paths:
-        raise ValueError(f"`model` must have trainable weights. Unfreeze some. Received: {model.name!r}")
+        raise ValueError(f"`model` has no trainable weights. Unfreeze some. Received: model={model.name!r}")
     shared = sorted({path for path in paths if paths.count(path) > 1})
     if shared:
-        raise ValueError(f"Each weight must have a unique path. Give the layers unique names. Received twice: {shared}")
+        raise ValueError(
+            f"Weights must have unique paths. Give the layers unique names. Received: duplicates of {shared}"
+        )
     replicas, _ = replicas_of(model)
     if replicas > 1:
         raise ValueError(f"`model` must not be distributed over several replicas. Received: {replicas} replicas")
@@ -339,7 +341,7 @@ def _check_logits(logits):
     if not hasattr(logits, "shape") or logits.ndim < 2 or logits.shape[-1] < 2:
         shapes = keras.tree.map_structure(lambda output: tuple(output.shape), logits)
         raise ValueError(
-            "The only output of `model` must be logits [batch, ..., classes] of at least two classes. For others pass "
+            "`model` must have one output: logits [batch, ..., classes] of at least two classes. Otherwise pass "
             f"`labels='data'` and `loss`. Received: outputs of shape {shapes}"
         )
     if np.all(logits >= 0) and np.allclose(np.sum(logits, axis=-1, dtype="float64"), 1.0, rtol=0, atol=1e-3):

@@ -271,12 +271,12 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         paths = {record.path for record in self._records}
         if len(self._saved_for) == len(paths) and self._saved_for != paths:
             raise ValueError(
-                "The weights that train have other paths than when the file was written. Give the layers names. "
+                "The trainable weights have different paths than in the file. Give the layers names. "
                 f"Expected: {sorted(self._saved_for)}. Received: {sorted(paths)}"
             )
         lost = [key for key in missing if key.endswith((":start", ":importance"))]
         if lost:
-            raise ValueError(f"The file must contain the data of the penalty. Received: a file without {lost}")
+            raise ValueError(f"The file must contain the state of the penalty. Received: a file without {lost}")
 
     def _named_variables(self):
         """Yields `(key, variable)`. A key has group, weight and slot, because either side may lack frozen weights."""

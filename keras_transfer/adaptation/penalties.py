@@ -134,7 +134,7 @@ class EWC(Penalty):
             raise ValueError(f"`fisher` must be a dict from weight paths to arrays. Received: fisher={fisher!r:.100}")
         for path, values in (fisher or {}).items():
             if not np.all(np.isfinite(values)) or np.min(values, initial=0.0) < 0:
-                raise ValueError(f"`fisher` must be finite and not negative. Received: other values for {path!r}")
+                raise ValueError(f"`fisher` must have finite values of at least 0. Received: other values for {path!r}")
         self._complete = fisher is not None
 
     def check(self, weights):
@@ -144,7 +144,7 @@ class EWC(Penalty):
         missing = [path for path in paths if find_path(self.fisher, path) is None]
         if len(missing) == len(paths):
             raise ValueError(
-                f"`fisher` must contain pretrained weights that train. These are {paths}. Received: {list(self.fisher)}"
+                f"`fisher` contains no trainable pretrained weight. Expected: {paths}. Received: {list(self.fisher)}"
             )
         if missing:
             log.warning("These weights have no Fisher information, and therefore no penalty: %s", missing)
@@ -152,8 +152,8 @@ class EWC(Penalty):
     def check_complete(self):
         if not self._complete:
             raise ValueError(
-                "A config does not contain the Fisher information. Load the optimizer with its weights from a `.keras` "
-                "file, or create a new one. Received: an `EWC` with fisher=None"
+                "`EWC` requires its Fisher information, which a config does not contain. Load the optimizer with its "
+                "weights from a `.keras` file, or create a new one. Received: an `EWC` with fisher=None"
             )
 
     def complete(self):

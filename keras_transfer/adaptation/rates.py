@@ -110,8 +110,7 @@ def check_pattern(optimizer):
         )
     if isinstance(optimizer, keras.optimizers.Nadam):
         raise ValueError(
-            "`optimizer` must not be Nadam, which keeps a state outside `update_step`. Use Adam or AdamW. "
-            "Received: Nadam"
+            "`optimizer` must not be Nadam, which keeps state outside `update_step`. Use Adam or AdamW. Received: Nadam"
         )
     if optimizer.built:
         raise ValueError(
@@ -127,7 +126,7 @@ def check_pattern(optimizer):
     if private.excludes_from_decay(optimizer):
         raise ValueError(
             "`exclude_from_weight_decay` is not supported. Use the argument `decay_norms_and_biases` of "
-            f"`LayerwiseOptimizer`. Received: a {type(optimizer).__name__} with exclusions"
+            f"`LayerwiseOptimizer`. Received: {type(optimizer).__name__} with exclusions"
         )
 
 
