@@ -111,8 +111,8 @@ def test_the_script_in_the_page_on_modules_runs(tmp_path, monkeypatch):
     code = "\n".join(blocks((REPOSITORY / "docs" / "hub.md").read_text("utf-8")))
     names = {}
     exec(compile(code, "docs/hub.md", "exec"), names)
-    assert [group.name for group in names["ladder"]] == ["lower", "upper"]
-    assert [weight.trainable for group in names["ladder"] for weight in group.variables] == [False] * 3 + [True] * 2
+    assert [group.name for group in names["groups"]] == ["lower", "upper"]
+    assert [weight.trainable for group in names["groups"] for weight in group.variables] == [False] * 3 + [True] * 2
     assert (tmp_path / "served" / "saved_model.pb").exists()
 
 
