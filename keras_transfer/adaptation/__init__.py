@@ -1,12 +1,12 @@
-"""Adaptation methods: which layer groups train, when, how fast and how far, for any backbone."""
+"""Adaptation methods for any encoder: which layer groups train, when, how fast, and how far from their start."""
 
 from keras_transfer.adaptation.fisher import Fisher, estimate_fisher
 from keras_transfer.adaptation.freezing import freeze, freeze_to, trainable_summary, unfreeze
-from keras_transfer.adaptation.groups import Ladder, LayerGroup, layer_groups
+from keras_transfer.adaptation.groups import LayerGroup, LayerGroups, layer_groups
 from keras_transfer.adaptation.layerwise import LayerwiseOptimizer
 from keras_transfer.adaptation.momentum import OneCycleMomentum
+from keras_transfer.adaptation.penalties import EWC, L2SP
 from keras_transfer.adaptation.prediction_penalty import PredictionPenalty
-from keras_transfer.adaptation.pull import EWC, L2SP
 from keras_transfer.adaptation.recipes import RECIPES, Recipe, fine_tune, get_recipe
 from keras_transfer.adaptation.schedules import (
     InverseSquareRoot,
@@ -29,8 +29,8 @@ __all__ = [
     "Fisher",
     "GradualUnfreezing",
     "InverseSquareRoot",
-    "Ladder",
     "LayerGroup",
+    "LayerGroups",
     "LayerwiseOptimizer",
     "LinearWarmupDecay",
     "OneCycle",

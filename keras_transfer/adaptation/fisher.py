@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.distribute.replicas import replicas_of
-from keras_transfer.files import file_written_whole
+from keras_transfer.files import atomic_file
 from keras_transfer.tasks import Task
 from keras_transfer.text import TextBatches, is_text
 
@@ -47,7 +47,7 @@ class Fisher(dict):
         path.parent.mkdir(parents=True, exist_ok=True)
         # The paths cannot be the names of the arrays: one may be `file`, which is an argument of `np.savez`.
         arrays = {f"weight_{i}": values for i, values in enumerate(self.values())}
-        with file_written_whole(path) as file:
+        with atomic_file(path) as file:
             np.savez(file, paths=np.array(list(self), str), **arrays)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Freezing and thawing groups of the ladder before training."""
+"""Freezing and unfreezing layer groups before training."""
 
 import re
 
@@ -11,22 +11,23 @@ from keras_transfer.training.trainable import could_train, remember_trainable, s
 
 
 def freeze(model, groups=None, *, below=None, paths=None, norms=True):
-    """Freezes groups of the ladder; everything else stays as it is.
+    """Freezes layer groups and leaves all others unchanged.
 
     Args:
-        model: a built model or layer: the one that is compiled, if one is.
-        groups: what `select_groups` takes: a name, a depth, a regular expression, `"new"`, `"all"`, or a list of them.
-            With neither `groups` nor `below` nor `paths` all.
-        below: name or depth of a group: those below it are frozen.
-        paths: regular expression found in the paths of single weights (`"embedding"`), within the groups.
-        norms: bool, False to leave the scales and shifts of normalisation layers as they are.
+        model: Built model or layer. Pass the compiled model, not a part of it.
+        groups: String, integer or list. The layer groups to freeze, in any form that `select_groups` takes. Defaults to
+            `None`, for all groups, or those that `below` selects.
+        below: String or integer. Name or depth of a group. All groups below it are frozen. Defaults to `None`.
+        paths: String. Regular expression. Within the groups, only weights in whose paths it is found are frozen
+            (`"embedding"`). Defaults to `None`.
+        norms: Boolean. Whether to freeze normalization layers too. Defaults to `True`.
 
     Returns:
-        The model. If it is compiled, its next step trains what is left, also in the middle of `fit`; the optimizer
-        keeps what it knows of the others. (A part of a compiled model knows nothing of that: pass the whole.)
+        The model. A compiled model trains the remaining weights from its next step on, also during `fit()`. Its
+        optimizer keeps the slots of the frozen weights.
 
     Raises:
-        ValueError: something names no group or no weight.
+        ValueError: If `groups`, `below` or `paths` matches nothing.
 
     Example:
     ```python
@@ -39,18 +40,18 @@ def freeze(model, groups=None, *, below=None, paths=None, norms=True):
 
 
 def freeze_to(model, group, *, norms=True):
-    """Freezes every group below one, and thaws it and all above, as fastai's `freeze_to`.
+    """Unfreezes a layer group and all above it, and freezes all below, like fastai's `freeze_to`.
 
     Args:
-        model: as for `freeze`.
-        group: name or depth of the lowest group that trains; -1 is the head.
-        norms: bool, False to leave the normalisation layers of the groups below as they are.
+        model: As for `freeze`.
+        group: String or integer. Name or depth of the lowest layer group that trains. `-1` is the head.
+        norms: Boolean. Whether to freeze the normalization layers of the groups below too. Defaults to `True`.
 
     Returns:
         The model.
 
     Raises:
-        ValueError: it names no group, or several; as for `unfreeze`.
+        ValueError: If `group` does not match exactly one layer group, or as for `unfreeze`.
 
     Example:
     ```python
@@ -65,19 +66,19 @@ def freeze_to(model, group, *, norms=True):
 
 
 def unfreeze(model, groups=None, *, paths=None, norms=True):
-    """Thaws groups of the ladder; everything else stays as it is.
+    """Unfreezes layer groups and leaves all others unchanged.
 
     Args:
-        model: as for `freeze`.
-        groups: as for `freeze`; None for all.
-        paths: as for `freeze` (`"bias$"` thaws what BitFit trains).
-        norms: bool, False to leave normalisation layers as they are.
+        model: As for `freeze`.
+        groups: As for `freeze`. Defaults to `None`, for all groups.
+        paths: As for `freeze`. `"bias$"` unfreezes what BitFit trains. Defaults to `None`.
+        norms: Boolean. Whether to unfreeze normalization layers too. Defaults to `True`.
 
     Returns:
-        The model. What no method trains (the statistics of batch normalisation) stays as it is.
+        The model. Weights that are never trainable, such as batch normalization statistics, remain unchanged.
 
     Raises:
-        ValueError: something names no group or no weight; the model's optimizer was built without these weights.
+        ValueError: If `groups` or `paths` matches nothing, or if the model's optimizer was built without these weights.
 
     Example:
     ```python
@@ -91,14 +92,14 @@ def unfreeze(model, groups=None, *, paths=None, norms=True):
 
 
 def trainable_summary(model, groups=None):
-    """Prints the groups of the ladder, their weights, and how many of them train.
+    """Prints the layer groups of a model, with their numbers of parameters and of trainable parameters.
 
     Args:
-        model: a built model or layer.
-        groups: as for `layer_groups`.
+        model: Built model or layer.
+        groups: As for `layer_groups`. Defaults to `None`.
 
     Returns:
-        The `Ladder` that was printed.
+        The printed `LayerGroups`.
 
     Example:
     ```python
@@ -106,24 +107,24 @@ def trainable_summary(model, groups=None):
     keras_transfer.adaptation.trainable_summary(keras_transfer.adaptation.freeze(model, "low"))
     ```
     """
-    ladder = layer_groups(model, groups)
-    total, trainable = sum(g.parameters for g in ladder), sum(g.trainable_parameters for g in ladder)
-    print(f"{ladder}\n{trainable:,} of {total:,} weights train ({trainable / total:.2%})")
-    return ladder
+    groups = layer_groups(model, groups)
+    total, trainable = sum(g.parameters for g in groups), sum(g.trainable_parameters for g in groups)
+    print(f"{groups}\n{trainable:,} of {total:,} parameters are trainable ({trainable / total:.2%})")
+    return groups
 
 
 def _weights(model, groups, below, paths, norms):
-    """The ids of the weights that the arguments name."""
-    ladder = layer_groups(model)
+    """Returns the ids of the weights that the arguments select."""
+    all_groups = layer_groups(model)
     if below is not None:
         if groups is not None:
-            raise ValueError(f"`groups` and `below` say the same thing. Received: groups={groups!r}, below={below!r}")
+            raise ValueError(f"Pass only one of `groups` and `below`. Received: groups={groups!r}, below={below!r}")
         depth = depth_of(model, below)
         if depth == 0:
-            raise ValueError(f"nothing is below the lowest group, {ladder[0].name!r}. Received: below={below!r}")
-        chosen = ladder[:depth]
+            raise ValueError(f"No layer group is below {all_groups[0].name!r}. Received: below={below!r}")
+        chosen = all_groups[:depth]
     else:
-        chosen = select_groups(ladder, "all" if groups is None else groups)
+        chosen = select_groups(all_groups, "all" if groups is None else groups)
     weights = [weight for group in chosen for weight in group.variables if norms or not is_norm(weight)]
     if paths is not None:
         try:
@@ -132,18 +133,18 @@ def _weights(model, groups, below, paths, norms):
             found = []
         if not found:
             raise ValueError(
-                "`paths` must be a regular expression that is found in the path of a weight: "
-                f"{[weight.path for weight in weights]}. Received: {paths!r}"
+                "`paths` must be a regular expression that is found in the path of a weight. The paths are "
+                f"{[weight.path for weight in weights]}. Received: paths={paths!r}"
             )
         weights = found
     return {id(weight) for weight in weights}
 
 
 def _apply(model, trainable):
-    """Makes exactly these trainable, in a compiled model too."""
+    """Makes exactly these weights trainable, also in a compiled model."""
     compiled = isinstance(model, keras.Model) and getattr(model, "optimizer", None) is not None
     if compiled:
-        steps.sync(model)  # by the division into trainable and other weights that was
+        steps.sync(model)  # Keras on JAX splits its state by the old flags.
     before, restore = {id(weight) for weight in model.trainable_weights}, remember_trainable(model)
     set_trainable(model, trainable)
     if compiled and model.optimizer.built:
@@ -155,7 +156,7 @@ def _apply(model, trainable):
         private.update(selected)
         private.start_averages(model.optimizer, [w for w in model.trainable_variables if id(w) not in before])
     if compiled:
-        private.forget_jax_state(model)  # whose division is that of before
+        private.forget_jax_state(model)  # It is split by the old flags.
         model.test_function = model.predict_function = None
         steps.retrace(model)
     return model

@@ -1,4 +1,4 @@
-"""The ladder: the weights of a model as an ordered list of groups, from the input to the head."""
+"""Layer groups: the weights of a model as an ordered list of groups, from the input to the head."""
 
 import dataclasses
 import itertools
@@ -10,15 +10,15 @@ import keras
 
 @dataclasses.dataclass
 class LayerGroup:
-    """One rung of the ladder: weights that are treated alike.
+    """Weights of a model that adaptation methods treat alike.
 
     Attributes:
-        name: str, unique in its ladder.
+        name: String. Unique within the model.
         kind: `"embeddings"`, `"block"`, `"pooler"`, `"head"` or `"other"`.
-        variables: list of `keras.Variable`.
-        depth: int, counted from the input, from 0.
-        pretrained: bool, False for what was added to a pretrained encoder.
-        layers: list of Keras layers; empty where the weights come from no Keras layer.
+        variables: List of `keras.Variable`s.
+        depth: Integer. Position of the group, counted from the input, starting at 0.
+        pretrained: Boolean. False for what was added to a pretrained encoder.
+        layers: List of Keras layers. Empty if the weights do not belong to Keras layers.
     """
 
     name: str
@@ -30,31 +30,23 @@ class LayerGroup:
 
     @property
     def parameters(self):
-        """int, the number of weights."""
+        """Integer. Number of parameters."""
         return sum(math.prod(variable.shape) for variable in self.variables)
 
     @property
     def trainable_parameters(self):
-        """int, the number of weights that train."""
+        """Integer. Number of trainable parameters."""
         return sum(math.prod(variable.shape) for variable in self.variables if variable.trainable)
 
 
-class Ladder(list):
-    """The list that `layer_groups` returns; it prints as a table."""
+class LayerGroups(list):
+    """The list that `layer_groups` returns. It prints as a table."""
 
     def __repr__(self):
         rows = [("depth", "group", "kind", "pretrained", "parameters", "trainable")]
         for group in self:
-            rows.append(
-                (
-                    str(group.depth),
-                    group.name,
-                    group.kind,
-                    "yes" if group.pretrained else "no",
-                    f"{group.parameters:,}",
-                    f"{group.trainable_parameters:,}",
-                )
-            )
+            counts = f"{group.parameters:,}", f"{group.trainable_parameters:,}"
+            rows.append((str(group.depth), group.name, group.kind, "yes" if group.pretrained else "no", *counts))
         total, trainable = sum(g.parameters for g in self), sum(g.trainable_parameters for g in self)
         rows.append(("", "total", "", "", f"{total:,}", f"{trainable:,}"))
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
@@ -68,26 +60,26 @@ class Ladder(list):
 
 
 def layer_groups(model, groups=None):
-    """Returns a model's weights as an ordered partition, from the input side over each block to the head.
+    """Returns a model's weights as an ordered partition, from the input over each block to the head.
 
-    Our encoders and `hub.HubLayer` say themselves what their groups are; KerasHub backbones are read by their
-    `transformer_layers`. An encoder inside another model (a task, a functional or nested model) keeps its groups;
-    everything else in that model is its head and counts as not pretrained. In a model without an encoder each layer
-    with weights is a group of its own, in topological order, and the last one is the head. A weight that two groups
-    use is in the lower one.
+    Our encoders and `hub.HubLayer` define their own groups. The groups of a KerasHub backbone follow its
+    `transformer_layers`. An encoder inside another model (a task, a functional or nested model) keeps its groups, and
+    everything else in that model is its head, which is not pretrained. In a model without an encoder each layer with
+    weights is a group, in topological order, and the last one is the head. A weight that two groups use belongs to the
+    lower one.
 
     Args:
-        model: a built `keras.Model` or `keras.layers.Layer`.
-        groups: list of `(name, regex)` in order from the input, to group the weights by their `path` instead, which
-            starts with their layer's name: each is in the first group whose expression is found in its path; what is in
-            none keeps the group it would have had, above these.
+        model: Built `keras.Model` or `keras.layers.Layer`.
+        groups: List of `(name, regex)` in order from the input, to group the weights by their `path`, which starts with
+            the layer's name. A weight belongs to the first group whose expression is found in its path. Weights that no
+            expression matches keep their default groups, above these. Defaults to `None`, the default groups.
 
     Returns:
-        A `Ladder`, a list of `LayerGroup`s that prints as a table. Every weight of the model is in exactly one; the
-        states of seeds and metrics are no weights.
+        A `LayerGroups`, a list of `LayerGroup`s that prints as a table. Every weight of the model is in exactly one
+        group. Seed and metric states are not weights.
 
     Raises:
-        ValueError: `model` is no Keras layer, is not built or has no weights; an expression is found in no path.
+        ValueError: If `model` is not a Keras layer, is not built or has no weights, or if a regex matches no path.
 
     Example:
     ```python
@@ -96,47 +88,48 @@ def layer_groups(model, groups=None):
     ```
     """
     if not isinstance(model, keras.layers.Layer):
-        raise ValueError(f"`model` must be a Keras model or layer. Received: {type(model).__name__}")
+        raise ValueError(f"`model` must be a Keras model or layer. Received: model={model!r:.100}")
     if not model.built or not model.weights:
-        raise ValueError(f"`model` has no weights yet: call or build it first. Received: {model!r}")
-    left = {id(weight): weight for weight in model.weights}
-    ladder = Ladder()
-    for name, kind, parts, pretrained in _rungs(model):
+        raise ValueError(f"`model` has no weights yet. Call or build it first. Received: model={model!r}")
+    remaining = {id(weight): weight for weight in model.weights}
+    found = LayerGroups()
+    for name, kind, parts, pretrained in _raw_groups(model):
         weights, owners = [], []
         for part in parts:
-            # An encoder's pooler may be no part of a task; a tied weight is taken by the first layer that has it.
+            # A task may not use its encoder's pooler, and an earlier layer may already hold a tied weight.
             is_layer = isinstance(part, keras.layers.Layer)
-            taken = [left.pop(id(weight)) for weight in (part.weights if is_layer else [part]) if id(weight) in left]
+            candidates = part.weights if is_layer else [part]
+            taken = [remaining.pop(id(weight)) for weight in candidates if id(weight) in remaining]
             weights += taken
             owners += [part] if taken and is_layer else []
         if weights:
-            name = _unused(name, {group.name for group in ladder})
-            ladder.append(LayerGroup(name, kind, weights, len(ladder), pretrained, owners))
-    if left:  # what a subclassed model holds itself, outside its layers
-        name = _unused("other", {group.name for group in ladder})
-        pretrained = ladder[-1].pretrained if ladder else True
-        ladder.append(LayerGroup(name, "other", list(left.values()), len(ladder), pretrained, []))
-    return ladder if groups is None else _regrouped(ladder, groups)
+            name = _unused(name, {group.name for group in found})
+            found.append(LayerGroup(name, kind, weights, len(found), pretrained, owners))
+    if remaining:  # A subclassed model can hold weights outside its layers.
+        name = _unused("other", {group.name for group in found})
+        pretrained = found[-1].pretrained if found else True
+        found.append(LayerGroup(name, "other", list(remaining.values()), len(found), pretrained, []))
+    return found if groups is None else _regroup(found, groups)
 
 
-def _regrouped(ladder, groups):
-    """The same weights in groups of the user's own, and above them what these leave."""
-    rest = [(weight, group) for group in ladder for weight in group.variables]
-    regrouped = Ladder()
+def _regroup(defaults, groups):
+    """Returns the same weights in the user's groups, with the remaining weights above them."""
+    rest = [(weight, group) for group in defaults for weight in group.variables]
+    regrouped = LayerGroups()
     for name, pattern in groups:
         found = [pair for pair in rest if re.search(pattern, pair[0].path)]
         if not found:
             raise ValueError(
-                "each group's expression must be found in a path that no group before it took: "
+                "Each expression in `groups` must match a path that no earlier group has taken. Remaining paths: "
                 f"{[weight.path for weight, _ in rest]}. Received: {(name, pattern)!r}"
             )
         kinds, new = {group.kind for _, group in found}, any(not group.pretrained for _, group in found)
         kind = kinds.pop() if len(kinds) == 1 else "other"
         regrouped.append(LayerGroup(name, kind, [weight for weight, _ in found], len(regrouped), not new, []))
         rest = [pair for pair in rest if not any(pair[0] is weight for weight, _ in found)]
-    left = {id(weight) for weight, _ in rest}
-    for group in ladder:
-        weights = [weight for weight in group.variables if id(weight) in left]
+    remaining = {id(weight) for weight, _ in rest}
+    for group in defaults:
+        weights = [weight for weight in group.variables if id(weight) in remaining]
         if weights:
             name = _unused(group.name, {group.name for group in regrouped})
             layers = group.layers if len(weights) == len(group.variables) else []
@@ -144,35 +137,35 @@ def _regrouped(ladder, groups):
     return regrouped
 
 
-def _rungs(model):
-    """`(name, kind, layers or weights, pretrained)` for each group, before shared weights are told apart."""
+def _raw_groups(model):
+    """Returns `(name, kind, layers or weights, pretrained)` for each group, in which shared weights may repeat."""
     parts = list(_parts(model))
     encoders = [part for part in parts if isinstance(part, list)]
     layers = [part for part in parts if not isinstance(part, list)]
     if encoders:
-        return [(*rung, True) for encoder in encoders for rung in encoder] + [("head", "head", layers, False)]
-    rungs = []
+        return [(*group, True) for encoder in encoders for group in encoder] + [("head", "head", layers, False)]
+    groups = []
     for layer in layers:
         if layer.weights:
             kind = "embeddings" if isinstance(layer, keras.layers.Embedding) else "other"
-            rungs.append((layer.name, kind, [layer], True))
-    if len(rungs) > 1:
-        name, _, layers, _ = rungs.pop()
-        rungs.append((name, "head", layers, False))
-    return rungs
+            groups.append((layer.name, kind, [layer], True))
+    if len(groups) > 1:
+        name, _, layers, _ = groups.pop()
+        groups.append((name, "head", layers, False))
+    return groups
 
 
 def _parts(model):
-    """What a model is made of, in topological order: an encoder as the list of its rungs, else single layers.
+    """Yields the parts of a model in topological order: the list of groups of an encoder, or a single layer.
 
-    Models inside it are opened. A task's encoder is only a reference of it (the task has the layers): it comes
-    first, and its layers, which come again, find their weights taken.
+    Nested models are opened. A task only refers to its encoder, but holds its layers. So the encoder comes first, and
+    its layers, which follow again, find their weights taken.
     """
-    if own := _encoder_rungs(model):
+    if own := _encoder_groups(model):
         yield own
         return
     encoder = getattr(model, "encoder", None) or getattr(model, "backbone", None)
-    inside = _encoder_rungs(encoder)
+    inside = _encoder_groups(encoder)
     if inside:
         yield inside
     for layer in getattr(model, "layers", None) or [model]:
@@ -184,35 +177,35 @@ def _parts(model):
             yield layer
 
 
-def _encoder_rungs(model):
-    """`(name, kind, layers or weights)` of an encoder whose inside is known, or None."""
+def _encoder_groups(model):
+    """Returns `(name, kind, layers or weights)` for each group of an encoder, or None for other models."""
     if hasattr(model, "layer_groups"):
         return model.layer_groups()
-    # Without importing KerasHub: a backbone can only exist where its user did.
+    # This check works without importing KerasHub, which a user of a backbone has imported.
     if any(cls.__name__ == "Backbone" and cls.__module__.startswith("keras_hub.") for cls in type(model).__mro__):
-        return _keras_hub_rungs(model)
+        return _keras_hub_groups(model)
     return None
 
 
-def _keras_hub_rungs(backbone):
-    """Embeddings up to the first block, each block, and what follows: read off the backbone's layers in order."""
+def _keras_hub_groups(backbone):
+    """Returns the embeddings up to the first block, each block, and what follows, in the order of the layers."""
     names = ("transformer_layers", "encoder_transformer_layers", "decoder_transformer_layers")
-    # ALBERT's are lists of layers.
+    # ALBERT has lists of layers.
     blocks = {id(layer) for name in names for layer in keras.tree.flatten(getattr(backbone, name, None) or [])}
-    rungs, embeddings = [], []
+    groups, embeddings = [], []
     for layer in backbone.layers:
         if not layer.weights:
             continue
         if id(layer) in blocks or (not blocks and re.search(r"(layer|block)_\d+$", layer.name)):
-            rungs.append((layer.name, "block", [layer]))
-        elif not rungs or "embed" in layer.name:
+            groups.append((layer.name, "block", [layer]))
+        elif not groups or "embed" in layer.name:
             embeddings.append(layer)
         else:
-            rungs.append((layer.name, "pooler" if "pool" in layer.name else "other", [layer]))
-    return [("embeddings", "embeddings", embeddings), *rungs]
+            groups.append((layer.name, "pooler" if "pool" in layer.name else "other", [layer]))
+    return [("embeddings", "embeddings", embeddings), *groups]
 
 
 def _unused(name, taken):
-    """`name`, or `name_1`, `name_2`, ... where it is taken."""
+    """Returns `name`, or the first of `name_1`, `name_2`, ... that is not taken."""
     numbered = (f"{name}_{i}" for i in itertools.count(1))
     return next(candidate for candidate in itertools.chain([name], numbered) if candidate not in taken)

@@ -1,21 +1,22 @@
-"""One optimizer around any other: rates by group of the ladder, decay, pull to the start, and late starts set right."""
+"""An optimizer that wraps any other: rates, weight decay, penalties and step counts per layer group."""
 
 import collections
 import dataclasses
 import logging
+import re
 import urllib.parse
 
 import keras
 from keras import ops
 
-from keras_transfer.adaptation.pull import Pull
-from keras_transfer.adaptation.rates import RateGroup, check_pattern, groups_of, like, rate_groups, rate_of, slots_of
+from keras_transfer.adaptation.penalties import Penalty
+from keras_transfer.adaptation.rates import RateGroup, check_pattern, groups_of, rate_groups, rate_of, slots_of
 from keras_transfer.adaptation.selection import is_norm_or_bias
 from keras_transfer.training import private
 
 log = logging.getLogger("keras_transfer")
 
-# What the wrapper does itself, once for all groups.
+# The arguments that the wrapper applies itself, once for all groups.
 SHARED = (
     "learning_rate",
     "weight_decay",
@@ -31,8 +32,8 @@ SHARED = (
 
 
 @dataclasses.dataclass
-class Place:
-    """What is known of one weight: its group, the optimizer that updates it, and its start."""
+class WeightRecord:
+    """The group of a weight, the optimizer that updates it, and what its penalty needs."""
 
     group: RateGroup
     path: str
@@ -44,31 +45,34 @@ class Place:
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class LayerwiseOptimizer(keras.optimizers.Optimizer):
-    """Any Keras optimizer with a rate for each group of the ladder.
+    """Wraps any Keras optimizer to give each layer group its own learning rate.
 
-    Each group has an optimizer of its own, made from the one that is given, with its moments and its own count of
-    steps. A group that begins to train late (`GradualUnfreezing`, ...) therefore begins as it would at step 0: under
-    one Adam for all, its first steps would be 3 to 5 times too long. Schedules and `LearningRateScheduler` set the top
-    group's rate, by the steps of the run; each group has its multiple.
+    Each layer group has its own clone of the optimizer, with its own moments and step count. A group that begins to
+    train late, for example under `GradualUnfreezing`, therefore begins as at step 0. With one Adam for all groups, its
+    first steps would be 3 to 5 times too long. Schedules and `LearningRateScheduler` set the rate of the top group from
+    the steps of the run. The rates of the other groups are multiples of it.
 
-    Decoupled weight decay (`AdamW(weight_decay=...)`) is scaled with each group's rate, and leaves biases and the
-    weights of normalisation alone. Clipping, moving averages and gradients gathered over batches work as in Keras.
+    Decoupled weight decay (`AdamW(weight_decay=...)`) is scaled by the rate of each group, and excludes biases and
+    normalization weights. Clipping, moving averages and gradient accumulation work as in Keras.
 
     Args:
-        optimizer: a Keras optimizer that has not trained yet, or its name. It is a pattern, and stays as it is.
-        model: the built model that will be trained.
-        decay: float in (0, 1], each group's rate is this multiple of the next higher group's (1 / 2.6 in ULMFiT, 0.95
-            is usual for Transformers); the highest group has the optimizer's rate. None for 1.
-        rates: dict from what `select_groups` takes to multiples of the optimizer's rate, in the place of `decay`'s.
-        pull: `L2SP` or `EWC`: pulls weights to where they are now.
-        decay_norms_and_biases: bool, whether weight decay includes these.
-        groups: list of `(name, regex)` as for `layer_groups`, to group the weights otherwise.
-        name: str.
-        built_for: list of paths of the weights that it was built for; only a config says it.
+        optimizer: Unbuilt Keras optimizer, or its name. It is cloned and does not change.
+        model: Built model to train.
+        decay: Float in (0, 1]. Rate of each layer group divided by that of the next higher group. The top group has
+            the optimizer's rate. ULMFiT uses `1 / 2.6`. A common value for Transformers is `0.95`. Defaults to `None`,
+            one rate for all groups.
+        rates: Dict from selections of layer groups, in any form that `select_groups` takes, to multiples of the
+            optimizer's rate. They override `decay`. Defaults to `None`.
+        penalty: `L2SP` or `EWC`. Penalty on the distance of the weights from their current values. Defaults to `None`.
+        decay_norms_and_biases: Boolean. Whether weight decay includes biases and normalization weights. Defaults to
+            `False`.
+        groups: List of `(name, regex)` as in `layer_groups`, to group the weights differently. Defaults to `None`.
+        name: String. Defaults to `"layerwise"`.
+        built_for: List of the paths of the weights that the optimizer was built for. Only `from_config` sets it.
 
     Raises:
-        ValueError: a rate is negative, a group does not exist, the optimizer has trained already or has its own way to
-            apply gradients; when built, if it is for another model.
+        ValueError: If a rate is negative, if a layer group does not exist, or if the optimizer is built already or
+            overrides `apply`. When it is built, if the weights belong to another model.
 
     Example:
     ```python
@@ -77,7 +81,8 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     model.compile(optimizer, "mse")
     ```
 
-    Source: discriminative rates, https://arxiv.org/abs/1801.06146, section 3.2; the late start is this library's own.
+    Source: https://arxiv.org/abs/1801.06146, section 3.2 (rates by layer). Step counts by group are specific to this
+    library.
     """
 
     def __init__(
@@ -86,7 +91,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         model=None,
         decay=None,
         rates=None,
-        pull=None,
+        penalty=None,
         decay_norms_and_biases=False,
         groups=None,
         name="layerwise",
@@ -94,88 +99,89 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     ):
         optimizer = keras.optimizers.get(optimizer) if isinstance(optimizer, (str, dict)) else optimizer
         check_pattern(optimizer)
-        if pull is not None and not isinstance(pull, Pull):
-            raise ValueError(f"`pull` must be an `L2SP` or an `EWC`. Received: {pull!r}")
+        if penalty is not None and not isinstance(penalty, Penalty):
+            raise ValueError(f"`penalty` must be an `L2SP` or an `EWC`. Received: penalty={penalty!r}")
         config = optimizer.get_config()
         shared = {key: config[key] for key in SHARED if key in config}
-        if pull is not None and config["weight_decay"]:
+        if penalty is not None and config["weight_decay"]:
             raise ValueError(
-                "weight decay pulls to zero what `pull` pulls to its start: give the optimizer `weight_decay=0.0`. "
-                f"Received: weight_decay={config['weight_decay']} and {type(pull).__name__}"
+                "`penalty` cannot be combined with weight decay. Pass an optimizer with `weight_decay=0.0`. "
+                f"Received: weight_decay={config['weight_decay']}, penalty={type(penalty).__name__}"
             )
         own = {key: value for key, value in config.items() if key not in SHARED or key == "weight_decay"}
         decoupled_decay = shared.pop("weight_decay", None)
         super().__init__(**{**shared, "learning_rate": rate_of(optimizer)}, name=name)
-        self.decoupled_decay = decoupled_decay  # Keras would not scale `weight_decay` by the groups' rates
+        self.decoupled_decay = decoupled_decay  # Keras would not scale `weight_decay` by the rates.
         if isinstance(model, keras.layers.Layer):
             self.groups = rate_groups(model, decay, rates, groups)
-        elif groups and all(isinstance(group, RateGroup) for group in groups):  # out of a config
+        elif groups and all(isinstance(group, RateGroup) for group in groups):  # They come from a config.
             self.groups = list(groups)
         else:
-            raise ValueError(f"`model` must be the built model that is to be trained. Received: {model!r}")
-        self.pull = pull
+            raise ValueError(f"`model` must be the built model to train. Received: model={model!r}")
+        self.penalty = penalty
         self.decay_norms_and_biases = decay_norms_and_biases
         weights = {} if model is None else {weight.path: weight for weight in model.weights}
-        pulled = [] if pull is None else [path for group in self.groups if group.pretrained for path in group.paths]
-        # Past Keras, which would track what these hold.
-        self._keep(_kind=type(optimizer), _own=own, _places=[], _slots={}, _built_for=built_for, _weights=weights)
-        self._keep(_saved_for=set(built_for or ()))
-        self._keep(_starts={path: ops.convert_to_numpy(weights[path]).copy() for path in pulled if path in weights})
+        pretrained = [path for group in self.groups if group.pretrained for path in group.paths if path in weights]
+        starts = {} if penalty is None else {path: ops.convert_to_numpy(weights[path]).copy() for path in pretrained}
+        self._set_untracked(_class=type(optimizer), _own=own, _built_for=built_for, _saved_for=set(built_for or ()))
+        self._set_untracked(_records=[], _slots={}, _weights=weights, _starts=starts)
 
     @property
     def rates(self):
-        """dict from names of groups, lowest first, to multiples of the learning rate."""
+        """Dict from names of layer groups, lowest first, to multiples of the learning rate."""
         return {group.name: group.rate for group in self.groups}
 
     def exclude_from_weight_decay(self, *arguments, **options):
         raise ValueError(
-            "what weight decay leaves alone is said by `decay_norms_and_biases`, when the optimizer is made. "
+            "`exclude_from_weight_decay` is not supported. Pass `decay_norms_and_biases` to the constructor. "
             f"Received: {arguments} {options}"
         )
 
     def group_optimizers(self):
-        """Returns the list of Keras optimizers that update the groups that train; empty until it is built.
+        """Returns the list of optimizers that update the trainable layer groups. It is empty until this one is built.
 
-        (No attribute: Keras would save what is in it a second time.)
+        This is not an attribute, because Keras would save the optimizers a second time.
         """
-        return list({id(place.optimizer): place.optimizer for place in self._places}.values())
+        return list({id(record.optimizer): record.optimizer for record in self._records}.values())
 
-    # === Keras's optimizer ===
+    # === The interface of Keras's optimizer ===
 
     def build(self, variables):
         if self.built:
             return
-        homes = groups_of(self.groups, variables, self._built_for, self._weights)
+        owners = groups_of(self.groups, variables, self._built_for, self._weights)
+        paths = [path for _, path in owners]
         super().build(variables)
-        places, slots = {}, slots_of(self, super().variables, [path for _, path in homes])
+        records, slots = {}, slots_of(self, super().variables, paths)
         for group in self.groups:
-            own = [(variable, path) for variable, (home, path) in zip(variables, homes) if home is group]
+            own = [(variable, path) for variable, (owner, path) in zip(variables, owners) if owner is group]
             if own:
-                optimizer = like(self._kind, self._own, group.name)
+                name = "group_" + re.sub(r"\W", "_", group.name, flags=re.ASCII)  # TensorFlow allows no others.
+                optimizer = self._class.from_config({**self._own, "learning_rate": 1.0, "name": name})
                 optimizer.build([variable for variable, _ in own])
                 slots |= slots_of(optimizer, optimizer.variables, [path for _, path in own])
                 for variable, path in own:
                     decays = self.decay_norms_and_biases or not is_norm_or_bias(variable)
-                    places[id(variable)] = Place(group, path, optimizer, decays)
-        self._keep(_places=[places[id(variable)] for variable in variables], _slots=slots)
-        self._keep(_built_for=[path for _, path in homes])
-        if self.pull is not None:
-            self._build_pull(variables)
+                    records[id(variable)] = WeightRecord(group, path, optimizer, decays)
+        records = [records[id(variable)] for variable in variables]
+        self._set_untracked(_records=records, _slots=slots, _built_for=paths)
+        if self.penalty is not None:
+            self._build_penalty(variables)
 
-    def _build_pull(self, variables):
-        pulled = [(variable, place) for variable, place in zip(variables, self._places) if place.group.pretrained]
-        self.pull.check([variable for variable, _ in pulled])
-        for variable, place in pulled:
-            start = self._starts.pop(place.path, variable)  # an optimizer out of a file gets it from there
-            place.start = self._slot(variable, place.path, "start", start)
-            importance = self.pull.importance(variable)
+    def _build_penalty(self, variables):
+        pretrained = [pair for pair in zip(variables, self._records) if pair[1].group.pretrained]
+        self.penalty.check([variable for variable, _ in pretrained])
+        for variable, record in pretrained:
+            start = self._starts.pop(record.path, variable)  # A loaded optimizer reads its starts from the file later.
+            record.start = self._slot(variable, record.path, "start", start)
+            importance = self.penalty.importance(variable)
             if importance is not None:
-                place.importance = self._slot(variable, place.path, "importance", importance)
-        if self.pull.needs_distance:
+                record.importance = self._slot(variable, record.path, "importance", importance)
+        if self.penalty.needs_distance:
             self._distance = self.add_variable((), name="distance", aggregation="only_first_replica")
 
     def _slot(self, variable, path, name, values):
-        # By an initializer, since Keras on TensorFlow may build an optimizer inside its graph.
+        # An initializer works even if Keras on TensorFlow builds the optimizer inside its graph.
         slot = self.add_variable_from_reference(
             variable, name, initializer=lambda shape, dtype=None: ops.copy(ops.convert_to_tensor(values, dtype))
         )
@@ -195,86 +201,86 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
                     self.build(trainable_variables)
         weights = private.variables_of(self) if trainable_variables is None else trainable_variables
         weights = [weight for gradient, weight in zip(grads, weights) if gradient is not None]
-        if self.pull is not None:
-            self.pull.check_complete()
-            if self.pull.needs_distance:
-                self._distance.assign(self._way(weights))
-        before = ops.convert_to_tensor(self.iterations) + 0  # its value: the variable will have another
+        if self.penalty is not None:
+            self.penalty.check_complete()
+            if self.penalty.needs_distance:
+                self._distance.assign(self._distance_of(weights))
+        before = ops.convert_to_tensor(self.iterations) + 0  # The sum is a copy, which does not follow the variable.
         super().apply(grads, trainable_variables)
-        updates = ops.convert_to_tensor(self.iterations) - before  # none while gradients are gathered
-        for optimizer in {id(p.optimizer): p.optimizer for p in map(self._place, weights)}.values():
+        updates = ops.convert_to_tensor(self.iterations) - before  # This is 0 while gradients are accumulated.
+        for optimizer in {id(r.optimizer): r.optimizer for r in map(self._record, weights)}.values():
             optimizer.iterations.assign_add(updates)
 
     def update_step(self, gradient, variable, learning_rate):
-        place = self._place(variable)
-        rate = ops.cast(learning_rate, variable.dtype) * place.group.rate
-        if self.pull is not None:
-            distance = self._distance if self.pull.needs_distance else None
-            way = self.pull.gradient(variable, place.start, place.importance, distance)
-            gradient = ops.convert_to_tensor(gradient) + ops.cast(way, gradient.dtype)
-        if self.decoupled_decay is not None and place.decays:
+        record = self._record(variable)
+        rate = ops.cast(learning_rate, variable.dtype) * record.group.rate
+        if self.penalty is not None:
+            distance = self._distance if self.penalty.needs_distance else None
+            term = self.penalty.gradient(variable, record.start, record.importance, distance)
+            gradient = ops.convert_to_tensor(gradient) + ops.cast(term, gradient.dtype)
+        if self.decoupled_decay is not None and record.decays:
             self.assign_sub(variable, variable * (rate * self.decoupled_decay))
-        place.optimizer.update_step(gradient, variable, rate)
+        record.optimizer.update_step(gradient, variable, rate)
 
-    def _place(self, variable):
-        return self._places[private.place_of(self, variable)]
+    def _record(self, variable):
+        return self._records[private.place_of(self, variable)]
 
-    def _way(self, weights):
-        """The norm of the way that the pretrained ones among these have gone since the start."""
+    def _distance_of(self, weights):
+        """Returns the norm of the distance of the pretrained weights among these from their start."""
         squares = [
-            ops.sum(ops.square(ops.cast(weight, "float32") - ops.cast(place.start, "float32")))
-            for weight, place in zip(weights, map(self._place, weights))
-            if place.start is not None
+            ops.sum(ops.square(ops.cast(weight, "float32") - ops.cast(record.start, "float32")))
+            for weight, record in zip(weights, map(self._record, weights))
+            if record.start is not None
         ]
         return ops.sqrt(sum(squares)) if squares else 0.0
 
-    # === Saving, by the weights' paths ===
+    # === Saving, by the paths of the weights ===
 
     def set_weights(self, weights):
-        for variable, value in zip(self.variables, weights, strict=True):  # Keras's own knows the wrapper's alone
+        for variable, value in zip(self.variables, weights, strict=True):  # Keras sets only the wrapper's own.
             variable.assign(value)
 
     def save_own_variables(self, store):
         for key, variable in self._named_variables():
             store[key] = ops.convert_to_numpy(variable)
-        for path, start in self._starts.items():  # of what does not train, or not yet
+        for path, start in self._starts.items():  # These weights do not train, or not yet.
             store[_key(path, "start")] = start
-            importance = self.pull.importance(self._weights[path])
+            importance = self.penalty.importance(self._weights[path])
             if importance is not None:
                 store[_key(path, "importance")] = importance
 
     def load_own_variables(self, store):
         if not self.built:
             log.warning(
-                "this optimizer takes nothing out of the file, as it is not built: call "
-                "`optimizer.build(model.trainable_variables)` before loading"
+                "The optimizer is not built and loads no state from the file. Call "
+                "`optimizer.build(model.trainable_variables)` before loading."
             )
             return
         here, saved = dict(self._named_variables()), set(store.keys())
         missing = [key for key in here if key not in saved]
-        if not self._weights:  # out of a file itself
+        if not self._weights:  # The optimizer itself comes from a file.
             self._check_file(missing)
         for key in saved & set(here):
             here[key].assign(store[key])
         if missing and int(ops.convert_to_numpy(self.iterations)):
-            log.warning("the file has no optimizer state for weights that train now, which begin anew: %s", missing)
-        if self.pull is not None:
-            self.pull.complete()
+            log.warning("The file contains no state for these optimizer slots, which start anew: %s", missing)
+        if self.penalty is not None:
+            self.penalty.complete()
 
     def _check_file(self, missing):
-        paths = {place.path for place in self._places}
+        paths = {record.path for record in self._records}
         if len(self._saved_for) == len(paths) and self._saved_for != paths:
             raise ValueError(
-                "weights have names here that others had when the file was written: give the model's layers names. "
-                f"Received: {sorted(paths)} in the place of {sorted(self._saved_for)}"
+                "The weights that train have other paths than when the file was written. Give the layers names. "
+                f"Expected: {sorted(self._saved_for)}. Received: {sorted(paths)}"
             )
         lost = [key for key in missing if key.endswith((":start", ":importance"))]
         if lost:
-            raise ValueError(f"the file must have what {type(self.pull).__name__} pulls to. Received: none of {lost}")
+            raise ValueError(f"The file must contain the data of the penalty. Received: a file without {lost}")
 
     def _named_variables(self):
-        """`(key, variable)`: a key says group, weight and slot, as frozen weights may be missing on either side."""
-        names = {id(place.optimizer): place.group.name for place in self._places}
+        """Yields `(key, variable)`. A key has group, weight and slot, because either side may lack frozen weights."""
+        names = {id(record.optimizer): record.group.name for record in self._records}
         parts = [((), super().variables), *(((names[id(part)],), part.variables) for part in self.group_optimizers())]
         seen = collections.Counter()
         for group, variables in parts:
@@ -287,28 +293,29 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         return {
             "optimizer": keras.saving.serialize_keras_object(self._pattern()),
             "groups": [dataclasses.asdict(group) for group in self.groups],
-            "pull": keras.saving.serialize_keras_object(self.pull),
+            "penalty": keras.saving.serialize_keras_object(self.penalty),
             "decay_norms_and_biases": self.decay_norms_and_biases,
             "name": self.name,
             "built_for": self._built_for,
         }
 
     def _pattern(self):
-        """The optimizer that was given, with the learning rate of now."""
-        return self._kind.from_config({**super().get_config(), **self._own})
+        """Returns the wrapped optimizer with the current learning rate."""
+        return self._class.from_config({**super().get_config(), **self._own})
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
         config = dict(config)
-        for part in ("optimizer", "pull"):
+        for part in ("optimizer", "penalty"):
             config[part] = keras.saving.deserialize_keras_object(config[part], custom_objects=custom_objects)
         config["groups"] = [RateGroup(**group) for group in config["groups"]]
         return cls(**config)
 
-    def _keep(self, **values):
+    def _set_untracked(self, **values):
+        """Sets attributes whose variables Keras must not track as the optimizer's own."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
 
 def _key(*names):
-    return ":".join(urllib.parse.quote(name, safe=" ") for name in names)  # a slash would make folders in the file
+    return ":".join(urllib.parse.quote(name, safe=" ") for name in names)  # A slash would create a group in the file.

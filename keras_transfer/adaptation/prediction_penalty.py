@@ -1,4 +1,4 @@
-"""Keeping a model's predictions near what it predicted before: learning without forgetting."""
+"""A loss that keeps a model's predictions near its earlier ones: learning without forgetting."""
 
 import math
 
@@ -10,37 +10,37 @@ from keras_transfer.adaptation.rates import is_number
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class PredictionPenalty(keras.losses.Loss):
-    """How far logits have gone from recorded ones: the loss of learning without forgetting (Li and Hoiem 2016).
+    """The distance of logits from recorded ones: the loss of learning without forgetting (Li and Hoiem 2016).
 
-    With p = softmax(recorded / temperature) and q = softmax(now / temperature) it is the sum over classes of
-    p (log p - log q). That is the paper's cross-entropy less the entropy of p, which is constant: the gradients are the
-    same, (q - p) / temperature, and where nothing has changed it is 0. As in the paper, and other than in distillation,
-    it is not multiplied by the square of the temperature.
+    With p = softmax(recorded / temperature) and q = softmax(current / temperature), the loss is the sum over classes of
+    p (log p - log q). This is the paper's cross-entropy minus the entropy of p, which is constant. Its gradient is the
+    same, (q - p) / temperature, and it is 0 where nothing has changed. As in the paper, and unlike in distillation, it
+    is not multiplied by the square of the temperature.
 
-    Both are logits, never probabilities, which it cannot tell apart. It is computed in float32. It weighs as much as
-    `loss_weights` says (the paper's lambda, 1 there).
+    It takes logits, and cannot tell them from probabilities. It is computed in float32. `loss_weights` in `compile` is
+    the paper's lambda, which is 1 there.
 
-    It is the loss of an output of its own, whose targets are what `predict` gave before training: the old task's head
-    beside the new one's, over one encoder; or, to stay near while the same task is learnt on, the same logits a second
-    time, as in the example. Name outputs by a dict: Keras mixes up a list's where both are one tensor. Losses, labels
-    and metrics of the other output are as ever. The weights are those of the model that was there before: train the
-    model of two outputs, then predict with, and save, the other. A task's inputs are what its preprocessor makes of
-    texts. For outputs that are no logits of classes, `"mse"` in its place keeps them near.
+    Use it for a separate output whose targets are what `predict` returned before training. This output is either the
+    head of the old task, beside that of the new task, or the same logits a second time, as in the example. Name the
+    outputs in a dict, because Keras confuses the outputs of a list if both are the same tensor. The models share their
+    weights: train the model with two outputs, then use and save the other one. The inputs of a task are what its
+    preprocessor returns. For outputs that are not logits of classes, use `"mse"` instead.
 
     Args:
-        temperature: float above 0; above 1 it gives small probabilities more to say.
-        reduction: as in Keras.
-        name: str.
+        temperature: Float above 0. Values above 1 give small probabilities more weight. Defaults to `2.0`.
+        reduction: As in Keras. Defaults to `"sum_over_batch_size"`.
+        name: String. Defaults to `"prediction_penalty"`.
 
     Inputs: recorded logits as `y_true` and logits as `y_pred`, both [batch, ..., classes].
 
     Raises:
-        ValueError: the temperature is not above 0; the shapes differ, or there are fewer than two classes.
+        ValueError: If `temperature` is not above 0. When called, if the shapes differ or there are fewer than two
+            classes.
 
     Example:
     ```python
     inputs = keras.Input((4,))
-    model = keras.Model(inputs, keras.layers.Dense(3)(inputs))  # which has learnt something before
+    model = keras.Model(inputs, keras.layers.Dense(3)(inputs))  # a trained model
     x, labels = np.random.default_rng(0).normal(size=(16, 4)), np.arange(16) % 3
     before = model.predict(x)
 
@@ -59,29 +59,28 @@ class PredictionPenalty(keras.losses.Loss):
 
     def __init__(self, temperature=2.0, reduction="sum_over_batch_size", name="prediction_penalty"):
         super().__init__(name=name, reduction=reduction, dtype="float32")
-        real = is_number(temperature)
-        if not real or not 0 < temperature < math.inf:
-            raise ValueError(f"`temperature` must be a number above 0. Received: {temperature!r}")
+        if not is_number(temperature) or not 0 < temperature < math.inf:
+            raise ValueError(f"`temperature` must be a number above 0. Received: temperature={temperature!r}")
         self.temperature = float(temperature)
 
     def call(self, y_true, y_pred):
         _check_shapes(tuple(y_true.shape), tuple(y_pred.shape))
         recorded = ops.log_softmax(y_true / self.temperature, axis=-1)
-        now = ops.log_softmax(y_pred / self.temperature, axis=-1)
-        return ops.sum(ops.exp(recorded) * (recorded - now), axis=-1)
+        current = ops.log_softmax(y_pred / self.temperature, axis=-1)
+        return ops.sum(ops.exp(recorded) * (recorded - current), axis=-1)
 
     def get_config(self):
         return {"temperature": self.temperature, "reduction": self.reduction, "name": self.name}
 
 
-def _check_shapes(recorded, now):
-    fit = len(recorded) == len(now) and all(a == b or None in (a, b) for a, b in zip(recorded, now))
-    if not fit:
+def _check_shapes(recorded, current):
+    if len(recorded) != len(current) or not all(a == b or None in (a, b) for a, b in zip(recorded, current)):
         raise ValueError(
-            "targets are recorded logits, of the outputs' shape [batch, ..., classes]. "
-            f"Received: targets of shape {recorded}, outputs of shape {now}"
+            "Targets must be recorded logits of the same shape as the outputs, [batch, ..., classes]. "
+            f"Received: targets of shape {recorded}, outputs of shape {current}"
         )
-    if len(now) < 2 or now[-1] == 1:
+    if len(current) < 2 or current[-1] == 1:
         raise ValueError(
-            f"logits of at least two classes are needed; for others there is 'mse'. Received: outputs of shape {now}"
+            "Outputs must be logits of at least two classes. For other outputs use the loss 'mse'. "
+            f"Received: outputs of shape {current}"
         )

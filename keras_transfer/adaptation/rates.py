@@ -1,8 +1,7 @@
-"""The rates of the ladder's groups, as multiples of an optimizer's."""
+"""Learning rates of layer groups, as multiples of an optimizer's learning rate."""
 
 import dataclasses
 import numbers
-import re
 
 import keras
 
@@ -13,7 +12,7 @@ from keras_transfer.training import private
 
 @dataclasses.dataclass
 class RateGroup:
-    """A group of the ladder as an optimizer knows it, by the paths of its weights."""
+    """A layer group with its rate, which refers to its weights by path."""
 
     name: str
     rate: float
@@ -22,139 +21,136 @@ class RateGroup:
 
 
 def rate_groups(model, decay=None, rates=None, groups=None):
-    """Returns a `RateGroup` for each group of the ladder; `LayerwiseOptimizer` says what the arguments mean."""
+    """Returns a `RateGroup` for each layer group. `LayerwiseOptimizer` describes the arguments."""
     if decay is not None and not (is_number(decay) and 0 < decay <= 1):
-        raise ValueError(f"`decay` is a factor from each group to the next lower one, in (0, 1]. Received: {decay!r}")
+        raise ValueError(f"`decay` must be a number in (0, 1]. Received: decay={decay!r}")
     if not isinstance(rates or {}, dict):
-        raise ValueError(f"`rates` is a dict from groups to multiples of the optimizer's rate. Received: {rates!r}")
-    ladder = layer_groups(model, groups)
-    factors = {group.name: (decay or 1.0) ** (len(ladder) - 1 - group.depth) for group in ladder}
-    said = {}
+        raise ValueError(f"`rates` must be a dict from layer groups to multipliers. Received: rates={rates!r}")
+    groups = layer_groups(model, groups)
+    factors = {group.name: (decay or 1.0) ** (len(groups) - 1 - group.depth) for group in groups}
+    selections = {}
     for selection, rate in (rates or {}).items():
         if not (is_number(rate) and 0 <= rate < float("inf")):
-            raise ValueError(f"a rate is a multiple of the optimizer's, at least 0. Received: {selection!r}: {rate!r}")
-        for group in select_groups(ladder, selection):
-            if group.name in said:
+            raise ValueError(f"The values of `rates` must be at least 0. Received: {selection!r}: {rate!r}")
+        for group in select_groups(groups, selection):
+            if group.name in selections:
                 raise ValueError(
-                    f"each group has one rate. Received: {group.name!r} in {said[group.name]!r} and in {selection!r}"
+                    f"`rates` must give each layer group only one rate. Received: {group.name!r}, which matches both "
+                    f"{selections[group.name]!r} and {selection!r}"
                 )
-            said[group.name] = selection
+            selections[group.name] = selection
             factors[group.name] = float(rate)
-    found = [RateGroup(g.name, factors[g.name], g.pretrained, [v.path for v in g.variables]) for g in ladder]
-    homes = {}
+    found = [RateGroup(g.name, factors[g.name], g.pretrained, [v.path for v in g.variables]) for g in groups]
+    groups_by_path = {}
     for group in found:
         for path in group.paths:
-            if path in homes:
+            if path in groups_by_path:
                 raise ValueError(
-                    "weights are told apart by their paths: give the layers different names. Received: "
-                    f"{path!r} in {homes[path].name!r} and in {group.name!r}"
+                    "Each weight must have a unique path. Give the layers unique names. Received: "
+                    f"{path!r} in {groups_by_path[path].name!r} and in {group.name!r}"
                 )
-            homes[path] = group
+            groups_by_path[path] = group
     return found
 
 
 def is_number(value):
-    """Whether a value is a real number, and no bool."""
+    """Returns whether a value is a real number and not a boolean."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def groups_of(groups, weights, built_for, model_weights):
-    """Returns `(group, path)` of each weight, by its path; where layers have other names now, by its place.
+    """Returns `(group, path)` for each weight, found by its path, or by its position if layers have new names.
 
     Args:
-        groups: list of `RateGroup`.
-        weights: list of `keras.Variable`.
-        built_for: list of the paths for which the optimizer was built when it was saved; None if it was not.
-        model_weights: dict from paths to the weights of the model that the groups are of; empty out of a config.
+        groups: List of `RateGroup`s.
+        weights: List of `keras.Variable`s.
+        built_for: List of the paths that a saved optimizer was built for, or None if it was not built.
+        model_weights: Dict from paths to weights of the model of the groups. Empty if they come from a config.
 
     Raises:
-        ValueError: the groups are of another model.
+        ValueError: If the groups belong to another model.
     """
-    homes = {path: group for group in groups for path in group.paths}
+    groups_by_path = {path: group for group in groups for path in group.paths}
     if model_weights:
         found = [weight.path if model_weights.get(weight.path) is weight else None for weight in weights]
     else:
-        found = [find_path(homes, weight.path) for weight in weights]
+        found = [find_path(groups_by_path, weight.path) for weight in weights]
     if None in found and built_for is not None and len(built_for) == len(weights):
         found = list(built_for)
     if None in found:
         unknown = [weight.path for weight, path in zip(weights, found) if path is None]
-        hint = "" if model_weights else " (Layers that Keras names have others after loading: name them yourself.)"
+        hint = "" if model_weights else " Keras renames layers without a name when it loads them. Give them names."
         raise ValueError(
-            f"this optimizer was made for another model, with the weights {list(homes)}.{hint} Received: {unknown}"
+            f"The optimizer was created for another model, with the weights {list(groups_by_path)}.{hint} "
+            f"Received: {unknown}"
         )
-    return [(homes[path], path) for path in found]
+    return [(groups_by_path[path], path) for path in found]
 
 
 def find_path(known, path):
-    """Returns the one of the known paths that is `path`, or differs by a name in front alone; None if none or several.
+    """Returns the known path that equals `path` or differs only by a name in front, or None if it is not unique.
 
-    (A `Sequential` puts its name in front of its layers' or not, depending on how it was built.)
+    A `Sequential` puts its own name in front or not, depending on how it was built.
     """
     if path in known:
         return path
-    like = [other for other in known if other.endswith(f"/{path}") or path.endswith(f"/{other}")]
-    return like[0] if len(like) == 1 else None
+    similar = [other for other in known if other.endswith(f"/{path}") or path.endswith(f"/{other}")]
+    return similar[0] if len(similar) == 1 else None
 
 
 def check_pattern(optimizer):
-    """Raises a ValueError for an optimizer that cannot be made anew for each group."""
-    ours = keras.optimizers.Optimizer
-    if not isinstance(optimizer, ours):
-        raise ValueError(f"`optimizer` must be a Keras optimizer or its name. Received: {optimizer!r}")
-    if type(optimizer).apply is not ours.apply:
+    """Raises a `ValueError` for an optimizer that cannot be cloned for each layer group."""
+    base = keras.optimizers.Optimizer
+    if not isinstance(optimizer, base):
+        raise ValueError(f"`optimizer` must be a Keras optimizer or its name. Received: optimizer={optimizer!r}")
+    if type(optimizer).apply is not base.apply:
         raise ValueError(
-            "an optimizer that wraps others goes outside: `LossScaleOptimizer(LayerwiseOptimizer(AdamW()))`. "
-            f"Received: {type(optimizer).__name__}"
+            "`optimizer` must not wrap another optimizer. Wrap the `LayerwiseOptimizer` instead, for example "
+            f"`LossScaleOptimizer(LayerwiseOptimizer(AdamW()))`. Received: {type(optimizer).__name__}"
         )
     if isinstance(optimizer, keras.optimizers.Nadam):
         raise ValueError(
-            "Nadam updates a number of its own once a step, outside `update_step`: use Adam or AdamW. Received: Nadam"
+            "`optimizer` must not be Nadam, which keeps a state outside `update_step`. Use Adam or AdamW. "
+            "Received: Nadam"
         )
     if optimizer.built:
         raise ValueError(
-            f"the optimizer must be new: what it has learnt would be lost. Received: a {type(optimizer).__name__} "
-            "that has been built"
+            "`optimizer` must not be built, because its state would be lost. Pass a new one. "
+            f"Received: a built {type(optimizer).__name__}"
         )
     config = optimizer.get_config()
     if config.get("adam_weight_decay", config["weight_decay"]) != config["weight_decay"]:  # Muon
         raise ValueError(
-            "there is one `weight_decay` for all weights: give `adam_weight_decay` the same. Received: "
-            f"{config['weight_decay']} and {config['adam_weight_decay']}"
+            "`adam_weight_decay` must be equal to `weight_decay`. Received: "
+            f"weight_decay={config['weight_decay']}, adam_weight_decay={config['adam_weight_decay']}"
         )
     if private.excludes_from_decay(optimizer):
         raise ValueError(
-            "what weight decay leaves alone is said by `decay_norms_and_biases`. Received: an optimizer with "
-            "`exclude_from_weight_decay`"
+            "`exclude_from_weight_decay` is not supported. Use the argument `decay_norms_and_biases` of "
+            f"`LayerwiseOptimizer`. Received: a {type(optimizer).__name__} with exclusions"
         )
 
 
 def rate_of(optimizer):
-    """The float, schedule or function that an optimizer was made with."""
+    """Returns the learning rate that an optimizer was created with: a float, schedule or function."""
     rate = private.learning_rate(optimizer)
     return float(keras.ops.convert_to_numpy(rate)) if isinstance(rate, keras.Variable) else rate
 
 
-def like(kind, config, name):
-    """A new optimizer of a kind; only its `update_step` will be used, which is told the rate."""
-    name = "group_" + re.sub(r"\W", "_", name, flags=re.ASCII)  # as TensorFlow takes names
-    return kind.from_config({**config, "learning_rate": 1.0, "name": name})
-
-
 def slots_of(optimizer, variables, paths):
-    """Returns what an optimizer keeps beside each weight, as a dict from ids of variables to `(path, name)`.
+    """Returns the slots of an optimizer as a dict from the ids of its variables to `(path of the weight, name)`.
 
-    The variables' own names do not always say it. But an optimizer finds a weight's slots by its number, in lists as
-    long as that of the weights.
+    The names of the variables do not always contain both. But an optimizer keeps its slots in lists with one element
+    for each weight.
 
     Args:
-        optimizer: a built `keras.Optimizer`.
-        variables: list of its variables.
-        paths: list of the paths of the weights that it was built for.
+        optimizer: Built `keras.Optimizer`.
+        variables: List of its variables.
+        paths: List of the paths of the weights that it was built for.
     """
     own, found = {id(variable) for variable in variables}, {}
     for name, values in vars(optimizer).items():
-        # The list of all variables begins with the count of steps.
+        # The list of all variables begins with `iterations` and can have the same length.
         if isinstance(values, (list, tuple)) and len(values) == len(paths) and values[0] is not variables[0]:
             found |= {id(slot): (path, name.strip("_")) for path, slot in zip(paths, values) if id(slot) in own}
     return found

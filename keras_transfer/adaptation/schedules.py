@@ -1,4 +1,4 @@
-"""Learning rates by the step: slanted triangle, warm-up and decay, inverse square root, one cycle."""
+"""Learning rate schedules: slanted triangular, warm-up and decay, inverse square root, one cycle."""
 
 import math
 import numbers
@@ -9,34 +9,35 @@ from keras import ops
 
 
 class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
-    """A rate for each step, and its picture.
+    """Base of the schedules, which can plot themselves.
 
     Attributes:
-        total_steps: int, how long it is; None for one that never ends.
+        total_steps: Integer. Length of the schedule, or None if it never ends.
     """
 
     total_steps = None
-    _summit = 0.0  # where between the steps the rate is highest
+    _summit = 0.0  # The step of the highest rate, not always an integer.
 
     def plot(self, steps=None):
-        """Draws the rate against the step.
+        """Plots the learning rate over the steps.
 
         Args:
-            steps: int, how many; `total_steps` by default, or five times the warm-up of a schedule that never ends.
+            steps: Integer. Number of steps. Defaults to `None`, for `total_steps`, or five times the warm-up of a
+                schedule that never ends.
 
         Returns:
-            A `matplotlib.figure.Figure`: a notebook shows it, `figure.savefig("rates.png")` writes it.
+            A `matplotlib.figure.Figure`. A notebook shows it. `figure.savefig("rates.png")` writes it.
 
         Raises:
-            ImportError: matplotlib is missing.
+            ImportError: If matplotlib is not installed.
         """
         try:
             from matplotlib.figure import Figure
         except ImportError as error:
-            raise ImportError("a picture needs matplotlib: `pip install matplotlib`") from error
+            raise ImportError("Plotting requires matplotlib. Install it with `pip install matplotlib`.") from error
         if steps is None:
             steps = self.total_steps or 5 * (math.ceil(self._summit) + 1)
-        steps = _whole("steps", steps, 1)
+        steps = _integer("steps", steps, 1)
         at = np.linspace(0, steps, min(steps, 2000) + 1).round()
         at = np.unique([*at, math.floor(self._summit), math.ceil(self._summit)]).astype("int64")
         at = at[(at >= 0) & (at <= steps)]
@@ -55,31 +56,32 @@ class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
 
 
 class _UpAndDown(_Schedule):
-    """Up from the first step to a summit, and down from there to the end, where the rate stays.
+    """A rise from the first step to a peak, and a fall to the end, after which the rate is constant.
 
-    A subclass says `_first`, `_peak` and `_last`, the rates; `_summit` and `_end`, the steps; and `_rise` and `_fall`,
-    how far up the rate is as a function of how far from the foot the step is, both from 0 to 1.
+    A subclass defines the rates `_first`, `_peak` and `_last`, the steps `_summit` and `_end`, and the shapes `_rise`
+    and `_fall`: the height of the rate, as a function of the distance from the foot of the slope. Both are between 0
+    and 1.
     """
 
     _first = _last = 0.0
 
     def __call__(self, step):
-        step = ops.cast(step, "float32")  # a product of two steps would not fit into an int32
+        step = ops.cast(step, "float32")  # A product of two steps would not fit into an int32.
         rising, falling = (foot + (self._peak - foot) * self._height(step) for foot in (self._first, self._last))
         return ops.where(step < self._summit, rising, falling)
 
     def _height(self, step):
-        """How far up the rate is at a float32 step: 0 at the foot, 1 at the summit."""
-        # The lengths are at least 1 wherever they matter: no whole step lies within a slope that is shorter.
+        """Returns the height of the rate at a float32 step, from 0 at a foot to 1 at the summit."""
+        # A slope shorter than 1 contains no step, so the minimum of 1 only prevents a division by zero.
         up = step / max(self._summit, 1.0)
         down = ops.clip((self._end - step) / max(self._end - self._summit, 1.0), 0.0, 1.0)
         return ops.where(step < self._summit, self._rise(up), self._fall(down))
 
-    def _rise(self, share):
-        return share
+    def _rise(self, fraction):
+        return fraction
 
-    def _fall(self, share):
-        return share
+    def _fall(self, fraction):
+        return fraction
 
 
 @keras.saving.register_keras_serializable("keras_transfer")
@@ -92,19 +94,19 @@ class SlantedTriangular(_UpAndDown):
             (T - t) / (T - cut)    else
         rate = peak * (1 + p * (ratio - 1)) / ratio
 
-    It begins at `peak / ratio`, reaches the peak at step `cut`, and is `peak / ratio` again from step T on, the first
-    after the run. Where `T * cut_fraction` is whole, this is the paper's formula. Elsewhere that one falls below zero,
-    since it stretches the fall to `cut / cut_fraction` steps, fewer than T. `cut` is 1 at least, and 0 in a run of one
-    step, which has the peak.
+    The rate begins at `peak / ratio`, reaches the peak at step `cut`, and is `peak / ratio` again from step T on, the
+    first step after the run. This is the paper's formula if `T * cut_fraction` is an integer. Otherwise the paper's
+    rate becomes negative, because its fall takes only `cut / cut_fraction` steps, fewer than T. `cut` is at least 1. A
+    run of a single step has the peak.
 
     Args:
-        peak: float, the highest rate.
-        total_steps: int, T, the steps of the run: batches, also where gradients are gathered over several.
-        cut_fraction: float in (0, 1), the share of the run in which the rate rises.
-        ratio: float, at least 1: how much higher the peak is than the lowest rate.
+        peak: Float. Highest learning rate.
+        total_steps: Integer. T, the number of batches of the run, also if several batches accumulate one gradient.
+        cut_fraction: Float in (0, 1). Fraction of the run in which the rate rises. Defaults to `0.1`.
+        ratio: Float, at least 1. Ratio of the highest to the lowest learning rate. Defaults to `32`.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: If an argument is out of range.
 
     Example:
     ```python
@@ -117,9 +119,9 @@ class SlantedTriangular(_UpAndDown):
 
     def __init__(self, peak, total_steps, cut_fraction=0.1, ratio=32):
         self.peak = self._peak = _rate("peak", peak)
-        self.total_steps = self._end = _whole("total_steps", total_steps, 1)
+        self.total_steps = self._end = _integer("total_steps", total_steps, 1)
         self.cut_fraction = _number("cut_fraction", cut_fraction, "in (0, 1)", lambda value: 0 < value < 1)
-        self.ratio = _number("ratio", ratio, "at least 1", lambda value: 1 <= value < math.inf)
+        self.ratio = _number("ratio", ratio, "of at least 1", lambda value: 1 <= value < math.inf)
         self._first = self._last = self.peak / self.ratio
         self._summit = min(max(_part(self.total_steps, self.cut_fraction), 1), self.total_steps - 1)
 
@@ -133,12 +135,12 @@ class SlantedTriangular(_UpAndDown):
 
 
 class _Warmup(_UpAndDown):
-    """A linear rise from 0, and a fall whose form a subclass says."""
+    """A linear rise from 0, and a fall whose shape a subclass defines."""
 
     def __init__(self, peak, total_steps, warmup_steps=None, warmup_fraction=0.1, end=0.0):
         self.peak = self._peak = _rate("peak", peak)
-        self.total_steps = self._end = _whole("total_steps", total_steps, 1)
-        self.warmup_steps = None if warmup_steps is None else _whole("warmup_steps", warmup_steps, 0)
+        self.total_steps = self._end = _integer("total_steps", total_steps, 1)
+        self.warmup_steps = None if warmup_steps is None else _integer("warmup_steps", warmup_steps, 0)
         self.warmup_fraction = _number("warmup_fraction", warmup_fraction, "in [0, 1]", lambda value: 0 <= value <= 1)
         self.end = self._last = _number("end", end, "from 0 to `peak`", lambda value: 0 <= value <= self.peak)
         if self.warmup_steps is None:
@@ -147,7 +149,7 @@ class _Warmup(_UpAndDown):
             self._summit = self.warmup_steps
         if self._summit > self.total_steps:
             raise ValueError(
-                f"the warm-up must fit into the run of {self.total_steps} steps. Received: warmup_steps={warmup_steps}"
+                f"`warmup_steps` must be at most total_steps={self.total_steps}. Received: warmup_steps={warmup_steps}"
             )
 
     def get_config(self):
@@ -169,19 +171,19 @@ class LinearWarmupDecay(_Warmup):
         rate = peak * t / W                                if t < W
                end + (peak - end) * (T - t) / (T - W)      else
 
-    This is Transformers' `get_linear_schedule_with_warmup`. Google's own code falls by `peak * (T - t) / T` instead: it
-    never reaches the peak, and drops by the share W / T of it where the warm-up ends; its rates after that are those
-    here times (T - W) / T, nine tenths in BERT's fine-tuning.
+    This is Transformers' `get_linear_schedule_with_warmup`. Google's code uses `peak * (T - t) / T` for the fall: it
+    never reaches the peak, and drops by `peak * W / T` at the end of the warm-up. From there on its rates are those of
+    this schedule times (T - W) / T, 90 % in BERT's fine-tuning.
 
     Args:
-        peak: float, the highest rate, at step W.
-        total_steps: int, T, the steps of the run: batches, also where gradients are gathered over several.
-        warmup_steps: int, W; counts before `warmup_fraction`.
-        warmup_fraction: float in [0, 1], the share of the run that the warm-up takes, rounded down to whole steps.
-        end: float, the rate at step T, the first after the run, and from there on.
+        peak: Float. Highest learning rate, at step W.
+        total_steps: Integer. T, the number of batches of the run, also if several batches accumulate one gradient.
+        warmup_steps: Integer. W, the number of steps of the warm-up. Defaults to `None`, for `warmup_fraction`.
+        warmup_fraction: Float in [0, 1]. W as a fraction of the run, rounded down to whole steps. Defaults to `0.1`.
+        end: Float. Learning rate from step T on, the first after the run. Defaults to `0.0`.
 
     Raises:
-        ValueError: an argument is out of range, or the warm-up longer than the run.
+        ValueError: If an argument is out of range, or if the warm-up is longer than the run.
 
     Example:
     ```python
@@ -195,24 +197,24 @@ class LinearWarmupDecay(_Warmup):
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class WarmupCosine(_Warmup):
-    """A linear rise from 0, and a fall by half a cosine wave (Loshchilov and Hutter 2017, without restarts).
+    """A linear rise from 0 and a fall of half a cosine wave (Loshchilov and Hutter 2017, without restarts).
 
     At step t of T, with a warm-up of W steps:
 
         rate = peak * t / W                                                       if t < W
                end + (peak - end) * (1 + cos(pi * (t - W) / (T - W))) / 2         else
 
-    With `end=0` this is Transformers' `get_cosine_schedule_with_warmup`; that one would rise again after step T.
+    With `end=0` this is Transformers' `get_cosine_schedule_with_warmup`, which however rises again after step T.
 
     Args:
-        peak: float, the highest rate, at step W.
-        total_steps: int, T, the steps of the run: batches, also where gradients are gathered over several.
-        warmup_steps: int, W; counts before `warmup_fraction`.
-        warmup_fraction: float in [0, 1], the share of the run that the warm-up takes, rounded down to whole steps.
-        end: float, the rate at step T, the first after the run, and from there on.
+        peak: Float. Highest learning rate, at step W.
+        total_steps: Integer. T, the number of batches of the run, also if several batches accumulate one gradient.
+        warmup_steps: Integer. W, the number of steps of the warm-up. Defaults to `None`, for `warmup_fraction`.
+        warmup_fraction: Float in [0, 1]. W as a fraction of the run, rounded down to whole steps. Defaults to `0.1`.
+        end: Float. Learning rate from step T on, the first after the run. Defaults to `0.0`.
 
     Raises:
-        ValueError: an argument is out of range, or the warm-up longer than the run.
+        ValueError: If an argument is out of range, or if the warm-up is longer than the run.
 
     Example:
     ```python
@@ -223,26 +225,26 @@ class WarmupCosine(_Warmup):
     Source: https://arxiv.org/abs/1608.03983, equation 5.
     """
 
-    def _fall(self, share):
-        return _half_wave(share)
+    def _fall(self, fraction):
+        return _half_wave(fraction)
 
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class InverseSquareRoot(_Schedule):
-    """A linear rise, and a fall with the square root of the step that never ends (Vaswani et al. 2017).
+    """A linear rise and an endless fall with the square root of the step (Vaswani et al. 2017).
 
-    With s = t + 1, since the paper's steps begin at 1 and Keras's at 0, and a warm-up of W steps:
+    With s = t + 1, because the paper's steps begin at 1 and Keras's at 0, and a warm-up of W steps:
 
         rate = peak * min(s / W, sqrt(W / s))
 
-    The W-th step has the peak; four times as far the rate is half of it.
+    The rate reaches its peak at s = W, and half of it at s = 4 W.
 
     Args:
-        peak: float, the highest rate.
-        warmup_steps: int, W, at least 1.
+        peak: Float. Highest learning rate.
+        warmup_steps: Integer, at least 1. W, the number of steps of the warm-up.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: If an argument is out of range.
 
     Example:
     ```python
@@ -255,26 +257,26 @@ class InverseSquareRoot(_Schedule):
 
     def __init__(self, peak, warmup_steps):
         self.peak = _rate("peak", peak)
-        self.warmup_steps = _whole("warmup_steps", warmup_steps, 1)
+        self.warmup_steps = _integer("warmup_steps", warmup_steps, 1)
         self._summit = self.warmup_steps - 1
 
     @classmethod
     def of_model(cls, hidden_dim, warmup_steps):
-        """Returns the paper's own schedule, `hidden_dim ** -0.5 * min(s ** -0.5, s * warmup_steps ** -1.5)`.
+        """Returns the schedule of the paper, `hidden_dim ** -0.5 * min(s ** -0.5, s * warmup_steps ** -1.5)`.
 
         Args:
-            hidden_dim: int, the model's width.
-            warmup_steps: int.
+            hidden_dim: Integer. Hidden size of the model.
+            warmup_steps: Integer. Number of steps of the warm-up.
 
         Returns:
             An `InverseSquareRoot` whose peak is `(hidden_dim * warmup_steps) ** -0.5`.
         """
-        product = _whole("hidden_dim", hidden_dim, 1) * _whole("warmup_steps", warmup_steps, 1)
+        product = _integer("hidden_dim", hidden_dim, 1) * _integer("warmup_steps", warmup_steps, 1)
         return cls(product**-0.5, warmup_steps)
 
     def __call__(self, step):
-        share = (ops.cast(step, "float32") + 1.0) / self.warmup_steps
-        return self.peak * ops.minimum(share, ops.rsqrt(share))
+        fraction = (ops.cast(step, "float32") + 1.0) / self.warmup_steps
+        return self.peak * ops.minimum(fraction, ops.rsqrt(fraction))
 
     def get_config(self):
         return {"peak": self.peak, "warmup_steps": self.warmup_steps}
@@ -282,26 +284,26 @@ class InverseSquareRoot(_Schedule):
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class OneCycle(_UpAndDown):
-    """Up to a high rate and down to almost nothing, both by half a cosine wave (Smith and Topin 2018, fastai's form).
+    """A rise and a fall to almost 0, each half a cosine wave (Smith and Topin 2018, in fastai's form).
 
-    At step t of T, with the summit at `S = warmup_fraction * T - 1`, which need not be whole, and with
+    At step t of T, with the peak at `S = warmup_fraction * T - 1`, which is not always an integer, and with
     `wave(x) = (1 - cos(pi * x)) / 2`:
 
         rate = first + (peak - first) * wave(t / S)                         if t < S
                last + (peak - last) * wave((T - 1 - t) / (T - 1 - S))       else
 
-    where `first = peak * start_factor` and `last = first * end_factor`, the rate at the last step T - 1 and after it.
-    This is torch's `OneCycleLR`. `OneCycleMomentum` moves the momentum against it.
+    where `first = peak * start_factor`, and `last = first * end_factor` is the rate from the last step T - 1 on. This
+    is torch's `OneCycleLR`. `OneCycleMomentum` moves the momentum in the opposite direction.
 
     Args:
-        peak: float, the highest rate.
-        total_steps: int, T, the steps of the run: batches, also where gradients are gathered over several.
-        warmup_fraction: float in [0, 1), the share of the run in which the rate rises.
-        start_factor: float in (0, 1], the first rate as a share of the peak.
-        end_factor: float in [0, 1], the last rate as a share of the first.
+        peak: Float. Highest learning rate.
+        total_steps: Integer. T, the number of batches of the run, also if several batches accumulate one gradient.
+        warmup_fraction: Float in [0, 1). Fraction of the run in which the rate rises. Defaults to `0.3`.
+        start_factor: Float in (0, 1]. First learning rate as a fraction of the peak. Defaults to `1 / 25`.
+        end_factor: Float in [0, 1]. Last learning rate as a fraction of the first. Defaults to `1 / 1e4`.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: If an argument is out of range.
 
     Example:
     ```python
@@ -309,12 +311,12 @@ class OneCycle(_UpAndDown):
     optimizer = keras.optimizers.SGD(schedule, momentum=0.95)
     ```
 
-    Source: https://arxiv.org/abs/1708.07120; with two phases and cosines as in fastai and torch.
+    Source: https://arxiv.org/abs/1708.07120. The two phases and the cosines follow fastai and torch.
     """
 
     def __init__(self, peak, total_steps, warmup_fraction=0.3, start_factor=1 / 25, end_factor=1 / 1e4):
         self.peak = self._peak = _rate("peak", peak)
-        self.total_steps = _whole("total_steps", total_steps, 1)
+        self.total_steps = _integer("total_steps", total_steps, 1)
         self.warmup_fraction = _number("warmup_fraction", warmup_fraction, "in [0, 1)", lambda value: 0 <= value < 1)
         self.start_factor = _number("start_factor", start_factor, "in (0, 1]", lambda value: 0 < value <= 1)
         self.end_factor = _number("end_factor", end_factor, "in [0, 1]", lambda value: 0 <= value <= 1)
@@ -324,14 +326,14 @@ class OneCycle(_UpAndDown):
         self._end = self.total_steps - 1
 
     def height(self, step):
-        """Returns how far up the cycle is at a step: float32 from 0 to 1 at the summit, and back to 0."""
+        """Returns the height of the cycle at a step as a float32, from 0 to 1 at the peak and back to 0."""
         return self._height(ops.cast(step, "float32"))
 
-    def _rise(self, share):
-        return _half_wave(share)
+    def _rise(self, fraction):
+        return _half_wave(fraction)
 
-    def _fall(self, share):
-        return _half_wave(share)
+    def _fall(self, fraction):
+        return _half_wave(fraction)
 
     def get_config(self):
         return {
@@ -343,17 +345,17 @@ class OneCycle(_UpAndDown):
         }
 
 
-def _half_wave(share):
-    """Half a cosine wave from 0 up to 1: (1 - cos(pi x)) / 2, in a form that loses no digits near 0."""
-    return ops.square(ops.sin(share * (math.pi / 2)))
+def _half_wave(fraction):
+    """Returns half a cosine wave from 0 to 1, (1 - cos(pi x)) / 2, in a form that is accurate near 0."""
+    return ops.square(ops.sin(fraction * (math.pi / 2)))
 
 
 def _part(total, fraction):
-    """A share of the steps, rounded down; 0.29 of 100 are 29, though their product is a little less."""
+    """Returns a fraction of the steps, rounded down: 29 for 0.29 of 100, whose float product is slightly less."""
     return math.floor(total * fraction + 1e-6)
 
 
-# === What arguments may be ===
+# === Checks of arguments ===
 
 
 def _number(name, value, expected, holds):
@@ -366,7 +368,7 @@ def _rate(name, value):
     return _number(name, value, "above 0", lambda value: 0 < value < math.inf)
 
 
-def _whole(name, value, least):
+def _integer(name, value, least):
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        raise ValueError(f"`{name}` must be a whole number, at least {least}. Received: {name}={value!r}")
+        raise ValueError(f"`{name}` must be an integer of at least {least}. Received: {name}={value!r}")
     return int(value)

@@ -1,4 +1,4 @@
-"""Naming groups of the ladder: by name, index, regular expression, or what they are."""
+"""Selecting layer groups by name, depth, regular expression or origin."""
 
 import difflib
 import re
@@ -12,77 +12,78 @@ NORM = re.compile(
 BIAS = re.compile(r"(?i)(^|/)([^/]*bias|b|beta)(:\d+)?$")
 
 
-def select_groups(ladder, groups):
-    """Returns the groups of a ladder that `groups` names, in the ladder's order.
+def select_groups(groups, selection):
+    """Returns the layer groups that match a selection, from the lowest up.
 
     Args:
-        ladder: what `layer_groups` returns.
-        groups: `"all"`; `"pretrained"` or `"new"` for those that are or are not; a group's name; its depth as an int,
-            negative from the top; a regular expression that matches whole names (`"block_[01]"`); or a list of these.
+        groups: List of layer groups that `layer_groups` returns.
+        selection: `"all"`, `"pretrained"`, `"new"` (not pretrained), the name of a group, its depth as an integer
+            (negative values count from the top), a regular expression that matches whole names (`"block_[01]"`), or a
+            list of these.
 
     Returns:
-        list of `LayerGroup`.
+        List of `LayerGroup`s.
 
     Raises:
-        ValueError: something names no group.
+        ValueError: If a part of the selection matches no group.
 
     Example:
     ```python
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, name="low"), keras.layers.Dense(2, name="top")])
-    ladder = keras_transfer.adaptation.layer_groups(model)
-    [low] = keras_transfer.adaptation.select_groups(ladder, "low")
+    groups = keras_transfer.adaptation.layer_groups(model)
+    [low] = keras_transfer.adaptation.select_groups(groups, "low")
     ```
     """
-    chosen, parts = set(), groups if isinstance(groups, (list, tuple, set)) else [groups]
-    for part in parts or [groups]:
-        found = _depths(ladder, part)
+    chosen, parts = set(), selection if isinstance(selection, (list, tuple, set)) else [selection]
+    for part in parts or [selection]:
+        found = _depths(groups, part)
         if not found:
-            raise ValueError(_nothing(ladder, part))
+            raise ValueError(_no_match(groups, part))
         chosen |= found
-    return [group for group in ladder if group.depth in chosen]
+    return [group for group in groups if group.depth in chosen]
 
 
-def _depths(ladder, part):
+def _depths(groups, part):
     if isinstance(part, bool) or not isinstance(part, (str, int)):
         return set()
     if isinstance(part, int):
-        return {ladder[part].depth} if -len(ladder) <= part < len(ladder) else set()
+        return {groups[part].depth} if -len(groups) <= part < len(groups) else set()
     if part == "all":
-        return {group.depth for group in ladder}
-    exact = {group.depth for group in ladder if group.name == part}
+        return {group.depth for group in groups}
+    exact = {group.depth for group in groups if group.name == part}
     if exact:
         return exact
     if part in ("new", "pretrained"):
-        return {group.depth for group in ladder if group.pretrained == (part == "pretrained")}
+        return {group.depth for group in groups if group.pretrained == (part == "pretrained")}
     try:
-        return {group.depth for group in ladder if re.fullmatch(part, group.name)}
+        return {group.depth for group in groups if re.fullmatch(part, group.name)}
     except re.error:
         return set()
 
 
-def _nothing(ladder, part):
-    names = [group.name for group in ladder]
+def _no_match(groups, part):
+    names = [group.name for group in groups]
     close = difflib.get_close_matches(str(part), names, n=1)
-    nearest = f" (nearest: {close[0]!r})" if close else ""
+    hint = f" Did you mean {close[0]!r}?" if close else ""
     return (
-        "a group is given as its name, its depth, a regular expression that matches whole names, 'new', 'pretrained' "
-        f"or 'all'. There are {names}{nearest}. Received: {part!r}, which is none of them"
+        "No layer group matches. Expected the name of a group, its depth, a regular expression that matches whole "
+        f"names, 'new', 'pretrained' or 'all'. The groups are {names}.{hint} Received: {part!r}"
     )
 
 
 def depth_of(model, group):
-    """The depth of the one group that `group`, a name or depth, stands for."""
+    """Returns the depth of the only layer group that a selection matches."""
     found = select_groups(layer_groups(model), group)
     if len(found) != 1:
-        raise ValueError(f"one group is wanted. Received: {group!r}, which are {[g.name for g in found]}")
+        raise ValueError(f"Expected a single layer group. Received: {group!r}, which matches {[g.name for g in found]}")
     return found[0].depth
 
 
 def is_norm(weight):
-    """Returns whether a weight, by its path, belongs to a normalisation layer.
+    """Returns whether the path of a weight shows that it belongs to a normalization layer.
 
     Args:
-        weight: a `keras.Variable`.
+        weight: `keras.Variable`.
 
     Example:
     ```python
@@ -94,10 +95,10 @@ def is_norm(weight):
 
 
 def is_norm_or_bias(weight):
-    """Returns whether a weight is one of those that weight decay leaves alone: scales, shifts and biases.
+    """Returns whether a weight is usually excluded from weight decay: a scale, a shift or a bias.
 
     Args:
-        weight: a `keras.Variable`.
+        weight: `keras.Variable`.
 
     Example:
     ```python

@@ -8,7 +8,7 @@ from keras_transfer.checkpoints.architecture import Architecture, register_archi
 from keras_transfer.checkpoints.build import build
 from keras_transfer.checkpoints.tensors import CheckpointError, Layout, read_json
 from keras_transfer.encoders import ElmoEncoder
-from keras_transfer.files import written_whole
+from keras_transfer.files import atomic_folder
 from keras_transfer.text import ElmoPreprocessor
 from keras_transfer.text.elmo import NUM_CHARACTERS
 
@@ -96,7 +96,7 @@ def save(architecture, encoder, preprocessor, folder, overwrite):
     """Writes an encoder as a folder with ELMo's two files, which also describe its preprocessor."""
     import h5py
 
-    with written_whole(folder, overwrite) as temporary:
+    with atomic_folder(folder, overwrite) as temporary:
         (temporary / OPTIONS).write_text(json.dumps(architecture.configuration(encoder), indent=2) + "\n")
         with h5py.File(temporary / WEIGHTS, "w") as file:
             for entry in architecture.entries(encoder):

@@ -7,7 +7,7 @@ import numpy as np
 from keras_transfer.checkpoints.architecture import architecture_of
 from keras_transfer.checkpoints.build import build
 from keras_transfer.checkpoints.tensors import CheckpointError, read_json, read_safetensors, shard_files
-from keras_transfer.files import written_whole
+from keras_transfer.files import atomic_folder
 
 # Names of pooling in sentence-transformers, old and new, and ours.
 _POOLINGS = {
@@ -51,7 +51,7 @@ def save(architecture, encoder, preprocessor, folder, overwrite):
     tensors = architecture.extra_tensors(encoder)
     for entry in architecture.entries(encoder):
         tensors |= {name: np.ascontiguousarray(tensor) for name, tensor in entry.tensors().items()}
-    with written_whole(folder, overwrite) as temporary:
+    with atomic_folder(folder, overwrite) as temporary:
         (temporary / "config.json").write_text(json.dumps(config, indent=2) + "\n")
         save_file(tensors, temporary / "model.safetensors", metadata={"format": "pt"})
         if preprocessor is not None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_transfer.checkpoints.tensors import CheckpointError
 from keras_transfer.checkpoints.word_vector_files import read_rows
-from keras_transfer.files import file_written_whole
+from keras_transfer.files import atomic_file
 
 log = logging.getLogger("keras_transfer")
 
@@ -309,7 +309,7 @@ class WordVectors:
         """
         if os.path.lexists(path) and not overwrite:
             raise FileExistsError(f"The file exists. Pass another path or overwrite=True. Received: {str(path)!r}")
-        with file_written_whole(path) as raw:
+        with atomic_file(path) as raw:
             file = gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) if str(path).endswith(".gz") else raw
             file.write(f"{len(self)} {self.dim}\n".encode())
             for word, vector in zip(self.words, self.vectors):

@@ -1,1 +1,1 @@
-"""The command `keras-transfer`: the main job without a line of Python."""
+"""The command `keras-transfer`: the main task without writing Python."""

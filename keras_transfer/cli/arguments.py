@@ -1,4 +1,4 @@
-"""Checks of the arguments of `quickstart`: a file that `main.py` runs without importing the package."""
+"""Checks of the arguments of `quickstart`, in a file that `command.py` runs without importing the package."""
 
 import pathlib
 

@@ -1,4 +1,4 @@
-"""Asks an exported model: a script of its own, which needs tensorflow and tensorflow_text and nothing of this library.
+"""Asks an exported model. This script requires tensorflow and tensorflow_text, but not this library.
 
 python ask.py MODEL "first text" "second text"
 """
@@ -39,37 +39,37 @@ def import_tensorflow():
     return tensorflow
 
 
-def ask(folder, texts):
-    """Returns an exported classifier's answers.
+def classify(folder, texts):
+    """Returns the answers of an exported classifier.
 
     Args:
-        folder: path that `keras_transfer.serving.export` wrote.
-        texts: list of str.
+        folder: Path of a folder that `keras_transfer.serving.export` wrote.
+        texts: List of strings.
 
     Returns:
-        List of `(label, probability)`, one for each text.
+        A list of `(label, probability)`, one for each text.
 
     Raises:
-        FileNotFoundError: there is no SavedModel in the folder.
-        ValueError: it takes something else than one text.
+        FileNotFoundError: If the folder has no SavedModel.
+        ValueError: If the model does not take a single text.
     """
     if not (pathlib.Path(folder) / "saved_model.pb").exists():
-        raise FileNotFoundError(f"a SavedModel is a folder with a saved_model.pb. Received: {folder}")
+        raise FileNotFoundError(f"The folder of a model must contain saved_model.pb. Received: {folder}")
     tf = import_tensorflow()
     import tensorflow_text  # noqa: F401 (its operations are in the graph)
 
-    classify = tf.saved_model.load(str(folder)).signatures["serving_default"]
-    inputs = sorted(classify.structured_input_signature[1])
+    signature = tf.saved_model.load(str(folder)).signatures["serving_default"]
+    inputs = sorted(signature.structured_input_signature[1])
     if inputs != ["text"]:
-        raise ValueError(f"the model must take one `text`. Received: a model of {inputs}")
-    outputs = classify(text=tf.constant(texts))
+        raise ValueError(f"The model must have a single input `text`. Received: a model with the inputs {inputs}")
+    outputs = signature(text=tf.constant(texts))
     labels = [label.decode() for label in outputs["label"].numpy()]
     return list(zip(labels, outputs["probabilities"].numpy().max(axis=-1).tolist(), strict=True))
 
 
 def print_answers(folder, texts):
-    """Prints label, probability and text, a line for each text."""
-    answers = ask(folder, texts)
+    """Prints one line per text with its label, its probability and the text."""
+    answers = classify(folder, texts)
     width = max(len(label) for label, _ in answers)
     for text, (label, probability) in zip(texts, answers, strict=True):
         print(f"  {label:<{width}}  {probability:4.0%}  {text}")

@@ -1,4 +1,4 @@
-"""The main job from end to end: fine-tune a pretrained BERT on questions, report, export, ask the exported model."""
+"""The main task from end to end: fine-tune a pretrained BERT on questions, report, export, ask the exported model."""
 
 import pathlib
 import subprocess
@@ -13,9 +13,9 @@ from keras_transfer.cli import ask
 from keras_transfer.cli.arguments import check_arguments
 
 ENCODER = "minilm-l6"
-# The packaged questions are few: a recipe's rate would hardly have moved the encoder when the run is over.
+# With so few packaged questions, the recipe's learning rate would hardly change the encoder.
 CHANGES = {"bert": {"learning_rate": 2e-4, "epochs": 5}}
-# In none of the datasets.
+# None of the datasets contains these.
 QUESTIONS = [
     "Who designed the first printed circuit board?",
     "How many bones does a giraffe have in its neck?",
@@ -25,7 +25,7 @@ QUESTIONS = [
 ]
 
 
-def quickstart(
+def run_quickstart(
     dataset="questions",
     data_dir=None,
     output="quickstart_model",
@@ -35,23 +35,23 @@ def quickstart(
     batch_size=None,
     overwrite=False,
 ):
-    """Fine-tunes all-MiniLM-L6-v2 on questions, prints a report, exports a SavedModel and asks it in a fresh process.
+    """Fine-tunes all-MiniLM-L6-v2 on questions, prints a report, exports a SavedModel and asks it in a new process.
 
     Args:
-        dataset: `"questions"` (packaged) or `"trec6"`.
-        data_dir: path of the folder with TREC's two files.
-        output: path of the SavedModel.
-        recipe: the name of a recipe, as `adaptation.get_recipe` takes.
-        epochs: int; None for the recipe's, of which `"bert"` has 5 here.
-        seed: int.
-        batch_size: int; None for the recipe's.
-        overwrite: bool, replace `output` if it exists.
+        dataset: String. `"questions"` (packaged) or `"trec6"`. Defaults to `"questions"`.
+        data_dir: Path of the folder with TREC's two files, for `"trec6"` only. Defaults to `None`.
+        output: Path of the SavedModel. Defaults to `"quickstart_model"`.
+        recipe: String. Name of a recipe, as in `adaptation.get_recipe`. Defaults to `"bert"`.
+        epochs: Integer. Defaults to the recipe's number, but to 5 for `"bert"`.
+        seed: Integer. Seed of all random numbers. Defaults to `0`.
+        batch_size: Integer. Defaults to the recipe's.
+        overwrite: Boolean. Whether to replace `output` if it exists. Defaults to `False`.
 
     Raises:
-        ValueError: If an argument is invalid, or `data_dir` and `dataset` do not go together.
-        FileNotFoundError: If `data_dir` does not have TREC's two files.
-        FileExistsError: If `output` exists and `overwrite` is False.
-        RuntimeError: If the exported model does not answer.
+        ValueError: If an argument is invalid, or `data_dir` does not match `dataset`.
+        FileNotFoundError: If `data_dir` does not contain TREC's two files.
+        FileExistsError: If `output` exists and `overwrite` is `False`.
+        RuntimeError: If the exported model fails.
     """
     check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite)
     changes = {"epochs": epochs, "batch_size": batch_size}
@@ -71,22 +71,22 @@ def quickstart(
     predicted = model.predict(data.test.texts, verbose=0).argmax(axis=-1)
     print("\n" + report(np.array(data.test.labels), predicted, data.label_names))
     folder = serving.export(model, output, labels=data.label_names, overwrite=overwrite)
-    print(f"\nThe model is in {folder}. A fresh process, without keras_transfer, loads it and answers:\n")
-    # Its log is TensorFlow's chatter, unless it fails.
+    print(f"\nThe model is in {folder}. A new process, without keras_transfer, loads it and answers:\n")
+    # The log matters only if the process fails.
     fresh = subprocess.run([sys.executable, ask.__file__, str(folder), *QUESTIONS], capture_output=True, text=True)
     if fresh.returncode:
-        raise RuntimeError(f"the exported model does not answer:\n{fresh.stderr}")
+        raise RuntimeError(f"The exported model failed:\n{fresh.stderr}")
     print(fresh.stdout, end="")
-    print(f'\n{time.time() - start:.0f} s in all. Ask more: keras-transfer classify {folder} "Where is Timbuktu?"')
+    print(f'\n{time.time() - start:.0f} s in total. Ask more: keras-transfer classify {folder} "Where is Timbuktu?"')
 
 
 def report(labels, predicted, names):
-    """Returns accuracy, and precision, recall and F1 of each class, as a table.
+    """Returns a table of the precision, recall and F1 of each class, and the accuracy.
 
     Args:
-        labels: int array [texts].
-        predicted: int array [texts].
-        names: list of str, the classes.
+        labels: Integer array [texts].
+        predicted: Integer array [texts].
+        names: List of strings. Names of the classes.
     """
     width = max(len(name) for name in names)
     lines = [f"{'':{width}}  precision  recall     F1  questions"]

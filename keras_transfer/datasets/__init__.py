@@ -1,4 +1,4 @@
-"""Readers of the field's files, and small data that is packaged."""
+"""Readers of common file formats, and small packaged datasets."""
 
 from keras_transfer.datasets.conllu import (
     TaggedDataset,

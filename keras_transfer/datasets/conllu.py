@@ -1,4 +1,4 @@
-"""Words with labels from CoNLL-U files, the format of the Universal Dependencies treebanks."""
+"""Words and their labels from CoNLL-U files, the format of the Universal Dependencies treebanks."""
 
 import pathlib
 import re
@@ -7,16 +7,16 @@ from typing import NamedTuple
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 FIELDS = ("lemma", "upos", "xpos", "feats", "deprel")
 PARTS = ("train", "dev", "test")
-# A word, the range of words that one token stands for, or an empty node after a word.
+# A word, a token that covers a range of words, or an empty node after a word.
 ID = re.compile(r"(?P<word>[0-9]+)|(?P<first>[0-9]+)-(?P<last>[0-9]+)|(?P<after>[0-9]+)\.[0-9]+")
 
 
 class TaggedSentences(NamedTuple):
-    """Sentences as words, and a label of each word.
+    """Sentences as lists of words, with a label for each word.
 
     Attributes:
-        words: list of lists of str.
-        labels: list of lists of str, as long as `words` and each as long as its sentence.
+        words: List of lists of strings.
+        labels: List of lists of strings, of the same lengths as `words`.
     """
 
     words: list
@@ -24,13 +24,13 @@ class TaggedSentences(NamedTuple):
 
 
 class TaggedDataset(NamedTuple):
-    """A treebank's three parts.
+    """The three parts of a treebank.
 
     Attributes:
         train: `TaggedSentences`.
         dev: `TaggedSentences`.
         test: `TaggedSentences`.
-        label_names: list of str, every label of the three parts, sorted.
+        label_names: List of strings. All labels of the three parts, sorted.
     """
 
     train: TaggedSentences
@@ -40,23 +40,23 @@ class TaggedDataset(NamedTuple):
 
 
 def read_conllu(path, field="upos"):
-    """Returns the words of a CoNLL-U file, with what one of its columns says of each.
+    """Reads the words of a CoNLL-U file, with one of its columns as labels.
 
-    A word is a syntactic one: of `3-4 don't`, `3 do` and `4 n't` the latter two are there. Empty nodes (`8.1`) are no
-    words. A word may have spaces inside.
+    Words are syntactic words: `3 do` and `4 n't` are words, but their token `3-4 don't` is not. Empty nodes (`8.1`) are
+    skipped. A word can contain spaces.
 
     Args:
-        path: path of the file, in UTF-8.
-        field: the column of the labels: `"upos"`, `"xpos"`, `"lemma"`, `"feats"` (whole, as
-            `Case=Nom|Number=Sing`, and `_` where a word has none) or `"deprel"`.
+        path: Path of the file, in UTF-8.
+        field: String. Column of the labels: `"upos"`, `"xpos"`, `"lemma"`, `"feats"` (the whole string, such as
+            `Case=Nom|Number=Sing`, or `_` for a word without features) or `"deprel"`. Defaults to `"upos"`.
 
     Returns:
         `TaggedSentences`.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the field is another; a line has not ten columns, an id that is out of order, no word or no label;
-            there is no sentence, or something that is not UTF-8.
+        FileNotFoundError: If the file does not exist.
+        ValueError: If `field` is unknown; if a line does not have ten columns, a word and a label; if ids are out of
+            order; or if the file has no sentences or is not in UTF-8.
 
     Example:
     ```python
@@ -69,12 +69,12 @@ def read_conllu(path, field="upos"):
     Source: https://universaldependencies.org/format.html.
     """
     if field not in FIELDS:
-        raise ValueError(f"`field` must be one of {FIELDS}. Received: {field!r}")
+        raise ValueError(f"Invalid value for argument `field`. Expected one of {FIELDS}. Received: {field!r}")
     path = pathlib.Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"a CoNLL-U file is expected. Received: no file {path}")
+        raise FileNotFoundError(f"The CoNLL-U file does not exist. Received: {path}")
     sentences = TaggedSentences([], [])
-    words, labels, last = [], [], 0  # of this sentence, and the last word that it must have
+    words, labels, last = [], [], 0  # of this sentence, and the id of the last word that it must have
     lines = _lines(path)
     for number, line in enumerate([*lines, ""], 1):
         if line.startswith("#"):
@@ -85,34 +85,36 @@ def read_conllu(path, field="upos"):
                 words.append(word)
                 labels.append(label)
         elif last > len(words):
-            raise ValueError(f"{path}, line {number}: expected word {len(words) + 1}. Received: the sentence's end")
+            raise ValueError(f"{path}, line {number}: Expected word {len(words) + 1}. Received: end of the sentence")
         elif words:
             sentences.words.append(words)
             sentences.labels.append(labels)
             words, labels, last = [], [], 0
     if not sentences.words:
-        raise ValueError(f"{path}: expected sentences. Received: {len(lines)} lines without a word")
+        raise ValueError(f"{path}: Expected at least one sentence. Received: {len(lines)} lines without a word")
     return sentences
 
 
 def _lines(path):
-    """The lines, by what ends them in this format alone: a word may hold what `str.splitlines` takes for an end."""
+    """Returns the lines, which end with a newline only. A word can contain other characters that `splitlines` uses."""
     data = path.read_bytes()
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         number = data.count(b"\n", 0, error.start) + 1
         raise ValueError(
-            f"{path}, line {number}: expected UTF-8. Received: {error.object[error.start :][:8]}"
+            f"{path}, line {number}: Expected UTF-8. Received: {error.object[error.start :][:8]}"
         ) from None
     return [line.removesuffix("\r") for line in text.split("\n")]
 
 
 def _read(line, field, words, last, where):
-    """`(word, label, last)`: the word after `words` others, or None, and the last word that the sentence must have."""
+    """Returns `(word, label, last)` for the line after `words` words. `word` is None if the line has none."""
     columns = line.split("\t")
     if len(columns) != len(COLUMNS) or not (number := ID.fullmatch(columns[0])):
-        raise ValueError(f"{where}: expected ten columns with tabs between, an id first. Received: {line[:80]!r}")
+        raise ValueError(
+            f"{where}: Expected ten columns separated by tabs, starting with an id. Received: {line[:80]!r}"
+        )
     if number["after"]:
         expected, found, last = words, int(number["after"]), max(last, 1)
     elif number["first"]:
@@ -120,31 +122,33 @@ def _read(line, field, words, last, where):
     else:
         expected, found = words + 1, int(number["word"])
     if found != expected or (number["first"] and int(number["last"]) < found):
-        raise ValueError(f"{where}: expected ids in order, after word {words}. Received: {columns[0]!r}")
+        raise ValueError(
+            f"{where}: Ids must be in order. Expected the one after word {words}. Received: {columns[0]!r}"
+        )
     if not number["word"]:
         return None, None, last
     row = dict(zip(COLUMNS, columns))
-    # "_" is no label, but the features of a word that has none, and the lemma of the word "_".
+    # "_" means a missing value, except for features, where it means none, and for the lemma of the word "_".
     given = row[field] != "_" or field == "feats" or (field == "lemma" and row["form"] == "_")
     if not (row["form"] and row[field] and given):
-        raise ValueError(f"{where}: expected a word and its {field}. Received: {line[:80]!r}")
+        raise ValueError(f"{where}: Expected a word and its {field}. Received: {line[:80]!r}")
     return row["form"], row[field], last
 
 
 def load_universal_dependencies(folder, field="upos"):
-    """Returns a treebank of Universal Dependencies (Nivre et al. 2020), which are at https://universaldependencies.org.
+    """Reads a Universal Dependencies treebank (Nivre et al. 2020) from https://universaldependencies.org.
 
     Args:
-        folder: path of a folder with one `*-ud-train.conllu`, one `*-ud-dev.conllu` and one `*-ud-test.conllu`.
-        field: the column of the labels, as in `read_conllu`.
+        folder: Path of a folder with one `*-ud-train.conllu`, one `*-ud-dev.conllu` and one `*-ud-test.conllu`.
+        field: String. Column of the labels, as in `read_conllu`. Defaults to `"upos"`.
 
     Returns:
-        A `TaggedDataset`. Its `label_names` are of all parts, so that rare labels, as of `"xpos"`, have a class each;
-        one that the training part has not is never predicted, and counts as a mistake.
+        A `TaggedDataset`. Its `label_names` include labels that are missing from the training part, as for `"xpos"`. A
+        model never predicts them, and they count as errors.
 
     Raises:
-        FileNotFoundError: one of the files is not there.
-        ValueError: there are several of a part, or a file is not of the format.
+        FileNotFoundError: If one of the files does not exist.
+        ValueError: If there are several files of a part, or a file has another format.
 
     Example:
     ```python
@@ -160,7 +164,7 @@ def load_universal_dependencies(folder, field="upos"):
         found = sorted(folder.glob(f"*-ud-{part}.conllu"))
         if len(found) != 1:
             there = sorted(path.name for path in folder.glob("*")) if folder.is_dir() else "no such folder"
-            message = f"a treebank has one file *-ud-{part}.conllu. Received: {folder} with {there}"
+            message = f"A treebank must have one file *-ud-{part}.conllu. Received: {folder} with {there}"
             raise ValueError(message) if found else FileNotFoundError(message)
         parts.append(read_conllu(found[0], field))
     names = sorted({label for part in parts for labels in part.labels for label in labels})

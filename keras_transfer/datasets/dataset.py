@@ -1,4 +1,4 @@
-"""What every dataset reader returns."""
+"""Datasets of labelled texts, which the readers return."""
 
 from typing import NamedTuple
 
@@ -7,8 +7,8 @@ class Split(NamedTuple):
     """Texts and their labels.
 
     Attributes:
-        texts: list of str.
-        labels: list of int, positions in the dataset's `label_names`.
+        texts: List of strings.
+        labels: List of integers. Positions in the dataset's `label_names`.
     """
 
     texts: list
@@ -21,7 +21,7 @@ class Dataset(NamedTuple):
     Attributes:
         train: `Split`.
         test: `Split`.
-        label_names: list of str, in alphabetical order.
+        label_names: List of strings, in alphabetical order.
     """
 
     train: Split
@@ -33,10 +33,10 @@ def make_dataset(train, test):
     """Returns a `Dataset` from two lists of `(text, label name)`.
 
     Raises:
-        ValueError: the test part has a label that the training part has not.
+        ValueError: If a label of the test part is missing from the training part.
     """
     names = sorted({label for _, label in train})
     if unknown := sorted({label for _, label in test} - set(names)):
-        raise ValueError(f"every label must occur in the training part: {names}. Received: {unknown} in the test part")
+        raise ValueError(f"Labels must occur in the training part: {names}. Received: {unknown} in the test part")
     parts = [Split([text for text, _ in part], [names.index(label) for _, label in part]) for part in (train, test)]
     return Dataset(*parts, names)

@@ -1,4 +1,4 @@
-"""Questions by the type of their answer: TREC's, and the packaged ones in its manner."""
+"""Questions by the type of their answer: TREC, and a packaged dataset of the same kind."""
 
 import csv
 import importlib.resources
@@ -10,10 +10,10 @@ TREC_FILES = ("train_5500.label", "TREC_10.label")
 
 
 def load_questions():
-    """Returns the packaged questions: 720, written for this project, in TREC's six classes, a fifth of them for test.
+    """Returns the packaged questions: 720, written for this project, in TREC's six classes.
 
     Returns:
-        A `Dataset`; its `label_names` are ABBR, DESC, ENTY, HUM, LOC and NUM.
+        A `Dataset` with a fifth of the questions for test. Its `label_names` are ABBR, DESC, ENTY, HUM, LOC and NUM.
 
     Example:
     ```python
@@ -32,15 +32,15 @@ def load_trec6(folder):
     """Returns TREC's questions with their six coarse classes (Li & Roth 2002).
 
     Args:
-        folder: path of a folder with `train_5500.label` and `TREC_10.label`, as at
-            https://cogcomp.seas.upenn.edu/Data/QA/QC/: lines of `COARSE:fine question`, ISO-8859-1.
+        folder: Path of a folder with `train_5500.label` and `TREC_10.label` from
+            https://cogcomp.seas.upenn.edu/Data/QA/QC/. The lines are `COARSE:fine question`, in ISO-8859-1.
 
     Returns:
         A `Dataset` of 5,452 questions for training and 500 for test.
 
     Raises:
-        FileNotFoundError: a file is not there.
-        ValueError: a line is not of this form.
+        FileNotFoundError: If one of the files does not exist.
+        ValueError: If a line has another form.
 
     Example:
     ```python
@@ -53,12 +53,12 @@ def load_trec6(folder):
 
 def _read_trec(path):
     if not path.exists():
-        raise FileNotFoundError(f"TREC is two files, {' and '.join(TREC_FILES)}. Received: no {path}")
+        raise FileNotFoundError(f"TREC requires the files {' and '.join(TREC_FILES)}. Received: no {path}")
     rows = []
     for number, line in enumerate(path.read_text("iso-8859-1").splitlines(), 1):
         label, _, question = line.partition(" ")
         coarse, colon, _ = label.partition(":")
         if not (coarse and colon and question):
-            raise ValueError(f"{path}, line {number}: expected 'COARSE:fine question'. Received: {line[:80]!r}")
+            raise ValueError(f"{path}, line {number}: Expected 'COARSE:fine question'. Received: {line[:80]!r}")
         rows.append((question, coarse))
     return rows

@@ -1,16 +1,16 @@
-"""Models whose inputs are strings, under `tf.distribute`."""
+"""Models with string inputs under `tf.distribute`."""
 
 import keras
 
 
 class StringInputs:
-    """Lets `fit` and `evaluate` take strings under a strategy of `tf.distribute`, mixed into a model's class.
+    """A mixin that allows strings in `fit` and `evaluate` under a strategy of `tf.distribute`.
 
-    There Keras looks at a first batch to build metrics and losses, and for that averages it over the replicas, which
-    strings cannot be. This takes the first replica's part of it instead: only shapes and dtypes are looked at. Numbers
-    are taken as before, and without a strategy, or on another backend than TensorFlow, nothing changes.
+    Keras builds metrics and losses from the average of the first batch over the replicas, which fails for strings. This
+    mixin uses the first replica's part instead, since only shapes and dtypes matter. Nothing changes without a strategy
+    or on backends other than TensorFlow.
 
-    It stands before Keras's class, which may be `keras.Model` or `keras.Sequential`.
+    Put it before the Keras class, which can be `keras.Model` or `keras.Sequential`.
 
     Example:
     ```python

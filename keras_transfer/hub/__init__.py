@@ -1,4 +1,4 @@
-"""TF Hub modules, and SavedModels of any kind, as Keras layers and encoders."""
+"""TF Hub modules and other SavedModels as Keras layers, encoders and preprocessors."""
 
 from keras_transfer.hub.encoder import HubEncoder
 from keras_transfer.hub.errors import HubError

@@ -1,4 +1,4 @@
-"""Archives of modules: unpacked into one folder and nowhere else, and checked to be whole."""
+"""Archives of modules: unpacking them safely, and finding a complete module in them."""
 
 import gzip
 import pathlib
@@ -6,33 +6,33 @@ import re
 import shutil
 import tarfile
 
-from keras_transfer.hub.errors import HubError, described
+from keras_transfer.hub.errors import HubError, one_line
 
-# Above the largest text modules (an encoder of 4.8 billion parameters in float32 is 18 GiB), below most disks.
+# Larger than the largest text modules (4.8 billion float32 parameters take 18 GiB), smaller than most disks.
 MAX_BYTES = 32 * 2**30
-# Modules have tens of files; each costs an inode and a system call, however small it is.
+# Modules have tens of files. Even an empty one costs an inode and a system call.
 MAX_MEMBERS = 10_000
 CHUNK = 2**20
 
-# What a graph with variables contains: the op that reads them (TF2), or those that hold them (the TF1 Hub format).
+# Ops in every graph with variables: `RestoreV2` reads them (TF2), the others hold them (TF1 Hub format).
 _VARIABLES = re.compile(rb"RestoreV2|VarHandleOp|VariableV2")
 
 
 def unpack(file, folder, max_bytes=MAX_BYTES, name="given"):
-    """Unpacks a tar archive, plain or with gzip, of which nothing is trusted.
+    """Unpacks an untrusted tar archive, with or without gzip compression.
 
-    Only files and folders are unpacked, with the usual permissions. Bytes are counted as they are read: what the
-    headers promise is not believed.
+    Only files and folders are unpacked, with default permissions. Bytes are counted as they are read, since the sizes
+    in headers cannot be trusted.
 
     Args:
-        file: binary file that can seek, at its start.
-        folder: path of an existing empty folder.
-        max_bytes: int, the most bytes that the unpacked archive may have.
-        name: str, the archive's name for messages.
+        file: Seekable binary file at its start. The archive.
+        folder: Path of an existing empty folder.
+        max_bytes: Integer. Maximum size of the unpacked archive. Defaults to 32 GiB.
+        name: String. Name of the archive in error messages. Defaults to `"given"`.
 
     Raises:
-        HubError: it is no such archive, is damaged or truncated, is larger than `max_bytes` or has more than 10,000
-            members; or a member is no file or folder (a link, a device), or lies outside `folder`.
+        HubError: If the file is not a tar archive, is damaged or truncated, is larger than `max_bytes` or has more
+            than 10,000 members; or if a member is a link or a device, or lies outside `folder`.
     """
     packed = file.read(2) == b"\x1f\x8b"
     file.seek(0)
@@ -41,36 +41,36 @@ def unpack(file, folder, max_bytes=MAX_BYTES, name="given"):
         with tarfile.open(fileobj=stream, mode="r:") as archive:
             for count, member in enumerate(archive, 1):
                 if count > MAX_MEMBERS:
-                    raise HubError(f"expected at most {MAX_MEMBERS:,} members. Received: more")
+                    raise HubError(f"Expected at most {MAX_MEMBERS:,} members. Received: at least {count:,}")
                 _unpack_member(archive, member, folder)
-        while stream.read(CHUNK):  # to the end, where gzip's checksum stands
+        while stream.read(CHUNK):  # to the end, where gzip's checksum is
             pass
     except Exception as error:  # tarfile, gzip and zlib raise a dozen types for damaged archives
         known = isinstance(error, HubError)
-        reason = error if known else f"expected a whole .tar or .tar.gz archive. Received: {described(error)}"
-        raise HubError(f"the archive {name} was not unpacked: {reason}") from error
+        reason = error if known else f"Expected an intact .tar or .tar.gz archive. Received: {one_line(error)}"
+        raise HubError(f"Cannot unpack the archive {name}. {reason}") from error
 
 
 def _unpack_member(archive, member, folder):
-    path = pathlib.PureWindowsPath(member.name)  # knows all separators and drives, on any system
+    path = pathlib.PureWindowsPath(member.name)  # handles all separators and drives, on any system
     if path.anchor or ".." in path.parts:
-        raise HubError(f"expected members inside the archive's folder. Received: {member.name!r}")
+        raise HubError(f"Expected members inside the archive's folder. Received: {member.name!r}")
     target = folder / member.name
     if member.isdir():
         target.mkdir(parents=True, exist_ok=True)
-    elif member.isreg() and not member.issparse():  # a sparse file is larger than what is read for it
+    elif member.isreg() and not member.issparse():  # a sparse file is larger than the bytes read
         target.parent.mkdir(parents=True, exist_ok=True)
         with archive.extractfile(member) as source, open(target, "wb") as copy:
             shutil.copyfileobj(source, copy, CHUNK)
     else:
         raise HubError(
-            f"expected files and folders only, no links, devices or pipes. Received: {member.name!r} of tar's type "
+            f"Expected only files and folders, no links, devices or pipes. Received: {member.name!r} of tar type "
             f"{member.type!r}"
         )
 
 
 class _Bounded:
-    """The file that tarfile reads: no header fills the memory, and it reads no further than the limit."""
+    """A file for tarfile to read, with limits on the size of a header and on the total size."""
 
     def __init__(self, file, max_bytes):
         self._file = file
@@ -79,18 +79,18 @@ class _Bounded:
 
     def read(self, size):
         if size > CHUNK:
-            raise HubError(f"expected headers of at most {CHUNK:,} bytes. Received: {size:,}")
+            raise HubError(f"Expected headers of at most {CHUNK:,} bytes. Received: {size:,}")
         data = self._file.read(size)
         if self._file.tell() > self._max_bytes:
             raise HubError(
-                f"expected at most {self._max_bytes:,} bytes when unpacked; if more is right, call `resolve` with a "
-                "larger `max_bytes`. Received: more"
+                f"Expected at most {self._max_bytes:,} bytes when unpacked. To allow more, call `resolve` with a "
+                f"larger `max_bytes`. Received: at least {self._file.tell():,}"
             )
         return data
 
 
 def find_module(folder):
-    """Returns the folder with a whole module: this one, or the only one below it that has one, else None."""
+    """Returns the folder if it is a complete module, or its only subfolder that is one, or else None."""
     if not folder.is_dir():
         return None
     if not why_incomplete(folder):
@@ -100,10 +100,10 @@ def find_module(folder):
 
 
 def why_incomplete(folder):
-    """Returns what a folder has instead of a whole SavedModel, for a message, or None if nothing is missing."""
+    """Returns a phrase on what a SavedModel lacks, for an error message, or None if it is complete."""
     graph = next((path for name in ("saved_model.pb", "saved_model.pbtxt") if (path := folder / name).is_file()), None)
     if graph is None:
-        return f"no saved_model.pb, but {sorted(path.name for path in folder.iterdir()) or 'nothing'}"
+        return f"no saved_model.pb (found: {sorted(path.name for path in folder.iterdir())})"
     content = graph.read_bytes()
     if not content:
         return f"an empty {graph.name}"

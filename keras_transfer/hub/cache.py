@@ -1,4 +1,4 @@
-"""The cache of fetched modules, which is shared with tensorflow_hub: each finds what the other has fetched."""
+"""The cache of downloaded modules, which is shared with tensorflow_hub."""
 
 import contextlib
 import dataclasses
@@ -7,20 +7,20 @@ import pathlib
 import tempfile
 
 from keras_transfer.hub.archives import CHUNK, find_module, unpack, why_incomplete
-from keras_transfer.hub.errors import HubError, described
+from keras_transfer.hub.errors import HubError, one_line
 
 
 @dataclasses.dataclass(frozen=True)
 class Cache:
-    """A folder of modules, each under the sha1 of its handle, and what their archives must satisfy.
+    """A folder of modules, each under the SHA-1 of its handle, with the requirements for their archives.
 
-    Beside each stands a record with the checksum of its archive, in the file in which tensorflow_hub notes the handle:
-    where that fetches the module again, the record goes.
+    A record with the checksum of the archive lies beside each module, in the file that tensorflow_hub writes for the
+    handle. If tensorflow_hub downloads the module again, it overwrites the record.
 
     Args:
-        folder: `pathlib.Path`.
-        sha256: str, the checksum that an archive must have; None for any.
-        max_bytes: int, the most bytes that an archive may have, packed or unpacked.
+        folder: `pathlib.Path`. Folder of the cache.
+        sha256: String. Checksum that an archive must have, or `None` for any.
+        max_bytes: Integer. Maximum size of an archive, packed or unpacked.
     """
 
     folder: pathlib.Path
@@ -28,16 +28,16 @@ class Cache:
     max_bytes: int
 
     def find(self, url):
-        """Returns the whole module that was fetched from there, or None; with `sha256` only if from that archive."""
+        """Returns the complete module downloaded from a URL, or None. With `sha256`, its archive must match."""
         return self._usable(self._place(url))
 
     def fetch(self, url, open_source, advice):
-        """Returns the module in an archive, which is copied to a nameless file first and checked there.
+        """Downloads an archive to an unnamed file, checks it there, and returns its module.
 
         Args:
-            url: str.
-            open_source: callable that returns the archive as a binary file.
-            advice: str for the message, what to do without the network.
+            url: String. URL of the archive.
+            open_source: Callable that returns the archive as a binary file.
+            advice: String for the error message. What to do without network access.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=self.folder) as file:
@@ -46,14 +46,14 @@ class Cache:
                     self._copy(source, file)
             except Exception as error:  # urllib, http.client, ssl and TensorFlow raise a dozen types
                 raise HubError(
-                    f"{url} could not be fetched, and the cache has no whole module of it (looked in "
-                    f"{self._place(url)}; TFHUB_CACHE_DIR sets another). Check the URL and the network; offline, "
-                    f"{advice}. Received: {described(error)}"
+                    f"Cannot download {url}, and it is not in the cache ({self._place(url)}; set TFHUB_CACHE_DIR for "
+                    f"another one). Check the URL and the network. Without network access, {advice}. "
+                    f"Received: {one_line(error)}"
                 ) from error
             return self._install(file, self._place(url), url, self._checksum(file, url))
 
     def unpack(self, path):
-        """Returns the module in an archive of this machine, kept by what it holds: the file may change."""
+        """Returns the module in a local archive. It is cached by content, since the file can change."""
         with open(path, "rb") as file:
             checksum = self._checksum(file, path)
             place = self._place(f"sha256:{checksum}")
@@ -74,7 +74,7 @@ class Cache:
         while chunk := source.read(CHUNK):
             size += len(chunk)
             if size > self.max_bytes:
-                raise HubError(f"more than {self.max_bytes:,} bytes: call `resolve` with a larger `max_bytes`")
+                raise HubError(f"more than {self.max_bytes:,} bytes. Call `resolve` with a larger `max_bytes`")
             file.write(chunk)
         expected = getattr(source, "headers", {}).get("Content-Length")
         if expected is not None and int(expected) != size:
@@ -85,11 +85,11 @@ class Cache:
         checksum = hashlib.file_digest(file, "sha256").hexdigest()
         file.seek(0)
         if self.sha256 not in (None, checksum):
-            raise HubError(f"the archive {name} must have the sha256 {self.sha256}. Received: {checksum}")
+            raise HubError(f"The archive {name} must have the sha256 {self.sha256}. Received: {checksum}")
         return checksum
 
     def _install(self, file, place, name, checksum):
-        """Unpacks an archive beside its place and moves it there, unless another process was faster."""
+        """Unpacks an archive beside `place` and moves its module there, unless another process did so first."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{place.name}-", dir=self.folder) as scratch:
             new, record = pathlib.Path(scratch, "new"), pathlib.Path(scratch, "record")
@@ -98,7 +98,7 @@ class Cache:
             module = find_module(new)
             if module is None:
                 raise HubError(
-                    "an archive must hold one whole module, at its top or in one folder. "
+                    "An archive must contain one complete module, at its top or in one folder. "
                     f"Received: {name} with {why_incomplete(new)}"
                 )
             for last_try in (False, True):
@@ -109,16 +109,16 @@ class Cache:
                     place.rename(pathlib.Path(scratch, f"old{last_try}"))
                 try:
                     module.rename(place)
-                except OSError:  # another process came between
+                except OSError:  # another process moved its module there
                     if last_try:
                         raise
-                else:  # only now: a record is never beside what was not unpacked from its archive
+                else:  # last, so that a record never belongs to another archive's module
                     record.write_text(f"Module: {name}\nSHA256: {checksum}\n", "utf-8", "backslashreplace")
                     record.replace(_record(place))
                     break
         module = self._usable(place)
         if module is None:
-            raise HubError(f"another process fetched the module meanwhile: try again. Received: {name} in {place}")
+            raise HubError(f"Another process replaced the module in the cache. Try again. Received: {name} in {place}")
         return module
 
 

@@ -1,4 +1,4 @@
-"""TF Hub modules behind the encoder protocol: BERT-like ones, and those that make one vector of a text."""
+"""TF Hub modules as encoders: BERT-like ones, and those that return one vector per text."""
 
 import keras
 
@@ -6,9 +6,9 @@ from keras_transfer.encoders import Encoder
 from keras_transfer.hub.errors import HubError
 from keras_transfer.hub.layer import HubLayer
 from keras_transfer.hub.tensors import describe
-from keras_transfer.hub.trust import trusted
+from keras_transfer.hub.trust import from_trusted_config
 
-# What modules call the inputs of the protocol; the second names are those of 2019.
+# Names of the encoder's inputs in modules. `input_ids` and `segment_ids` are those of 2019.
 TOKEN_INPUTS = {
     "input_word_ids": "token_ids",
     "input_ids": "token_ids",
@@ -20,28 +20,28 @@ TOKEN_INPUTS = {
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class HubEncoder(Encoder):
-    """A TF Hub module as an encoder that every task takes.
+    """A TF Hub module as an encoder for any task.
 
-    A BERT-like module takes a dict of token ids and returns a dict; both are renamed to what the protocol says. Its
-    hidden states are those of its blocks (`encoder_outputs`), without the embeddings. A text embedding module takes
-    strings and returns one vector for each, which is the encoder's pooled output.
+    A BERT-like module takes and returns dicts. Their keys are renamed to those of `Encoder`. The hidden states are
+    the outputs of its blocks (`encoder_outputs`), without the embeddings. A text embedding module takes strings and
+    returns one vector per text, which is the pooled output.
 
     Args:
-        handle: as for `HubLayer`, which also says what the next four are.
-        arguments, tags, signature, sha256: as for `HubLayer`; for a BERT-like module of 2019 `signature="tokens"`.
-        trainable: bool, whether the module trains.
-        pooling: as for `Encoder`.
-        name: str.
+        handle: String or path. See `HubLayer`.
+        arguments, tags, signature, sha256: See `HubLayer`. Use `signature="tokens"` for a BERT-like module of 2019.
+        trainable: Boolean. Whether to train the module. Defaults to `True`.
+        pooling: See `Encoder`.
+        name: String. Name of the encoder.
 
-    Inputs: `token_ids`, `padding_mask` and, where the module takes them, `segment_ids`, each [batch, length] int32; or
+    Inputs: `token_ids`, `padding_mask` and, if the module takes them, `segment_ids`, each [batch, length] int32; or
         `text` [batch] strings.
 
-    Outputs: `sequence_output` [batch, length, dim] and `pooled_output` [batch, dim]; or the latter alone.
+    Outputs: `sequence_output` [batch, length, dim] and `pooled_output` [batch, dim], or only the latter.
 
     Raises:
-        HubError: the module cannot be loaded, or its inputs and outputs are not those of an encoder.
-        ValueError: `pooling` is unknown.
-        RuntimeError: the backend is not TensorFlow.
+        HubError: If the module cannot be loaded, or its inputs or outputs are not those of an encoder.
+        ValueError: If `pooling` is unknown.
+        RuntimeError: If the backend is not TensorFlow.
 
     Example:
     ```python
@@ -85,7 +85,7 @@ class HubEncoder(Encoder):
 
     @classmethod
     def from_pretrained(cls, source, **overrides):
-        """Returns the encoder of a module: the class itself takes the handle, and so does this."""
+        """Returns the encoder of a module, the same as calling the class with its handle."""
         return cls(source, **overrides)
 
     def get_config(self):
@@ -95,11 +95,11 @@ class HubEncoder(Encoder):
 
     @classmethod
     def from_config(cls, config, custom_objects=None, safe_mode=None):
-        return trusted(cls, config, safe_mode)
+        return from_trusted_config(cls, config, safe_mode)
 
 
 def _inputs(module):
-    """The protocol's symbolic inputs, and which of the module's names is which of them (none where it takes text)."""
+    """Returns the encoder's symbolic inputs, and a dict from the module's names to ours, empty for a text input."""
     for spec in module.input_specs:
         if isinstance(spec, dict) and spec.keys() <= TOKEN_INPUTS.keys() and _ranks(spec) == {2}:
             names = {name: TOKEN_INPUTS[name] for name in spec}
@@ -109,8 +109,9 @@ def _inputs(module):
         if len(leaves) == 1 and leaves[0].dtype.name == "string" and _ranks(spec) == {1}:
             return {"text": keras.Input((), dtype="string", name="text")}, {}
     raise HubError(
-        f"an encoder's module takes strings [batch], or a dict of ids [batch, length] among {sorted(TOKEN_INPUTS)}. "
-        f"Received: a module that takes {' or '.join(map(describe, module.input_specs)) or 'whatever it is given'}"
+        "The module of an encoder must take strings [batch], or a dict of ids [batch, length] with keys among "
+        f"{sorted(TOKEN_INPUTS)}. "
+        f"Received: a module that takes {' or '.join(map(describe, module.input_specs)) or 'unspecified inputs'}"
     )
 
 
@@ -119,7 +120,7 @@ def _ranks(spec):
 
 
 def _outputs(outputs):
-    """The protocol's outputs, and the blocks' hidden states where the module shows them."""
+    """Returns the encoder's outputs, and the hidden states of its blocks if the module returns them, or else None."""
     if not isinstance(outputs, dict):
         outputs = {"default": outputs}
     sequence = outputs.get("sequence_output", outputs.get("sequence_outputs"))
@@ -131,7 +132,7 @@ def _outputs(outputs):
         found["pooled_output"] = pooled
     if not found:
         raise HubError(
-            "an encoder's module returns `sequence_output` [batch, length, dim], `pooled_output` [batch, dim], or one "
-            f"vector for each text. Received: {describe(outputs)}"
+            "The module of an encoder must return `sequence_output` [batch, length, dim], `pooled_output` [batch, dim] "
+            f"or one vector per text. Received: {describe(outputs)}"
         )
     return found, list(outputs.get("encoder_outputs", ())) or None

@@ -14,54 +14,53 @@ from keras_transfer.hub.loading import load
 from keras_transfer.hub.modules import open_module
 from keras_transfer.hub.tensors import as_tensors, describe, spec_of, symbolic, with_shape
 from keras_transfer.hub.tf1 import is_loaded_tf1_module, open_loaded_tf1_module, open_tf1_module
-from keras_transfer.hub.trust import trusted
+from keras_transfer.hub.trust import from_trusted_config
 
 log = logging.getLogger("keras_transfer")
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class HubLayer(keras.layers.Layer):
-    """A module from TF Hub or Kaggle, or any SavedModel, as a layer that trains.
+    """A module from TF Hub or Kaggle, or any SavedModel, as a trainable layer.
 
-    It takes the place of `tensorflow_hub.KerasLayer`, with the same arguments. It takes TF2 modules (reusable
-    SavedModels), their signatures, Keras exports, and modules in the TF1 Hub format. The module's own variables are the
-    layer's weights, not copies, under the module's names, such as `"hub_layer/transformer/layer_0/dense/kernel"`.
+    The layer replaces `tensorflow_hub.KerasLayer` and has the same arguments. It supports TF2 modules (reusable
+    SavedModels), their signatures, Keras exports, and modules in the TF1 Hub format. Its weights are the module's own
+    variables, not copies, with the module's names, such as `"hub_layer/transformer/layer_0/dense/kernel"`.
 
-    The module's dtypes are those it was saved with. Numbers are cast to what it takes, and mixed precision starts
-    behind it. Under `tf.distribute` a module that trains is made inside `strategy.scope()`; of statistics that
-    training may move (batch normalisation), each replica has its own, and their mean is what is read and saved.
+    A module computes in the dtypes that it was saved with. Numeric inputs are cast to the dtypes that it takes, and
+    mixed precision applies only to later layers. Under `tf.distribute`, a trainable module must be created inside
+    `strategy.scope()`. Each replica then updates its own statistics (batch normalization), and their mean is read and
+    saved.
 
     Args:
-        handle: str or path: a folder, an archive, a URL, `"google/nnlm/tensorFlow2/en-dim128/1"`; see `resolve`. Or
-            what `tensorflow_hub.load` or `tf.saved_model.load` returned, or a callable, which may have lists
-            `variables`, `trainable_variables` and `regularization_losses` (of callables). A layer of such an object
-            has no handle, so it has no config: its model can be exported and its weights can be saved, but not the
-            `.keras` file. A loaded object of TensorFlow 1 cannot be trained.
-        trainable: bool, whether the module trains; where False it also runs as in prediction (no dropout).
-        arguments: dict of further arguments for every call of the module; plain values, which go into the config.
-        tags: str or list of str, the variant of the module to load. None for its only one; in the TF1 Hub format for
-            the one without tags, to which training adds the one tagged `train`.
-        signature: str, which of the module's signatures to call; None to call the module itself. In the TF1 Hub
-            format None is `"default"`.
-        signature_outputs_as_dict: bool, whether a signature returns all its outputs, in a dict.
-        output_key: str, which item of the module's dict to return. A signature with one output, or one that is called
-            `"default"`, needs none.
-        output_shape: tuple of int or None, or a dict or list of such for several outputs: their shapes without the
-            batch, where the module does not say them.
-        load_options: `tf.saved_model.LoadOptions`; not in the config.
-        sha256: str, the checksum that the handle's archive must have.
-        **kwargs: `name`, and of Keras 2 `dtype`, the dtype of what the module takes, and `input_shape`, which is not
-            needed.
+        handle: String or path. A folder, an archive, a URL or `"google/nnlm/tensorFlow2/en-dim128/1"`; see `resolve`.
+            Or an object from `tensorflow_hub.load` or `tf.saved_model.load`, or a callable with optional lists
+            `variables`, `trainable_variables` and `regularization_losses`. A layer of such an object has no config, so
+            its model can be exported, but not saved as `.keras`. A loaded object of TensorFlow 1 cannot be trained.
+        trainable: Boolean. Whether to train the module, or to run it in inference mode only. Defaults to `False`.
+        arguments: Dict of JSON values. Additional arguments for each call of the module. Defaults to `None`.
+        tags: String or list of strings. Variant of the module to load. Defaults to the only variant. In the TF1 Hub
+            format, defaults to the one without tags, and to the one tagged `train` for training.
+        signature: String. Signature of the module to call. Defaults to `None`: the module itself, or, in the TF1 Hub
+            format, `"default"`.
+        signature_outputs_as_dict: Boolean. Whether to return all outputs of a signature as a dict. Defaults to `None`.
+        output_key: String. Key of the output to return. Not needed if a signature has only one output or one named
+            `"default"`. Defaults to `None`.
+        output_shape: Tuple of integers or `None`, or a dict or list of tuples for several outputs. Shapes without the
+            batch dimension, for modules that do not specify them. Defaults to `None`.
+        load_options: `tf.saved_model.LoadOptions`, which are not saved in the config. Defaults to `None`.
+        sha256: String. Checksum that the handle's archive must have. Defaults to `None`.
+        **kwargs: `name`, and, as in Keras 2, `dtype` (the dtype of the module's inputs) and `input_shape` (not needed).
 
-    Inputs: what the module takes: strings [batch], a dict of token ids [batch, length], ... Lists of Python values are
-        taken too.
+    Inputs: As the module takes them: strings [batch], a dict of token ids [batch, length] and so on. Lists of Python
+        values are converted.
 
-    Outputs: what it returns.
+    Outputs: As the module returns them.
 
     Raises:
-        HubError: the module cannot be found or loaded; it has no such tags, signature or output; inputs do not fit; it
-            cannot be trained, or was made outside the strategy's scope.
-        RuntimeError: the backend is not TensorFlow.
+        HubError: If the module cannot be found, loaded or trained, does not have the tags, signature or output, was
+            created outside the strategy's scope, or if the inputs do not fit it.
+        RuntimeError: If the backend is not TensorFlow.
 
     Example:
     ```python
@@ -76,7 +75,7 @@ class HubLayer(keras.layers.Layer):
     model.predict(tf.constant(["A fine film."]))
     ```
 
-    Source: the conventions of https://www.tensorflow.org/hub/reusable_saved_models.
+    Source: The conventions at https://www.tensorflow.org/hub/reusable_saved_models.
     """
 
     def __init__(
@@ -95,28 +94,28 @@ class HubLayer(keras.layers.Layer):
     ):
         if keras.backend.backend() != "tensorflow":
             raise RuntimeError(
-                "a TF Hub module is a TensorFlow graph: set KERAS_BACKEND=tensorflow. "
-                f"Received: the backend {keras.backend.backend()!r}"
+                "A TF Hub module requires the TensorFlow backend. Set KERAS_BACKEND=tensorflow. "
+                f"Received: {keras.backend.backend()!r}"
             )
         import tensorflow as tf
 
         # === Module ===
         handle = os.fspath(handle) if isinstance(handle, os.PathLike) else handle
         tags = [tags] if isinstance(tags, str) else tags if tags is None else sorted(tags)
-        with tf.init_scope(), tf.name_scope(""):  # wherever this is made: eagerly, and under the module's names
+        with tf.init_scope(), tf.name_scope(""):  # eager even inside a graph, and without the caller's name scopes
             module = _open(handle, tags, signature, load_options, sha256)
         kwargs.pop("input_shape", None)
         dtype = _input_dtype(module, kwargs.pop("dtype", None))
         super().__init__(trainable=trainable, dtype=dtype, autocast=False, **kwargs)
-        self.supports_jit = False  # tables and strings; and XLA compiles a trainable module anew at every step
+        self.supports_jit = False  # XLA has no tables or strings, and would recompile at every training step
         self._module = module
-        self.resources = module.resources  # an attribute, so that it is saved with the layer
+        self.resources = module.resources  # an attribute is saved with the layer
         self._names = []
-        self._module_weights = list(self._weights_of(module))  # an attribute too, so that Keras tracks them
+        self._module_weights = list(self._weights_of(module))  # Keras tracks attributes
         for weight in self.weights:
             weight.trainable = weight.trainable and trainable
         if trainable and not self.trainable_weights:
-            log.warning("%s has nothing to train: the module lists no trainable variables", self.name)
+            log.warning("%s has no trainable weights, since the module lists no trainable variables", self.name)
         self.built = True
 
         # === Config ===
@@ -133,11 +132,11 @@ class HubLayer(keras.layers.Layer):
         self._check_trainable()
 
     def _weights_of(self, module):
-        """The module's variables as weights of this layer, without a copy, under the module's names."""
+        """Yields the module's variables as weights of this layer, without a copy and with the module's names."""
         taken = set()
         for variables, trainable in ((module.trainable_variables, True), (module.other_variables, False)):
             for variable in variables:
-                if variable.dtype == "string":  # nothing that trains, and nothing that Keras could save
+                if variable.dtype == "string":  # neither trainable nor supported by Keras
                     continue
                 path = name = variable.name.split(":")[0]
                 numbers = itertools.count(1)
@@ -153,22 +152,22 @@ class HubLayer(keras.layers.Layer):
                     yield keras.Variable(variable, dtype=dtype, trainable=trainable, autocast=False, name=name)
 
     def _choose_output(self):
-        """The output that was asked for, or the only one, or `"default"`; None for all that the module returns."""
+        """Returns the key of the output to return, or None for all that the module returns."""
         key, as_dict = self.output_key, self.signature_outputs_as_dict
         if not self._module.by_name:
             if as_dict:
-                raise HubError("`signature_outputs_as_dict` goes with `signature`. Received: signature=None")
+                raise HubError("`signature_outputs_as_dict=True` requires `signature`. Received: signature=None")
             return key
         if as_dict:
             if key is not None:
-                raise HubError(f"either `output_key` or `signature_outputs_as_dict`. Received: {key!r} and {as_dict}")
+                raise HubError(f"`output_key` and `signature_outputs_as_dict` cannot be combined. Received: {key!r}")
             return None
         names = sorted(self._module.function.structured_outputs)
         chosen = key or (names[0] if len(names) == 1 else "default")
         if chosen not in names:
             raise HubError(
-                f"the signature's outputs are {names}: choose an `output_key`, or signature_outputs_as_dict=True. "
-                f"Received: output_key={key!r}"
+                f"Invalid value for argument `output_key`. Expected one of {names}, or "
+                f"`signature_outputs_as_dict=True`. Received: output_key={key!r}"
             )
         return chosen
 
@@ -178,27 +177,27 @@ class HubLayer(keras.layers.Layer):
         import tensorflow as tf
 
         if self._module.frozen_because:
-            raise HubError(f"this module cannot be trained: {self._module.frozen_because}. Received: trainable=True")
+            raise HubError(f"The module cannot be trained: {self._module.frozen_because}. Received: trainable=True")
         strategy = tf.distribute.get_strategy()
         if strategy.num_replicas_in_sync == 1:
             return
         if not all(map(strategy.extended.variable_created_in_scope, self._module.trainable_variables)):
             raise HubError(
-                "a module that several replicas train is made inside `strategy.scope()`, and a loaded one is loaded "
-                f"there. Received: {self.name!r}, made outside"
+                "To train a module on several replicas, create the layer, and load the object that you pass to it, "
+                f"inside `strategy.scope()`. Received: {self.name!r}, created outside"
             )
         if not isinstance(self.handle, str) and self._module.takes_training:
             on_read = tf.VariableSynchronization.ON_READ
             others = [each for each in self._module.other_variables if each.dtype.is_floating]
             if moving := [each.name for each in others if getattr(each, "synchronization", None) != on_read]:
-                advice = "Pass the handle instead of the loaded object, and the layer shares them."
+                advice = "Pass the handle instead of the loaded object."
                 if not hasattr(self.handle, "signatures"):  # not a loaded SavedModel
                     advice = (
                         "Create these variables with `synchronization=tf.VariableSynchronization.ON_READ` and "
                         "`aggregation=tf.VariableAggregation.MEAN`."
                     )
                 raise HubError(
-                    "Statistics that training may move would be those of the first replica alone. "
+                    "Training would update these statistics from the first replica only. "
                     f"{advice} Received: handle={self.handle!r} with {moving}"
                 )
 
@@ -209,11 +208,11 @@ class HubLayer(keras.layers.Layer):
 
     @property
     def input_specs(self):
-        """What the module takes: a list of nests of `tf.TypeSpec`, of which inputs must fit one; empty if unknown."""
+        """List of nests of `tf.TypeSpec`. Inputs must fit one of them. Empty if the module does not specify them."""
         return self._module.input_specs
 
     def __call__(self, inputs, **kwargs):
-        # Checked here, before Keras and TensorFlow wrap what they say around a message.
+        # Checked here, since Keras and TensorFlow add text to errors in `call`.
         self._check_trainable()
         inputs = as_tensors(inputs)
         self._module.spec_for(inputs, self.arguments)
@@ -232,7 +231,7 @@ class HubLayer(keras.layers.Layer):
         outputs = self._module(inputs, **options)
         if self._chosen_output is not None:
             if not isinstance(outputs, dict) or self._chosen_output not in outputs:
-                raise HubError(f"the module returns {describe(outputs)}. Received: output_key={self._chosen_output!r}")
+                raise HubError(f"The module returns {describe(outputs)}. Received: output_key={self._chosen_output!r}")
             outputs = outputs[self._chosen_output]
         if self.output_shape is None:
             return outputs
@@ -248,18 +247,18 @@ class HubLayer(keras.layers.Layer):
         return keras.tree.map_structure(symbolic, outputs)
 
     def compute_output_shape(self, input_shape):
-        """Returns the shape of the outputs, or a nest of such."""
+        """Returns the shape of the outputs, or a nest of shapes."""
         dtypes = [spec.dtype.name for spec in keras.tree.flatten(self.input_specs[:1])]
         dtypes = itertools.chain(dtypes, itertools.repeat(self.dtype))
         inputs = keras.tree.map_shape_structure(lambda shape: keras.KerasTensor(shape, next(dtypes)), input_shape)
         return keras.tree.map_structure(lambda output: output.shape, self.compute_output_spec(inputs))
 
     def layer_groups(self):
-        """Returns the module's weights in order, as a list of `(name, kind, weights)`; see `layer_groups`."""
-        rungs = {}
+        """Returns the module's weights in order, as a list of `(name, kind, weights)`."""
+        groups = {}
         for name, weight in zip(self._names, self._module_weights, strict=True):
-            rungs.setdefault(_rung(name), []).append(weight)
-        return [(name, kind, weights) for (_, _, name, kind), weights in sorted(rungs.items())]
+            groups.setdefault(_group(name), []).append(weight)
+        return [(name, kind, weights) for (_, _, name, kind), weights in sorted(groups.items())]
 
     def get_config(self):
         if not isinstance(self.handle, str):
@@ -270,7 +269,7 @@ class HubLayer(keras.layers.Layer):
         try:
             json.dumps(self.arguments)
         except TypeError as error:
-            raise ValueError(f"`arguments` must be plain values to be saved. Received: {self.arguments}") from error
+            raise ValueError(f"`arguments` must be JSON values to be saved. Received: {self.arguments}") from error
         config = super().get_config()
         del config["dtype"]
         return {
@@ -287,39 +286,39 @@ class HubLayer(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config, custom_objects=None, safe_mode=None):
-        """Builds the layer again, which loads its module.
+        """Creates the layer from its config, which loads the module.
 
         Args:
-            config: dict, from `get_config`.
-            safe_mode: bool, False to say that the module is trusted; None for what the loading function was told.
+            config: Dict from `get_config`.
+            safe_mode: Boolean. Pass `False` if you trust the module. Defaults to the value of the loading function.
 
         Raises:
-            ValueError: nobody said that the module is trusted.
-            HubError: the module cannot be loaded.
+            ValueError: If safe mode is on.
+            HubError: If the module cannot be loaded.
         """
-        return trusted(cls, config, safe_mode)
+        return from_trusted_config(cls, config, safe_mode)
 
 
 def _open(handle, tags, signature, load_options, sha256):
-    """The `Module` of a handle, or of what was loaded before."""
+    """Returns the `Module` of a handle or of a loaded object."""
     if isinstance(handle, str):
-        with _statistics_of_all_replicas():
+        with _averaged_statistics():
             loaded, is_tf1, folder = load(handle, tags=tags, load_options=load_options, sha256=sha256)
         if is_tf1:
             return open_tf1_module(loaded, folder, tags, signature or "default")
         return open_module(loaded, signature, name=repr(handle))
     if not callable(handle) and not hasattr(handle, "signatures"):
-        raise HubError(f"a handle is a str or a path, a loaded SavedModel or a callable. Received: {handle!r}")
+        raise HubError(f"`handle` must be a string, a path, a loaded SavedModel or a callable. Received: {handle!r}")
     if (tags, load_options, sha256) != (None, None, None):
-        raise HubError(f"`tags`, `load_options` and `sha256` are of what is to be loaded. Received: handle={handle!r}")
+        raise HubError(f"`tags`, `load_options` and `sha256` require a path or a URL. Received: handle={handle!r}")
     if is_loaded_tf1_module(handle):
         return open_loaded_tf1_module(handle, signature, name=repr(handle))
     return open_module(handle, signature, name=repr(handle))
 
 
 @contextlib.contextmanager
-def _statistics_of_all_replicas():
-    """Loads what does not train so that its mean over the replicas is read: each one's graph moves its own."""
+def _averaged_statistics():
+    """Gives each replica its own copy of non-trainable variables when they are loaded. Reading returns their mean."""
     import tensorflow as tf
 
     def creator(next_creator, **options):
@@ -335,16 +334,16 @@ def _statistics_of_all_replicas():
 
 
 def _input_dtype(module, given):
-    """The dtype of a module's first input; what is given where the module does not say it."""
+    """Returns the dtype of a module's first input, or `given` if the module does not specify it."""
     dtypes = [spec.dtype.name for spec in keras.tree.flatten(module.input_specs)]
     given = given and keras.backend.standardize_dtype(given)
     if given and dtypes and given not in dtypes:
-        raise HubError(f"the module takes {describe(module.input_specs[0])}. Received: dtype={given!r}")
+        raise HubError(f"The module takes {describe(module.input_specs[0])}. Received: dtype={given!r}")
     return given or next(iter(dtypes), "float32")
 
 
-def _rung(name):
-    """`(order, number, name, kind)` of the rung that a variable of this name belongs to."""
+def _group(name):
+    """Returns `(order, number, name, kind)` of the layer group of a variable with this name."""
     if block := re.search(r"(?:^|[/.]|transformer_)layers?(?:_\.)?_?(\d+)(?=[/_.]|$)", name, re.IGNORECASE):
         return 1, int(block[1]), f"layer_{block[1]}", "block"
     if re.search(r"embed", name, re.IGNORECASE):

@@ -1,27 +1,27 @@
-"""Loading a module: every failure of TensorFlow's becomes a `HubError` that says what to do."""
+"""Loading a module, with a `HubError` that says what to do if TensorFlow fails."""
 
 from keras_transfer.hub.archives import MAX_BYTES
-from keras_transfer.hub.errors import HubError, described
+from keras_transfer.hub.errors import HubError, one_line
 from keras_transfer.hub.handles import resolve
 
 
 def load(handle, tags=None, load_options=None, cache_dir=None, sha256=None, max_bytes=MAX_BYTES):
     """Loads a module.
 
-    TF Text is imported first where it is installed: many modules need its ops.
+    TF Text is imported first if it is installed, since many modules need its ops.
 
     Args:
-        handle: as for `resolve`, with `cache_dir`, `sha256` and `max_bytes`.
-        tags: str or list of str, the variant of the graph. None for the only one, or, in the TF1 Hub format, for the
-            one without tags.
-        load_options: `tf.saved_model.LoadOptions`.
+        handle, cache_dir, sha256, max_bytes: See `resolve`.
+        tags: String or list of strings. Variant of the graph. Defaults to the only variant, or, in the TF1 Hub format,
+            to the one without tags.
+        load_options: `tf.saved_model.LoadOptions`. Defaults to `None`.
 
     Returns:
-        `(object, is_tf1, folder)`: what `tf.saved_model.load` returns, whether the module is in the TF1 Hub format, and
-        the folder as `resolve` returns it.
+        A tuple `(object, is_tf1, folder)`: the object from `tf.saved_model.load`, whether the module is in the TF1 Hub
+        format, and the folder from `resolve`.
 
     Raises:
-        HubError: the module cannot be found, fetched or loaded, or has no such `tags`.
+        HubError: If the module cannot be found, downloaded or loaded, or does not have the `tags`.
 
     Example:
     ```python
@@ -41,23 +41,23 @@ def load(handle, tags=None, load_options=None, cache_dir=None, sha256=None, max_
             tags = []
         return tf.saved_model.load(str(folder), tags, load_options), is_tf1, folder
     except Exception as error:  # a damaged module raises OSError, OpError, IndexError, DecodeError and more
-        reason = described(error)
+        reason = one_line(error)
         if "Op type not registered" in reason:
-            advice = "import the package that has this op first"
-            advice += f"; if that is TF Text: `pip install tensorflow-text` ({text_problem})" if text_problem else ""
+            advice = "Import the package that defines this op first"
+            advice += f". For TF Text, run `pip install tensorflow-text` ({text_problem})" if text_problem else ""
         elif "MetaGraph" in reason:
-            advice = f"pass one of the sets of `tags` that it has, not {tags!r}"
+            advice = f"Pass one of the module's sets of `tags`, not {tags!r}"
         else:
-            advice = "if its files are damaged, fetch it again (delete the folder if it is in the cache)"
+            advice = "If its files are damaged, download it again (delete the folder if it is in the cache)"
         raise HubError(
-            f"TensorFlow {tf.__version__} cannot load the module {folder}: {advice}. Received: {reason}"
+            f"TensorFlow {tf.__version__} cannot load the module {folder}. {advice}. Received: {reason}"
         ) from error
 
 
 def _register_text_ops():
-    """Imports TF Text, and returns why that was not possible, if it was not."""
+    """Imports TF Text. Returns the error if that fails, or else None."""
     try:
         import tensorflow_text  # noqa: F401
-    except Exception as error:  # beside ImportError TensorFlow's own, for a build that does not fit
-        return described(error)
+    except Exception as error:  # ImportError, or TensorFlow's own error for an incompatible build
+        return one_line(error)
     return None

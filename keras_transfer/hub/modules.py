@@ -1,4 +1,4 @@
-"""What a loaded module can do, whichever kind it is: its function, its variables, its losses."""
+"""One interface for loaded modules of all kinds: function, variables and losses."""
 
 import dataclasses
 import inspect
@@ -11,20 +11,20 @@ from keras_transfer.hub.tensors import best_fit, cast
 
 @dataclasses.dataclass
 class Module:
-    """A loaded module behind one face; `open_module` and `open_tf1_module` make them.
+    """A loaded module, which `open_module` or `open_tf1_module` creates.
 
     Attributes:
-        function: callable of the inputs: one nest of tensors, or tensors by name where `by_name`; `training=` too where
+        function: Callable. Takes one nest of tensors, or keyword arguments if `by_name`, and `training` if
             `takes_training`.
-        input_specs: list of the nests of `tf.TypeSpec` that `function` was traced for; where `by_name` one dict; empty
-            where it is no traced function.
-        trainable_variables, other_variables: lists of `tf.Variable`.
-        loaded: the loaded object.
-        resources: what must be saved with the variables: the loaded object with its tables and their files.
-        losses: list of callables that return a scalar tensor, the module's own regularisation.
-        takes_training: bool.
-        by_name: bool, whether `function` takes keyword arguments and returns a dict, as signatures do.
-        frozen_because: str, why it cannot be trained; None if it can.
+        input_specs: List of the nests of `tf.TypeSpec` that `function` was traced for: one dict if `by_name`, empty if
+            the function was not traced.
+        trainable_variables, other_variables: Lists of `tf.Variable`.
+        loaded: The loaded object.
+        resources: The object to save with the variables. It owns the tables and their files.
+        losses: List of callables that return a scalar tensor. The module's own regularization.
+        takes_training: Boolean. Whether `function` takes `training`.
+        by_name: Boolean. Whether `function` takes keyword arguments and returns a dict, as signatures do.
+        frozen_because: String. Why the module cannot be trained, or `None` if it can.
     """
 
     function: object
@@ -39,7 +39,7 @@ class Module:
     frozen_because: str | None = None
 
     def __call__(self, inputs, **options):
-        """Returns the module's outputs for a nest of tensors, cast to what it was traced for."""
+        """Casts a nest of tensors to the dtypes that the module was traced for, and returns its outputs."""
         spec = self.spec_for(inputs, options)
         inputs = inputs if spec is None else cast(inputs, spec)
         if not self.by_name:
@@ -50,14 +50,14 @@ class Module:
         return self.function(**inputs, **options)
 
     def spec_for(self, inputs, options=()):
-        """Returns which of the `input_specs` the inputs fit, or None where there are none.
+        """Returns the item of `input_specs` that the inputs fit, or None if there are no specs.
 
         Args:
-            inputs: nest of tensors, or of symbolic ones; of a signature's only argument it may be the value alone.
-            options: names of the arguments that come besides.
+            inputs: Nest of tensors or symbolic tensors. A signature with one argument also takes the value alone.
+            options: Names of the additional arguments. Defaults to `()`.
 
         Raises:
-            HubError: they fit none.
+            HubError: If the inputs fit none of the specs.
         """
         specs = self.input_specs
         if self.by_name:
@@ -66,7 +66,7 @@ class Module:
         return best_fit(inputs, specs) if specs else None
 
     def check_arguments(self, arguments):
-        """Raises a HubError where the function takes no arguments of these names; `training` is for Keras to say."""
+        """Raises a HubError if the function does not take these arguments. Keras sets `training`."""
         if self.by_name:
             known = sorted(self.input_specs[0])
         else:
@@ -75,36 +75,33 @@ class Module:
                 return
             known = [parameter.name for parameter in parameters if parameter.name != "training"][1:]
         if not set(known).issuperset(arguments):
-            raise HubError(f"the module takes the arguments {known}. Received: arguments={dict(arguments)}")
+            raise HubError(f"The module takes the arguments {known}. Received: arguments={dict(arguments)}")
 
 
 def open_module(loaded, signature=None, name="the module"):
-    """Returns the `Module` of a TF2 SavedModel, of a Keras export, or of any callable.
+    """Returns the `Module` of a TF2 SavedModel, a Keras export or any callable.
 
     Args:
-        loaded: what `tf.saved_model.load` returned, or a callable that follows the conventions of reusable SavedModels
+        loaded: Object from `tf.saved_model.load`, or a callable that follows the conventions of reusable SavedModels
             (`variables`, `trainable_variables`, `regularization_losses`).
-        signature: str, a signature's name; None to call the object itself, or the endpoint `serve` of a Keras export.
-        name: str for messages.
-
-    Returns:
-        A `Module`.
+        signature: String. Name of a signature. Defaults to `None`: the object itself, or the endpoint `serve` of a
+            Keras export.
+        name: String. Name of the module in error messages. Defaults to `"the module"`.
 
     Raises:
-        HubError: it has no such signature, or cannot be called.
+        HubError: If the module does not have the signature or cannot be called.
     """
     signatures = getattr(loaded, "signatures", {})
     if signature is not None:
         if signature not in signatures:
-            raise HubError(f"{name} has the signatures {sorted(signatures)}. Received: signature={signature!r}")
+            raise HubError(f"`signature` must be one of {sorted(signatures)} for {name}. Received: {signature!r}")
         function = signatures[signature]
         specs, takes_training = [function.structured_input_signature[1]], False
     else:
         function = loaded if callable(loaded) else getattr(loaded, "serve", None)
         if function is None:
             raise HubError(
-                f"{name} cannot be called itself: choose one of the signatures {sorted(signatures)}. "
-                "Received: signature=None"
+                f"`signature` must be one of {sorted(signatures)}, since {name} is not callable. Received: None"
             )
         specs, takes_training = _input_specs(function), "training" in _parameters(function)
     losses = list(getattr(loaded, "regularization_losses", ()))
@@ -113,7 +110,7 @@ def open_module(loaded, signature=None, name="the module"):
     trainable, others = _variables(loaded, function)
     by_name = signature is not None
     unwatched = [variable.name for variable in trainable if not variable.trainable]
-    reason = f"it lists as trainable what TensorFlow gives no gradients for: {unwatched}" if unwatched else None
+    reason = f"its trainable variables include some that TensorFlow does not watch: {unwatched}" if unwatched else None
     return Module(function, specs, trainable, others, loaded, loaded, losses, takes_training, by_name, reason)
 
 
@@ -122,17 +119,17 @@ def _parameters(function):
 
 
 def _traces(function):
-    """The concrete functions of a loaded function, or of a loaded object that can be called."""
+    """Returns the concrete functions of a loaded function or a callable loaded object."""
     return getattr(_called(function), "concrete_functions", [])
 
 
 def _called(function):
-    """Of a loaded object its attribute, which alone has a signature and traces; any other callable itself."""
+    """Returns `__call__` of a loaded object, which has the signature and traces, or any other callable itself."""
     return function.__call__ if hasattr(function.__call__, "concrete_functions") else function
 
 
 def _input_specs(function):
-    """What the traces take as their first argument, where that is tensors."""
+    """Returns the specs of the first argument of each trace whose first argument is a nest of tensors."""
     import tensorflow as tf
 
     first = [arguments[0] for trace in _traces(function) if (arguments := trace.structured_input_signature[0])]
@@ -140,7 +137,7 @@ def _input_specs(function):
 
 
 def _variables(loaded, function):
-    """`(trainable, others)`: what the object lists, as reusable SavedModels do, else what the function uses."""
+    """Returns `(trainable, others)`: the variables that the object lists, or else those that the function uses."""
     if hasattr(loaded, "variables") or hasattr(loaded, "trainable_variables"):
         trainable, every = getattr(loaded, "trainable_variables", ()), getattr(loaded, "variables", ())
     else:

@@ -5,32 +5,33 @@ import keras
 from keras_transfer.hub.encoder import TOKEN_INPUTS
 from keras_transfer.hub.errors import HubError
 from keras_transfer.hub.loading import load
-from keras_transfer.hub.trust import trusted
+from keras_transfer.hub.tensors import describe
+from keras_transfer.hub.trust import from_trusted_config
 from keras_transfer.text import Preprocessor
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class HubPreprocessor(Preprocessor):
-    """A preprocessing module, such as BERT's from TF Hub, in the place of a preprocessor of ours.
+    """A preprocessing module, such as BERT's on TF Hub, as a preprocessor.
 
-    The module takes strings and returns a dict of ids of one fixed length. Another length, and pairs of texts, need its
-    parts `tokenize` and `bert_pack_inputs`, which BERT's modules have.
+    The module takes strings and returns a dict of ids of a fixed length. Other lengths and pairs of texts require the
+    functions `tokenize` and `bert_pack_inputs`, which BERT's modules have.
 
     Args:
-        handle: as for `HubLayer`.
-        sequence_length: int, where texts are truncated; None for the module's own.
-        sha256: as for `HubLayer`.
-        name: str.
+        handle: String or path. See `HubLayer`.
+        sequence_length: Integer. Length to which texts are truncated and padded. Defaults to the module's own.
+        sha256: String. See `HubLayer`.
+        name: String. Name of the preprocessor.
 
     Call arguments:
-        texts: [batch] strings, or a tuple of two such.
-        sequence_length: int, for this call; `"longest"` has no meaning here, the module pads as it does.
+        texts: Strings [batch], or a tuple of two such tensors.
+        sequence_length: Integer. Length for this call only. `"longest"` has no effect, since the module pads itself.
 
     Returns:
         A dict of `token_ids`, `padding_mask` and `segment_ids`, each [batch, length] int32.
 
     Raises:
-        HubError: the module cannot be loaded or called so; it makes other inputs.
+        HubError: If the module cannot be loaded, lacks the required functions or returns other outputs.
 
     Example:
     ```python
@@ -52,8 +53,8 @@ class HubPreprocessor(Preprocessor):
         self.module, _, _ = load(handle, sha256=sha256)
         parts = all(hasattr(self.module, part) for part in ("tokenize", "bert_pack_inputs"))
         if not (callable(self.module) if sequence_length is None else parts):
-            wanted = "can be called" if sequence_length is None else "has `tokenize` and `bert_pack_inputs`"
-            raise HubError(f"a preprocessing module {wanted}. Received: {self.handle!r}, {sequence_length=}")
+            wanted = "be callable" if sequence_length is None else "have `tokenize` and `bert_pack_inputs`"
+            raise HubError(f"A preprocessing module must {wanted}. Received: {self.handle!r}, {sequence_length=}")
 
     def call(self, texts, sequence_length=None):
         length = self.sequence_length if sequence_length in (None, "longest") else sequence_length
@@ -62,14 +63,18 @@ class HubPreprocessor(Preprocessor):
         else:
             outputs = self._packed(texts if isinstance(texts, tuple) else (texts,), length)
         if not isinstance(outputs, dict) or not outputs.keys() <= TOKEN_INPUTS.keys():
-            raise HubError(f"a preprocessing module makes a dict among {sorted(TOKEN_INPUTS)}. Received: {outputs}")
+            raise HubError(
+                f"The outputs must be a dict with keys in {sorted(TOKEN_INPUTS)}. Received: {describe(outputs)}"
+            )
         return {TOKEN_INPUTS[name]: ids for name, ids in outputs.items()}
 
     def _packed(self, texts, length):
         import tensorflow as tf
 
         if not hasattr(self.module, "bert_pack_inputs"):
-            raise HubError("pairs need a module with `tokenize` and `bert_pack_inputs`. Received: one without")
+            raise HubError(
+                f"Pairs and other lengths require `tokenize` and `bert_pack_inputs`. Received: {self.handle!r}"
+            )
         segments = [self.module.tokenize(part) for part in texts]
         options = {} if length is None else {"seq_length": tf.constant(length)}
         return self.module.bert_pack_inputs(segments, **options)
@@ -87,4 +92,4 @@ class HubPreprocessor(Preprocessor):
 
     @classmethod
     def from_config(cls, config, custom_objects=None, safe_mode=None):
-        return trusted(cls, config, safe_mode)
+        return from_trusted_config(cls, config, safe_mode)

@@ -1,16 +1,16 @@
-"""The resolvers that a user registered with tensorflow_hub, which know handles of their own."""
+"""The resolvers that a user registered with tensorflow_hub for other kinds of handles."""
 
 import os
 import sys
 
-from keras_transfer.hub.errors import HubError, described
+from keras_transfer.hub.errors import HubError, one_line
 
 
 def resolve_with_registered(handle):
-    """Returns what a registered resolver makes of a handle, or None if none supports it.
+    """Resolves a handle with the registered resolvers, and returns None if none of them supports it.
 
-    The last resolver registered is asked first, as in tensorflow_hub. Those that tensorflow_hub registers itself are
-    left out: `resolve` knows what they know.
+    The last registered resolver comes first, as in tensorflow_hub. Those of tensorflow_hub itself are skipped, since
+    `resolve` supports the same handles.
 
     Args:
         handle: String. The handle.
@@ -45,24 +45,24 @@ def resolve_with_registered(handle):
             if not resolver.is_supported(handle):
                 continue
             path = resolver(handle)
-        except Exception as error:  # a user's code
+        except Exception as error:  # user code
             raise HubError(
-                f"the resolver {type(resolver).__name__}, registered with tensorflow_hub, failed. "
-                f"Received: {handle!r}: {described(error)}"
+                f"The resolver {type(resolver).__name__}, registered with tensorflow_hub, failed. "
+                f"Received: {handle!r}: {one_line(error)}"
             ) from error
         if isinstance(path, (str, os.PathLike)) and path:
             return os.fspath(path)
         raise HubError(
-            f"the resolver {type(resolver).__name__}, registered with tensorflow_hub, must return the path of a "
+            f"The resolver {type(resolver).__name__}, registered with tensorflow_hub, must return the path of a "
             f"folder. Received: {path!r} for {handle!r}"
         )
     return None
 
 
 def registered_resolvers():
-    """Returns the resolvers that were registered by others than tensorflow_hub, the last one first."""
+    """Returns the resolvers that tensorflow_hub did not register itself, the last one first."""
     if sys.modules.get("tensorflow_hub") is None:
-        return []  # nothing can have been registered, and importing it takes TensorFlow and pkg_resources
+        return []  # no resolver was registered, and the import requires TensorFlow and pkg_resources
     from tensorflow_hub import registry
 
     # No public name lists them; see tests/hub/test_resolvers.py.

@@ -1,4 +1,6 @@
-"""Nests of tensors: what they are, whether they fit what a module takes, and their casts."""
+"""Nests of tensors: their description, comparison with a module's specs, and casts."""
+
+import reprlib
 
 import keras
 import numpy as np
@@ -7,12 +9,12 @@ from keras_transfer.hub.errors import HubError
 
 
 def as_tensors(nest):
-    """Returns a nest of tensors, of which each array, Python value, or list of such makes one.
+    """Converts each array, Python value and list of Python values in a nest to a tensor.
 
-    Keras would take a list of texts for a list of inputs.
+    Keras would treat a list of texts as a list of inputs.
 
     Raises:
-        HubError: a list is no tensor, since its items are of different kinds or lengths.
+        HubError: If the items of a list have different types or lengths.
     """
     import tensorflow as tf
 
@@ -26,11 +28,11 @@ def as_tensors(nest):
     try:
         return tf.convert_to_tensor(nest)
     except (ValueError, TypeError) as error:
-        raise HubError(f"a list is of texts or numbers, of one shape and kind. Received: {nest}") from error
+        raise HubError(f"A list must be a regular array of texts or numbers. Received: {reprlib.repr(nest)}") from error
 
 
 def spec_of(tensor):
-    """Returns the `tf.TypeSpec` of a tensor, eager or symbolic; anything else as it is."""
+    """Returns the `tf.TypeSpec` of an eager or symbolic tensor, and any other value unchanged."""
     import tensorflow as tf
 
     if isinstance(tensor, keras.KerasTensor):
@@ -40,18 +42,18 @@ def spec_of(tensor):
 
 
 def symbolic(tensor):
-    """Returns the `keras.KerasTensor` that stands for a tensor."""
+    """Returns a `keras.KerasTensor` with the spec of a tensor."""
     import tensorflow as tf
 
     spec = spec_of(tensor)
     if spec.shape.rank is None:
-        raise HubError(f"the module does not say its outputs' shape: pass `output_shape`. Received: {describe(spec)}")
+        raise HubError(f"The module does not specify its output shape. Pass `output_shape`. Received: {describe(spec)}")
     sparse, ragged = isinstance(spec, tf.SparseTensorSpec), isinstance(spec, tf.RaggedTensorSpec)
     return keras.KerasTensor(spec.shape, spec.dtype.name, sparse=sparse, ragged=ragged)
 
 
 def describe(nest):
-    """Returns what tensors, or their specs, are: `float32 [None, 8]` for each, in their nest."""
+    """Describes a nest of tensors or specs for an error message, each as `float32 [None, 8]`."""
     if isinstance(nest, dict):
         return "{" + ", ".join(f"{key}: {describe(value)}" for key, value in sorted(nest.items())) + "}"
     if isinstance(nest, (list, tuple)):
@@ -60,15 +62,15 @@ def describe(nest):
     if not hasattr(spec, "shape"):
         return repr(spec)
     kind = type(spec).__name__.removesuffix("TensorSpec").lower()
-    shape = "of any shape" if spec.shape.rank is None else list(spec.shape)
+    shape = "of unknown shape" if spec.shape.rank is None else list(spec.shape)
     return f"{kind} {spec.dtype.name} {shape}".lstrip()
 
 
 def best_fit(inputs, specs):
-    """Returns the first nest of specs that the inputs fit as they are, or else when cast.
+    """Returns the first nest of specs that the inputs fit without a cast, or else with a cast.
 
     Raises:
-        HubError: they fit none.
+        HubError: If the inputs fit none of the specs.
     """
     received = keras.tree.map_structure(spec_of, inputs)
     for accepted in (_same_dtype, _can_be_cast):
@@ -76,7 +78,7 @@ def best_fit(inputs, specs):
             if _fits(received, spec, accepted):
                 return spec
     wanted = " or ".join(dict.fromkeys(map(describe, specs)))
-    raise HubError(f"the module takes {wanted}. Received: {describe(received)}")
+    raise HubError(f"The inputs do not fit the module. Expected {wanted}. Received: {describe(received)}")
 
 
 def _fits(received, spec, accepted):
@@ -95,7 +97,7 @@ def _same_dtype(ours, theirs):
 
 
 def _can_be_cast(ours, theirs):
-    """Whether a cast keeps what numbers mean: ids may become narrower, but no fractions be cut off."""
+    """Whether a cast keeps the meaning of numbers: ids can become narrower, but fractions must not be cut off."""
 
     def order(dtype):
         return next((i for i, it_is in enumerate((dtype.is_bool, dtype.is_integer, dtype.is_floating)) if it_is), None)
@@ -106,7 +108,7 @@ def _can_be_cast(ours, theirs):
 
 
 def cast(inputs, spec):
-    """Returns inputs that fit a nest of specs as tensors of these dtypes, in the very same nest."""
+    """Casts inputs that fit a nest of specs to its dtypes, in its structure."""
     return keras.tree.pack_sequence_as(spec, list(map(_cast, keras.tree.flatten(inputs), keras.tree.flatten(spec))))
 
 
@@ -115,20 +117,20 @@ def _cast(tensor, spec):
 
     tensor = tf.cast(tensor, spec.dtype)
     if isinstance(tensor, tf.Tensor) and not tensor.shape.is_fully_defined():
-        return tf.ensure_shape(tensor, spec.shape)  # a function of a fixed length takes no tensor of an unknown one
+        return tf.ensure_shape(tensor, spec.shape)  # a function with fixed shapes rejects unknown ones
     return tensor
 
 
 def with_shape(outputs, shapes, batch):
-    """Returns a nest of outputs with what is known of their shapes.
+    """Sets the static shapes of a nest of outputs.
 
     Args:
-        outputs: tensor, or dict or list of such.
-        shapes: list or tuple of int or None, without the batch; or a dict or list of such.
-        batch: `tf.TensorShape` of the batch.
+        outputs: Tensor, or dict or list of tensors.
+        shapes: List or tuple of integers or `None`, without the batch dimension, or a dict or list of them.
+        batch: `tf.TensorShape` of the batch dimension.
 
     Raises:
-        HubError: they do not fit.
+        HubError: If the shapes do not fit the outputs.
     """
     import tensorflow as tf
 
@@ -142,4 +144,4 @@ def with_shape(outputs, shapes, batch):
             return tf.ensure_shape(outputs, shape)
     except (AttributeError, TypeError, ValueError):  # the nests differ
         pass
-    raise HubError(f"`output_shape` must fit {describe(outputs)}, without the batch. Received: {shapes}")
+    raise HubError(f"`output_shape` must fit {describe(outputs)} without the batch dimension. Received: {shapes}")

@@ -1,4 +1,4 @@
-"""Modules in the TF1 Hub format of 2019: signatures, and a second graph for training over the same variables."""
+"""Modules in the TF1 Hub format of 2019, with a second graph for training that shares the variables."""
 
 import functools
 
@@ -11,35 +11,32 @@ from keras_transfer.hub.tf1_gradient import has_old_gradient, with_old_gradient
 def open_tf1_module(loaded, folder, tags, signature):
     """Returns the `Module` of a module in the TF1 Hub format.
 
-    It computes what the loaded graph does, and in training what the graph with the tag `train` does, where the module
-    has one and `tags` is None: with dropout, and with the updates of batch normalisation's statistics. Both graphs read
-    the same variables: the loaded ones, or, under `tf.distribute`, the strategy's with their values.
+    It runs the loaded graph, and for training the graph with the tag `train`, with dropout and updates of batch
+    normalization statistics, if the module has one and `tags` is None. Both graphs read the same variables: the loaded
+    ones, or, under `tf.distribute`, new ones of the strategy with their values.
 
     Args:
-        loaded: what `tf.saved_model.load` returned.
-        folder: str, the module's folder.
-        tags: str or list of str, those it was loaded with; None for none.
-        signature: str, a signature's name.
-
-    Returns:
-        A `Module`.
+        loaded: Object from `tf.saved_model.load`.
+        folder: String. The module's folder.
+        tags: String or list of strings. Tags that the module was loaded with, or `None`.
+        signature: String. Name of a signature.
 
     Raises:
-        HubError: it has no such signature; its graph for training cannot be loaded; it has reference variables, under
-            `tf.distribute`.
+        HubError: If the module does not have the signature, if its graph for training cannot be loaded, or if it has
+            reference variables under `tf.distribute`.
     """
     import tensorflow as tf
 
     meta_graphs = _meta_graphs(folder)
     own_tags = frozenset([tags] if isinstance(tags, str) else tags or [])
-    weights = {}  # what both graphs read; filled below
+    weights = {}  # read by both graphs; filled below
     prediction = training = _Graph(loaded, meta_graphs[own_tags], weights)
     reference = any(each.dtype != each.dtype.base_dtype for each in loaded.graph.get_collection("variables"))
     if tags is None and frozenset(["train"]) in meta_graphs and not reference:
         training = _Graph(_load_for_training(folder, loaded), meta_graphs[frozenset(["train"])], weights)
     signatures = loaded.signatures.keys() & training.loaded.signatures.keys()
     if signature not in signatures:
-        raise HubError(f"{folder} has the signatures {sorted(signatures)}. Received: signature={signature!r}")
+        raise HubError(f"`signature` must be one of {sorted(signatures)} for {folder}. Received: {signature!r}")
 
     trained = {variable.name for variable in training.loaded.graph.get_collection("trainable_variables")}
     for variable in (*loaded.variables, *training.loaded.variables):
@@ -54,9 +51,12 @@ def open_tf1_module(loaded, folder, tags, signature):
         frozen_because = "it has reference variables of TensorFlow 1, which TensorFlow 2 can neither train nor save"
         loaded.signatures[signature].graph.mark_as_unsaveable(frozen_because)
         if tf.distribute.has_strategy():
-            raise HubError(f"{folder} cannot be used under tf.distribute. Received: {frozen_because}")
+            raise HubError(
+                "A module with reference variables of TensorFlow 1 cannot be used under tf.distribute. "
+                f"Received: {folder}"
+            )
     elif of_inputs := [loss.name for loss in losses if _placeholders(loss.op)]:
-        frozen_because = f"its regularisation depends on its inputs: {of_inputs}"
+        frozen_because = f"its regularization losses depend on its inputs: {of_inputs}"
     return Module(
         function=_Function(prediction, training, signature),
         input_specs=[loaded.signatures[signature].structured_input_signature[1]],
@@ -77,34 +77,31 @@ def is_loaded_tf1_module(loaded):
 
 
 def open_loaded_tf1_module(loaded, signature=None, name="the module"):
-    """Returns the `Module` of a graph of TensorFlow 1 that was loaded before, for prediction only.
+    """Returns the `Module` of a loaded TensorFlow 1 graph, for prediction only.
 
     Args:
-        loaded: What `tf.saved_model.load` or `tensorflow_hub.load` returned.
-        signature: String. The name of a signature. Defaults to `"default"` where there is one.
-        name: String for messages.
-
-    Returns:
-        A `Module`.
+        loaded: Object from `tf.saved_model.load` or `tensorflow_hub.load`.
+        signature: String. Name of a signature. Defaults to `"default"` if it exists.
+        name: String. Name of the module in error messages. Defaults to `"the module"`.
 
     Raises:
-        HubError: If there is no such signature, or under `tf.distribute`.
+        HubError: If the module does not have the signature, or under `tf.distribute`.
     """
     import tensorflow as tf
 
     if tf.distribute.has_strategy():
         raise HubError(
-            "under tf.distribute a module of TensorFlow 1 is loaded by the layer itself: pass its handle. "
+            "A loaded TensorFlow 1 module cannot be used under tf.distribute. Pass the module's handle instead. "
             f"Received: handle={name}"
         )
     module = open_module(loaded, signature or ("default" if "default" in loaded.signatures else None), name)
     module.resources = _resources(loaded)
-    module.frozen_because = "a loaded object of TensorFlow 1 lacks the graph for training: pass the module's handle"
+    module.frozen_because = "a loaded TensorFlow 1 module lacks the graph for training. Pass the module's handle"
     return module
 
 
 def _meta_graphs(folder):
-    """The module's graphs as they are stored, by their sets of tags."""
+    """Returns the module's stored graphs by their sets of tags."""
     import tensorflow as tf
     from tensorflow.core.protobuf import saved_model_pb2
 
@@ -114,7 +111,7 @@ def _meta_graphs(folder):
 
 
 def _load_for_training(folder, loaded):
-    """Loads the graph with the tag `train`, and values only if it has variables that the loaded one has not."""
+    """Loads the graph with the tag `train`, and its values only if it has variables that `loaded` lacks."""
     import tensorflow as tf
 
     second, *_ = load(folder, ["train"], tf.saved_model.LoadOptions(experimental_skip_checkpoint=True))
@@ -123,14 +120,14 @@ def _load_for_training(folder, loaded):
             second.restore(f"{folder}/variables/variables")
         except tf.errors.OpError as error:
             raise HubError(
-                f"the variables of {folder} must have values; pass tags=[] to train its graph for prediction, whose "
-                f"have. Received: in the graph for training {sorted(own)}"
+                f"The training graph of {folder} has variables without values. Pass tags=[] to train the graph for "
+                f"prediction instead. Received: {sorted(own)}"
             ) from error
     return second
 
 
 def _weight(variable, trainable):
-    """The variable itself, or, where that does not do, a new one with its value, which a strategy makes as it does."""
+    """Returns the variable, or a new one with its value if `trainable` differs or a strategy must create it."""
     import tensorflow as tf
 
     if variable.trainable == trainable and not tf.distribute.has_strategy():
@@ -141,12 +138,12 @@ def _weight(variable, trainable):
 
 
 def _resources(loaded):
-    """The tables of a loaded module and their files, as what Keras exports: a TrackableResource."""
+    """Returns the tables of a loaded module and their files as a TrackableResource, which Keras exports."""
     import tensorflow as tf
 
     class Resources(tf.saved_model.experimental.TrackableResource, tf.__internal__.tracking.AutoTrackable):
         def _create_resource(self):
-            return tf.constant(0.0)  # it only holds `initializer`, which makes the tables
+            return tf.constant(0.0)  # a placeholder: `initializer` creates the tables
 
         def _initialize(self):
             return tf.constant(0.0)
@@ -157,7 +154,7 @@ def _resources(loaded):
 
 
 class _Function:
-    """A signature as a function of tensors by name, for prediction and for training."""
+    """A signature as a function of keyword arguments, for prediction and training."""
 
     def __init__(self, prediction, training, signature):
         self.structured_outputs = prediction.loaded.signatures[signature].structured_outputs
@@ -172,12 +169,12 @@ class _Function:
             return self._prediction(**tensors)
         outputs = self._training(**tensors)
         for weight in self._updated:
-            _share(weight)
+            _average(weight)
         return outputs
 
 
-def _share(weight):
-    """Gives all replicas the mean of what each of them, with its share of a batch, has updated a variable to."""
+def _average(weight):
+    """Sets a variable to the mean of its values on all replicas, each of which has updated its own."""
     import tensorflow as tf
 
     if isinstance(weight, tf.distribute.DistributedValues) and not tf.distribute.in_cross_replica_context():
@@ -185,12 +182,12 @@ def _share(weight):
 
 
 class _Graph:
-    """One of a module's graphs, whose functions read given variables in place of those it was loaded with.
+    """One of a module's graphs, with functions that read other variables than those it was loaded with.
 
     Args:
-        loaded: what `tf.saved_model.load` returned.
-        meta_graph: the `MetaGraphDef` it was loaded from.
-        weights: dict from the names of its variables to the variables to read.
+        loaded: Object from `tf.saved_model.load`.
+        meta_graph: `MetaGraphDef` of the graph.
+        weights: Dict from the names of the graph's variables to the variables to read.
     """
 
     def __init__(self, loaded, meta_graph, weights):
@@ -199,7 +196,7 @@ class _Graph:
         self.weights = weights
 
     def function(self, signature, updates=()):
-        """Returns a signature as a function of tensors by name, which runs some operations with each call."""
+        """Returns a signature as a function of keyword arguments, which also runs the operations `updates`."""
         import tensorflow as tf
 
         function = self.loaded.signatures[signature]
@@ -208,7 +205,7 @@ class _Graph:
         if has_old_gradient(function):
 
             @functools.cache
-            def built():  # it takes time, and so waits for the first call
+            def built():  # slow, so it is built at the first call
                 with tf.init_scope():
                     return with_old_gradient(self, inputs, outputs, updates)
 
@@ -225,11 +222,11 @@ class _Graph:
         return [op for op in updates if _placeholders(op) <= fed]
 
     def prune(self, feeds, fetches):
-        """Returns the function from tensors of the graph, by their names, to a nest of others."""
+        """Returns a function from tensors of the graph, given by name, to a nest of other tensors."""
         return self.bind(self.loaded.prune(list(feeds), fetches))
 
     def bind(self, function):
-        """Returns the concrete function after it was made to read the weights."""
+        """Makes a concrete function read `weights`, and returns it."""
         import tensorflow as tf
 
         names = {id(variable.handle): variable.name for variable in self.loaded.variables}
@@ -246,11 +243,11 @@ class _Graph:
         return function
 
     def handle(self, name):
-        """Returns the handle of the weight that stands for a variable."""
+        """Returns the handle of the weight that replaces a variable."""
         return _handle(self.weights[name])
 
     def initialize_tables(self):
-        """Fills the tables of further CPU devices, where replicas look words up; the loader filled the first's."""
+        """Fills the tables of the other CPU devices for their replicas. The loader has filled those of the first."""
         import tensorflow as tf
 
         self.bind(self.loaded.initializer._init_fn)  # it is saved with the tables
@@ -260,7 +257,7 @@ class _Graph:
 
 
 def _handle(weight):
-    """A variable's handle, under tf.distribute that of the current replica's; where there is none, the first's."""
+    """Returns a variable's handle: under tf.distribute that of the current replica, or outside replicas the first."""
     import tensorflow as tf
 
     if isinstance(weight, tf.distribute.DistributedValues) and tf.distribute.in_cross_replica_context():
@@ -269,7 +266,7 @@ def _handle(weight):
 
 
 def _tensor_names(infos):
-    """Names of a signature's tensors by argument, of which a sparse one has three, as TensorFlow names them."""
+    """Returns the names of a signature's tensors by argument. A sparse argument has three, named as in TensorFlow."""
     names = {}
     for name, info in infos.items():
         parts = ("indices", "values", "dense_shape") if info.HasField("coo_sparse") else ()
@@ -279,7 +276,7 @@ def _tensor_names(infos):
 
 
 def _placeholders(op):
-    """Names of the tensors that have to be fed for an operation to run."""
+    """Returns the names of the placeholders that an operation depends on."""
     found, walked, ops = set(), set(), [op]
     while ops:
         op = ops.pop()

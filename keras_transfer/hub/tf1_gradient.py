@@ -5,12 +5,12 @@ import functools
 
 from keras_transfer.hub.errors import HubError
 
-# A TensorArray goes through a graph as its "flow", a number without a meaning, which these make and those hand on.
+# A graph represents a TensorArray by its "flow", a meaningless number, which these ops create and pass on.
 _FLOWS = {"TensorArrayV3", "TensorArrayScatterV3", "TensorArraySplitV3", "TensorArrayWriteV3"}
-_HANDED_ON = {"Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch"}
+_PASSED_ON = {"Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch"}
 
-_CONTEXTS = {"while_context", "cond_context"}  # the collections that say where loops and conditions are
-_ONE_ONLY = "through a loop or condition of TensorFlow 1 there is one gradient, and, run eagerly, under one tape"
+_CONTEXTS = {"while_context", "cond_context"}  # the collections that describe loops and conditions
+_ONE_ONLY = "Loops and conditions of TensorFlow 1 support only first-order gradients and, run eagerly, only one tape"
 
 
 def has_old_gradient(function):
@@ -27,22 +27,22 @@ def has_old_gradient(function):
 
 
 def with_old_gradient(graph, inputs, outputs, updates):
-    """Returns the function of a signature, whose gradient TensorFlow 1 builds, in a graph of its own kind.
+    """Returns the function of a signature with a gradient that TensorFlow 1 builds in a graph of its own.
 
-    The forward pass returns what the backward pass needs of it, masks of dropout too. Only the loops and conditions
-    that the gradient goes through run once more, since what is inside of them cannot be returned.
+    The forward pass returns the values that the backward pass needs, dropout masks included. Only the loops and
+    conditions on the gradient's path run again, since the values inside them cannot be returned.
 
     Args:
-        graph: a `_Graph` of `tf1`.
-        inputs: dict from the names of the signature's arguments to names of tensors.
-        outputs: dict from the names of its outputs to `TensorInfo`s.
-        updates: list of operations to run with each call.
+        graph: A `_Graph` of `tf1`.
+        inputs: Dict from the names of the signature's arguments to names of tensors.
+        outputs: Dict from the names of its outputs to `TensorInfo`s.
+        updates: List of operations to run with each call.
 
     Returns:
-        A callable of tensors by name that returns a dict of tensors.
+        A function of keyword arguments that returns a dict of tensors.
 
     Raises:
-        HubError: random numbers are drawn inside of a loop or condition that the gradient goes through.
+        HubError: If a loop or condition on the gradient's path draws random numbers.
     """
     import tensorflow as tf
 
@@ -69,16 +69,17 @@ def with_old_gradient(graph, inputs, outputs, updates):
 
 
 def _backward(graph, targets, sources):
-    """The gradients of tensors of a graph by others, as a function; all are given by their names.
+    """Builds the gradients of `targets` with respect to `sources`, both names of tensors of a graph.
 
     Returns:
-        `(function, sources, saved, handles)`: a function of the values of `saved`, `handles` and the targets' gradients
-        to those of `sources`; the sources that the targets depend on; what the forward pass returns for it; variables.
+        A tuple `(function, sources, saved, handles)`: a function from the values of `saved` and `handles` and the
+        targets' gradients to the gradients of `sources`; the sources that the targets depend on; the tensors that the
+        forward pass must return; and the variables' handles.
     """
     import tensorflow as tf
 
     v1 = tf.compat.v1
-    meta_graph = v1.MetaGraphDef(graph_def=graph.loaded.graph.as_graph_def())  # in which the loader renamed tables
+    meta_graph = v1.MetaGraphDef(graph_def=graph.loaded.graph.as_graph_def())  # with the loader's names of tables
     for name in _CONTEXTS & graph.meta_graph.collection_def.keys():
         meta_graph.collection_def[name].CopyFrom(graph.meta_graph.collection_def[name])
     old = tf.Graph()
@@ -105,15 +106,15 @@ def _backward(graph, targets, sources):
 
 
 def _unrecorded():
-    """A context that no tape records; tapes would differentiate what is called."""
-    from tensorflow.python.eager import record  # no public name does it
+    """Returns a context in which no tape records, so that no tape differentiates the calls."""
+    from tensorflow.python.eager import record  # there is no public name
 
     return record.stop_recording()
 
 
 @contextlib.contextmanager
 def _old_control_flow():
-    """Has TensorFlow build loops as TensorFlow 1 did."""
+    """Makes TensorFlow build loops as TensorFlow 1 did."""
     import tensorflow as tf
 
     enabled = tf.compat.v1.control_flow_v2_enabled()
@@ -126,7 +127,7 @@ def _old_control_flow():
 
 
 def _inside(graph, meta_graph):
-    """The operations inside of loops and conditions, whose outputs no function can return."""
+    """Returns the operations inside loops and conditions. A function cannot return their outputs."""
     from tensorflow.core.protobuf import control_flow_pb2
 
     kinds = {"while_context": control_flow_pb2.WhileContextDef, "cond_context": control_flow_pb2.CondContextDef}
@@ -142,7 +143,7 @@ def _inside(graph, meta_graph):
 
 
 def _ends(ops, inside, outside):
-    """Where a walk from gradients' operations back ends: names of what the forward pass can return, and of handles."""
+    """Walks back from the gradients' ops. Returns names of tensors that the forward pass can return, and of handles."""
     saved, handles, walked = {}, {}, set()
     while ops:
         op = ops.pop()
@@ -151,8 +152,8 @@ def _ends(ops, inside, outside):
         walked.add(op)
         if op in inside and "seed" in op.node_def.attr:
             raise HubError(
-                "this module cannot be trained with dropout: it draws random numbers inside of a loop or condition of "
-                "TensorFlow 1, where its gradient would draw others. Pass tags=[] to train the graph for prediction. "
+                "The module cannot be trained with dropout: it draws random numbers inside a loop or condition of "
+                "TensorFlow 1, and its gradient would draw other ones. Pass tags=[] to train the graph for prediction. "
                 f"Received: {op.type} {op.name!r}"
             )
         ops += op.control_inputs
@@ -167,10 +168,10 @@ def _ends(ops, inside, outside):
 
 
 def _has_value(tensor):
-    """Whether a function can return a tensor for another to go on with."""
+    """Whether a function can return a tensor as an input of another function."""
     op = tensor.op
     if op.type == "Switch" or tensor.dtype.name in ("resource", "variant"):
-        return False  # of a Switch's two outputs one is dead
-    while op.type in _HANDED_ON:
+        return False  # one of the two outputs of a Switch is dead
+    while op.type in _PASSED_ON:
         op = op.inputs[0].op
     return op.type not in _FLOWS

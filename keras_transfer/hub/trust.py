@@ -1,26 +1,27 @@
-"""What loading a `.keras` file may run, and where its modules are now."""
+"""Trust in the modules of a `.keras` file, and their new handles."""
 
 import contextlib
 import contextvars
 import os
 
-from keras.src.saving.serialization_lib import in_safe_mode  # no public name says it; see tests/hub/test_trust.py
+from keras.src.saving.serialization_lib import in_safe_mode  # there is no public name; see tests/hub/test_trust.py
 
 from keras_transfer.hub.errors import HubError
 
-# What `moved_handles` says, and the handles that were met in its context.
+# The dict passed to `moved_handles`, and the set of handles loaded in its context.
 _moved = contextvars.ContextVar("moved", default=None)
 
 
 @contextlib.contextmanager
 def moved_handles(handles):
-    """Says where modules are now, for the `.keras` files loaded in this context, which name where they were.
+    """Replaces the handles of modules in the `.keras` files that are loaded in this context.
 
     Args:
-        handles: dict from the handle in the file to the handle to load, of which no `sha256` is asked.
+        handles: Dict from the handle in the file to the handle to load. A `sha256` in the file is not checked for a
+            replaced handle.
 
     Raises:
-        ValueError: no file that was loaded in the context names one of them.
+        ValueError: If no file loaded in the context contains one of the handles.
 
     Example:
     ```python
@@ -41,36 +42,36 @@ def moved_handles(handles):
     finally:
         _moved.reset(token)
     if unmet := sorted(handles.keys() - met):
-        raise ValueError(f"the files that were loaded here name the handles {sorted(met)}. Received: {unmet}")
+        raise ValueError(f"`handles` must occur in the loaded files, which contain {sorted(met)}. Received: {unmet}")
 
 
-def trusted(cls, config, safe_mode=None):
-    """Returns an object of a module from its config, if the module is trusted, from where it is now.
+def from_trusted_config(cls, config, safe_mode=None):
+    """Creates an object from its config if its module is trusted, with the new handle if the module has moved.
 
     Args:
-        cls: class to make, with an argument `handle`.
-        config: dict, its arguments.
-        safe_mode: bool, False to say that the module is trusted; None for what the loading function was told.
+        cls: Class of the object, with an argument `handle`.
+        config: Dict of the arguments.
+        safe_mode: Boolean. Pass `False` if you trust the module. Defaults to the value of the loading function.
 
     Raises:
-        ValueError: nobody said that the module is trusted, as Keras has it for code in a file.
-        HubError: the module cannot be loaded.
+        ValueError: If safe mode is on, as in Keras for code in a file.
+        HubError: If the module cannot be loaded.
     """
     handle = config["handle"]
     if (in_safe_mode() if safe_mode is None else safe_mode) is not False:
         raise ValueError(
-            f"loading runs the graph of the module {handle!r}, which can do what a program can: if you trust it, pass "
-            "safe_mode=False to the loading function, or call keras.config.enable_unsafe_deserialization() first. "
+            f"Loading runs the graph of the module {handle!r}, which can execute arbitrary code. If you trust it, pass "
+            "safe_mode=False to the loading function or call keras.config.enable_unsafe_deserialization() first. "
             "Received: safe_mode=True"
         )
     handles, met = _moved.get() or ({}, set())
     met.add(handle)
-    if handle in handles:  # which need not be the archive any more
+    if handle in handles:  # the new handle can be a folder, which has no checksum
         config = {**config, "handle": handles[handle], "sha256": None}
     try:
         return cls(**config)
     except HubError as error:
         raise HubError(
-            f"{error} (The file names the module {handle!r}: if that is elsewhere now, load the file in the context of "
+            f"{error} (The file contains the module {handle!r}. If it has moved, load the file in the context of "
             "`keras_transfer.hub.moved_handles`.)"
         ) from error

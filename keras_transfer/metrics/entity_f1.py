@@ -1,33 +1,33 @@
-"""F1 of entities as a metric that `fit` takes: counted in the graph, without a loop over words."""
+"""F1 of entities as a Keras metric, computed in the graph without a loop over words."""
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.metrics.entities import OUTSIDE, parted, read_labels
+from keras_transfer.metrics.spans import OUTSIDE, parted, read_labels
 from keras_transfer.metrics.word_accuracy import words
 
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class EntityF1(keras.metrics.Metric):
-    """Micro F1 of the entities in all batches, read as by `entities`; `precision` and `recall` are its parts.
+    """Micro F1 of the entities in all batches, with the rules of `entities`.
 
-    An entity is right if its type, its first and its last word are. Words need not be adjacent: positions without a
-    label do not exist, for the truth or for the prediction.
+    A predicted entity is correct if its type, first word and last word are. Words do not have to be adjacent: positions
+    without a label are removed from the labels and from the predictions. `precision` and `recall` are properties.
 
     Args:
-        label_names: list of str, the classes in order, as in `entities`.
-        name: str.
-        dtype: dtype of the result. Counts are float32, exact to 16 million.
+        label_names: List of strings. The classes in order, as in `entities`.
+        name: String. Name of the metric. Defaults to `"entity_f1"`.
+        dtype: Dtype of the result. Counts are float32 and exact up to 16 million. Defaults to `None`.
 
     Call arguments:
-        y_true: int [batch, length], the label of each word; below 0 where there is none.
-        y_pred: [batch, length, classes], logits or probabilities.
-        sample_weight: [batch] or [batch, length]; where it is 0, there is no word. An entity weighs what its first
-            word does.
+        y_true: Integers [batch, length]. The label of each word, negative if the position has none.
+        y_pred: Logits or probabilities [batch, length, classes].
+        sample_weight: Weights [batch] or [batch, length]. A position with weight 0 has no word. The weight of an entity
+            is that of its first word.
 
     Raises:
-        ValueError: a label is of another form or there twice, or all are `O`; the shapes are others.
+        ValueError: If a label has another form or is duplicated, if all labels are `O`, or if the shapes do not match.
 
     Example:
     ```python
@@ -36,7 +36,7 @@ class EntityF1(keras.metrics.Metric):
     float(metric.result()), metric.precision, metric.recall  # (0.5, 0.5, 0.5)
     ```
 
-    Source: as of `entities`.
+    Source: As for `entities`.
     """
 
     def __init__(self, label_names, name="entity_f1", dtype=None):
@@ -45,10 +45,10 @@ class EntityF1(keras.metrics.Metric):
         self.label_names = [str(label) for label in label_names]
         if len(set(self.label_names)) < len(self.label_names) or not set(labels) - {OUTSIDE}:
             raise ValueError(
-                "`label_names` are different labels, of which one at least is of an entity. "
+                "`label_names` must be unique and contain at least one label of an entity. "
                 f"Received: {self.label_names}"
             )
-        # One more class, the last, is what stands before, after and in place of words.
+        # An additional last class stands before and after the words, and for positions without a word.
         labels.append(OUTSIDE)
         kinds = sorted({kind for _, kind in labels})
         self._kinds = np.array([kinds.index(kind) for _, kind in labels], "int32")
@@ -64,9 +64,9 @@ class EntityF1(keras.metrics.Metric):
         nothing = len(self.label_names)
         if y_pred.shape[-1] != nothing:
             raise ValueError(
-                f"logits are of {nothing} classes: {self.label_names}. Received: logits {tuple(y_pred.shape)}"
+                f"`y_pred` must have {nothing} classes: {self.label_names}. Received: shape {tuple(y_pred.shape)}"
             )
-        # Words come to the front of their row, in order: then neighbours are neighbours.
+        # Move the words to the front of their row, in order, so that they are adjacent.
         real = weights > 0
         places = ops.arange(ops.shape(true)[1], dtype="int32")[None]
         order = ops.argsort(ops.where(real, places, places + ops.shape(true)[1]), axis=1)
@@ -79,12 +79,12 @@ class EntityF1(keras.metrics.Metric):
             count.assign_add(ops.sum(ops.where(found, weights, 0.0)))
 
     def _spans(self, labels, places):
-        """Whether an entity starts at a place, its type and last place: each [true or predicted, batch, length]."""
+        """Returns whether an entity starts at a place, its type and its last place, each [2, batch, length]."""
         around = ops.pad(labels, [[0, 0], [0, 0], [1, 1]], constant_values=len(self.label_names))
         gaps = ops.take(self._parted, around[..., :-1] * len(self._kinds) + around[..., 1:])
         inside = ops.take(self._inside, labels)
         starts, ends = gaps[..., :-1] & inside, gaps[..., 1:] & inside
-        # Entities do not overlap: the k-th that starts in a row is the k-th that ends.
+        # Entities do not overlap, so the k-th one that starts in a row is the k-th one that ends.
         ends = ops.sort(ops.where(ends, places, ops.shape(labels)[2]), axis=2)
         rank = ops.maximum(ops.cumsum(ops.cast(starts, "int32"), axis=2) - 1, 0)
         return starts, ops.take(self._kinds, labels), ops.take_along_axis(ends, rank, axis=2)
@@ -94,17 +94,17 @@ class EntityF1(keras.metrics.Metric):
 
     @property
     def precision(self):
-        """float, the share of predicted entities that are right; 0 where there are none."""
-        return _share(self.right, self.predicted)
+        """Float. The fraction of predicted entities that are correct, or 0 if there are none."""
+        return _fraction(self.right, self.predicted)
 
     @property
     def recall(self):
-        """float, the share of true entities that are found; 0 where there are none."""
-        return _share(self.right, self.true)
+        """Float. The fraction of true entities that are found, or 0 if there are none."""
+        return _fraction(self.right, self.true)
 
     def get_config(self):
         return {"label_names": self.label_names, **super().get_config()}
 
 
-def _share(part, whole):
+def _fraction(part, whole):
     return float(ops.convert_to_numpy(ops.divide_no_nan(part, whole)))

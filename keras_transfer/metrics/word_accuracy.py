@@ -1,4 +1,4 @@
-"""The share of words with the right label, where some positions are no words."""
+"""Accuracy over words, for rows in which some positions have no label."""
 
 import keras
 from keras import ops
@@ -6,23 +6,23 @@ from keras import ops
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class WordAccuracy(keras.metrics.Mean):
-    """The share of words whose highest logit is that of their label, over all batches.
+    """The fraction of words whose highest logit is that of their label, over all batches.
 
-    Each word weighs the same, whatever the length of its batch. (`keras.metrics.Mean` of a [batch, length] array
-    averages over the length first, so that words of short batches weigh more.)
+    All words have the same weight, independent of the length of their batch. (`keras.metrics.Mean` of a [batch, length]
+    array averages over the length first, so words of short batches weigh more.)
 
     Args:
-        name: str.
-        dtype: dtype of the result.
+        name: String. Name of the metric. Defaults to `"accuracy"`.
+        dtype: Dtype of the result. Defaults to `None`.
 
     Call arguments:
-        y_true: int [batch, length], the label of each word; below 0 where there is none (padding, special tokens, the
-            later pieces of a word).
-        y_pred: [batch, length, classes], logits or probabilities.
-        sample_weight: [batch] or [batch, length].
+        y_true: Integers [batch, length]. The label of each word, negative if the position has none (padding, special
+            tokens, all pieces of a word after the first).
+        y_pred: Logits or probabilities [batch, length, classes].
+        sample_weight: Weights [batch] or [batch, length].
 
     Raises:
-        ValueError: the shapes are others.
+        ValueError: If the shapes do not match.
 
     Example:
     ```python
@@ -41,18 +41,18 @@ class WordAccuracy(keras.metrics.Mean):
 
 
 def words(y_true, y_pred, sample_weight):
-    """Returns the true and the predicted labels, int32, and weights, float32, 0 where no word is: each [batch, length].
+    """Returns int32 true and predicted labels, and float32 weights that are 0 at positions without a word.
 
     Raises:
-        ValueError: the shapes are not [batch, length] and [batch, length, classes].
+        ValueError: If the shapes are not [batch, length] and [batch, length, classes].
     """
     y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
     true_shape, shape = tuple(y_true.shape), tuple(y_pred.shape)
     pairs = zip(true_shape, shape)
     if len(true_shape) != 2 or len(shape) != 3 or any(None not in pair and pair[0] != pair[1] for pair in pairs):
         raise ValueError(
-            "words have labels [batch, length] and logits [batch, length, classes]. "
-            f"Received: labels {true_shape} and logits {shape}"
+            "`y_true` must have the shape [batch, length] and `y_pred` [batch, length, classes]. "
+            f"Received: {true_shape} and {shape}"
         )
     true = ops.cast(y_true, "int32")
     weights = ops.cast(true >= 0, "float32")

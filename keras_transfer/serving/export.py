@@ -9,7 +9,7 @@ import tempfile
 
 import keras
 
-from keras_transfer.files import written_whole
+from keras_transfer.files import atomic_folder
 from keras_transfer.serving.signature import concrete_signature, in_tensorflow
 from keras_transfer.tasks import Task
 
@@ -77,7 +77,7 @@ def export(model, folder, labels=None, pairs=False, overwrite=False):
     labels = own if labels is None else [str(label) for label in labels]
     if len(labels) != len(own) or len(set(labels)) != len(own):
         raise ValueError(f"`labels` must be {len(own)} different names, one for each class. Received: labels={labels}")
-    with written_whole(folder, overwrite) as temporary:
+    with atomic_folder(folder, overwrite) as temporary:
         if keras.backend.backend() == "tensorflow":
             _write(model, temporary, labels, pairs)
         else:

@@ -87,6 +87,8 @@ class Task(StringInputs, keras.Model):
         checkpoint_functions["save"](self.encoder, folder, self.preprocessor, overwrite)
 
     def call(self, inputs, training=None, mask=None):
+        if isinstance(inputs, dict) and not isinstance(self.input, dict):  # `dataset` names all arrays.
+            inputs = keras.tree.pack_sequence_as(self.input, [inputs[tensor.name] for tensor in self.inputs])
         return super().call(select_inputs(inputs, self.input), training=training, mask=mask)
 
     # === What a subclass defines ===

@@ -17,7 +17,7 @@ import re
 import keras
 import numpy as np
 
-from keras_transfer.files import file_written_whole
+from keras_transfer.files import atomic_file
 
 log = logging.getLogger("keras_transfer")
 
@@ -81,7 +81,7 @@ def write(folder, epoch, batch, state, variables):
     header[_DIGEST] = {"dtype": "U8", "shape": [32], "data_offsets": [end, end + 32]}
     path, digest = pathlib.Path(folder) / f"epoch-{epoch:04d}-batch-{batch:06d}.safetensors", hashlib.sha256()
     try:
-        with file_written_whole(path) as file:
+        with atomic_file(path) as file:
             for part in _parts(header, variables):
                 digest.update(part)
                 file.write(part)
@@ -177,7 +177,7 @@ def prepare(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for half in folder.glob(".epoch-*.safetensors-*.tmp"):
             half.unlink(missing_ok=True)
-        with file_written_whole(folder / ".writable") as file:
+        with atomic_file(folder / ".writable") as file:
             file.write(b"0")
         (folder / ".writable").unlink()
     except OSError as error:

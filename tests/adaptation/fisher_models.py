@@ -1,4 +1,4 @@
-"""What the tests of Fisher information share: small models, the same on every backend, and data."""
+"""Shared by the tests of Fisher information: small models, the same on every backend, and data."""
 
 import keras
 import numpy as np
@@ -34,7 +34,7 @@ def linear(**options):
 
 
 def words():
-    """An embedding, of which tokens that come twice have the gradients summed, and logits."""
+    """A model with an embedding, which sums the gradients of repeated tokens."""
     ids = keras.Input((None,), dtype="int32")
     x = keras.layers.Embedding(6, 5, name="embedding")(ids)
     x = keras.layers.Dropout(0.5)(keras.layers.Dense(5, activation="tanh", name="hidden")(x))

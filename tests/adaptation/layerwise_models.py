@@ -1,4 +1,4 @@
-"""What the tests of `LayerwiseOptimizer` share: a network of four groups, plain optimizers beside it, formulas."""
+"""Shared by the tests of `LayerwiseOptimizer`: a network of four layer groups, plain optimizers and formulas."""
 
 import keras
 import numpy as np
@@ -12,7 +12,7 @@ from keras_transfer.adaptation import (
 )
 
 RATE = 0.01
-# Powers of 2: a float32 times one of these is not rounded.
+# Powers of 2, by which a float32 is multiplied without rounding.
 HALVES = {"low": 0.125, "norm": 0.25, "mid": 0.5, "top": 1.0}
 _random = np.random.default_rng(0)
 X = _random.normal(size=(64, 4)).astype("float32")
@@ -20,7 +20,7 @@ Y = (X[:, :2] ** 2 + _random.normal(size=(64, 2))).astype("float32")
 
 
 def net():
-    """Four groups: low, norm, mid, and top, which is new; the same weights each time."""
+    """A network of the groups low, norm, mid and top, which is new, with the same weights each time."""
     keras.utils.set_random_seed(0)
     inputs = x = keras.Input((4,))
     for layer in (
@@ -34,20 +34,20 @@ def net():
 
 
 def gradients(weights, steps=8, scale=1.0):
-    """Given gradients, the same each time, for each of some steps."""
+    """Lists of gradients for some steps, the same each time."""
     random = np.random.default_rng(1)
     return [[(scale * random.normal(size=w.shape)).astype("float32") for w in weights] for _ in range(steps)]
 
 
 def apply(optimizer, weights, steps):
-    """Lets an optimizer make a step with each of the given lists of gradients."""
+    """Takes a step with each list of gradients."""
     step = stepper(optimizer, weights)
     for given in steps:
         step(given)
 
 
 def stepper(optimizer, weights):
-    """The function that lets an optimizer make a step with given gradients: eagerly, as there are few."""
+    """A function that takes a step with a list of gradients. It is eager, because the steps are few."""
     optimizer.build(weights)
     return lambda given: optimizer.apply([keras.ops.convert_to_tensor(gradient) for gradient in given], weights)
 
@@ -65,14 +65,14 @@ def least_moved(ours, theirs):
 
 
 def apart(make, factors, exclude=True):
-    """A network whose groups have plain optimizers of their own, and the function that makes a step with them."""
+    """A network whose groups have separate plain optimizers, these, and a function that takes a step with them."""
     model = net()
     places = {weight.path: place for place, weight in enumerate(model.trainable_weights)}
     parts = []
     for group in layer_groups(model):
         optimizer, vectors = make(RATE * factors[group.name]), [w for w in group.variables if len(w.shape) == 1]
         if exclude and len(vectors) == len(group.variables) and keras.backend.backend() == "torch":
-            optimizer.weight_decay = None  # where nothing decays Keras on torch fails
+            optimizer.weight_decay = None  # Keras on torch fails if all weights are excluded.
         elif exclude and optimizer.weight_decay:
             optimizer.exclude_from_weight_decay(var_list=vectors)
         optimizer.build(group.variables)
@@ -87,7 +87,7 @@ def apart(make, factors, exclude=True):
 
 
 def parity(make, steps=8, **options):
-    """How far `LayerwiseOptimizer` and separate plain optimizers are apart, and the least that a weight moved."""
+    """The distance between `LayerwiseOptimizer` and separate optimizers, and the least that a weight moved."""
     one = net()
     optimizer = LayerwiseOptimizer(make(RATE), one, **options)
     two, _, step = apart(make, optimizer.rates, exclude=not options.get("decay_norms_and_biases"))
@@ -98,26 +98,26 @@ def parity(make, steps=8, **options):
     return difference(one.get_weights(), two.get_weights()), least_moved(one.get_weights(), start)
 
 
-def pulled(pull, steps=8):
-    """How far SGD with a pull is from the penalty's formula in float64, and from SGD without it."""
+def penalized(penalty, steps=8):
+    """The distance of SGD with a penalty from the formula in float64, and of the formula from SGD without it."""
     model = net()
     weights, factors = model.trainable_weights, HALVES
-    optimizer = LayerwiseOptimizer(keras.optimizers.SGD(RATE), model, rates=factors, pull=pull)
+    optimizer = LayerwiseOptimizer(keras.optimizers.SGD(RATE), model, rates=factors, penalty=penalty)
     start, given = [value.astype("float64") for value in arrays(weights)], gradients(weights, steps)
     apply(optimizer, weights, given)
 
     values, plain = list(start), list(start)
     old = [place for place, weight in enumerate(weights) if not weight.path.startswith("top")]
     for step in given:
-        ways = {place: values[place] - start[place] for place in old}
-        distance = np.sqrt(sum((way**2).sum() for way in ways.values()))
+        changes = {place: values[place] - start[place] for place in old}
+        distance = np.sqrt(sum((change**2).sum() for change in changes.values()))
         for place, (weight, gradient) in enumerate(zip(weights, step)):
-            if isinstance(pull, EWC):
-                term = pull.strength * pull.fisher[weight.path] * ways[place] if place in ways else 0.0
-            elif place not in ways:
-                term = pull.new_strength * values[place]
+            if isinstance(penalty, EWC):
+                term = penalty.strength * penalty.fisher[weight.path] * changes[place] if place in changes else 0.0
+            elif place not in changes:
+                term = penalty.new_strength * values[place]
             else:
-                term = pull.strength * ways[place] / (1.0 if pull.squared else max(distance, 1e-12))
+                term = penalty.strength * changes[place] / (1.0 if penalty.squared else max(distance, 1e-12))
             rate = RATE * factors[weight.path.split("/")[0]]
             values[place] = values[place] - rate * (gradient + term)
             plain[place] = plain[place] - rate * gradient
@@ -129,7 +129,7 @@ def ones(model):
 
 
 class Steps(keras.callbacks.Callback):
-    """Notes the longest step of a group's weights, as a multiple of the rate, from a batch on."""
+    """Records the longest step of a group's weights, as a multiple of the rate, from a batch on."""
 
     def __init__(self, group, first):
         super().__init__()
@@ -150,7 +150,7 @@ class Steps(keras.callbacks.Callback):
 
 
 def late_start(wrapped, late=2000, then=40, group="low", **options):
-    """The lengths of a group's first steps that thaws late, in multiples of Adam's rate."""
+    """The lengths of the first steps of a group that begins late, in multiples of Adam's rate, and the step counts."""
     model = net()
     adam = keras.optimizers.Adam(RATE, **options)
     model.compile(LayerwiseOptimizer(adam, model) if wrapped else adam, "mse")
@@ -168,7 +168,7 @@ def late_start(wrapped, late=2000, then=40, group="low", **options):
 
 
 def resumed(model, path, x, y, **options):
-    """How far the original and the reloaded model are apart after both train on, and how far they trained on."""
+    """The distance of a reloaded model from the original after further training, and how far this moved them."""
     model.fit(x, y, verbose=0, shuffle=False, **options)
     model.save(path)
     loaded = keras.saving.load_model(path)

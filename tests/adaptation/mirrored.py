@@ -47,8 +47,9 @@ def layerwise():
         for scope in (contextlib.nullcontext(), strategy.scope()):
             with scope:
                 model = net()
-                optimizer, pull = make()
-                model.compile(LayerwiseOptimizer(optimizer, model, decay=0.5, pull=pull), "mse", run_eagerly=not models)
+                optimizer, penalty = make()
+                layerwise = LayerwiseOptimizer(optimizer, model, decay=0.5, penalty=penalty)
+                model.compile(layerwise, "mse", run_eagerly=not models)
             start = model.get_weights()
             callbacks = [GradualUnfreezing(steps=4)] if name == "thawed" else []
             model.fit(X, Y, batch_size=8, epochs=3, shuffle=False, verbose=0, callbacks=callbacks)

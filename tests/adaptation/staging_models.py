@@ -77,12 +77,12 @@ def assert_follows(model, callback, watch, first=0, may_rest=()):
         may_rest: collection of paths of which the gradient is nothing but rounding.
     """
     assert watch.steps
-    ladder = {group.name: [v.path for v in group.variables] for group in adaptation.layer_groups(model)}
-    schedule = [(0, list(ladder))] if callback is None else callback.schedule
+    groups = {group.name: [v.path for v in group.variables] for group in adaptation.layer_groups(model)}
+    schedule = [(0, list(groups))] if callback is None else callback.schedule
     could = {weight.path for weight in model.trainable_weights}
     for step, paths in enumerate(watch.steps, first):
         names = [names for start, names in schedule if start <= step][-1]
-        expected = could & {path for name in names for path in ladder[name]}
+        expected = could & {path for name in names for path in groups[name]}
         assert expected - set(may_rest) <= paths <= expected, step
 
 

@@ -1,4 +1,4 @@
-"""Fisher information: against per-example gradients, from every form of data, and a model left as it was."""
+"""Fisher information: against gradients of single examples, from every form of data, without effect on the model."""
 
 import pathlib
 
@@ -28,8 +28,8 @@ def residuals(model, x, y):
     """d(-log p) / d logits of softmax regression, [examples, classes], by the formula."""
     kernel, bias = [np.array(weight, "float64") for weight in model.get_weights()]
     logits = x @ kernel + bias
-    shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    return shares - np.eye(3)[y], shares
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    return probabilities - np.eye(3)[y], probabilities
 
 
 def assert_same(fisher, other, tolerance=1e-5):
@@ -39,7 +39,7 @@ def assert_same(fisher, other, tolerance=1e-5):
 
 
 @pytest.mark.core
-def test_it_is_the_mean_of_squared_gradients_of_single_examples():
+def test_fisher_information_is_the_mean_of_squared_gradients_of_single_examples():
     model, (x, y) = linear(), features()
     errors, _ = residuals(model, x, y)
     fisher = estimate_fisher(model, x, y, labels="data")
@@ -50,7 +50,7 @@ def test_it_is_the_mean_of_squared_gradients_of_single_examples():
     np.testing.assert_allclose(bias, np.mean(errors**2, axis=0), rtol=1e-5)
 
 
-def test_that_of_a_task_is_exact_and_without_dropout():
+def test_the_fisher_information_of_a_task_is_exact_and_ignores_dropout():
     import tensorflow as tf
 
     model = small()
@@ -68,7 +68,7 @@ def test_that_of_a_task_is_exact_and_without_dropout():
 
 
 def figures():
-    """What every backend must agree on, down to the labels that are drawn; `references/make_fisher.py` stores it."""
+    """Results that are equal on every backend, including the drawn labels. `references/make_fisher.py` stores them."""
     ids = np.random.default_rng(0).integers(0, 6, (12, 7))
     own = estimate_fisher(words(), ids, seed=3)
     of_data = estimate_fisher(words(), ids[:5], ids[:5, 0] % 3, labels="data")
@@ -76,7 +76,7 @@ def figures():
 
 
 @pytest.mark.core
-def test_every_backend_estimates_the_same_with_the_same_labels():
+def test_every_backend_draws_the_same_labels_and_returns_the_same_estimate():
     expected, ours = np.load(REFERENCES / "fisher.npz"), figures()
     assert set(ours) == set(expected.files)
     for name, values in ours.items():
@@ -86,18 +86,18 @@ def test_every_backend_estimates_the_same_with_the_same_labels():
 # === Labels ===
 
 
-def test_labels_of_the_model_are_drawn_from_what_it_predicts():
+def test_labels_of_the_model_are_drawn_from_its_predictions():
     model = linear()
     x = np.repeat(features(1)[0], 400, axis=0)
-    _, [share, *_] = residuals(model, x, np.zeros(400, int))
+    _, [p, *_] = residuals(model, x, np.zeros(400, int))
     _, bias = estimate_fisher(model, x, seed=0).values()
-    # The expectation over labels is the variance p (1 - p); four standard errors of the mean of 400.
-    fourth = share * (1 - share) ** 4 + (1 - share) * share**4
-    expected = share * (1 - share)
+    # The expectation over labels is the variance p (1 - p). The tolerance is four standard errors of a mean of 400.
+    fourth = p * (1 - p) ** 4 + (1 - p) * p**4
+    expected = p * (1 - p)
     assert (np.abs(bias - expected) < 4 * np.sqrt((fourth - expected**2) / 400)).all()
 
 
-def test_a_sure_model_draws_the_labels_that_it_predicts():
+def test_a_confident_model_draws_the_labels_that_it_predicts():
     model, (x, _) = linear(), features()
     model.set_weights([40 * weight for weight in model.get_weights()])
     likely = model.predict(x, verbose=0).argmax(axis=1)
@@ -107,7 +107,7 @@ def test_a_sure_model_draws_the_labels_that_it_predicts():
     assert_same(estimate_fisher(model, x), estimate_fisher(model, x, likely, labels="data"))
 
 
-def test_a_seed_fixes_the_labels_and_without_one_they_follow_keras():
+def test_a_seed_fixes_the_labels_and_otherwise_they_follow_the_seed_of_keras():
     model, (x, _) = linear(), features()
     first = estimate_fisher(model, x, seed=1)
     assert_same(first, estimate_fisher(model, x, seed=1), 0)
@@ -118,7 +118,7 @@ def test_a_seed_fixes_the_labels_and_without_one_they_follow_keras():
     assert_same(followed, estimate_fisher(model, x), 0)
 
 
-def test_a_loss_of_your_own_takes_other_labels():
+def test_a_custom_loss_takes_other_labels():
     model = set_weights(keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)]))
     x, _ = features()
     y = np.linspace(-1, 1, 20)[:, None]
@@ -138,7 +138,7 @@ def test_several_outputs_take_several_losses():
         np.testing.assert_allclose(fisher[path], values, rtol=1e-5)
 
 
-def test_the_likelihood_of_a_sequence_is_that_of_all_its_positions_of_which_padding_weighs_nothing():
+def test_the_likelihood_of_a_sequence_covers_all_positions_except_padding():
     model = set_weights(keras.Sequential([keras.Input((None, 4)), keras.layers.Dense(3)]))
     x, y = features(12)
     errors, _ = residuals(model, x, y)
@@ -155,7 +155,7 @@ def test_the_likelihood_of_a_sequence_is_that_of_all_its_positions_of_which_padd
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_every_form_of_the_same_data_gives_the_same():
+def test_every_form_of_the_same_data_gives_the_same_result():
     import tensorflow as tf
 
     model = small()
@@ -174,7 +174,7 @@ def test_every_form_of_the_same_data_gives_the_same():
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_pairs_of_texts_are_taken_as_a_task_takes_them():
+def test_pairs_of_texts_are_examples_of_a_task():
     model = small()
     pairs = (TEXTS, TEXTS[::-1])
     expected = estimate_fisher(model, batches(pairs, LABELS, model.preprocessor), labels="data")
@@ -190,7 +190,7 @@ def test_batches_of_texts_keep_their_order_for_the_next_fit():
     np.testing.assert_array_equal(train.order, before)
 
 
-def test_samples_in_memory_are_drawn_and_those_of_a_stream_are_the_first():
+def test_samples_are_drawn_from_data_in_memory_and_taken_from_the_start_of_a_stream():
     model, (x, y) = linear(), features()
     stream = ((x[i : i + 3], y[i : i + 3]) for i in range(0, 20, 3))
     first = estimate_fisher(model, x[:4], y[:4], labels="data")
@@ -199,7 +199,7 @@ def test_samples_in_memory_are_drawn_and_those_of_a_stream_are_the_first():
     assert_same(estimate_fisher(model, x, y, labels="data", samples=4, seed=0), drawn, 0)
     assert any((drawn[path] != values).any() for path, values in first.items())
     singles = [estimate_fisher(model, x[i : i + 1], y[i : i + 1], labels="data") for i in range(20)]
-    # Four different examples and no more: their mean is one of the means of four.
+    # The result is the mean over exactly four different examples.
     biases = np.array([list(single.values())[1] for single in singles])
     rows = np.random.default_rng(0).choice(20, 4, replace=False)
     np.testing.assert_allclose(list(drawn.values())[1], biases[rows].mean(axis=0), rtol=1e-5)
@@ -207,7 +207,7 @@ def test_samples_in_memory_are_drawn_and_those_of_a_stream_are_the_first():
     assert_same(estimate_fisher(model, x, y, labels="data", samples=100), everything, 0)
 
 
-def test_an_example_counts_as_often_as_its_sample_weight_says():
+def test_a_sample_weight_of_n_counts_an_example_n_times():
     model, (x, y) = linear(), features(6)
     weights = np.array([1, 2, 0, 1, 0, 0], "float32")
     rows = [0, 1, 1, 3]
@@ -215,7 +215,7 @@ def test_an_example_counts_as_often_as_its_sample_weight_says():
     assert_same(estimate_fisher(model, data_of([(x, y, weights)]), labels="data"), expected)
 
 
-def test_a_model_over_a_module_that_takes_strings_has_its_weights(tmp_path):
+def test_a_module_that_takes_strings_has_fisher_information(tmp_path):
     import tensorflow as tf
 
     from keras_transfer.hub import HubLayer
@@ -227,7 +227,7 @@ def test_a_model_over_a_module_that_takes_strings_has_its_weights(tmp_path):
     expected = dict.fromkeys(fisher, 0.0)
     weights = [weight.value for weight in model.trainable_weights]
     for text, label in zip(modules.TEXTS, modules.LABELS):
-        with tf.GradientTape() as tape:  # without the module's dropout and its penalty
+        with tf.GradientTape() as tape:  # Without the dropout and the regularization of the module.
             logits = model(tf.constant([text]), training=False)
             loss = keras.losses.sparse_categorical_crossentropy(np.array([label]), logits, from_logits=True)
         for path, gradient in zip(fisher, tape.gradient(loss, weights)):
@@ -238,7 +238,7 @@ def test_a_model_over_a_module_that_takes_strings_has_its_weights(tmp_path):
 # === The model ===
 
 
-def test_only_what_trains_is_in_it_and_what_the_outputs_do_not_need_is_zero():
+def test_only_trainable_weights_are_included_and_unused_ones_are_zero():
     inputs = keras.Input((4,))
     hidden = keras.layers.Dense(4, name="hidden")
 
@@ -258,14 +258,14 @@ def test_only_what_trains_is_in_it_and_what_the_outputs_do_not_need_is_zero():
     assert fisher["half/unused"] == 0 and fisher["half/used"] > 0
 
 
-def test_regularisation_is_no_part_of_it():
+def test_regularization_has_no_effect():
     x, y = features()
     expected = estimate_fisher(linear(), x, y, labels="data")
     model = linear(kernel_regularizer=keras.regularizers.L2(10.0))
     assert_same(estimate_fisher(model, x, y, labels="data"), expected, 0)
 
 
-def test_with_mixed_precision_it_is_nearly_the_same():
+def test_mixed_precision_gives_nearly_the_same_result():
     x, y = features()
     expected = estimate_fisher(linear(), x, y, labels="data")
     assert_same(estimate_fisher(linear(dtype="mixed_bfloat16"), x, y, labels="data"), expected, 0.05)
@@ -277,7 +277,7 @@ def state(model):
 
 
 def trained():
-    """A classifier in the middle of its training, with dropout and so with seeds."""
+    """A partly trained classifier with dropout, and therefore with seeds."""
     model = small()
     model.get_layer("token_embedding").trainable = False
     model.compile(keras.optimizers.Adam(1e-2))
@@ -286,7 +286,7 @@ def trained():
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_the_model_is_left_as_it_was_and_trains_on_as_if_nothing_had_been():
+def test_the_model_does_not_change_and_trains_on_equally():
     model, untouched = trained(), trained()
     before, compiled = state(model), (model.optimizer, model.loss, model.train_function)
     estimate_fisher(model, TEXTS, seed=0)
@@ -295,13 +295,13 @@ def test_the_model_is_left_as_it_was_and_trains_on_as_if_nothing_had_been():
         np.testing.assert_array_equal(now, values, err_msg=path)
     assert (model.optimizer, model.loss, model.train_function) == compiled
     for each in (model, untouched):
-        keras.utils.set_random_seed(1)  # which torch's dropout follows, and not the layers' own seeds
+        keras.utils.set_random_seed(1)  # Dropout on torch follows this, not the seeds of the layers.
         each.fit(TEXTS, LABELS, shuffle=False, verbose=0)
     for ours, theirs in zip(model.get_weights(), untouched.get_weights()):
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
-def test_what_a_layer_draws_or_counts_by_itself_is_put_back_also_after_an_error():
+def test_the_state_of_layers_is_restored_even_after_an_error():
     class Noise(keras.layers.Layer):
         def __init__(self):
             super().__init__()
@@ -323,7 +323,7 @@ def test_what_a_layer_draws_or_counts_by_itself_is_put_back_also_after_an_error(
 # === Files ===
 
 
-def test_a_file_brings_it_back_whatever_the_paths_are(tmp_path):
+def test_a_file_restores_fisher_information_with_any_paths(tmp_path):
     fisher = Fisher({"a/b:0": np.ones((2, 3), "float32"), "file": np.zeros((), "float32"), "ü": np.ones(1, "float32")})
     fisher.save(tmp_path / "new" / "fisher")
     loaded = Fisher.load(tmp_path / "new" / "fisher")
@@ -332,10 +332,10 @@ def test_a_file_brings_it_back_whatever_the_paths_are(tmp_path):
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["fisher"]
 
 
-def test_a_file_is_replaced_only_when_asked_and_only_whole(tmp_path):
+def test_a_file_is_replaced_only_on_request_and_completely(tmp_path):
     path = tmp_path / "fisher.npz"
     Fisher({"a": np.ones(2)}).save(path)
-    with pytest.raises(FileExistsError, match="overwrite=True. Received"):
+    with pytest.raises(FileExistsError, match="`overwrite=True`. Received: path="):
         Fisher({"a": np.zeros(2)}).save(path)
 
     class Broken:

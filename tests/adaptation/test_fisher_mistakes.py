@@ -1,4 +1,4 @@
-"""`estimate_fisher`: each mistake is one clear error."""
+"""Mistakes in calls of `estimate_fisher` raise clear errors."""
 
 import keras
 import numpy as np
@@ -71,12 +71,12 @@ X, Y = features()
         ),
     ],
 )
-def test_a_mistake_is_named(make, arguments, message):
+def test_a_mistake_is_a_clear_error(make, arguments, message):
     with pytest.raises(ValueError, match=message):
         estimate_fisher(make(), **{"x": X, **arguments})
 
 
-def test_a_task_names_mistakes_in_texts():
+def test_a_mistake_in_texts_is_a_clear_error():
     model = tiny.classifier()
     with pytest.raises(ValueError, match="1 of 2 are not"):
         estimate_fisher(model, ["a", None])

@@ -1,4 +1,4 @@
-"""The Fisher information of a tagger is that of its words: padding and later sub-words have no part in it."""
+"""The Fisher information of a tagger covers words only, without padding and further sub-words."""
 
 import keras
 import numpy as np
@@ -14,7 +14,7 @@ TAGS = [["LETTER", "WORD", "WORD"], ["WORD"], ["LETTER", "LETTER"]]
 
 
 def expected(model):
-    """Squared gradients of the head's kernel: of each sentence sum over words of x (p - y), squared; their mean."""
+    """The mean over sentences of the squared gradient of the head's kernel, the sum over words of x (p - y)."""
     features = keras.Model(model.input, model.get_layer("logits").input)
     total = 0.0
     for words, tags in zip(WORDS, TAGS):
@@ -28,7 +28,7 @@ def expected(model):
 
 
 @pytest.mark.parametrize("made", [False, True])
-def test_it_is_that_of_words_from_sentences_and_from_batches(made):
+def test_sentences_and_batches_give_the_fisher_information_of_words(made):
     model = tagger()
     given = (WORDS, TAGS)
     if made:
@@ -37,15 +37,15 @@ def test_it_is_that_of_words_from_sentences_and_from_batches(made):
     np.testing.assert_allclose(found["logits/kernel"], expected(model), rtol=1e-4, atol=1e-7)
 
 
-def test_labels_of_the_model_s_own_are_drawn_for_words_only():
+def test_labels_of_the_model_are_drawn_for_words_only():
     model = tagger()
     kernel = model.get_layer("logits")
-    # The same chances for every word: a quarter, a half, a quarter.
+    # Every word has the probabilities 1/4, 1/2 and 1/4.
     kernel.kernel.assign(keras.ops.zeros_like(kernel.kernel))
     kernel.bias.assign([0.0, np.log(2.0), 0.0])
     counts = np.array([len(words) for words in WORDS])
     found = [estimate_fisher(model, WORDS, seed=seed)["logits/bias"] for seed in range(20)]
-    # Of n words that are told apart by chance, the sum of p - y has the variance n p (1 - p).
+    # The sum of p - y over n independent words has the variance n p (1 - p).
     p = np.array([0.25, 0.5, 0.25])
     np.testing.assert_allclose(np.mean(found, axis=0), counts.mean() * p * (1 - p), rtol=0.5)
     alike = estimate_fisher(model, ["a good abc", "bad", "b c"], seed=3)
@@ -53,7 +53,7 @@ def test_labels_of_the_model_s_own_are_drawn_for_words_only():
     assert len(estimate_fisher(model, WORDS, samples=1)) == len(model.trainable_weights)
 
 
-def test_a_sentence_of_weight_3_counts_three_times_and_one_without_words_does_not():
+def test_a_sentence_of_weight_3_counts_three_times_and_an_empty_one_does_not():
     model = tagger()
     given = {"preprocessor": model.preprocessor, "label_names": NAMES}
     once = estimate_fisher(model, WORDS, TAGS, labels="data")["logits/kernel"]
@@ -66,7 +66,7 @@ def test_a_sentence_of_weight_3_counts_three_times_and_one_without_words_does_no
     np.testing.assert_allclose(empty["logits/kernel"], once, rtol=1e-5)
 
 
-def test_without_labels_nobody_knows_where_words_are():
+def test_without_labels_the_positions_of_words_are_unknown():
     model = tagger()
     with pytest.raises(ValueError, match="which mark the words. Received: no labels"):
         estimate_fisher(model, word_batches(WORDS, None, model.preprocessor))

@@ -1,10 +1,10 @@
-"""Freezing and thawing groups before training: what trains then, what is printed, what survives a file; mistakes."""
+"""Freezing and unfreezing layer groups before training: what trains, what is printed, what a file keeps, mistakes."""
 
 import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import Ladder, freeze, freeze_to, is_norm, layer_groups, trainable_summary, unfreeze
+from keras_transfer.adaptation import LayerGroups, freeze, freeze_to, is_norm, layer_groups, trainable_summary, unfreeze
 from tests.adaptation.staging_models import changed, values
 from tests.helpers import save_and_load
 from tests.tasks import tiny
@@ -13,10 +13,10 @@ GROUPS = ["embeddings", "block_0", "block_1", "pooler", "head"]
 
 
 def trains(model):
-    """The names of the groups that train, each as a whole."""
-    ladder = layer_groups(model)
-    assert all(group.trainable_parameters in (0, group.parameters) for group in ladder)
-    return [group.name for group in ladder if group.trainable_parameters]
+    """The names of the groups that train, all of whose weights must be trainable."""
+    groups = layer_groups(model)
+    assert all(group.trainable_parameters in (0, group.parameters) for group in groups)
+    return [group.name for group in groups if group.trainable_parameters]
 
 
 def frozen_paths(model):
@@ -39,7 +39,7 @@ NAMED = [
 
 
 @pytest.mark.parametrize(("groups", "expected"), NAMED)
-def test_freeze_takes_names_depths_expressions_and_kinds(groups, expected):
+def test_freeze_takes_every_kind_of_selection(groups, expected):
     model = tiny.two_blocks()
     assert freeze(model, groups) is model
     assert trains(model) == [name for name in GROUPS if name not in expected]
@@ -47,7 +47,7 @@ def test_freeze_takes_names_depths_expressions_and_kinds(groups, expected):
 
 
 @pytest.mark.parametrize(("groups", "expected"), NAMED)
-def test_unfreeze_takes_the_same(groups, expected):
+def test_unfreeze_takes_every_kind_of_selection(groups, expected):
     model = freeze(tiny.two_blocks())
     assert trains(model) == []
     assert unfreeze(model, groups) is model
@@ -55,26 +55,26 @@ def test_unfreeze_takes_the_same(groups, expected):
 
 
 @pytest.mark.parametrize("group", ["block_1", 2, -3])
-def test_below_and_freeze_to_freeze_what_is_lower(group):
+def test_below_and_freeze_to_freeze_all_lower_groups(group):
     assert trains(freeze(tiny.two_blocks(), below=group)) == GROUPS[2:]
     model = tiny.two_blocks()
     assert freeze_to(model, group) is model
     assert trains(model) == GROUPS[2:]
 
 
-def test_freeze_to_thaws_what_is_higher_and_below_does_not():
+def test_freeze_to_unfreezes_higher_groups_but_below_does_not():
     assert trains(freeze(freeze(tiny.two_blocks(), "head"), below="block_1")) == ["block_1", "pooler"]
     assert trains(freeze_to(freeze(tiny.two_blocks(), "head"), "block_1")) == ["block_1", "pooler", "head"]
     assert trains(freeze_to(freeze(tiny.two_blocks()), 0)) == GROUPS
 
 
-def test_freezing_and_thawing_add_up():
+def test_calls_of_freeze_and_unfreeze_add_up():
     model = freeze(freeze(tiny.two_blocks(), "block_0"), "pooler")
     assert trains(model) == ["embeddings", "block_1", "head"]
     assert trains(unfreeze(model, "block_0")) == ["embeddings", "block_0", "block_1", "head"]
 
 
-def test_norms_may_be_left_as_they_are():
+def test_norms_can_remain_unchanged():
     norms = [weight.path for weight in tiny.two_blocks().weights if is_norm(weight)]
     model = freeze(tiny.two_blocks(), norms=False)
     assert [weight.path for weight in model.trainable_weights] == norms
@@ -88,7 +88,7 @@ def test_norms_may_be_left_as_they_are():
     assert frozen_paths(model) == norms
 
 
-def test_paths_name_single_weights_within_the_groups():
+def test_paths_select_single_weights_within_the_groups():
     model = freeze(tiny.two_blocks(), "block_1", paths="attention/.*kernel$")
     assert frozen_paths(model) == ["block_1/attention/query_key_value/kernel", "block_1/attention/output/kernel"]
     bitfit = unfreeze(freeze(tiny.two_blocks(), "pretrained"), paths="bias$")
@@ -107,19 +107,19 @@ def test_statistics_never_train():
         assert model.get_layer("norm").trainable
 
 
-def test_a_single_layer_is_frozen_too():
+def test_a_single_layer_can_be_frozen():
     layer = keras.layers.Dense(2)
     layer.build((None, 3))
     assert freeze(layer).trainable_weights == []
     assert len(unfreeze(layer).trainable_weights) == 2
 
 
-# What is printed
+# The summary
 
 
-def test_the_summary_prints_the_ladder_and_how_much_of_it_trains(capsys):
-    ladder = trainable_summary(freeze(dense(), "low"))
-    assert isinstance(ladder, Ladder) and [group.name for group in ladder] == ["low", "mid", "top"]
+def test_the_summary_prints_the_groups_and_the_trainable_fraction(capsys):
+    groups = trainable_summary(freeze(dense(), "low"))
+    assert isinstance(groups, LayerGroups) and [group.name for group in groups] == ["low", "mid", "top"]
     printed = capsys.readouterr().out.splitlines()
     assert printed == [
         "depth  group  kind   pretrained  parameters  trainable",
@@ -129,17 +129,17 @@ def test_the_summary_prints_the_ladder_and_how_much_of_it_trains(capsys):
         "    2  top    head   no                   6          6",
         "------------------------------------------------------",
         "       total                             18         12",
-        "12 of 18 weights train (66.67%)",
+        "12 of 18 parameters are trainable (66.67%)",
     ]
 
 
-def test_the_summary_takes_groups_of_the_user_s_own(capsys):
-    ladder = trainable_summary(freeze(dense(), paths="bias"), [("biases", "bias$")])
-    assert (ladder[0].name, ladder[0].trainable_parameters) == ("biases", 0)
-    assert capsys.readouterr().out.endswith("12 of 18 weights train (66.67%)\n")
+def test_the_summary_takes_custom_groups(capsys):
+    groups = trainable_summary(freeze(dense(), paths="bias"), [("biases", "bias$")])
+    assert (groups[0].name, groups[0].trainable_parameters) == ("biases", 0)
+    assert capsys.readouterr().out.endswith("12 of 18 parameters are trainable (66.67%)\n")
 
 
-# What survives a file
+# Files
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_the_summary_takes_groups_of_the_user_s_own(capsys):
         lambda model: freeze(model),
     ],
 )
-def test_a_task_comes_back_from_a_file_frozen_as_it_was(change):
+def test_a_file_keeps_what_is_frozen_in_a_task(change):
     model = change(tiny.two_blocks())
     loaded = save_and_load(model)
     assert frozen_paths(loaded) == frozen_paths(model) != []
@@ -159,7 +159,7 @@ def test_a_task_comes_back_from_a_file_frozen_as_it_was(change):
         assert not ours.weights or ours.trainable == theirs.trainable, ours.name
 
 
-def test_what_is_frozen_stays_the_same_to_the_bit_after_the_file():
+def test_frozen_weights_of_a_loaded_task_stay_bit_identical():
     model = freeze(tiny.two_blocks(), below="block_1")
     model.compile(keras.optimizers.Adam(0.01), run_eagerly=True)
     texts, labels = tiny.examples(8)
@@ -174,7 +174,7 @@ def test_what_is_frozen_stays_the_same_to_the_bit_after_the_file():
     assert int(loaded.optimizer.iterations) == 4
 
 
-def test_whole_layers_of_a_model_that_is_not_ours_come_back_frozen():
+def test_a_file_keeps_frozen_layers_of_any_model():
     model = freeze(dense(), below="top")
     for same in (model, save_and_load(model)):
         assert [weight.trainable for weight in same.weights] == [False] * 4 + [True] * 2
@@ -186,27 +186,30 @@ def test_whole_layers_of_a_model_that_is_not_ours_come_back_frozen():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda model: freeze(model, "blok_0"), r"\(nearest: 'block_0'\). Received: 'blok_0'"),
-        (lambda model: unfreeze(model, "pooled"), r"\(nearest: 'pooler'\). Received: 'pooled'"),
-        (lambda model: freeze_to(model, "hed"), r"\(nearest: 'head'\). Received: 'hed'"),
-        (lambda model: freeze(model, below="hed"), r"\(nearest: 'head'\). Received: 'hed'"),
-        (lambda model: freeze(model, []), r"Received: \[\], which is none of them"),
-        (lambda model: freeze_to(model, 5), "Received: 5, which is none of them"),
-        (lambda model: freeze_to(model, "block_."), r"Received: 'block_.', which are \['block_0', 'block_1'\]"),
-        (lambda model: freeze(model, below="pretrained"), "one group is wanted. Received: 'pretrained', which are"),
+        (lambda model: freeze(model, "blok_0"), r"Did you mean 'block_0'\? Received: 'blok_0'"),
+        (lambda model: unfreeze(model, "pooled"), r"Did you mean 'pooler'\? Received: 'pooled'"),
+        (lambda model: freeze_to(model, "hed"), r"Did you mean 'head'\? Received: 'hed'"),
+        (lambda model: freeze(model, below="hed"), r"Did you mean 'head'\? Received: 'hed'"),
+        (lambda model: freeze(model, []), r"No layer group matches.*Received: \[\]"),
+        (lambda model: freeze_to(model, 5), "No layer group matches.*Received: 5"),
+        (lambda model: freeze_to(model, "block_."), r"Received: 'block_.', which matches \['block_0', 'block_1'\]"),
+        (
+            lambda model: freeze(model, below="pretrained"),
+            "Expected a single layer group. Received: 'pretrained'",
+        ),
         (lambda model: freeze(model, "head", below="head"), "Received: groups='head', below='head'"),
-        (lambda model: freeze(model, below=0), "nothing is below the lowest group, 'embeddings'. Received: below=0"),
-        (lambda model: freeze(model, paths="kernels"), r"`paths` must be .*'logits/bias'\]. Received: 'kernels'"),
+        (lambda model: freeze(model, below=0), "No layer group is below 'embeddings'. Received: below=0"),
+        (lambda model: freeze(model, paths="kernels"), r"`paths` must be .*'logits/bias'\]. Received: paths='kernels'"),
         (
             lambda model: freeze(model, "head", paths="pooler"),
-            r"\['logits/kernel', 'logits/bias'\]. Received: 'pooler'",
+            r"\['logits/kernel', 'logits/bias'\]. Received: paths='pooler'",
         ),
-        (lambda model: unfreeze(model, paths="("), r"`paths` must be a regular expression .* Received: '\('"),
-        (lambda model: freeze(model, paths=["bias"]), r"`paths` must be a regular expression .* Received: \['bias'\]"),
-        (lambda model: freeze(model, "block_.", paths="norm", norms=False), "Received: 'norm'"),
+        (lambda model: unfreeze(model, paths="("), r"`paths` must be a regular expression .* Received: paths='\('"),
+        (lambda model: freeze(model, paths=["bias"]), r"`paths` must be a regular expression .* paths=\['bias'\]"),
+        (lambda model: freeze(model, "block_.", paths="norm", norms=False), "Received: paths='norm'"),
     ],
 )
-def test_a_mistake_is_one_error_and_changes_nothing(call, message):
+def test_a_mistake_is_an_error_and_changes_nothing(call, message):
     model = freeze(tiny.two_blocks(), "block_0")
     with pytest.raises(ValueError, match=message):
         call(model)
@@ -214,8 +217,8 @@ def test_a_mistake_is_one_error_and_changes_nothing(call, message):
 
 
 @pytest.mark.parametrize("function", [freeze, unfreeze, trainable_summary, lambda model: freeze_to(model, -1)])
-def test_a_model_without_weights_or_no_model_is_an_error(function):
-    with pytest.raises(ValueError, match="has no weights yet.*Received: <Sequential"):
+def test_a_model_without_weights_and_other_objects_are_errors(function):
+    with pytest.raises(ValueError, match="has no weights yet.*Received: model=<Sequential"):
         function(keras.Sequential([keras.layers.Dense(2)]))
-    with pytest.raises(ValueError, match="must be a Keras model or layer. Received: list"):
+    with pytest.raises(ValueError, match=r"must be a Keras model or layer. Received: model=\[<Dense"):
         function([keras.layers.Dense(2)])

@@ -1,4 +1,4 @@
-"""The ladder of our own models: a partition of the weights, from the embeddings over each block to the head."""
+"""Layer groups of our own models: a partition of the weights, from the embeddings over each block to the head."""
 
 import keras
 import numpy as np
@@ -13,22 +13,22 @@ SMALL = {"vocabulary_size": 12, "num_layers": 2, "num_heads": 2, "hidden_dim": 4
 SMALL |= {"max_sequence_length": 10}
 
 
-def rows(ladder):
-    return [(group.name, group.kind, group.pretrained) for group in ladder]
+def rows(groups):
+    return [(group.name, group.kind, group.pretrained) for group in groups]
 
 
 def assert_partition(model):
-    """Every weight of the model in exactly one group, depths in order, names unique, layers that hold the weights."""
-    ladder = layer_groups(model)
-    paths = [id(variable) for group in ladder for variable in group.variables]
+    """Checks that each weight is in exactly one group, and that depths, names and layers are right."""
+    groups = layer_groups(model)
+    paths = [id(variable) for group in groups for variable in group.variables]
     assert sorted(paths) == sorted(id(weight) for weight in model.weights)
-    assert [group.depth for group in ladder] == list(range(len(ladder)))
-    assert len({group.name for group in ladder}) == len(ladder)
-    for group in ladder:
+    assert [group.depth for group in groups] == list(range(len(groups)))
+    assert len({group.name for group in groups}) == len(groups)
+    for group in groups:
         inside = {id(weight) for layer in group.layers for weight in layer.weights}
         assert not group.layers or {id(variable) for variable in group.variables} <= inside
         assert all(layer.weights for layer in group.layers)
-    return ladder
+    return groups
 
 
 ENCODER_ROWS = [
@@ -40,11 +40,11 @@ ENCODER_ROWS = [
 
 def test_bert_has_embeddings_blocks_and_pooler():
     encoder = BertEncoder(**SMALL)
-    ladder = assert_partition(encoder)
-    assert rows(ladder) == [*ENCODER_ROWS, ("pooler", "pooler", True)]
+    groups = assert_partition(encoder)
+    assert rows(groups) == [*ENCODER_ROWS, ("pooler", "pooler", True)]
     embeddings = [encoder.token_embedding, encoder.position_embedding, encoder.segment_embedding]
-    assert ladder[0].layers == [*embeddings, encoder.embeddings_norm]
-    assert [group.layers for group in ladder[1:]] == [[encoder.blocks[0]], [encoder.blocks[1]], [encoder.pooler]]
+    assert groups[0].layers == [*embeddings, encoder.embeddings_norm]
+    assert [group.layers for group in groups[1:]] == [[encoder.blocks[0]], [encoder.blocks[1]], [encoder.pooler]]
 
 
 def test_bert_without_pooler_and_segments_ends_with_its_last_block():
@@ -52,8 +52,8 @@ def test_bert_without_pooler_and_segments_ends_with_its_last_block():
 
 
 def test_a_pre_norm_transformer_ends_with_its_final_norm():
-    ladder = assert_partition(TransformerEncoder(**SMALL, norm="pre"))
-    assert rows(ladder) == [*ENCODER_ROWS, ("final_norm", "other", True)]
+    groups = assert_partition(TransformerEncoder(**SMALL, norm="pre"))
+    assert rows(groups) == [*ENCODER_ROWS, ("final_norm", "other", True)]
 
 
 def test_the_tutorials_transformer_has_no_final_norm():
@@ -62,35 +62,35 @@ def test_the_tutorials_transformer_has_no_final_norm():
 
 def test_a_classifier_adds_a_head_that_is_not_pretrained():
     model = TextClassifier(BertEncoder(**SMALL), 3)
-    ladder = assert_partition(model)
-    assert rows(ladder) == [*ENCODER_ROWS, ("pooler", "pooler", True), ("head", "head", False)]
-    assert ladder[-1].layers == [model.get_layer("logits")]
-    assert ladder[-1].parameters == 4 * 3 + 3
+    groups = assert_partition(model)
+    assert rows(groups) == [*ENCODER_ROWS, ("pooler", "pooler", True), ("head", "head", False)]
+    assert groups[-1].layers == [model.get_layer("logits")]
+    assert groups[-1].parameters == 4 * 3 + 3
 
 
-def test_a_mean_pooled_classifier_has_no_rung_for_the_pooler_it_does_not_use():
-    ladder = assert_partition(TextClassifier(BertEncoder(**SMALL), 3, pooling="mean"))
-    assert rows(ladder) == [*ENCODER_ROWS, ("head", "head", False)]
+def test_a_mean_pooled_classifier_has_no_group_for_its_unused_pooler():
+    groups = assert_partition(TextClassifier(BertEncoder(**SMALL), 3, pooling="mean"))
+    assert rows(groups) == [*ENCODER_ROWS, ("head", "head", False)]
 
 
-def test_seeds_metrics_and_optimizer_slots_are_not_in_it():
+def test_seeds_metrics_and_optimizer_slots_are_not_weights():
     model = TextClassifier(BertEncoder(**SMALL), 2)
     before = rows(layer_groups(model)), [group.parameters for group in layer_groups(model)]
     model.compile()
     model.fit(encoder_inputs(model.encoder, [[5, 6], [7, 8]]), np.array([0, 1]), verbose=0)
-    ladder = assert_partition(model)
-    assert (rows(ladder), [group.parameters for group in ladder]) == before
-    assert not any("seed" in variable.path for group in ladder for variable in group.variables)
+    groups = assert_partition(model)
+    assert (rows(groups), [group.parameters for group in groups]) == before
+    assert not any("seed" in variable.path for group in groups for variable in group.variables)
 
 
-def test_an_encoder_called_inside_a_functional_model_keeps_its_rungs():
+def test_an_encoder_inside_a_functional_model_keeps_its_groups():
     encoder = BertEncoder(**SMALL)
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in encoder.input}
     x = keras.layers.Dense(5, activation="relu", name="wide")(encoder(inputs)["pooled_output"])
     model = keras.Model(inputs, keras.layers.Dense(2, name="narrow")(x))
-    ladder = assert_partition(model)
-    assert rows(ladder) == [*ENCODER_ROWS, ("pooler", "pooler", True), ("head", "head", False)]
-    assert [layer.name for layer in ladder[-1].layers] == ["wide", "narrow"]
+    groups = assert_partition(model)
+    assert rows(groups) == [*ENCODER_ROWS, ("pooler", "pooler", True), ("head", "head", False)]
+    assert [layer.name for layer in groups[-1].layers] == ["wide", "narrow"]
 
 
 def test_a_tower_beside_the_encoder_is_not_pretrained():
@@ -100,25 +100,25 @@ def test_a_tower_beside_the_encoder_is_not_pretrained():
     tower = keras.layers.Dense(4, name="tower_out")(keras.layers.Dense(4, name="tower_in")(features))
     joined = keras.layers.Concatenate()([encoder(inputs)["sequence_output"][:, 0], tower])
     model = keras.Model([inputs, features], keras.layers.Dense(2, name="logits")(joined))
-    ladder = assert_partition(model)
-    assert rows(ladder) == [*ENCODER_ROWS, ("head", "head", False)]
-    assert {layer.name for layer in ladder[-1].layers} == {"tower_in", "tower_out", "logits"}
+    groups = assert_partition(model)
+    assert rows(groups) == [*ENCODER_ROWS, ("head", "head", False)]
+    assert {layer.name for layer in groups[-1].layers} == {"tower_in", "tower_out", "logits"}
 
 
-def test_two_encoders_in_one_model_both_keep_their_rungs_and_share_one_head():
+def test_two_encoders_in_one_model_keep_their_groups_and_share_a_head():
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("token_ids", "padding_mask")}
     outputs = []
     for i in range(2):
         encoder = TransformerEncoder(**SMALL, name=f"encoder_{i}")
         outputs.append(keras.layers.Dense(4, name=f"projection_{i}")(encoder(inputs)["sequence_output"][:, 0]))
     model = keras.Model(inputs, keras.layers.Dense(2, name="logits")(keras.layers.Add()(outputs)))
-    ladder = assert_partition(model)
+    groups = assert_partition(model)
     names = ["embeddings", "block_0", "block_1", "embeddings_1", "block_0_1", "block_1_1", "head"]
-    assert [group.name for group in ladder] == names
-    assert {layer.name for layer in ladder[-1].layers} == {"projection_0", "projection_1", "logits"}
+    assert [group.name for group in groups] == names
+    assert {layer.name for layer in groups[-1].layers} == {"projection_0", "projection_1", "logits"}
 
 
-def test_an_encoder_called_twice_is_there_once():
+def test_an_encoder_called_twice_counts_once():
     encoder = TransformerEncoder(**SMALL)
     pair = [{n: keras.Input((None,), dtype="int32", name=f"{n}_{i}") for n in encoder.input} for i in range(2)]
     vectors = [encoder(inputs)["sequence_output"][:, 0] for inputs in pair]
@@ -126,16 +126,16 @@ def test_an_encoder_called_twice_is_there_once():
     assert rows(assert_partition(model)) == [*ENCODER_ROWS, ("head", "head", False)]
 
 
-def test_a_task_inside_another_model_keeps_its_rungs():
+def test_a_task_inside_another_model_keeps_its_groups():
     task = TextClassifier(BertEncoder(**SMALL), 3)
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in task.encoder.input}
     model = keras.Model(inputs, keras.layers.Dense(1, name="last")(task(inputs)))
-    ladder = assert_partition(model)
-    assert rows(ladder) == [*ENCODER_ROWS, ("pooler", "pooler", True), ("head", "head", False)]
-    assert [layer.name for layer in ladder[-1].layers] == ["logits", "last"]
+    groups = assert_partition(model)
+    assert rows(groups) == [*ENCODER_ROWS, ("pooler", "pooler", True), ("head", "head", False)]
+    assert [layer.name for layer in groups[-1].layers] == ["logits", "last"]
 
 
-def test_a_subclassed_model_with_an_encoder_keeps_its_rungs():
+def test_an_encoder_inside_a_subclassed_model_keeps_its_groups():
     class Probe(keras.Model):
         def __init__(self):
             super().__init__()
@@ -148,10 +148,10 @@ def test_a_subclassed_model_with_an_encoder_keeps_its_rungs():
 
     model = Probe()
     model(encoder_inputs(model.encoder, [[5, 6]]))
-    ladder = assert_partition(model)
-    assert rows(ladder) == [*ENCODER_ROWS, ("head", "head", False), ("other", "other", False)]
-    assert ladder[-1].variables == [model.scale]
-    assert ladder[-1].layers == []
+    groups = assert_partition(model)
+    assert rows(groups) == [*ENCODER_ROWS, ("head", "head", False), ("other", "other", False)]
+    assert groups[-1].variables == [model.scale]
+    assert groups[-1].layers == []
 
 
 def test_each_layer_of_a_plain_model_is_a_group_and_the_last_is_the_head():
@@ -168,7 +168,7 @@ def test_each_layer_of_a_plain_model_is_a_group_and_the_last_is_the_head():
     assert rows(assert_partition(model)) == expected
 
 
-def test_a_plain_autoencoder_with_a_part_called_encoder_loses_nothing():
+def test_an_autoencoder_with_an_attribute_encoder_loses_no_weights():
     class Autoencoder(keras.Model):
         def __init__(self):
             super().__init__()
@@ -183,13 +183,13 @@ def test_a_plain_autoencoder_with_a_part_called_encoder_loses_nothing():
     assert rows(assert_partition(model)) == [("down", "other", True), ("up", "head", False)]
 
 
-def test_models_inside_a_model_are_opened():
+def test_nested_models_are_opened():
     inner = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4, name="a"), keras.layers.Dense(4, name="b")])
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4, name="first"), inner, keras.layers.Dense(2)])
     assert [group.name for group in assert_partition(model)][:3] == ["first", "a", "b"]
 
 
-def test_layers_of_the_same_name_get_numbers_that_are_free():
+def test_layers_of_the_same_name_get_free_numbers():
     inner = [
         keras.Sequential([keras.Input((4,)), keras.layers.Dense(4, name="dense")]),
         keras.Sequential([keras.Input((4,)), keras.layers.Dense(4, name="dense")]),
@@ -204,23 +204,23 @@ def test_a_tied_weight_is_in_the_lowest_group_that_uses_it():
     inputs = keras.Input((None,), dtype="int32")
     x = keras.layers.Dense(4, name="middle")(embedding(inputs))
     model = keras.Model(inputs, embedding(x, reverse=True))
-    ladder = assert_partition(model)
-    assert [(group.name, len(group.variables)) for group in ladder] == [("words", 1), ("middle", 2)]
+    groups = assert_partition(model)
+    assert [(group.name, len(group.variables)) for group in groups] == [("words", 1), ("middle", 2)]
 
 
-def test_a_single_layer_is_a_ladder_of_one():
+def test_a_single_layer_is_a_single_group():
     dense = keras.layers.Dense(2, name="dense")
     dense.build((None, 3))
     assert rows(layer_groups(dense)) == [("dense", "other", True)]
 
 
-def test_batch_norm_statistics_are_weights_that_do_not_train():
+def test_batch_normalization_statistics_are_weights_that_never_train():
     model = keras.Sequential([keras.Input((4,)), keras.layers.BatchNormalization(), keras.layers.Dense(2)])
     norm = assert_partition(model)[0]
     assert (norm.parameters, norm.trainable_parameters) == (16, 8)
 
 
-def test_it_prints_as_a_table():
+def test_the_groups_print_as_a_table():
     model = TextClassifier(TransformerEncoder(**{**SMALL, "vocabulary_size": 1000}), 3)
     model.get_layer("block_0").trainable = False
     assert (
@@ -237,8 +237,8 @@ depth  group       kind        pretrained  parameters  trainable
     )
 
 
-def test_a_model_that_is_not_built_is_an_error():
-    with pytest.raises(ValueError, match=r"`model` has no weights yet: call or build it first. Received: <Sequential"):
+def test_an_unbuilt_model_is_an_error():
+    with pytest.raises(ValueError, match="has no weights yet. Call or build it first. Received: model=<Seq"):
         layer_groups(keras.Sequential([keras.layers.Dense(2)]))
 
 
@@ -247,6 +247,6 @@ def test_a_model_without_weights_is_an_error():
         layer_groups(keras.Sequential([keras.Input((4,)), keras.layers.Dropout(0.1)]))
 
 
-def test_what_is_no_model_is_an_error():
-    with pytest.raises(ValueError, match=r"`model` must be a Keras model or layer. Received: list"):
+def test_other_objects_are_an_error():
+    with pytest.raises(ValueError, match=r"`model` must be a Keras model or layer. Received: model=\[\]"):
         layer_groups([])

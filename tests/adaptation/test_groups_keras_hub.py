@@ -1,4 +1,4 @@
-"""The ladder of KerasHub's backbones and tasks, read off their layers."""
+"""Layer groups of KerasHub's backbones and tasks."""
 
 import pytest
 
@@ -17,7 +17,7 @@ CASES = {
     "RobertaBackbone": (WITH_POSITIONS, [EMBEDDINGS, *BLOCKS]),
     "DistilBertBackbone": (WITH_POSITIONS, [EMBEDDINGS, *BLOCKS]),
     "GPT2Backbone": (WITH_POSITIONS, [EMBEDDINGS, *BLOCKS, ("layer_norm", "other")]),
-    # One block, called twice: its weights are there once.
+    # One block, which is called twice.
     "AlbertBackbone": (
         {**WITH_POSITIONS, "embedding_dim": 4},
         [EMBEDDINGS, ("group_0_inner_layer_0", "block"), ("pooled_dense", "pooler")],
@@ -40,30 +40,30 @@ CASES = {
 
 
 def assert_partition(model):
-    ladder = layer_groups(model)
-    held = [id(variable) for group in ladder for variable in group.variables]
+    groups = layer_groups(model)
+    held = [id(variable) for group in groups for variable in group.variables]
     assert sorted(held) == sorted(id(weight) for weight in model.weights)
-    return ladder
+    return groups
 
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.filterwarnings("ignore:Layer .* was passed an input with a mask")
-def test_a_backbone_has_embeddings_then_its_blocks_in_order(name):
+def test_a_backbone_has_embeddings_and_then_its_blocks(name):
     arguments, expected = CASES[name]
-    ladder = assert_partition(getattr(keras_hub.models, name)(**arguments))
-    assert [(group.name, group.kind) for group in ladder] == expected
-    assert all(group.pretrained for group in ladder)
+    groups = assert_partition(getattr(keras_hub.models, name)(**arguments))
+    assert [(group.name, group.kind) for group in groups] == expected
+    assert all(group.pretrained for group in groups)
 
 
-def test_the_norm_and_the_segments_of_bert_are_with_its_embeddings():
-    ladder = layer_groups(keras_hub.models.BertBackbone(**WITH_POSITIONS))
-    names = {layer.name for layer in ladder[0].layers}
+def test_the_embeddings_of_bert_include_its_norm_and_segments():
+    groups = layer_groups(keras_hub.models.BertBackbone(**WITH_POSITIONS))
+    names = {layer.name for layer in groups[0].layers}
     assert names == {"token_embedding", "position_embedding", "segment_embedding", "embeddings_layer_norm"}
 
 
-def test_deberta_s_relative_positions_are_embeddings():
-    ladder = layer_groups(keras_hub.models.DebertaV3Backbone(**WITH_POSITIONS, bucket_size=4))
-    assert "rel_embedding" in {layer.name for layer in ladder[0].layers}
+def test_the_relative_positions_of_deberta_are_embeddings():
+    groups = layer_groups(keras_hub.models.DebertaV3Backbone(**WITH_POSITIONS, bucket_size=4))
+    assert "rel_embedding" in {layer.name for layer in groups[0].layers}
 
 
 @pytest.mark.parametrize(
@@ -76,20 +76,20 @@ def test_deberta_s_relative_positions_are_embeddings():
 def test_a_keras_hub_task_adds_a_head(task, backbone, head):
     arguments, expected = CASES[backbone]
     model = getattr(keras_hub.models, task)(getattr(keras_hub.models, backbone)(**arguments), num_classes=2)
-    ladder = assert_partition(model)
-    assert [(group.name, group.kind) for group in ladder] == [*expected, ("head", "head")]
-    assert [group.pretrained for group in ladder] == [True] * len(expected) + [False]
-    assert [layer.name for layer in ladder[-1].layers] == head
+    groups = assert_partition(model)
+    assert [(group.name, group.kind) for group in groups] == [*expected, ("head", "head")]
+    assert [group.pretrained for group in groups] == [True] * len(expected) + [False]
+    assert [layer.name for layer in groups[-1].layers] == head
 
 
 def test_our_classifier_over_a_keras_hub_backbone_adds_a_head():
     model = TextClassifier(keras_hub.models.GPT2Backbone(**WITH_POSITIONS), 2)
-    ladder = assert_partition(model)
-    assert [group.name for group in ladder] == ["embeddings", *(name for name, _ in BLOCKS), "layer_norm", "head"]
-    assert [layer.name for layer in ladder[-1].layers] == ["logits"]
+    groups = assert_partition(model)
+    assert [group.name for group in groups] == ["embeddings", *(name for name, _ in BLOCKS), "layer_norm", "head"]
+    assert [layer.name for layer in groups[-1].layers] == ["logits"]
 
 
-def test_a_tied_language_model_s_table_is_with_the_embeddings():
+def test_the_tied_table_of_a_language_model_is_in_the_embeddings():
     backbone = keras_hub.models.GPT2Backbone(**WITH_POSITIONS)
-    ladder = assert_partition(keras_hub.models.GPT2CausalLM(backbone))
-    assert [group.name for group in ladder] == ["embeddings", *(name for name, _ in BLOCKS), "layer_norm"]
+    groups = assert_partition(keras_hub.models.GPT2CausalLM(backbone))
+    assert [group.name for group in groups] == ["embeddings", *(name for name, _ in BLOCKS), "layer_norm"]

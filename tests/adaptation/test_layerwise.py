@@ -1,4 +1,4 @@
-"""`LayerwiseOptimizer`: rates by group, against formulas and separate optimizers, with all that Keras adds to them."""
+"""`LayerwiseOptimizer`: rates by layer group against formulas and separate optimizers, with all options of Keras."""
 
 import functools
 
@@ -48,13 +48,13 @@ KINDS = {
 # Rates, by formula
 
 
-def test_a_decay_gives_each_group_that_multiple_of_the_next_higher_one_s_rate():
+def test_decay_multiplies_the_rate_from_each_group_to_the_next_lower_one():
     rates = LayerwiseOptimizer("sgd", net(), decay=1 / 2.6).rates
     assert list(rates) == ["low", "norm", "mid", "top"]
     assert list(rates.values()) == pytest.approx([2.6**-3, 2.6**-2, 2.6**-1, 1.0], abs=1e-15)
 
 
-def test_rates_are_said_by_name_regular_expression_depth_or_a_tuple_and_replace_the_decay_s():
+def test_rates_by_name_regular_expression_depth_or_tuple_override_decay():
     rates = LayerwiseOptimizer("sgd", net(), decay=0.5, rates={"lo.": 0.3, 1: 0.0, ("mid", -1): 2}).rates
     assert rates == {"low": 0.3, "norm": 0.0, "mid": 2.0, "top": 2.0}
     assert LayerwiseOptimizer("sgd", net(), decay=0.5, rates={"mid": 3}).rates == {
@@ -63,7 +63,7 @@ def test_rates_are_said_by_name_regular_expression_depth_or_a_tuple_and_replace_
     assert LayerwiseOptimizer("sgd", net(), rates={"new": 10}).rates == {"low": 1, "norm": 1, "mid": 1, "top": 10}
 
 
-def test_groups_of_the_user_s_own_have_their_rates():
+def test_custom_groups_have_their_own_rates():
     groups = [("kernels / all", "kernel"), ("all", "norm|bias")]
     model = net()
     optimizer = LayerwiseOptimizer(optimizers.SGD(RATE), model, decay=0.5, groups=groups)
@@ -77,7 +77,7 @@ def test_groups_of_the_user_s_own_have_their_rates():
 
 @pytest.mark.parametrize("options", [{"decay": 1 / 2.6}, {"decay": 0.95}, {"rates": HALVES}], ids=str)
 @pytest.mark.parametrize("kind", ["momentum", "Adam", "AdamW", "AdamW for all"])
-def test_weights_are_after_some_steps_what_the_formula_in_float64_says(kind, options):
+def test_weights_agree_with_the_formula_in_float64(kind, options):
     model, decay = net(), 0.1 if "W" in kind else 0.0
     make = optimizers.SGD if kind == "momentum" else optimizers.AdamW
     optimizer = LayerwiseOptimizer(
@@ -108,22 +108,22 @@ def test_weights_are_after_some_steps_what_the_formula_in_float64_says(kind, opt
         np.testing.assert_allclose(weight, value, atol=1e-6, err_msg=weight.path)
 
 
-# Rates, beside plain Keras optimizers
+# Rates, compared with plain Keras optimizers
 
 
 CORE = ("SGD", "Adam", "AdamW", "Adafactor")
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.core] * (kind in CORE)) for kind in KINDS])
-def test_each_group_is_trained_as_by_a_plain_optimizer_at_its_rate(kind):
+def test_each_group_trains_as_with_a_plain_optimizer_at_its_rate(kind):
     apart_by, moved = parity(KINDS[kind], decay=1 / 2.6)
-    # Other backends' own kinds of optimizers round in another order.
+    # The optimizers of other backends round in a different order.
     on_tensorflow = keras.backend.backend() == "tensorflow"
     assert apart_by < (1e-6 if on_tensorflow else 3e-6) < (1e-4 if on_tensorflow else 1e-5) < moved
 
 
 @pytest.mark.parametrize("kind", ["SGD with decay", "AdamW", "Lamb", "Muon"])
-def test_weight_decay_takes_in_norms_and_biases_where_it_is_told_to(kind):
+def test_weight_decay_can_include_norms_and_biases(kind):
     assert parity(KINDS[kind], decay=0.95, decay_norms_and_biases=True)[0] < 1e-6
     one, two = (net(), net())
     for model, flag in ((one, False), (two, True)):
@@ -133,14 +133,14 @@ def test_weight_decay_takes_in_norms_and_biases_where_it_is_told_to(kind):
     assert changed == {"low/bias", "norm/gamma", "norm/beta", "mid/bias", "top/bias"}
 
 
-def test_one_rate_for_all_is_the_plain_optimizer():
+def test_one_rate_for_all_groups_equals_the_plain_optimizer():
     models = net(), net()
     for model, optimizer in zip(models, (optimizers.Adam(RATE), LayerwiseOptimizer(optimizers.Adam(RATE), models[1]))):
         apply(optimizer, model.trainable_weights, gradients(model.trainable_weights))
     assert difference(models[0].get_weights(), models[1].get_weights()) == 0
 
 
-def test_a_rate_of_zero_holds_a_group_fast_bit_for_bit():
+def test_a_rate_of_zero_keeps_a_group_bit_identical():
     model = net()
     start = model.get_weights()
     optimizer = LayerwiseOptimizer(KINDS["AdamW"](RATE), model, rates={"low": 0, "norm": 0})
@@ -153,7 +153,7 @@ def test_a_rate_of_zero_holds_a_group_fast_bit_for_bit():
 
 
 class OneOver(keras.optimizers.schedules.LearningRateSchedule):
-    """A user's own schedule, which is not registered."""
+    """A custom schedule, which is not registered."""
 
     def __init__(self, rate):
         self.rate = rate
@@ -174,7 +174,7 @@ SCHEDULES = {
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_a_schedule_sets_the_top_rate_by_the_steps_of_the_run(name):
+def test_a_schedule_sets_the_top_rate_from_the_steps_of_the_run(name):
     schedule, model = SCHEDULES[name], net()
     weights = model.trainable_weights
     optimizer = LayerwiseOptimizer(optimizers.SGD(schedule), model, rates=HALVES)
@@ -189,7 +189,7 @@ def test_a_schedule_sets_the_top_rate_by_the_steps_of_the_run(name):
 
 
 def fitted(make=optimizers.Adam, compiled={}, factors=HALVES, **options):  # noqa: B006
-    """The weights after a `fit` of 24 steps with rates by group."""
+    """A model after a `fit` of 24 steps with rates by group."""
     model = net()
     options = {"epochs": 3, "batch_size": 8, **options}
     optimizer = LayerwiseOptimizer(make(RATE), model, rates=factors)
@@ -200,7 +200,7 @@ def fitted(make=optimizers.Adam, compiled={}, factors=HALVES, **options):  # noq
 
 @functools.cache
 def fitted_apart(make=optimizers.Adam, rates=(1, 1, 1)):
-    """Those with separate plain optimizers and a tape; `rates` are the multiples of `RATE` in each epoch."""
+    """Its weights with separate optimizers and a gradient tape. `rates` are multiples of `RATE`, one per epoch."""
     model, parts, step = apart(make, HALVES)
     starts = [float(optimizer.learning_rate) for optimizer, *_ in parts]
     for rate in rates:
@@ -213,45 +213,45 @@ def fitted_apart(make=optimizers.Adam, rates=(1, 1, 1)):
     return model.get_weights()
 
 
-WAYS = {
-    "as it is": {},
+MODES = {
+    "default": {},
     "two steps at once": {"compiled": {"steps_per_execution": 2}},
     "XLA": {"compiled": {"jit_compile": True}},
     "eagerly": {"compiled": {"run_eagerly": True}},
 }
 
 
-@pytest.mark.parametrize(("kind", "way"), [("SGD with momentum", "as it is"), *(("Adam", way) for way in WAYS)])
-def test_fit_trains_as_separate_optimizers_do_however_it_is_compiled(kind, way):
-    model = fitted(KINDS[kind], **WAYS[way])
+@pytest.mark.parametrize(("kind", "mode"), [("SGD with momentum", "default"), *(("Adam", mode) for mode in MODES)])
+def test_fit_trains_as_with_separate_optimizers_in_every_mode(kind, mode):
+    model = fitted(KINDS[kind], **MODES[mode])
     assert int(model.optimizer.iterations) == 24
     assert [int(part.iterations) for part in model.optimizer.group_optimizers()] == [24] * 4
     assert difference(model.get_weights(), fitted_apart(KINDS[kind])) < 2e-6
 
 
-def test_learning_rate_scheduler_sets_all_groups_rates():
+def test_learning_rate_scheduler_sets_the_rates_of_all_groups():
     callback = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.5 if epoch else rate)
     model = fitted(callbacks=[callback])
     assert float(model.optimizer.learning_rate) == pytest.approx(0.25 * RATE)
     assert difference(model.get_weights(), fitted_apart(rates=(1, 0.5, 0.25))) < 1e-6
 
 
-def test_reduce_lr_on_plateau_sets_all_groups_rates():
+def test_reduce_lr_on_plateau_sets_the_rates_of_all_groups():
     callback = keras.callbacks.ReduceLROnPlateau("loss", factor=0.5, patience=1, min_delta=1e9)
     model = fitted(callbacks=[callback])
     assert float(model.optimizer.learning_rate) == pytest.approx(0.25 * RATE)
     assert difference(model.get_weights(), fitted_apart(rates=(1, 1, 0.5))) < 1e-6
 
 
-# What Keras's optimizers do for all groups at once
+# Options of Keras's optimizers
 
 
 @pytest.mark.parametrize("clip", [{"clipnorm": 0.5}, {"clipvalue": 0.3}], ids=str)
-def test_gradients_are_clipped_as_by_separate_optimizers(clip):
+def test_gradients_are_clipped_as_with_separate_optimizers(clip):
     assert parity(lambda rate: optimizers.Adam(rate, **clip), decay=0.5)[0] < 1e-6
 
 
-def test_the_global_norm_is_that_of_all_groups_together():
+def test_the_global_norm_covers_all_groups_together():
     model = net()
     weights = model.trainable_weights
     expected, given = arrays(weights), gradients(weights)
@@ -269,7 +269,7 @@ def test_the_global_norm_is_that_of_all_groups_together():
 
 
 @pytest.mark.parametrize("kind", ["SGD with momentum", "Adam", "AdamW"])
-def test_gradients_gathered_over_three_batches_make_one_step_of_their_mean(kind):
+def test_gradients_accumulated_over_three_batches_make_one_step_of_their_mean(kind):
     def gathering(rate):
         config = {**KINDS[kind](rate).get_config(), "gradient_accumulation_steps": 3}
         return type(KINDS[kind](rate)).from_config(config)
@@ -285,7 +285,7 @@ def test_gradients_gathered_over_three_batches_make_one_step_of_their_mean(kind)
     assert [int(part.iterations) for part in ours.group_optimizers()] == [6] * 4
 
 
-def test_moving_averages_are_those_of_separate_optimizers():
+def test_moving_averages_equal_those_of_separate_optimizers():
     def make(rate):
         return optimizers.Adam(rate, use_ema=True, ema_momentum=0.9)
 
@@ -304,12 +304,12 @@ def test_moving_averages_are_those_of_separate_optimizers():
     assert least_moved(model.get_weights(), trained) > 1e-4
 
 
-def test_moving_averages_replace_the_weights_as_often_as_they_are_told_to():
+def test_moving_averages_replace_the_weights_at_the_given_frequency():
     make = {"use_ema": True, "ema_momentum": 0.9, "ema_overwrite_frequency": 3}
     assert parity(lambda rate: optimizers.Adam(rate, **make), steps=10, decay=0.5)[0] < 1e-6
 
 
-def test_a_loss_scale_factor_changes_nothing_but_the_scale():
+def test_a_loss_scale_factor_changes_only_the_scale():
     one, two = net(), net()
     scaled = LayerwiseOptimizer(optimizers.Adam(RATE, loss_scale_factor=1024.0), one, rates=HALVES)
     assert float(scaled.scale_loss(2.0)) == 2048.0
@@ -326,52 +326,6 @@ def test_constraints_of_weights_hold():
     assert np.min(model.get_layer("mid").kernel) == 0 > np.min(model.get_layer("low").kernel)
 
 
-# Mixed precision
-
-
-@pytest.mark.parametrize("pull", [None, L2SP(0.5, squared=False)], ids=["no pull", "pull"])
-def test_inside_a_loss_scale_optimizer_it_trains_the_same(pull):
-    one, two = net(), net()
-    one.compile(LayerwiseOptimizer(optimizers.Adam(RATE), one, rates=HALVES, pull=pull), "mse")
-    inner = LayerwiseOptimizer(optimizers.Adam(RATE), two, rates=HALVES, pull=pull)
-    two.compile(optimizers.LossScaleOptimizer(inner, initial_scale=64.0, dynamic_growth_steps=5), "mse")
-    for model in (one, two):
-        model.fit(X, Y, batch_size=8, epochs=3, shuffle=False, verbose=0)
-    assert float(two.optimizer.dynamic_scale) == 64 * 2**4
-    assert difference(one.get_weights(), two.get_weights()) < 1e-6
-
-
-def test_a_step_that_loss_scaling_passes_over_is_not_counted():
-    model = net()
-    inner = LayerwiseOptimizer(optimizers.Adam(RATE), model, pull=L2SP(squared=False))
-    model.compile(optimizers.LossScaleOptimizer(inner), "mse")
-    start = model.get_weights()
-    model.fit(np.full((8, 4), np.inf), Y[:8], verbose=0)
-    assert difference(model.get_weights(), start) == 0
-    assert [int(part.iterations) for part in inner.group_optimizers()] == [0] * 4
-    model.fit(X[:8], Y[:8], verbose=0)
-    assert [int(part.iterations) for part in inner.group_optimizers()] == [1] * 4
-
-
-def test_under_mixed_float16_a_step_is_the_plain_one_times_the_group_s_rate():
-    policy = keras.config.dtype_policy()
-    try:
-        keras.config.set_dtype_policy("mixed_float16")
-        models = net(), net()
-    finally:
-        keras.config.set_dtype_policy(policy)
-    start = models[0].get_weights()
-    models[0].compile(optimizers.SGD(RATE), "mse")
-    models[1].compile(LayerwiseOptimizer(optimizers.SGD(RATE), models[1], rates=HALVES), "mse")
-    for model in models:
-        assert isinstance(model.optimizer, optimizers.LossScaleOptimizer)
-        model.fit(X, Y, batch_size=64, verbose=0)
-    for weight, plain, ours, old in zip(models[0].weights, *(m.get_weights() for m in models), start):
-        factor = HALVES[weight.path.split("/")[0]]
-        assert np.abs(plain - old).max() > 1e-4
-        np.testing.assert_allclose(ours - old, factor * (plain - old), atol=2e-7)
-
-
 # Gradients of embeddings
 
 
@@ -382,17 +336,17 @@ def embedding_model():
 
 
 @pytest.mark.parametrize(
-    ("kind", "pull"),
+    ("kind", "penalty"),
     [*((kind, None) for kind in ("SGD", "Adam", "AdamW", "Adagrad", "Lion")), ("Adam", L2SP(0.0, 0.0))],
     ids=["SGD", "Adam", "AdamW", "Adagrad", "Lion", "Adam, dense"],
 )
-def test_an_embedding_s_sparse_gradients_train_as_with_separate_optimizers(kind, pull):
-    # AdamW, Lion: the whole table decays, also where no token looked.
-    make = KINDS[kind] if pull is None else (lambda rate: type(KINDS[kind](rate))(rate, weight_decay=0.0))
+def test_sparse_gradients_of_an_embedding_train_as_with_separate_optimizers(kind, penalty):
+    # With AdamW and Lion the whole table decays, also the rows that no token uses.
+    make = KINDS[kind] if penalty is None else (lambda rate: type(KINDS[kind](rate))(rate, weight_decay=0.0))
     x = np.random.default_rng(0).integers(0, 6, (24, 3))
     y = np.random.default_rng(1).normal(size=(24, 1)).astype("float32")
     one, two = embedding_model(), embedding_model()
-    one.compile(LayerwiseOptimizer(make(RATE), one, decay=0.5, pull=pull), "mse")
+    one.compile(LayerwiseOptimizer(make(RATE), one, decay=0.5, penalty=penalty), "mse")
     one.fit(x, y, batch_size=2, shuffle=False, verbose=0)
     table, top = make(0.5 * RATE), make(RATE)
     if top.weight_decay:
@@ -403,15 +357,15 @@ def test_an_embedding_s_sparse_gradients_train_as_with_separate_optimizers(kind,
             loss = tf.reduce_mean((two(x[first : first + 2]) - y[first : first + 2]) ** 2)
         sparse, *others = tape.gradient(loss, [weight.value for weight in two.trainable_weights])
         assert isinstance(sparse, tf.IndexedSlices)
-        # Keras squares the gradients of one token at two places apart while they are sparse; a pull makes them dense.
-        table.apply([sparse if pull is None else tf.convert_to_tensor(sparse)], two.trainable_weights[:1])
+        # Keras squares sparse gradients of the same token separately. A penalty makes them dense.
+        table.apply([sparse if penalty is None else tf.convert_to_tensor(sparse)], two.trainable_weights[:1])
         top.apply(others, two.trainable_weights[1:])
     assert difference(one.get_weights(), two.get_weights()) < 1e-6
     moved = np.abs(one.get_weights()[0] - start).max(1)
     assert moved[:6].min() > 1e-4 and (moved[6:].max() > 0) == bool(top.weight_decay)
 
 
-def test_the_ladder_of_the_tests_is_as_they_say():
+def test_the_network_of_these_tests_has_the_expected_groups():
     assert [(group.name, group.pretrained) for group in layer_groups(net())] == [
         *[("low", True), ("norm", True), ("mid", True), ("top", False)]
     ]

@@ -1,4 +1,4 @@
-"""`LayerwiseOptimizer` through `.keras` and weights files: training goes on bit for bit, and nothing is lost unsaid."""
+"""`LayerwiseOptimizer` in `.keras` and weights files: training resumes bit-identically, and lost state is reported."""
 
 import logging
 import warnings
@@ -26,26 +26,26 @@ BATCHES = {"batch_size": 8}
 
 
 @pytest.fixture(autouse=True)
-def told():
-    """What is said of lost state: Keras's warnings are errors here, ours are in the list."""
-    handler, said = logging.Handler(logging.WARNING), []
-    handler.emit = said.append
+def warned():
+    """A list of our warnings about lost state. Keras's warnings about it are errors."""
+    handler, records = logging.Handler(logging.WARNING), []
+    handler.emit = records.append
     logging.getLogger("keras_transfer").addHandler(handler)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="Skipping variable loading")
         warnings.filterwarnings("error", message="A total of")
-        yield said
+        yield records
     logging.getLogger("keras_transfer").removeHandler(handler)
 
 
-def compiled(model, kind=optimizers.Adam, pull=None, decay=0.5, **options):
-    model.compile(LayerwiseOptimizer(kind(RATE, **options), model, decay=decay, pull=pull), "mse")
+def compiled(model, kind=optimizers.Adam, penalty=None, decay=0.5, **options):
+    model.compile(LayerwiseOptimizer(kind(RATE, **options), model, decay=decay, penalty=penalty), "mse")
     return model
 
 
 @keras.saving.register_keras_serializable("tests")
 class Subclassed(keras.Model):
-    """A model whose layers Keras names, by how many there have been, or which have names."""
+    """A model whose layers either have names or are numbered by Keras."""
 
     def __init__(self, frozen=False, named=False, **options):
         super().__init__(**options)
@@ -68,7 +68,7 @@ class Subclassed(keras.Model):
 def sequential():
     keras.utils.set_random_seed(0)
     model = keras.Sequential([layers.Dense(6, "tanh", name="low"), layers.Dense(2, name="top")])
-    model.build((None, 4))  # so its name is in front of its layers'
+    model.build((None, 4))  # This puts its name in front of those of its layers.
     return model
 
 
@@ -87,30 +87,30 @@ MODELS = {
 }
 
 
-# Going on
+# Resuming
 
 
 @pytest.mark.parametrize(
-    ("name", "pull"),
+    ("name", "penalty"),
     [
         pytest.param("functional", "squared", marks=pytest.mark.core),
         *(("functional", "unsquared"), ("functional", "EWC")),
         *(("Sequential, built late", "squared"), ("subclassed", "EWC"), ("subclassed, with names", "squared")),
     ],
 )
-def test_the_reloaded_model_trains_on_bit_for_bit(name, pull, tmp_path, told):
+def test_a_reloaded_model_trains_on_bit_identically(name, penalty, tmp_path, warned):
     model = MODELS[name]()
-    pulls = {"squared": L2SP(0.5), "unsquared": L2SP(0.5, squared=False), "EWC": EWC(ones(model), 0.5)}
+    penalties = {"squared": L2SP(0.5), "unsquared": L2SP(0.5, squared=False), "EWC": EWC(ones(model), 0.5)}
     gathered = 2 if name == "functional" else None
     compiled(
         model,
-        pull=pulls.get(pull),
-        use_ema=pull == "squared" and keras.backend.backend() == "tensorflow",
+        penalty=penalties.get(penalty),
+        use_ema=penalty == "squared" and keras.backend.backend() == "tensorflow",
         ema_momentum=0.9,
         gradient_accumulation_steps=gathered,
     )
     apart_by, moved = resumed(with_slots(model), tmp_path / "model.keras", X, Y, **BATCHES)
-    assert apart_by == 0 and moved > 0.01 and not told
+    assert apart_by == 0 and moved > 0.01 and not warned
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_the_reloaded_model_trains_on_bit_for_bit(name, pull, tmp_path, told):
         "ScheduleFreeAdamW",
     ],
 )
-def test_every_kind_of_optimizer_keeps_its_state(kind, tmp_path, told):
+def test_every_optimizer_keeps_its_state(kind, tmp_path, warned):
     model = net()
     optimizer = getattr(optimizers, kind)()
     if kind == "SGD":
@@ -132,46 +132,46 @@ def test_every_kind_of_optimizer_keeps_its_state(kind, tmp_path, told):
     anew = LayerwiseOptimizer(type(optimizer).from_config(optimizer.get_config()), stateless, decay=0.5)
     for each, its in ((model, model.optimizer), (loaded, loaded.optimizer), (stateless, anew)):
         apply(its, each.trainable_weights, gradients(model.trainable_weights, 2))
-    assert difference(model.get_weights(), loaded.get_weights()) == 0 and not told
-    # As a check on this check: state there is, and without it training goes another way.
+    assert difference(model.get_weights(), loaded.get_weights()) == 0 and not warned
+    # Without the state the results differ, so the comparison above means something.
     assert difference(model.get_weights(), stateless.get_weights()) > 0
 
 
-def test_a_text_classifier_with_frozen_embeddings_goes_on_with_its_schedule(tmp_path, told):
+def test_a_text_classifier_with_frozen_embeddings_resumes_with_its_schedule(tmp_path, warned):
     texts, labels = tiny.examples()
     model = tiny.classifier()
     freeze(model, 0)
     schedule = keras.optimizers.schedules.CosineDecay(0.01, 16, warmup_target=0.02, warmup_steps=3)
     adam = optimizers.AdamW(schedule, weight_decay=0.0, gradient_accumulation_steps=2)
-    model.compile(LayerwiseOptimizer(adam, model, decay=0.9, pull=L2SP(0.1)))
+    model.compile(LayerwiseOptimizer(adam, model, decay=0.9, penalty=L2SP(0.1)))
     apart_by, moved = resumed(model, tmp_path / "model.keras", texts, labels, batch_size=16)
-    assert apart_by == 0 and moved > 0.01 and not told
+    assert apart_by == 0 and moved > 0.01 and not warned
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     assert [w.path for w in loaded.trainable_weights] == [w.path for w in model.trainable_weights]
 
 
-def test_a_file_written_in_the_middle_of_a_fit_and_of_a_stage_goes_on(tmp_path, told):
+def test_a_file_written_during_a_stage_resumes(tmp_path, warned):
     def make():
         stages = [Stage("top", epochs=1), Stage(["mid", "top"], epochs=2), Stage("all")]
         return [StagedTraining(stages), keras.callbacks.ModelCheckpoint(str(tmp_path / "{epoch}.keras"))]
 
-    model = compiled(net(), pull=L2SP(0.5, squared=False), use_ema=False)
+    model = compiled(net(), penalty=L2SP(0.5, squared=False), use_ema=False)
     model.fit(X, Y, epochs=5, shuffle=False, verbose=0, callbacks=make(), **BATCHES)
     loaded = keras.saving.load_model(tmp_path / "2.keras")
     assert [int(part.iterations) for part in loaded.optimizer.group_optimizers()] == [0, 0, 8, 16]
     loaded.fit(X, Y, epochs=5, initial_epoch=2, shuffle=False, verbose=0, callbacks=make(), **BATCHES)
-    assert difference(model.get_weights(), loaded.get_weights()) == 0 and not told
+    assert difference(model.get_weights(), loaded.get_weights()) == 0 and not warned
 
 
-def test_under_loss_scaling_it_goes_on_too(tmp_path, told):
+def test_it_resumes_with_loss_scaling(tmp_path, warned):
     model = net()
-    inner = LayerwiseOptimizer(optimizers.Adam(RATE), model, decay=0.5, pull=L2SP(0.5))
+    inner = LayerwiseOptimizer(optimizers.Adam(RATE), model, decay=0.5, penalty=L2SP(0.5))
     model.compile(optimizers.LossScaleOptimizer(inner, dynamic_growth_steps=3), "mse")
     apart_by, moved = resumed(model, tmp_path / "model.keras", X, Y, **BATCHES)
-    assert apart_by == 0 and moved > 0.01 and not told
+    assert apart_by == 0 and moved > 0.01 and not warned
 
 
-def test_a_rate_that_a_callback_set_is_in_the_file(tmp_path):
+def test_a_file_contains_the_rate_that_a_callback_set(tmp_path):
     model = compiled(net())
     callback = keras.callbacks.LearningRateScheduler(lambda epoch: 0.001)
     model.fit(X, Y, verbose=0, callbacks=[callback])
@@ -181,27 +181,27 @@ def test_a_rate_that_a_callback_set_is_in_the_file(tmp_path):
     assert loaded.optimizer.rates == model.optimizer.rates == {"low": 0.125, "norm": 0.25, "mid": 0.5, "top": 1}
 
 
-# What is in a file, and is needed
+# The content of files
 
 
-@pytest.mark.parametrize("pull", [L2SP(0.5), EWC(ones(net()), 0.5)], ids=["L2SP", "EWC"])
-def test_a_model_saved_before_it_trained_is_pulled_to_where_it_was_then(pull, tmp_path, told):
-    model = compiled(net(), optimizers.SGD, pull)
+@pytest.mark.parametrize("penalty", [L2SP(0.5), EWC(ones(net()), 0.5)], ids=["L2SP", "EWC"])
+def test_a_model_saved_before_training_keeps_its_start(penalty, tmp_path, warned):
+    model = compiled(net(), optimizers.SGD, penalty)
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     assert difference(model.get_weights(), loaded.get_weights()) == 0
     for each in (model, loaded):
         each.fit(X, Y, epochs=3, shuffle=False, verbose=0)
-    assert difference(model.get_weights(), loaded.get_weights()) == 0 and not told
+    assert difference(model.get_weights(), loaded.get_weights()) == 0 and not warned
 
 
 @pytest.mark.parametrize(
     ("name", "how"),
     [("functional", "layers"), ("functional", "single weights"), ("subclassed, with names", "layers")],
 )
-def test_what_was_frozen_when_it_was_saved_is_pulled_to_its_start_too(name, how, tmp_path, told):
+def test_weights_frozen_before_saving_keep_the_start_of_the_others(name, how, tmp_path, warned):
     model = MODELS[name]()
-    compiled(model, pull=EWC(ones(model), 0.5))
+    compiled(model, penalty=EWC(ones(model), 0.5))
     start = model.get_weights()
     low = model.layers[1 if name == "functional" else 0].name
     freeze(model, low, paths="kernel" if how == "single weights" else None)
@@ -212,40 +212,40 @@ def test_what_was_frozen_when_it_was_saved_is_pulled_to_its_start_too(name, how,
     keys = {variable.path.split("/")[-1]: variable.numpy() for variable in loaded.optimizer.variables}
     starts = [value for key, value in keys.items() if key.endswith("_start")]
     trains = [weight.path for weight in loaded.trainable_weights]
-    assert len(starts) == len(trains) - 2  # all but the head's
+    assert len(starts) == len(trains) - 2  # All but those of the head.
     expected = start if len(trains) == len(start) else start[2:]
     assert difference(starts, expected[: len(starts)]) == 0
-    # Flags of single weights, and all of a model that writes them nowhere, are lost by Keras: these begin anew.
-    assert bool(told) == (name != "functional" or how == "single weights")
-    if told:
-        assert "begin anew" in told[0].getMessage() and low in told[0].getMessage()
+    # Keras loses the flags of single weights, and all flags of subclassed models. Their slots start anew.
+    assert bool(warned) == (name != "functional" or how == "single weights")
+    if warned:
+        assert "start anew" in warned[0].getMessage() and low in warned[0].getMessage()
 
 
-def test_layers_that_keras_names_anew_cannot_be_told_apart_when_others_train_than_did(tmp_path):
+def test_layers_that_keras_renames_are_an_error_if_other_weights_train_than_before(tmp_path):
     model = compiled(subclassed())
     freeze(model, model.first.name)
     model.fit(X, Y, verbose=0, **BATCHES)
     model.save(tmp_path / "model.keras")
-    with pytest.raises(ValueError, match="Layers that Keras names have others after loading: name them yourself"):
+    with pytest.raises(ValueError, match="Keras renames layers without a name.*Received"):
         keras.saving.load_model(tmp_path / "model.keras")
 
 
-def test_frozen_groups_lose_no_state_of_those_that_train(tmp_path, told):
+def test_frozen_groups_do_not_affect_the_state_of_the_others(tmp_path, warned):
     model = net()
     freeze(model, 0)
     apart_by, moved = resumed(compiled(model, decay=0.9), tmp_path / "model.keras", X, Y, **BATCHES)
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     assert [w.path for w in loaded.trainable_weights] == [w.path for w in model.trainable_weights]
-    assert apart_by == 0 and moved > 1e-3 and not told
+    assert apart_by == 0 and moved > 1e-3 and not warned
 
 
-def test_state_of_single_weights_that_were_frozen_begins_anew_and_this_is_said(tmp_path, told):
+def test_slots_of_single_weights_that_were_frozen_start_anew_with_a_warning(tmp_path, warned):
     model = compiled(net())
     freeze(model, "low", paths="bias")
     model.fit(X, Y, verbose=0, **BATCHES)
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
-    [record] = told
+    [record] = warned
     assert "low%2Fbias:momentums" in record.getMessage() and "kernel" not in record.getMessage()
     kept = {last_names(variable): variable.numpy() for variable in loaded.optimizer.variables}
     for variable in model.optimizer.variables:
@@ -253,26 +253,26 @@ def test_state_of_single_weights_that_were_frozen_begins_anew_and_this_is_said(t
 
 
 def last_names(variable):
-    """A variable's name and its optimizer's: the names before say who built that."""
+    """The names of a variable and of its optimizer, without the names of what built this."""
     return variable.path.split("/")[-2], variable.name
 
 
-def test_a_file_holds_each_number_once(tmp_path):
+def test_a_file_contains_each_array_once(tmp_path):
     keras.utils.set_random_seed(0)
     big = keras.Sequential([keras.Input((4,)), layers.Dense(20_000, name="low"), layers.Dense(2, name="top")])
-    for kind, pull, copies in ((optimizers.SGD, None, 1), (optimizers.Adam, None, 3), (optimizers.Adam, L2SP(), 4)):
-        compiled(big, kind, pull)
+    for kind, penalty, copies in ((optimizers.SGD, None, 1), (optimizers.Adam, None, 3), (optimizers.Adam, L2SP(), 4)):
+        compiled(big, kind, penalty)
         big.fit(X[:8], Y[:8], verbose=0)
         big.save(tmp_path / "model.keras")
         with zipfile.ZipFile(tmp_path / "model.keras") as file:
             size = file.getinfo("model.weights.h5").file_size
         low, top = 5 * 20_000, 2 * 20_000 + 2
-        expected = 4 * (copies * (low + top) - (top if pull else 0))
+        expected = 4 * (copies * (low + top) - (top if penalty else 0))
         assert expected < size < 1.05 * expected + 50_000
 
 
-def test_groups_and_layers_of_any_name_are_told_apart(tmp_path, told):
-    # Joined by underscores, `a/b_c` and `a_b/c` are one.
+def test_groups_and_layers_may_have_any_name(tmp_path, warned):
+    # Joined by underscores, `a/b_c` and `a_b/c` would be the same.
     keras.utils.set_random_seed(0)
     inputs = keras.Input((4,))
     inner = keras.Sequential([keras.Input((4,)), layers.Dense(4, name="b_c")], name="a")
@@ -280,50 +280,50 @@ def test_groups_and_layers_of_any_name_are_told_apart(tmp_path, told):
     model = keras.Model(inputs, outputs)
     groups = [("all", "b_c/kernel"), ("of/my: own", "b_c/bias")]
     adam = optimizers.Adam(RATE, use_ema=True)
-    model.compile(LayerwiseOptimizer(adam, model, decay=0.5, groups=groups, pull=L2SP()), "mse")
+    model.compile(LayerwiseOptimizer(adam, model, decay=0.5, groups=groups, penalty=L2SP()), "mse")
     apart_by, moved = resumed(model, tmp_path / "model.keras", X, Y, **BATCHES)
-    assert apart_by == 0 and moved > 0.01 and not told
+    assert apart_by == 0 and moved > 0.01 and not warned
     assert list(keras.saving.load_model(tmp_path / "model.keras").optimizer.rates) == ["all", "of/my: own", "top"]
 
 
-def test_names_that_others_had_when_the_file_was_written_are_an_error(tmp_path):
+def test_names_that_other_layers_had_in_the_file_are_an_error(tmp_path):
     keras.backend.clear_session(free_memory=False)
-    layers.Dense(1)  # the model's are dense_1 to dense_3, and after a new start dense to dense_2
+    layers.Dense(1)  # The model has dense_1 to dense_3 now, and dense to dense_2 after loading.
     model = compiled(subclassed(frozen=True))
     model.fit(X, Y, verbose=0)
     model.save(tmp_path / "model.keras")
     keras.backend.clear_session(free_memory=False)
-    with pytest.raises(ValueError, match="names here that others had.*Received"):
+    with pytest.raises(ValueError, match="other paths than when the file was written.*Received"):
         keras.saving.load_model(tmp_path / "model.keras")
 
 
 # Files of weights, and arrays
 
 
-def test_a_weights_file_gives_a_built_optimizer_its_state(tmp_path, told):
-    model, other = compiled(net(), pull=L2SP(0.5)), compiled(net(), pull=L2SP(0.5))
+def test_a_weights_file_restores_the_state_of_a_built_optimizer(tmp_path, warned):
+    model, other = compiled(net(), penalty=L2SP(0.5)), compiled(net(), penalty=L2SP(0.5))
     model.fit(X, Y, shuffle=False, verbose=0, **BATCHES)
     model.save_weights(tmp_path / "model.weights.h5")
     other.optimizer.build(other.trainable_variables)
     other.load_weights(tmp_path / "model.weights.h5")
     for each in (model, other):
         each.fit(X, Y, shuffle=False, verbose=0, **BATCHES)
-    assert difference(model.get_weights(), other.get_weights()) == 0 and not told
+    assert difference(model.get_weights(), other.get_weights()) == 0 and not warned
 
 
-def test_an_optimizer_that_is_not_built_takes_nothing_from_a_weights_file_and_says_so(tmp_path, told):
+def test_an_unbuilt_optimizer_loads_nothing_from_a_weights_file_and_warns(tmp_path, warned):
     model, other = compiled(net()), compiled(net())
     model.fit(X, Y, verbose=0)
     model.save_weights(tmp_path / "model.weights.h5")
     other.load_weights(tmp_path / "model.weights.h5")
-    assert ["it is not built" in record.getMessage() for record in told] == [True]
+    assert ["The optimizer is not built" in record.getMessage() for record in warned] == [True]
     assert int(other.optimizer.iterations) == 0
     assert difference(model.get_weights(), other.get_weights()) == 0
 
 
-def test_set_weights_sets_the_groups_optimizers_too():
+def test_set_weights_includes_the_optimizers_of_the_groups():
     models = net(), net()
-    ours, others = [LayerwiseOptimizer(optimizers.Adam(RATE), model, pull=L2SP()) for model in models]
+    ours, others = [LayerwiseOptimizer(optimizers.Adam(RATE), model, penalty=L2SP()) for model in models]
     apply(ours, models[0].trainable_weights, gradients(models[0].trainable_weights))
     others.build(models[1].trainable_weights)
     others.set_weights(arrays(ours.variables))
@@ -335,12 +335,12 @@ def test_set_weights_sets_the_groups_optimizers_too():
 # Configs
 
 
-@pytest.mark.parametrize("pull", [None, L2SP(0.5)], ids=["no pull", "pull"])
-def test_a_config_makes_an_optimizer_that_trains_the_same(pull):
+@pytest.mark.parametrize("penalty", [None, L2SP(0.5)], ids=["no penalty", "penalty"])
+def test_an_optimizer_from_a_config_trains_equally(penalty):
     schedule = keras.optimizers.schedules.PolynomialDecay(0.1, 20)
     adam = optimizers.Adam(schedule, beta_1=0.8, clipnorm=1.0, gradient_accumulation_steps=2, name="mine")
     one, two = net(), net()
-    ours = LayerwiseOptimizer(adam, one, rates={"low": 0.1}, pull=pull, decay_norms_and_biases=True, name="other")
+    ours = LayerwiseOptimizer(adam, one, rates={"low": 0.1}, penalty=penalty, decay_norms_and_biases=True, name="other")
     config = ours.get_config()
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(ours))
     assert again.get_config() == config and again.rates == ours.rates
@@ -349,29 +349,29 @@ def test_a_config_makes_an_optimizer_that_trains_the_same(pull):
     for optimizer, model in ((ours, one), (again, two)):
         apply(optimizer, model.trainable_weights, gradients(model.trainable_weights, 20))
     assert difference(one.get_weights(), two.get_weights()) == 0
-    # What has trained has the same config, but for what it was built for.
+    # Training changes only `built_for` in the config.
     assert {**ours.get_config(), "built_for": None} == config
     assert ours.get_config()["built_for"] == [weight.path for weight in one.trainable_weights]
 
 
-def test_the_optimizer_that_was_given_stays_as_it_is():
+def test_the_wrapped_optimizer_does_not_change():
     adam, model = optimizers.Adam(RATE), net()
     config = adam.get_config()
     apply(LayerwiseOptimizer(adam, model, decay=0.5), model.trainable_weights, gradients(model.trainable_weights))
     assert not adam.built and adam.get_config() == config and int(adam.iterations) == 0
 
 
-def test_an_ewc_out_of_a_config_alone_refuses_to_train():
+def test_an_ewc_penalty_from_a_config_alone_refuses_to_train():
     model = net()
-    config = LayerwiseOptimizer(optimizers.SGD(RATE), model, pull=EWC(ones(model))).get_config()
+    config = LayerwiseOptimizer(optimizers.SGD(RATE), model, penalty=EWC(ones(model))).get_config()
     model.compile(LayerwiseOptimizer.from_config(config), "mse")
     start = model.get_weights()
-    with pytest.raises(ValueError, match="Fisher information is no part of a config.*Received: an `EWC` without it"):
+    with pytest.raises(ValueError, match="config does not contain the Fisher information.*with fisher=None"):
         model.fit(X, Y, verbose=0)
     assert difference(model.get_weights(), start) == 0
 
 
-def test_gradual_unfreezing_goes_on_after_a_reload_with_the_counts_that_it_had(tmp_path):
+def test_step_counts_continue_after_a_reload_during_gradual_unfreezing(tmp_path):
     model = compiled(net())
     model.fit(X, Y, epochs=4, verbose=0, callbacks=[GradualUnfreezing(epochs=1)], **BATCHES)
     model.save(tmp_path / "model.keras")

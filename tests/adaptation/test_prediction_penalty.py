@@ -1,4 +1,4 @@
-"""Learning without forgetting: the penalty against its formula, in `fit`, and what it is for."""
+"""Learning without forgetting: the penalty against its formula, in `fit()`, and its effect on forgetting."""
 
 import keras
 import numpy as np
@@ -11,8 +11,8 @@ from tests.tasks import tiny
 
 def softmax(logits):
     logits = np.asarray(logits, "float64")
-    shares = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return shares / shares.sum(axis=-1, keepdims=True)
+    odds = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return odds / odds.sum(axis=-1, keepdims=True)
 
 
 def logits(seed, *shape):
@@ -24,12 +24,12 @@ def number(x):
 
 
 def gradient(penalty, before, now, weights=None):
-    """d loss / d outputs: what one step of SGD takes from a bias that is added to each."""
+    """d loss / d outputs, measured as the step of SGD on a bias that is added to the outputs."""
     inputs = keras.Input(now.shape[1:])
     bias = keras.layers.EinsumDense("...c,cd->...d", now.shape[-1], bias_axes="d")
     model = keras.Model(inputs, bias(inputs))
     rows = []
-    for i in range(len(now)):  # one row at a time: the mean over one is its own
+    for i in range(len(now)):  # The loss is a mean over rows, so each row is a batch.
         bias.set_weights([np.eye(now.shape[-1]), np.zeros(now.shape[-1])])
         model.compile(keras.optimizers.SGD(1.0), penalty)
         model.train_on_batch(now[i : i + 1], before[i : i + 1])
@@ -39,13 +39,13 @@ def gradient(penalty, before, now, weights=None):
 
 @pytest.mark.core
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
-def test_it_is_the_papers_cross_entropy_less_the_entropy_of_what_was(temperature):
+def test_the_penalty_is_the_cross_entropy_of_the_paper_minus_the_entropy_of_the_recorded_logits(temperature):
     before, now = logits(0, 5, 4), logits(1, 5, 4)
     p, q = softmax(before / temperature), softmax(now / temperature)
     expected = -np.sum(p * np.log(q), axis=1) + np.sum(p * np.log(p), axis=1)
     penalty = PredictionPenalty(temperature)
     assert number(penalty(before, now)) == pytest.approx(expected.mean(), rel=1e-5)
-    # Equations 2 and 3 as they stand: probabilities to the power of 1 / T, normalised.
+    # Equations 2 and 3 in their own form: normalized probabilities to the power of 1 / T.
     old, new = softmax(before) ** (1 / temperature), softmax(now) ** (1 / temperature)
     old, new = old / old.sum(axis=1, keepdims=True), new / new.sum(axis=1, keepdims=True)
     constant = -np.sum(old * np.log(old), axis=1).mean()
@@ -54,21 +54,21 @@ def test_it_is_the_papers_cross_entropy_less_the_entropy_of_what_was(temperature
 
 @pytest.mark.core
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
-def test_its_gradient_is_the_difference_of_the_probabilities(temperature):
+def test_the_gradient_is_the_difference_of_the_probabilities(temperature):
     before, now = logits(0, 3, 4), logits(1, 3, 4)
     expected = (softmax(now / temperature) - softmax(before / temperature)) / temperature
     np.testing.assert_allclose(gradient(PredictionPenalty(temperature), before, now), expected, atol=1e-5)
 
 
-def test_where_nothing_has_changed_there_is_no_penalty_and_no_gradient():
+def test_unchanged_logits_have_no_penalty_and_no_gradient():
     before = logits(0, 3, 4)
     assert number(PredictionPenalty()(before, before)) == 0
     np.testing.assert_allclose(gradient(PredictionPenalty(), before, before), np.zeros((3, 4)), atol=1e-7)
-    shifted = before + 5  # the same probabilities
+    shifted = before + 5  # The probabilities are the same.
     assert number(PredictionPenalty()(before, shifted)) == pytest.approx(0, abs=1e-6)
 
 
-def test_sure_predictions_and_classes_that_are_ruled_out_stay_finite():
+def test_the_penalty_of_extreme_logits_is_finite():
     before = np.array([[80.0, -80.0, 0.0], [0.0, 1.0, -1e9]], "float32")
     now = np.array([[-80.0, 80.0, 0.0], [1.0, 0.0, -1e9]], "float32")
     losses = PredictionPenalty(1.0, reduction="none")(before, now)
@@ -78,7 +78,7 @@ def test_sure_predictions_and_classes_that_are_ruled_out_stay_finite():
 
 
 @pytest.mark.core
-def test_sequences_have_a_penalty_for_each_position_and_weights_leave_padding_out():
+def test_sequences_have_a_penalty_for_each_position_and_weights_exclude_padding():
     before, now = logits(0, 2, 3, 4), logits(1, 2, 3, 4)
     p, q = softmax(before / 2), softmax(now / 2)
     each = np.sum(p * np.log(p / q), axis=-1)
@@ -88,7 +88,7 @@ def test_sequences_have_a_penalty_for_each_position_and_weights_leave_padding_ou
 
 
 @pytest.mark.core
-def test_it_is_computed_in_float32():
+def test_the_penalty_is_computed_in_float32():
     before, now = logits(0, 5, 4), logits(1, 5, 4)
     half = keras.ops.cast(now, "float16")
     value = PredictionPenalty()(before, half)
@@ -97,7 +97,7 @@ def test_it_is_computed_in_float32():
     assert number(value) == pytest.approx(exact, rel=1e-6)
 
 
-# === In `fit` ===
+# === `fit()` ===
 
 
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -110,13 +110,13 @@ def labels(seed):
 
 
 def steps(number, *arrays):
-    """Each array so often that one epoch in batches of 200 is this number of steps over all of it: epochs take long."""
+    """Repeats each array, so that one epoch in batches of 200 has this many steps. Epochs are expensive."""
     return [np.concatenate(number * [array]) for array in arrays]
 
 
 @pytest.fixture(scope="module")
-def learnt():
-    """A model that has learnt a first task of the two it is to know, its weights, and what it predicts."""
+def learned():
+    """A model that has learned the first of two tasks, its weights and its predictions."""
     keras.utils.set_random_seed(0)
     inputs = keras.Input((6,))
     hidden = keras.layers.Dense(12, activation="tanh", name="hidden")(inputs)
@@ -128,8 +128,8 @@ def learnt():
     return model, model.get_weights(), before
 
 
-def test_the_same_outputs_learn_new_labels_and_stay_nearer_to_what_they_were(learnt):
-    model, start, before = learnt
+def test_the_same_outputs_learn_new_labels_and_change_less(learned):
+    model, start, before = learned
     both = keras.Model(model.input, {"labels": model.output, "before": model.output})
     agreements, accuracies = [], []
     for weight in (0.0, 10.0):
@@ -144,11 +144,11 @@ def test_the_same_outputs_learn_new_labels_and_stay_nearer_to_what_they_were(lea
         results = both.evaluate(X, {"labels": labels(2), "before": before}, verbose=0, return_dict=True)
         assert results["labels_accuracy"] == pytest.approx(accuracies[-1])
     assert agreements[0] < 0.65 and agreements[1] > 0.95
-    assert accuracies[0] > 0.95 and accuracies[1] < 0.65  # what the new labels cost it
+    assert accuracies[0] > 0.95 and accuracies[1] < 0.65  # The cost for the new labels.
 
 
-def test_a_head_for_a_new_task_learns_and_the_old_one_forgets_less(learnt):
-    model, start, before = learnt
+def test_the_head_of_a_new_task_learns_and_the_old_one_forgets_less(learned):
+    model, start, before = learned
     old, new = [], []
     for weight in (0.0, 1.0):
         model.set_weights(start)
@@ -176,7 +176,7 @@ def test_a_task_learns_recorded_logits_from_raw_text():
     assert (model.predict(texts, verbose=0).argmax(axis=1) == 0).all()
 
 
-def test_it_survives_keras():
+def test_the_penalty_survives_a_file():
     penalty = PredictionPenalty(3.0, reduction="sum", name="near")
     assert penalty.get_config() == {"temperature": 3.0, "reduction": "sum", "name": "near"}
     assert PredictionPenalty.from_config(penalty.get_config()).get_config() == penalty.get_config()
@@ -195,16 +195,16 @@ def test_it_survives_keras():
 
 
 @pytest.mark.parametrize("temperature", [0, -1.0, float("nan"), float("inf"), "2", True, None])
-def test_a_temperature_is_a_number_above_0(temperature):
-    with pytest.raises(ValueError, match="`temperature` must be a number above 0. Received: "):
+def test_a_temperature_must_be_a_number_above_0(temperature):
+    with pytest.raises(ValueError, match="`temperature` must be a number above 0. Received: temperature="):
         PredictionPenalty(temperature)
 
 
-def test_labels_in_the_place_of_recorded_logits_are_an_error():
+def test_labels_instead_of_recorded_logits_are_an_error():
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
     model.compile("sgd", PredictionPenalty())
     with pytest.raises(
-        ValueError, match="recorded logits, of the outputs' shape.*targets of shape \\(None,\\)|\\(8,\\)"
+        ValueError, match="recorded logits of the same shape as the outputs.*targets of shape \\(None,\\)|\\(8,\\)"
     ):
         model.fit(logits(0, 8, 4), np.arange(8) % 3, verbose=0)
     with pytest.raises(ValueError, match="targets of shape .*2\\), outputs of shape .*3\\)"):

@@ -235,15 +235,15 @@ def test_every_named_recipe_is_a_recipe():
 @pytest.mark.parametrize("kind", ["keras_hub", "module"])
 def test_a_recipe_moves_what_it_says_on_a_backbone_of_keras_hub_and_on_a_module(kind, name, tmp_path):
     model, inputs = module(tmp_path) if kind == "module" else ENCODERS[kind]()
-    start, ladder = values(model), layer_groups(model)
+    start, groups = values(model), layer_groups(model)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     fine_tune(model, (inputs, np.arange(16) % 2), recipe=get_recipe(name, epochs=2, batch_size=4), loss=loss, verbose=0)
-    frozen = {weight.path for group in ladder if group.pretrained for weight in group.variables}
+    frozen = {weight.path for group in groups if group.pretrained for weight in group.variables}
     moved, new = changed(start, values(model)), set(start) - frozen
     assert new <= moved
     assert bool(moved & frozen) == (name != "feature_extraction")
     if moved & frozen:
-        assert all(moved & {weight.path for weight in group.variables} for group in ladder)
+        assert all(moved & {weight.path for weight in group.variables} for group in groups)
 
 
 def module(folder):

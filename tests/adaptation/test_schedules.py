@@ -1,4 +1,4 @@
-"""Learning rate schedules against their formulas, Transformers' and torch's own, in `fit`, in files, as pictures."""
+"""Learning rate schedules against formulas, Transformers and torch, in `fit()`, in files and as plots."""
 
 import sys
 
@@ -33,7 +33,7 @@ def rates(schedule, steps):
 
 
 @pytest.mark.parametrize("steps, fraction", [(10, 0.1), (100, 0.1), (100, 0.29), (12, 1 / 3), (1000, 0.3), (4, 0.25)])
-def test_slanted_triangular_is_the_papers_equation_where_the_cut_is_whole(steps, fraction):
+def test_slanted_triangular_is_the_equation_of_the_paper_if_the_cut_is_an_integer(steps, fraction):
     peak, ratio, cut = 0.02, 32, round(steps * fraction)
     t = np.arange(steps + 1)
     p = np.where(t < cut, t / cut, 1 - (t - cut) / (cut * (1 / fraction - 1)))
@@ -43,7 +43,7 @@ def test_slanted_triangular_is_the_papers_equation_where_the_cut_is_whole(steps,
 
 @pytest.mark.parametrize("steps", LENGTHS)
 @pytest.mark.parametrize("fraction", FRACTIONS)
-def test_slanted_triangular_rises_to_the_peak_and_falls_to_where_it_began(steps, fraction):
+def test_slanted_triangular_rises_to_the_peak_and_falls_to_its_first_value(steps, fraction):
     cut = min(max(int(steps * fraction + 1e-6), 1), steps - 1)
     values = rates(SlantedTriangular(0.02, steps, fraction, ratio=20), steps + 50)
     assert values.argmax() == cut and values[cut] == pytest.approx(0.02)
@@ -55,7 +55,7 @@ def test_slanted_triangular_rises_to_the_peak_and_falls_to_where_it_began(steps,
 
 @pytest.mark.parametrize("kind", SCHEDULES)
 @pytest.mark.parametrize("steps", LENGTHS)
-def test_every_schedule_rises_then_falls_and_is_never_negative_nor_above_the_peak(kind, steps):
+def test_every_schedule_rises_then_falls_between_zero_and_the_peak(kind, steps):
     for fraction in FRACTIONS:
         name = "cut_fraction" if kind == "slanted" else "warmup_fraction"
         values = rates(SCHEDULES[kind](steps, **{name: fraction}), steps + 30)
@@ -67,18 +67,18 @@ def test_every_schedule_rises_then_falls_and_is_never_negative_nor_above_the_pea
 
 @pytest.mark.parametrize("kind", ["linear", "cosine"])
 @pytest.mark.parametrize("steps, warmup", [(10, 3), (19, 1), (9, 0), (7, 7), (1, 0), (2, 1)])
-def test_warm_up_begins_at_zero_and_the_fall_ends_at_its_end(kind, steps, warmup):
+def test_the_warm_up_begins_at_zero_and_the_fall_ends_at_end(kind, steps, warmup):
     values = rates(SCHEDULES[kind](steps, warmup_steps=warmup, end=0.005), steps + 20)
     np.testing.assert_allclose(values[:warmup], 0.02 * np.arange(warmup) / max(warmup, 1), rtol=1e-6)
     np.testing.assert_allclose(values[steps:], 0.005, rtol=1e-6)
     if warmup < steps:
         progress = (np.arange(warmup, steps) - warmup) / (steps - warmup)
-        share = 1 - progress if kind == "linear" else (1 + np.cos(np.pi * progress)) / 2
-        np.testing.assert_allclose(values[warmup:steps], 0.005 + 0.015 * share, rtol=1e-5)
+        height = 1 - progress if kind == "linear" else (1 + np.cos(np.pi * progress)) / 2
+        np.testing.assert_allclose(values[warmup:steps], 0.005 + 0.015 * height, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["linear", "cosine"])
-def test_the_steps_of_the_warm_up_count_before_its_fraction_which_is_rounded_down(kind):
+def test_warmup_steps_override_warmup_fraction_which_is_rounded_down(kind):
     make = SCHEDULES[kind]
     assert rates(make(100, warmup_steps=7, warmup_fraction=0.5), 100).argmax() == 7
     assert rates(make(100, warmup_fraction=0.29), 100).argmax() == 29
@@ -86,8 +86,8 @@ def test_the_steps_of_the_warm_up_count_before_its_fraction_which_is_rounded_dow
     assert rates(make(9), 9).argmax() == 0
 
 
-def test_inverse_square_root_is_the_papers_equation():
-    s = np.arange(1, 20_001)  # their steps begin at 1
+def test_inverse_square_root_is_the_equation_of_the_paper():
+    s = np.arange(1, 20_001)  # The steps of the paper begin at 1.
     expected = 512**-0.5 * np.minimum(s**-0.5, s * 4000**-1.5)
     schedule = InverseSquareRoot.of_model(512, 4000)
     np.testing.assert_allclose(rates(schedule, len(s)), expected, rtol=2e-6)
@@ -101,7 +101,7 @@ def test_inverse_square_root_has_its_peak_at_the_last_step_of_the_warm_up(warmup
     np.testing.assert_allclose(values[[warmup - 1, 4 * warmup - 1]], [0.02, 0.01], rtol=1e-6)
 
 
-# === Transformers' and torch's own ===
+# === Transformers and torch ===
 
 
 def stepped(make, steps, peak=0.02):
@@ -137,7 +137,7 @@ def test_one_cycle_agrees_with_torch_at_every_step(steps):
     torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
     for fraction in (0.0, 0.1, 0.3, 0.5, 0.77):
         if steps * fraction == 1:
-            continue  # torch divides by zero; ours begins at the peak
+            continue  # Here torch divides by zero, and ours begins at the peak.
         make = torch.optim.lr_scheduler.OneCycleLR
         expected, momenta = stepped(lambda optimizer: make(optimizer, 0.02, steps, pct_start=fraction), steps)  # noqa: B023
         schedule = OneCycle(0.02, steps, fraction)
@@ -147,12 +147,12 @@ def test_one_cycle_agrees_with_torch_at_every_step(steps):
 
 
 @pytest.mark.parity
-def test_one_cycle_takes_other_factors_as_torch_does():
+def test_one_cycle_agrees_with_torch_for_other_factors():
     torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
     make = torch.optim.lr_scheduler.OneCycleLR
     expected, _ = stepped(lambda o: make(o, 0.02, 50, div_factor=10.0, final_div_factor=5.0), 50)
     np.testing.assert_allclose(rates(OneCycle(0.02, 50, start_factor=0.1, end_factor=0.2), 50), expected, atol=1e-8)
-    assert rates(OneCycle(0.02, 10, 0.1), 2)[0] == pytest.approx(0.02)  # where torch divides by zero
+    assert rates(OneCycle(0.02, 10, 0.1), 2)[0] == pytest.approx(0.02)  # Here torch divides by zero.
 
 
 # === Steps ===
@@ -160,7 +160,7 @@ def test_one_cycle_takes_other_factors_as_torch_does():
 
 @pytest.mark.core
 @pytest.mark.parametrize("name", ALL)
-def test_a_step_may_be_a_number_a_tensor_or_a_variable_and_the_rate_is_float32(name):
+def test_a_step_can_be_a_number_tensor_or_variable_and_the_rate_is_float32(name):
     schedule = ALL[name]
     expected = rates(schedule, 6)[5]
     for step in (5, np.int64(5), keras.ops.convert_to_tensor(5), keras.Variable(5, dtype="int32", trainable=False)):
@@ -170,7 +170,7 @@ def test_a_step_may_be_a_number_a_tensor_or_a_variable_and_the_rate_is_float32(n
 
 
 @pytest.mark.core
-def test_the_rate_is_float32_where_the_default_is_float16():
+def test_the_rate_is_float32_even_if_the_default_is_float16():
     before = keras.config.floatx()
     try:
         keras.config.set_floatx("float16")
@@ -182,7 +182,7 @@ def test_the_rate_is_float32_where_the_default_is_float16():
 
 @pytest.mark.core
 @pytest.mark.parametrize("kind", SCHEDULES)
-def test_two_thousand_million_steps_overflow_nothing(kind):
+def test_two_billion_steps_do_not_overflow(kind):
     steps = 2_000_000_000
     schedule = SCHEDULES[kind](steps)
     at = np.array([0, steps // 2, steps, 2 * steps], "int64")
@@ -191,7 +191,7 @@ def test_two_thousand_million_steps_overflow_nothing(kind):
     np.testing.assert_allclose(values, expected, atol=2e-5)
 
 
-# === In `fit`, and in files ===
+# === `fit()` and files ===
 
 
 def make_model(schedule, **options):
@@ -207,7 +207,7 @@ Y = Y[:, :2]
 
 @pytest.mark.core
 @pytest.mark.parametrize("name", ALL)
-def test_fit_takes_the_rate_of_each_step(name):
+def test_fit_uses_the_rate_of_each_step(name):
     model = make_model(ALL[name])
     weights = model.get_weights()[0].astype("float64")
     for step, rate in enumerate(rates(ALL[name], 8)):
@@ -219,7 +219,7 @@ def test_fit_takes_the_rate_of_each_step(name):
 
 @pytest.mark.core
 @pytest.mark.parametrize("name", ALL)
-def test_a_schedule_comes_back_with_the_compiled_model(name, tmp_path):
+def test_a_file_restores_the_schedule_of_a_compiled_model(name, tmp_path):
     schedule = ALL[name]
     model = make_model(schedule)
     model.fit(X, Y, batch_size=4, shuffle=False, verbose=0)
@@ -231,7 +231,7 @@ def test_a_schedule_comes_back_with_the_compiled_model(name, tmp_path):
     assert float(again.optimizer.learning_rate) == pytest.approx(rates(schedule, 5)[4], rel=1e-6)
 
 
-def test_get_config_has_the_arguments_of_the_constructor():
+def test_get_config_returns_the_arguments_of_the_constructor():
     assert LinearWarmupDecay(2e-5, 100, end=1e-6).get_config() == {
         "peak": 2e-5,
         "total_steps": 100,
@@ -257,36 +257,36 @@ def test_get_config_has_the_arguments_of_the_constructor():
         (lambda: InverseSquareRoot("1e-3", 10), "`peak` must be .*Received: peak='1e-3'"),
         (
             lambda: SlantedTriangular(0.1, 0),
-            "`total_steps` must be a whole number, at least 1. Received: total_steps=0",
+            "`total_steps` must be an integer of at least 1. Received: total_steps=0",
         ),
-        (lambda: LinearWarmupDecay(0.1, 10.5), "`total_steps` must be a whole number.*Received: total_steps=10.5"),
-        (lambda: WarmupCosine(0.1, None), "`total_steps` must be a whole number.*Received: total_steps=None"),
-        (lambda: OneCycle(0.1, True), "`total_steps` must be a whole number.*Received: total_steps=True"),
+        (lambda: LinearWarmupDecay(0.1, 10.5), "`total_steps` must be an integer.*Received: total_steps=10.5"),
+        (lambda: WarmupCosine(0.1, None), "`total_steps` must be an integer.*Received: total_steps=None"),
+        (lambda: OneCycle(0.1, True), "`total_steps` must be an integer.*Received: total_steps=True"),
         (lambda: SlantedTriangular(0.1, 10, cut_fraction=0), r"`cut_fraction` must be a number in \(0, 1\)"),
         (lambda: SlantedTriangular(0.1, 10, cut_fraction=1), r"`cut_fraction` must be a number in \(0, 1\)"),
-        (lambda: SlantedTriangular(0.1, 10, ratio=0.5), "`ratio` must be a number at least 1. Received: ratio=0.5"),
+        (lambda: SlantedTriangular(0.1, 10, ratio=0.5), "`ratio` must be a number of at least 1. Received: ratio=0.5"),
         (lambda: LinearWarmupDecay(0.1, 10, warmup_fraction=1.1), r"`warmup_fraction` must be a number in \[0, 1\]"),
-        (lambda: LinearWarmupDecay(0.1, 10, warmup_steps=-1), "`warmup_steps` must be a whole number, at least 0"),
-        (lambda: WarmupCosine(0.1, 10, warmup_steps=0.1), "`warmup_steps` must be a whole number.*warmup_steps=0.1"),
-        (lambda: WarmupCosine(0.1, 10, warmup_steps=11), "fit into the run of 10 steps. Received: warmup_steps=11"),
+        (lambda: LinearWarmupDecay(0.1, 10, warmup_steps=-1), "`warmup_steps` must be an integer of at least 0"),
+        (lambda: WarmupCosine(0.1, 10, warmup_steps=0.1), "`warmup_steps` must be an integer.*warmup_steps=0.1"),
+        (lambda: WarmupCosine(0.1, 10, warmup_steps=11), "must be at most total_steps=10. Received: warmup_steps=11"),
         (lambda: WarmupCosine(0.1, 10, end=0.2), "`end` must be a number from 0 to `peak`. Received: end=0.2"),
         (lambda: LinearWarmupDecay(0.1, 10, end=-0.1), "`end` must be a number from 0 to `peak`"),
         (lambda: OneCycle(0.1, 10, warmup_fraction=1), r"`warmup_fraction` must be a number in \[0, 1\)"),
         (lambda: OneCycle(0.1, 10, start_factor=25), r"`start_factor` must be a number in \(0, 1\]"),
         (lambda: OneCycle(0.1, 10, end_factor=1e4), r"`end_factor` must be a number in \[0, 1\]"),
-        (lambda: InverseSquareRoot(0.1, 0), "`warmup_steps` must be a whole number, at least 1"),
-        (lambda: InverseSquareRoot.of_model(0, 10), "`hidden_dim` must be a whole number, at least 1"),
-        (lambda: OneCycle(0.1, 10).plot(0), "`steps` must be a whole number, at least 1"),
+        (lambda: InverseSquareRoot(0.1, 0), "`warmup_steps` must be an integer of at least 1"),
+        (lambda: InverseSquareRoot.of_model(0, 10), "`hidden_dim` must be an integer of at least 1"),
+        (lambda: OneCycle(0.1, 10).plot(0), "`steps` must be an integer of at least 1"),
     ],
 )
-def test_an_argument_that_is_out_of_range_is_an_error(make, message):
+def test_an_argument_out_of_range_is_an_error(make, message):
     if "`steps`" in message:
         pytest.importorskip("matplotlib", reason="needs matplotlib: pip install matplotlib")
     with pytest.raises(ValueError, match=message):
         make()
 
 
-# === Pictures ===
+# === Plots ===
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_an_argument_that_is_out_of_range_is_an_error(make, message):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_picture_shows_the_rate_by_the_step_and_marks_the_peak(schedule, end, peak, tmp_path):
+def test_a_plot_shows_the_rate_of_each_step_and_marks_the_peak(schedule, end, peak, tmp_path):
     pytest.importorskip("matplotlib", reason="needs matplotlib: pip install matplotlib")
     figure = schedule.plot()
     (axes,) = figure.axes
@@ -313,14 +313,14 @@ def test_a_picture_shows_the_rate_by_the_step_and_marks_the_peak(schedule, end, 
     assert (tmp_path / "rates.png").stat().st_size > 5000
 
 
-def test_a_picture_may_show_a_part_or_more_than_the_run():
+def test_a_plot_can_show_less_or_more_than_the_run():
     pytest.importorskip("matplotlib", reason="needs matplotlib: pip install matplotlib")
     for steps, peak in ((5, 5), (150, 10)):
         line, mark = SlantedTriangular(2e-4, 100).plot(steps).axes[0].lines
         assert line.get_xdata()[-1] == steps and mark.get_xdata()[0] == peak
 
 
-def test_without_matplotlib_a_picture_says_what_to_install(monkeypatch):
+def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match="pip install matplotlib"):
         SlantedTriangular(2e-4, 100).plot()

@@ -1,4 +1,4 @@
-"""How groups of the ladder are named, and which weights are norms and biases."""
+"""Selections of layer groups, and which weights are norms and biases."""
 
 import keras
 import pytest
@@ -8,7 +8,7 @@ from tests.tasks import tiny
 
 
 @pytest.fixture(scope="module")
-def ladder():
+def all_groups():
     return layer_groups(tiny.two_blocks())
 
 
@@ -18,7 +18,7 @@ def dense(*names):
 
 
 @pytest.mark.parametrize(
-    ("groups", "expected"),
+    ("selection", "expected"),
     [
         ("block_1", ["block_1"]),
         (0, ["embeddings"]),
@@ -35,19 +35,19 @@ def dense(*names):
         ({"block_1"}, ["block_1"]),
     ],
 )
-def test_groups_are_named_by_name_depth_expression_or_kind_and_come_in_the_ladder_s_order(ladder, groups, expected):
-    assert [group.name for group in select_groups(ladder, groups)] == expected
+def test_a_selection_by_name_depth_expression_or_origin_is_in_order(all_groups, selection, expected):
+    assert [group.name for group in select_groups(all_groups, selection)] == expected
 
 
-def test_a_group_s_own_name_comes_before_what_the_word_means():
-    ladder = dense("new", "a.b", "axb", "top")
-    assert [group.name for group in select_groups(ladder, "new")] == ["new"]
-    assert [group.name for group in select_groups(ladder, "a.b")] == ["a.b"]
-    assert [group.name for group in select_groups(ladder, "ax?.?b")] == ["a.b", "axb"]
+def test_the_name_of_a_group_overrides_other_meanings_of_the_word():
+    groups = dense("new", "a.b", "axb", "top")
+    assert [group.name for group in select_groups(groups, "new")] == ["new"]
+    assert [group.name for group in select_groups(groups, "a.b")] == ["a.b"]
+    assert [group.name for group in select_groups(groups, "ax?.?b")] == ["a.b", "axb"]
 
 
 @pytest.mark.parametrize(
-    "groups",
+    "selection",
     [
         "block",
         "lock_0",
@@ -66,26 +66,26 @@ def test_a_group_s_own_name_comes_before_what_the_word_means():
         b"head",
     ],
 )
-def test_what_names_no_group_is_an_error(ladder, groups):
+def test_a_selection_that_matches_no_group_is_an_error(all_groups, selection):
     with pytest.raises(
-        ValueError, match=r"There are \['embeddings', .* 'head'\].*Received: .*, which is none of them$"
+        ValueError, match=r"No layer group matches.*The groups are \['embeddings', .* 'head'\].*Received: "
     ):
-        select_groups(ladder, groups)
+        select_groups(all_groups, selection)
 
 
-def test_the_error_says_the_nearest_name(ladder):
-    with pytest.raises(ValueError, match=r"\(nearest: 'embeddings'\). Received: 'embedings'"):
-        select_groups(ladder, ["head", "embedings"])
+def test_the_error_suggests_the_closest_name(all_groups):
+    with pytest.raises(ValueError, match=r"Did you mean 'embeddings'\? Received: 'embedings'"):
+        select_groups(all_groups, ["head", "embedings"])
     with pytest.raises(ValueError, match=r"'head'\]. Received: 'zzz'"):
-        select_groups(ladder, "zzz")
+        select_groups(all_groups, "zzz")
 
 
-def test_new_is_an_error_where_nothing_is():
+def test_new_is_an_error_if_all_groups_are_pretrained():
     with pytest.raises(ValueError, match="Received: 'new'"):
         select_groups(dense("alone"), "new")
 
 
-def test_norms_are_the_scales_and_shifts_and_statistics_of_normalisation_layers():
+def test_norms_are_the_scales_shifts_and_statistics_of_normalization_layers():
     model = tiny.two_blocks()
     layers = [layer for layer in model._flatten_layers() if isinstance(layer, keras.layers.LayerNormalization)]
     norms = [weight.path for layer in layers for weight in layer.weights]

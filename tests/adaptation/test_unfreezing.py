@@ -19,7 +19,7 @@ from keras_transfer.training.steps import Steps
 from tests.adaptation.staging_models import NAMES, Watch, X, Y, changed, fit, make, trained_in, values
 from tests.tasks import tiny
 
-# Our tiny classifier's ladder.
+# The layer groups of our tiny classifier.
 EMBEDDINGS, BLOCKS, POOLER, HEAD = "embeddings", ["block_0", "block_1"], "pooler", "head"
 BODY = [*BLOCKS, POOLER, HEAD]
 ALL = [EMBEDDINGS, *BODY]
@@ -92,6 +92,13 @@ def test_a_model_without_an_encoder_has_its_last_layer_as_what_is_new():
         *[(0, ["head"]), (10, ["low"]), (20, ["mid"]), (30, ["top"]), (40, NAMES)]
     ]
     assert plan(GradualUnfreezing(epochs=1), make())[1] == (10, ["top", "head"])
+
+
+def test_an_encoder_without_a_head_has_its_last_group_as_what_is_new():
+    encoder = tiny.encoder()
+    encoder.compile("sgd")
+    for callback in (ChainThaw(epochs=1), SequentialUnfreezing(), GradualUnfreezing(epochs=1)):
+        assert plan(callback, encoder)[0] == (0, ["pooler"])
 
 
 def test_stages_that_say_no_length_share_what_the_others_leave():
@@ -227,14 +234,14 @@ HEAD_THEN_ALL = [Stage("head", epochs=1), Stage("all")]
 MISTAKES = {
     "no such group": (
         [StagedTraining([Stage("haed")])],
-        r"\(nearest: 'head'\). Received: 'haed', which is none of them",
+        r"Did you mean 'head'\? Received: 'haed'",
     ),
-    "a later stage's": ([StagedTraining([Stage("head"), Stage("lo")])], r"\(nearest: 'low'\). Received: 'lo'"),
-    "no group": ([StagedTraining([Stage([])])], r"Received: \[\], which is none of them"),
-    "down to none": ([GradualUnfreezing(down_to="lov")], r"\(nearest: 'low'\). Received: 'lov'"),
+    "a later stage's": ([StagedTraining([Stage("head"), Stage("lo")])], r"Did you mean 'low'\? Received: 'lo'"),
+    "no group": ([StagedTraining([Stage([])])], r"No layer group matches.*Received: \[\]"),
+    "down to none": ([GradualUnfreezing(down_to="lov")], r"Did you mean 'low'\? Received: 'lov'"),
     "down to several": (
         [GradualUnfreezing(down_to="(low|mid)")],
-        r"Received: '\(low\|mid\)', which are \['low', 'mid'\]",
+        r"Received: '\(low\|mid\)', which matches \['low', 'mid'\]",
     ),
     "more stages than epochs": ([GradualUnfreezing(epochs=2)], r"Received: 16 steps, .* begin at \[0, 8, 16, 24\]"),
     "more stages than steps": (

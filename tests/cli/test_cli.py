@@ -1,4 +1,4 @@
-"""The command `keras-transfer`: it does the main job, and says what is wrong before it does anything."""
+"""The command `keras-transfer` does the main task, and checks its arguments before it starts."""
 
 import contextlib
 import importlib
@@ -14,8 +14,8 @@ import pytest
 
 from keras_transfer.adaptation import RECIPES
 from keras_transfer.cli.ask import import_tensorflow
-from keras_transfer.cli.main import main
-from keras_transfer.cli.quickstart import QUESTIONS, quickstart, report
+from keras_transfer.cli.command import main
+from keras_transfer.cli.quickstart import QUESTIONS, report, run_quickstart
 from keras_transfer.datasets import load_questions, load_trec6
 
 LABELS = ["ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"]
@@ -23,14 +23,14 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 def run(*arguments, stderr=subprocess.PIPE):
-    """Runs what the console script runs, for a user who has set no log level of TensorFlow."""
+    """Runs the console script without a log level for TensorFlow in the environment."""
     environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
     line = [sys.executable, "-m", "keras_transfer_command", *map(str, arguments)]
     return subprocess.run(line, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=stderr, text=True)
 
 
 @pytest.mark.slow
-def test_quickstart_trains_reports_exports_and_asks_and_classify_asks_again(tmp_path, minilm):
+def test_quickstart_trains_reports_and_exports_and_classify_asks_the_model(tmp_path, minilm):
     options = ("--output", tmp_path / "model", "--epochs", 3, "--seed", 1, "--batch-size", 48)
     first = run("quickstart", *options, stderr=subprocess.STDOUT)
     assert first.returncode == 0, first.stdout
@@ -49,7 +49,7 @@ def test_quickstart_trains_reports_exports_and_asks_and_classify_asks_again(tmp_
     assert [line.split()[0] for line in second.stdout.splitlines()] == ["HUM", "LOC"]
 
 
-def test_quickstart_adapts_by_the_recipe_that_is_asked_for_reports_exports_and_asks(tmp_path, small_minilm, capsys):
+def test_quickstart_uses_the_given_recipe_reports_exports_and_asks_the_model(tmp_path, small_minilm, capsys):
     model = str(tmp_path / "model")
     options = ["--recipe", "feature_extraction", "--epochs", "1", "--batch-size", "64", "--output", model]
     assert main(["quickstart", *options]) == 0
@@ -64,7 +64,7 @@ def test_quickstart_adapts_by_the_recipe_that_is_asked_for_reports_exports_and_a
     assert {answer[0] for answer in answers} <= set(LABELS)
 
 
-def test_help_imports_nothing_that_takes_long_and_lists_the_recipes():
+def test_help_imports_nothing_slow_and_lists_the_recipes():
     script = (
         "import json, sys, keras_transfer_command\n"
         "sys.argv[1:] = ['quickstart', '--help']\n"
@@ -77,7 +77,7 @@ def test_help_imports_nothing_that_takes_long_and_lists_the_recipes():
     assert json.loads(child.stdout.splitlines()[-1]) == []
 
 
-def test_what_tensorflow_writes_on_import_is_shown_only_if_the_import_fails(tmp_path, monkeypatch, capfd):
+def test_output_during_the_import_of_tensorflow_is_shown_only_if_the_import_fails(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "2")
     monkeypatch.syspath_prepend(tmp_path)
     for ending, shown in (("", ""), ("raise ImportError", "why")):
@@ -89,14 +89,14 @@ def test_what_tensorflow_writes_on_import_is_shown_only_if_the_import_fails(tmp_
         assert capfd.readouterr().err == shown
 
 
-def test_an_import_of_tensorflow_that_has_happened_is_not_redirected(monkeypatch):
+def test_output_is_not_redirected_if_tensorflow_is_already_imported(monkeypatch):
     module = types.ModuleType("tensorflow")
     monkeypatch.setitem(sys.modules, "tensorflow", module)
     monkeypatch.setattr(os, "dup", None)
     assert import_tensorflow() is module
 
 
-def test_the_report_has_precision_recall_and_f1_of_each_class():
+def test_the_report_contains_precision_recall_and_f1_of_each_class():
     text = report(np.array([0, 0, 1, 1, 1]), np.array([0, 1, 1, 1, 0]), ["A", "BB"])
     lines = [line.split() for line in text.splitlines()]
     assert lines[1] == ["A", "0.500", "0.500", "0.500", "2"]
@@ -104,7 +104,7 @@ def test_the_report_has_precision_recall_and_f1_of_each_class():
     assert "60.0% (3 of 5)" in text
 
 
-def test_the_five_questions_are_in_no_dataset(data_dir):
+def test_no_dataset_contains_the_five_questions(data_dir):
     assert len(QUESTIONS) == 5
     for data in (load_questions(), load_trec6(data_dir("trec6"))):
         known = {text.lower().replace(" ", "") for part in (data.train, data.test) for text in part.texts}
@@ -120,10 +120,10 @@ def test_the_five_questions_are_in_no_dataset(data_dir):
         (["quickstart", "--output", "new", "--data-dir", "."], "only with the dataset 'trec6'"),
         (["quickstart", "--output", "/dev/null/new"], "File exists"),
         (["quickstart", "--output", "new", "--dataset", "trec6", "--data-dir", "nowhere"], "Received: no nowhere"),
-        (["classify", "nowhere", "Who?"], "a SavedModel is a folder with a saved_model.pb. Received: nowhere"),
+        (["classify", "nowhere", "Who?"], "The folder of a model must contain saved_model.pb. Received: nowhere"),
     ],
 )
-def test_a_mistake_is_one_line_and_nothing_is_written(arguments, message, tmp_path, monkeypatch, capsys):
+def test_a_mistake_prints_one_line_and_writes_no_files(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 1
     error = capsys.readouterr().err
@@ -142,8 +142,10 @@ def test_a_mistake_is_one_line_and_nothing_is_written(arguments, message, tmp_pa
         ({"data_dir": "."}, ValueError, "only with the dataset 'trec6'"),
     ],
 )
-def test_quickstart_called_from_python_checks_its_arguments_first(arguments, error, message, tmp_path, monkeypatch):
+def test_quickstart_checks_its_arguments_first_when_called_from_python(
+    arguments, error, message, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(error, match=message):
-        quickstart(**arguments)
+        run_quickstart(**arguments)
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""CoNLL-U is read as its page says, and what is not of the format is an error that names the line."""
+"""CoNLL-U files are read as specified, and an invalid line is an error that names it."""
 
 import pytest
 
@@ -24,12 +24,12 @@ def read(tmp_path, text, field="upos"):
 
 
 def word(number, form="x", **columns):
-    """A line of a word whose columns are those given, or the upos X."""
+    """Returns the line of a word with the given columns, or with the upos X."""
     names = ("lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
     return "\t".join([str(number), form, *({"upos": "X", **columns}.get(name, "_") for name in names)])
 
 
-def test_words_and_labels_are_read_and_ranges_and_empty_nodes_are_no_words(tmp_path):
+def test_words_and_labels_are_read_and_ranges_and_empty_nodes_are_skipped(tmp_path):
     words, labels = read(tmp_path, DOGS + "\n" + GERMAN + "\n")
     assert words == [["Dogs", "bark"], ["zu", "dem", "20 000"]]
     assert labels == [["NOUN", "VERB"], ["ADP", "DET", "NUM"]]
@@ -44,7 +44,7 @@ def test_words_and_labels_are_read_and_ranges_and_empty_nodes_are_no_words(tmp_p
         ("deprel", ["nsubj", "root"]),
     ],
 )
-def test_labels_may_be_of_another_column(tmp_path, field, expected):
+def test_labels_may_come_from_another_column(tmp_path, field, expected):
     assert read(tmp_path, DOGS, field).labels == [expected]
 
 
@@ -58,65 +58,71 @@ def test_labels_may_be_of_another_column(tmp_path, field, expected):
     ],
     ids=["CRLF", "BOM", "no last line end", "more blank lines"],
 )
-def test_line_ends_a_bom_and_blank_lines_change_nothing(tmp_path, change):
+def test_line_endings_a_bom_and_blank_lines_make_no_difference(tmp_path, change):
     plain = DOGS + "\n" + DOGS
     assert read(tmp_path, change(plain)) == read(tmp_path, plain)
     assert len(read(tmp_path, plain).words) == 2
 
 
-def test_what_only_python_takes_for_a_line_end_is_part_of_a_word(tmp_path):
+def test_line_endings_of_python_alone_are_part_of_a_word(tmp_path):
     assert read(tmp_path, word(1, "a\u2028b\x85c")).words == [["a\u2028b\x85c"]]
 
 
-def test_the_word_underscore_is_its_own_lemma(tmp_path):
+def test_the_lemma_of_the_word_underscore_is_an_underscore(tmp_path):
     assert read(tmp_path, word(1, "_", lemma="_"), "lemma") == ([["_"]], [["_"]])
 
 
 @pytest.mark.parametrize(
     "lines, number, message",
     [
-        ([word(1), "2\tbark\tbark"], 2, "expected ten columns with tabs between, an id first. Received: '2.tbark"),
-        ([word(1).replace("\t", " ")], 1, "expected ten columns"),
-        ([word("x")], 1, "an id first. Received: 'x"),
-        ([word("-1")], 1, "an id first"),
-        ([word(1), word(3)], 2, "expected ids in order, after word 1. Received: '3'"),
+        (
+            [word(1), "2\tbark\tbark"],
+            2,
+            "Expected ten columns separated by tabs, starting with an id. Received: '2.tbark",
+        ),
+        ([word(1).replace("\t", " ")], 1, "Expected ten columns"),
+        ([word("x")], 1, "starting with an id. Received: 'x"),
+        ([word("-1")], 1, "starting with an id"),
+        ([word(1), word(3)], 2, "Ids must be in order. Expected the one after word 1. Received: '3'"),
         ([word(1), word(1)], 2, "after word 1. Received: '1'"),
         ([word(0)], 1, "after word 0. Received: '0'"),
         ([word(1), word("1-2"), word(2)], 2, "after word 1. Received: '1-2'"),
         ([word(1), word("2-1"), word(2)], 2, "after word 1. Received: '2-1'"),
         ([word(1), word("2.1")], 2, "after word 1. Received: '2.1'"),
-        (["# text", word("1-3"), word(1), word(2), "", word(1)], 5, "expected word 3. Received: the sentence's end"),
-        ([word("0.1"), ""], 2, "expected word 1. Received: the sentence's end"),
-        ([word(1), word(2, upos="_")], 2, "expected a word and its upos. Received: '2"),
-        ([word(1), word(2, upos="")], 2, "expected a word and its upos"),
-        ([word(1, "")], 1, "expected a word and its upos"),
+        (["# text", word("1-3"), word(1), word(2), "", word(1)], 5, "Expected word 3. Received: end of the sentence"),
+        ([word("0.1"), ""], 2, "Expected word 1. Received: end of the sentence"),
+        ([word(1), word(2, upos="_")], 2, "Expected a word and its upos. Received: '2"),
+        ([word(1), word(2, upos="")], 2, "Expected a word and its upos"),
+        ([word(1, "")], 1, "Expected a word and its upos"),
     ],
 )
-def test_a_line_that_is_not_of_the_format_is_an_error_that_names_it(tmp_path, lines, number, message):
+def test_an_invalid_line_is_an_error_that_names_it(tmp_path, lines, number, message):
     with pytest.raises(ValueError, match=rf"a.conllu, line {number}: .*{message}"):
         read(tmp_path, "\n".join(lines))
 
 
-def test_a_column_that_the_file_leaves_empty_is_an_error(tmp_path):
-    with pytest.raises(ValueError, match="line 2: expected a word and its xpos. Received: "):
+def test_an_empty_column_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match="line 2: Expected a word and its xpos. Received: "):
         read(tmp_path, GERMAN, "xpos")
-    with pytest.raises(ValueError, match="line 1: expected a word and its lemma"):
+    with pytest.raises(ValueError, match="line 1: Expected a word and its lemma"):
         read(tmp_path, word(1, "x"), "lemma")
 
 
-def test_a_file_that_is_not_there_not_utf_8_or_empty_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError, match="a CoNLL-U file is expected. Received: no file .*b.conllu"):
+def test_a_file_that_is_missing_or_empty_or_not_in_utf_8_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match="CoNLL-U file does not exist. Received: .*b.conllu"):
         read_conllu(tmp_path / "b.conllu")
-    with pytest.raises(ValueError, match=r"a.conllu, line 2: expected UTF-8. Received: b'\\xe9'"):
+    with pytest.raises(ValueError, match=r"a.conllu, line 2: Expected UTF-8. Received: b'\\xe9'"):
         read(tmp_path, b"# a\n# caf\xe9")
     for text in ("", "\n\n", "# only\n"):
-        with pytest.raises(ValueError, match=r"a.conllu: expected sentences. Received: \d lines without a word"):
+        with pytest.raises(
+            ValueError, match=r"a.conllu: Expected at least one sentence. Received: \d lines without a word"
+        ):
             read(tmp_path, text)
 
 
 @pytest.mark.parametrize("field", ["head", "form", "pos", None])
-def test_another_field_is_an_error(tmp_path, field):
-    with pytest.raises(ValueError, match=f"`field` must be one of .*'upos'.*Received: {field!r}"):
+def test_an_unknown_field_is_an_error(tmp_path, field):
+    with pytest.raises(ValueError, match=f"argument `field`. Expected one of .*'upos'.*Received: {field!r}"):
         read(tmp_path, DOGS, field)
 
 
@@ -125,7 +131,7 @@ def write_treebank(folder, train=DOGS, dev=DOGS, test=DOGS):
         (folder / f"xx_dogs-ud-{part}.conllu").write_text(text, "utf-8")
 
 
-def test_label_names_are_those_of_all_parts_in_order(tmp_path):
+def test_label_names_contain_the_labels_of_all_parts_sorted(tmp_path):
     write_treebank(tmp_path, test=GERMAN)
     data = load_universal_dependencies(tmp_path)
     assert data.train == data.dev == read_conllu(tmp_path / "xx_dogs-ud-train.conllu")
@@ -134,7 +140,7 @@ def test_label_names_are_those_of_all_parts_in_order(tmp_path):
     assert load_universal_dependencies(tmp_path, "deprel").label_names == ["case", "det", "nsubj", "root"]
 
 
-def test_a_part_that_is_missing_or_there_twice_is_an_error_that_lists_what_is_there(tmp_path):
+def test_a_missing_or_duplicate_part_is_an_error_that_lists_the_files(tmp_path):
     with pytest.raises(FileNotFoundError, match="one file .*-ud-train.conllu. Received: .* with no such folder"):
         load_universal_dependencies(tmp_path / "nowhere")
     write_treebank(tmp_path)
@@ -159,7 +165,7 @@ def test_the_english_treebank_has_its_published_sizes(data_dir):
 
 
 @pytest.mark.parametrize("field", ["xpos", "deprel"])
-def test_other_columns_of_the_english_treebank_are_labels_too(data_dir, field):
+def test_other_columns_of_the_english_treebank_can_be_labels(data_dir, field):
     data = read_conllu(data_dir("ud_english_ewt") / "en_ewt-ud-dev.conllu", field)
     names = {label for labels in data.labels for label in labels}
     assert len(names) == 49 and "_" not in names

@@ -38,7 +38,7 @@ def near_duplicates(questions, others):
     found = []
     for question in questions:
         mine = words(question)
-        # No others can have so large a part in common.
+        # Other pairs cannot have this much in common.
         for size in range(math.ceil(NEAR * len(mine)), math.floor(len(mine) / NEAR) + 1):
             for other, theirs in by_size[size]:
                 if len(mine & theirs) >= NEAR * len(mine | theirs):
@@ -51,7 +51,7 @@ def test_near_duplicates_are_found():
     assert near_duplicates([question], [*near, "What did Hamlet say?"]) == [(question, other) for other in near]
 
 
-def test_every_row_has_a_split_a_label_and_a_whole_question():
+def test_every_row_has_a_split_a_label_and_a_complete_question():
     for row in read_rows():
         split, label, question = row
         assert split in {"train", "test"}, row
@@ -60,7 +60,7 @@ def test_every_row_has_a_split_a_label_and_a_whole_question():
         assert 4 <= len(question.split()) <= 25, row
 
 
-def test_there_are_at_least_600_questions_and_equally_many_in_each_class():
+def test_there_are_at_least_600_questions_in_balanced_classes():
     rows = read_rows()
     counts = Counter(label for _, label, _ in rows)
     assert len(rows) >= 600

@@ -1,4 +1,4 @@
-"""Readers return texts, labels and names, and say which line is not of the format."""
+"""Readers return texts, labels and label names, and name the first invalid line."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def write_trec(folder, train, test="LOC:city Where ?\n"):
         (folder / name).write_text(text, "iso-8859-1")
 
 
-def test_the_packaged_questions_have_a_fifth_for_test_in_six_balanced_classes():
+def test_a_fifth_of_the_packaged_questions_is_for_test_in_six_balanced_classes():
     data = load_questions()
     assert data.label_names == CLASSES
     assert (len(data.train.texts), len(data.test.texts)) == (576, 144)
@@ -33,11 +33,11 @@ def test_trec_is_read_as_latin_1(tmp_path):
     assert load_trec6(tmp_path).train.texts == ["Where is Curaçao ?"]
 
 
-def test_a_missing_file_a_broken_line_and_a_label_of_the_test_part_alone_are_errors(tmp_path):
+def test_a_missing_file_an_invalid_line_and_a_label_in_the_test_part_only_are_errors(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"train_5500.label and TREC_10.label. Received: no "):
         load_trec6(tmp_path)
     write_trec(tmp_path, "LOC:city Where ?\nno label here\n")
-    with pytest.raises(ValueError, match="line 2: expected 'COARSE:fine question'. Received: 'no label here'"):
+    with pytest.raises(ValueError, match="line 2: Expected 'COARSE:fine question'. Received: 'no label here'"):
         load_trec6(tmp_path)
     write_trec(tmp_path, "LOC:city Where ?\n", "HUM:ind Who ?\n")
     with pytest.raises(ValueError, match=r"Received: \['HUM'\] in the test part"):

@@ -63,7 +63,7 @@ def test_of_a_single_text_that_is_left_over_the_step_is_exact(report):
 def test_weights_made_in_another_scope_are_an_error(report, mistake):
     message = report["errors"][mistake]
     assert "inside `strategy.scope()`" in message
-    assert message.endswith("weights made in another scope, the first token_embedding/embeddings")
+    assert message.endswith("weights created in another scope, the first of them token_embedding/embeddings")
 
 
 def test_what_the_replicas_cannot_share_is_one_clear_error(report):
@@ -72,7 +72,7 @@ def test_what_the_replicas_cannot_share_is_one_clear_error(report):
     assert errors["batch size"] == f"{multiple} 33"
     assert errors["batches"] == f"{multiple} 15"
     assert errors["evaluate"] == "`evaluate()` on 2 replicas requires at least 2 texts. Received: 1"
-    assert "`dataset.batch(size, drop_remainder=True)`" in errors["stream"]
+    assert "`dataset.batch(batch_size, drop_remainder=True)`" in errors["stream"]
 
 
 @pytest.mark.slow

@@ -48,7 +48,7 @@ def largest_differences(folder, batches, keep_state):
 
 @pytest.mark.core
 def test_it_computes_what_the_original_does_with_its_state_from_batch_to_batch(data_dir):
-    assert largest_differences(data_dir("elmo_bilm_tf"), 10, keep_state=True).max() < 1e-5
+    assert largest_differences(data_dir("elmo_bilm_tf"), 4, keep_state=True).max() < 1e-5
 
 
 def test_without_state_only_the_first_batch_is_the_same(data_dir):
@@ -140,10 +140,10 @@ def test_gradual_unfreezing_thaws_its_layers_from_the_top():
 @pytest.mark.slow
 def test_rates_by_depth_and_l2_sp_move_it_as_they_should():
     moved = []
-    for pull in (None, L2SP(10.0, 0.0)):
+    for penalty in (None, L2SP(10.0, 0.0)):
         model = classifier()
         start = values(model)
-        optimizer = LayerwiseOptimizer(keras.optimizers.SGD(0.05), model, rates={"embeddings": 0.0}, pull=pull)
+        optimizer = LayerwiseOptimizer(keras.optimizers.SGD(0.05), model, rates={"embeddings": 0.0}, penalty=penalty)
         model.compile(optimizer, run_eagerly=True)
         model.fit(arrays(model.preprocessor(TEXTS)), LABELS, batch_size=4, shuffle=False, verbose=0)
         now, groups = values(model), layer_groups(model)

@@ -99,8 +99,8 @@ def test_frozen_vectors_stay_as_they_are_and_trained_ones_move():
 
 @pytest.mark.parametrize("pooling", [None, "sif"])
 def test_it_is_one_layer_group_of_embeddings(pooling):
-    ladder = layer_groups(WordVectorEncoder(11, 3, pooling=pooling))
-    assert [(group.name, group.kind, group.parameters) for group in ladder] == [
+    groups = layer_groups(WordVectorEncoder(11, 3, pooling=pooling))
+    assert [(group.name, group.kind, group.parameters) for group in groups] == [
         ("embeddings", "embeddings", 33 + (11 if pooling else 0))
     ]
 

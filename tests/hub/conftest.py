@@ -1,4 +1,4 @@
-"""Fixtures for modules: small ones of each kind, written once; and for what is fetched, where from, and where to."""
+"""Fixtures: small modules of each kind, which are written once, a cache folder and a server."""
 
 import pytest
 
@@ -33,19 +33,19 @@ def norm_module(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def preprocessing_module(tmp_path_factory):
-    """A module that makes the inputs of `bert_module` from strings; see `save_preprocessing_module`."""
+    """A module that converts strings to the inputs of `bert_module`; see `save_preprocessing_module`."""
     return save_preprocessing_module(tmp_path_factory.mktemp("preprocessing") / "module")
 
 
 @pytest.fixture
 def stub(tmp_path):
-    """A folder that has the form of a module."""
+    """A folder with the files of a module."""
     return write_stub(tmp_path / "stub")
 
 
 @pytest.fixture
 def cache_dir(tmp_path, monkeypatch):
-    """The cache's folder, not made yet."""
+    """The path of the cache, which does not exist yet."""
     monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path / "cache"
 

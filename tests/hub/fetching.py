@@ -1,4 +1,4 @@
-"""What handles lead to: small modules, archives of anything, and a server on loopback that counts its requests."""
+"""Small modules, archives with any content, and a server on loopback that records its requests."""
 
 import contextlib
 import hashlib
@@ -15,7 +15,7 @@ from keras_transfer.hub import HubError, resolve
 
 
 def write_stub(folder, graph=b"a graph without variables"):
-    """Writes a folder that has the form of a module; TensorFlow could not load it."""
+    """Writes a folder with the files of a module, which TensorFlow cannot load."""
     folder.mkdir(parents=True)
     (folder / "saved_model.pb").write_bytes(graph)
     (folder / "assets").mkdir()
@@ -36,7 +36,7 @@ def save_module(folder):
 
 
 def pack(*members, mode="w:gz"):
-    """Returns the bytes of an archive; a member is `(name, bytes)`, `(name, None)` for a folder, or a `TarInfo`."""
+    """Returns the bytes of an archive. A member is `(name, bytes)`, `(name, None)` for a folder, or a `TarInfo`."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode=mode) as archive:
         for member in members:
@@ -51,20 +51,20 @@ def pack(*members, mode="w:gz"):
 
 
 def pack_folder(folder, top="", mode="w:gz"):
-    """Returns the bytes of an archive of all that is in a folder, below the folder `top` if that is given."""
+    """Returns the bytes of an archive of a folder's content, below the folder `top` if it is given."""
     paths = sorted(pathlib.Path(folder).rglob("*"))
     names = [f"{top}/{path.relative_to(folder)}".lstrip("/") for path in paths]
     return pack(*((name, path.read_bytes() if path.is_file() else None) for name, path in zip(names, paths)), mode=mode)
 
 
 def tree(folder):
-    """Returns all that is in a folder: `{path: content}`, with None for a folder."""
+    """Returns the content of a folder as `{path: content}`, with None for a subfolder."""
     paths = sorted(pathlib.Path(folder).rglob("*"))
     return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in paths}
 
 
 def place(cache_dir, handle):
-    """Returns where tensorflow_hub keeps the module of a handle."""
+    """Returns the path of a handle's module in tensorflow_hub's cache."""
     return cache_dir / hashlib.sha1(handle.encode()).hexdigest()
 
 
@@ -74,7 +74,7 @@ def sha256(content):
 
 
 def assert_error(handle, *parts, **options):
-    """Asserts that there is one error that says all of these."""
+    """Asserts that `resolve` raises a `HubError` that matches all the regular expressions."""
     with pytest.raises(HubError) as error:
         resolve(handle, **options)
     for part in parts:
@@ -119,7 +119,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def serving(monkeypatch):
-    """Gives a running `Server`, which no proxy stands before."""
+    """Yields a running `Server`, without a proxy."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with Server() as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

@@ -1,4 +1,4 @@
-"""Run by test_strategy.py in the process with two CPU devices: one device beside two replicas."""
+"""Run by test_strategy.py in the process with two CPU devices: one device and two replicas."""
 
 import pathlib
 
@@ -55,7 +55,7 @@ def compiled(build, layer):
 
 
 def trained(build, module, inputs):
-    """The model and its layer's weights after five steps on all inputs at once."""
+    """Returns the model and the weights of its layer after five steps on all inputs at once."""
     layer = HubLayer(module, trainable=True)
     model = compiled(build, layer)
     model.fit(inputs, LABELS, batch_size=4, epochs=5, shuffle=False, verbose=0)
@@ -69,7 +69,7 @@ def task(module):
 
 
 class WithMean:
-    """A callable with a statistic that training moves by one in the first replica, by three in the second."""
+    """A callable with a statistic that training changes by one in the first replica and by three in the second."""
 
     def __init__(self, **options):
         self.weight = tf.Variable([1.0], name="weight")
@@ -92,7 +92,7 @@ def message(function, *arguments):
 
 
 def distance(weights, others):
-    """Two numbers: how far the closest two weights are apart, and the farthest."""
+    """Returns the smallest and the largest difference between two weights."""
     distances = [np.abs(a - b).max() for a, b in zip(weights, others, strict=True)]
     return min(distances), max(distances)
 
@@ -105,7 +105,7 @@ def main(folder):
     bert = modules.save_bert_module(folder / "bert", dropout=0.0)
     texts, ids = tf.constant(modules.TEXTS), modules.bert_inputs()
 
-    # One device beside two replicas
+    # One device and two replicas
     _, alone = trained(functional, text, texts)
     report["moved"] = distance(alone, HubLayer(text).get_weights())
     for build in (functional, Subclassed):
@@ -118,7 +118,7 @@ def main(folder):
         _, together = trained(functional_of_numbers, bert, ids)
     report["numbers"] = distance(alone, together)
 
-    # A task, with batches that two replicas cannot share evenly
+    # A task, with batches that two replicas cannot split evenly
     keras.utils.set_random_seed(0)
     one = task(text)
     with strategy.scope():
@@ -130,11 +130,11 @@ def main(folder):
     report["task"] = distance(one.get_weights(), two.get_weights())
     report["task, predicted"] = distance(*([model.predict(several[:19], verbose=0)] for model in (one, two)))
 
-    # Where the module is made
+    # Modules created outside the scope
     outside = HubLayer(text)
     before = outside.get_weights()
     with strategy.scope():
-        model = compiled(sequential, outside)  # which is built by its first batch
+        model = compiled(sequential, outside)  # the first batch builds it
     model.fit(texts, LABELS, verbose=0)
     report["frozen, made outside"] = distance(before, outside.get_weights())
     outside.trainable = True
@@ -142,7 +142,7 @@ def main(folder):
         report["made outside"] = message(compiled, functional, outside)
         plain = compiled(lambda *layers: keras.Sequential(layers), HubLayer(text))
 
-    # What was loaded before
+    # Loaded objects
     loaded = tf.saved_model.load(str(text))
     with strategy.scope():
         report["loaded outside"] = message(lambda: HubLayer(loaded, trainable=True))

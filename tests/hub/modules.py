@@ -1,4 +1,4 @@
-"""Writes small TF2 modules (reusable SavedModels) as TF Hub has them: of strings, BERT-like, with batch norm."""
+"""Small TF2 modules (reusable SavedModels) like those on TF Hub: for strings, BERT-like, with batch norm."""
 
 import numpy as np
 import tensorflow as tf
@@ -17,12 +17,12 @@ def save(folder, call, spec, trainable=(), others=(), losses=(), tracked=(), opt
         call: function of inputs.
         spec: nest of `tf.TensorSpec`, the inputs.
         trainable, others: lists of `tf.Variable`.
-        losses: list of functions without arguments, the regularisation.
+        losses: list of functions without arguments, the regularization losses.
         tracked: list of what else belongs to it: tables, files.
         options: dicts of further arguments of `call`, to trace with each.
         signatures: as for `tf.saved_model.save`.
     """
-    tf.random.set_seed(0)  # which a graph keeps: what it drops out then depends on nothing that ran before
+    tf.random.set_seed(0)  # saved in the graph, so that dropout does not depend on earlier ops
     module = tf.train.Checkpoint(tracked=list(tracked))
     module.__call__ = tf.function(call)
     for each in options:
@@ -78,12 +78,12 @@ def save_text_module(folder, dropout=0.5):
         options=[{"training": True}, {"training": False}],
         signatures={"serving_default": signature},
     )
-    vocabulary.unlink()  # a module has a copy of its own
+    vocabulary.unlink()  # the module contains a copy
     return folder
 
 
 def save_bert_module(folder, layers=2, vocabulary=20, dim=8, dropout=0.1):
-    """Token ids to vectors and hidden states, the names as in TF Hub's BERT; attention is a mean over real tokens."""
+    """Token ids to vectors and hidden states, named as in TF Hub's BERT. Attention is a mean over real tokens."""
     words = variable("word_embeddings/embeddings", vocabulary, dim)
     types = variable("type_embeddings/embeddings", 2, dim)
     kernels = [variable(f"transformer/layer_{i}/dense/kernel", dim, dim) for i in range(layers)]
@@ -117,7 +117,7 @@ def bert_inputs(batch=4, length=5):
 
 
 def save_linear_module(folder):
-    """y = w x + b for x [batch, 1], with w = 0.5 that trains and is penalised, and b = 1 that does not train."""
+    """y = w x + b for x [batch, 1], with a trainable, penalized w = 0.5 and a non-trainable b = 1."""
     kernel, bias = tf.Variable([[0.5]], name="kernel"), tf.Variable([1.0], name="bias")
     return save(
         folder,
@@ -131,7 +131,7 @@ def save_linear_module(folder):
 
 
 def save_norm_module(folder):
-    """Batch normalisation of x [batch, 1] with momentum 0.8."""
+    """Batch normalization of x [batch, 1] with momentum 0.8."""
     beta, gamma = tf.Variable([0.0], name="beta"), tf.Variable([1.0], name="gamma")
     mean = tf.Variable([0.0], trainable=False, name="moving_mean")
     variance = tf.Variable([1.0], trainable=False, name="moving_variance")
@@ -155,10 +155,10 @@ def save_norm_module(folder):
 
 
 def save_shapes_module(folder):
-    """x [batch, 1] to three tensors of rank 2, 3 and 4, whose sizes the graph does not know."""
+    """x [batch, 1] to three tensors of rank 2, 3 and 4, with sizes unknown to the graph."""
 
     def call(x):
-        def size(i):  # of which nothing can be inferred
+        def size(i):  # prevents shape inference
             return tf.cast(tf.cast(i, tf.float32) + 0.1 * tf.sin(tf.random.uniform([])), tf.int32)
 
         batch = tf.shape(x)[:1]
@@ -171,7 +171,7 @@ def save_shapes_module(folder):
 
 
 def save_sums_module(folder):
-    """A dict x, y [batch, 1] to x + y, or with the argument `return_dict` to a dict of that and x - y."""
+    """A dict x, y [batch, 1] to x + y, or with the argument `return_dict` to a dict that also has x - y."""
 
     def call(inputs, return_dict=False):
         x, y = inputs["x"], inputs["y"]

@@ -1,4 +1,4 @@
-"""A small preprocessing module, with the parts that BERT's have: words to ids, segments packed side by side."""
+"""A small preprocessing module with the functions of BERT's: tokenize words, and pack segments."""
 
 import tensorflow as tf
 
@@ -8,7 +8,7 @@ LENGTH, FIRST, SEPARATOR = 8, 1, 2
 
 
 def save_preprocessing_module(folder):
-    """Writes it: strings [batch] to ids [batch, 8]; `tokenize`; `bert_pack_inputs` with `seq_length`."""
+    """Saves the module: strings [batch] to ids [batch, 8], `tokenize`, and `bert_pack_inputs` with `seq_length`."""
     module = tf.Module()
     folder.parent.mkdir(parents=True, exist_ok=True)
     vocabulary = folder.parent / "words.txt"
@@ -46,5 +46,5 @@ def save_preprocessing_module(folder):
         module.bert_pack_inputs.get_concrete_function([ragged] * count)
     module.__call__ = tf.function(lambda texts: pack([tokenize(texts)]), input_signature=[strings], autograph=False)
     tf.saved_model.save(module, str(folder))
-    vocabulary.unlink()  # a module has a copy of its own
+    vocabulary.unlink()  # the module contains a copy
     return folder

@@ -1,4 +1,4 @@
-"""Archives are unpacked into one folder and nowhere else, up to a limit, and what is no whole module is seen."""
+"""Archives are unpacked only into their folder and up to a limit, and incomplete modules are recognized."""
 
 import gzip
 import io
@@ -22,13 +22,13 @@ def unpack_bytes(content, folder, **options):
 
 
 def assert_refused(content, folder, message, **options):
-    with pytest.raises(HubError, match=f"the archive given was not unpacked: {message}"):
+    with pytest.raises(HubError, match=f"Cannot unpack the archive given. {message}"):
         unpack_bytes(content, folder, **options)
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
 @pytest.mark.parametrize("format", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
-def test_files_and_folders_come_out_as_they_went_in(mode, format, tmp_path):
+def test_files_and_folders_are_unpacked_unchanged(mode, format, tmp_path):
     stub = write_stub(tmp_path / "stub")
     (stub / "assets" / ("a_long_name_" * 12)).write_bytes(random.Random(0).randbytes(3_000_000))
     file = io.BytesIO()
@@ -37,7 +37,7 @@ def test_files_and_folders_come_out_as_they_went_in(mode, format, tmp_path):
     assert tree(unpack_bytes(file.getvalue(), tmp_path / "out")) == tree(stub)
 
 
-def test_files_get_the_usual_permissions_whatever_the_archive_says(tmp_path):
+def test_files_get_default_permissions_whatever_the_archive_contains(tmp_path):
     header = tarfile.TarInfo("program")
     header.mode = 0o6777
     out = unpack_bytes(pack(header), tmp_path / "out")
@@ -45,40 +45,40 @@ def test_files_get_the_usual_permissions_whatever_the_archive_says(tmp_path):
     assert (out / "program").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
-def test_the_limit_of_bytes_holds_to_the_byte_packed_small_as_it_may_be(tmp_path):
+def test_the_limit_of_bytes_is_exact_for_the_unpacked_size(tmp_path):
     size = 5_000_000
     bomb = pack(("zeros", bytes(size)))
     assert len(bomb) < size / 500
     whole = len(gzip.decompress(bomb))
     unpack_bytes(bomb, tmp_path / "out", max_bytes=whole)
-    assert_refused(bomb, tmp_path / "out", rf"expected at most {whole - 1:,} bytes", max_bytes=whole - 1)
-    assert_refused(bomb, tmp_path / "out", r"expected at most 1,000,000 bytes", max_bytes=1_000_000)
+    assert_refused(bomb, tmp_path / "out", rf"Expected at most {whole - 1:,} bytes", max_bytes=whole - 1)
+    assert_refused(bomb, tmp_path / "out", r"Expected at most 1,000,000 bytes", max_bytes=1_000_000)
     assert (tmp_path / "out" / "zeros").stat().st_size < 1_000_000
 
 
-def test_zeros_behind_the_end_count_as_well(tmp_path):
+def test_zeros_after_the_end_count_towards_the_limit(tmp_path):
     content = gzip.compress(pack(("file", b"x"), mode="w") + bytes(5_000_000))
-    assert_refused(content, tmp_path / "out", r"expected at most 1,000,000 bytes", max_bytes=1_000_000)
+    assert_refused(content, tmp_path / "out", r"Expected at most 1,000,000 bytes", max_bytes=1_000_000)
 
 
-def test_the_limit_of_members_counts_folders_too(tmp_path):
+def test_the_limit_of_members_includes_folders(tmp_path):
     content = pack(*[("folder", None)] * (MAX_MEMBERS + 1))
-    assert_refused(content, tmp_path / "out", "expected at most 10,000 members")
+    assert_refused(content, tmp_path / "out", "Expected at most 10,000 members")
 
 
-def test_a_header_that_would_fill_the_memory(tmp_path):
+def test_a_header_that_would_fill_the_memory_is_an_error(tmp_path):
     header = tarfile.TarInfo("file")
     header.pax_headers = {"comment": "x" * 2_000_000}
-    assert_refused(pack(header), tmp_path / "out", "expected headers of at most 1,048,576 bytes. Received: 2,")
+    assert_refused(pack(header), tmp_path / "out", "Expected headers of at most 1,048,576 bytes. Received: 2,")
 
 
-def test_headers_upon_headers(tmp_path):
+def test_thousands_of_headers_in_a_row_are_an_error(tmp_path):
     header = tarfile.TarInfo("././@PaxHeader")
     header.type = tarfile.XHDTYPE
-    assert_refused(pack(*[header] * 5000, ("file", b"")), tmp_path / "out", "expected a whole .tar")
+    assert_refused(pack(*[header] * 5000, ("file", b"")), tmp_path / "out", "Expected an intact .tar")
 
 
-def test_a_sparse_file_that_claims_a_terabyte(tmp_path):
+def test_a_sparse_file_of_a_terabyte_is_an_error(tmp_path):
     header = bytearray(tarfile.TarInfo("sparse").tobuf(tarfile.GNU_FORMAT))
     header[156:157] = tarfile.GNUTYPE_SPARSE
     header[483:495] = struct.pack(">BxxxQ", 0x80, 2**40)  # its real size, in base 256
@@ -87,27 +87,29 @@ def test_a_sparse_file_that_claims_a_terabyte(tmp_path):
     content = bytes(header) + bytes(1024)
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         assert archive.getmember("sparse").size == 2**40
-    assert_refused(content, tmp_path / "out", "expected files and folders only")
+    assert_refused(content, tmp_path / "out", "Expected only files and folders")
     assert tree(tmp_path / "out") == {}
 
 
 @pytest.mark.parametrize("name", ["../x", "a/../../x", "/x", "\\x", "..\\x", "C:\\x", "C:x"])
-def test_names_that_lead_out_on_any_system(name, tmp_path):
-    assert_refused(pack((name, b"evil")), tmp_path / "out", "expected members inside the archive's folder")
+def test_names_outside_the_folder_on_any_system_are_an_error(name, tmp_path):
+    assert_refused(pack((name, b"evil")), tmp_path / "out", "Expected members inside the archive's folder")
     assert tree(tmp_path) == {"out": None}
 
 
-def test_a_gzip_whose_checksum_is_wrong(tmp_path):
+def test_a_wrong_gzip_checksum_is_an_error(tmp_path):
     content = bytearray(gzip.compress(pack(("file", b"abc"), mode="w"), compresslevel=0))
     content[content.index(b"abc")] ^= 1
-    assert_refused(bytes(content), tmp_path / "out", "expected a whole .tar or .tar.gz archive. Received: BadGzipFile")
+    assert_refused(
+        bytes(content), tmp_path / "out", "Expected an intact .tar or .tar.gz archive. Received: BadGzipFile"
+    )
 
 
 @pytest.mark.parametrize("keep", [0, 1, 100, 600, 1500])
 @pytest.mark.parametrize("mode", ["w", "w:gz"])
-def test_an_archive_that_is_cut(keep, mode, tmp_path):
+def test_a_truncated_archive_is_an_error(keep, mode, tmp_path):
     content = pack(("file", random.Random(0).randbytes(2000)), mode=mode)
-    assert_refused(content[:keep], tmp_path / "out", "expected a whole .tar or .tar.gz archive")
+    assert_refused(content[:keep], tmp_path / "out", "Expected an intact .tar or .tar.gz archive")
 
 
 def write_variables(folder, *names):
@@ -131,7 +133,7 @@ def write_variables(folder, *names):
         (["variables.index", "variables.data-00000-of-00002", "variables.data-00001-of-00002"], None),
     ],
 )
-def test_which_files_a_graph_with_variables_needs(op, files, problem, tmp_path):
+def test_a_graph_with_variables_needs_their_files(op, files, problem, tmp_path):
     module = write_stub(tmp_path / "module", graph=b"a graph with " + op)
     assert why_incomplete(module) == "no variables/variables.index, or an empty one"
     write_variables(module, *files)
@@ -139,7 +141,7 @@ def test_which_files_a_graph_with_variables_needs(op, files, problem, tmp_path):
     assert find_module(module) == (None if problem else module)
 
 
-def test_an_empty_index(tmp_path):
+def test_an_empty_index_is_incomplete(tmp_path):
     module = write_stub(tmp_path / "module", graph=b"RestoreV2")
     write_variables(module, "variables.index", "variables.data-00000-of-00001")
     assert why_incomplete(module) is None
@@ -147,13 +149,13 @@ def test_an_empty_index(tmp_path):
     assert why_incomplete(module) == "no variables/variables.index, or an empty one"
 
 
-def test_a_graph_without_variables_needs_no_file_of_them(tmp_path):
+def test_a_graph_without_variables_needs_no_variable_files(tmp_path):
     module = write_stub(tmp_path / "module")
-    (module / "variables").mkdir()  # as TF1 writes it
+    (module / "variables").mkdir()  # TF1 writes an empty folder
     assert why_incomplete(module) is None
 
 
-def test_a_graph_as_text(tmp_path):
+def test_a_graph_in_text_format_is_complete(tmp_path):
     module = write_stub(tmp_path / "module")
     (module / "saved_model.pb").rename(module / "saved_model.pbtxt")
     assert why_incomplete(module) is None
@@ -161,7 +163,7 @@ def test_a_graph_as_text(tmp_path):
     assert why_incomplete(module) == "an empty saved_model.pbtxt"
 
 
-def test_the_real_modules_are_whole_and_not_without_one_of_their_files(data_dir, tmp_path):
+def test_the_real_modules_are_complete_only_with_all_their_files(data_dir, tmp_path):
     for name in ("use_lite_tf2_converted", "zh_segmenter_tf1hub"):
         module = data_dir(f"tfhub/{name}")
         assert find_module(module) == module
@@ -172,7 +174,7 @@ def test_the_real_modules_are_whole_and_not_without_one_of_their_files(data_dir,
                 assert path.name in why_incomplete(copy)
 
 
-def test_a_module_below_one_folder_is_found_where_it_is_the_only_one(tmp_path):
+def test_a_module_in_a_subfolder_is_found_if_it_is_the_only_one(tmp_path):
     write_stub(tmp_path / "a" / "one")
     (tmp_path / "a" / "README.md").touch()
     (tmp_path / "a" / "empty").mkdir()
@@ -182,7 +184,7 @@ def test_a_module_below_one_folder_is_found_where_it_is_the_only_one(tmp_path):
     assert find_module(tmp_path / "missing") is None
 
 
-def test_a_folder_s_archive_is_the_same_with_and_without_a_top_folder(tmp_path):
+def test_an_archive_may_have_a_top_folder(tmp_path):
     stub = write_stub(tmp_path / "stub")
     for top, below in (("", "."), ("top", "top"), ("./top", "top")):
         out = unpack_bytes(pack_folder(stub, top=top), tmp_path / f"out{len(top)}")

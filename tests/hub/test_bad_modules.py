@@ -1,4 +1,4 @@
-"""Whatever is wrong with a module or its handle is one `HubError`, and nothing is written or left anywhere."""
+"""Everything wrong with a module or its handle raises a `HubError`, and no file is left behind."""
 
 import dataclasses
 import pathlib
@@ -14,25 +14,25 @@ from tests.hub.fetching import Server, pack, pack_folder, save_module, sha256, t
 
 @dataclasses.dataclass
 class Bench:
-    """What a bad input is made from: a good SavedModel of its own, a server, and a folder for the rest."""
+    """Ingredients of a bad input: a copy of a good SavedModel, a server, and a folder for other files."""
 
     module: pathlib.Path
     server: Server
     folder: pathlib.Path
 
     def archive(self, content):
-        """Returns the path of an archive with this content."""
+        """Returns the path of an archive with the given bytes."""
         path = self.folder / "module.tar.gz"
         path.write_bytes(content)
         return path
 
     def archive_with(self, *members):
-        """Returns the path of an archive of the good module, and of further members before it."""
+        """Returns the path of an archive with the given members followed by the good module."""
         files = [(str(path.relative_to(self.module)), path.read_bytes()) for path in files_of(self.module)]
         return self.archive(pack(*members, *files))
 
     def serve(self, answer):
-        """Returns the URL of an answer."""
+        """Returns a URL with the given answer."""
         self.server.answers["/module.tar.gz"] = answer
         return f"{self.server.url}/module.tar.gz"
 
@@ -42,7 +42,7 @@ def files_of(folder):
 
 
 def changed(name, change):
-    """A bad module: one file of a good one, with its bytes changed."""
+    """A good module with the bytes of one file changed."""
 
     def make(bench):
         (bench.module / name).write_bytes(change((bench.module / name).read_bytes()))
@@ -69,7 +69,7 @@ def garbled(content):
 
 
 def cached_but_garbled(bench):
-    """A module in the cache that has all its files, of which one is damaged, and no server behind its URL."""
+    """A module in the cache with all its files, one of them damaged, and no server for its URL."""
     url = bench.serve(pack_folder(bench.module))
     folder = load(url)[2]
     (folder / "saved_model.pb").write_bytes(garbled((folder / "saved_model.pb").read_bytes()))
@@ -84,38 +84,38 @@ def header(name, type, link=""):
 
 GRAPH, INDEX, DATA = "saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"
 
-# A name -> (a function that makes the handle, options, what the message says).
+# Name -> (function that creates the handle, options, regular expression for the message).
 BAD = {
     # Missing, empty, truncated and corrupted modules.
-    "a folder that is not there": (lambda b: b.folder / "none", {}, "there is no such folder or archive"),
-    "an empty folder": (lambda b: b.folder, {}, "no saved_model.pb, but nothing"),
-    "no graph": (without(GRAPH), {}, "no saved_model.pb, but .*'variables'"),
+    "a missing folder": (lambda b: b.folder / "none", {}, "The module does not exist"),
+    "an empty folder": (lambda b: b.folder, {}, r"no saved_model.pb .found: ..\)"),
+    "no graph": (without(GRAPH), {}, "no saved_model.pb .found: .*'variables'"),
     "an empty graph": (changed(GRAPH, lambda content: b""), {}, "an empty saved_model.pb"),
-    "half a graph": (changed(GRAPH, half), {}, "TensorFlow .* cannot load the module .*fetch it again"),
-    "a garbled graph": (changed(GRAPH, garbled), {}, "TensorFlow .* cannot load the module .*fetch it again"),
+    "half a graph": (changed(GRAPH, half), {}, "TensorFlow .* cannot load the module .*download it again"),
+    "a garbled graph": (changed(GRAPH, garbled), {}, "TensorFlow .* cannot load the module .*download it again"),
     "a garbled graph in the cache": (cached_but_garbled, {}, "delete the folder if it is in the cache"),
     "no variables": (without("variables"), {}, "no variables/variables.index"),
     "no index": (without(INDEX), {}, "no variables/variables.index"),
-    "half an index": (changed(INDEX, half), {}, "TensorFlow .* cannot load the module .*fetch it again"),
-    "a garbled index": (changed(INDEX, garbled), {}, "TensorFlow .* cannot load the module .*fetch it again"),
+    "half an index": (changed(INDEX, half), {}, "TensorFlow .* cannot load the module .*download it again"),
+    "a garbled index": (changed(INDEX, garbled), {}, "TensorFlow .* cannot load the module .*download it again"),
     "no data": (without(DATA), {}, "no variables/variables.data-00000-of-00001"),
-    "half of the data": (changed(DATA, half), {}, "TensorFlow .* cannot load the module .*fetch it again"),
-    "garbled data": (changed(DATA, garbled), {}, "TensorFlow .* cannot load the module .*fetch it again"),
+    "half of the data": (changed(DATA, half), {}, "TensorFlow .* cannot load the module .*download it again"),
+    "garbled data": (changed(DATA, garbled), {}, "TensorFlow .* cannot load the module .*download it again"),
     # Wrong names.
-    "a handle of the wrong type": (lambda b: 5, {}, "a handle is a str or a path. Received: 5 of type int"),
-    "a handle of no known form": (lambda b: "use/4", {}, "A handle is a folder, a .tar.gz archive, a URL.*'use/4'"),
-    "a scheme that there is not": (lambda b: "hub://use/4", {}, "File system scheme 'hub' not implemented"),
-    "tags that it has not": (lambda b: b.module, {"tags": ["train"]}, r"sets of `tags` .*not \['train'\].*\['serve'\]"),
-    "a page that is not there": (lambda b: f"{b.server.url}/none", {}, "could not be fetched.*HTTP Error 404"),
-    "a host that is not there": (lambda b: "http://127.0.0.1:1/x", {}, "could not be fetched.*URLError"),
-    "a URL that is none": (lambda b: "http://[127.0.0.1/x", {}, "could not be fetched.*ValueError"),
-    # Archives that are damaged, or of something else.
-    "no archive": (lambda b: b.archive(b"GIF89a" + bytes(5000)), {}, "expected a whole .tar"),
-    "a truncated archive": (lambda b: b.archive(half(pack_folder(b.module))), {}, "expected a whole .tar"),
+    "a handle of the wrong type": (lambda b: 5, {}, "`handle` must be a string or a path. Received: 5 of type int"),
+    "an unknown form of handle": (lambda b: "use/4", {}, "Expected a folder, a .tar.gz archive, a URL.*'use/4'"),
+    "an unknown scheme": (lambda b: "hub://use/4", {}, "File system scheme 'hub' not implemented"),
+    "unknown tags": (lambda b: b.module, {"tags": ["train"]}, r"sets of `tags`, not \['train'\].*\['serve'\]"),
+    "a missing page": (lambda b: f"{b.server.url}/none", {}, "Cannot download .*HTTP Error 404"),
+    "an unreachable host": (lambda b: "http://127.0.0.1:1/x", {}, "Cannot download .*URLError"),
+    "an invalid URL": (lambda b: "http://[127.0.0.1/x", {}, "Cannot download .*ValueError"),
+    # Archives that are damaged or contain something else.
+    "no archive": (lambda b: b.archive(b"GIF89a" + bytes(5000)), {}, "Expected an intact .tar"),
+    "a truncated archive": (lambda b: b.archive(half(pack_folder(b.module))), {}, "Expected an intact .tar"),
     "a garbled archive": (
         lambda b: b.archive(b"\x1f\x8b" + garbled(pack_folder(b.module))[2:]),
         {},
-        "expected a whole .tar",
+        "Expected an intact .tar",
     ),
     "a truncated download": (
         lambda b: b.serve((200, {"Content-Length": 9999, "Connection": "close"}, pack_folder(b.module))),
@@ -125,10 +125,14 @@ BAD = {
     "two modules": (
         lambda b: b.archive(pack(("a/saved_model.pb", b"graph"), ("b/saved_model.pb", b"graph"))),
         {},
-        "must hold one whole module.*'a', 'b'",
+        "must contain one complete module.*'a', 'b'",
     ),
-    "no module": (lambda b: b.archive(pack(("a/README", b""), ("b/README", b""))), {}, "must hold one whole module"),
-    "another archive than the checksum's": (
+    "no module": (
+        lambda b: b.archive(pack(("a/README", b""), ("b/README", b""))),
+        {},
+        "must contain one complete module",
+    ),
+    "an archive with another checksum": (
         lambda b: b.archive(pack_folder(b.module)),
         {"sha256": sha256(b"")},
         "must have the sha256 e3b0c44298.*Received: ",
@@ -151,12 +155,12 @@ BAD = {
     "a bomb": (
         lambda b: b.archive_with(("zeros", bytes(5_000_000))),
         {"max_bytes": 1_000_000},
-        "expected at most 1,000,000 bytes when unpacked",
+        "Expected at most 1,000,000 bytes when unpacked",
     ),
     "a bomb of members": (
         lambda b: b.archive_with(*[header("x", tarfile.REGTYPE)] * 10_001),
         {},
-        "expected at most 10,000 members",
+        "Expected at most 10,000 members",
     ),
 }
 
@@ -167,7 +171,7 @@ def good(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_module_is_one_error_and_leaves_nothing(name, good, server, cache_dir, tmp_path):
+def test_a_bad_module_raises_one_error_and_leaves_no_files(name, good, server, cache_dir, tmp_path):
     make, options, message = BAD[name]
     (tmp_path / "made").mkdir()
     cache_dir.mkdir()
@@ -180,7 +184,7 @@ def test_a_bad_module_is_one_error_and_leaves_nothing(name, good, server, cache_
     assert tree(tmp_path) == before
 
 
-def test_what_they_are_made_from_is_good(good, server, cache_dir, tmp_path):
+def test_the_unchanged_module_loads_in_each_form(good, server, cache_dir, tmp_path):
     bench = Bench(good, server, tmp_path)
     folder = load(good)[2]
     assert tree(load(bench.archive_with(("assets", None)))[2]) == tree(folder)

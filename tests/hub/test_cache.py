@@ -1,4 +1,4 @@
-"""What is fetched is kept, checked, shared with tensorflow_hub, and fetched again where it is damaged."""
+"""Downloaded modules are cached, checked, shared with tensorflow_hub, and downloaded again if damaged."""
 
 import http.client
 import pathlib
@@ -18,12 +18,12 @@ USE = "https://tfhub.dev/google/universal-sentence-encoder/4"
 
 
 def assert_holds_one(cache_dir, url):
-    """Asserts that the module of this URL and its record are all that is in the cache."""
+    """Asserts that the cache contains only the module of this URL and its record."""
     folder = place(cache_dir, url)
     assert sorted(cache_dir.iterdir()) == [folder, folder.with_suffix(".descriptor.txt")]
 
 
-def test_an_url_is_fetched_once_and_never_without_need(stub, server, cache_dir):
+def test_a_url_is_downloaded_only_once(stub, server, cache_dir):
     server.answers["/module.tar.gz"] = pack_folder(stub, top="top")
     url = f"{server.url}/module.tar.gz"
     for _ in range(2):
@@ -53,7 +53,7 @@ def test_redirects_are_followed(stub, server, cache_dir):
     assert tree(resolve(f"{server.url}/google/nnlm/1")) == tree(stub)
 
 
-def test_the_cache_is_where_the_argument_says_or_the_environment_or_in_the_temporary_folder(
+def test_the_argument_the_environment_or_the_temporary_folder_sets_the_cache(
     stub, server, tmp_path, cache_dir, monkeypatch
 ):
     server.answers["/module.tar.gz"] = pack_folder(stub)
@@ -65,7 +65,7 @@ def test_the_cache_is_where_the_argument_says_or_the_environment_or_in_the_tempo
     assert resolve(url) == place(tmp_path / "tfhub_modules", url)
 
 
-def test_tensorflow_hub_finds_what_we_fetched_and_we_what_it_fetched(server, tmp_path, cache_dir):
+def test_each_library_finds_the_modules_that_the_other_has_downloaded(server, tmp_path, cache_dir):
     tensorflow_hub = pytest.importorskip("tensorflow_hub")
     module = save_module(tmp_path / "module")
     server.answers["/ours.tar.gz"] = pack_folder(module, top="top")
@@ -78,7 +78,7 @@ def test_tensorflow_hub_finds_what_we_fetched_and_we_what_it_fetched(server, tmp
     assert len(server.requests) == 2
 
 
-def test_a_module_that_tensorflow_hub_left_in_a_top_folder_is_found(cache_dir, server):
+def test_a_module_that_tensorflow_hub_unpacked_with_a_top_folder_is_found(cache_dir, server):
     url = f"{server.url}/module"
     stub = write_stub(place(cache_dir, url) / "top")
     assert resolve(url) == stub
@@ -103,7 +103,7 @@ def write_damaged(folder, how):
 
 
 @pytest.mark.parametrize("how", ["a file", "a dangling link", "empty", "no graph", "an empty graph", "no variables"])
-def test_a_damaged_module_in_the_cache_is_fetched_again_and_kept_until_then(how, stub, server, cache_dir):
+def test_a_damaged_module_in_the_cache_is_kept_until_it_is_downloaded_again(how, stub, server, cache_dir):
     url = f"{server.url}/module.tar.gz"
     write_damaged(place(cache_dir, url), how)
     before = tree(cache_dir)
@@ -114,7 +114,7 @@ def test_a_damaged_module_in_the_cache_is_fetched_again_and_kept_until_then(how,
     assert_holds_one(cache_dir, url)
 
 
-def test_what_a_killed_process_left_is_never_taken_for_a_module(stub, server, cache_dir, tmp_path, monkeypatch):
+def test_files_of_a_killed_process_are_never_used_as_a_module(stub, server, cache_dir, tmp_path, monkeypatch):
     url = f"{server.url}/module.tar.gz"
     server.answers["/module.tar.gz"] = pack_folder(stub)
 
@@ -133,7 +133,7 @@ def test_what_a_killed_process_left_is_never_taken_for_a_module(stub, server, ca
     assert len(server.requests) == 2
 
 
-def test_two_that_fetch_at_once_share_what_the_first_has_unpacked(stub, server, cache_dir):
+def test_simultaneous_downloads_share_the_module_that_was_unpacked_first(stub, server, cache_dir):
     server.answers["/module.tar.gz"] = pack_folder(stub)
     url = f"{server.url}/module.tar.gz"
     server.before_answer = threading.Barrier(2).wait
@@ -150,7 +150,7 @@ def test_two_that_fetch_at_once_share_what_the_first_has_unpacked(stub, server, 
 
 
 @pytest.mark.parametrize("theirs", ["whole", "damaged", "not of our archive"])
-def test_another_process_may_come_first_in_the_last_moment(theirs, stub, server, cache_dir, monkeypatch):
+def test_another_process_may_move_its_module_there_first(theirs, stub, server, cache_dir, monkeypatch):
     server.answers["/module.tar.gz"] = pack_folder(stub)
     url = f"{server.url}/module.tar.gz"
     cache_dir.mkdir()
@@ -174,14 +174,14 @@ def test_another_process_may_come_first_in_the_last_moment(theirs, stub, server,
         assert_holds_one(cache_dir, url)
 
 
-def test_a_place_that_cannot_be_taken_is_an_error(stub, server, cache_dir, monkeypatch):
+def test_a_path_in_the_cache_that_cannot_be_written_is_an_error(stub, server, cache_dir, monkeypatch):
     server.answers["/module.tar.gz"] = pack_folder(stub)
 
     def fail(path, target):
         raise PermissionError("denied")
 
     monkeypatch.setattr(pathlib.Path, "rename", fail)
-    assert_error(f"{server.url}/module.tar.gz", "cannot be read, or not be kept in the cache.*PermissionError: denied")
+    assert_error(f"{server.url}/module.tar.gz", "Cannot read the module .* or write the cache.*PermissionError: denied")
     assert list(cache_dir.iterdir()) == []
 
 
@@ -191,20 +191,20 @@ def url(stub, server):
     return f"{server.url}/module.tar.gz"
 
 
-def test_the_right_checksum(url, server, stub, cache_dir):
+def test_an_archive_with_the_right_checksum_is_unpacked(url, server, stub, cache_dir):
     right = sha256(server.answers["/module.tar.gz"])
     for spelled in (right, right.upper(), None):
         assert tree(resolve(url, sha256=spelled)) == tree(stub)
     assert len(server.requests) == 1
 
 
-def test_a_wrong_checksum_leaves_nothing(url, server, cache_dir):
+def test_a_wrong_checksum_is_an_error_and_leaves_no_files(url, server, cache_dir):
     wrong, right = sha256(b""), sha256(server.answers["/module.tar.gz"])
     assert_error(url, f"{url} must have the sha256 {wrong}. Received: {right}", sha256=wrong)
     assert list(cache_dir.iterdir()) == []
 
 
-def test_a_cached_module_without_a_record_is_fetched_again(url, server, stub, cache_dir):
+def test_with_a_checksum_a_cached_module_without_a_record_is_downloaded_again(url, server, stub, cache_dir):
     write_stub(place(cache_dir, url), graph=b"from elsewhere")
     assert (resolve(url) / "saved_model.pb").read_bytes() == b"from elsewhere"
     right = sha256(server.answers["/module.tar.gz"])
@@ -213,7 +213,7 @@ def test_a_cached_module_without_a_record_is_fetched_again(url, server, stub, ca
     assert len(server.requests) == 1
 
 
-def test_a_cached_module_of_another_archive_is_fetched_again(url, server, stub, cache_dir):
+def test_a_cached_module_of_another_archive_is_downloaded_again(url, server, stub, cache_dir):
     old = resolve(url)
     (stub / "saved_model.pb").write_bytes(b"new")
     server.answers["/module.tar.gz"] = pack_folder(stub)
@@ -222,23 +222,23 @@ def test_a_cached_module_of_another_archive_is_fetched_again(url, server, stub, 
     assert tree(old) == tree(stub)
 
 
-def test_a_cached_module_stays_where_the_new_one_is_wrong_or_cannot_be_fetched(url, server, stub, cache_dir):
+def test_a_cached_module_stays_if_the_new_one_is_wrong_or_cannot_be_downloaded(url, server, stub, cache_dir):
     resolve(url)
     before = tree(cache_dir)
     assert_error(url, "must have the sha256", sha256=sha256(b""))
     server.answers.clear()
-    assert_error(url, "could not be fetched", sha256=sha256(b""))
+    assert_error(url, "Cannot download", sha256=sha256(b""))
     assert tree(cache_dir) == before
 
 
-def test_tensorflow_hub_s_own_note_is_no_record(url, server, stub, cache_dir):
+def test_the_file_that_tensorflow_hub_writes_is_not_a_record(url, server, stub, cache_dir):
     folder = resolve(url)
     folder.with_suffix(".descriptor.txt").write_text("Module: elsewhere\nDownload Time: now\n")
     resolve(url, sha256=sha256(server.answers["/module.tar.gz"]))
     assert len(server.requests) == 2
 
 
-def test_the_checksum_of_an_archive_of_this_machine(stub, tmp_path, cache_dir):
+def test_the_checksum_of_a_local_archive_is_checked(stub, tmp_path, cache_dir):
     archive = tmp_path / "module.tar.gz"
     archive.write_bytes(pack_folder(stub))
     resolve(archive)
@@ -246,26 +246,25 @@ def test_the_checksum_of_an_archive_of_this_machine(stub, tmp_path, cache_dir):
 
 
 @pytest.mark.parametrize("form", ["{stub}", "file://{stub}", "google/nnlm/tensorFlow2/en-dim128/1", "ram://stub"])
-def test_a_folder_has_no_checksum(form, stub, cache_dir):
-    assert_error(form.format(stub=stub), "`sha256` is of an archive: pass the archive", sha256=sha256(b""))
+def test_a_checksum_for_a_folder_is_an_error(form, stub, cache_dir):
+    assert_error(form.format(stub=stub), "`sha256` requires the path or URL of an archive", sha256=sha256(b""))
 
 
 @pytest.mark.parametrize("wrong", ["", "abc", "g" * 64, b"0" * 64, 0])
-def test_what_is_no_checksum(wrong, stub):
-    assert_error(stub, "`sha256` is a str of 64 hex digits. Received: ", sha256=wrong)
+def test_an_invalid_checksum_is_an_error(wrong, stub):
+    assert_error(stub, "`sha256` must be a string of 64 hex digits. Received: ", sha256=wrong)
 
 
-def test_without_the_network(cache_dir, monkeypatch):
+def test_without_network_access_only_cached_modules_are_found(cache_dir, monkeypatch):
     def refuse(url, timeout):
         raise urllib.error.URLError("Name or service not known")
 
     monkeypatch.setattr(urllib.request, "urlopen", refuse)
     assert_error(
         USE,
-        f"^{USE} could not be fetched, and the cache has no whole module of it",
-        f"looked in {place(cache_dir, USE)}; TFHUB_CACHE_DIR",
-        "download the archive elsewhere and pass its path",
-        "or pass its name on Kaggle, where this page leads.*`pip install kagglehub`",
+        f"^Cannot download {USE}, and it is not in the cache .{place(cache_dir, USE)}; .*TFHUB_CACHE_DIR",
+        "pass the path of an archive that was downloaded elsewhere",
+        "pass the module's name there.*`pip install kagglehub`",
         "Received: URLError: .*Name or service not known",
     )
     assert list(cache_dir.iterdir()) == []
@@ -274,30 +273,30 @@ def test_without_the_network(cache_dir, monkeypatch):
 
 
 @pytest.mark.parametrize("more", [1, 100_000])
-def test_fewer_bytes_than_were_promised(more, stub, server, cache_dir):
+def test_fewer_bytes_than_the_content_length_are_an_error(more, stub, server, cache_dir):
     body = pack_folder(stub)
     server.answers["/module.tar.gz"] = (200, {"Content-Length": len(body) + more, "Connection": "close"}, body)
     assert_error(f"{server.url}/module.tar.gz", f"EOFError: {len(body):,} of {len(body) + more:,} bytes")
     assert list(cache_dir.iterdir()) == []
 
 
-def test_a_page_instead_of_an_archive(server, cache_dir):
+def test_a_page_instead_of_an_archive_is_an_error(server, cache_dir):
     server.answers["/module?tf-hub-format=compressed"] = b"<html>Sign in</html>"
-    assert_error(f"{server.url}/module", "was not unpacked: expected a whole .tar or .tar.gz archive")
+    assert_error(f"{server.url}/module", "Cannot unpack .* Expected an intact .tar or .tar.gz archive")
     assert list(cache_dir.iterdir()) == []
 
 
-def test_more_bytes_than_allowed_packed_or_unpacked(server, cache_dir):
+def test_more_bytes_than_allowed_packed_or_unpacked_are_an_error(server, cache_dir):
     server.answers["/module.tar.gz"] = pack(("zeros", bytes(1_000_000)))
     packed = len(server.answers["/module.tar.gz"])
     url = f"{server.url}/module.tar.gz"
-    assert_error(url, f"more than {packed - 1:,} bytes: call `resolve`", max_bytes=packed - 1)
+    assert_error(url, f"more than {packed - 1:,} bytes. Call `resolve`", max_bytes=packed - 1)
     assert_error(url, f"at most {packed:,} bytes when unpacked.*`resolve`", max_bytes=packed)
     assert list(cache_dir.iterdir()) == []
 
 
 @pytest.mark.parametrize("error", [TimeoutError("timed out"), http.client.IncompleteRead(b""), ValueError("port")])
-def test_all_that_urllib_raises(error, cache_dir, monkeypatch):
+def test_every_exception_of_urllib_becomes_one_error(error, cache_dir, monkeypatch):
     def fail(url, timeout):
         raise error
 
@@ -307,9 +306,9 @@ def test_all_that_urllib_raises(error, cache_dir, monkeypatch):
     assert caught.value.__cause__ is error
 
 
-def test_a_cache_that_cannot_be_written(stub, server, tmp_path):
+def test_a_cache_that_cannot_be_written_is_an_error(stub, server, tmp_path):
     (tmp_path / "file").write_bytes(b"")
     server.answers["/module.tar.gz"] = pack_folder(stub)
     url = f"{server.url}/module.tar.gz"
-    assert_error(url, "cannot be read, or not be kept in the cache", cache_dir=tmp_path / "file" / "cache")
-    assert_error(url, "the cache must be a folder of this machine.*'gs://bucket'", cache_dir="gs://bucket")
+    assert_error(url, "Cannot read the module .* or write the cache", cache_dir=tmp_path / "file" / "cache")
+    assert_error(url, "The cache must be a local folder.*'gs://bucket'", cache_dir="gs://bucket")

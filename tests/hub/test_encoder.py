@@ -1,4 +1,4 @@
-"""`HubEncoder` and `HubPreprocessor` behind the protocols, and the ladder of modules."""
+"""`HubEncoder` and `HubPreprocessor` follow the protocols, and modules have layer groups."""
 
 import re
 
@@ -14,7 +14,7 @@ from keras_transfer.tasks import TextClassifier
 from tests.hub import modules, tf1_modules
 
 
-def test_a_bert_like_module_speaks_the_names_of_the_protocol(bert_module):
+def test_a_bert_like_module_has_the_names_of_the_protocol(bert_module):
     inputs = modules.bert_inputs()
     encoder = HubEncoder(bert_module)
     ours = {"token_ids": "input_word_ids", "padding_mask": "input_mask", "segment_ids": "input_type_ids"}
@@ -27,18 +27,18 @@ def test_a_bert_like_module_speaks_the_names_of_the_protocol(bert_module):
     np.testing.assert_array_equal(encoded.mask, inputs["input_mask"])
 
 
-def test_the_ladder_of_a_module_is_read_off_its_variables_names(bert_module):
+def test_the_layer_groups_follow_from_the_names_of_variables(bert_module):
     expected = ["embeddings", "layer_0", "layer_1", "pooler"]
     assert [group.name for group in layer_groups(HubLayer(bert_module))] == expected
     model = TextClassifier(HubEncoder(bert_module), 2)
-    ladder = layer_groups(model)
-    assert [(group.name, group.pretrained) for group in ladder] == [
+    groups = layer_groups(model)
+    assert [(group.name, group.pretrained) for group in groups] == [
         *((name, True) for name in expected),
         ("head", False),
     ]
-    assert [group.kind for group in ladder] == ["embeddings", "block", "block", "pooler", "head"]
-    assert all(group.layers == [] for group in ladder[:-1])
-    assert sum(len(group.variables) for group in ladder) == len(model.weights)
+    assert [group.kind for group in groups] == ["embeddings", "block", "block", "pooler", "head"]
+    assert all(group.layers == [] for group in groups[:-1])
+    assert sum(len(group.variables) for group in groups) == len(model.weights)
 
 
 def test_only_the_lower_layers_of_a_module_are_frozen(bert_module):
@@ -58,24 +58,24 @@ def test_only_the_lower_layers_of_a_module_are_frozen(bert_module):
             assert (variable.numpy() != before[variable.path]).any() == moves, variable.path
 
 
-def test_groups_may_be_said_differently(bert_module):
+def test_a_user_can_define_other_groups(bert_module):
     model = TextClassifier(HubEncoder(bert_module), 2)
-    ladder = layer_groups(model, groups=[("lower", "embeddings|layer_0/"), ("upper", "layer_1/")])
-    assert [group.name for group in ladder] == ["lower", "upper", "pooler", "head"]
-    assert [group.depth for group in ladder] == [0, 1, 2, 3]
-    assert [group.pretrained for group in ladder] == [True, True, True, False]
-    assert sorted(variable.path for group in ladder for variable in group.variables) == sorted(
+    groups = layer_groups(model, groups=[("lower", "embeddings|layer_0/"), ("upper", "layer_1/")])
+    assert [group.name for group in groups] == ["lower", "upper", "pooler", "head"]
+    assert [group.depth for group in groups] == [0, 1, 2, 3]
+    assert [group.pretrained for group in groups] == [True, True, True, False]
+    assert sorted(variable.path for group in groups for variable in group.variables) == sorted(
         weight.path for weight in model.weights
     )
 
 
-def test_an_expression_that_is_found_nowhere_is_an_error_that_lists_the_paths(bert_module):
-    layer = HubLayer(bert_module, name="bert")  # Keras' own name may be `hub_layer_9`
+def test_an_expression_without_a_match_is_an_error_that_lists_the_paths(bert_module):
+    layer = HubLayer(bert_module, name="bert")  # the default name could be `hub_layer_9`
     with pytest.raises(ValueError, match=re.escape(layer.weights[-1].path) + ".*Received: .'top', 'layer_9'"):
         layer_groups(layer, groups=[("top", "layer_9")])
 
 
-def test_a_module_of_2019_speaks_the_names_of_the_protocol():
+def test_a_module_of_2019_has_the_names_of_the_protocol():
     encoder = HubEncoder(tf1_modules.folder("bert"), signature="tokens")
     assert set(encoder.input) == {"token_ids", "padding_mask", "segment_ids"}
     inputs = modules.bert_inputs()
@@ -89,12 +89,12 @@ def test_a_module_of_2019_speaks_the_names_of_the_protocol():
     assert [group.name for group in layer_groups(encoder)] == ["embeddings", "layer_0", "pooler"]
 
 
-def test_a_module_without_hidden_states_says_so(text_module):
+def test_hidden_states_that_a_module_does_not_return_are_an_error(text_module):
     with pytest.raises(ValueError, match="the encoder shows none. Received: <HubEncoder"):
         encode(HubEncoder(text_module), hidden_states=True)
 
 
-def test_names_inside_the_module_are_no_layer_s_name(tmp_path):
+def test_other_names_in_the_module_do_not_define_a_layer(tmp_path):
     variables = [tf.Variable(tf.ones([1]), name=f"encoder/layer_{i}/module/kernel") for i in (0, 1)]
 
     def call(texts):
@@ -104,7 +104,7 @@ def test_names_inside_the_module_are_no_layer_s_name(tmp_path):
     assert [group.name for group in layer_groups(HubEncoder(folder))] == ["layer_0", "layer_1"]
 
 
-def test_a_frozen_encoder_is_frozen_again_when_loaded(text_module, tmp_path):
+def test_a_frozen_encoder_is_still_frozen_when_loaded(text_module, tmp_path):
     encoder = HubEncoder(text_module)
     encoder.module.trainable = False
     encoder.save(tmp_path / "encoder.keras")
@@ -115,12 +115,12 @@ def test_from_pretrained_takes_a_handle_too(text_module):
     assert HubEncoder.from_pretrained(text_module, trainable=False).trainable_weights == []
 
 
-def test_a_module_that_is_no_encoder_is_an_error(preprocessing_module):
+def test_a_module_that_is_not_an_encoder_is_an_error(preprocessing_module):
     with pytest.raises(HubError, match="`pooled_output` .batch, dim.*Received"):
         HubEncoder(preprocessing_module)
 
 
-def test_a_preprocessing_module_cuts_and_pairs(preprocessing_module):
+def test_a_preprocessing_module_truncates_texts_and_packs_pairs(preprocessing_module):
     preprocessor = HubPreprocessor(preprocessing_module)
     whole = preprocessor(["a dull plot", "fine"])
     assert set(whole) == {"token_ids", "padding_mask", "segment_ids"}

@@ -1,4 +1,4 @@
-"""Each kind of handle leads to its module, or to one error that says what a handle is."""
+"""Each kind of handle resolves to its module, or raises an error that lists the kinds of handles."""
 
 import importlib.machinery
 import io
@@ -16,7 +16,7 @@ from keras_transfer.hub import resolve
 from tests.hub.fetching import assert_error, pack_folder, place, sha256, tree, write_stub
 
 
-def test_a_folder_is_its_own_module(stub, monkeypatch):
+def test_a_folder_is_returned_unchanged(stub, monkeypatch):
     for handle in (str(stub), stub, f"{stub}/", f"file://{stub}", stub.as_uri()):
         assert resolve(handle) == stub
     monkeypatch.chdir(stub.parent)
@@ -43,7 +43,7 @@ def test_an_archive_is_unpacked_into_the_cache_once(suffix, top, stub, tmp_path,
         assert resolve(handle, sha256=sha256(archive.read_bytes())) == folder
 
 
-def test_an_archive_of_the_same_name_that_has_changed_is_another_module(stub, tmp_path, cache_dir):
+def test_an_archive_that_has_changed_is_another_module(stub, tmp_path, cache_dir):
     archive = tmp_path / "module.tar.gz"
     folders = set()
     for graph in (b"old", b"new"):
@@ -82,37 +82,37 @@ def kagglehub(stub, monkeypatch):
         ),
     ],
 )
-def test_a_name_or_a_page(handle, name, kagglehub, stub, cache_dir):
+def test_a_name_or_a_page_on_kaggle_is_passed_to_kagglehub(handle, name, kagglehub, stub, cache_dir):
     assert resolve(handle) == stub
     assert kagglehub.asked == [name]
 
 
-def test_a_folder_of_that_name_wins(kagglehub, tmp_path, monkeypatch):
+def test_a_folder_takes_precedence_over_a_name_on_kaggle(kagglehub, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = write_stub(tmp_path / "google" / "nnlm" / "tensorFlow2" / "en-dim128" / "1")
     assert resolve("google/nnlm/tensorFlow2/en-dim128/1").samefile(folder)
     assert kagglehub.asked == []
 
 
-def test_a_path_of_four_parts_is_no_name(kagglehub):
-    assert_error("my/models/bert/first", "there is no such folder or archive. A handle is .*'my/models/bert/first'")
+def test_a_path_with_four_parts_is_not_a_name_on_kaggle(kagglehub):
+    assert_error("my/models/bert/first", "The module does not exist. Expected .*'my/models/bert/first'")
     assert kagglehub.asked == []
 
 
-def test_a_page_in_the_cache_is_not_asked_for(kagglehub, cache_dir):
+def test_a_page_in_the_cache_is_not_downloaded(kagglehub, cache_dir):
     page = "https://www.kaggle.com/models/google/elmo/tensorFlow1/elmo/3"
     assert resolve(page) != write_stub(place(cache_dir, page))
     assert resolve(page) == place(cache_dir, page)
     assert len(kagglehub.asked) == 1
 
 
-def test_without_kagglehub(monkeypatch):
+def test_a_name_without_kagglehub_is_an_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "kagglehub", None)
-    assert_error("google/nnlm/tensorFlow2/en-dim128/1", "`pip install kagglehub`. Received: 'google/nnlm.* without")
+    assert_error("google/nnlm/tensorFlow2/en-dim128/1", "`pip install kagglehub`. Received: 'google/nnlm")
 
 
 @pytest.mark.parametrize("why", ["no kagglehub", "a checksum"])
-def test_the_archive_of_a_page_is_fetched_as_tensorflow_hub_does(why, kagglehub, stub, cache_dir, monkeypatch):
+def test_the_archive_of_a_page_is_downloaded_as_in_tensorflow_hub(why, kagglehub, stub, cache_dir, monkeypatch):
     body, options, requested = pack_folder(stub), {}, []
     monkeypatch.setattr(urllib.request, "urlopen", lambda url, timeout: requested.append(url) or io.BytesIO(body))
     if why == "no kagglehub":
@@ -125,24 +125,24 @@ def test_the_archive_of_a_page_is_fetched_as_tensorflow_hub_does(why, kagglehub,
     assert kagglehub.asked == []
 
 
-def test_what_kagglehub_raises(kagglehub):
+def test_an_exception_of_kagglehub_becomes_an_error(kagglehub):
     def fail(name):
         raise RuntimeError("403 Client Error.\n\nYou don't have permission")
 
     kagglehub.model_download = fail
     assert_error(
         "google/nnlm/tensorFlow2/en-dim128/1",
-        "kagglehub could not fetch the module.*offline, pass the path",
+        "kagglehub cannot download the module.*Without network access, pass the path",
         "Received: 'google/nnlm/tensorFlow2/en-dim128/1': RuntimeError: 403 Client Error. You don't",
     )
 
 
-def test_what_it_fetched_must_be_whole(kagglehub, stub):
+def test_an_incomplete_module_from_kagglehub_is_an_error(kagglehub, stub):
     (stub / "saved_model.pb").unlink()
-    assert_error("google/nnlm/tensorFlow2/en-dim128/1", r"Received: .*stub with no saved_model.pb, but \['assets'\]")
+    assert_error("google/nnlm/tensorFlow2/en-dim128/1", r"Received: .*stub with no saved_model.pb .found: \['assets'\]")
 
 
-def test_the_real_one_finds_its_cache_without_the_network(tmp_path, monkeypatch):
+def test_kagglehub_finds_its_cache_without_network_access(tmp_path, monkeypatch):
     pytest.importorskip("kagglehub")
     monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path))
     stub = write_stub(tmp_path / "models/google/nnlm/tensorFlow2/en-dim128/1")
@@ -151,7 +151,7 @@ def test_the_real_one_finds_its_cache_without_the_network(tmp_path, monkeypatch)
         assert resolve(f"{handle}google/nnlm/tensorFlow2/en-dim128/1") == stub
 
 
-def test_a_folder_is_left_to_tensorflow():
+def test_a_folder_that_only_tensorflow_reads_is_returned_as_a_string():
     import tensorflow as tf
 
     for name in ("saved_model.pb", "saved_model.pbtxt"):
@@ -160,7 +160,7 @@ def test_a_folder_is_left_to_tensorflow():
         assert resolve(f"ram://{name}-module/") == f"ram://{name}-module"
 
 
-def test_an_archive_is_unpacked_into_the_cache(stub, cache_dir):
+def test_an_archive_that_only_tensorflow_reads_is_unpacked_into_the_cache(stub, cache_dir):
     import tensorflow as tf
 
     url = "ram://bucket/module.tar.gz"
@@ -172,28 +172,26 @@ def test_an_archive_is_unpacked_into_the_cache(stub, cache_dir):
     assert resolve(url) == place(cache_dir, url)
 
 
-def test_what_tensorflow_cannot_read(cache_dir):
-    assert_error("ram://nothing", "a module is a folder with saved_model.pb. Received: 'ram://nothing' without")
-    assert_error("ram://nothing.tar.gz", "ram://nothing.tar.gz could not be fetched.*Received: NotFoundError")
-    assert_error("foo://module", "or what TensorFlow reads.*UnimplementedError: File system scheme 'foo'")
+def test_a_url_that_tensorflow_cannot_read_is_an_error(cache_dir):
+    assert_error("ram://nothing", "must contain saved_model.pb. Received: 'ram://nothing'")
+    assert_error("ram://nothing.tar.gz", "Cannot download ram://nothing.tar.gz.*Received: NotFoundError")
+    assert_error("foo://module", "scheme that TensorFlow reads.*UnimplementedError: File system scheme 'foo'")
 
 
 @pytest.mark.parametrize("handle", [None, 3, b"module", ["module"], {}])
-def test_what_is_no_handle(handle):
-    assert_error(handle, f"a handle is a str or a path. Received: .* of type {type(handle).__name__}")
+def test_a_handle_of_another_type_is_an_error(handle):
+    assert_error(handle, f"`handle` must be a string or a path. Received: .* of type {type(handle).__name__}")
 
 
 @pytest.mark.parametrize("handle", ["", "no/such/folder", "no-such.tar.gz", "file:///no/such", "a\0b", "x" * 5000])
-def test_what_is_not_there(handle):
-    assert_error(
-        handle, "there is no such folder or archive. A handle is a folder, a .tar.gz archive, a URL, or a name"
-    )
+def test_a_missing_module_is_an_error(handle):
+    assert_error(handle, "The module does not exist. Expected a folder, a .tar.gz archive, a URL, or a name")
 
 
-def test_an_archive_that_may_not_be_read(stub, cache_dir, tmp_path):
+def test_an_archive_without_read_permission_is_an_error(stub, cache_dir, tmp_path):
     if os.geteuid() == 0:
         pytest.skip("root may read everything")
     archive = tmp_path / "module.tar.gz"
     archive.write_bytes(pack_folder(stub))
     archive.chmod(0)
-    assert_error(archive, "cannot be read.*PermissionError")
+    assert_error(archive, "Cannot read the module.*PermissionError")

@@ -1,4 +1,4 @@
-"""`HubLayer` in each kind of Keras model, for each kind of input and output: what trains, what is frozen, gradients."""
+"""`HubLayer` in each kind of Keras model, for each kind of input and output: training, freezing and gradients."""
 
 import keras
 import numpy as np
@@ -11,7 +11,7 @@ from tests.hub.modules import BERT_INPUTS, LABELS, TEXTS
 
 
 class Head(keras.layers.Layer):
-    """A dense layer on whatever a module returns: a vector, a dict with one, a list of states."""
+    """A dense layer on the output of a module: a vector, a dict with a vector, or a list of states."""
 
     def __init__(self):
         super().__init__()
@@ -30,7 +30,7 @@ class Subclassed(keras.Model):
         super().__init__()
         self.layer, self.head = layer, Head()
 
-    def call(self, inputs, training=None):  # Keras hands `training` on to the layers
+    def call(self, inputs, training=None):  # Keras passes `training` to the layers
         return self.head(self.layer(inputs))
 
 
@@ -78,13 +78,13 @@ def case(request):
 
 
 def compiled(model):
-    """A graph where the model is only known by its calls; one step of the others is cheaper without one."""
+    """Runs in a graph only if the model is known by its calls alone. One step of the others is cheaper without it."""
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.SGD(0.1), loss, run_eagerly=not isinstance(model, Subclassed))
     return model
 
 
-def test_what_trains_changes_and_a_frozen_variable_stays_bit_for_bit(case):
+def test_trainable_variables_change_and_frozen_ones_stay_bit_identical(case):
     folder, inputs, options, build = case
     layer = HubLayer(folder, trainable=True, **options)
     layer.weights[1].trainable = False
@@ -99,7 +99,7 @@ def test_what_trains_changes_and_a_frozen_variable_stays_bit_for_bit(case):
     assert moved == (expected["text_module"] if "layer_0/dense/kernel" in before else expected["bert_module"] | pooler)
 
 
-def test_a_frozen_layer_stays_bit_for_bit_while_the_head_learns(case):
+def test_a_frozen_layer_stays_bit_identical_while_the_head_learns(case):
     folder, inputs, options, build = case
     layer = HubLayer(folder, **options)
     model = build(layer, inputs)

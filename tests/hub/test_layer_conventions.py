@@ -1,4 +1,4 @@
-"""`HubLayer` holds what tensorflow_hub's own tests check of its Keras layer."""
+"""`HubLayer` passes what tensorflow_hub's own tests check for its Keras layer."""
 
 import json
 import logging
@@ -23,7 +23,7 @@ def sums_module(tmp_path_factory):
 
 
 def again(layer):
-    """The layer that its config makes, after a way through JSON."""
+    """Returns a layer from the config, converted to JSON and back."""
     return HubLayer.from_config(json.loads(json.dumps(layer.get_config())), safe_mode=False)
 
 
@@ -62,7 +62,7 @@ def test_the_penalty_counts_while_the_layer_is_trainable(linear_module):
         assert loss == pytest.approx(0.0025 if trainable else 0.0, abs=1e-8)
 
 
-def test_batch_normalisation_is_trained(norm_module):
+def test_batch_normalization_is_trained(norm_module):
     layer = HubLayer(norm_module, trainable=True)
     model = keras.Sequential([keras.Input((1,)), layer])
     model.compile(keras.optimizers.SGD(0.1), "mean_squared_error")
@@ -70,13 +70,13 @@ def test_batch_normalisation_is_trained(norm_module):
     model.fit(x, 2 * x, batch_size=3, shuffle=False, verbose=0)
     weights = {weight.name: weight.numpy() for weight in layer.weights}
     np.testing.assert_allclose([weights["moving_mean"], weights["beta"]], [[12.0], [24.0]], rtol=1e-5)
-    # In prediction it takes its statistics, whatever the inputs' are, and does not change them.
+    # Inference uses the saved statistics and does not change them.
     np.testing.assert_allclose(model.predict(column(10, 20, 30), verbose=0), column(20, 40, 60), rtol=1e-5)
     model.evaluate(column(10), column(20), verbose=0)
     assert {weight.name: weight.numpy() for weight in layer.weights} == weights
 
 
-def test_a_frozen_batch_normalisation_runs_as_in_prediction(norm_module):
+def test_a_frozen_batch_normalization_runs_in_inference_mode(norm_module):
     layer = HubLayer(norm_module)
     dense = keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")
     model = keras.Sequential([keras.Input((1,)), layer, dense])
@@ -92,7 +92,7 @@ def test_a_frozen_batch_normalisation_runs_as_in_prediction(norm_module):
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_gradients_in_training_are_those_of_the_module_s_graph_for_training(norm_module, training):
+def test_gradients_in_training_are_those_of_the_module_s_training_graph(norm_module, training):
     raw, layer = tf.saved_model.load(str(norm_module)), HubLayer(norm_module, trainable=True)
     gradients = []
     for function, weights in ((raw, raw.trainable_variables), (layer, [w.value for w in layer.trainable_weights])):
@@ -105,7 +105,7 @@ def test_gradients_in_training_are_those_of_the_module_s_graph_for_training(norm
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_a_module_that_tf_keras_wrote(tmp_path):
+def test_a_module_from_tf_keras_trains(tmp_path):
     tf_keras = pytest.importorskip("tf_keras", reason="most modules on TF Hub were written by it: pip install tf-keras")
     dense = tf_keras.layers.Dense(4, kernel_regularizer="l2")
     inner = [dense, tf_keras.layers.BatchNormalization(), tf_keras.layers.Dropout(0.5)]
@@ -121,17 +121,17 @@ def test_a_module_that_tf_keras_wrote(tmp_path):
     assert np.any(layer(x, training=True) == 0) and np.all(moving_mean.numpy() != 0)
 
 
-def test_a_trainable_layer_without_trainable_variables_is_said(sums_module, caplog):
+def test_a_trainable_layer_without_trainable_variables_logs_a_warning(sums_module, caplog):
     with caplog.at_level(logging.WARNING, "keras_transfer"):
         HubLayer(sums_module, trainable=True)
-    assert "has nothing to train: the module lists no trainable variables" in caplog.text
+    assert "has no trainable weights, since the module lists no trainable variables" in caplog.text
 
 
 # Inputs and outputs
 
 
 @pytest.mark.parametrize("output_shape", [None, {"sum": (2,), "difference": (1,)}])
-def test_dicts_go_in_and_out(sums_module, output_shape):
+def test_inputs_and_outputs_may_be_dicts(sums_module, output_shape):
     layer = HubLayer(sums_module, arguments={"return_dict": True}, output_shape=output_shape)
     inputs = {name: keras.Input((1,), name=name) for name in "xy"}
     outputs = layer(inputs)
@@ -146,7 +146,7 @@ def test_dicts_go_in_and_out(sums_module, output_shape):
     np.testing.assert_array_equal(again(layer)({"x": x, "y": y})["sum"], sums)
 
 
-def test_shapes_that_the_graph_does_not_know_are_given(shapes_module):
+def test_output_shape_sets_shapes_that_the_graph_does_not_know(shapes_module):
     x = column(1, 10)
     expected = [x, np.broadcast_to(2 * x[..., None], (2, 2, 2)), np.broadcast_to(3 * x[..., None, None], (2, 3, 3, 3))]
     unknown = HubLayer(shapes_module)
@@ -162,11 +162,11 @@ def test_shapes_that_the_graph_does_not_know_are_given(shapes_module):
 
 @pytest.mark.parametrize("wrong", [[3], [[1], [2, 2]], [[1], [2, 2], [3]], {"a": [1]}, 3])
 def test_a_wrong_output_shape_is_an_error(shapes_module, wrong):
-    with pytest.raises(HubError, match=r"`output_shape` must fit .*, without the batch. Received: "):
+    with pytest.raises(HubError, match=r"`output_shape` must fit .* without the batch dimension. Received: "):
         HubLayer(shapes_module, output_shape=wrong)(column(1))
 
 
-def test_compute_output_shape(linear_module, text_module, bert_module):
+def test_compute_output_shape_returns_the_shapes_of_the_outputs(linear_module, text_module, bert_module):
     assert HubLayer(linear_module).compute_output_shape((10, 1)) == (10, 1)
     assert HubLayer(text_module).compute_output_shape((None,)) == (None, 4)
     assert HubLayer(text_module, output_shape=(4,)).compute_output_shape((3,)) == (3, 4)
@@ -178,7 +178,7 @@ def test_compute_output_shape(linear_module, text_module, bert_module):
     assert shapes["encoder_outputs"] == [(3, 7, 8)] * 2
 
 
-def test_dtypes_are_the_module_s(tmp_path):
+def test_the_layer_has_the_module_s_dtypes(tmp_path):
     spec = [tf.TensorSpec([None, 2], tf.float64), tf.TensorSpec([None], tf.int32)]
     folder = modules.save(tmp_path / "module", lambda x: {"halves": x[0] / 2, "odd": x[1] % 2 == 1}, spec)
     layer = HubLayer(folder)
@@ -189,7 +189,7 @@ def test_dtypes_are_the_module_s(tmp_path):
         assert found == {"halves": "float64", "odd": "bool"}
 
 
-def test_the_loaded_object_and_what_belongs_to_it_are_at_hand(tmp_path):
+def test_the_loaded_object_is_available(tmp_path):
     (tmp_path / "number.txt").write_text("12345")
     file, expected = tf.saved_model.Asset(str(tmp_path / "number.txt")), tf.Variable([12345], dtype=tf.int64)
     spec = tf.TensorSpec([None], tf.string)
@@ -203,7 +203,7 @@ def test_the_loaded_object_and_what_belongs_to_it_are_at_hand(tmp_path):
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
-def test_mixed_precision_starts_behind_the_module(text_module, linear_module, policy):
+def test_mixed_precision_applies_only_after_the_module(text_module, linear_module, policy):
     keras.config.set_dtype_policy(policy)
     try:
         layer, dense = HubLayer(text_module, trainable=True), keras.layers.Dense(1)
@@ -235,7 +235,7 @@ def test_mixed_precision_starts_behind_the_module(text_module, linear_module, po
         {"tags": ["serve"]},
     ],
 )
-def test_a_config_brings_the_layer_back(text_module, options):
+def test_a_config_restores_the_layer(text_module, options):
     layer = HubLayer(text_module, **options)
     new, config = again(layer), json.loads(json.dumps(layer.get_config()))
     assert json.loads(json.dumps(new.get_config())) == config
@@ -249,7 +249,7 @@ def test_a_config_brings_the_layer_back(text_module, options):
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_arguments_are_given_to_each_call_and_kept(tmp_path):
+def test_arguments_are_passed_to_each_call_and_saved(tmp_path):
     specs = [tf.TensorSpec([None, 1]), tf.TensorSpec([]), tf.TensorSpec([])]
     module = tf.Module()
     module.__call__ = tf.function(lambda x, a=1.0, b=0.0: a * x + b, input_signature=specs)
@@ -262,8 +262,8 @@ def test_arguments_are_given_to_each_call_and_kept(tmp_path):
             assert each(keras.Input((1,))).shape == (None, 1)
 
 
-def test_what_cannot_be_saved_is_an_error(linear_module, sums_module):
+def test_a_config_that_cannot_be_saved_is_an_error(linear_module, sums_module):
     with pytest.raises(ValueError, match="Pass the handle instead of the loaded object. Received: <"):
         HubLayer(tf.saved_model.load(str(linear_module))).get_config()
-    with pytest.raises(ValueError, match="`arguments` must be plain values to be saved. Received: .*object"):
+    with pytest.raises(ValueError, match="`arguments` must be JSON values to be saved. Received: .*object"):
         HubLayer(sums_module, arguments={"return_dict": object()}).get_config()

@@ -1,4 +1,4 @@
-"""What can be asked of `HubLayer` wrongly is one clear error; and the ways to ask that old code has are taken."""
+"""Mistakes with `HubLayer` raise one clear error, and the arguments of old code work."""
 
 import keras
 import numpy as np
@@ -12,7 +12,7 @@ INPUTS = np.ones((1, 1), "float32")
 
 
 class Scale(tf.Module):
-    """A callable as the conventions have it, not saved."""
+    """A callable that follows the conventions of reusable SavedModels without being saved."""
 
     def __init__(self):
         super().__init__()
@@ -26,62 +26,63 @@ class Scale(tf.Module):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"signature": "wrong"}, "has the signatures ['serving_default']. Received: signature='wrong'"),
+        ({"signature": "wrong"}, "`signature` must be one of ['serving_default'] for "),
         (
             {"signature": "serving_default"},
-            "the signature's outputs are ['length', 'vector']: choose an `output_key`, or "
-            "signature_outputs_as_dict=True. Received: output_key=None",
+            "Expected one of ['length', 'vector'], or `signature_outputs_as_dict=True`. Received: output_key=None",
         ),
         ({"signature": "serving_default", "output_key": "wrong"}, "Received: output_key='wrong'"),
         (
             {"signature": "serving_default", "output_key": "length", "signature_outputs_as_dict": True},
-            "either `output_key` or `signature_outputs_as_dict`. Received: 'length' and True",
+            "`output_key` and `signature_outputs_as_dict` cannot be combined. Received: 'length'",
         ),
         (
             {"signature_outputs_as_dict": True},
-            "`signature_outputs_as_dict` goes with `signature`. Received: signature=None",
+            "`signature_outputs_as_dict=True` requires `signature`. Received: signature=None",
         ),
-        ({"tags": "wrong"}, "pass one of the sets of `tags` that it has, not ['wrong']"),
-        ({"tags": ["serve", "gpu"]}, "pass one of the sets of `tags` that it has, not ['gpu', 'serve']"),
-        ({"arguments": {"training": 1}}, "the module takes the arguments []. Received: arguments={'training': 1}"),
+        ({"tags": "wrong"}, "Pass one of the module's sets of `tags`, not ['wrong']"),
+        ({"tags": ["serve", "gpu"]}, "Pass one of the module's sets of `tags`, not ['gpu', 'serve']"),
+        ({"arguments": {"training": 1}}, "The module takes the arguments []. Received: arguments={'training': 1}"),
         (
             {"arguments": {"wrong": 1}, "signature": "serving_default", "output_key": "length"},
-            "the module takes the arguments ['text']. Received: arguments={'wrong': 1}",
+            "The module takes the arguments ['text']. Received: arguments={'wrong': 1}",
         ),
-        ({"dtype": "float32"}, "the module takes string [None]. Received: dtype='float32'"),
+        ({"dtype": "float32"}, "The module takes string [None]. Received: dtype='float32'"),
     ],
 )
-def test_what_a_module_does_not_have_is_an_error(text_module, options, message):
+def test_options_that_a_module_does_not_have_are_an_error(text_module, options, message):
     with pytest.raises(HubError) as error:
         HubLayer(text_module, **options)
     assert message in str(error.value)
 
 
-def test_an_output_key_of_another_output_is_an_error(linear_module, bert_module):
-    with pytest.raises(HubError, match=r"the module returns float32 \[1, 1\]. Received: output_key='y'"):
+def test_an_unknown_output_key_is_an_error(linear_module, bert_module):
+    with pytest.raises(HubError, match=r"The module returns float32 \[1, 1\]. Received: output_key='y'"):
         HubLayer(linear_module, output_key="y")(INPUTS)
     with pytest.raises(HubError, match=r"pooled_output: float32 \[4, 8\], .*Received: output_key='pooled'"):
         HubLayer(bert_module, output_key="pooled")(modules.bert_inputs())
 
 
-def test_what_is_no_module_is_an_error(tmp_path):
-    with pytest.raises(HubError, match="a handle is a str or a path, a loaded SavedModel or a callable. Received: 5"):
+def test_an_object_that_is_not_a_module_is_an_error(tmp_path):
+    with pytest.raises(
+        HubError, match="`handle` must be a string, a path, a loaded SavedModel or a callable. Received: 5"
+    ):
         HubLayer(5)
     module = tf.Module()
     module.of_numbers = tf.function(lambda x: x, [tf.TensorSpec([])])
     tf.saved_model.save(module, str(tmp_path / "module"), signatures={"of_numbers": module.of_numbers})
-    with pytest.raises(HubError, match=r"choose one of the signatures \['of_numbers'\]. Received: signature=None"):
+    with pytest.raises(HubError, match=r"must be one of \['of_numbers'\], since .* not callable. Received: None"):
         HubLayer(tmp_path / "module")
     assert HubLayer(tmp_path / "module", signature="of_numbers")(1.0) == 1.0
 
 
-def test_what_goes_with_loading_does_not_go_with_a_loaded_object():
+def test_options_for_loading_with_a_loaded_object_are_an_error():
     for options in ({"tags": ["serve"]}, {"sha256": "0" * 64}, {"load_options": tf.saved_model.LoadOptions()}):
-        with pytest.raises(HubError, match="are of what is to be loaded. Received: handle=<function"):
+        with pytest.raises(HubError, match="require a path or a URL. Received: handle=<function"):
             HubLayer(lambda x: x, **options)
 
 
-def test_a_model_over_a_loaded_object_cannot_be_saved_but_exported(linear_module, tmp_path):
+def test_a_model_of_a_loaded_object_can_be_exported_but_not_saved(linear_module, tmp_path):
     layer = HubLayer(tf.saved_model.load(str(linear_module)), trainable=True)
     model = keras.Sequential([keras.Input((1,)), layer])
     with pytest.raises(ValueError, match="Pass the handle instead of the loaded object"):
@@ -98,13 +99,13 @@ def test_losses_that_cannot_be_called_are_an_error():
         HubLayer(module)
 
 
-def test_a_module_that_does_not_say_its_shape(tmp_path):
+def test_an_unknown_output_shape_is_an_error_unless_output_shape_is_passed(tmp_path):
     def call(x):
         return tf.compat.v1.placeholder_with_default(x, shape=None)
 
     folder = modules.save(tmp_path / "module", call, tf.TensorSpec([None, 1]))
     with pytest.raises(
-        HubError, match=r"not say its outputs' shape: pass `output_shape`. Received: float32 of any shape"
+        HubError, match=r"not specify its output shape. Pass `output_shape`. Received: float32 of unknown shape"
     ):
         HubLayer(folder)(keras.Input((1,)))
     assert HubLayer(folder, output_shape=[1])(keras.Input((1,))).shape == (None, 1)
@@ -114,7 +115,7 @@ def test_a_module_that_does_not_say_its_shape(tmp_path):
 # Old code
 
 
-def test_the_arguments_of_old_code_are_taken(text_module):
+def test_the_arguments_of_old_code_work(text_module):
     layer = HubLayer(text_module, input_shape=[], dtype=tf.string, trainable=True)
     assert layer.dtype == "string"
     model = keras.Sequential([layer, keras.layers.Dense(1)])
@@ -123,7 +124,7 @@ def test_the_arguments_of_old_code_are_taken(text_module):
     assert positional(modules.TEXTS).shape == (4,)
 
 
-def test_callables_are_taken(bert_module):
+def test_a_callable_can_be_the_handle(bert_module):
     layer = HubLayer(Scale(), trainable=True)
     model = keras.Sequential([keras.Input((1,)), layer])
     assert model(INPUTS) == 2.0 and model(INPUTS, training=True) == 3.0
@@ -144,7 +145,7 @@ def test_a_path_and_a_string_are_the_same_handle(linear_module):
     assert HubLayer(linear_module).handle == str(linear_module)
 
 
-def test_signatures_train(linear_module, text_module):
+def test_signatures_can_be_trained(linear_module, text_module):
     layer = HubLayer(linear_module, trainable=True, signature="serving_default")
     np.testing.assert_array_equal(layer(INPUTS), layer({"x": INPUTS}))
     model = keras.Sequential([keras.Input((1,)), layer])

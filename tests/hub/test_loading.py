@@ -1,4 +1,4 @@
-"""`load` gives the module, whether it is of the TF1 Hub format, and one error for all that TensorFlow raises."""
+"""`load` returns the module and whether it is in the TF1 Hub format, with one error for all of TensorFlow's."""
 
 import sys
 
@@ -26,7 +26,7 @@ def save_tf1_module(folder):
     return folder
 
 
-def test_a_tf2_module(tmp_path):
+def test_a_tf2_module_is_loaded(tmp_path):
     folder = save_module(tmp_path / "module")
     for tags in (None, ["serve"], "serve"):
         module, is_tf1, path = load(folder, tags=tags)
@@ -34,7 +34,7 @@ def test_a_tf2_module(tmp_path):
         np.testing.assert_array_equal(module(tf.ones([1, 3])), [[3.0, 3.0]])
 
 
-def test_a_tf1_module_without_tags_is_the_one_that_predicts(tmp_path):
+def test_a_tf1_module_is_loaded_for_prediction_by_default(tmp_path):
     folder = save_tf1_module(tmp_path / "module")
     for tags, factor in ((None, 2.0), ([], 2.0), (["train"], 3.0)):
         module, is_tf1, path = load(folder, tags=tags)
@@ -42,7 +42,7 @@ def test_a_tf1_module_without_tags_is_the_one_that_predicts(tmp_path):
         np.testing.assert_array_equal(module.signatures["default"](tf.ones([1]))["y"], [factor])
 
 
-def test_from_an_archive_with_a_checksum_and_load_options(tmp_path):
+def test_an_archive_is_loaded_with_a_checksum_and_load_options(tmp_path):
     (tmp_path / "module.tar.gz").write_bytes(pack_folder(save_module(tmp_path / "module"), top="top"))
     options = tf.saved_model.LoadOptions(experimental_load_function_aliases=True)
     module, _, path = load(tmp_path / "module.tar.gz", load_options=options, cache_dir=tmp_path / "cache")
@@ -53,7 +53,7 @@ def test_from_an_archive_with_a_checksum_and_load_options(tmp_path):
         load(tmp_path / "module.tar.gz", cache_dir=tmp_path / "cache", sha256="0" * 64)
 
 
-def test_from_a_file_system_of_tensorflow_s(tmp_path):
+def test_a_module_on_a_file_system_of_tensorflow_is_loaded(tmp_path):
     folder = save_module(tmp_path / "module")
     for path in folder.rglob("*"):
         if path.is_file():
@@ -63,7 +63,7 @@ def test_from_a_file_system_of_tensorflow_s(tmp_path):
     np.testing.assert_array_equal(module(tf.ones([1, 3])), [[3.0, 3.0]])
 
 
-def test_the_real_modules(data_dir):
+def test_the_real_modules_are_loaded(data_dir):
     lite, is_tf1, _ = load(data_dir("tfhub/use_lite_tf2_converted"))
     assert not is_tf1 and len(lite.signatures)
     segmenter, is_tf1, _ = load(data_dir("tfhub/zh_segmenter_tf1hub"))
@@ -78,16 +78,16 @@ def rename_op(folder, old, new):
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_an_op_that_is_not_registered(installed, tmp_path, monkeypatch):
+def test_an_op_that_is_not_registered_is_an_error_that_says_how_to_install_it(installed, tmp_path, monkeypatch):
     if not installed:
         monkeypatch.setitem(sys.modules, "tensorflow_text", None)
     folder = rename_op(save_module(tmp_path / "module"), b"MatMul", b"MatMux")
-    with pytest.raises(HubError, match="import the package that has this op first.*registered 'MatMux'") as error:
+    with pytest.raises(HubError, match="Import the package that defines this op first.*registered 'MatMux'") as error:
         load(folder)
     assert ("`pip install tensorflow-text` (ModuleNotFoundError" in str(error.value)) == (not installed)
 
 
-def test_tf_text_is_imported_before_a_module_is_loaded_which_may_need_its_ops(tmp_path, monkeypatch):
+def test_tf_text_is_imported_before_a_module_is_loaded(tmp_path, monkeypatch):
     pytest.importorskip("tensorflow_text")
     folder = save_module(tmp_path / "module")
     load_saved, there = tf.saved_model.load, []

@@ -1,4 +1,4 @@
-"""Universal Sentence Encoder Lite, a real module: embeddings, similarity, training, the ladder, `.keras` and export."""
+"""Universal Sentence Encoder Lite, a real module: embeddings, training, layer groups, `.keras` and export."""
 
 import csv
 
@@ -33,7 +33,7 @@ def reference(data_dir):
 
 
 def fit(model, epochs):
-    """The losses of some steps, which are too few to be worth a graph."""
+    """Returns the losses of some steps, without a graph since they are few."""
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(1e-3), loss, run_eagerly=True)
     return model.fit(tf.constant(TEXTS), LABELS, epochs=epochs, verbose=0).history["loss"]
@@ -41,7 +41,7 @@ def fit(model, epochs):
 
 @pytest.fixture(scope="module")
 def trained(module):
-    """A classifier that has learnt a little, its layer's weights before, and its losses."""
+    """A classifier after a few steps, the weights of its layer before, and its losses."""
     keras.utils.set_random_seed(0)
     layer = HubLayer(module, trainable=True)
     before = {weight.path: weight.numpy() for weight in layer.weights}
@@ -49,13 +49,13 @@ def trained(module):
     return model, before, fit(model, epochs=4)
 
 
-def test_embeddings_are_those_of_the_reference(frozen, reference):
+def test_embeddings_match_the_reference(frozen, reference):
     np.testing.assert_allclose(frozen(reference["sentences"].tolist()), reference["embeddings"], atol=1e-5)
 
 
 @pytest.fixture(scope="module")
 def pairs(data_dir):
-    """The pairs of sentences of STS-B's dev set, each with the similarity that people gave it."""
+    """The sentence pairs of the STS-B dev set with their human similarity scores."""
     with open(data_dir("glue/STS-B") / "dev.tsv", encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
@@ -70,12 +70,12 @@ def cosines(layer, pairs):
     return (first * second).sum(axis=1) / (np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1))
 
 
-def test_128_cosines_on_sts_b_are_those_of_the_reference(frozen, reference, pairs):
+def test_128_cosines_on_sts_b_match_the_reference(frozen, reference, pairs):
     np.testing.assert_allclose(cosines(frozen, pairs[:128]), reference["stsb_dev_cos"][:128], atol=1e-5)
 
 
 @pytest.mark.slow
-def test_all_cosines_on_sts_b_are_those_of_the_reference_and_agree_with_people(frozen, reference, pairs):
+def test_all_cosines_on_sts_b_match_the_reference_and_correlate_with_human_scores(frozen, reference, pairs):
     ours = cosines(frozen, pairs)
     np.testing.assert_allclose(ours, reference["stsb_dev_cos"], atol=1e-5)
     assert np.corrcoef(ours, [float(pair["score"]) for pair in pairs])[0, 1] == pytest.approx(0.783, abs=0.002)
@@ -89,7 +89,7 @@ def test_training_changes_each_variable(trained):
     assert {weight.path for weight in layer.weights if (weight.numpy() == before[weight.path]).all()} == set()
 
 
-def test_the_ladder_has_its_two_layers(frozen):
+def test_the_layer_groups_include_its_two_layers(frozen):
     ladder = layer_groups(frozen)
     assert [(group.name, len(group.variables)) for group in ladder] == [
         *(("embeddings", 1), ("layer_0", 14), ("layer_1", 12)),
@@ -98,7 +98,7 @@ def test_the_ladder_has_its_two_layers(frozen):
     assert "hidden_layers" in ladder[-1].variables[0].path
 
 
-def test_a_frozen_lower_half_stays_while_the_upper_learns(trained):
+def test_a_frozen_lower_half_stays_unchanged_while_the_upper_half_learns(trained):
     model = trained[0]
     ladder = layer_groups(model.layers[0], groups=[("lower", "Embeddings|Layer_0"), ("upper", "")])
     before = [[variable.numpy() for variable in group.variables] for group in ladder]
@@ -113,7 +113,7 @@ def test_a_frozen_lower_half_stays_while_the_upper_learns(trained):
         assert all((new.numpy() != value).any() == moves for new, value in zip(group.variables, old, strict=True))
 
 
-def test_a_fine_tuned_classifier_survives_keras_and_keras_s_export(trained, tmp_path):
+def test_a_fine_tuned_classifier_survives_keras_files_and_export(trained, tmp_path):
     model, texts = trained[0], tf.constant(TEXTS)
     expected = model.predict(texts, verbose=0)
     model.save(tmp_path / "model.keras")
@@ -126,7 +126,7 @@ def test_a_fine_tuned_classifier_survives_keras_and_keras_s_export(trained, tmp_
     np.testing.assert_allclose(served.serve(texts), expected, atol=1e-5)
 
 
-def test_a_task_over_it_is_served(module, frozen, tmp_path):
+def test_a_task_with_the_module_is_served(module, frozen, tmp_path):
     model = TextClassifier(HubEncoder(module), 2)
     export(model, tmp_path / "served", labels=["statement", "question"])
     served = tf.saved_model.load(str(tmp_path / "served")).signatures

@@ -1,4 +1,4 @@
-"""What becomes of a module in `.keras`, `.weights.h5` and exports; its weights' names; and exports as modules."""
+"""Modules in `.keras`, `.weights.h5` and exports, the names of their weights, and exports as modules."""
 
 import shutil
 
@@ -31,7 +31,7 @@ def trained(text_module):
 # Names
 
 
-def test_weights_are_the_module_s_variables_under_its_names(bert_module):
+def test_weights_are_the_module_s_variables_with_its_names(bert_module):
     layer = HubLayer(bert_module)
     assert [weight.path for weight in layer.weights] == [
         f"{layer.name}/{name}"
@@ -47,7 +47,7 @@ def test_weights_are_the_module_s_variables_under_its_names(bert_module):
         assert weight.value is variable
 
 
-def test_variables_of_one_name_are_told_apart_and_strings_are_no_weights(tmp_path):
+def test_variables_with_the_same_name_are_numbered_and_strings_are_not_weights(tmp_path):
     kernels = [tf.Variable([i], name=name) for i, name in enumerate(("kernel", "kernel", "kernel_1", "a/kernel"))]
     spec, names = tf.TensorSpec([None]), tf.Variable(["a"], name="names")
     folder = modules.save(tmp_path / "module", lambda x: x, spec, trainable=kernels, others=[names])
@@ -57,7 +57,7 @@ def test_variables_of_one_name_are_told_apart_and_strings_are_no_weights(tmp_pat
     keras.Sequential([keras.Input(()), layer]).save(tmp_path / "model.keras")
 
 
-def test_names_are_the_module_s_wherever_the_layer_is_made(linear_module):
+def test_names_do_not_depend_on_where_the_layer_is_created(linear_module):
     class Outer(keras.layers.Layer):
         def build(self, shape):
             self.module = HubLayer(linear_module, trainable=True, name="module")
@@ -71,8 +71,8 @@ def test_names_are_the_module_s_wherever_the_layer_is_made(linear_module):
     assert [weight.path for weight in model.weights] == ["model/outer/module/kernel", "model/outer/module/bias"]
 
 
-def test_the_ladder_is_read_off_the_names(tmp_path):
-    rungs = {
+def test_the_layer_groups_follow_from_the_names(tmp_path):
+    weights = {
         "pooler": ["pooler_transform/kernel", "bert/pooler/dense/kernel"],
         "layer_10": ["encoder/Layer_10/kernel"],
         "layer_2": [
@@ -84,21 +84,21 @@ def test_the_ladder_is_read_off_the_names(tmp_path):
         "other": ["hidden_layers/tanh_layer_0/kernel", "layer_norm/gamma", "player_1/kernel"],
         "embeddings": ["Embeddings_en", "word_embeddings/embeddings"],
     }
-    variables = [tf.Variable(0.0, name=name) for names in rungs.values() for name in names]
+    variables = [tf.Variable(0.0, name=name) for names in weights.values() for name in names]
     folder = modules.save(tmp_path / "module", lambda x: x, tf.TensorSpec([None]), trainable=variables)
     layer = HubLayer(folder, name="layer_7")
-    ladder = [
+    expected = [
         (name, kind, [weight.path.removeprefix("layer_7/") for weight in weights])
         for name, kind, weights in layer.layer_groups()
     ]
     kinds = {"embeddings": "embeddings", "layer_2": "block", "layer_10": "block", "pooler": "pooler", "other": "other"}
-    assert ladder == [(name, kind, rungs[name]) for name, kind in kinds.items()]
+    assert expected == [(name, kind, weights[name]) for name, kind in kinds.items()]
 
 
 # `.keras` and `.weights.h5`
 
 
-def test_a_keras_file_brings_the_trained_module_and_the_optimizer_back(trained, tmp_path):
+def test_a_keras_file_restores_the_trained_module_and_the_optimizer(trained, tmp_path):
     trained.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras", safe_mode=False)
     np.testing.assert_array_equal(loaded.predict(TEXTS, verbose=0), trained.predict(TEXTS, verbose=0))
@@ -111,7 +111,7 @@ def test_a_keras_file_brings_the_trained_module_and_the_optimizer_back(trained, 
     loaded.fit(TEXTS, modules.LABELS, verbose=0)
 
 
-def test_weights_alone_are_saved_and_loaded(trained, text_module, tmp_path):
+def test_weights_files_are_saved_and_loaded(trained, text_module, tmp_path):
     trained.save_weights(tmp_path / "model.weights.h5")
     other = text_model(text_module)
     other.optimizer.build(other.trainable_variables)
@@ -120,7 +120,7 @@ def test_weights_alone_are_saved_and_loaded(trained, text_module, tmp_path):
     np.testing.assert_array_equal(other.predict(TEXTS, verbose=0), trained.predict(TEXTS, verbose=0))
 
 
-def test_a_moved_module_is_found_where_it_is_said_to_be(linear_module, tmp_path):
+def test_a_moved_module_is_found_with_moved_handles(linear_module, tmp_path):
     module = shutil.copytree(linear_module, tmp_path / "module")
     model = keras.Sequential([keras.Input((1,)), HubLayer(module)])
     model.save(tmp_path / "model.keras")
@@ -137,19 +137,19 @@ def test_a_moved_module_is_found_where_it_is_said_to_be(linear_module, tmp_path)
     assert loaded.layers[0].handle == str(tmp_path / "moved")
 
 
-def test_a_moved_handle_that_no_file_names_is_an_error(linear_module, tmp_path):
+def test_a_moved_handle_that_no_file_contains_is_an_error(linear_module, tmp_path):
     keras.Sequential([keras.Input((1,)), HubLayer(linear_module)]).save(tmp_path / "model.keras")
     handles = {"nowhere": "somewhere", linear_module: linear_module}
     with pytest.raises(ValueError) as error, moved_handles(handles):
         keras.saving.load_model(tmp_path / "model.keras", safe_mode=False)
-    named = "the files that were loaded here name the handles"
+    named = "`handles` must occur in the loaded files, which contain"
     assert str(error.value) == f"{named} ['{linear_module}']. Received: ['nowhere']"
 
 
 # Exports
 
 
-def test_an_export_holds_the_module_and_its_files_and_needs_nothing_of_this_library(
+def test_an_export_contains_the_module_and_its_files_and_does_not_need_this_library(
     text_module, tmp_path, process_without_this_package
 ):
     model = text_model(shutil.copytree(text_module, tmp_path / "module"))
@@ -162,11 +162,11 @@ def test_an_export_holds_the_module_and_its_files_and_needs_nothing_of_this_libr
     assert [path.name for path in (tmp_path / "served" / "assets").iterdir()] == ["vocabulary.txt"]
 
 
-def test_an_export_holds_each_weight_as_often_as_keras_writes_its_own(text_module, tmp_path):
+def test_an_export_contains_each_weight_as_often_as_keras_writes_its_own(text_module, tmp_path):
     model = text_model(text_module)
     model.export(tmp_path / "served", verbose=False)
     stored = [name.split("/")[0] for name, _ in tf.train.list_variables(str(tmp_path / "served/variables/variables"))]
-    # Keras 3.15 writes all of a model's weights twice, and layers of its own no less.
+    # Keras 3.15 writes all weights of a model twice, including those of its own layers.
     assert {name: stored.count(name) for name in stored} == {
         **{"_CHECKPOINTABLE_OBJECT_GRAPH": 1},
         **{"variables": len(model.weights), "_all_variables": len(model.weights)},
@@ -175,7 +175,7 @@ def test_an_export_holds_each_weight_as_often_as_keras_writes_its_own(text_modul
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """A Keras model with dropout and two inputs, and where it was exported to."""
+    """A Keras model with dropout and two inputs, and the folder of its export."""
     inputs = {name: keras.Input((3,), name=name) for name in ("a", "b")}
     hidden = keras.layers.Dropout(0.5)(keras.layers.Dense(4, activation="tanh")(inputs["a"]))
     model = keras.Model(inputs, keras.layers.Dense(2)(keras.layers.Concatenate()([hidden, inputs["b"]])))
@@ -185,7 +185,7 @@ def exported(tmp_path_factory):
 
 
 @pytest.mark.parametrize("signature", [None, "serve"])
-def test_a_keras_export_is_a_module_that_trains(exported, signature):
+def test_a_keras_export_is_a_trainable_module(exported, signature):
     model, folder = exported
     inputs = {name: np.random.default_rng(0).normal(size=(4, 3)).astype("float32") for name in "ab"}
     layer = HubLayer(folder, trainable=True, signature=signature)

@@ -1,4 +1,4 @@
-"""Two replicas of `tf.distribute.MirroredStrategy` train a module as one device does, from strings and from numbers."""
+"""Two replicas of `tf.distribute.MirroredStrategy` train a module like one device, from strings and from numbers."""
 
 import inspect
 
@@ -7,38 +7,38 @@ import pytest
 
 @pytest.fixture(scope="module")
 def report(tensorflow_process, tmp_path_factory):
-    """What one device and two replicas did in a process with two CPU devices."""
+    """The results of one device and of two replicas, from a process with two CPU devices."""
     found = tensorflow_process("tests.hub.mirrored:main", tmp_path_factory.mktemp("mirrored"))
     assert found["replicas"] == 2
     return found
 
 
 @pytest.mark.parametrize("model", ["functional", "Subclassed"])
-def test_two_replicas_train_a_module_of_strings_as_one_device_does(report, model):
+def test_two_replicas_train_a_module_of_strings_like_one_device(report, model):
     assert report[model][1] < 1e-6 < 1e-2 < report["moved"][0]
 
 
-def test_a_model_with_string_inputs_takes_numbers_as_well(report):
+def test_a_model_with_string_inputs_also_takes_numbers(report):
     assert report["numbers"][1] < 1e-6
 
 
-def test_a_task_over_a_module_learns_and_answers_as_on_one_device(report):
+def test_a_task_with_a_module_trains_and_predicts_as_on_one_device(report):
     assert report["task"][1] < 1e-6
     assert report["task, predicted"][1] < 1e-6
 
 
-def test_evaluate_takes_strings_too(report):
+def test_evaluate_also_takes_strings(report):
     loss, accuracy = report["evaluated"]
     assert loss < 0.6 and accuracy == 1
 
 
-def test_a_module_made_outside_the_scope_trains_nowhere_else(report):
+def test_a_trainable_module_created_outside_the_scope_is_an_error_inside(report):
     assert report["made outside"].startswith(
         "HubError: a module that several replicas train is made inside `strategy.scope()`, and a loaded one is loaded"
     )
 
 
-def test_a_loaded_object_trains_as_its_handle_does(report):
+def test_a_loaded_object_trains_like_its_handle(report):
     assert report["loaded"][1] < 1e-6
 
 
@@ -46,7 +46,7 @@ def test_a_loaded_object_that_replicas_cannot_share_is_an_error(report):
     assert "Received: 'hub_layer" in report["loaded outside"]
     assert "Pass the handle instead of the loaded object" in report["loaded with statistics"]
     assert "with ['layer_0/norm/moving_mean" in report["loaded with statistics"]
-    assert "under tf.distribute a module of TensorFlow 1 is loaded by the layer itself" in report["loaded from TF1"]
+    assert "A loaded TensorFlow 1 module cannot be used under tf.distribute" in report["loaded from TF1"]
 
 
 def test_a_callable_whose_statistics_replicas_cannot_share_is_an_error_that_says_how_to_create_them(report):
@@ -55,16 +55,16 @@ def test_a_callable_whose_statistics_replicas_cannot_share_is_an_error_that_says
     assert report["callable with shared statistics"] == [2.0]
 
 
-def test_a_frozen_module_may_be_made_outside(report):
+def test_a_frozen_module_may_be_created_outside_the_scope(report):
     assert report["frozen, made outside"] == [0, 0]
 
 
-def test_keras_alone_still_takes_no_strings(report):
-    # When this fails, `StringInputs` is not needed any more.
+def test_keras_itself_still_fails_on_strings(report):
+    # If this fails, `StringInputs` is no longer needed.
     assert "Value for attr 'T' of string is not in the list of allowed values" in report["without StringInputs"]
 
 
-def test_what_string_inputs_rests_on_is_still_there():
+def test_the_private_method_that_string_inputs_overrides_still_exists():
     from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
     assert list(inspect.signature(TensorFlowTrainer._maybe_symbolic_build).parameters) == [

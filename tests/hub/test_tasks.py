@@ -1,4 +1,4 @@
-"""Tasks over modules: learning from raw text, `.keras`, and exports that need neither the modules nor this library."""
+"""Tasks with modules: training on raw text, `.keras`, and exports that need neither the modules nor this library."""
 
 import shutil
 
@@ -16,7 +16,7 @@ TEXTS, LABELS = modules.TEXTS * 8, list(modules.LABELS) * 8
 
 
 class Learnt:
-    """A task over a module of its own in `folder` that has learnt from raw text, and what it was before."""
+    """A task with its own module in `folder`, trained on raw text, and its state before training."""
 
     def __init__(self, kind, module, preprocessing, folder):
         self.kind, self.folder, of_2019 = kind, folder, kind == "bert of 2019"
@@ -25,7 +25,7 @@ class Learnt:
         preprocessor = None
         if kind != "text":
             preprocessor = HubPreprocessor(shutil.copytree(preprocessing, folder / "preprocessing"))
-        pooling = "mean" if of_2019 else None  # whose first token knows nothing of the others
+        pooling = "mean" if of_2019 else None  # the first token of this module does not depend on the others
         self.model = TextClassifier(encoder, 2, preprocessor=preprocessor, pooling=pooling)
         self.model.compile(keras.optimizers.Adam(0.03))
         self.before = {weight.path: weight.numpy() for weight in self.model.weights}
@@ -41,7 +41,7 @@ def learnt(request, preprocessing_module, tmp_path_factory):
     return Learnt(kind, module, preprocessing_module, tmp_path_factory.mktemp("learnt") / "made")
 
 
-def test_a_task_over_a_module_learns_from_raw_text(learnt):
+def test_a_task_with_a_module_learns_from_raw_text(learnt):
     assert learnt.losses[1] < 0.7 * learnt.losses[0]
     for weight in learnt.model.weights:
         moved = (weight.numpy() != learnt.before[weight.path]).any()
@@ -50,7 +50,7 @@ def test_a_task_over_a_module_learns_from_raw_text(learnt):
 
 
 @pytest.mark.parametrize("learnt", ["text"], indirect=True)
-def test_a_text_alone_and_among_others_and_in_a_stream_is_the_same(learnt):
+def test_predictions_do_not_depend_on_the_other_texts_or_the_kind_of_input(learnt):
     model = learnt.model
     one_by_one = np.concatenate([model.predict([text], verbose=0) for text in modules.TEXTS])
     np.testing.assert_allclose(model.predict(modules.TEXTS, verbose=0), one_by_one, atol=1e-6)
@@ -58,7 +58,7 @@ def test_a_text_alone_and_among_others_and_in_a_stream_is_the_same(learnt):
     assert model.evaluate(stream, verbose=0)[0] == pytest.approx(learnt.losses[1], rel=1e-5)
 
 
-def test_a_task_survives_keras(learnt, tmp_path):
+def test_a_task_survives_keras_files(learnt, tmp_path):
     expected = learnt.model.predict(modules.TEXTS, verbose=0)
     learnt.model.save(tmp_path / "model.keras")
     with pytest.raises(ValueError, match="safe_mode=False.*Received: safe_mode=True"):
@@ -93,7 +93,7 @@ def test_a_module_moved_out_of_its_archive_is_loaded_without_the_archive_s_check
     assert loaded.encoder.module.sha256 is None
 
 
-def test_what_a_text_embedding_cannot_do_is_an_error(text_module):
+def test_pooling_and_pairs_with_a_text_embedding_are_an_error(text_module):
     encoder = HubEncoder(text_module)
     with pytest.raises(ValueError, match="one vector of a text itself.*Received: 'mean'"):
         TextClassifier(encoder, 2, pooling="mean")

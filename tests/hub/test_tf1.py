@@ -1,4 +1,4 @@
-"""Modules in the TF1 Hub format behind `HubLayer`: outputs, gradients, training's own graph, and what cannot be."""
+"""`HubLayer` with modules in the TF1 Hub format: outputs, gradients, the training graph, and unsupported uses."""
 
 import pathlib
 import shutil
@@ -63,7 +63,7 @@ def folder(data_dir):
 
 
 def hub_layer(folder, signature="default", **options):
-    """A layer that returns all outputs of a signature; it trains unless told otherwise."""
+    """A layer that returns all outputs of a signature, trainable by default."""
     return HubLayer(folder, **{"trainable": True, "signature_outputs_as_dict": True, **options}, signature=signature)
 
 
@@ -71,7 +71,7 @@ def hub_layer(folder, signature="default", **options):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_outputs_are_those_of_tensorflow_hub(folder, case):
+def test_outputs_equal_those_of_tensorflow_hub(folder, case):
     hub = pytest.importorskip("tensorflow_hub")
     name, signature, inputs = case
     expected = hub.load(folder(name)).signatures[signature](**INPUTS[inputs])
@@ -82,7 +82,7 @@ def test_outputs_are_those_of_tensorflow_hub(folder, case):
 
 
 @pytest.mark.parametrize(("name", "inputs"), [("elmo", "text"), ("bert", "ids")])
-def test_training_drops_out_and_prediction_does_not(folder, name, inputs):
+def test_training_uses_dropout_and_prediction_does_not(folder, name, inputs):
     layer = hub_layer(folder(name), {"text": "default", "ids": "tokens"}[inputs])
 
     def differences(**options):
@@ -192,10 +192,10 @@ def test_gradients_through_a_loop_in_a_condition_in_a_loop_are_those_by_hand(fol
         assert np.abs(ours).max() > 0.01
 
 
-def test_gradients_through_a_loop_are_of_the_dropout_that_was_drawn(folder):
+def test_gradients_through_a_loop_use_the_dropout_of_the_forward_pass(folder):
     layer = hub_layer(folder("elmo"))
     embeddings, kernel, weights, scaling = (weight.value for weight in layer.weights)
-    layer(INPUTS["text"], training=True)  # so that what draws once more for the gradient draws something else
+    layer(INPUTS["text"], training=True)  # so that drawing again for the gradient would give other numbers
 
     def by_hand(words):
         states = [tf.zeros_like(words[:, 0])]
@@ -213,18 +213,19 @@ def test_gradients_through_a_loop_are_of_the_dropout_that_was_drawn(folder):
     assert np.any(tf.convert_to_tensor(tape.gradient(loss, embeddings)))
 
 
-def test_where_only_what_follows_a_loop_trains_the_dropout_inside_is_of_the_loop_that_ran(folder):
+def test_if_only_layers_after_a_loop_train_the_dropout_inside_is_that_of_the_forward_pass(folder):
     layer = hub_layer(folder("elmo, only its mixture trains"))
     weights, scaling = (weight.value for weight in layer.trainable_weights)
-    layer(INPUTS["text"], training=True)  # so that what draws once more for the gradient draws something else
+    layer(INPUTS["text"], training=True)  # so that drawing again for the gradient would give other numbers
     with tf.GradientTape() as tape:
         outputs = layer(INPUTS["text"], training=True)
         loss = tf.reduce_sum(outputs["elmo"] ** 2) + tf.reduce_sum(outputs["default"] ** 2)
     for weight, gradient in zip((weights, scaling), tape.gradient(loss, (weights, scaling))):
-        np.testing.assert_allclose(tf.reduce_sum(gradient * weight), 2.0 * loss, rtol=1e-5)  # it is quadratic in each
+        # The loss is quadratic in each weight.
+        np.testing.assert_allclose(tf.reduce_sum(gradient * weight), 2.0 * loss, rtol=1e-5)
 
 
-def test_a_gradient_of_a_gradient_through_a_loop_is_refused(folder):
+def test_a_second_order_gradient_through_a_loop_is_an_error(folder):
     layer = hub_layer(folder("elmo"))
     weights = [weight.value for weight in layer.trainable_weights]
 
@@ -234,15 +235,15 @@ def test_a_gradient_of_a_gradient_through_a_loop_is_refused(folder):
             first = tf.add_n([tf.reduce_sum(each**2) for each in gradients(layer, INPUTS["text"], weights)])
         return tape.gradient(first, weights)
 
-    with pytest.raises(LookupError, match="through a loop or condition of TensorFlow 1 there is one gradient"):
+    with pytest.raises(LookupError, match="Loops and conditions of TensorFlow 1 support only first-order gradients"):
         second()
 
 
-def test_dropout_inside_of_a_loop_cannot_be_trained_with_but_without(folder):
+def test_training_with_dropout_inside_a_loop_is_an_error_but_works_without_dropout(folder):
     module = folder("elmo, dropout in its loop")
     layer = hub_layer(module)
     assert layer(INPUTS["text"])["default"].shape == (4, 4)
-    with pytest.raises(HubError, match=r"draws random numbers inside of a loop .* Pass tags=\[\].* Received: Rand"):
+    with pytest.raises(HubError, match=r"draws random numbers inside a loop .* Pass tags=\[\].* Received: Rand"):
         layer(INPUTS["text"], training=True)
     layer = hub_layer(module, tags=[])
     found = gradients(lambda inputs: layer(inputs, training=True), INPUTS["text"], layer.trainable_variables)
@@ -253,7 +254,7 @@ def test_dropout_inside_of_a_loop_cannot_be_trained_with_but_without(folder):
 
 
 @pytest.mark.parametrize(("signature", "factor"), [("default", 1.0), ("doubled", 2.0)])
-def test_statistics_are_updated_in_training_by_the_signature_that_is_called(folder, signature, factor):
+def test_training_updates_the_statistics_of_the_called_signature(folder, signature, factor):
     layer = hub_layer(folder("batch norm"), signature)
     kernel, mean, variance, steps = (weight.value for weight in layer.weights)
     old = [each.numpy() for each in (mean, variance, steps)]
@@ -269,7 +270,7 @@ def test_statistics_are_updated_in_training_by_the_signature_that_is_called(fold
     assert steps.numpy() == 8
 
 
-def test_the_penalty_is_of_the_weights_as_they_are_and_trains_them(folder):
+def test_the_penalty_follows_the_current_weights_and_trains_them(folder):
     layer = hub_layer(folder("elmo"))
     weights = next(weight.value for weight in layer.weights if weight.name == "weights")
     weights.assign([2.0, -1.0])
@@ -286,7 +287,7 @@ def test_the_penalty_is_of_the_weights_as_they_are_and_trains_them(folder):
 # Variables
 
 
-def test_weights_have_the_module_s_names_and_are_its_variables_not_copies(folder):
+def test_weights_are_the_module_s_variables_with_its_names(folder):
     with tf.name_scope("outer"):
         layer = hub_layer(folder("batch norm"), name="hub")
     assert [weight.path for weight in layer.trainable_weights] == ["hub/module/kernel"]
@@ -310,51 +311,51 @@ def test_a_module_from_before_tensorflow_1_11_trains(folder, tmp_path):
     np.testing.assert_array_equal(found, other)
 
 
-# What cannot be
+# Unsupported uses
 
 
 @pytest.mark.parametrize(
     ("name", "because"),
     [
         ("reference variables", "reference variables of TensorFlow 1, which TensorFlow 2 can neither train nor save"),
-        ("penalized outputs", r"its regularisation depends on its inputs: \['Sum:0'\]"),
+        ("penalized outputs", r"its regularization losses depend on its inputs: \['Sum:0'\]"),
     ],
 )
-def test_what_cannot_train_says_why_and_stays_frozen(folder, name, because):
+def test_a_module_that_cannot_be_trained_says_why_and_works_frozen(folder, name, because):
     with pytest.raises(HubError, match=f"cannot be trained: .*{because}.* Received: trainable=True"):
         hub_layer(folder(name))
     layer = hub_layer(folder(name), trainable=False)
     np.testing.assert_array_equal(*(layer(INPUTS["x"], training=each)["default"] for each in (False, True)))
 
 
-def test_a_loaded_object_predicts_as_its_handle_does(folder):
+def test_a_loaded_object_predicts_like_its_handle(folder):
     loaded = tf.saved_model.load(folder("vocabulary"), tags=[])
     expected = HubLayer(folder("vocabulary"))(INPUTS["text"])
     np.testing.assert_array_equal(HubLayer(loaded)(INPUTS["text"]), expected)
     np.testing.assert_array_equal(HubLayer(loaded, signature="default")(INPUTS["text"]), expected)
 
 
-def test_a_loaded_object_does_not_train(folder):
+def test_a_loaded_object_cannot_be_trained(folder):
     loaded = tf.saved_model.load(folder("vocabulary"), tags=[])
-    with pytest.raises(HubError, match="lacks the graph for training: pass the module's handle. Received: trainable=T"):
+    with pytest.raises(HubError, match="lacks the graph for training. Pass the module's handle. Received: trainable=T"):
         HubLayer(loaded, trainable=True)
 
 
-def test_an_unknown_signature_lists_those_of_both_graphs(folder, tmp_path):
-    with pytest.raises(HubError, match=r"has the signatures \['mlm', 'tokens'\]. Received: signature='default'"):
+def test_an_unknown_signature_is_an_error_that_lists_those_of_both_graphs(folder, tmp_path):
+    with pytest.raises(HubError, match=r"must be one of \['mlm', 'tokens'\] for .* Received: 'default'"):
         HubLayer(folder("bert"))
 
     def fewer(train):
         return {name: each for name, each in tf1_modules.bert(train).items() if name == "tokens" or not train}
 
     module = tf1_modules.write(pathlib.Path(tmp_path, "fewer"), fewer)
-    with pytest.raises(HubError, match=r"has the signatures \['tokens'\]. Received: signature='mlm'"):
+    with pytest.raises(HubError, match=r"must be one of \['tokens'\] for .* Received: 'mlm'"):
         HubLayer(module, signature="mlm")
     assert hub_layer(module, "mlm", tags=[])(INPUTS["mlm"])["mlm_logits"].shape == (4, 1, 50)
 
 
-def test_a_graph_for_training_whose_variables_were_not_saved_is_refused(tmp_path):
-    module = tf1_modules.write(tmp_path / "module", tf1_modules.batch_norm)  # the steps are in no checkpoint
-    with pytest.raises(HubError, match=r"must have values; pass tags=\[\].* training \['module/steps:0'\]"):
+def test_a_training_graph_with_unsaved_variables_is_an_error(tmp_path):
+    module = tf1_modules.write(tmp_path / "module", tf1_modules.batch_norm)  # its checkpoint lacks the steps
+    with pytest.raises(HubError, match=r"variables without values. Pass tags=\[\].* Received: \['module/steps:0'\]"):
         HubLayer(module)
     assert len(HubLayer(module, trainable=True, tags=[]).weights) == 3

@@ -1,4 +1,4 @@
-"""Modules in the TF1 Hub format in Keras models: `fit`, `.keras`, exports that stand alone, two replicas."""
+"""Modules in the TF1 Hub format in Keras models: `fit`, `.keras`, standalone exports and two replicas."""
 
 import shutil
 
@@ -13,7 +13,7 @@ from tests.hub import tf1_modules
 TEXTS = tf.constant(tf1_modules.TEXTS)
 LABELS = np.array([1, 0, 0, 1])
 NUMBERS = tf.constant(np.random.default_rng(0).normal(size=(4, 3)), "float32")
-MODULES = {  # inputs, and how many of the weights training leaves as they are
+MODULES = {  # inputs, and the number of weights that training does not change
     "elmo": (TEXTS, 0),
     "elmo, only its mixture trains": (TEXTS, 2),
     "vocabulary": (TEXTS, 0),
@@ -30,7 +30,7 @@ def folder_of(name, data_dir):
 
 
 def classifier(layer, inputs, run_eagerly=False):
-    """A Sequential model on strings or numbers; a module that returns a vector for each character has its maximum."""
+    """A Sequential model for strings or numbers. Vectors of characters are reduced to their maximum."""
     keras.utils.set_random_seed(0)
     parts = [keras.Input(inputs.shape[1:], dtype=inputs.dtype.name), layer]
     parts += [keras.layers.GlobalMaxPooling1D()] if layer.output_key == "logits" else []
@@ -47,7 +47,7 @@ def classifier(layer, inputs, run_eagerly=False):
         pytest.param("elmo, only its mixture trains", True, marks=pytest.mark.slow),
     ],
 )
-def test_fit_changes_the_weights_that_train_and_no_other(name, trainable, data_dir):
+def test_fit_changes_only_trainable_weights(name, trainable, data_dir):
     inputs, fixed = MODULES[name]
     key = "logits" if name == "zh_segmenter" else "default"
     layer = HubLayer(folder_of(name, data_dir), trainable=trainable, output_key=key)
@@ -63,7 +63,7 @@ KINDS = [pytest.param("elmo", marks=pytest.mark.slow), "vocabulary"]
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_saved_model_answers_as_before(name, tmp_path):
+def test_a_loaded_keras_file_predicts_the_same(name, tmp_path):
     layer = HubLayer(tf1_modules.folder(name), trainable=True, output_key="default")
     model = classifier(layer, TEXTS, run_eagerly=True)
     model.fit(TEXTS, LABELS, verbose=0)
@@ -77,7 +77,7 @@ def test_a_saved_model_answers_as_before(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_an_export_answers_in_a_process_of_its_own_without_the_module(name, tmp_path, process_without_this_package):
+def test_an_export_predicts_in_another_process_without_the_module(name, tmp_path, process_without_this_package):
     module = shutil.copytree(tf1_modules.folder(name), tmp_path / "module")
     model = classifier(HubLayer(module, trainable=True, output_key="default"), TEXTS, run_eagerly=True)
     model.fit(TEXTS, LABELS, verbose=0)
@@ -90,7 +90,7 @@ def test_an_export_answers_in_a_process_of_its_own_without_the_module(name, tmp_
     assert not [warning for warning in found["warnings"] if "gradient" in warning]
 
 
-def test_the_resources_bring_no_second_copy_of_the_weights(tmp_path):
+def test_the_resources_do_not_contain_a_second_copy_of_the_weights(tmp_path):
     module = tf1_modules.write(tmp_path / "module", tf1_modules.vocabulary(words(tmp_path), rows=100_000))
     layer = HubLayer(module)
     saved = tf.Module()
@@ -108,7 +108,7 @@ def words(folder):
     return folder / "words.txt"
 
 
-def test_an_export_of_a_loaded_object_has_its_tables(tmp_path):
+def test_an_export_of_a_loaded_object_contains_its_tables(tmp_path):
     layer = HubLayer(tf.saved_model.load(tf1_modules.folder("vocabulary"), tags=[]))
     model = keras.Sequential([keras.Input((), dtype="string"), layer])
     model.export(tmp_path / "exported", verbose=False)
@@ -116,7 +116,7 @@ def test_an_export_of_a_loaded_object_has_its_tables(tmp_path):
     np.testing.assert_array_equal(exported.serve(TEXTS), model(TEXTS))
 
 
-def test_a_module_with_reference_variables_says_why_it_is_not_exported(tmp_path):
+def test_exporting_a_module_with_reference_variables_is_an_error_that_says_why(tmp_path):
     model = classifier(HubLayer(tf1_modules.folder("reference variables")), NUMBERS)
     with pytest.raises(ValueError, match="it has reference variables of TensorFlow 1, which TensorFlow 2 can neither"):
         model.export(tmp_path / "exported", verbose=False)
@@ -127,26 +127,26 @@ def test_a_module_with_reference_variables_says_why_it_is_not_exported(tmp_path)
 
 @pytest.fixture(scope="module")
 def report(tensorflow_process, tmp_path_factory):
-    """What one device and two replicas did in a process with two CPU devices."""
+    """The results of one device and of two replicas, from a process with two CPU devices."""
     found = tensorflow_process("tests.hub.tf1_mirrored:main", tmp_path_factory.mktemp("mirrored"))
     assert found["replicas"] == 2
     return found
 
 
 @pytest.mark.parametrize("name", ["elmo", "vocabulary"])
-def test_two_replicas_learn_and_export_what_one_device_does(report, name):
+def test_two_replicas_train_and_export_like_one_device(report, name):
     found = report[name]
     assert found["difference"] < 1e-6 and found["answers"] < 1e-6 and found["export"] < 1e-6
     assert found["replicas"] == 0
     assert all(found["moved"])
 
 
-def test_replicas_go_on_with_the_mean_of_their_statistics(report):
+def test_replicas_continue_with_the_mean_of_their_statistics(report):
     found = report["batch norm"]
     assert found["replicas"] == 0 and found["export"] < 1e-6
     assert all(found["moved"])
-    assert 1e-4 < found["difference"] < 0.5  # each replica normalises by its own half of the batch
+    assert 1e-4 < found["difference"] < 0.5  # each replica normalizes with its own half of the batch
 
 
-def test_reference_variables_cannot_be_used_by_replicas(report):
-    assert "cannot be used under tf.distribute. Received: it has reference variables" in report["error"]
+def test_reference_variables_on_several_replicas_are_an_error(report):
+    assert "reference variables of TensorFlow 1 cannot be used under tf.distribute. Received: " in report["error"]

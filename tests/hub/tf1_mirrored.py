@@ -1,4 +1,4 @@
-"""Run by test_tf1_models.py in the process with two CPU devices: one device beside two replicas."""
+"""Run by test_tf1_models.py in the process with two CPU devices: one device and two replicas."""
 
 import pathlib
 
@@ -33,7 +33,7 @@ def model(name, trainable=True):
 
 
 def compared(name, strategy, folder):
-    """One device beside two replicas: what each has learned, and what the second one's export answers."""
+    """Returns the weights of one device and of two replicas, and predictions of the latter's export."""
     inputs = tf.constant(INPUTS[name])
     one = model(name)
     one(inputs)
@@ -58,7 +58,7 @@ def compared(name, strategy, folder):
 
 
 def trained(model, inputs, strategy):
-    """Three steps of plain gradient descent; the two replicas get the two halves of the batch."""
+    """Runs three steps of plain gradient descent. Each of two replicas gets half of the batch."""
     halves = [inputs[:4], inputs[4:]] if strategy.num_replicas_in_sync == 2 else [inputs]
 
     @tf.function(autograph=False)

@@ -1,4 +1,4 @@
-"""Writes small modules in the TF1 Hub format of 2019: ELMo-like, BERT-like, with batch norm, with a table, and more."""
+"""Small modules in the TF1 Hub format of 2019: ELMo-like, BERT-like, with batch norm, with a table, and more."""
 
 import contextlib
 import functools
@@ -16,7 +16,7 @@ TOKENS = [["a", "good", "film", ""], ["bad", "", "", ""], ["a", "very", "dull", 
 
 
 def write(folder, signatures, variants=((), ("train",))):
-    """Writes a module and returns its folder as a str.
+    """Writes a module and returns its folder as a string.
 
     Args:
         folder: path to make.
@@ -47,7 +47,7 @@ def write(folder, signatures, variants=((), ("train",))):
 
 
 def make_older(folder):
-    """Takes out of a module what TensorFlow before 1.11 did not write: which variables train, but for a collection."""
+    """Removes what TensorFlow before 1.11 did not write: the trainable flags, which only a collection contains."""
     file = pathlib.Path(folder) / "saved_model.pb"
     stored = saved_model_pb2.SavedModel.FromString(file.read_bytes())
     for graph in stored.meta_graphs:
@@ -62,7 +62,7 @@ def make_older(folder):
 
 @contextlib.contextmanager
 def _control_flow_of_tf1():
-    """Loops and conditions as TensorFlow 1 writes them: Enter, Switch, Merge, Exit."""
+    """Builds loops and conditions with the ops of TensorFlow 1: Enter, Switch, Merge, Exit."""
     enabled = v1.control_flow_v2_enabled()
     v1.disable_control_flow_v2()
     try:
@@ -79,7 +79,7 @@ def _variable(name, shape, dtype=tf.float32, seed=None, **options):
 
 
 def elmo(dtype=tf.float32, dropout_in_loop=False, trained=True):
-    """Embeddings of hashed words, a recurrent layer in a while loop, and a mixture of both, which always trains."""
+    """Embeddings of hashed words, a recurrent layer in a while loop, and a mix of both, which is always trainable."""
 
     def signatures(train):
         text = v1.placeholder(tf.string, [None], name="text")
@@ -115,7 +115,7 @@ def elmo(dtype=tf.float32, dropout_in_loop=False, trained=True):
 
 
 def _recurrent(inputs, kernel, rate):
-    """What `dynamic_rnn` builds: a while loop that reads one TensorArray and writes another, and its last state."""
+    """A while loop like that of `dynamic_rnn`, which reads one TensorArray and writes another, and its last state."""
     length = tf.shape(inputs)[1]
     steps = tf.TensorArray(inputs.dtype, length, element_shape=[None, 4]).unstack(tf.transpose(inputs, [1, 0, 2]))
 
@@ -132,7 +132,7 @@ def _recurrent(inputs, kernel, rate):
 
 
 def bert(train):
-    """Embeddings, a dense layer and a pooler under the names of BERT/1: a dict of ids, no signature `default`."""
+    """Embeddings, a dense layer and a pooler with the names of BERT/1: a dict of ids, no signature `default`."""
     inputs = {name: v1.placeholder(tf.int32, [None, None], name) for name in ("input_ids", "input_mask", "segment_ids")}
     positions = v1.placeholder(tf.int32, [None, None], "mlm_positions")
     with v1.variable_scope("bert"):
@@ -153,7 +153,7 @@ def bert(train):
 
 
 def batch_norm(train):
-    """A dense layer and batch normalisation, whose statistics move by update operations; three signatures.
+    """A dense layer and batch normalization with update operations for its statistics, and three signatures.
 
     Its graph for training counts the steps in a variable that its graph for prediction has not.
     """
@@ -186,7 +186,7 @@ def batch_norm(train):
 
 
 def branching(train):
-    """A condition as TensorFlow 1 writes it on the way from the weights to the output."""
+    """A condition of TensorFlow 1 between the weights and the output."""
     inputs = v1.placeholder(tf.float32, [None, 3], "x")
     with v1.variable_scope("module"):
         positive, negative = (_variable(name, [3, 2], seed=seed) for seed, name in enumerate(("positive", "negative")))
@@ -213,7 +213,7 @@ def nested(train):
 
 
 def reference(train):
-    """A dense layer whose variables are of the kind before resource variables."""
+    """A dense layer with reference variables."""
     inputs = v1.placeholder(tf.float32, [None, 3], "x")
     with v1.variable_scope("module"):
         kernel = _variable("kernel", [3, 2], seed=1, use_resource=False)
@@ -221,7 +221,7 @@ def reference(train):
 
 
 def vocabulary(file, rows=5):
-    """The sum of the embeddings of a text's words, which a table looks up in a file of four; `rows` embeddings."""
+    """The sum of the embeddings of a text's words. A table maps four words from a file to ids; `rows` embeddings."""
 
     def signatures(train):
         text = v1.placeholder(tf.string, [None], name="text")
@@ -239,7 +239,7 @@ def vocabulary(file, rows=5):
 
 
 def penalized_outputs(train):
-    """A dense layer with a penalty on what it returns."""
+    """A dense layer with a penalty on its outputs."""
     inputs = v1.placeholder(tf.float32, [None, 3], "x")
     outputs = tf.matmul(inputs, _variable("kernel", [3, 2], seed=1))
     v1.add_to_collection(v1.GraphKeys.REGULARIZATION_LOSSES, tf.reduce_sum(outputs**2))
@@ -263,7 +263,7 @@ _WRITTEN = {
 
 @functools.cache
 def folder(name):
-    """Returns the folder of a module, which is written once; it goes with the process."""
+    """Returns the folder of a module, which is written once per process and deleted with it."""
     path = pathlib.Path(_root().name) / name
     signatures = _WRITTEN[name]
     if signatures is vocabulary:

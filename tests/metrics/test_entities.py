@@ -1,4 +1,4 @@
-"""Entities and their report: those of seqeval, on what is well-formed and what is not."""
+"""Entities and their report equal those of seqeval, for well-formed and other labels."""
 
 import json
 import pathlib
@@ -10,14 +10,14 @@ from keras_transfer.metrics import entities, entity_report
 SEQEVAL = json.loads((pathlib.Path(__file__).parents[1] / "references" / "seqeval.json").read_text("utf-8"))
 
 
-def test_the_entities_are_seqeval_s_whatever_follows_what():
+def test_the_entities_equal_those_of_seqeval_for_any_sequence_of_labels():
     assert len(SEQEVAL["sentences"]) == 300
     for sentence in SEQEVAL["sentences"]:
         labels = sentence["labels"].split()
         assert [list(entity) for entity in entities(labels)] == sentence["entities"], labels
 
 
-def test_the_report_is_seqeval_s():
+def test_the_report_equals_that_of_seqeval():
     assert len(SEQEVAL["documents"]) == 60
     for document in SEQEVAL["documents"]:
         report = entity_report(*([text.split() for text in document[part]] for part in ("true", "predicted")))
@@ -42,36 +42,36 @@ def test_entities_end_after_their_last_word(labels, expected):
     assert entities(labels.split()) == expected
 
 
-def test_a_report_of_no_entities_is_of_zeros():
+def test_a_report_without_entities_contains_zeros():
     zeros = {"precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 0}
     assert entity_report([["O"], []], [["O"], []]) == entity_report([], []) == {"micro": zeros, "macro": zeros}
 
 
-def test_an_entity_of_one_sentence_is_not_found_by_the_same_of_another():
+def test_an_entity_at_the_same_place_in_another_sentence_does_not_count():
     report = entity_report([["B-A", "O"], ["O", "O"]], [["O", "O"], ["B-A", "O"]])
     assert report["micro"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 1}
 
 
 @pytest.mark.parametrize("label", ["NOUN", "B_PER", "PER", "b-PER", "L-PER", "O-PER", "", "-PER", 3, None])
 def test_a_label_of_another_form_is_an_error(label):
-    with pytest.raises(ValueError, match=f"O, or B, I, E or S, alone or before a dash.*Received: {label!r}"):
+    with pytest.raises(ValueError, match=f"O, or B, I, E or S, optionally with a dash.*Received: {label!r}"):
         entities(["O", label])
 
 
-def test_labels_that_are_no_list_are_an_error():
-    with pytest.raises(ValueError, match="a list of labels is expected. Received: 'BIO'"):
+def test_labels_that_are_not_a_list_are_an_error():
+    with pytest.raises(ValueError, match="Labels must be a list of strings. Received: 'BIO'"):
         entities("BIO")
-    with pytest.raises(ValueError, match="a list of labels is expected. Received: 'O'"):
+    with pytest.raises(ValueError, match="Labels must be a list of strings. Received: 'O'"):
         entity_report(["O"], ["O"])
 
 
 def test_lengths_that_differ_are_an_error_that_names_the_sentence():
-    with pytest.raises(ValueError, match="each sentence has true and predicted labels. Received: 2 and 1"):
+    with pytest.raises(ValueError, match="sentences differ. Received: 2 and 1"):
         entity_report([["O"], ["O"]], [["O"]])
-    with pytest.raises(ValueError, match="Received: 2 true and 1 predicted labels in sentence 1"):
+    with pytest.raises(ValueError, match="Received: 2 and 1 in sentence 1"):
         entity_report([["O"], ["O", "B-A"]], [["O"], ["O"]])
 
 
-def test_types_called_as_the_averages_are_an_error():
-    with pytest.raises(ValueError, match=r"Received: types of that name, \['micro'\]"):
+def test_types_with_the_names_of_the_averages_are_an_error():
+    with pytest.raises(ValueError, match=r"cannot be named 'micro' or 'macro'.* Received: \['micro'\]"):
         entity_report([["B-micro"]], [["O"]])

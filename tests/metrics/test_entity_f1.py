@@ -1,4 +1,4 @@
-"""`EntityF1`: seqeval's F1 over batches, with words that are not adjacent, in `fit`."""
+"""`EntityF1` equals seqeval's F1 over batches, for words that are not adjacent and in `fit`."""
 
 import json
 import pathlib
@@ -41,7 +41,7 @@ def expected(row):
 
 
 def random_batches(count):
-    """Labels that are mostly predicted, some of no word, in batches of different lengths."""
+    """Labels and logits that mostly agree, with gaps, in batches of different lengths."""
     random, classes, batches = np.random.default_rng(0), len(LABELS), []
     for i in range(count):
         true = random.integers(-1, classes, (4, 9 + i)).astype("int32")
@@ -51,12 +51,12 @@ def random_batches(count):
 
 
 def as_names(true, outputs):
-    """The same as lists of names for `entity_report`."""
+    """Converts them to lists of names for `entity_report`."""
     both = (true, outputs.argmax(-1))
     return [[[LABELS[label] for label in row[real]] for row, real in zip(labels, true >= 0)] for labels in both]
 
 
-def test_scores_are_seqeval_s_also_where_words_are_not_adjacent():
+def test_scores_equal_those_of_seqeval_even_if_words_are_not_adjacent():
     random = np.random.default_rng(0)
     for document in SEQEVAL["documents"]:
         metric = EntityF1(SCHEMES[document["scheme"]])
@@ -64,7 +64,7 @@ def test_scores_are_seqeval_s_also_where_words_are_not_adjacent():
         assert scores(metric) == expected(document["report"]["micro"]), document
 
 
-def test_batches_of_several_lengths_count_as_one():
+def test_batches_of_several_lengths_are_combined():
     metric, true, predicted = EntityF1(LABELS), [], []
     for labels, outputs in random_batches(3):
         metric.update_state(labels, outputs)
@@ -78,22 +78,22 @@ def test_batches_of_several_lengths_count_as_one():
 
 
 @pytest.mark.core
-def test_where_the_label_is_below_0_no_prediction_counts():
+def test_predictions_at_negative_labels_do_not_count():
     metric = EntityF1(["O", "B-A", "I-A"])
-    # A word of pieces, between [CLS], and padding: "B-A I-A O" is found whole, whatever stands between.
+    # "B-A I-A O" is found despite [CLS], later pieces and padding between its words.
     metric.update_state([[-1, 1, -1, 2, 0, -1, -1]], logits([[1, 1, 0, 2, 0, 1, 2]], 3))
     assert scores(metric) == [1, 1, 1]
     metric.update_state([[-1, -1]], logits([[1, 2]], 3))
     assert scores(metric) == [1, 1, 1]
 
 
-def test_labels_without_an_o_and_rows_of_one_word_are_possible():
+def test_labels_without_o_and_rows_with_one_word_are_supported():
     metric = EntityF1(["B-A", "I-A"])
     metric.update_state([[0], [1], [-1]], logits([[0], [0], [0]], 2))
     assert scores(metric) == [1, 1, 1]
 
 
-def test_a_weight_of_0_is_no_word_and_an_entity_weighs_what_its_first_word_does():
+def test_a_weight_of_0_removes_a_word_and_an_entity_has_the_weight_of_its_first_word():
     true, outputs = random_batches(1)[0]
     hidden, masked = EntityF1(LABELS), EntityF1(LABELS)
     weights = (np.arange(true.shape[1]) % 3 > 0) * np.ones_like(true)
@@ -112,13 +112,13 @@ def test_a_weight_of_0_is_no_word_and_an_entity_weighs_what_its_first_word_does(
 @pytest.mark.parametrize(
     ("length", "jit_compile"), [pytest.param(None, True, marks=pytest.mark.core), (None, False), (12, False)]
 )
-def test_fit_and_evaluate_count_as_the_report_does_compiled_or_not(length, jit_compile):
-    jit_compile = jit_compile and keras.backend.backend() != "torch"  # for which XLA is not
+def test_fit_and_evaluate_equal_the_report_with_and_without_xla(length, jit_compile):
+    jit_compile = jit_compile and keras.backend.backend() != "torch"  # torch has no XLA
     model = pass_through(length, len(LABELS), metrics=[EntityF1(LABELS)], jit_compile=jit_compile)
     true, outputs = random_batches(4)[3]
     report = entity_report(*as_names(true, outputs))["micro"]
     assert 0.4 < report["f1"] < 0.9
-    # Two batches, the second not full.
+    # Two batches, of which the second is smaller.
     logs = model.evaluate(outputs, true, batch_size=3, verbose=0, return_dict=True)
     assert logs["entity_f1"] == pytest.approx(report["f1"], abs=1e-6)
     history = model.fit(outputs, true, batch_size=3, verbose=0).history
@@ -127,7 +127,7 @@ def test_fit_and_evaluate_count_as_the_report_does_compiled_or_not(length, jit_c
 
 
 @pytest.mark.core
-def test_its_state_may_be_kept_outside():
+def test_its_state_can_be_kept_outside():
     metric, kept = EntityF1(LABELS), EntityF1(LABELS)
     state = metric.variables
     for labels, outputs in random_batches(2):
@@ -149,20 +149,20 @@ def test_it_survives_its_config_and_keras_files():
     assert after == before and before["f"] > 0.4
 
 
-def test_label_names_that_are_no_scheme_are_an_error():
-    with pytest.raises(ValueError, match=r"O, or B, I, E or S.*\(B-PER\). Received: 'NOUN'"):
+def test_invalid_label_names_are_an_error():
+    with pytest.raises(ValueError, match=r"O, or B, I, E or S.* such as B-PER. Received: 'NOUN'"):
         EntityF1(["NOUN", "VERB"])
     for names in (["O"], [], ["O", "B-A", "B-A"]):
-        with pytest.raises(ValueError, match="different labels, of which one at least is of an entity. Received: "):
+        with pytest.raises(ValueError, match="unique and contain at least one label of an entity. Received: "):
             EntityF1(names)
-    with pytest.raises(ValueError, match="a list of labels is expected. Received: 'BIO'"):
+    with pytest.raises(ValueError, match="Labels must be a list of strings. Received: 'BIO'"):
         EntityF1("BIO")
 
 
 def test_other_shapes_are_an_error():
     metric = EntityF1(["O", "B-A"])
-    with pytest.raises(ValueError, match=r"2 classes: \['O', 'B-A'\]. Received: logits \(1, 4, 3\)"):
+    with pytest.raises(ValueError, match=r"2 classes: \['O', 'B-A'\]. Received: shape \(1, 4, 3\)"):
         metric.update_state(np.zeros((1, 4), "int32"), np.zeros((1, 4, 3)))
     for true, outputs in (((1, 4, 1), (1, 4, 2)), ((1, 4), (1, 4)), ((1, 4), (1, 5, 2)), ((4,), (4, 2))):
-        with pytest.raises(ValueError, match=r"labels \[batch, length\] and logits .* Received: labels "):
+        with pytest.raises(ValueError, match=r"the shape \[batch, length\] and `y_pred` .* Received: ."):
             metric.update_state(np.zeros(true, "int32"), np.zeros(outputs))

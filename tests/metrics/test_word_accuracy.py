@@ -21,7 +21,7 @@ def share(true, outputs, weights):
 
 
 @pytest.mark.parametrize("weights", [None, np.array([1.0, 0.0, 2.0, 0.5]), np.random.default_rng(0).random((4, 7))])
-def test_it_is_the_share_of_words_that_are_right(weights):
+def test_it_is_the_fraction_of_correct_words(weights):
     true, outputs = random_batch(0, 7)
     metric = WordAccuracy()
     metric.update_state(true, outputs, weights)
@@ -30,7 +30,7 @@ def test_it_is_the_share_of_words_that_are_right(weights):
     assert float(metric.result()) == pytest.approx(share(true, outputs, full), abs=1e-6)
 
 
-def test_words_of_short_and_long_batches_weigh_the_same():
+def test_words_of_short_and_long_batches_have_the_same_weight():
     metric, right, words = WordAccuracy(), 0, 0
     for length in (2, 30, 7):
         true, outputs = random_batch(length, length)
@@ -47,7 +47,7 @@ def test_without_words_it_is_0():
 
 
 @pytest.mark.parametrize("length", [None, 7])
-def test_a_model_takes_it_weighted_or_not_and_keras_files_keep_it(length):
+def test_a_model_can_use_it_weighted_or_not_and_keras_files_keep_it(length):
     weighted = [WordAccuracy(name="weighted")]
     model = pass_through(length, 3, metrics=[WordAccuracy()], weighted_metrics=weighted)
     true, outputs = random_batch(1, 7)
@@ -59,7 +59,7 @@ def test_a_model_takes_it_weighted_or_not_and_keras_files_keep_it(length):
     assert again == pytest.approx(logs, abs=1e-6)
 
 
-def test_its_config_brings_it_back():
+def test_its_config_restores_it():
     metric = WordAccuracy(name="tags", dtype="float32")
     assert WordAccuracy.from_config(metric.get_config()).get_config() == metric.get_config()
     assert metric.name == "tags"
@@ -67,5 +67,5 @@ def test_its_config_brings_it_back():
 
 def test_other_shapes_are_an_error():
     for true, outputs in (((1, 4, 1), (1, 4, 2)), ((1, 4), (1, 4)), ((1, 4), (1, 5, 2)), ((2, 4), (1, 4, 2))):
-        with pytest.raises(ValueError, match=r"labels \[batch, length\] and logits .* Received: labels "):
+        with pytest.raises(ValueError, match=r"the shape \[batch, length\] and `y_pred` .* Received: ."):
             WordAccuracy().update_state(np.zeros(true, "int32"), np.zeros(outputs))

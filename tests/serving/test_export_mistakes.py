@@ -4,6 +4,7 @@ import keras
 import pytest
 
 from keras_transfer import encoders, serving, tasks, text
+from keras_transfer.tasks.signatures import Signature, encode_texts
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
@@ -84,3 +85,25 @@ def test_a_model_that_is_no_classifier_of_texts_is_named(classifier, tmp_path):
         serving.export(keras.Model(classifier.input, classifier.output), tmp_path / "served")
     with pytest.raises(ValueError, match="must be a task, such as a `TextClassifier`. Received: BertEncoder"):
         serving.export(classifier.encoder, tmp_path / "served")
+
+
+def test_a_task_of_one_s_own_exports_the_signatures_that_it_names(tmp_path):
+    class Length(tasks.Task):
+        """Returns how many real tokens a text has."""
+
+        def signatures(self, pairs=False):
+            def length(text):
+                return {"length": self(encode_texts(self, text))[:, 0]}
+
+            return {"serving_default": Signature(length, {"text": keras.KerasTensor((None,), "string")})}
+
+    encoder = encoders.TransformerEncoder(6, 1, 1, 4, 4, max_sequence_length=8)
+    count = keras.layers.Lambda(lambda mask: keras.ops.sum(mask, 1, keepdims=True), output_shape=(1,))
+    model = Length(
+        encoder,
+        text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b"], 8),
+        count(encoder.input["padding_mask"]),
+    )
+    served = tf.saved_model.load(serving.export(model, tmp_path / "served")).signatures
+    assert list(served) == ["serving_default"]
+    assert served["serving_default"](text=tf.constant(["a b", "a"]))["length"].numpy().tolist() == [4, 3]

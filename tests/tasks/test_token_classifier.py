@@ -217,7 +217,7 @@ def test_entities_are_measured_where_names_are_of_entities():
 
 
 @pytest.mark.parametrize("kind", ENCODERS)
-def test_the_ladder_freezing_rates_and_the_pull_act_on_it_as_on_any_task(kind):
+def test_layer_groups_freezing_rates_and_penalties_work_as_for_any_task(kind):
     words, tags = examples(16)
     model = freeze(tagger(kind, scalar_mix=kind != "vectors"), below="head")
     assert [group.kind for group in layer_groups(model)][-1] == "head"
@@ -229,7 +229,7 @@ def test_the_ladder_freezing_rates_and_the_pull_act_on_it_as_on_any_task(kind):
     assert moved == {"logits/kernel", "logits/bias"} | mix
 
     model = tagger(kind)
-    optimizer = LayerwiseOptimizer(keras.optimizers.Adam(0.01), model, decay=0.5, pull=L2SP(0.01))
+    optimizer = LayerwiseOptimizer(keras.optimizers.Adam(0.01), model, decay=0.5, penalty=L2SP(0.01))
     model.compile(optimizer, run_eagerly=True)
     start = {w.path: v for w, v in zip(model.weights, values(model.weights))}
     steps = len(layer_groups(model))

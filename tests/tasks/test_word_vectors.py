@@ -1,4 +1,4 @@
-"""Word vectors in a task as any encoder: raw text in, the ladder, freezing, `.keras`, export."""
+"""Word vectors in a task like any encoder: raw text, layer groups, freezing, `.keras` and export."""
 
 import itertools
 
@@ -66,13 +66,13 @@ def test_frozen_vectors_stay_frozen_in_a_task_and_after_keras():
 
 
 @pytest.mark.parametrize("pooling", [None, "sif"])
-def test_the_ladder_has_embeddings_and_a_head(pooling):
-    ladder = layer_groups(classifier(pooling=pooling))
-    assert [(group.name, group.kind, group.pretrained) for group in ladder] == [
+def test_the_layer_groups_are_embeddings_and_a_head(pooling):
+    groups = layer_groups(classifier(pooling=pooling))
+    assert [(group.name, group.kind, group.pretrained) for group in groups] == [
         ("embeddings", "embeddings", True),
         ("head", "head", False),
     ]
-    assert sum(group.parameters for group in ladder) == 14 * 8 + 8 * 2 + 2 + (14 if pooling else 0)
+    assert sum(group.parameters for group in groups) == 14 * 8 + 8 * 2 + 2 + (14 if pooling else 0)
 
 
 @pytest.mark.core
@@ -123,13 +123,13 @@ def test_the_embeddings_rate_is_the_heads_times_the_decay():
 
 
 @pytest.mark.core
-def test_a_pull_to_the_start_holds_the_vectors():
+def test_a_penalty_keeps_the_vectors_near_their_start():
     texts, labels = examples()
     distances = []
-    for pull in (None, L2SP(strength=1.0)):
+    for penalty in (None, L2SP(strength=1.0)):
         model = classifier()
         start = values([model.encoder.token_embedding.embeddings])
-        model.compile(LayerwiseOptimizer(keras.optimizers.SGD(0.5), model, pull=pull), run_eagerly=EAGER)
+        model.compile(LayerwiseOptimizer(keras.optimizers.SGD(0.5), model, penalty=penalty), run_eagerly=EAGER)
         model.fit(texts, labels, batch_size=8, epochs=6, verbose=0)
         distances.append(difference(values([model.encoder.token_embedding.embeddings]), start))
     assert distances[1] < 0.5 * distances[0]

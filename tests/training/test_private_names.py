@@ -128,7 +128,7 @@ def test_what_weight_decay_leaves_alone_is_in_the_names_that_are_looked_at(said)
     optimizer.exclude_from_weight_decay(**{said: ["bias"] if said == "var_names" else variables[1:2]})
     name = {"var_names": "_exclude_from_weight_decay_pattern", "var_list": "_exclude_from_weight_decay"}[said]
     assert getattr(optimizer, name)
-    with pytest.raises(ValueError, match="said by `decay_norms_and_biases`"):
+    with pytest.raises(ValueError, match="Use the argument `decay_norms_and_biases`"):
         check_pattern(optimizer)
 
 

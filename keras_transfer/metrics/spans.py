@@ -1,4 +1,4 @@
-"""Entities from the labels of words: which words are one entity, and how many were found."""
+"""Entities as spans of words: reading them from labels, and scoring them."""
 
 from itertools import pairwise
 
@@ -8,19 +8,19 @@ OUTSIDE = ("O", "")
 
 
 def entities(labels):
-    """Returns the entities of one sentence, as conlleval and seqeval (its default mode) read them.
+    """Returns the entities of one sentence, with the rules of conlleval and of seqeval's default mode.
 
-    Every label but `O` belongs to an entity, also where it is not well-formed: `I-` after `O` begins one, and so does
-    a change of type. `B-` and `S-` begin one always, after `E-` and `S-` one has ended.
+    Every label except `O` belongs to an entity, even if the sequence is not well-formed: `I-` after `O` and a change of
+    type both start an entity. `B-` and `S-` always start an entity, `E-` and `S-` always end one.
 
     Args:
-        labels: list of str, one a word: `O`, or a prefix `B`, `I`, `E` or `S`, alone or before a dash and a type.
+        labels: List of strings, one per word: `O`, or a prefix `B`, `I`, `E` or `S`, optionally with a dash and a type.
 
     Returns:
-        A list of `(type, start, end)`; the words are `start` to `end - 1`. A prefix alone has the type `_`.
+        A list of `(type, start, end)`, where `end` is exclusive. A prefix without a type has the type `_`.
 
     Raises:
-        ValueError: a label is of another form.
+        ValueError: If a label has another form.
 
     Example:
     ```python
@@ -39,20 +39,22 @@ def entities(labels):
 
 
 def entity_report(true, predicted):
-    """Returns precision, recall and F1 of each type of entity and over all; an entity is right if all of it is.
+    """Returns precision, recall and F1 for each type of entity and on average.
+
+    A predicted entity is correct if its type, start and end are.
 
     Args:
-        true: list of sentences, each a list of str as in `entities`.
-        predicted: as `true`.
+        true: List of sentences, each a list of labels as in `entities`.
+        predicted: As `true`.
 
     Returns:
-        A dict with a key for each type in alphabetical order, `"micro"` (all entities alike) and `"macro"` (the mean of
-        the types), of dicts with `precision`, `recall` and `f1`, floats that are 0 where nothing is divided by
-        nothing, and `support`, the number of true entities.
+        A dict with the types in alphabetical order, `"micro"` (over all entities) and `"macro"` (the mean over types).
+        Each value is a dict with the floats `precision`, `recall` and `f1`, which are 0 if undefined, and `support`,
+        the number of true entities.
 
     Raises:
-        ValueError: a label is of another form; there are not as many sentences, or words in a sentence; a type is
-            called micro or macro.
+        ValueError: If a label has another form, the numbers of sentences or words differ, or a type is named `micro` or
+            `macro`.
 
     Example:
     ```python
@@ -61,18 +63,18 @@ def entity_report(true, predicted):
     ```
     """
     if len(true) != len(predicted):
-        raise ValueError(f"each sentence has true and predicted labels. Received: {len(true)} and {len(predicted)}")
+        raise ValueError(f"Numbers of true and predicted sentences differ. Received: {len(true)} and {len(predicted)}")
     counts = {}  # of each type: right, true, predicted
     for number, (wanted, given) in enumerate(zip(true, predicted)):
         if len(wanted) != len(given):
-            lengths = f"{len(wanted)} true and {len(given)} predicted labels"
-            raise ValueError(f"each word has a true and a predicted label. Received: {lengths} in sentence {number}")
+            lengths = f"{len(wanted)} and {len(given)} in sentence {number}"
+            raise ValueError(f"Numbers of true and predicted labels of a sentence differ. Received: {lengths}")
         wanted, given = set(entities(wanted)), set(entities(given))
         for column, spans in enumerate((wanted & given, wanted, given)):
             for kind, _, _ in spans:
                 counts.setdefault(kind, np.zeros(3, int))[column] += 1
     if taken := sorted({"micro", "macro"} & set(counts)):
-        raise ValueError(f"micro and macro are what the averages are called. Received: types of that name, {taken}")
+        raise ValueError(f"A type cannot be named 'micro' or 'macro', the keys of the averages. Received: {taken}")
     report = {kind: _scores(*counts[kind]) for kind in sorted(counts)}
     micro = _scores(*sum(counts.values(), np.zeros(3, int)))
     macro = {name: sum(row[name] for row in report.values()) / (len(report) or 1) for name in micro}
@@ -86,9 +88,9 @@ def _scores(right, true, predicted):
 
 
 def read_labels(labels):
-    """Returns `(prefix, type)` of each label; a label alone in a string, or of another form, is an error."""
+    """Returns `(prefix, type)` of each label in a list, and raises a ValueError for anything else."""
     if isinstance(labels, str):
-        raise ValueError(f"a list of labels is expected. Received: {labels!r}")
+        raise ValueError(f"Labels must be a list of strings. Received: {labels!r}")
     return [_read(label) for label in labels]
 
 
@@ -97,11 +99,11 @@ def _read(label):
         return OUTSIDE
     if not isinstance(label, str) or label[:1] not in tuple("BIES") or label[1:2] not in ("", "-"):
         raise ValueError(
-            f"a label of entities is O, or B, I, E or S, alone or before a dash and a type (B-PER). Received: {label!r}"
+            f"Labels must be O, or B, I, E or S, optionally with a dash and a type, such as B-PER. Received: {label!r}"
         )
     return label[0], label[2:] or "_"
 
 
 def parted(before, after):
-    """Whether no entity goes on from one `(prefix, type)` to the next."""
+    """Whether no entity continues from one `(prefix, type)` to the next."""
     return before[0] in "ESO" or after[0] in "BSO" or before[1] != after[1]

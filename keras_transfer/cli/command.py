@@ -1,11 +1,11 @@
-"""The command `keras-transfer`: its arguments, which are read before anything that takes long is imported."""
+"""The command `keras-transfer`, which parses its arguments before it imports anything slow."""
 
 import argparse
 import pathlib
 import runpy
 import sys
 
-# Files that are run, because `from keras_transfer import ...` imports the whole package.
+# These files are run, since `from keras_transfer import ...` would import the whole package.
 FOLDER = pathlib.Path(__file__).parent
 VERSION, ARGUMENTS, ASK = FOLDER.parent / "version.py", FOLDER / "arguments.py", FOLDER / "ask.py"
 # Names in `adaptation.RECIPES`.
@@ -39,14 +39,14 @@ def _parser():
     parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(dest="command", required=True)
 
-    command = commands.add_parser("quickstart", help="fine-tune a pretrained BERT on questions, export it, ask it")
+    command = commands.add_parser("quickstart", help="fine-tune a pretrained BERT on questions, export it and ask it")
     command.add_argument("--dataset", choices=["questions", "trec6"], default="questions")
     command.add_argument("--data-dir", help="folder with train_5500.label and TREC_10.label, for --dataset trec6")
     command.add_argument("--output", default="quickstart_model", help="folder of the SavedModel")
     command.add_argument("--recipe", choices=RECIPES, default="bert", help="how the model is adapted")
-    command.add_argument("--epochs", type=int, help="the recipe's if not given")
+    command.add_argument("--epochs", type=int, help="default: that of the recipe")
     command.add_argument("--seed", type=int, default=0)
-    command.add_argument("--batch-size", type=int, help="the recipe's if not given")
+    command.add_argument("--batch-size", type=int, help="default: that of the recipe")
     command.add_argument("--overwrite", action="store_true", help="replace the output folder if it exists")
 
     command = commands.add_parser("classify", help="ask an exported model")
@@ -58,10 +58,10 @@ def _parser():
 def _quickstart(dataset, data_dir, output, epochs, batch_size, overwrite, **options):
     check_arguments = runpy.run_path(str(ARGUMENTS))["check_arguments"]
     check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite)
-    runpy.run_path(str(ASK))["import_tensorflow"]()  # first, so that its log lines do not come before our output
-    from keras_transfer.cli.quickstart import quickstart
+    runpy.run_path(str(ASK))["import_tensorflow"]()  # first, so that its log lines do not precede the output
+    from keras_transfer.cli.quickstart import run_quickstart
 
-    quickstart(dataset, data_dir, output, epochs=epochs, batch_size=batch_size, overwrite=overwrite, **options)
+    run_quickstart(dataset, data_dir, output, epochs=epochs, batch_size=batch_size, overwrite=overwrite, **options)
 
 
 if __name__ == "__main__":

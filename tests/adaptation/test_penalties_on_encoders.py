@@ -1,9 +1,9 @@
-"""Rates by group, L2-SP and EWC on encoders of ours, of KerasHub and of TF Hub: what should move moves as it should."""
+"""Rates by group, L2-SP and EWC have their exact effect on our encoders, KerasHub's and TF Hub modules."""
 
 import pytest
 
 from keras_transfer.tasks import TextClassifier
-from tests.adaptation.pulls_on_encoders import CHECKS, KINDS
+from tests.adaptation.penalties_on_encoders import CHECKS, KINDS
 from tests.adaptation.staging_encoders import ENCODERS
 
 pytestmark = pytest.mark.usefixtures("eagerly")
