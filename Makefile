@@ -21,8 +21,8 @@ quickstart: .venv/installed
 
 # Everything on TensorFlow but what is slow. TensorFlow keeps memory: two runs need less of it than one.
 test: .venv/installed-test
-	$(PYTEST) tests/adaptation
-	$(PYTEST) --ignore=tests/adaptation
+	$(PYTEST) tests/adaptation tests/training
+	$(PYTEST) --ignore=tests/adaptation --ignore=tests/training
 
 # On JAX, what is marked `core`.
 test-jax: .venv/installed-test
