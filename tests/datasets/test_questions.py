@@ -88,7 +88,7 @@ def test_no_question_of_the_test_split_leaks_into_the_training_split():
     rows = read_rows()
     train = [question for split, _, question in rows if split == "train"]
     test = [question for split, _, question in rows if split == "test"]
-    assert set(map(normalize, train)).isdisjoint(map(normalise, test))
+    assert set(map(normalize, train)).isdisjoint(map(normalize, test))
     assert near_duplicates(test, train) == []
 
 
