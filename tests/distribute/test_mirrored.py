@@ -63,7 +63,7 @@ def test_of_a_single_text_that_is_left_over_the_step_is_exact(report):
 def test_weights_made_in_another_scope_are_an_error(report, mistake):
     message = report["errors"][mistake]
     assert "inside `strategy.scope()`" in message
-    assert message.endswith("weights made in another scope, the first token_embedding/embeddings")
+    assert message.endswith("weights created in another scope, the first of them token_embedding/embeddings")
 
 
 def test_what_the_replicas_cannot_share_is_one_clear_error(report):
