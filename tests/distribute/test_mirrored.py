@@ -72,7 +72,7 @@ def test_what_the_replicas_cannot_share_is_one_clear_error(report):
     assert errors["batch size"] == f"{multiple} 33"
     assert errors["batches"] == f"{multiple} 15"
     assert errors["evaluate"] == "to evaluate with 2 replicas takes at least 2 texts. Received: 1"
-    assert "`dataset.batch(size, drop_remainder=True)`" in errors["stream"]
+    assert "`dataset.batch(batch_size, drop_remainder=True)`" in errors["stream"]
 
 
 @pytest.mark.slow
