@@ -98,7 +98,7 @@ def test_a_task_of_one_s_own_exports_the_signatures_that_it_names(tmp_path):
             return {"serving_default": Signature(length, {"text": keras.KerasTensor((None,), "string")})}
 
     encoder = encoders.TransformerEncoder(6, 1, 1, 4, 4, max_sequence_length=8)
-    count = keras.layers.Lambda(lambda mask: keras.ops.sum(mask, 1, keepdims=True), output_shape=(1,))
+    count = keras.layers.Lambda(lambda ids: keras.ops.sum(ids, 1, keepdims=True), output_shape=(1,))
     model = Length(
         encoder,
         text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b"], 8),
