@@ -63,6 +63,12 @@ def test_a_file_imports_only_rooms_below_its_own_and_nothing_heavy_at_the_top(pa
             assert parts[0] != "tensorflow", f"{own} imports {module}: the core uses keras.ops only"
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_function_or_class_shares_its_name_with_its_module(path):
+    tree = ast.parse(path.read_text("utf-8"))
+    assert path.stem not in {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+
+
 def test_every_room_has_a_rank_and_says_what_belongs_there():
     rooms = {room(path) for path in FILES}
     assert rooms == set(RANK)

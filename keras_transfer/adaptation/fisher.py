@@ -252,8 +252,24 @@ def _batches(model, x, y, labels, samples, random):
         yield from _batches_in_memory(x, y, samples, random) if _in_memory(x) else _batches_of(x, y, samples, random)
         return
     y = model.placeholder_labels(x) if y is None and labels == "model" else y
+    if samples is not None and model.is_raw(x):  # only these are tokenized
+        x, y = _draw_rows(model.raw_columns(x), y, int(samples), random)
+        samples = None
     for inputs, targets, weights in _batches_of(model.dataset(x, y), None, samples, random):
         yield inputs, *model.mask_labels(targets, weights)
+
+
+def _draw_rows(columns, y, samples, random):
+    """Returns some rows of raw data and of their labels, or all rows if they are not more."""
+    count = len(columns[0]) if isinstance(columns, tuple) else len(columns)
+    if samples >= count or (y is not None and len(y) != count):  # the task complains about different numbers
+        return columns, y
+    rows = random.choice(count, samples, replace=False).tolist()
+    if isinstance(columns, tuple):
+        columns = tuple([column[row] for row in rows] for column in columns)
+    else:
+        columns = [columns[row] for row in rows]
+    return columns, y if y is None else [y[row] for row in rows]
 
 
 def _in_memory(x):

@@ -6,7 +6,6 @@ import numbers
 import keras
 from keras import ops
 
-from keras_transfer.adaptation.layerwise import LayerwiseOptimizer
 from keras_transfer.adaptation.schedules import OneCycle
 from keras_transfer.training import steps
 from keras_transfer.training.optimizer import build_optimizer
@@ -160,7 +159,7 @@ def _parts(optimizer):
     """The optimizers inside an optimizer that update the weights."""
     if hasattr(optimizer, "inner_optimizer"):
         return _parts(optimizer.inner_optimizer)
-    return optimizer.group_optimizers() if isinstance(optimizer, LayerwiseOptimizer) else [optimizer]
+    return optimizer.group_optimizers() if hasattr(optimizer, "group_optimizers") else [optimizer]
 
 
 def _momentum(optimizer):

@@ -2,7 +2,7 @@
 
 from keras_transfer.checkpoints import bert, elmo, roberta  # noqa: F401 (they register their architectures)
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.build import CheckpointReport
+from keras_transfer.checkpoints.building import CheckpointReport
 from keras_transfer.checkpoints.registry import load, load_preprocessor, resolve
 from keras_transfer.checkpoints.tensors import CheckpointError
 from keras_transfer.checkpoints.word_vectors import WordVectors

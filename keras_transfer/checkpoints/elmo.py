@@ -5,14 +5,14 @@ import json
 import numpy as np
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.build import build
+from keras_transfer.checkpoints.building import build
 from keras_transfer.checkpoints.tensors import CheckpointError, Layout, read_json
 from keras_transfer.encoders import ElmoEncoder
 from keras_transfer.files import atomic_folder
 from keras_transfer.text import ElmoPreprocessor
 from keras_transfer.text.elmo import NUM_CHARACTERS
 
-OPTIONS, WEIGHTS = "options.json", "weights.hdf5"
+OPTIONS, WEIGHTS, PREPROCESSOR = "options.json", "weights.hdf5", "preprocessor.json"
 
 
 def _gates(values):
@@ -34,8 +34,6 @@ def _direction(place):
         (f"{block}.kernel", f"{block}.cell.recurrent_kernel"): (f"{cell}/W_0", _GATES),
         f"{block}.bias": (f"{cell}/B", _GATES),
         f"{block}.cell.projection": f"{cell}/W_P_0",
-        f"{block}.last_h": None,  # the state after the last batch
-        f"{block}.last_c": None,
     }
 
 
@@ -87,16 +85,26 @@ def load(folder, cls, overrides):
 
 
 def load_preprocessor(folder, **overrides):
-    """Returns the preprocessor of a folder with ELMo's two files."""
+    """Returns the preprocessor of a folder with ELMo's two files, with the settings in a third if there is one."""
     arguments = ELMO.arguments(read_json(folder / OPTIONS), folder)
-    return ElmoPreprocessor(**{"max_characters": arguments["max_characters"], **overrides})
+    settings = read_json(folder / PREPROCESSOR) if (folder / PREPROCESSOR).exists() else {}
+    return ElmoPreprocessor(**{"max_characters": arguments["max_characters"], **settings, **overrides})
 
 
 def save(architecture, encoder, preprocessor, folder, overwrite):
-    """Writes an encoder as a folder with ELMo's two files, which also describe its preprocessor."""
+    """Writes an encoder as a folder with ELMo's two files, and the settings of its preprocessor."""
     import h5py
 
+    settings = {} if preprocessor is None else preprocessor.get_config()
+    settings.pop("name", None)
+    if settings and settings["max_characters"] != encoder.max_characters:
+        raise CheckpointError(
+            f"`preprocessor` must have the encoder's `max_characters`, {encoder.max_characters}. "
+            f"Received: max_characters={settings['max_characters']}"
+        )
     with atomic_folder(folder, overwrite) as temporary:
+        if settings:
+            (temporary / PREPROCESSOR).write_text(json.dumps(settings, indent=2) + "\n")
         (temporary / OPTIONS).write_text(json.dumps(architecture.configuration(encoder), indent=2) + "\n")
         with h5py.File(temporary / WEIGHTS, "w") as file:
             for entry in architecture.entries(encoder):

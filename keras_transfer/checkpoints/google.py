@@ -3,7 +3,7 @@
 import re
 
 from keras_transfer.checkpoints.architecture import architecture_of
-from keras_transfer.checkpoints.build import build
+from keras_transfer.checkpoints.building import build
 from keras_transfer.checkpoints.tensors import CheckpointError, read_json
 
 # Variables of the optimizer in a checkpoint of the pretraining.

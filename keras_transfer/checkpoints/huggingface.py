@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from keras_transfer.checkpoints.architecture import architecture_of
-from keras_transfer.checkpoints.build import build
+from keras_transfer.checkpoints.building import build
 from keras_transfer.checkpoints.tensors import CheckpointError, read_json, read_safetensors, shard_files
 from keras_transfer.files import atomic_folder
 

@@ -118,6 +118,9 @@ class TransformerStack(Encoder):
         Returns:
             A tuple of `sequence_output`, `[batch, length, dim]`, and the updated cache.
 
+        Raises:
+            ValueError: If `padding_mask` is `None` and a block is not causal.
+
         Example:
         ```python
         encoder = keras_transfer.encoders.TransformerEncoder(100, 2, 2, 8, 16, causal=True)
@@ -126,6 +129,11 @@ class TransformerStack(Encoder):
         third, cache = encoder.step(np.array([[7]]), cache, start=2)
         ```
         """
+        if padding_mask is None and not all(block.attention.causal for block in self.blocks):
+            raise ValueError(
+                "`padding_mask` is required unless all blocks are causal, because the cache also holds places without "
+                "a token. Received: padding_mask=None"
+            )
         x = _embed(self, {"token_ids": ops.convert_to_tensor(token_ids)}, start)
         arguments = {} if self.block_inputs is None else self.block_inputs(x, start=start)
         sizes = {"length": ops.shape(x)[1], "num_keys": ops.shape(cache[0]["attention"][0])[2], "start": start}

@@ -118,6 +118,8 @@ class Task(StringInputs, keras.Model):
         Raises:
             ValueError: If `pairs=True` and the task takes single texts.
         """
+        if pairs:
+            raise ValueError(f"A `{type(self).__name__}` takes single texts. Received: pairs=True")
         if not isinstance(self.input, dict) or "text" in self.input:
             return {}
 
@@ -237,8 +239,8 @@ class Task(StringInputs, keras.Model):
             dataset of the type of `x`.
 
         Raises:
-            ValueError: If raw text is passed to a task without a preprocessor; if a text is not a string; if a label
-                is out of range; if texts and labels differ in number; or if a dataset is passed together with labels.
+            ValueError: If raw text is passed to a task without a preprocessor; if a text is not a string; if texts and
+                labels differ in number; or if a dataset is passed together with labels.
 
         Example:
         ```python
@@ -250,9 +252,6 @@ class Task(StringInputs, keras.Model):
         ```
         """
         columns = columns_of(self, x)
-        labels = getattr(x, "labels", None) if isinstance(x, TextBatches) else y
-        if labels is not None:
-            self.check_labels(labels)
         if columns is None:
             if y is not None or sample_weight is not None:
                 raise ValueError(
@@ -272,6 +271,10 @@ class Task(StringInputs, keras.Model):
     def _dataset_for(self, method, x, y=None, sample_weight=None, batch_size=None, shuffle=False):
         """Returns `dataset(...)` in the form in which a method needs it on the model's replicas."""
         check_distribution(self)
+        labels = x.labels if isinstance(x, TextBatches) else y
+        if labels is not None:
+            columns_of(self, x)  # raises an error first if `x` is not what the task takes
+            self.check_labels(labels)
         data = self.dataset(x, y, sample_weight, batch_size, shuffle)
         if method != "predict" and isinstance(data, NoRows):
             raise ValueError("`x` must have at least one row. Received: no rows")

@@ -176,6 +176,7 @@ class TokenClassifier(Task):
             return to_sentences(x)
         if isinstance(x, tuple):
             raise ValueError(f"Sentences must be a list of lists of words, without pairs. Received: {x!r:.100}")
+        require_preprocessor(self)
         return self.preprocessor.words(x)
 
     def make_batches(self, x, y, batch_size, shuffle, sample_weight):
@@ -278,8 +279,7 @@ class TokenClassifier(Task):
         Raises:
             ValueError: If `pairs=True`.
         """
-        if pairs:
-            raise ValueError("A `TokenClassifier` takes single texts. Received: pairs=True")
+        signatures = super().signatures(pairs)
 
         def tag(words):
             rows = self.preprocessor.encode_words(words, sequence_length="longest")
@@ -300,7 +300,7 @@ class TokenClassifier(Task):
         return {
             "serving_default": Signature(tag_text, {"text": text}),
             "words": Signature(tag, {"words": words}, shared_axes=2, ragged=True),
-            **super().signatures(),
+            **signatures,
         }
 
     # === Config ===

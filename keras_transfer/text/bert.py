@@ -8,7 +8,7 @@ import keras
 from keras_transfer.text.packing import Packing
 from keras_transfer.text.preprocessor import DEFAULT_LENGTH
 from keras_transfer.text.token_preprocessor import TokenPreprocessor
-from keras_transfer.text.wordpiece import CONFIG_FILE, WordPieceTokenizer, looks_cased, read_folder
+from keras_transfer.text.wordpiece import CONFIG_FILE, SPLIT_KEY, WordPieceTokenizer, looks_cased, read_folder
 
 BERT_PACKING = Packing(start=["[CLS]"], between=["[SEP]"], end=["[SEP]"], pad="[PAD]", segments=(0, 1))
 
@@ -69,16 +69,6 @@ class BertPreprocessor(TokenPreprocessor):
         self.lowercase = tokenizer.lowercase
         self.strip_accents = tokenizer.strip_accents
 
-    @property
-    def cls_id(self):
-        """Integer. The id of `[CLS]`."""
-        return self.token_to_id("[CLS]")
-
-    @property
-    def sep_id(self):
-        """Integer. The id of `[SEP]`."""
-        return self.token_to_id("[SEP]")
-
     def get_config(self):
         return {
             "sequence_length": self.sequence_length,
@@ -109,11 +99,12 @@ class BertPreprocessor(TokenPreprocessor):
             "strip_accents": self.strip_accents,
             "tokenize_chinese_chars": True,
             "model_max_length": self.sequence_length,
+            SPLIT_KEY: self.split,
         }
         (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
 
     @classmethod
-    def load(cls, folder, sequence_length=None, lowercase=None, split="punctuation", name=None):
+    def load(cls, folder, sequence_length=None, lowercase=None, split=None, name=None):
         """Returns the preprocessor of a folder that `save`, Transformers or Google's BERT wrote.
 
         Args:
@@ -123,7 +114,7 @@ class BertPreprocessor(TokenPreprocessor):
             lowercase: Boolean. Defaults to `do_lower_case` of `tokenizer_config.json`, else to the normalizer's in
                 `tokenizer.json`. If neither exists (Google's folders), it is `False` if any token has an upper-case
                 letter, special tokens aside.
-            split: String. As in the constructor. Defaults to `"punctuation"`.
+            split: String. As in the constructor. Defaults to what `save` wrote, else to `"punctuation"`.
             name: String. Name of the layer.
 
         Returns:
@@ -147,4 +138,5 @@ class BertPreprocessor(TokenPreprocessor):
             lowercase = found["lowercase"]
         if lowercase is None:
             lowercase = not looks_cased(found["vocabulary"])
+        split = split or found["split"]
         return cls(found["vocabulary"], sequence_length, lowercase, found["strip_accents"], split, name)

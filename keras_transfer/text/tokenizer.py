@@ -40,9 +40,6 @@ class Tokenizer:
         if vocabulary is not None:
             self._set_vocabulary(list(vocabulary))
 
-    def _read_vocabulary(self, path):
-        return read_vocabulary(path)
-
     def _set_vocabulary(self, tokens):
         wrong = [token for token in tokens if not isinstance(token, str) or "\n" in token]
         if wrong:
@@ -141,6 +138,10 @@ class Tokenizer:
         unknown = tf.fill([tf.math.count_nonzero(empty)], self.unk_id)
         return tf.concat([ids, tf.RaggedTensor.from_row_lengths(unknown, tf.cast(empty, tf.int64))], 1)
 
+    def _read_vocabulary(self, path):
+        # A word may contain characters that Python takes for the end of a line.
+        return pathlib.Path(path).read_bytes().decode("utf-8").removesuffix("\n").split("\n")
+
     def save_assets(self, folder):
         """Writes the vocabulary into a folder."""
         path = pathlib.Path(folder) / self.vocabulary_file
@@ -153,11 +154,6 @@ class Tokenizer:
     @classmethod
     def from_config(cls, config):
         return cls(**config)
-
-
-def read_vocabulary(path):
-    """Returns the lines of a file with one token per line."""
-    return pathlib.Path(path).read_text("utf-8").split("\n")
 
 
 class HasTokenizer:

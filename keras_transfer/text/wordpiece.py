@@ -7,9 +7,10 @@ import keras
 
 from keras_transfer.text.normalizer import MAX_WORD_LENGTH, UNKNOWN, normalize
 from keras_transfer.text.preprocessor import import_tensorflow_text
-from keras_transfer.text.tokenizer import Tokenizer, read_vocabulary
+from keras_transfer.text.tokenizer import Tokenizer
 
 CONFIG_FILE = "tokenizer_config.json"
+SPLIT_KEY = "keras_transfer_split"  # Transformers has no such setting
 
 # Settings of other tokenizers, and the only value that this one implements.
 _FIXED = {"do_basic_tokenize": True, "tokenize_chinese_chars": True, "never_split": None}
@@ -55,6 +56,9 @@ class WordPieceTokenizer(Tokenizer):
         super()._set_vocabulary(tokens)
         self._splitter = None
 
+    def _read_vocabulary(self, path):
+        return _read_lines(pathlib.Path(path))
+
     def _tokenize(self, texts):
         strip_accents = self.lowercase if self.strip_accents is None else self.strip_accents
         if self._splitter is None:
@@ -96,8 +100,8 @@ def read_folder(folder):
         folder: Path of a folder with `vocab.txt` or `tokenizer.json`.
 
     Returns:
-        Dict of `vocabulary`, `sequence_length`, `lowercase` and `strip_accents`, `None` for what the folder does not
-        say.
+        Dict of `vocabulary`, `split`, and `sequence_length`, `lowercase` and `strip_accents`, which are `None` if the
+        folder does not say them.
 
     Raises:
         FileNotFoundError: If the folder has no vocabulary.
@@ -119,6 +123,7 @@ def read_folder(folder):
     limit = _read_json(folder / "sentence_bert_config.json").get("max_seq_length") or limit
     return {
         "vocabulary": _folder_vocabulary(folder, fast),
+        "split": config.get(SPLIT_KEY, "punctuation"),
         "sequence_length": limit if limit and limit < 1e6 else None,  # Transformers writes 1e30 for an unknown length
         "lowercase": config.get("do_lower_case", normalizer.get("lowercase")),
         "strip_accents": config.get("strip_accents", normalizer.get("strip_accents")),
@@ -134,7 +139,7 @@ def looks_cased(vocabulary):
 def _folder_vocabulary(folder, fast):
     vocabulary_file = folder / WordPieceTokenizer.vocabulary_file
     if vocabulary_file.is_file():
-        return read_vocabulary(vocabulary_file)
+        return _read_lines(vocabulary_file)
     if not fast:
         found = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else "no folder"
         raise FileNotFoundError(f"{folder} must contain vocab.txt or tokenizer.json. Received: {found}")
@@ -154,6 +159,10 @@ def _folder_vocabulary(folder, fast):
             f"Received: {len(tokens)} tokens with ids up to {ids[tokens[-1]]}"
         )
     return tokens
+
+
+def _read_lines(path):
+    return path.read_text("utf-8").split("\n")  # also of files with Windows's line ends
 
 
 def _read_json(path):

@@ -1,7 +1,5 @@
 """The preprocessor of word vectors: raw text to one id per word."""
 
-import pathlib
-
 import keras
 
 from keras_transfer.text.preprocessor import DEFAULT_LENGTH, batch_shape
@@ -12,6 +10,7 @@ from keras_transfer.text.word_level import WholeWordPreprocessor, pad_words
 PAD_ID, UNK_ID, FIRST_ID = 0, 1, 2
 
 
+@keras.saving.register_keras_serializable("keras_transfer")
 class WordTokenizer(Tokenizer):
     """Splits texts into words and looks up their ids; the tokenizer of `WordPreprocessor`.
 
@@ -31,10 +30,6 @@ class WordTokenizer(Tokenizer):
         self.lowercase = bool(lowercase)
         self.split = split
         self.case_folding = bool(case_folding)
-
-    def _read_vocabulary(self, path):
-        # A word may contain characters that Python takes for the end of a line.
-        return pathlib.Path(path).read_bytes().decode("utf-8").removesuffix("\n").split("\n")
 
     def _set_vocabulary(self, tokens):
         if not tokens or "" in tokens:

@@ -46,10 +46,10 @@ class TrainableSubset:
     @contextlib.contextmanager
     def applied(self):
         """Freezes the other weights, and restores every flag at the end."""
-        for part in (*self._resting, *self._frozen):
-            part.trainable = False
-        private.update(self._inside)
         try:
+            for part in (*self._resting, *self._frozen):
+                part.trainable = False
+            private.update(self._inside)
             yield
         finally:
             for weight in self._frozen:

@@ -363,3 +363,25 @@ def test_another_file_is_an_error(tmp_path, content):
         Fisher.load(path)
     with pytest.raises(FileNotFoundError):
         Fisher.load(tmp_path / "none.npz")
+
+
+def test_only_the_drawn_samples_of_raw_text_are_prepared(monkeypatch):
+    texts, labels = tiny.examples(16)
+    model, seen = tiny.classifier(), []
+    prepare = type(model).make_batches
+    monkeypatch.setattr(
+        type(model), "make_batches", lambda self, x, *rest: seen.append(len(x)) or prepare(self, x, *rest)
+    )
+    estimate_fisher(model, texts, labels, labels="data", samples=3, seed=0)
+    estimate_fisher(model, texts, samples=3, seed=0)
+    assert seen == [3, 3]
+
+
+def test_labels_of_another_loss_need_not_suit_the_task_s_own():
+    texts, _ = tiny.examples(4)
+    model = tiny.classifier()
+    model.compile("sgd")
+    soft = np.full((4, 2), 0.5, "float32")
+    loss = keras.losses.CategoricalCrossentropy(from_logits=True, reduction="sum")
+    fisher = estimate_fisher(model, texts, soft, labels="data", loss=loss)
+    assert all(np.isfinite(value).all() for value in fisher.values())

@@ -17,6 +17,7 @@ KINDS = {
     "sgd": lambda rate, **more: keras.optimizers.SGD(rate, momentum=0.9, **more),
     "nesterov": lambda rate: keras.optimizers.SGD(rate, momentum=0.9, nesterov=True),
     "adam": lambda rate, **more: keras.optimizers.Adam(rate, **more),
+    "adamw": lambda rate: keras.optimizers.AdamW(rate),
     "adamax": lambda rate: keras.optimizers.Adamax(rate),
     "lamb": lambda rate: keras.optimizers.Lamb(rate),
     "lion": lambda rate: keras.optimizers.Lion(rate),
@@ -32,9 +33,9 @@ def momentum_at(step, low=0.85, high=0.95):
     """The formula of torch's `OneCycleLR`."""
     summit = 0.4 * STEPS - 1
     up = step < summit
-    share = step / summit if up else (step - summit) / (STEPS - 1 - summit)
+    fraction = step / summit if up else (step - summit) / (STEPS - 1 - summit)
     begin, end = (high, low) if up else (low, high)
-    return end + (begin - end) / 2 * (np.cos(np.pi * min(share, 1)) + 1)
+    return end + (begin - end) / 2 * (np.cos(np.pi * min(fraction, 1)) + 1)
 
 
 def make_model(optimizer=None, **compiled):

@@ -38,6 +38,22 @@ def test_all_minilm_says_how_it_makes_a_vector_of_a_text(encoder):
     assert encoder.checkpoint_report.unused == []
 
 
+@pytest.mark.slow
+def test_saved_tensors_of_all_minilm_are_the_file_s_bit_for_bit(encoder, minilm, tmp_path):
+    from safetensors.numpy import load_file
+
+    from keras_transfer.checkpoints import resolve
+
+    encoder.save_pretrained(tmp_path / "saved")
+    original = load_file(resolve(minilm) / "model.safetensors")
+    original.pop("embeddings.position_ids", None)
+    saved = load_file(tmp_path / "saved" / "model.safetensors")
+    assert saved.keys() == original.keys()
+    for name, value in saved.items():
+        assert value.dtype == np.float32
+        np.testing.assert_array_equal(value, original[name], err_msg=name)
+
+
 @pytest.mark.parametrize("cls", [BertEncoder, Encoder])
 def test_a_google_checkpoint_equals_transformers(data_dir, cls):
     encoder = cls.from_pretrained(data_dir("bert_tf_ckpt_fixture"))

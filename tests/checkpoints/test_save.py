@@ -112,10 +112,11 @@ def test_an_activation_that_transformers_has_not_is_an_error(tmp_path):
 
 @pytest.mark.parametrize("options", [{}, {"pooling": "mean", "normalize": True}], ids=str)
 def test_the_preprocessor_is_saved_with_the_encoder(options, tmp_path):
-    preprocessor = BertPreprocessor(VOCABULARY, sequence_length=6, lowercase=False)
+    preprocessor = BertPreprocessor(VOCABULARY, sequence_length=6, lowercase=False, split="whitespace")
     BertEncoder(**SMALL, **options).save_pretrained(tmp_path / "saved", preprocessor)
     again = load_preprocessor(tmp_path / "saved")
-    assert (again.vocabulary, again.sequence_length, again.lowercase) == (VOCABULARY, 6, False)
+    assert again.vocabulary == VOCABULARY
+    assert {**again.get_config(), "name": preprocessor.name} == preprocessor.get_config()
     for key, ids in preprocessor(TEXTS).items():
         np.testing.assert_array_equal(again(TEXTS)[key], ids)
 
@@ -135,8 +136,12 @@ def test_a_task_is_saved_as_a_checkpoint_for_other_tasks(tmp_path):
 def test_elmo_is_saved_with_its_preprocessor(tmp_path):
     pytest.importorskip("h5py", reason="ELMo's files are HDF5")
     encoder = ElmoEncoder(4, [(1, 4), (2, 8)], projection_dim=8, units=16, max_characters=12)
-    encoder.save_pretrained(tmp_path / "saved", ElmoPreprocessor(max_characters=12))
-    assert load_preprocessor(tmp_path / "saved").max_characters == 12
+    preprocessor = ElmoPreprocessor(7, max_characters=12, split="punctuation")
+    encoder.save_pretrained(tmp_path / "saved", preprocessor)
+    again = load_preprocessor(tmp_path / "saved")
+    assert {**again.get_config(), "name": preprocessor.name} == preprocessor.get_config()
+    with pytest.raises(CheckpointError, match="encoder's `max_characters`, 12. Received: max_characters=10"):
+        encoder.save_pretrained(tmp_path / "other", ElmoPreprocessor(max_characters=10))
 
 
 class OtherPreprocessor(BertPreprocessor):

@@ -81,3 +81,10 @@ def test_a_block_that_occurs_twice_is_one_layer_group_and_one_computation_of_mas
 def test_masks_are_computed_once_for_each_kind_of_block():
     names = [layer.name for layer in Decoder(**{**SMALL, "num_layers": 4}).layers]
     assert [name for name in names if "bias" in name] == ["attention_bias", "attention_bias_1"]
+
+
+def test_a_step_of_blocks_that_are_not_causal_requires_a_mask():
+    encoder = TransformerEncoder(**SMALL)
+    cache = encoder.empty_cache(batch_size=2, length=8)
+    with pytest.raises(ValueError, match="`padding_mask` is required unless all blocks are causal"):
+        encoder.step(np.array(IDS), cache, start=0)

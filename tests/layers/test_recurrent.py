@@ -121,6 +121,7 @@ def gradients(options, dtype, traced):
     [
         ("plain", "float32", False),
         pytest.param("clipped", "float32", False, marks=pytest.mark.core),
+        pytest.param("backward", "float32", True, marks=pytest.mark.core),
         ("backward", "mixed_float16", True),
     ],
 )

@@ -180,3 +180,8 @@ def test_a_stream_of_strings_is_an_error(model):
     dataset = tf.data.Dataset.from_tensor_slices((["a b"], [[0, 0]])).batch(1)
     with pytest.raises(ValueError, match="must contain ids. Use `text.word_batches"):
         model.fit(dataset, verbose=0)
+
+
+def test_a_task_of_single_texts_has_no_signatures_of_pairs(model):
+    with pytest.raises(ValueError, match="A `TokenClassifier` takes single texts. Received: pairs=True"):
+        model.signatures(pairs=True)

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.text import BertPreprocessor, Packing, TokenPreprocessor, WordPieceTokenizer, batches
+from keras_transfer.text import BertPreprocessor, Packing, Tokenizer, TokenPreprocessor, WordPieceTokenizer, batches
 from keras_transfer.text.bert import BERT_PACKING
 
 tf = pytest.importorskip("tensorflow")
@@ -89,6 +89,17 @@ def test_the_bert_preprocessor_is_the_wordpiece_case():
     same = TokenPreprocessor(WordPieceTokenizer(vocabulary), BERT_PACKING, sequence_length=7)
     texts = (["The film", "x"], ["film", "the the the the"])
     assert values(same(texts)) == values(BertPreprocessor(vocabulary, sequence_length=7)(texts))
+
+
+def test_a_tokenizer_of_a_user_reads_the_vocabulary_that_it_wrote(tmp_path):
+    class Words(Tokenizer):
+        def _tokenize(self, texts):
+            return tf.strings.split(texts)
+
+    Words(["a", "b\u2028c"]).save_assets(tmp_path)
+    again = Words()
+    again.load_assets(tmp_path)
+    assert again.vocabulary == ["a", "b\u2028c"]
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="strings in a model need TensorFlow")
