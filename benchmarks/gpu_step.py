@@ -1,12 +1,13 @@
-"""A BERT classifier on a GPU: ours on JAX against Transformers with torch.compile, training and prediction.
+"""Training and prediction of a BERT classifier on a GPU: keras_transfer on JAX against Transformers with torch.compile.
 
     pip install jax[cuda12] "keras>=3.15,<3.16" torch transformers && pip install --no-deps .
     python benchmarks/gpu_step.py
 
-BERT-base, 64 texts of 128 token ids, bfloat16 (weights and optimizer float32), AdamW, dropout 0.1 in both: ours
-through `fit` and `predict` with `mixed_bfloat16`, theirs in a plain loop with autocast, sdpa attention and a fused
-optimizer. It needs no TensorFlow. After the ratios it prints the share of the rate that each reaches with one large
-bfloat16 matmul. Without a GPU it says so; `--cpu` runs a tiny model on the CPU, to try the script.
+BERT-base, 64 texts of 128 token ids, bfloat16 (weights and optimizer float32), AdamW, dropout 0.1 in both.
+keras_transfer runs `fit` and `predict` with `mixed_bfloat16`, Transformers a plain loop with autocast, sdpa attention
+and a fused optimizer. TensorFlow is not needed. After the ratios, the script prints what fraction each reaches of its
+rate with one large bfloat16 matmul. Without a GPU, it prints a message and stops. `--cpu` runs a tiny model on the CPU,
+to try the script.
 """
 
 import os
@@ -94,7 +95,7 @@ def transformers(cpu):
                 loss = compiled(**inputs(part), labels=labels[part].to(device, non_blocking=True)).loss
             loss.backward()
             optimizer.step()
-        return loss.item()  # waits
+        return loss.item()  # waits for the GPU
 
     def prediction():
         model.eval()
@@ -104,16 +105,16 @@ def transformers(cpu):
     def matmul():
         for _ in range(STEPS):
             product = square @ square
-        return product[0, 0].item()  # waits
+        return product[0, 0].item()  # waits for the GPU
 
     return {"training": training, "prediction": prediction, "matmul": matmul}
 
 
-def shares(results, cpu):
-    """Lines that say which share of its matmul rate each contender reaches."""
+def fractions(results, cpu):
+    """Yields lines with the fraction of its matmul rate that each contender reaches."""
     size = CPU if cpu else GPU
     tokens, dim, length = size["batch"] * size["length"], size["dim"], size["length"]
-    # Multiply-adds count two: 12 dim^2 of the dense layers, 2 length dim of the attention, for each token and block.
+    # A multiply-add counts as 2. Each token and block has 12 dim^2 in the dense layers and 2 length dim in attention.
     forward = 2 * size["layers"] * tokens * (12 * dim**2 + 2 * length * dim)
     for name, row in results.get("matmul", {"contenders": {}})["contenders"].items():
         rate = 2 * size["matmul"] ** 3 / (row["ms"] / 1e3)
@@ -121,8 +122,8 @@ def shares(results, cpu):
         for measure, work in {"training": 3 * forward, "prediction": forward}.items():
             if measure not in results:
                 continue
-            share = work / (results[measure]["contenders"][name]["ms"] / 1e3) / rate
-            yield f"{name}: {measure} at {share:.1%} of it"
+            fraction = work / (results[measure]["contenders"][name]["ms"] / 1e3) / rate
+            yield f"{name}: {measure} at {fraction:.1%} of it"
 
 
 def has_gpu():
@@ -134,9 +135,9 @@ def has_gpu():
 
 if __name__ == "__main__":
     if not {"--cpu", "--help", "-h"} & set(sys.argv) and not has_gpu():
-        sys.exit(print("No GPU was found (nvidia-smi lists none): nothing was measured."))
+        sys.exit(print("No GPU was found (nvidia-smi lists none). Nothing was measured."))
     options = {"cpu": {"action": "store_true", "help": "a tiny model on the CPU, to try the script"}}
     contenders = {"keras_transfer": keras_transfer, "transformers": transformers}
     results = harness.main(__doc__, contenders, per_call=STEPS, options=options)
     if results:
-        print("\n".join(shares(results, "--cpu" in sys.argv)))
+        print("\n".join(fractions(results, "--cpu" in sys.argv)))

@@ -1,7 +1,7 @@
-"""Side-by-side timing: each contender in a process of its own, turn by turn, and ratios with their interval.
+"""Side-by-side timing: contenders take turns, each in its own process, and ratios have confidence intervals.
 
-A benchmark is a file with a function for each contender. It imports its library, prepares, and returns a dict from the
-name of a measure to a function without arguments that does the work once:
+A benchmark is a file with a function for each contender. The function imports its library, prepares the work, and
+returns a dict from the name of a measure to a function without arguments that does the work once:
 
     def ours():
         model = ...
@@ -10,7 +10,7 @@ name of a measure to a function without arguments that does the work once:
     if __name__ == "__main__":
         harness.main(__doc__, {"keras_transfer": ours, "keras_hub": theirs})
 
-The first contender is the one that the others are compared with: the ratio is its time over the other's.
+The others are compared with the first contender: the ratio is its time divided by the other's.
 """
 
 import argparse
@@ -27,33 +27,35 @@ import time
 import numpy as np
 
 CORES = os.cpu_count()
-SAMPLE = 0.5  # seconds: a sample repeats the work until it lasts this long
-BUSY = 0.05  # the share of the machine that others may use during a sample
-ATTEMPTS = 4  # samples of a busy machine are taken again, at most so often
-INTERVAL_ROUNDS = 6  # from so many on the extremes of the rounds hold the median with 95 %
+SAMPLE = 0.5  # Seconds. A sample repeats the work until it lasts this long.
+BUSY = 0.05  # Largest fraction of the machine that other processes may use during a sample.
+ATTEMPTS = 4  # Largest number of attempts to take a sample while the machine is busy.
+INTERVAL_ROUNDS = 6  # From this many rounds on, their extremes contain the median with a probability of 95 %.
 
 
 def main(description, contenders, measures=None, rounds=15, warm_up=2, per_call=1, unit="ms", options=None):
     """Runs a benchmark from the command line and prints a table and a JSON line for each measure.
 
     Args:
-        description: str, the benchmark's docstring.
-        contenders: dict from a name to a function that returns `{measure: function}`.
-        measures: list of str, those to take; None for all of the first contender's.
-        rounds: int, samples of each.
-        warm_up: int, calls before the first sample; 0 for work that is to be timed from its first call on.
-        per_call: int, how many steps or documents one call does.
-        unit: `"ms"` or `"s"`, the time of one of them; or their name, for how many are done in a second.
-        options: dict from a name to what `add_argument` takes: the contenders get their values by these names.
+        description: String. The benchmark's docstring.
+        contenders: Dict from a name to a function that returns `{measure: function}`.
+        measures: List of strings. Measures to take. Defaults to `None`, all of the first contender.
+        rounds: Integer. Number of samples of each measure and contender. Defaults to `15`.
+        warm_up: Integer. Number of calls before the first sample. 0 times the first call too. Defaults to `2`.
+        per_call: Integer. Number of steps or documents in one call. Defaults to `1`.
+        unit: String. `"ms"` or `"s"` for the time of one step, or the name of what a call processes, such as
+            `"documents"`, for the number per second. Defaults to `"ms"`.
+        options: Dict from a name to the keywords of `add_argument`. The contenders take the values as arguments of
+            these names. Defaults to `None`.
 
     Returns:
-        `{measure: result}`, as in the JSON lines; in a contender's own process None.
+        `{measure: result}`, as in the JSON lines, or `None` in a contender's own process.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--contenders", nargs="+", choices=contenders, default=list(contenders))
     parser.add_argument("--measures", nargs="+", default=measures)
     parser.add_argument("--rounds", type=int, default=rounds)
-    parser.add_argument("--json", type=pathlib.Path, help="file to which the JSON lines are added")
+    parser.add_argument("--json", type=pathlib.Path, help="file to append the JSON lines to")
     for name, keywords in (options or {}).items():
         parser.add_argument(f"--{name.replace('_', '-')}", **keywords)
     parser.add_argument("--worker", choices=contenders, help=argparse.SUPPRESS)
@@ -82,7 +84,7 @@ def main(description, contenders, measures=None, rounds=15, warm_up=2, per_call=
 
 def work(contender, options, warm_up):
     """Prepares a contender, then takes a sample of a measure for each line on the standard input."""
-    answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
+    answers, sys.stdout = sys.stdout, sys.stderr  # keeps the output of libraries out of the answers
     functions = contender(**options)
     repeats = {}
     print(json.dumps(list(functions)), file=answers, flush=True)
@@ -105,7 +107,7 @@ def work(contender, options, warm_up):
 
 
 def cpu_seconds():
-    """Seconds of CPU that this process and its finished children have used."""
+    """Returns the CPU seconds that this process and its finished children have used."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
@@ -114,7 +116,7 @@ def cpu_seconds():
 
 
 class Worker:
-    """A contender in its process, which waits for the name of a measure and answers with a sample."""
+    """A contender in its own process, which reads the name of a measure and answers with a sample."""
 
     def __init__(self, name):
         self.name = name
@@ -129,7 +131,7 @@ class Worker:
         return json.loads(line)
 
     def sample(self, measure):
-        """One sample: seconds of one call, cpu/wall, the share of the machine that others used (None: not known)."""
+        """Returns the seconds of a call, cpu/wall, and the fraction of the machine used by others (None if unknown)."""
         before = busy_seconds()
         print(measure, file=self.process.stdin, flush=True)
         answer = self._answer()
@@ -141,15 +143,15 @@ class Worker:
 
 
 def take(workers, measures, rounds, warm):
-    """Returns `{measure: {contender: [sample of each round]}}`; the contenders take turns in a rotating order."""
+    """Returns `{measure: {contender: [sample of each round]}}`. Contenders take turns in a rotating order."""
     names = list(workers)
     samples = {}
     for measure in measures or workers[names[0]].measures:
         taking = [name for name in names if measure in workers[name].measures]
         if not taking:
             known = sorted({known for worker in workers.values() for known in worker.measures})
-            raise SystemExit(f"the measures are {known}. Received: {measure!r}")
-        for name in taking if warm else ():  # is no sample
+            raise SystemExit(f"Invalid value for --measures. Expected some of {known}. Received: {measure!r}")
+        for name in taking if warm else ():  # warms up, and is not recorded
             workers[name].sample(measure)
         samples[measure] = {name: [] for name in taking}
         for i in range(rounds):
@@ -162,7 +164,7 @@ def take(workers, measures, rounds, warm):
 
 
 def busy_seconds():
-    """CPU seconds that the whole machine has worked, or that its host took from it; None where no one says."""
+    """Returns the CPU seconds used by all processes or stolen by the host, or None if they are unknown."""
     try:
         fields = [int(field) for field in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
     except OSError:
@@ -172,7 +174,7 @@ def busy_seconds():
 
 
 def summary(measure, samples, per_call, unit):
-    """Medians, and for each other contender the ratio of the first one's time to its, with a bootstrap interval."""
+    """Returns medians, and each contender's ratio of the first one's time to its own, with a bootstrap interval."""
     names = list(samples)
     seconds = {name: np.array([sample["seconds"] for sample in samples[name]]) for name in names}
     rows = {}
@@ -194,7 +196,7 @@ def summary(measure, samples, per_call, unit):
 
 
 def interval(ours, theirs, draws=10_000):
-    """The 95 % bootstrap interval of the ratio of medians, the rounds drawn in pairs; of few rounds the extremes."""
+    """Returns the 95 % bootstrap interval of the ratio of medians over paired rounds, or the extremes of few rounds."""
     if len(ours) < INTERVAL_ROUNDS:
         return np.min(ours / theirs), np.max(ours / theirs)
     rows = np.random.default_rng(0).integers(0, len(ours), (draws, len(ours)))
@@ -203,12 +205,12 @@ def interval(ours, theirs, draws=10_000):
 
 
 def table(result):
-    """The result of one measure as text."""
+    """Returns the result of one measure as text."""
     unit, first = result["unit"], next(iter(result["contenders"]))
     head = unit if unit in ("ms", "s") else f"{unit}/s"
     kind = "95 % interval" if result["rounds"] >= INTERVAL_ROUNDS else "lowest to highest"
     lines = [
-        f"{result['measure']} ({result['rounds']} rounds; ratio: the time of {first} over the other's)",
+        f"{result['measure']} ({result['rounds']} rounds; ratio: the time of {first} divided by the other's)",
         f"{'':24}{head:>12}{'cpu/wall':>10}{'ratio':>8}   {kind}",
     ]
     for name, row in result["contenders"].items():
@@ -217,14 +219,14 @@ def table(result):
             line += f"{row['ratio']:>8.3f}   {row['interval'][0]:.3f} to {row['interval'][1]:.3f}"
         lines.append(line)
     if result["quiet"] is None:
-        lines.append("Whether the machine was quiet is not known here.")
+        lines.append("It is not known whether the machine was quiet.")
     elif not result["quiet"]:
-        lines.append(f"The machine was not quiet: others used more than {BUSY:.0%} of it in some samples.")
+        lines.append(f"The machine was not quiet: other processes used more than {BUSY:.0%} of it in some samples.")
     return "\n".join(lines)
 
 
 def machine():
-    """What the figures were measured on."""
+    """Returns a description of the machine."""
     packages = ("keras", "tensorflow", "tensorflow-text", "keras-hub", "jax", "torch", "transformers", "tokenizers")
     versions = {"python": platform.python_version()}
     for package in packages:

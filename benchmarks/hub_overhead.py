@@ -1,11 +1,11 @@
-"""What `HubLayer` costs: a Keras model around it, against the module called as it is.
+"""Overhead of `HubLayer`: a Keras model with the layer, against calling the module directly.
 
     pip install -e . && python benchmarks/hub_overhead.py
 
-Two modules, written here with random weights: `text` makes a vector of 128 of each of 32 strings of 20 words, through a
-vocabulary of 10,000; `bert` has 4 blocks, 128 wide, 2 heads, over 16 texts of 64 tokens. Behind each stands a dense
-layer. `training step` and `forward` are the same `tf.function`s on both sides, with the same loss and SGD. `fit` of 20
-steps is compared with a loop over the same dataset: it holds what `fit` costs with any layer.
+Two modules, written here with random weights: `text` turns 32 strings of 20 words into vectors of 128 numbers, with a
+vocabulary of 10,000; `bert` has 4 blocks, 128 wide, 2 heads, and takes 16 texts of 64 tokens. A dense layer follows
+each. `training step` and `forward` are the same `tf.function`s on both sides, with the same loss and SGD. `fit` of 20
+steps is compared with a loop over the same dataset, so it includes the overhead that `fit` has with any layer.
 """
 
 import tempfile
@@ -78,7 +78,7 @@ def save(folder, call, spec, variables, table=None):
 
 
 def data(name):
-    """A batch of inputs and labels, as tensors."""
+    """Returns a batch of inputs and labels as tensors."""
     import tensorflow as tf
 
     random = np.random.default_rng(0)
@@ -125,7 +125,7 @@ def raw_module(folder, name):
 
 
 def measures(contender):
-    """The measures of both modules, each in one function for both contenders."""
+    """Returns the measures of both modules. Both contenders use this function."""
     functions = {}
     for name, write in (("text", save_text_module), ("bert", save_bert_module)):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""What `import keras_transfer` costs over `import keras`, on TensorFlow and on JAX, each time in a fresh process.
+"""Time of `import keras_transfer` beyond `import keras`, on TensorFlow and on JAX, each time in a fresh process.
 
 pip install -e .[jax] && python benchmarks/import_cost.py
 """

@@ -5,13 +5,13 @@
 
 Each mutant is a copy of the repository in a temporary folder with one change in one function. Only the tests of the
 mutated file's room run against it, and they stop at the first failure. A mutant whose tests fail is killed; one whose
-tests pass survives. A run that a signal ended, or an internal error of pytest, is broken: it says nothing about the
-tests, counts neither as killed nor as survived, and is listed. Read the survivors at the end: each one is either an
+tests pass survives. A run that ends by a signal or with an internal error of pytest is broken: it says nothing about
+the tests, counts neither as killed nor as survived, and is listed. Read the survivors at the end: each one is either an
 untested behaviour or a change that makes no difference. Run the command again to resume: mutants that are already in
 the results file are not run twice. The tests find real data in the folder that KERAS_TRANSFER_DATA names (an absolute
 path); without it, those that need it are skipped.
 
-Compare an older test suite over the mutants that survived, then let another backend judge them too:
+Run an older test suite on the mutants that survived, then run the tests on another backend too:
 
     python benchmarks/mutants.py --survivors-of mutants.jsonl --tests-from ../older --results older.jsonl
     python benchmarks/mutants.py --survivors-of mutants.jsonl --also "KERAS_BACKEND=jax:-m core" --results jax.jsonl
@@ -38,9 +38,9 @@ import time
 
 from mutations import KINDS, Mutant, choose
 
-# Not copied: version control, virtual environments, caches, build products.
+# Names that are not copied: version control, virtual environments, caches, build products.
 NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist", "quickstart_model")
-LARGE = 2**20  # bytes: the copies link to larger files
+LARGE = 2**20  # Bytes. The copies link to larger files.
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 
@@ -49,13 +49,13 @@ def main(arguments=None):
     """Runs mutation testing from the command line."""
     args = parse(arguments)
     with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
-        # Every mutant is a copy of this snapshot: the repository may change during a long run.
+        # Every mutant is a copy of this snapshot, because the repository may change during a long run.
         tree = pathlib.Path(folder).resolve() / "tree"
         copy_tree(args.tree, tree, args.tests_from)
         if args.survivors_of:
             mutants = survivors(read(args.survivors_of))
             for mutant in mutants:
-                mutant.apply(read_source(tree, mutant))  # an error now, not in the middle of a run
+                mutant.apply(read_source(tree, mutant))  # raises an error now instead of during the run
         else:
             mutants = choose(tree, args.package, args.count, args.seed, args.kinds, args.only)
         if not mutants:
@@ -140,12 +140,12 @@ def command(text):
 
 
 def cut_half_line(path):
-    """Removes a last line without an end, which a run leaves that was stopped while it wrote."""
+    """Removes an incomplete last line, which a run leaves if it is stopped while writing."""
     os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 
 
 def read(path):
-    """Returns `{mutant: result}` from a results file, without a last line that is only half written."""
+    """Returns `{mutant: result}` from a results file, without an incomplete last line."""
     results = {}
     text = path.read_text("utf-8")
     lines = text.splitlines()
@@ -195,7 +195,7 @@ def check_baseline(runner, executor, mutants):
 
 
 def describe(mutant, tree):
-    """A mutant in one line; the whole line of the source stands beside a constant, which says little by itself."""
+    """Returns a mutant in one line, with the whole source line for a constant, which says little by itself."""
     line = read_source(tree, mutant).split("\n")[mutant.line - 1].strip()
     return f"{mutant}  in: {line}" if mutant.kind == "constant" else str(mutant)
 
@@ -206,7 +206,7 @@ def label(result):
 
 
 def report(results, tree):
-    """The fraction of mutants that were killed, in each room and in all, broken runs, and a diff of each survivor."""
+    """Returns the fraction of killed mutants per room and in total, the broken runs, and a diff of each survivor."""
     rooms = collections.defaultdict(list)
     for mutant, result in results.items():
         rooms[mutant.room or "top"].append(result["outcome"])
@@ -235,7 +235,7 @@ def killed(outcomes):
 
 
 class Runner:
-    """Runs the tests of mutants in copies of a tree. `stop` ends those that are still running."""
+    """Runs the tests of mutants in copies of a tree. `stop` ends the tests that are still running."""
 
     def __init__(self, tree, package, pytest_args, environment, also, timeout, memory):
         self.tree, self.package, self.timeout, self.memory = tree, package, timeout, memory
@@ -244,7 +244,7 @@ class Runner:
         self.processes, self.stopped = set(), False
 
     def run(self, mutant, baseline=False):
-        """Returns `{"outcome", "by", "seconds"}`; with `baseline`, of the same tests on the unchanged package."""
+        """Returns `{"outcome", "by", "seconds"}`. With `baseline`, the tests run on the unchanged package."""
         start = time.perf_counter()
         with tempfile.TemporaryDirectory(prefix="mutant-", ignore_cleanup_errors=True) as folder:
             folder = pathlib.Path(folder).resolve()
@@ -260,7 +260,7 @@ class Runner:
                     break
                 survived.append(by)
             else:
-                by = min(survived)  # "no tests" only if no command had any; "" sorts before it
+                by = min(survived)  # "" sorts before "no tests", which remains only if no command had any
         return {"outcome": outcome, "by": by, "seconds": round(time.perf_counter() - start, 1)}
 
     def _pytest(self, folder, tests, environment, arguments):
@@ -293,7 +293,7 @@ class Runner:
             return verdict(code, output.read())
 
     def _check_import(self, root, environment):
-        """Checks that Python would import the copy, and not an installed package."""
+        """Checks that Python imports the copy and not an installed package."""
         script = f"import importlib.util; print(importlib.util.find_spec({self.package!r}).origin)"
         done = subprocess.run([sys.executable, "-c", script], cwd=root, env=environment, capture_output=True, text=True)
         expected = root / self.package / "__init__.py"
@@ -307,7 +307,7 @@ class Runner:
 
 
 def kill(process):
-    """Ends a process that has not been waited for, and those that it started."""
+    """Ends a process that has not been waited for, and the processes that it started."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -330,7 +330,7 @@ def verdict(code, output):
 
 
 def tests_of(mutant, tree):
-    """Returns the test files of a mutant's room, those first whose names share words with the mutated module."""
+    """Returns the test files of a mutant's room, first those whose names have words of the mutated module."""
     module = pathlib.PurePosixPath(mutant.file).stem.strip("_")
     folder = tree / "tests" / mutant.room
 
@@ -343,7 +343,7 @@ def tests_of(mutant, tree):
 
 
 def copy_tree(tree, target, tests_from=None):
-    """Copies a repository; with `tests_from`, with the tests and their settings of another one."""
+    """Copies a repository. With `tests_from`, takes the tests and their settings from another one."""
     shutil.copytree(tree, target, ignore=NOT_COPIED, copy_function=copy_file)
     for name in ("tests", "conftest.py", "pyproject.toml") if tests_from else ():
         path = target / name

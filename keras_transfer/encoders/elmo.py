@@ -19,12 +19,14 @@ from keras_transfer.text.elmo import (
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class SentenceBoundaries(keras.layers.Layer):
-    """Puts the words that begin and end a sentence around each, as their characters' ids.
+    """Adds the words that mark the beginning and the end of a sentence, as character ids.
 
-    Inputs: character ids [batch, length, characters], padding mask [batch, length].
+    Call arguments:
+        character_ids: Tensor of shape `[batch, length, characters]`.
+        padding_mask: Tensor of shape `[batch, length]`. 1 for a real word, 0 for padding.
 
     Returns:
-        The same with two more steps: [batch, length + 2, characters], and [batch, length + 2].
+        A tuple of the ids, `[batch, length + 2, characters]`, and the mask, `[batch, length + 2]`.
     """
 
     def call(self, character_ids, padding_mask):
@@ -51,7 +53,7 @@ class SentenceBoundaries(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class WithoutBoundaries(keras.layers.Layer):
-    """Takes what stands at a sentence's boundaries off a pair of directions, and joins these; at padding it is 0."""
+    """Concatenates both directions without a sentence's boundaries, and sets padding to 0."""
 
     def call(self, forward, backward, padding_mask):
         both = ops.concatenate([forward, backward], axis=-1)[:, 1:-1]
@@ -63,13 +65,14 @@ class WithoutBoundaries(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class ElmoEncoder(Encoder):
-    """ELMo's encoder: words from their characters, and LSTMs with projections that read forward and backward.
+    """ELMo's encoder: word vectors from characters, and projected LSTMs that read forward and backward.
 
-    Its `hidden_states` are the words without context, twice, and the two directions of each layer, joined: `[batch,
-    length, 2 * projection_dim]` each. It adds the boundaries of a sentence inside and removes them from its outputs.
+    Its `hidden_states` have the shape `[batch, length, 2 * projection_dim]`: first the words without context,
+    concatenated with themselves, then the concatenated directions of each layer. The encoder adds a sentence's
+    boundaries internally and removes them from its outputs.
 
-    The outputs of a text depend on it alone. The original starts each batch from the state in which the last one
-    ended; `step` takes that state and returns the next.
+    The outputs of a text depend only on that text. The original starts each batch from the last state of the previous
+    one. To do the same, use `step`, which takes a state and returns the next.
 
     Args:
         embedding_dim: Integer. Width of a character's embedding. Defaults to `16`.
@@ -83,12 +86,12 @@ class ElmoEncoder(Encoder):
         residual: Boolean. Whether layers above the first add their input to their output. Defaults to `True`.
         activation: String or callable. Activation of the convolutions. Defaults to `"relu"`.
         dropout: Float between 0 and 1. Dropout rate of the inputs of each LSTM. Defaults to `0.1`.
-        max_characters: Integer. Characters of a word, including two that mark its ends. Defaults to `50`.
+        max_characters: Integer. Number of characters of a word, including the two that mark its ends. Defaults to `50`.
         dtype, **options: See `Encoder`.
 
     Inputs: Dict of `character_ids` `[batch, length, max_characters]` and `padding_mask` `[batch, length]`.
 
-    Outputs: Dict of `sequence_output` `[batch, length, 2 * projection_dim]`, the last of `hidden_states`.
+    Outputs: Dict of `sequence_output` `[batch, length, 2 * projection_dim]`, the last hidden state.
 
     Example:
     ```python
@@ -163,7 +166,7 @@ class ElmoEncoder(Encoder):
         return [("embeddings", "embeddings", [self.words]), *blocks]
 
     def empty_state(self, batch_size):
-        """Returns the state that `step` starts from: h and c of each direction of each layer, all zeros."""
+        """Returns the initial state for `step`: zeros for h and c of each direction of each layer."""
         sizes = (self.projection_dim, self.units)
         return [
             [[ops.zeros((batch_size, size), self.compute_dtype) for size in sizes] for _ in block]
@@ -171,11 +174,11 @@ class ElmoEncoder(Encoder):
         ]
 
     def step(self, character_ids, state, padding_mask):
-        """Encodes the next sentence of each text, given the state in which the last one ended.
+        """Encodes the next sentence of each text, starting from the state after the previous one.
 
         Args:
             character_ids: Tensor of shape `[batch, length, max_characters]`.
-            state: List from `empty_state` or from the last step.
+            state: List from `empty_state` or from the previous step.
             padding_mask: Tensor of shape `[batch, length]`. 1 for a real word, 0 for padding.
 
         Returns:
@@ -196,7 +199,7 @@ class ElmoEncoder(Encoder):
 
 
 def _read(layers, character_ids, padding_mask, state=None):
-    """Returns the hidden states and, given a state, the next; `layers` has ELMo's layers as attributes."""
+    """Returns the hidden states and, if `state` is given, the next state. `layers` holds ELMo's layers."""
     ids, mask = layers.boundaries(character_ids, padding_mask)
     both = [layers.words(ids)] * 2
     hidden_states, after = [layers.trims[0](*both, padding_mask)], []

@@ -6,24 +6,25 @@ import keras
 
 from keras_transfer.layers.activations import serialize_activation
 
-# What encoders call their outputs: ours and KerasHub's, then what TF Hub's BERT modules say.
+# Names of encoders' outputs: in this package and KerasHub, then in TF Hub's BERT modules.
 _SEQUENCE_KEYS = ("sequence_output", "sequence_outputs")
 _POOLED_KEYS = ("pooled_output",)
 _HIDDEN_KEYS = ("encoder_outputs",)
 
-# How `from_pretrained` and `save_pretrained` reach the formats: the room `checkpoints` fills it when it is imported.
+# The functions behind `from_pretrained` and `save_pretrained`. `checkpoints` registers them when it is imported.
 checkpoint_functions = {}
 
 
 @dataclasses.dataclass
 class Encoded:
-    """What an encoder says of a batch of texts, whatever the encoder.
+    """The outputs of any encoder for a batch of texts.
 
     Attributes:
-        sequence: [batch, length, dim], or None where the encoder makes one vector of a text and shows no more.
-        pooled: [batch, dim], or None where the architecture has none.
-        hidden_states: list of [batch, length, dim] (embeddings, then each block), or None where it shows none.
-        mask: [batch, length], 1 for a real token, 0 for padding, or None where all are real.
+        sequence: Tensor of shape `[batch, length, dim]`, or `None` if the encoder returns only one vector per text.
+        pooled: Tensor of shape `[batch, dim]`, or `None` if the architecture has none.
+        hidden_states: List of tensors of shape `[batch, length, dim]` (embeddings, then each block), or `None` if the
+            encoder does not provide them.
+        mask: Tensor of shape `[batch, length]`, 1 for a real token, 0 for padding, or `None` if all are real.
     """
 
     sequence: object
@@ -33,20 +34,20 @@ class Encoded:
 
 
 def encode(encoder, inputs=None, hidden_states=False):
-    """Runs an encoder and returns one `Encoded`, whether it answers with a dict or a bare tensor.
+    """Runs an encoder that returns a dict or a single tensor, and returns its outputs as an `Encoded`.
 
     Args:
-        encoder: an encoder of ours, a KerasHub backbone, or any functional model of token ids.
-        inputs: what the encoder takes; None for its own symbolic inputs: the graph that grows on the result is
-            flat, with every layer of the encoder a layer of the new model.
-        hidden_states: bool, whether to return them too.
+        encoder: An `Encoder`, a KerasHub backbone, or any functional model of token ids.
+        inputs: The encoder's inputs. Defaults to `None`, its own symbolic inputs: a model built on the result is flat
+            and contains every layer of the encoder.
+        hidden_states: Boolean. Whether to return the hidden states too. Defaults to `False`.
 
     Returns:
         An `Encoded`.
 
     Raises:
-        ValueError: the encoder returns neither a sequence nor a vector, or no hidden states although they were asked
-            for.
+        ValueError: If the encoder returns neither a sequence nor a vector, or if `hidden_states=True` and it does not
+            provide them.
 
     Example:
     ```python
@@ -71,18 +72,18 @@ def encode(encoder, inputs=None, hidden_states=False):
     if (sequence is None and pooled is None) or (sequence is not None and len(sequence.shape) != 3):
         shapes = {key: getattr(value, "shape", value) for key, value in outputs.items()}
         raise ValueError(
-            f"an encoder returns [batch, length, dim] under one of {_SEQUENCE_KEYS}, or [batch, dim] under "
-            f"{_POOLED_KEYS[0]}. Received: {shapes}"
+            f"Encoders must return a [batch, length, dim] tensor under one of {_SEQUENCE_KEYS}, or a [batch, dim] "
+            f"tensor under '{_POOLED_KEYS[0]}'. Received: {shapes}"
         )
     hidden = hidden or _first(outputs, _HIDDEN_KEYS)
     if hidden_states and hidden is None:
-        raise ValueError(f"hidden states were asked for, but the encoder shows none. Received: {encoder!r}")
+        raise ValueError(f"The encoder provides no hidden states, but they are required. Received: encoder={encoder!r}")
     mask = inputs.get("padding_mask") if isinstance(inputs, dict) else None
     return Encoded(sequence, pooled, hidden, mask)
 
 
 def _tensors(inputs):
-    """Lists and arrays as tensors: Keras takes a dict of lists for a nested structure of numbers."""
+    """Converts lists and arrays to tensors, because Keras treats a dict of lists as nested numbers."""
     if isinstance(inputs, dict):
         return {key: keras.ops.convert_to_tensor(value) for key, value in inputs.items()}
     return keras.ops.convert_to_tensor(inputs)
@@ -96,7 +97,7 @@ def _symbolic_hidden_states(encoder):
     if getattr(encoder, "hidden_states", None) is not None:
         return list(encoder.hidden_states)
     if blocks := getattr(encoder, "transformer_layers", None):  # KerasHub
-        if any(isinstance(block, list) for block in blocks):  # ALBERT: one block, called many times
+        if any(isinstance(block, list) for block in blocks):  # ALBERT calls the same block many times
             return None
         tensors = [blocks[0].input, *(block.output for block in blocks)]
         return [keras.tree.flatten(tensor)[0] for tensor in tensors]  # a block also takes the mask
@@ -104,7 +105,7 @@ def _symbolic_hidden_states(encoder):
 
 
 def select_inputs(inputs, wanted):
-    """Leaves out what a model does not take of what a preprocessor made (segment ids, where it has no segments)."""
+    """Drops the inputs from a preprocessor that a model does not take, such as segment ids."""
     if isinstance(inputs, dict) and isinstance(wanted, dict) and wanted.keys() < inputs.keys():
         return {key: inputs[key] for key in wanted}
     return inputs
@@ -113,7 +114,7 @@ def select_inputs(inputs, wanted):
 def constructor_settings(arguments):
     """Returns the `settings` of an `Encoder` from `locals()` at the start of its constructor.
 
-    They are the constructor's arguments in order, without those that `Encoder` keeps itself.
+    They are the constructor's arguments in order, without those that `Encoder` handles.
     """
     own = ("self", "pooling", "normalize", "dtype", "name", "trainable", "options", "__class__")
     return {name: value for name, value in arguments.items() if name not in own}
@@ -131,8 +132,8 @@ class Encoder(keras.Model):
         outputs: Dict of `sequence_output` `[batch, length, dim]` and, where the architecture has one, `pooled_output`
             `[batch, dim]`.
         hidden_states: List of the embeddings and of each block's output, each `[batch, length, dim]`.
-        pooling: String, one of `"first"`, `"mean"` and `"max"`. How the checkpoint makes one vector of a text, as
-            sentence-transformers checkpoints do. Defaults to `None`, which is not specified.
+        pooling: String, one of `"first"`, `"mean"` and `"max"`. How the checkpoint pools a text into one vector, as
+            sentence-transformers checkpoints specify. Defaults to `None`, not specified.
         normalize: Boolean. Whether that vector is scaled to length 1. Defaults to `False`.
         dtype: Dtype or policy of all layers. Defaults to `None`, the global policy.
         name: String. Name of the model. Defaults to `None`.
@@ -158,9 +159,9 @@ class Encoder(keras.Model):
         trainable=True,
         settings=None,
     ):
-        # No **kwargs: Keras ignores the ones of a functional model that it does not know.
+        # There is no **kwargs because Keras ignores unknown ones of a functional model.
         super().__init__(inputs=inputs, outputs=outputs, name=name)
-        self.trainable = trainable  # now that the layers are there; Keras's own argument does not reach them
+        self.trainable = trainable  # set once the layers exist, because Keras's own argument does not reach them
         if pooling not in (None, *self.POOLINGS):
             raise ValueError(
                 f"Invalid value for argument `pooling`. Expected one of {self.POOLINGS} or None. "
@@ -212,11 +213,11 @@ class Encoder(keras.Model):
             **overrides: Arguments of the class that differ from the checkpoint's (`dropout=0.0`, `dtype=...`).
 
         Returns:
-            The encoder. Its attribute `checkpoint_report` says what was used and what was not. For a KerasHub preset,
-            the `keras_hub.models.Backbone` that KerasHub loads, without a report.
+            The encoder. Its attribute `checkpoint_report` lists the weights that were used and those that were not.
+            For a KerasHub preset, the `keras_hub.models.Backbone` that KerasHub loads, without a report.
 
         Raises:
-            CheckpointError: If the checkpoint cannot be read, is of another architecture, or does not fit.
+            CheckpointError: If the checkpoint cannot be read, has another architecture, or does not fit.
 
         Example:
         ```python
@@ -226,20 +227,20 @@ class Encoder(keras.Model):
         return checkpoint_functions["load"](source, cls, **overrides)
 
     def save_pretrained(self, folder, preprocessor=None, overwrite=False):
-        """Writes the encoder as a checkpoint, which `from_pretrained` and the original library load.
+        """Writes the encoder as a checkpoint that `from_pretrained` and the original library can load.
 
         Transformers' `AutoModel` loads the folder with the same outputs and, if `preprocessor` is given, its
-        `AutoTokenizer` with the same ids. ELMo's files are those of the original.
+        `AutoTokenizer` with the same ids. ELMo is written in the original's format.
 
         Args:
-            folder: String or path. It is written as a whole or not at all.
+            folder: String or path. Folder to write. It is written completely or not at all.
             preprocessor: The encoder's preprocessor, whose vocabulary and settings are written too. Defaults to
                 `None`, which writes the encoder alone.
             overwrite: Boolean. Whether to replace a folder that exists. Defaults to `False`.
 
         Raises:
             FileExistsError: If the folder exists and `overwrite=False`.
-            CheckpointError: If no format holds such an encoder or preprocessor. A subclass of an encoder needs an
-                `Architecture` of its own.
+            CheckpointError: If no format supports the encoder or the preprocessor. A subclass of an encoder needs its
+                own `Architecture`.
         """
         checkpoint_functions["save"](self, folder, preprocessor=preprocessor, overwrite=overwrite)

@@ -1,4 +1,4 @@
-"""Word vectors as an encoder: a bag of words, each with its vector, whatever stands around it."""
+"""An encoder from word vectors, which do not depend on the context."""
 
 import keras
 import numpy as np
@@ -12,24 +12,27 @@ _FIRST_WORD = 2  # the row of the first word, after padding and the unknown word
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class SmoothInverseFrequency(keras.layers.Layer):
-    """The mean of a text's words, each weighted by a / (a + p(word)): frequent words say little (SIF).
+    """Averages a text's word vectors with the weights a / (a + p(word)), so that frequent words count less (SIF).
 
-    A word's probability p is Zipf's estimate by its rank, 1 / (rank * (1 + 1/2 + ... + 1/words)), for a vocabulary
-    whose most frequent words come first, until `set_counts` says better. The weights do not train.
+    Until `set_counts` is called, the probability p of a word is Zipf's estimate from its rank,
+    1 / (rank * (1 + 1/2 + ... + 1/words)), for a vocabulary sorted by frequency. The weights do not train.
 
-    The common component of a set of texts, which the paper takes off afterwards, is left in: it belongs to the set, and
-    a head over the bag can learn to do without it.
+    The paper then removes the common component of a set of texts. This layer does not, because the component belongs to
+    the set, and a head can learn to ignore it.
 
     Args:
-        vocabulary_size: int, number of ids: padding, the unknown word (which has the weight 1), then the words.
-        smoothing: float, a.
+        vocabulary_size: Integer. Number of ids: padding, the unknown word (with the weight 1), then the words.
+        smoothing: Float. The a in the weights. Defaults to `1e-3`.
 
     Call arguments:
-        inputs: [batch, length, dim].
-        token_ids, padding_mask: [batch, length].
+        inputs: Tensor of shape `[batch, length, dim]`.
+        token_ids, padding_mask: Tensors of shape `[batch, length]`.
 
     Returns:
-        [batch, dim]; zeros for a text without words.
+        A tensor of shape `[batch, dim]`. Zeros for a text without words.
+
+    Raises:
+        ValueError: If `smoothing` is not positive.
 
     Example:
     ```python
@@ -46,7 +49,7 @@ class SmoothInverseFrequency(keras.layers.Layer):
     def __init__(self, vocabulary_size, smoothing=1e-3, **kwargs):
         super().__init__(**kwargs)
         if not smoothing > 0:
-            raise ValueError(f"`smoothing` must be above 0. Received: {smoothing!r}")
+            raise ValueError(f"`smoothing` must be positive. Received: smoothing={smoothing!r}")
         self.vocabulary_size = vocabulary_size
         self.smoothing = smoothing
 
@@ -62,11 +65,14 @@ class SmoothInverseFrequency(keras.layers.Layer):
         )
 
     def set_counts(self, counts, total=None):
-        """Says how often each word occurs; one that does not has the weight 1.
+        """Sets the weights from the words' counts. A word with a count of 0 has the weight 1.
 
         Args:
-            counts: [words] numbers, in the vocabulary's order.
-            total: number of all words; None for the sum of `counts`.
+            counts: Array of shape `[words]`. Counts in the vocabulary's order.
+            total: Number. Count of all words. Defaults to `None`, the sum of `counts`.
+
+        Raises:
+            ValueError: If `counts` has the wrong shape, is negative or not finite, or if the total is not positive.
         """
         self.word_weights.assign(self._weights(counts, total))
 
@@ -76,8 +82,8 @@ class SmoothInverseFrequency(keras.layers.Layer):
         total = counts.sum() if total is None else total
         if counts.shape != (words,) or not np.isfinite(counts).all() or (counts < 0).any() or not total > 0:
             raise ValueError(
-                f"there must be a count, not below 0, for each of the {words} words, and one above 0. Received: "
-                f"shape {counts.shape}, a sum of {total}"
+                f"`counts` must be finite, non-negative numbers for {words} words, with a positive total. Received: "
+                f"counts of shape {counts.shape}, total={total}"
             )
         weights = self.smoothing / (self.smoothing + counts / total)
         return np.concatenate([[0.0, 1.0], weights]).astype("float32")
@@ -98,12 +104,12 @@ class SmoothInverseFrequency(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class WordVectorEncoder(Encoder):
-    """The vector of each word, without context, and optionally one vector of all words of a text.
+    """Encodes each word as its vector, without context, and optionally pools the vectors of a text.
 
     Args:
         vocabulary_size: Integer. Number of ids: 0 is padding, 1 the unknown word, then the words.
         dim: Integer. Width of the vectors.
-        pooling: String, one of `"mean"`, `"max"` and `"sif"` (the mean, in which rare words weigh more:
+        pooling: String, one of `"mean"`, `"max"` and `"sif"` (a mean that gives rare words more weight:
             `SmoothInverseFrequency`). How `pooled_output` is made. Defaults to `None`, no `pooled_output`.
         trainable_embeddings: Boolean. Whether the vectors train. `False` freezes them, as `freeze` does. Defaults to
             `True`.
@@ -175,16 +181,20 @@ class WordVectorEncoder(Encoder):
 
     @classmethod
     def from_vectors(cls, vectors, counts=None, **kwargs):
-        """Returns the encoder of word vectors, whose ids are those of `text.WordPreprocessor(vectors.words)`.
+        """Returns an encoder with the given vectors and the ids of `text.WordPreprocessor(vectors.words)`.
 
         Args:
-            vectors: a `checkpoints.WordVectors`.
-            counts: dict from word to how often it occurs (also of words that have no vector), for `"sif"`; None for
-                Zipf's estimate by the order of `vectors.words`.
-            **kwargs: arguments of the class (`pooling`, `trainable_embeddings`, ...).
+            vectors: A `checkpoints.WordVectors`.
+            counts: Dict from words, with or without a vector, to their counts, for `pooling="sif"`. Defaults to
+                `None`, Zipf's estimate from the order of `vectors.words`.
+            **kwargs: Arguments of the class (`pooling`, `trainable_embeddings`, ...).
+
+        Returns:
+            A `WordVectorEncoder`.
 
         Raises:
-            ValueError: `vectors` are none; there are counts, but not `"sif"`; none is of a word with a vector.
+            ValueError: If `vectors` is not a `WordVectors`, if `counts` is given without `pooling="sif"`, or if it has
+                no word with a vector.
 
         Example:
         ```python
@@ -193,19 +203,22 @@ class WordVectorEncoder(Encoder):
         ```
         """
         if not hasattr(vectors, "table"):
-            raise ValueError(f"`vectors` must be WordVectors: WordVectors.load(path). Received: {vectors!r:.100}")
+            raise ValueError(
+                "`vectors` must be a `checkpoints.WordVectors`, such as `WordVectors.load(path)`. "
+                f"Received: vectors={vectors!r:.100}"
+            )
         table = vectors.table()
         encoder = cls(*table.shape, **kwargs)
         encoder.token_embedding.set_weights([table])
         if counts is not None:
             if encoder.pooling != "sif":
-                raise ValueError(f"`counts` are for pooling='sif'. Received: pooling={encoder.pooling!r}")
+                raise ValueError(f"`counts` requires pooling='sif'. Received: pooling={encoder.pooling!r}")
             known = [counts.get(word, 0) for word in vectors.words]
             if not any(known):
-                raise ValueError(f"`counts` must be of the vectors' words. Received: {list(counts)[:5]}")
+                raise ValueError(f"`counts` must contain a word of `vectors`. Received: counts of {list(counts)[:5]}")
             encoder.bag.set_counts(known, sum(counts.values()))
         return encoder
 
     def layer_groups(self):
-        # The weights of SIF never train, so they are no group of their own.
+        # The weights of SIF never train, so they do not form a separate group.
         return [("embeddings", "embeddings", [self.token_embedding, *([self.bag] if self.bag is not None else [])])]

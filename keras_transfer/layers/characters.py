@@ -1,4 +1,4 @@
-"""Words from their characters: ELMo's convolutions, highways and projection."""
+"""Word vectors from characters: ELMo's convolutions, highway layers and projection."""
 
 import keras
 from keras import ops
@@ -8,26 +8,27 @@ from keras_transfer.layers.activations import get_activation, serialize_activati
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class CharacterCNN(keras.layers.Layer):
-    """A vector of each word from the ids of its characters (Kim et al. 2016), as in ELMo.
+    """Computes a vector for each word from the ids of its characters (Kim et al. 2016), as in ELMo.
 
-    Embeddings of the characters, convolutions of several widths, the maximum over the word, highway layers, and a
-    projection.
+    It embeds the characters, applies convolutions of several widths, takes the maximum over the word, and applies
+    highway layers and a projection.
 
     Args:
-        vocabulary_size: int, the number of character ids; 0 is padding.
-        embedding_dim: int, the width of a character's embedding.
-        filters: list of `(width, number)`: for each width in characters how many filters.
-        output_dim: int, the width of a word's vector; None for that of the filters together, without a projection.
-        num_highways: int, highway layers.
-        activation: of the convolutions: `"relu"`, `"tanh"` or any other that Keras knows.
+        vocabulary_size: Integer. Number of character ids. 0 is padding.
+        embedding_dim: Integer. Width of a character's embedding.
+        filters: List of `(width, number)`. Number of filters for each width in characters.
+        output_dim: Integer. Width of a word's vector. Defaults to `None`, the number of all filters without a
+            projection.
+        num_highways: Integer. Number of highway layers. Defaults to `2`.
+        activation: String or callable. Activation of the convolutions. Defaults to `"relu"`.
 
-    Inputs: [batch, length, characters] int32.
+    Inputs: Tensor of shape `[batch, length, characters]`, int32.
 
     Returns:
-        [batch, length, output_dim].
+        A tensor of shape `[batch, length, output_dim]`.
 
     Raises:
-        ValueError: when built, if words have fewer characters than the widest filter.
+        ValueError: If words have fewer characters than the width of the widest filter, or if there is no word.
 
     Example:
     ```python
@@ -66,7 +67,7 @@ class CharacterCNN(keras.layers.Layer):
         characters, widest = ids_shape[-1], max(width for width, _ in self.filters)
         if characters is not None and characters < widest:
             raise ValueError(
-                f"words must have {widest} characters at least, the widest filter's. Received: {characters}"
+                f"Words must have at least {widest} characters, the width of the widest filter. Received: {characters}"
             )
         self.embedding.build((None, characters))
         for convolution in self.convolutions:
@@ -79,14 +80,14 @@ class CharacterCNN(keras.layers.Layer):
 
     def call(self, ids):
         if 0 in tuple(ids.shape):
-            raise ValueError(f"there must be a word at least. Received: ids of shape {tuple(ids.shape)}")
+            raise ValueError(f"Inputs must contain at least one word. Received: the shape {tuple(ids.shape)}")
         batch, length, characters = ops.shape(ids)
         embedded = self.embedding(ops.reshape(ids, (-1, characters)))
         words = [self.activation(ops.max(convolution(embedded), axis=1)) for convolution in self.convolutions]
         words = ops.concatenate(words, axis=-1)
         for gate, transform in self.highways:
-            share = gate(words)
-            words = share * transform(words) + (1 - share) * words
+            fraction = gate(words)
+            words = fraction * transform(words) + (1 - fraction) * words
         if self.projection is not None:
             words = self.projection(words)
         return ops.reshape(words, (batch, length, words.shape[-1]))

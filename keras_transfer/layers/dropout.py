@@ -1,4 +1,4 @@
-"""Dropout that costs half the random numbers, on TensorFlow and JAX."""
+"""Dropout that draws half as many random numbers on TensorFlow and JAX."""
 
 import keras
 from keras import ops
@@ -8,27 +8,27 @@ LEVELS = 2048
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class Dropout(keras.layers.Dropout):
-    """Dropout (Srivastava et al. 2014) in which one random number decides over two elements.
+    """Dropout (Srivastava et al. 2014) that draws one random number for two elements.
 
-    Random numbers are what dropout costs. A random float32 has 23 random bits: the upper 11 decide over one element,
-    the lower 12 over another, independently of each other. The rate is rounded to a multiple of 1 / 2048 (0.1 to
-    0.1001), and what is kept is scaled by the rounded one, so that the expected output is exact. Where that would be
-    off by more than a hundredth of the rate, or no axis has a known even size, it is Keras's own dropout; so it is on
-    torch, which has dropout as one operation.
+    Most of the cost of dropout is drawing random numbers. A random float32 has 23 random bits: the upper 11 decide
+    whether to keep one element, the lower 12 another, independently. The rate is rounded to a multiple of 1 / 2048
+    (0.1 to 0.1001), and the kept elements are scaled by the rounded rate, so that the expected output is exact. If
+    rounding changes the rate by more than 1 %, or if no axis has a known even size, the layer falls back to Keras's
+    dropout. It always does so on torch, where dropout is a single operation.
 
     Args:
-        rate: float from 0 to 1, the share of elements that become 0 in training.
-        noise_shape, seed: as in `keras.layers.Dropout`.
+        rate: Float between 0 and 1. Fraction of the elements that are set to 0 in training.
+        noise_shape, seed: See `keras.layers.Dropout`.
 
     Call arguments:
-        inputs: tensor of any shape.
-        training: bool, whether anything is dropped.
+        inputs: Tensor of any shape.
+        training: Boolean. Whether to apply dropout. Defaults to `False`.
 
     Returns:
         A tensor of the same shape.
 
     Raises:
-        ValueError: `rate` is not from 0 to 1.
+        ValueError: If `rate` is not between 0 and 1.
 
     Example:
     ```python

@@ -1,4 +1,4 @@
-"""From a sequence of vectors to one vector, over real tokens only."""
+"""Pooling of a sequence of vectors into one, over real tokens only."""
 
 import keras
 from keras import ops
@@ -8,24 +8,27 @@ POOLINGS = ("first", "mean", "max", "concat")
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class SequencePooling(keras.layers.Layer):
-    """One vector for a sequence, from its real tokens.
+    """Pools the vectors of a sequence's real tokens into one vector.
 
-    - `"first"`: the first real token's (BERT's [CLS])
-    - `"mean"`, `"max"`: over the tokens
-    - `"concat"`: the last real token's, the mean and the maximum, side by side (Howard & Ruder 2018, section 3.3)
+    - `"first"`: the vector of the first real token (BERT's [CLS])
+    - `"mean"`, `"max"`: the mean or the maximum over the real tokens
+    - `"concat"`: the last real token's vector, the mean and the maximum, concatenated (Howard & Ruder 2018, section
+      3.3)
 
     Args:
-        pooling: one of these names.
+        pooling: String, one of the names above. Defaults to `"mean"`.
 
     Call arguments:
-        inputs: [batch, length, dim].
-        padding_mask: [batch, length], 1 for a real token, 0 for padding; None where all are real.
+        inputs: Tensor of shape `[batch, length, dim]`.
+        padding_mask: Tensor of shape `[batch, length]`. 1 for a real token, 0 for padding. Defaults to `None`, all
+            real.
 
     Returns:
-        [batch, dim]; [batch, 3 * dim] for `"concat"`. Zeros for a sequence without a real token.
+        A tensor of shape `[batch, dim]`, or `[batch, 3 * dim]` for `"concat"`. Zeros for a sequence without real
+        tokens.
 
     Raises:
-        ValueError: an unknown `pooling`.
+        ValueError: If `pooling` is unknown.
 
     Example:
     ```python
@@ -37,7 +40,9 @@ class SequencePooling(keras.layers.Layer):
     def __init__(self, pooling="mean", **kwargs):
         super().__init__(**kwargs)
         if pooling not in POOLINGS:
-            raise ValueError(f"`pooling` must be one of {POOLINGS}. Received: {pooling!r}")
+            raise ValueError(
+                f"Invalid value for argument `pooling`. Expected one of {POOLINGS}. Received: pooling={pooling!r}"
+            )
         self.pooling = pooling
 
     def call(self, inputs, padding_mask=None):
@@ -56,7 +61,7 @@ class SequencePooling(keras.layers.Layer):
         return self._first(ops.flip(inputs, 1), ops.flip(mask, 1))
 
     def _mean(self, inputs, mask):
-        # In float32: sums of 512 half-precision numbers lose digits.
+        # The sum is in float32 because sums of 512 half-precision numbers lose digits.
         total = ops.sum(ops.where(mask, ops.cast(inputs, "float32"), 0), axis=1)
         count = ops.sum(ops.cast(mask, "float32"), axis=1)
         return ops.cast(total / ops.maximum(count, 1.0), inputs.dtype)

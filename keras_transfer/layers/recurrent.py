@@ -1,4 +1,4 @@
-"""LSTM with a projection and both clippings, as ELMo and language models of its time have it."""
+"""LSTM with a projection and clipping, as in ELMo and language models of its time."""
 
 import keras
 from keras import ops
@@ -6,34 +6,35 @@ from keras import ops
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class ProjectedLSTM(keras.layers.Layer):
-    """LSTM whose output is a projection of its cell's, with clipped cell and clipped projection.
+    """LSTM that projects its output, and clips its cell and its projection.
 
-    With input x and state (h, c), at each step
+    With input x and state (h, c), each step computes
 
         i, f, g, o = x W + h U + b                   (W, U: `kernel`, `recurrent_kernel`; gates in Keras's order)
         c = clip(sigmoid(f + forget_bias) * c + sigmoid(i) * tanh(g), cell_clip)
         h = clip((sigmoid(o) * tanh(c)) P, projection_clip)
 
-    Padding is at the end of a text: its outputs are 0, and the states stay what they were before it. With `reverse`,
-    each text is read from its last real step to its first, and the outputs stand where their inputs do.
+    Padding must be at the end of a text. Its outputs are 0, and it leaves the states unchanged. With `reverse`, the
+    layer reads each text from its last real step to its first. Each output has the position of its input.
 
     Args:
         units: Integer. Width of the cell.
-        projection_dim: Integer. Width of the output. Defaults to `None`, the cell's width without a projection.
-        cell_clip: Float. Largest magnitude of the cell. Defaults to `None`, any.
-        projection_clip: Float. Largest magnitude of the projection. Defaults to `None`, any.
+        projection_dim: Integer. Width of the output. Defaults to `None`, no projection.
+        cell_clip: Float. Largest magnitude of the cell. Defaults to `None`, no clipping.
+        projection_clip: Float. Largest magnitude of the projection. Defaults to `None`, no clipping.
         forget_bias: Float. Added to the forget gate in addition to its learnt bias. Defaults to `1.0`.
-        reverse: Boolean. Whether to read from the end. Defaults to `False`.
+        reverse: Boolean. Whether to read the text backward. Defaults to `False`.
 
     Call arguments:
         inputs: Tensor of shape `[batch, length, dim]`.
         padding_mask: Tensor of shape `[batch, length]`. 1 for a real step, 0 for padding. Defaults to `None`.
         initial_state: List of h `[batch, projection_dim or units]` and c `[batch, units]`. Defaults to `None`, zeros.
         return_state: Boolean. Whether to return the last state too. Defaults to `False`.
-        training: Boolean. The numbers are the same, with gradients that TensorFlow computes in half the time.
+        training: Boolean. Whether to use gradients that TensorFlow computes in half the time. The outputs are the same.
+            Defaults to `False`.
 
     Returns:
-        A tensor of shape `[batch, length, projection_dim or units]`, or a tuple of it, h and c with `return_state`.
+        A tensor of shape `[batch, length, projection_dim or units]`, or with `return_state` a tuple of it, h and c.
 
     Raises:
         ValueError: If a size or a clip is not positive, or if the inputs have no time step.
@@ -44,7 +45,7 @@ class ProjectedLSTM(keras.layers.Layer):
     outputs = layer(np.ones((2, 5, 3)), padding_mask=[[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]])
     ```
 
-    Source: https://arxiv.org/abs/1402.1128; the clippings, https://arxiv.org/abs/1602.02410.
+    Source: https://arxiv.org/abs/1402.1128; for the clipping, https://arxiv.org/abs/1602.02410.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class ProjectedLSTM(keras.layers.Layer):
         units = self.cell.units
         forget = ops.concatenate([ops.zeros(units), ops.full((units,), self.forget_bias), ops.zeros(2 * units)])
         bias = ops.cast(self.bias + ops.cast(forget, self.bias.dtype), inputs.dtype)
-        # The loop wants steps first: this way round its own transposition and the last one here cancel each other.
+        # The loop needs the steps first. In this order its transposition and the last one here cancel each other.
         gates = ops.transpose(ops.matmul(ops.transpose(inputs, (1, 0, 2)), self.kernel) + bias, (1, 0, 2))
         # Outputs at real steps do not depend on the padding after them. Only the last state does.
         within = mask if return_state else None
@@ -105,7 +106,7 @@ class ProjectedLSTM(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class _Recurrence(keras.layers.Layer):
-    """The weights of a step and its settings; `_Steps` takes it."""
+    """Holds the weights and settings of a step for `_Steps`."""
 
     ARGUMENTS = ("units", "projection_dim", "cell_clip", "projection_clip")
 
@@ -132,13 +133,13 @@ class _Recurrence(keras.layers.Layer):
 
 
 class _Steps:
-    """The cell of one call's loop: what can be done to its matrices once is done before the first step.
+    """The cell of one call's loop, which prepares the matrices once, before the first step.
 
-    Each gate has a matrix of its own, so that TensorFlow multiplies by them on several cores at once.
+    Each gate has its own matrix, so that TensorFlow can multiply by them on several cores in parallel.
     """
 
     def __init__(self, cell, training):
-        # SavedModels cannot keep a gradient of ours: what is exported, not for training, has TensorFlow's.
+        # SavedModels cannot store a custom gradient, so models exported for inference use TensorFlow's gradient.
         self.product = _product if training else lambda inputs, matrix, transposed: ops.matmul(inputs, matrix)
         self.cell, self.state_size, self.output_size = cell, cell.state_size, cell.output_size
         self.compute_dtype = cell.compute_dtype
@@ -149,7 +150,7 @@ class _Steps:
             self.projection = both(ops.cast(cell.projection, self.compute_dtype))
 
     def __call__(self, gates, states):
-        """One step, given what its input adds to the gates."""
+        """Computes one step from its input's contribution to the gates."""
         h, c = states
         cell = self.cell
         i, f, g, o = (own + self.product(h, *pair) for own, pair in zip(ops.split(gates, 4, axis=-1), self.gates))
@@ -168,13 +169,13 @@ class _Steps:
 
 @ops.custom_gradient
 def _product(inputs, matrix, transposed):
-    """`matmul(inputs, matrix)`, whose gradient has the transposed matrix at hand.
+    """Returns `matmul(inputs, matrix)`, with a gradient that uses the matrix transposed in advance.
 
-    TensorFlow's own gradient has the matmul read the matrix across, at each step, and takes some six times as long.
+    TensorFlow's own gradient transposes within the matmul of each step, which takes about six times as long.
     """
 
     def gradient(*arguments, upstream=None):
-        # torch hands over what the product was of, and the gradient by name; the others the gradient alone.
+        # torch passes the product's arguments, and the gradient by name. The other backends pass only the gradient.
         left, _, across = (inputs, matrix, transposed) if upstream is None else arguments
         upstream = arguments[0] if upstream is None else upstream
         return ops.matmul(upstream, across), ops.matmul(ops.transpose(left), upstream), None
@@ -183,7 +184,7 @@ def _product(inputs, matrix, transposed):
 
 
 def _reversed(inputs, mask):
-    """[batch, length, dim] with each text's real steps in reverse order, and its padding where it was."""
+    """Reverses each text's real steps in a `[batch, length, dim]` tensor and leaves its padding in place."""
     if mask is None:
         return ops.flip(inputs, axis=1)
     batch, length, dim = ops.shape(inputs)

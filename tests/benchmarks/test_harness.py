@@ -132,7 +132,7 @@ def test_a_benchmark_prints_a_table_and_a_json_line(tmp_path):
     command = ["--contenders", "ours", "theirs", "--numbers", "500", "--json", str(lines)]
     done = run(tmp_path / "toy.py", *command)
     assert done.returncode == 0, done.stderr
-    assert "work (2 rounds; ratio: the time of ours over the other's)" in done.stdout
+    assert "work (2 rounds; ratio: the time of ours divided by the other's)" in done.stdout
     result = json.loads(lines.read_text())
     assert result["benchmark"] == "toy" and result["measure"] == "work"
     assert set(result["contenders"]) == {"ours", "theirs"}

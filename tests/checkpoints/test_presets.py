@@ -222,12 +222,12 @@ def test_without_keras_hub_the_error_says_what_to_install(saved, monkeypatch):
 @pytest.mark.parametrize("missing", ["config.json", "model.weights.h5"])
 def test_half_a_preset_is_an_error(copied, missing):
     (copied / missing).unlink()
-    assert_error(lambda: load(copied), "is half of a KerasHub preset: expected config.json and model.weights.h5")
+    assert_error(lambda: load(copied), "is an incomplete KerasHub preset. Expected config.json and model.weights.h5")
 
 
 def test_a_tokenizer_alone_is_half_a_preset(saved, tmp_path):
     saved()[2].tokenizer.save_to_preset(str(tmp_path))
-    assert_error(lambda: load(tmp_path), "is half of a KerasHub preset", "Received: ['assets', 'tokenizer.json']")
+    assert_error(lambda: load(tmp_path), "is an incomplete KerasHub preset", "Received: ['assets', 'tokenizer.json']")
 
 
 def test_a_configuration_that_is_no_json_is_an_error(copied):

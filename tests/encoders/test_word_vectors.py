@@ -113,11 +113,20 @@ def test_it_is_one_layer_group_of_embeddings(pooling):
             r"one of \('mean', 'max', 'sif'\) or None. Received: pooling='first'",
         ),
         (lambda: WordVectorEncoder(2, 5), "one word. Received: vocabulary_size=2"),
-        (lambda: WordVectorEncoder(5, 2, pooling="sif", smoothing=0), "`smoothing` must be above 0. Received: 0"),
-        (lambda: WordVectorEncoder.from_vectors(VECTORS), "must be WordVectors: WordVectors.load"),
-        (lambda: WordVectorEncoder.from_vectors(vectors(), {"the": 1}), "for pooling='sif'. Received: pooling=None"),
-        (lambda: WordVectorEncoder.from_vectors(vectors(), {"x": 1}, pooling="sif"), r"words. Received: \['x'\]"),
-        (lambda: WordVectorEncoder.from_vectors(vectors(), {"the": -1}, pooling="sif"), "not below 0"),
+        (
+            lambda: WordVectorEncoder(5, 2, pooling="sif", smoothing=0),
+            "`smoothing` must be positive. Received: smoothing=0",
+        ),
+        (lambda: WordVectorEncoder.from_vectors(VECTORS), "must be a `checkpoints.WordVectors`, such as"),
+        (
+            lambda: WordVectorEncoder.from_vectors(vectors(), {"the": 1}),
+            "requires pooling='sif'. Received: pooling=None",
+        ),
+        (
+            lambda: WordVectorEncoder.from_vectors(vectors(), {"x": 1}, pooling="sif"),
+            r"`vectors`. Received: counts of \['x'\]",
+        ),
+        (lambda: WordVectorEncoder.from_vectors(vectors(), {"the": -1}, pooling="sif"), "must be finite, non-negative"),
     ],
 )
 def test_a_mistake_is_one_clear_error(function, message):

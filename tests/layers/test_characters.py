@@ -46,11 +46,11 @@ def test_it_is_a_layer_like_any_other_also_in_mixed_precision():
 
 
 def test_words_that_are_shorter_than_the_widest_filter_are_an_error():
-    with pytest.raises(ValueError, match="words must have 3 characters at least.*Received: 2"):
+    with pytest.raises(ValueError, match="Words must have at least 3 characters, .*Received: 2"):
         CharacterCNN(**OPTIONS).build((None, None, 2))
 
 
 @pytest.mark.parametrize("shape", [(2, 0, 7), (0, 3, 7)])
 def test_no_words_at_all_are_an_error(shape):
-    with pytest.raises(ValueError, match="there must be a word at least. Received: ids of shape"):
+    with pytest.raises(ValueError, match="Inputs must contain at least one word. Received: the shape"):
         make()(np.ones(shape, "int32"))

@@ -61,5 +61,7 @@ def test_the_maximum_of_very_low_numbers_is_right():
 
 
 def test_an_unknown_pooling_is_an_error():
-    with pytest.raises(ValueError, match=r"`pooling` must be one of \('first', 'mean', .*Received: 'average'"):
+    with pytest.raises(
+        ValueError, match=r"argument `pooling`. Expected one of \('first', .*Received: pooling='average'"
+    ):
         SequencePooling("average")

@@ -83,14 +83,14 @@ def test_its_picture_has_a_bar_for_each_layer():
     axes = make().plot(["words", 1, 2]).axes[0]
     np.testing.assert_allclose([bar.get_height() for bar in axes.patches], softmax(np.array([1.0, 0, -2])), atol=1e-6)
     assert [label.get_text() for label in axes.get_xticklabels()] == ["words", "1", "2"]
-    with pytest.raises(ValueError, match="3 layers have as many names. Received: 2"):
+    with pytest.raises(ValueError, match="one name for each of the 3 layers. Received: 2"):
         make().plot(["a", "b"])
 
 
 def test_what_is_wrong_is_one_error():
-    with pytest.raises(ValueError, match=r"`dropout` must be in \[0, 1\). Received: 1.0"):
+    with pytest.raises(ValueError, match=r"`dropout` must be in \[0, 1\). Received: dropout=1.0"):
         ScalarMix(dropout=1.0)
-    with pytest.raises(ValueError, match="a list of tensors is mixed. Received: one of the shape"):
+    with pytest.raises(ValueError, match="Inputs must be a list of tensors. Received: one tensor of shape"):
         ScalarMix()(LAYERS[0])
-    with pytest.raises(ValueError, match="this mix is of 3 layers. Received: 2"):
+    with pytest.raises(ValueError, match="Expected 3 inputs, as many as when the layer was built. Received: 2"):
         make()(LAYERS[:2])

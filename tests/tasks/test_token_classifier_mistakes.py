@@ -44,7 +44,7 @@ def test_an_encoder_of_whole_texts_has_no_vector_of_a_word():
 def test_a_mix_takes_hidden_states(encoder):
     inputs = keras.Input((None,), dtype="int32")
     embedding = keras.Model(inputs, keras.layers.Embedding(9, 4)(inputs))
-    with pytest.raises(ValueError, match="hidden states were asked for, but the encoder shows none"):
+    with pytest.raises(ValueError, match="The encoder provides no hidden states, but they are required"):
         TokenClassifier(embedding, NAMES, scalar_mix=True)
     with pytest.raises(
         ValueError, match="`scalar_mix` must be a boolean or a `layers.ScalarMix`. Received: scalar_mix='yes'"
