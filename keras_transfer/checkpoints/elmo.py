@@ -12,7 +12,7 @@ from keras_transfer.files import atomic_folder
 from keras_transfer.text import ElmoPreprocessor
 from keras_transfer.text.elmo import NUM_CHARACTERS
 
-OPTIONS, WEIGHTS, PREPROCESSOR = "options.json", "weights.hdf5", "preprocessor.json"
+OPTIONS, WEIGHTS, PREPROCESSOR = "options.json", "weights.hdf5", "elmo_preprocessor.json"
 
 
 def _gates(values):
