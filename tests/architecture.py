@@ -5,6 +5,7 @@ import pathlib
 import tempfile
 
 import numpy as np
+from keras.ops import convert_to_numpy as to_numpy
 from safetensors.numpy import load_file
 
 from keras_transfer.adaptation import layer_groups
@@ -39,10 +40,10 @@ def run_architecture_test(name, fixture, heads=(), tolerance=1e-5):
     assert outputs.keys() == encoder.input.keys()
     encoded = encode(encoder, outputs, hidden_states=True)
     for ours, other in zip(encoded.hidden_states, states, strict=True):
-        np.testing.assert_allclose(np.array(ours)[real], other[real], rtol=0, atol=tolerance)
-    np.testing.assert_allclose(np.array(encoded.sequence)[real], states[-1][real], rtol=0, atol=tolerance)
+        np.testing.assert_allclose(to_numpy(ours)[real], other[real], rtol=0, atol=tolerance)
+    np.testing.assert_allclose(to_numpy(encoded.sequence)[real], states[-1][real], rtol=0, atol=tolerance)
     if pooled is not None:
-        np.testing.assert_allclose(np.array(encoded.pooled), pooled, rtol=0, atol=tolerance)
+        np.testing.assert_allclose(to_numpy(encoded.pooled), pooled, rtol=0, atol=tolerance)
 
     # What is saved is the original's file, bit by bit, and comes back as the same encoder.
     with tempfile.TemporaryDirectory() as temporary:
@@ -58,11 +59,11 @@ def run_architecture_test(name, fixture, heads=(), tolerance=1e-5):
         again = Encoder.from_pretrained(folder)
     assert {**again.get_config(), "name": encoder.name} == encoder.get_config()
     for ours, other in zip(again.weights, encoder.weights, strict=True):
-        np.testing.assert_array_equal(np.array(ours), np.array(other))
+        np.testing.assert_array_equal(to_numpy(ours), to_numpy(other))
 
     reloaded = save_and_load(encoder)
     assert reloaded.get_config() == encoder.get_config()
-    np.testing.assert_array_equal(np.array(encode(reloaded, outputs).sequence), np.array(encoded.sequence))
+    np.testing.assert_array_equal(to_numpy(encode(reloaded, outputs).sequence), to_numpy(encoded.sequence))
 
     groups = layer_groups(encoder)
     names = ["embeddings", *(f"block_{i}" for i in range(len(states) - 1)), *(["pooler"] if pooled is not None else [])]

@@ -90,7 +90,9 @@ def test_a_module_of_2019_has_the_names_of_the_protocol():
 
 
 def test_hidden_states_that_a_module_does_not_return_are_an_error(text_module):
-    with pytest.raises(ValueError, match="provides no hidden states, but they are required. Received: encoder=<HubEncoder"):
+    with pytest.raises(
+        ValueError, match="provides no hidden states, but they are required. Received: encoder=<HubEncoder"
+    ):
         encode(HubEncoder(text_module), hidden_states=True)
 
 

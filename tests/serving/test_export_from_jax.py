@@ -26,6 +26,7 @@ def test_a_model_that_has_learnt_is_exported(tmp_path):
     encoder = encoders.BertEncoder(len(VOCABULARY), 1, 2, 16, 32, **sizes)
     model = tasks.TextClassifier(encoder, 3, text.BertPreprocessor(VOCABULARY, sequence_length=8))
     model.compile(keras.optimizers.SGD(0.05))
+    model.get_layer("logits").kernel.assign(np.random.default_rng(0).normal(size=(16, 3)))  # so that answers differ
     model.fit(TEXTS, [0, 1, 2, 0, 1], epochs=2, verbose=0)
     assert serving.export(model, folder, labels=LABELS) == folder
     expected = keras.ops.convert_to_numpy(keras.ops.softmax(model.predict(TEXTS, verbose=0)))

@@ -71,8 +71,8 @@ def test_it_learns_from_raw_text_and_predicts_in_the_order_of_the_texts():
     texts, labels = examples()
     model = two_blocks()
     model.compile(keras.optimizers.Adam(0.01))
-    history = model.fit(texts, labels, batch_size=8, epochs=8, verbose=0).history
-    assert history["loss"][-1] < 0.2 < history["loss"][0]
+    history = model.fit(texts, labels, batch_size=8, epochs=12, verbose=0).history
+    assert history["loss"][-1] < 0.35 < history["loss"][0]  # by chance it is 0.69
     logits = model.predict(texts, batch_size=8, verbose=0)
     right = (logits.argmax(-1) == labels).mean()
     assert logits.shape == (64, 2) and right > 0.95
