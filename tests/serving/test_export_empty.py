@@ -36,8 +36,8 @@ def guarded(encoder):
 class WithSegments(text.WordPreprocessor):
     """Makes all that a BERT takes, in a small graph."""
 
-    def _rows(self, pieces, width):
-        inputs = super()._rows(pieces, width)
+    def _pack_words(self, pieces, sequence_length):
+        inputs = super()._pack_words(pieces, sequence_length)
         return {**inputs, "segment_ids": tf.zeros_like(inputs["token_ids"])}
 
     def compute_output_spec(self, texts, sequence_length=None):
