@@ -251,7 +251,10 @@ class Task(StringInputs, keras.Model):
         model.fit(train, epochs=2)
         ```
         """
-        columns = columns_of(self, x)
+        return self._dataset_of(columns_of(self, x), x, y, sample_weight, batch_size, shuffle)
+
+    def _dataset_of(self, columns, x, y, sample_weight, batch_size, shuffle):
+        """Returns `dataset(x, ...)`, given the columns of `x`."""
         if columns is None:
             if y is not None or sample_weight is not None:
                 raise ValueError(
@@ -272,10 +275,10 @@ class Task(StringInputs, keras.Model):
         """Returns `dataset(...)` in the form in which a method needs it on the model's replicas."""
         check_distribution(self)
         labels = x.labels if isinstance(x, TextBatches) else y
+        columns = columns_of(self, x)
         if labels is not None:
-            columns_of(self, x)  # raises an error first if `x` is not what the task takes
             self.check_labels(labels)
-        data = self.dataset(x, y, sample_weight, batch_size, shuffle)
+        data = self._dataset_of(columns, x, y, sample_weight, batch_size, shuffle)
         if method != "predict" and isinstance(data, NoRows):
             raise ValueError("`x` must have at least one row. Received: no rows")
         if method != "predict" and isinstance(data, TextBatches) and data.labels is None:
