@@ -32,8 +32,8 @@ class Architecture:
             element is a dict from the values in the configuration to those of the argument.
         tensors: Dict from the path of a layer or a variable of the encoder to the name of its tensors. A `*` stands
             for each item of a list. The name is a list if several tensors lie side by side in a layer, and
-            `(name, layout)` if a variable is not stored as it is, and `None` if a variable is not stored. The path is a
-            tuple if a tensor holds several variables, one below the other.
+            `(name, layout)` if a variable is not stored as it is. The path is a tuple if a tensor holds several
+            variables, one below the other.
         preprocessor_class: Class. The preprocessor of its checkpoints. Defaults to `None`, for none.
         format: String. The format that writes its checkpoints. Defaults to `"huggingface"`.
         model_class: String. The class of the encoder in Transformers. Defaults to `""`.
@@ -42,6 +42,9 @@ class Architecture:
         heads: Dict from the name of a head to what the names of its tensors begin with. Defaults to `{}`.
         tied: Dict from the name of a tensor to that of the tensor of which it is a copy. Defaults to `{}`.
         ignored: Tuple of regular expressions of tensors that are not weights. Defaults to `()`.
+        renamed: Dict from regular expressions of older names of tensors to their replacements. Defaults to `{}`.
+        optional: Tuple of paths in `tensors` of layers that a checkpoint may lack. Each is also the name of the
+            encoder's argument that says whether there is such a layer. Defaults to `()`.
         fixed: Dict of settings that the encoder does not have, with the only value that it can load. Defaults to `{}`.
         read: Function of `(arguments, config)` that returns the arguments, where `settings` do not say it all.
         write: Function of `(config, encoder)` that returns the configuration; the inverse of `read`.
@@ -61,6 +64,8 @@ class Architecture:
     heads: dict = dataclasses.field(default_factory=dict)
     tied: dict = dataclasses.field(default_factory=dict)
     ignored: tuple = ()
+    renamed: dict = dataclasses.field(default_factory=dict)
+    optional: tuple = ()
     fixed: dict = dataclasses.field(default_factory=dict)
     read: Callable = lambda arguments, config: arguments
     write: Callable = lambda config, encoder: config
@@ -91,8 +96,6 @@ class Architecture:
     def configuration(self, encoder):
         """Returns the configuration of an encoder."""
         arguments, config = encoder.get_config(), {}
-        if "attention_dropout" in arguments and arguments["attention_dropout"] is None:
-            arguments["attention_dropout"] = arguments["dropout"]
         for argument, key, _, *names in self.settings:
             value = arguments[argument]
             if names:
@@ -119,9 +122,8 @@ class Architecture:
                 is_variable = isinstance(first, keras.Variable)
                 variables = [variable for _, variable in owners] if is_variable else first.variables
                 covered.update(map(id, variables))
-                if names is not None:
-                    filled = [_fill(name, indices) for name in ([names] if isinstance(names, str) else names)]
-                    entries += [Entry(variables, filled, layout)] if is_variable else _entries_of_layer(first, filled)
+                filled = [_fill(name, indices) for name in ([names] if isinstance(names, str) else names)]
+                entries += [Entry(variables, filled, layout)] if is_variable else _entries_of_layer(first, filled)
         if left := [weight.path for weight in encoder.weights if id(weight) not in covered]:
             raise CheckpointError(
                 f"A checkpoint of {self.model_type!r} has no tensors for some weights of {type(encoder).__name__}. "
@@ -130,9 +132,11 @@ class Architecture:
         return entries
 
     def plain_name(self, name):
-        """Returns a tensor's name without the prefix, and with torch's name for a weight of a layer norm."""
+        """Returns a tensor's name as in `tensors`: without the prefix, and renamed if it is an older one."""
         name = name.removeprefix(self.prefix)
-        return re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name))
+        for pattern, replacement in self.renamed.items():
+            name = re.sub(pattern, replacement, name)
+        return name
 
     def load_preprocessor(self, folder, **overrides):
         """Returns the preprocessor of a folder with the tokenizer's files."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.names import BERT_FIXED, BERT_IGNORED, BERT_SETTINGS, BERT_TENSORS
+from keras_transfer.checkpoints.names import BERT_FIXED, BERT_NAMES, BERT_SETTINGS
 from keras_transfer.encoders import BertEncoder
 from keras_transfer.text import BertPreprocessor
 
@@ -16,7 +16,7 @@ BERT = register_architecture(
         model_type="bert",
         encoder_class=BertEncoder,
         settings=(*BERT_SETTINGS, ("num_segments", "type_vocab_size", 2)),
-        tensors=BERT_TENSORS,
+        **BERT_NAMES,
         preprocessor_class=BertPreprocessor,
         model_class="BertModel",
         prefix="bert.",
@@ -30,7 +30,6 @@ BERT = register_architecture(
             "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",
             "cls.predictions.decoder.bias": "cls.predictions.bias",
         },
-        ignored=BERT_IGNORED,
         fixed=BERT_FIXED,
         read=lambda found, config: {**found, "num_segments": 0} if _NO_SEGMENTS in config else found,
         write=lambda config, encoder: (

@@ -52,17 +52,16 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
             f"{source} is a checkpoint of {architecture.encoder_class.__name__}. Received: {cls.__name__}"
         )
     arguments = {**architecture.arguments(config, source), **overrides}
-    readers, unused, remarks = _weights(architecture, read_tensors(), source), [], list(remarks)
-    heads = tuple(architecture.heads.values())
-    if pooler := architecture.tensors.get("pooler"):
-        has_pooler = any(name.startswith(f"{pooler}.") for name in readers)
-        if not has_pooler and "pooler" not in overrides:
-            arguments["pooler"] = False
-            remarks.append("it has no pooler, so the encoder has none")
-        if not arguments.get("pooler", True):
-            heads = (*heads, f"{pooler}.")
-    if heads:
-        unused = sorted(name for name in readers if name.startswith(heads))
+    readers, remarks = _weights(architecture, read_tensors(), source), list(remarks)
+    not_loaded = list(architecture.heads.values())
+    for part in architecture.optional:
+        prefix = f"{architecture.tensors[part]}."
+        if part not in overrides and not any(name.startswith(prefix) for name in readers):
+            arguments[part] = False
+            remarks.append(f"it has no {part}, so the encoder has none")
+        if not arguments.get(part, True):
+            not_loaded.append(prefix)
+    unused = sorted(name for name in readers if name.startswith(tuple(not_loaded)))
     encoder = architecture.encoder_class(**arguments)
     extra = architecture.extra_tensors(encoder)
     used = {

@@ -84,7 +84,7 @@ def load(folder, cls, overrides):
     return build(ELMO, read_json(folder / OPTIONS), lambda: _readers(folder), folder, cls, overrides)
 
 
-def load_preprocessor(folder, **overrides):
+def load_preprocessor(folder, word_level=False, **overrides):
     """Returns the preprocessor of a folder with ELMo's two files, with the settings in a third if there is one."""
     arguments = ELMO.arguments(read_json(folder / OPTIONS), folder)
     settings = read_json(folder / PREPROCESSOR) if (folder / PREPROCESSOR).exists() else {}

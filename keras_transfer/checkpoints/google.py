@@ -21,7 +21,7 @@ def load(folder, cls, overrides):
     return build(architecture, config, lambda: _readers(folder), folder, cls, overrides)
 
 
-def load_preprocessor(folder, **overrides):
+def load_preprocessor(folder, word_level=False, **overrides):
     """Returns the preprocessor of a folder with a Google checkpoint."""
     return _describe(folder)[0].load_preprocessor(folder, **overrides)
 

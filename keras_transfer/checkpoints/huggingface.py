@@ -33,7 +33,7 @@ def load(folder, cls, overrides):
     return build(architecture, config, lambda: _readers(weights_folder), folder, cls, overrides, remarks)
 
 
-def load_preprocessor(folder, **overrides):
+def load_preprocessor(folder, word_level=False, **overrides):
     """Returns the preprocessor of a Hugging Face folder."""
     folder = _sentence_transformer(folder)[0]
     return _describe(folder)[0].load_preprocessor(folder, **overrides)

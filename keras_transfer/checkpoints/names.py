@@ -22,7 +22,7 @@ BERT_SETTINGS = (
     ("initializer_range", "initializer_range", 0.02),
 )
 _SELF = "encoder.layer.*.attention.self"
-BERT_TENSORS = {
+_TENSORS = {
     "token_embedding": "embeddings.word_embeddings",
     "position_embedding": "embeddings.position_embeddings",
     "segment_embedding": "embeddings.token_type_embeddings",
@@ -35,5 +35,10 @@ BERT_TENSORS = {
     "blocks.*.feed_forward_norm": "encoder.layer.*.output.LayerNorm",
     "pooler": "pooler.dense",
 }
-BERT_IGNORED = (r"position_ids$",)  # 0, 1, 2, ...
 BERT_FIXED = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
+BERT_NAMES = {
+    "tensors": _TENSORS,
+    "ignored": (r"position_ids$",),  # 0, 1, 2, ...
+    "renamed": {r"LayerNorm\.gamma$": "LayerNorm.weight", r"LayerNorm\.beta$": "LayerNorm.bias"},
+    "optional": ("pooler",),
+}

@@ -97,10 +97,7 @@ def load_preprocessor(source, sequence_length=None, word_level=False, **override
     folder = _resolve_all_but_names(source)
     if sequence_length is not None:
         overrides["sequence_length"] = sequence_length
-    format = _format_of(folder)
-    if format is presets:
-        overrides["word_level"] = word_level
-    return format.load_preprocessor(folder, **overrides)
+    return _format_of(folder).load_preprocessor(folder, word_level, **overrides)
 
 
 def save(encoder, folder, preprocessor=None, overwrite=False):

@@ -1,7 +1,7 @@
 """RoBERTa's checkpoints, and those of XLM-R and CamemBERT."""
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.names import BERT_FIXED, BERT_IGNORED, BERT_SETTINGS, BERT_TENSORS
+from keras_transfer.checkpoints.names import BERT_FIXED, BERT_NAMES, BERT_SETTINGS
 from keras_transfer.encoders import RobertaEncoder
 
 _UNUSED = 2  # rows of the position table, which Transformers counts as positions
@@ -17,12 +17,11 @@ ROBERTA = register_architecture(
         aliases=("xlm-roberta", "camembert"),
         encoder_class=RobertaEncoder,
         settings=BERT_SETTINGS,
-        tensors=BERT_TENSORS,
+        **BERT_NAMES,
         model_class="RobertaModel",
         prefix="roberta.",
         heads={"masked_lm": "lm_head.", "classifier": "classifier.", "span": "qa_outputs."},
         tied={"lm_head.decoder.weight": "embeddings.word_embeddings.weight", "lm_head.decoder.bias": "lm_head.bias"},
-        ignored=BERT_IGNORED,
         fixed={**BERT_FIXED, "type_vocab_size": 1, "pad_token_id": 1},
         read=lambda found, config: _shift(found, "max_sequence_length", -_UNUSED),
         write=lambda config, encoder: _shift(config, "max_position_embeddings", _UNUSED),

@@ -1,9 +1,9 @@
 """Models with string inputs under `tf.distribute`."""
 
-import keras
+from keras_transfer.training.private import BuildsFromOneReplica
 
 
-class StringInputs:
+class StringInputs(BuildsFromOneReplica):
     """A mixin that allows strings in `fit` and `evaluate` under a strategy of `tf.distribute`.
 
     Keras builds metrics and losses from the average of the first batch over the replicas, which fails for strings. This
@@ -24,13 +24,3 @@ class StringInputs:
     model.fit(tf.constant([["good"], ["bad"]]), tf.constant([1.0, 0.0]))
     ```
     """
-
-    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        strategy = self.distribute_strategy
-        if iterator is not None and strategy.num_replicas_in_sync > 1:
-            _, _, batches = next(iter(iterator))
-            data_batch = keras.tree.map_structure(
-                lambda value: strategy.experimental_local_results(value)[0], next(batches)
-            )
-            iterator = None
-        super()._maybe_symbolic_build(iterator, data_batch)

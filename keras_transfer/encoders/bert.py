@@ -54,9 +54,9 @@ class BertEncoder(TransformerStack):
         dtype=None,
         **options,
     ):
+        attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
         initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
-        attention_dropout = dropout if attention_dropout is None else attention_dropout
         norm = {"epsilon": layer_norm_epsilon, "dtype": dtype}
         embeddings = make_embeddings(
             vocabulary_size, hidden_dim, max_sequence_length, initializer, num_segments, dtype=dtype

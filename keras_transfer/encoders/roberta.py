@@ -48,10 +48,10 @@ class RobertaEncoder(TransformerStack):
         dtype=None,
         **options,
     ):
+        attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
         initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
         tables = {"num_segments": 1, "position_offset": 2, "dtype": dtype}
-        attention_dropout = dropout if attention_dropout is None else attention_dropout
         norm = {"layer_norm_epsilon": layer_norm_epsilon, "dropout": dropout, "dtype": dtype}
         blocks = (num_layers, num_heads, intermediate_dim, activation, initializer, attention_dropout)
         super().__init__(

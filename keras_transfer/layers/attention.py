@@ -7,6 +7,7 @@ from keras import ops
 from keras_transfer.layers.attention_bias import mask_bias
 from keras_transfer.layers.dropout import Dropout
 from keras_transfer.layers.rotary import rotate
+from keras_transfer.layers.sublayers import make_dense
 
 
 def batch_and_length(x, mask=None):
@@ -120,23 +121,11 @@ class MultiHeadAttention(keras.layers.Layer):
             self.head_dim = dim // self.num_heads
         queries, keys = self.num_heads * self.head_dim, self.num_key_value_heads * self.head_dim
         if self.cross_attention:
-            self.query = self._dense(queries, "query", inputs_shape)
-            self.key_value = self._dense(2 * keys, "key_value", context_shape or inputs_shape)
+            self.query = make_dense(self, queries, "query", inputs_shape)
+            self.key_value = make_dense(self, 2 * keys, "key_value", context_shape or inputs_shape)
         else:
-            self.query_key_value = self._dense(queries + 2 * keys, "query_key_value", inputs_shape)
-        self.output_dense = self._dense(dim, "output", (*inputs_shape[:-1], queries))
-
-    def _dense(self, units, name, input_shape):
-        dense = keras.layers.Dense(
-            units,
-            use_bias=self.use_bias,
-            # A clone for each kernel: kernels of one initializer instance would start from the same numbers.
-            kernel_initializer=self.kernel_initializer.clone(),
-            dtype=self.dtype_policy,
-            name=name,
-        )
-        dense.build(input_shape)
-        return dense
+            self.query_key_value = make_dense(self, queries + 2 * keys, "query_key_value", inputs_shape)
+        self.output_dense = make_dense(self, dim, "output", (*inputs_shape[:-1], queries))
 
     def call(
         self,

@@ -3,6 +3,7 @@
 import keras
 
 from keras_transfer.layers.activations import get_activation, serialize_activation
+from keras_transfer.layers.sublayers import make_dense
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -37,21 +38,8 @@ class FeedForward(keras.layers.Layer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, inputs_shape):
-        self.inner = self._dense(self.intermediate_dim, "inner", inputs_shape, get_activation(self.activation))
-        self.outer = self._dense(inputs_shape[-1], "outer", (*inputs_shape[:-1], self.intermediate_dim))
-
-    def _dense(self, units, name, input_shape, activation=None):
-        dense = keras.layers.Dense(
-            units,
-            activation=activation,
-            use_bias=self.use_bias,
-            # A clone for each kernel: kernels of one initializer instance would start from the same numbers.
-            kernel_initializer=self.kernel_initializer.clone(),
-            dtype=self.dtype_policy,
-            name=name,
-        )
-        dense.build(input_shape)
-        return dense
+        self.inner = make_dense(self, self.intermediate_dim, "inner", inputs_shape, get_activation(self.activation))
+        self.outer = make_dense(self, inputs_shape[-1], "outer", (*inputs_shape[:-1], self.intermediate_dim))
 
     def call(self, inputs):
         return self.outer(self.inner(inputs))
@@ -88,9 +76,9 @@ class GatedFeedForward(FeedForward):
     """
 
     def build(self, inputs_shape):
-        self.gate = self._dense(self.intermediate_dim, "gate", inputs_shape, get_activation(self.activation))
-        self.inner = self._dense(self.intermediate_dim, "inner", inputs_shape)
-        self.outer = self._dense(inputs_shape[-1], "outer", (*inputs_shape[:-1], self.intermediate_dim))
+        self.gate = make_dense(self, self.intermediate_dim, "gate", inputs_shape, get_activation(self.activation))
+        self.inner = make_dense(self, self.intermediate_dim, "inner", inputs_shape)
+        self.outer = make_dense(self, inputs_shape[-1], "outer", (*inputs_shape[:-1], self.intermediate_dim))
 
     def call(self, inputs):
         return self.outer(self.gate(inputs) * self.inner(inputs))

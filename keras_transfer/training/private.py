@@ -86,6 +86,20 @@ def forget_jax_state(model):
     model._jax_state = None
 
 
+class BuildsFromOneReplica:
+    """A mixin for a model that Keras builds from the first replica's part of the first batch, not from an average."""
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        strategy = self.distribute_strategy
+        if iterator is not None and strategy.num_replicas_in_sync > 1:
+            _, _, batches = next(iter(iterator))
+            data_batch = keras.tree.map_structure(
+                lambda value: strategy.experimental_local_results(value)[0], next(batches)
+            )
+            iterator = None
+        super()._maybe_symbolic_build(iterator, data_batch)
+
+
 def _chain(optimizer):
     while optimizer is not None:
         yield optimizer
