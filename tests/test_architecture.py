@@ -50,7 +50,7 @@ FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.p
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_file_imports_only_rooms_below_its_own_and_nothing_heavy_at_the_top(path):
+def test_a_file_imports_only_lower_rooms_and_nothing_heavy_at_the_top(path):
     own = room(path)
     for module, top in imports(path):
         parts = module.split(".")
@@ -91,7 +91,7 @@ def test_every_public_name_exists_and_has_a_docstring():
             assert not callable(value) or value.__doc__, f"{name}.{public}"
 
 
-def test_on_jax_the_import_and_a_refused_module_bring_no_tensorflow():
+def test_on_jax_the_import_and_a_refused_module_do_not_import_tensorflow():
     pytest.importorskip("jax", reason="needs JAX: pip install keras_transfer[jax]")
     script = (
         "import json, sys, keras_transfer, keras; assert keras.backend.backend() == 'jax'\n"

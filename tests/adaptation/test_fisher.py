@@ -286,7 +286,7 @@ def trained():
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_the_model_does_not_change_and_trains_on_equally():
+def test_the_model_does_not_change_and_continues_to_train_the_same():
     model, untouched = trained(), trained()
     before, compiled = state(model), (model.optimizer, model.loss, model.train_function)
     estimate_fisher(model, TEXTS, seed=0)
@@ -351,7 +351,7 @@ def test_a_file_is_replaced_only_on_request_and_completely(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["nonsense", "other arrays", "one array"])
-def test_another_file_is_an_error(tmp_path, content):
+def test_a_file_of_another_format_is_an_error(tmp_path, content):
     path = tmp_path / "other.npz"
     path.write_bytes(b"nonsense")
     if content == "other arrays":
@@ -377,7 +377,7 @@ def test_only_the_drawn_samples_of_raw_text_are_prepared(monkeypatch):
     assert seen == [3, 3]
 
 
-def test_labels_of_another_loss_need_not_suit_the_task_s_own():
+def test_labels_for_a_custom_loss_are_not_checked_by_the_task():
     texts, _ = tiny.examples(4)
     model = tiny.classifier()
     model.compile("sgd")

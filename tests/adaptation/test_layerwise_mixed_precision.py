@@ -11,7 +11,7 @@ optimizers = keras.optimizers
 
 
 @pytest.mark.parametrize("penalty", [None, L2SP(0.5, squared=False)], ids=["no penalty", "penalty"])
-def test_inside_a_loss_scale_optimizer_it_trains_equally(penalty):
+def test_inside_a_loss_scale_optimizer_it_trains_the_same(penalty):
     one, two = net(), net()
     one.compile(LayerwiseOptimizer(optimizers.Adam(RATE), one, rates=HALVES, penalty=penalty), "mse")
     inner = LayerwiseOptimizer(optimizers.Adam(RATE), two, rates=HALVES, penalty=penalty)

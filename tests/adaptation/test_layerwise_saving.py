@@ -98,7 +98,7 @@ MODELS = {
         *(("Sequential, built late", "squared"), ("subclassed", "EWC"), ("subclassed, with names", "squared")),
     ],
 )
-def test_a_reloaded_model_trains_on_bit_identically(name, penalty, tmp_path, warned):
+def test_a_reloaded_model_continues_to_train_bit_identically(name, penalty, tmp_path, warned):
     model = MODELS[name]()
     penalties = {"squared": L2SP(0.5), "unsquared": L2SP(0.5, squared=False), "EWC": EWC(ones(model), 0.5)}
     gathered = 2 if name == "functional" else None
@@ -336,7 +336,7 @@ def test_set_weights_includes_the_optimizers_of_the_groups():
 
 
 @pytest.mark.parametrize("penalty", [None, L2SP(0.5)], ids=["no penalty", "penalty"])
-def test_an_optimizer_from_a_config_trains_equally(penalty):
+def test_an_optimizer_from_a_config_trains_the_same(penalty):
     schedule = keras.optimizers.schedules.PolynomialDecay(0.1, 20)
     adam = optimizers.Adam(schedule, beta_1=0.8, clipnorm=1.0, gradient_accumulation_steps=2, name="mine")
     one, two = net(), net()

@@ -75,7 +75,7 @@ def by_hand(optimizer, inner=None, every=1):
 
 
 @pytest.mark.core
-def test_stochastic_gradient_descent_goes_as_numpy_says():
+def test_sgd_agrees_with_numpy():
     keras.utils.set_random_seed(0)
     model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3, use_bias=False)])
     model.compile(keras.optimizers.SGD(cycle(), momentum=0.9), "mse")
@@ -94,7 +94,7 @@ CORE = ("sgd", "adam", "muon")
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.core] * (kind in CORE)) for kind in KINDS])
-def test_each_step_has_the_momentum_that_a_loop_would_set(kind):
+def test_each_step_uses_the_momentum_that_a_manual_loop_sets(kind):
     expected = by_hand(KINDS[kind](cycle()))
     trained = fit(make_model(KINDS[kind](cycle())), OneCycleMomentum())
     constant = fit(make_model(KINDS[kind](cycle()), run_eagerly=True))
@@ -105,7 +105,7 @@ def test_each_step_has_the_momentum_that_a_loop_would_set(kind):
 @pytest.mark.parametrize(
     "compiled", [{"jit_compile": True}, {"run_eagerly": True}, {"steps_per_execution": 4}], ids=str
 )
-def test_it_does_not_matter_how_the_step_is_compiled(compiled):
+def test_the_result_does_not_depend_on_how_the_step_is_compiled(compiled):
     if keras.backend.backend() == "torch" and "run_eagerly" not in compiled:
         pytest.skip("torch takes single steps, and runs them eagerly")
     expected = by_hand(KINDS["adam"](cycle()))
@@ -114,21 +114,21 @@ def test_it_does_not_matter_how_the_step_is_compiled(compiled):
 
 
 @pytest.mark.core
-def test_it_finds_the_momentum_below_loss_scaling():
+def test_the_momentum_inside_a_loss_scale_optimizer_is_found():
     inner = KINDS["adam"](cycle())
     expected = by_hand(keras.optimizers.LossScaleOptimizer(inner), inner)
     trained = fit(make_model(keras.optimizers.LossScaleOptimizer(KINDS["adam"](cycle()))), OneCycleMomentum())
     np.testing.assert_allclose(trained, expected, atol=1e-5)
 
 
-def test_gathered_gradients_have_the_momentum_of_the_step_whose_rate_they_have():
+def test_accumulated_gradients_use_the_momentum_and_the_rate_of_the_same_step():
     expected = by_hand(KINDS["sgd"](cycle(), gradient_accumulation_steps=2), every=2)
     trained = fit(make_model(KINDS["sgd"](cycle(), gradient_accumulation_steps=2)), OneCycleMomentum())
     np.testing.assert_allclose(trained, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("scaled", [False, True], ids=["plain", "loss scaling"])
-def test_every_group_of_a_layerwise_optimizer_has_it(scaled):
+def test_every_group_of_a_layerwise_optimizer_uses_the_cycle(scaled):
     expected = by_hand(KINDS["adam"](cycle()))
     model = make_model()
     layerwise = LayerwiseOptimizer(KINDS["adam"](cycle()), model, decay=1.0)
@@ -137,7 +137,7 @@ def test_every_group_of_a_layerwise_optimizer_has_it(scaled):
     assert [part.beta_1 for part in layerwise.group_optimizers()] == [0.9, 0.9]
 
 
-def test_a_group_that_thaws_late_has_the_momentum_of_the_run():
+def test_a_group_that_thaws_late_uses_the_current_momentum_of_the_run():
     class Watched(keras.Sequential):
         def train_step(self, *arguments):
             parts = self.optimizer.group_optimizers()
@@ -152,7 +152,7 @@ def test_a_group_that_thaws_late_has_the_momentum_of_the_run():
 
 
 @pytest.mark.core
-def test_a_run_that_goes_on_from_a_file_goes_on_in_the_cycle(tmp_path):
+def test_a_run_resumed_from_a_file_continues_the_cycle(tmp_path):
     whole = fit(make_model(KINDS["adam"](cycle())), OneCycleMomentum())
     first = make_model(KINDS["adam"](cycle()))
     fit(first, OneCycleMomentum(), epochs=1)
@@ -161,7 +161,7 @@ def test_a_run_that_goes_on_from_a_file_goes_on_in_the_cycle(tmp_path):
     np.testing.assert_allclose(fit(second, OneCycleMomentum(), epochs=1), whole, atol=1e-6)
 
 
-def test_nothing_is_traced_again_between_steps():
+def test_steps_are_not_traced_again():
     traced = []
 
     class Traced(keras.layers.Layer):
@@ -194,7 +194,7 @@ def assert_goes_on_with_constant_momentum(model):
     assert type(model.optimizer.momentum) is float and model.optimizer.momentum == 0.9
 
 
-def test_after_fit_the_momentum_is_what_it_was():
+def test_the_momentum_is_restored_after_fit():
     model = make_model(KINDS["sgd"](cycle()))
     fit(model, OneCycleMomentum(), epochs=1)
     assert type(model.optimizer.momentum) is float and model.optimizer.momentum == 0.9
@@ -202,7 +202,7 @@ def test_after_fit_the_momentum_is_what_it_was():
 
 
 @pytest.mark.core
-def test_a_file_that_is_written_in_between_has_what_it_was(tmp_path):
+def test_a_file_written_during_fit_contains_the_original_momentum(tmp_path):
     model = make_model(KINDS["adam"](cycle()))
     checkpoint = keras.callbacks.ModelCheckpoint(tmp_path / "{epoch}.keras", save_freq="epoch")
     fit(model, checkpoint, OneCycleMomentum())
@@ -214,7 +214,7 @@ def test_a_file_that_is_written_in_between_has_what_it_was(tmp_path):
 
 
 @pytest.mark.core
-def test_after_a_step_that_failed_the_momentum_is_what_it_was():
+def test_the_momentum_is_restored_after_a_failed_step():
     def batches():
         yield from ((X[i : i + 10], Y[i : i + 10]) for i in (0, 10))
         yield X[:10, :2], Y[:10]  # of another width
@@ -227,7 +227,7 @@ def test_after_a_step_that_failed_the_momentum_is_what_it_was():
 
 
 @pytest.mark.parametrize("again", [True, False], ids=["with", "without"])
-def test_after_an_error_outside_a_step_the_next_fit_is_as_after_none(again):
+def test_an_error_outside_a_step_does_not_affect_the_next_fit(again):
     class Fails(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
             raise KeyError("mine")
@@ -242,7 +242,7 @@ def test_after_an_error_outside_a_step_the_next_fit_is_as_after_none(again):
 
 @pytest.mark.core
 @pytest.mark.parametrize("first", [True, False], ids=["first", "last"])
-def test_it_goes_together_with_stages(first):
+def test_it_can_be_combined_with_stages(first):
     callbacks = [OneCycleMomentum(), GradualUnfreezing()]
     model = make_model(KINDS["sgd"](cycle()))
     fit(model, *(callbacks if first else reversed(callbacks)), epochs=1)
@@ -250,7 +250,7 @@ def test_it_goes_together_with_stages(first):
     assert_goes_on_with_constant_momentum(model)
 
 
-def test_it_is_made_again_from_its_config():
+def test_its_config_restores_it():
     callback = OneCycleMomentum(0.8, 0.9)
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(callback))
     assert type(again) is OneCycleMomentum and again.get_config() == {"low": 0.8, "high": 0.9}
@@ -260,7 +260,7 @@ def test_it_is_made_again_from_its_config():
 
 
 @pytest.mark.parametrize("low, high", [(0.9, 0.8), (-0.1, 0.9), (0.8, 1.0), (float("nan"), 0.9)])
-def test_momenta_that_are_none_are_an_error(low, high):
+def test_momenta_out_of_range_are_an_error(low, high):
     with pytest.raises(ValueError, match="0 <= low <= high < 1. Received: low="):
         OneCycleMomentum(low, high)
 
@@ -280,14 +280,14 @@ def test_momenta_that_are_none_are_an_error(low, high):
     ],
     ids=["rate", "schedule", "none", "rmsprop", "nadam", "adagrad"],
 )
-def test_an_optimizer_that_has_no_cycle_or_no_momentum_is_an_error(optimizer, message):
+def test_an_optimizer_without_a_cycle_or_momentum_is_an_error(optimizer, message):
     model = make_model(optimizer())
     with pytest.raises(ValueError, match=message):
         fit(model, OneCycleMomentum())
     assert np.isfinite(fit(model)).all()
 
 
-def test_an_optimizer_with_its_own_way_to_update_is_an_error():
+def test_a_custom_optimizer_is_an_error():
     class Mine(keras.optimizers.Optimizer):
         momentum = 0.9
 
@@ -298,7 +298,7 @@ def test_an_optimizer_with_its_own_way_to_update_is_an_error():
         fit(make_model(Mine(cycle())), OneCycleMomentum())
 
 
-def test_two_in_one_fit_are_an_error():
+def test_two_callbacks_in_one_fit_are_an_error():
     model = make_model(KINDS["sgd"](cycle()))
     with pytest.raises(ValueError, match="Received: two"):
         fit(model, OneCycleMomentum(), OneCycleMomentum())
@@ -310,7 +310,7 @@ def test_two_in_one_fit_are_an_error():
 
 
 @pytest.mark.parity
-def test_adam_goes_as_with_the_one_cycle_of_torch():
+def test_adam_agrees_with_one_cycle_of_torch():
     torch = pytest.importorskip("torch", reason="needs torch: pip install torch")
     keras.utils.set_random_seed(0)
     model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3, use_bias=False)])

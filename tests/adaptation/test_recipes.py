@@ -68,7 +68,7 @@ ALONE = [["head"], ["embeddings"], ["block_0"], ["pooler"], EVERYTHING]
         ("chain_thaw", 5, ALONE),
     ],
 )
-def test_a_recipe_trains_what_it_says_and_leaves_the_rest_bit_identical(name, epochs, groups):
+def test_a_recipe_trains_its_groups_and_leaves_the_others_bit_identical(name, epochs, groups):
     trained = Trained()
     share = {"ulmfit_classifier": 0.5, "chain_thaw": 4 / 5}.get(name)
     recipe = get_recipe(name, epochs=epochs, batch_size=8, **({"unfreezing_fraction": share} if share else {}))
@@ -93,7 +93,7 @@ def test_recipes_build_the_optimizers_schedules_and_callbacks_of_their_papers():
     assert get_recipe("bert").build_callbacks() == []
 
 
-def test_fine_tune_is_compile_and_fit_with_what_the_recipe_builds():
+def test_fine_tune_equals_compile_and_fit_with_what_the_recipe_builds():
     by_hand, by_recipe = classifier(), classifier()
     by_recipe.set_weights(by_hand.get_weights())
     recipe = get_recipe("bert", epochs=2, batch_size=4)
@@ -110,7 +110,7 @@ def test_fine_tune_is_compile_and_fit_with_what_the_recipe_builds():
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
-def test_a_recipe_can_be_printed_changed_and_made_anew():
+def test_a_recipe_can_be_printed_copied_with_changes_and_compared():
     recipe = dataclasses.replace(get_recipe("bert"), epochs=7)
     assert "epochs=7" in repr(recipe) and "schedule='linear'" in repr(recipe)
     assert recipe == get_recipe("bert", epochs=7) == Recipe(epochs=7)
@@ -171,12 +171,12 @@ def plain():
         (lambda: fine_tune(classifier(), (TEXTS, LABELS), recipe=3), "`recipe` must be one of .*Received: 3"),
     ],
 )
-def test_what_is_wrong_is_one_error(call, message):
+def test_a_mistake_is_one_error(call, message):
     with pytest.raises(ValueError, match=message):
         call()
 
 
-def test_sample_weights_weigh():
+def test_sample_weights_reach_the_loss():
     model, x, y = classifier(), ids(), np.array(LABELS)
     start = [weight.numpy() for weight in model.weights]
     recipe = get_recipe("bert", epochs=1, weight_decay=0.0)
@@ -188,7 +188,7 @@ def test_sample_weights_weigh():
     )
 
 
-def test_a_schedule_is_as_long_as_the_run_also_where_epochs_are_cut_short():
+def test_a_schedule_is_as_long_as_the_run_even_if_epochs_are_cut_short():
     for train in ((TEXTS, LABELS), (ids(), np.array(LABELS))):
         model = classifier()
         recipe = get_recipe("bert", epochs=2, batch_size=2, learning_rate=1e-3)
@@ -196,7 +196,7 @@ def test_a_schedule_is_as_long_as_the_run_also_where_epochs_are_cut_short():
         assert learning_rate(model, 6) == 0 < learning_rate(model, 5)
 
 
-def test_what_an_earlier_recipe_froze_stays_frozen_and_this_is_said(caplog):
+def test_weights_that_an_earlier_recipe_froze_stay_frozen_and_this_is_logged(caplog):
     model = classifier()
     fine_tune(model, (TEXTS, LABELS), recipe=get_recipe("feature_extraction", epochs=1), verbose=0)
     assert "frozen before" not in caplog.text
@@ -233,7 +233,7 @@ def test_every_named_recipe_is_a_recipe():
 
 @pytest.mark.parametrize("name", ["feature_extraction", "ulmfit_classifier"])
 @pytest.mark.parametrize("kind", ["keras_hub", "module"])
-def test_a_recipe_moves_what_it_says_on_a_backbone_of_keras_hub_and_on_a_module(kind, name, tmp_path):
+def test_a_recipe_trains_its_groups_of_a_keras_hub_backbone_and_of_a_module(kind, name, tmp_path):
     model, inputs = module(tmp_path) if kind == "module" else ENCODERS[kind]()
     start, groups = values(model), layer_groups(model)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)

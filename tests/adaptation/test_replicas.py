@@ -12,7 +12,7 @@ def test_two_replicas_have_the_rates_and_penalties_of_one_device(tensorflow_proc
         assert counts == ([12, 16, 20, 24] if kind == "thawed" else [24] * 4), kind
 
 
-def test_two_replicas_resume_to_the_same_end(tmp_path, tensorflow_process):
+def test_two_replicas_resume_with_the_same_result(tmp_path, tensorflow_process):
     report = tensorflow_process("tests.adaptation.mirrored:resumed", tmp_path)
     assert report["epochs"] == 2 and report["variables"] > 20
     # The second replica has statistics of its own, which Keras saves nowhere and trains nothing with.

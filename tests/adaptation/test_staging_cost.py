@@ -17,7 +17,7 @@ def test_frozen_groups_below_have_no_backward_pass(tmp_path):
     assert products_in_steps(stages, tmp_path) == [4 + 1, 4 + 2 + 1, 4 + 4 + 3]
 
 
-def test_a_frozen_group_between_costs_only_the_way_through_it(tmp_path):
+def test_a_frozen_group_above_a_trained_one_only_passes_gradients_through(tmp_path):
     stages = [Stage(["low", "head"], steps=4), Stage("low", steps=4), Stage("all")]
     assert products_in_steps(stages, tmp_path) == [4 + 2 + 3, 4 + 1 + 3, 4 + 4 + 3]
 

@@ -85,7 +85,7 @@ GRAPHS = ("after a step", "in validation", "a later batch", "in tracing")  # the
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_however_fit_ends_everything_trains_after_it(name):
+def test_everything_trains_after_fit_however_it_ends(name):
     model = make(run_eagerly=name not in GRAPHS)
     start, stages = values(model), StagedTraining([Stage("head", steps=6), Stage(["low", "head"])])
     with pytest.raises(BaseException) as raised:
@@ -101,7 +101,7 @@ def test_however_fit_ends_everything_trains_after_it(name):
     assert_follows(model, again, watch)
 
 
-def test_a_step_that_fails_late_loses_no_more_than_itself():
+def test_a_late_failure_loses_only_the_failed_step():
     model, stages = make(), StagedTraining([Stage("head", steps=6), Stage(["low", "head"])])
     with contextlib.suppress(Exception):
         model.fit(Data(8), epochs=4, verbose=0, shuffle=False, callbacks=[stages])
@@ -115,7 +115,7 @@ def partly(batches):
     return reference(model, trains, ("sgd", always(0.1), 0.9), batches)
 
 
-def test_a_model_compiled_anew_after_a_failed_fit_trains_everything():
+def test_a_model_recompiled_after_a_failed_fit_trains_everything():
     for callback in (None, GradualUnfreezing(steps=1)):
         model = make(run_eagerly=True)
         with contextlib.suppress(Boom):
@@ -127,7 +127,7 @@ def test_a_model_compiled_anew_after_a_failed_fit_trains_everything():
 # === Freezing, before and after `compile` and `fit` ===
 
 
-def test_freezing_takes_effect_in_the_next_fit_and_so_does_thawing():
+def test_freezing_and_thawing_take_effect_in_the_next_fit():
     model = make(keras.optimizers.Adam(0.01))
     for change, expected in [
         (lambda: None, NAMES),
@@ -153,7 +153,7 @@ def test_freezing_after_compile_takes_effect_in_the_first_fit():
     assert trained_in(model, lambda: fit(model, epochs=1)) == {"mid", "top", "head"}
 
 
-def test_thawing_what_the_optimizer_does_not_know_is_an_error_and_changes_nothing():
+def test_thawing_weights_unknown_to_the_optimizer_is_an_error_and_changes_nothing():
     model = make()
     adaptation.freeze(model, ["low", "mid"])
     fit(model, epochs=1)
@@ -166,7 +166,7 @@ def test_thawing_what_the_optimizer_does_not_know_is_an_error_and_changes_nothin
     assert trained_in(model, lambda: fit(model, epochs=1)) == set(NAMES)
 
 
-def test_what_was_frozen_before_fit_stays_so():
+def test_weights_frozen_before_fit_stay_frozen():
     model, callback, watch = make(), GradualUnfreezing(steps=3), Watch()
     adaptation.freeze(model, "mid")
     model.get_layer("top").bias.trainable = False
@@ -193,7 +193,7 @@ class ByHand(keras.callbacks.Callback):
             adaptation.unfreeze(self.model, "low")
 
 
-def test_freezing_in_the_middle_of_fit_by_hand_takes_effect_in_the_next_step():
+def test_freezing_by_hand_during_fit_takes_effect_in_the_next_step():
     for hook, first in {"on_train_batch_begin": 1, "on_epoch_end": 8}.items():
         model, watch = make(keras.optimizers.Adam(0.01)), Watch()
         fit(model, watch, ByHand(hook))

@@ -27,7 +27,7 @@ from tests.adaptation.staging_models import (
 pytestmark = pytest.mark.core
 
 
-def test_a_file_written_in_a_stage_knows_the_model_and_not_the_stage(tmp_path):
+def test_a_file_written_during_a_stage_contains_the_model_without_the_stage(tmp_path):
     model = make(keras.optimizers.Adam(0.01))
     adaptation.freeze(model, "mid")
     save = keras.callbacks.ModelCheckpoint(str(tmp_path / "{epoch}.keras"))
@@ -42,7 +42,7 @@ def test_a_file_written_in_a_stage_knows_the_model_and_not_the_stage(tmp_path):
         assert difference(values(loaded), values(model)) == 0
 
 
-def test_moving_averages_begin_where_a_layer_begins():
+def test_the_moving_averages_of_a_layer_begin_when_it_begins_to_train():
     momentum = 0.8
     model = make(keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=momentum))
     adaptation.freeze(model, "mid")
@@ -59,7 +59,7 @@ def test_moving_averages_begin_where_a_layer_begins():
     assert changed(start, values(model)) == {"low/kernel", "low/bias", "head/kernel", "head/bias"}
 
 
-def test_gathered_gradients_belong_to_one_stage():
+def test_accumulated_gradients_belong_to_one_stage():
     model = make(keras.optimizers.SGD(0.1, gradient_accumulation_steps=3))
     callback, watch = StagedTraining([Stage("head", steps=4), Stage("low", steps=1), Stage("all")]), Watch()
     with pytest.raises(ValueError, match=r"stages that begin at \[0, 6, 6\]"):
@@ -74,7 +74,7 @@ def test_gathered_gradients_belong_to_one_stage():
     assert watch.steps == [part for update in updates for part in (nothing, nothing, update)] + [nothing]
 
 
-def test_a_scaled_loss_trains_what_each_stage_says():
+def test_with_loss_scaling_each_stage_trains_its_groups():
     inner = keras.optimizers.Adam(0.01)
     model = make(keras.optimizers.LossScaleOptimizer(inner, initial_scale=8.0))
     expected = reference(model, gradually, ("adam", always(0.01)))
@@ -100,7 +100,7 @@ def test_several_steps_may_be_one_execution():
     assert difference(values(model), expected) < 1e-6
 
 
-def test_statistics_of_a_frozen_group_rest():
+def test_statistics_of_a_frozen_group_do_not_change():
     model = make_with_norm()
     callback, watch = (
         StagedTraining([Stage("head", epochs=1), Stage(["norm", "head"], epochs=1), Stage("all")]),
@@ -132,7 +132,7 @@ class Counting(keras.layers.Layer):
         return self.fixed(self.dense(x))
 
 
-def test_statistics_of_a_frozen_layer_of_layers_rest_and_its_flags_come_back():
+def test_statistics_of_a_frozen_composite_layer_do_not_change_and_its_flags_are_restored():
     inputs = keras.Input((3,))
     model = keras.Model(inputs, keras.layers.Dense(2, name="head")(Counting()(inputs)))
     model.compile("sgd", "mse", run_eagerly=keras.backend.backend() != "jax")
@@ -152,7 +152,7 @@ def make_with_norm(**options):
     return model
 
 
-def test_keras_has_the_private_names_that_this_rests_on():
+def test_the_private_names_of_keras_that_staging_uses_exist():
     optimizer = keras.optimizers.Adam(use_ema=True)
     model = make(optimizer)
     found = []
@@ -168,7 +168,7 @@ def test_keras_has_the_private_names_that_this_rests_on():
     assert found == [[8, 8, 8, 7]] * 16
 
 
-def test_the_best_weights_of_a_run_that_stops_early_come_back():
+def test_early_stopping_restores_the_best_weights():
     model, rates = make(keras.optimizers.SGD(0.1)), [0.1, 0.1, -0.3, -0.3, -0.3]
     expected = reference(model, lambda step: gradually(step, STEPS), ("sgd", always(0.1), 0.0), batches=2 * STEPS)
     start, stages = values(model), GradualUnfreezing(epochs=1)
@@ -181,7 +181,7 @@ def test_the_best_weights_of_a_run_that_stops_early_come_back():
     assert trained_in(model, lambda: fit(model, epochs=1)) == set(NAMES)
 
 
-def test_sixteen_bits_train_what_each_stage_says():
+def test_under_mixed_float16_each_stage_trains_its_groups():
     expected = reference(make(), gradually, ("adam", always(0.01)))
     keras.config.set_dtype_policy("mixed_float16")
     try:

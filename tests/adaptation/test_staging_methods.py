@@ -28,21 +28,21 @@ pytestmark = pytest.mark.core
 # === Parity ===
 
 
-def test_gradual_unfreezing_is_a_loop_of_separate_runs_under_sgd():
+def test_gradual_unfreezing_with_sgd_equals_a_loop_of_separate_runs():
     model = make()
     expected = reference(model, gradually, ("sgd", always(0.1), 0.9))
     fit(model, GradualUnfreezing(steps=2))
     assert difference(values(model), expected) < 1e-6
 
 
-def test_gradual_unfreezing_is_a_loop_of_separate_runs_under_adam():
+def test_gradual_unfreezing_with_adam_equals_a_loop_of_separate_runs():
     model = make(keras.optimizers.Adam(0.005))
     expected = reference(model, gradually, ("adam", always(0.005)))
     fit(model, GradualUnfreezing(steps=2))
     assert difference(values(model), expected) < 1e-6
 
 
-def test_layerwise_adam_counts_each_group_s_own_steps():
+def test_layerwise_adam_counts_the_steps_of_each_group():
     model = make()
     model.compile(adaptation.LayerwiseOptimizer(keras.optimizers.Adam(0.005), model), "mse")
     expected = reference(model, gradually, ("adam", always(0.005)), each_its_own_steps=True)
@@ -60,7 +60,7 @@ def test_chain_thaw_keeps_the_moments_of_what_freezes_and_thaws_again():
     assert difference(values(model), expected) < 1e-6
 
 
-def test_rates_by_schedule_and_by_scheduler_go_on_through_the_stages():
+def test_schedules_and_schedulers_of_the_rate_continue_through_the_stages():
     decay = keras.optimizers.schedules.ExponentialDecay(0.1, 1, 0.9)
     by_step = make(keras.optimizers.SGD(decay, momentum=0.9))
     expected = reference(by_step, gradually, ("sgd", lambda step: 0.1 * 0.9**step, 0.9))
@@ -86,7 +86,7 @@ METHODS = {
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method_trains_what_its_schedule_says_and_nothing_else(name):
+def test_every_method_trains_only_the_groups_of_its_schedule(name):
     callback, watch = METHODS[name](), Watch()
     model = make(keras.optimizers.AdamW(0.01), run_eagerly=name not in ("gradual", "sequential"))
     fit(model, callback, watch)
@@ -96,7 +96,7 @@ def test_every_method_trains_what_its_schedule_says_and_nothing_else(name):
 
 
 @pytest.mark.parametrize("name", ["gradual", "gradual, by fraction", "chain"])
-def test_a_run_that_begins_later_trains_what_the_whole_run_would(name):
+def test_a_run_with_an_initial_epoch_trains_the_groups_of_the_whole_run(name):
     model, callback, watch = make(run_eagerly=True), METHODS[name](), Watch()
     fit(model, callback, watch, initial_epoch=2)
     assert len(watch.steps) == 2 * STEPS
@@ -112,7 +112,7 @@ def test_a_run_in_two_parts_ends_as_the_whole_run_does():
     assert difference(values(whole), values(parts)) == 0
 
 
-def test_validation_in_a_stage_sees_the_weights_of_now():
+def test_validation_during_a_stage_uses_the_current_weights():
     model = make()
     losses = []
     record = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: losses.append(numpy_loss(model)))

@@ -68,7 +68,7 @@ def test_gradual_unfreezing_by_steps_by_fraction_and_down_to_a_group():
     assert plan(GradualUnfreezing(down_to=-1)) == [(0, ["head"])]
 
 
-def test_chain_thaw_trains_what_is_new_then_each_group_alone_from_below_then_all():
+def test_chain_thaw_trains_new_layers_then_each_group_from_the_bottom_then_all():
     # "first fine-tunes any new layers (often only a Softmax layer) to the target task until convergence [...]. Then the
     # approach fine-tunes each layer individually starting from the first layer in the network. Lastly, the entire model
     # is trained with all layers."
@@ -79,7 +79,7 @@ def test_chain_thaw_trains_what_is_new_then_each_group_alone_from_below_then_all
     assert plan(ChainThaw(fraction=0.5)) == [(10 * i, names) for i, names in enumerate(expected)]
 
 
-def test_sequential_unfreezing_trains_what_is_new_then_all_but_the_embeddings_then_all():
+def test_sequential_unfreezing_trains_new_layers_then_all_but_the_embeddings_then_all():
     # "We first fine-tune only the extra, randomly initialized LSTM and the output layers for n - 1 epochs. At the nth
     # epoch, we unfreeze the pre-trained hidden layers. We let the model fine-tune, until epoch k - 1. Finally, at epoch
     # k, we also unfreeze the embedding layer".
@@ -87,21 +87,21 @@ def test_sequential_unfreezing_trains_what_is_new_then_all_but_the_embeddings_th
     assert plan(SequentialUnfreezing(3, 4)) == [(0, ["head"]), (30, BODY), (70, ALL)]
 
 
-def test_a_model_without_an_encoder_has_its_last_layer_as_what_is_new():
+def test_the_new_part_of_a_model_without_an_encoder_is_its_last_layer():
     assert plan(ChainThaw(epochs=1), make()) == [
         *[(0, ["head"]), (10, ["low"]), (20, ["mid"]), (30, ["top"]), (40, NAMES)]
     ]
     assert plan(GradualUnfreezing(epochs=1), make())[1] == (10, ["top", "head"])
 
 
-def test_an_encoder_without_a_head_has_its_last_group_as_what_is_new():
+def test_the_new_part_of_an_encoder_without_a_head_is_its_last_group():
     encoder = tiny.encoder()
     encoder.compile("sgd")
     for callback in (ChainThaw(epochs=1), SequentialUnfreezing(), GradualUnfreezing(epochs=1)):
         assert plan(callback, encoder)[0] == (0, ["pooler"])
 
 
-def test_stages_that_say_no_length_share_what_the_others_leave():
+def test_stages_without_a_length_divide_the_rest_of_the_run_equally():
     stages = [Stage("head", epochs=1), Stage("top"), Stage("mid", fraction=0.5), Stage("all")]
     assert plan(StagedTraining(stages), make()) == [(0, ["head"]), (10, ["top"]), (30, ["mid"]), (80, NAMES)]
     stages = [Stage("head"), Stage("top"), Stage("all")]
@@ -109,11 +109,11 @@ def test_stages_that_say_no_length_share_what_the_others_leave():
     assert [start for start, _ in plan(StagedTraining(stages), make(), epochs=6, steps=1)] == [0, 2, 4]
 
 
-def test_the_last_stage_lasts_to_the_end_whatever_it_says():
+def test_the_last_stage_lasts_to_the_end_whatever_its_length():
     assert plan(StagedTraining([Stage("head", steps=99), Stage("all", steps=1000)]), make())[-1] == (99, NAMES)
 
 
-def test_stages_are_counted_in_epochs_where_their_length_is_not_known():
+def test_stages_are_counted_in_epochs_if_the_length_of_an_epoch_is_unknown():
     tf = pytest.importorskip("tensorflow")
     assert plan(GradualUnfreezing(epochs=2), make(), steps=None) == [(2 * i, NAMES[3 - i :]) for i in range(4)]
     batches = [(X[i : i + 4], Y[i : i + 4]) for i in (0, 4, 8)]
@@ -146,7 +146,7 @@ CALLBACKS = [
 
 
 @pytest.mark.parametrize("callback", CALLBACKS, ids=lambda callback: type(callback).__name__)
-def test_a_callback_is_what_its_config_says(callback):
+def test_its_config_restores_a_callback(callback):
     again = type(callback).from_config(callback.get_config())
     assert again.get_config() == callback.get_config()
     restored = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(callback))
@@ -191,12 +191,12 @@ def test_a_fraction_is_above_0_and_at_most_1(kind, fraction):
 
 @pytest.mark.parametrize("name", ["new_epochs", "body_epochs"])
 @pytest.mark.parametrize("length", [*WRONG_LENGTHS, None], ids=repr)
-def test_sequential_unfreezing_takes_whole_epochs(name, length):
+def test_the_epochs_of_sequential_unfreezing_must_be_positive_integers(name, length):
     with pytest.raises(ValueError, match=f"`{name}` must be a positive integer. Received: "):
         SequentialUnfreezing(**{name: length})
 
 
-def test_where_nothing_is_said_gradual_unfreezing_takes_half_of_the_run_and_chain_thaw_three_quarters():
+def test_by_default_gradual_unfreezing_takes_half_of_the_run_and_chain_thaw_three_quarters():
     for kind, fraction in ((GradualUnfreezing, 0.5), (ChainThaw, 0.75)):
         assert plan(kind(), make()) == plan(kind(fraction=fraction), make())
 
@@ -288,7 +288,7 @@ def assert_as_before(model, callbacks):
     [StagedTraining([Stage("head", steps=2), Stage("all")]), GradualUnfreezing(), ChainThaw(steps=1)],
     ids=["stage in steps", "fraction", "steps"],
 )
-def test_steps_and_fractions_need_to_know_the_length_of_an_epoch(callback):
+def test_steps_and_fractions_require_the_length_of_an_epoch(callback):
     model = make(run_eagerly=True)
     start = values(model)
     with pytest.raises(ValueError, match="Pass `steps_per_epoch` to .*Received: data of unknown length"):
@@ -309,14 +309,14 @@ def test_a_stage_that_trains_nothing_is_an_error():
     assert trained_in(model, lambda: fit(model, epochs=1)) == {"low", "top"}
 
 
-def test_a_run_of_epochs_of_unknown_length_has_room_for_so_many_stages():
+def test_more_stages_than_epochs_of_unknown_length_are_an_error():
     model = make(run_eagerly=True)
     with pytest.raises(ValueError, match=r"Received: 1 epochs, and stages that begin at \[0, 1\]"):
         model.fit(((X[i : i + 4], Y[i : i + 4]) for i in (0, 4)), verbose=0, callbacks=[StagedTraining(HEAD_THEN_ALL)])
     assert_as_before(model, [])
 
 
-def test_a_callback_is_used_again_in_another_fit_of_another_model():
+def test_a_callback_can_be_used_again_with_another_model():
     callback = StagedTraining([Stage("head", steps=2), Stage(["low", "head"])])
     for _ in range(2):
         model = make(run_eagerly=True)

@@ -11,18 +11,18 @@ CORE = ("gradual",)  # run on every backend
 
 
 @pytest.mark.parametrize("method", [pytest.param(m, marks=[pytest.mark.core] * (m in CORE)) for m in METHODS])
-def test_an_encoder_of_ours(method):
+def test_each_method_trains_its_groups_of_our_encoder(method):
     check_encoder("ours", method, run_eagerly=method != "sequential")
 
 
 @pytest.mark.parametrize("method", ["sequential", "freeze"])
-def test_a_backbone_of_keras_hub(method):
+def test_each_method_trains_its_groups_of_a_keras_hub_backbone(method):
     pytest.importorskip("keras_hub")
     check_encoder("keras_hub", method, run_eagerly=method != "freeze")
 
 
 @pytest.mark.parametrize("method", ["gradual", "freeze"])
-def test_a_module_of_tokens(method, tmp_path):
+def test_each_method_trains_its_groups_of_a_module_of_tokens(method, tmp_path):
     from keras_transfer.hub import HubEncoder
     from tests.hub import modules
 
@@ -37,7 +37,7 @@ def test_a_module_of_tokens(method, tmp_path):
 
 
 @pytest.mark.parametrize("method", [pytest.param("chain", marks=pytest.mark.slow), "sequential"])
-def test_a_module_of_texts_whose_statistics_move_while_one_of_its_groups_trains(method, tmp_path):
+def test_the_statistics_of_a_module_of_texts_change_while_one_of_its_groups_trains(method, tmp_path):
     import tensorflow as tf
 
     from keras_transfer.hub import HubEncoder

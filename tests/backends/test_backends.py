@@ -45,7 +45,7 @@ def inputs_of(folder):
 
 
 @pytest.mark.parametrize("name", ENCODERS)
-def test_every_state_of_an_encoder_is_tensorflow_s(saved, name):
+def test_every_hidden_state_of_an_encoder_equals_that_of_tensorflow(saved, name):
     folder, _ = saved
     inputs, expected = inputs_of(folder)[0], np.load(folder / "outputs.npz")
     encoder = keras.saving.load_model(folder / f"{name}.keras")
@@ -56,7 +56,7 @@ def test_every_state_of_an_encoder_is_tensorflow_s(saved, name):
         np.testing.assert_allclose(state, expected[f"{name}/{i}"], atol=1e-4)
 
 
-def test_a_task_computes_the_same_trains_and_saves(saved, tmp_path):
+def test_a_task_gives_the_same_outputs_trains_and_is_saved(saved, tmp_path):
     folder, groups = saved
     (inputs, labels), expected = inputs_of(folder), np.load(folder / "outputs.npz")["task"]
     texts = pathlib.Path(folder / "texts.txt").read_text().splitlines()
@@ -72,5 +72,5 @@ def test_a_task_computes_the_same_trains_and_saves(saved, tmp_path):
     np.testing.assert_array_equal(again.predict(inputs, verbose=0), model.predict(inputs, verbose=0))
 
 
-def test_the_import_and_training_without_text_bring_no_tensorflow(saved):
+def test_import_and_training_without_text_do_not_import_tensorflow(saved):
     assert run("-c", WITHOUT_TEXT, saved[0], KERAS_BACKEND=BACKEND) == [[], []]

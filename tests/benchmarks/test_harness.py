@@ -37,7 +37,7 @@ class FakeWorker:
         return self.answers.pop(0)
 
 
-def test_the_ratio_is_of_medians_and_its_interval_is_of_paired_rounds(harness):
+def test_the_ratio_uses_medians_and_its_interval_uses_paired_rounds(harness):
     ours, theirs = [1.0, 1.2, 1.1, 1.3, 1.2, 1.2, 9.0], [2.0, 2.4, 2.2, 2.6, 2.4, 2.4, 18.0]
     result = harness.summary("step", {"ours": samples(ours), "theirs": samples(theirs)}, 1, "ms")
     assert result["contenders"]["ours"]["ms"] == 1200
@@ -46,7 +46,7 @@ def test_the_ratio_is_of_medians_and_its_interval_is_of_paired_rounds(harness):
     assert result["contenders"]["theirs"]["interval"] == [0.5, 0.5]
 
 
-def test_the_interval_holds_the_true_ratio_of_noisy_times_about_as_often_as_it_says(harness):
+def test_the_interval_contains_the_true_ratio_of_noisy_times_about_as_often_as_stated(harness):
     random = np.random.default_rng(0)
     held = 0
     for _ in range(100):
@@ -55,14 +55,14 @@ def test_the_interval_holds_the_true_ratio_of_noisy_times_about_as_often_as_it_s
     assert 85 <= held <= 100
 
 
-def test_of_few_rounds_the_extremes_are_shown_and_called_so(harness):
+def test_with_few_rounds_the_table_shows_the_extremes_and_says_so(harness):
     few = {"ours": samples([1.0, 1.0, 1.0]), "theirs": samples([2.0, 4.0, 2.5])}
     result = harness.summary("epoch", few, 1, "s")
     assert result["contenders"]["theirs"]["interval"] == [0.25, 0.5]
     assert "lowest to highest" in harness.table(result) and "95 %" not in harness.table(result)
 
 
-def test_rates_and_times_are_of_one_of_what_a_call_does(harness):
+def test_rates_and_times_are_per_step_or_document_and_not_per_call(harness):
     made_up = {"ours": samples([0.5]), "theirs": samples([2.0])}
     rate = harness.summary("tokenising", made_up, 1000, "documents")
     assert [row["documents"] for row in rate["contenders"].values()] == [2000, 500]
@@ -70,7 +70,7 @@ def test_rates_and_times_are_of_one_of_what_a_call_does(harness):
     assert [row["ms"] for row in steps["contenders"].values()] == [25, 100]
 
 
-def test_contenders_take_turns_and_a_sample_of_a_busy_machine_is_taken_again(harness):
+def test_contenders_take_turns_and_samples_from_a_busy_machine_are_repeated(harness):
     asked = []
     busy = samples([9.0], others=0.5)
     workers = {
@@ -82,7 +82,7 @@ def test_contenders_take_turns_and_a_sample_of_a_busy_machine_is_taken_again(har
     assert [sample["seconds"] for sample in taken["step"]["a"]] == [1.0, 1.0, 1.0]
 
 
-def test_a_machine_that_stays_busy_is_said_to_be(harness):
+def test_the_table_says_if_the_machine_stays_busy(harness):
     asked = []
     shares = [0.5, 0.2, 0.4, 0.3]
     worker = FakeWorker("a", [samples([1.0 + share], share)[0] for share in shares], asked)
@@ -93,13 +93,13 @@ def test_a_machine_that_stays_busy_is_said_to_be(harness):
     assert "not quiet" in harness.table(result)
 
 
-def test_where_no_one_says_how_busy_the_machine_is_the_table_says_so(harness):
+def test_the_table_says_if_the_load_of_the_machine_is_unknown(harness):
     worker = FakeWorker("a", samples([1.0], others=None), [])
     result = harness.summary("step", harness.take({"a": worker}, ["step"], rounds=1, warm=False)["step"], 1, "ms")
     assert result["quiet"] is None and "not known" in harness.table(result)
 
 
-def test_a_measure_that_no_contender_has_is_an_error_that_lists_them(harness):
+def test_an_unknown_measure_is_an_error_that_lists_the_known_ones(harness):
     with pytest.raises(SystemExit, match="step.*Received: 'setp'"):
         harness.take({"a": FakeWorker("a", [], [])}, ["setp"], rounds=1, warm=False)
 
@@ -154,7 +154,7 @@ SCRIPTS = sorted(set(USING) - {"gpu_step.py"})
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_a_benchmark_says_what_it_measures(script):
+def test_the_help_of_a_benchmark_is_printed(script):
     done = run(BENCHMARKS / script, "--help")
     assert done.returncode == 0, done.stderr
     assert "usage" in done.stdout
@@ -174,7 +174,7 @@ def test_our_part_of_a_benchmark_runs(script, request):
     assert "(1 rounds; ratio" in done.stdout
 
 
-def test_without_a_gpu_the_gpu_benchmark_says_so_and_is_no_failure():
+def test_without_a_gpu_the_gpu_benchmark_prints_a_message_and_succeeds():
     done = run(BENCHMARKS / "gpu_step.py")
     assert done.returncode == 0, done.stderr
     assert "No GPU was found" in done.stdout

@@ -121,7 +121,7 @@ def test_each_kind_changes_functions_but_not_messages_annotations_docstrings_or_
         assert len(text) - len(SOURCE) == len(mutant.after) - len(mutant.before) and text != SOURCE
 
 
-def test_the_same_seed_makes_the_same_mutants_and_more_of_them_begin_with_these(mutants, tree):
+def test_a_seed_fixes_the_mutants_and_a_larger_count_starts_with_the_same(mutants, tree):
     (tree / "toy" / "shop" / "basket.py").write_text(SOURCE)
     six = mutants.choose(tree, "toy", 6, 0, mutants.KINDS)
     assert [mutant.kind for mutant in six] == [*mutants.KINDS, "comparison"]
@@ -135,7 +135,7 @@ def test_a_room_that_does_not_exist_is_an_error(mutants, tree):
         run(mutants, tree, "--list", "--only", "shed")
 
 
-def test_the_tests_whose_names_fit_the_module_run_first(mutants, tmp_path):
+def test_tests_named_after_the_module_run_first(mutants, tmp_path):
     for name in ("tests/test_top", "tests/shop/test_a", "tests/shop/test_big_basket", "tests/shop/test_basket_of_two"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / f"{name}.py").touch()
@@ -148,7 +148,7 @@ def test_the_tests_whose_names_fit_the_module_run_first(mutants, tmp_path):
     assert tests_of("toy/files.py") == ["tests/test_top.py"]
 
 
-def test_a_mutant_is_killed_or_survives_once_and_its_survivors_meet_a_stricter_run(mutants, tree, tmp_path, capsys):
+def test_each_mutant_runs_once_and_survivors_can_run_again_with_stricter_tests(mutants, tree, tmp_path, capsys):
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     run(mutants, tree, "--results", str(first))
     output = capsys.readouterr().out
@@ -176,7 +176,7 @@ def test_the_tests_of_another_tree_must_pass_on_the_unchanged_package(mutants, t
         run(mutants, tree, "--baseline", "--tests-from", str(older))
 
 
-def test_a_run_that_takes_too_long_counts_as_killed_and_says_so(mutants, tree, capsys):
+def test_a_run_that_takes_too_long_counts_as_killed_by_the_time_limit(mutants, tree, capsys):
     run(mutants, tree, "--count", "1", "--timeout", "0.01")
     output = capsys.readouterr().out
     assert "killed by the time limit of 0.01 s" in output
@@ -193,7 +193,7 @@ def test_a_broken_run_is_listed_and_not_counted(mutants, tmp_path, capsys):
     assert "Broken runs, which are not counted: 1\ntoy/shop/basket.py:8" in output and "Survivors: 0" in output
 
 
-def test_rooms_with_broken_runs_only_have_no_fraction(mutants):
+def test_rooms_with_only_broken_runs_have_no_fraction(mutants):
     assert mutants.killed(["broken"]) == "0 of 0 killed"
 
 
@@ -227,7 +227,7 @@ def test_a_survivor_has_no_tests_only_if_no_command_has_any(answers, by, mutants
     assert (result["outcome"], result["by"]) == ("survived", by)
 
 
-def test_the_environment_is_what_was_asked_for(mutants, tree, monkeypatch):
+def test_no_environment_variables_are_set_by_default(mutants, tree, monkeypatch):
     monkeypatch.delenv("KERAS_TRANSFER_DATA", raising=False)
     (tree.parent / "shared" / "data").mkdir(parents=True)
     assert mutants.parse(["--tree", str(tree)]).environment == {}
@@ -253,7 +253,7 @@ def test_survivors_of_source_that_has_changed_are_an_error(mutants, tree, tmp_pa
         (-11, "Fatal Python error", ("broken", "signal 11")),
     ],
 )
-def test_what_pytest_answers(mutants, code, output, expected):
+def test_the_verdict_follows_from_the_exit_status_and_output_of_pytest(mutants, code, output, expected):
     assert mutants.verdict(code, output) == expected
 
 

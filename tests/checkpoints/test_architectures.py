@@ -64,7 +64,7 @@ def test_weights_that_the_table_leaves_out_are_an_error(tmp_path):
         dataclasses.replace(BERT, tensors=table).entries(encoder)
 
 
-def test_a_head_s_copy_of_the_token_embeddings_is_not_reported_and_a_head_s_own_table_is(tmp_path):
+def test_only_a_table_of_a_head_that_differs_from_the_token_embeddings_is_reported(tmp_path):
     tensors = bert_tensors()
     name = "cls.predictions.decoder.weight"
     for folder, table in (

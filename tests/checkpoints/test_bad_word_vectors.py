@@ -45,7 +45,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_file_that_cannot_be_read_says_why(tmp_path, case):
+def test_the_error_for_an_unreadable_file_says_why(tmp_path, case):
     content, message = CASES[case]
     (tmp_path / "vectors").write_bytes(content)
     with pytest.raises(CheckpointError) as error:
@@ -54,7 +54,7 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path, case):
     assert "Received" in str(error.value) and str(tmp_path) in str(error.value)
 
 
-def test_a_binary_header_with_another_dimension_is_found_out(tmp_path):
+def test_a_binary_header_with_a_wrong_dimension_is_an_error(tmp_path):
     values = np.random.default_rng(0).normal(size=(50, 20))
     for lie in (b"50 19", b"50 21", b"50 10"):
         content = binary([f"word{i}" for i in range(50)], values).replace(b"50 20", lie, 1)
@@ -63,13 +63,13 @@ def test_a_binary_header_with_another_dimension_is_found_out(tmp_path):
             WordVectors.load(tmp_path / "vectors", format="word2vec_binary")
 
 
-def test_a_ragged_row_of_a_word_that_is_not_kept_is_an_error_too(tmp_path):
+def test_a_ragged_row_of_a_skipped_word_is_an_error_too(tmp_path):
     (tmp_path / "vectors").write_bytes(glove() + b"cat 1 2\n")
     with pytest.raises(CheckpointError, match="line 6"):
         WordVectors.load(tmp_path / "vectors", vocabulary=["the"])
 
 
-def test_a_format_that_the_file_has_not(tmp_path):
+def test_a_format_that_does_not_match_the_file_is_an_error(tmp_path):
     path = tmp_path / "vectors"
     path.write_bytes(glove())
     with pytest.raises(CheckpointError, match="line 1: A word2vec file must begin with the number of words"):
@@ -83,7 +83,7 @@ def test_a_format_that_the_file_has_not(tmp_path):
         WordVectors.load(path, format="text")
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         WordVectors.load(tmp_path / "nowhere")
 
@@ -100,7 +100,7 @@ def test_a_file_that_is_not_there(tmp_path):
         ({"unknown": "skip"}, "`unknown` must be one of .*Received: 'skip'"),
     ],
 )
-def test_a_wrong_argument(tmp_path, arguments, message):
+def test_an_invalid_argument_is_an_error(tmp_path, arguments, message):
     (tmp_path / "vectors").write_bytes(glove())
     with pytest.raises(ValueError, match=message):
         WordVectors.load(tmp_path / "vectors", **arguments)
@@ -117,12 +117,12 @@ def test_a_wrong_argument(tmp_path, arguments, message):
         (WORDS, np.where(VECTORS == 3, np.nan, VECTORS), "row 1: Numbers must be finite.*'king'"),
     ],
 )
-def test_arrays_that_do_not_fit(words, vectors, message):
+def test_arrays_that_do_not_match_are_an_error(words, vectors, message):
     with pytest.raises(CheckpointError, match=message):
         WordVectors.from_arrays(words, vectors)
 
 
-def test_a_file_that_is_no_npy_file(tmp_path):
+def test_a_file_that_is_not_an_npy_file_is_an_error(tmp_path):
     (tmp_path / "vectors.npy").write_bytes(b"the 1 2 3")
     with pytest.raises(CheckpointError, match="must be an .npy file of numbers"):
         WordVectors.from_arrays(["the"], tmp_path / "vectors.npy")
@@ -137,11 +137,11 @@ def test_a_file_that_is_no_npy_file(tmp_path):
         (["a", "b"], [[1, 2], [np.inf, 1]], "must be finite. Received: NaN or infinity for 'b'"),
     ],
 )
-def test_words_and_vectors_that_do_not_fit(words, vectors, message):
+def test_words_and_vectors_that_do_not_match_are_an_error(words, vectors, message):
     with pytest.raises(ValueError, match=message):
         WordVectors(words, vectors)
 
 
-def test_an_unknown_vector_of_another_width():
+def test_an_unknown_vector_of_another_width_is_an_error():
     with pytest.raises(ValueError, match=r"`unknown_vector` must be finite and of shape \(3,\)"):
         WordVectors(WORDS, VECTORS, unknown_vector=[1, 2])

@@ -30,7 +30,7 @@ def test_the_plainest_folder_loads_without_a_remark(plain, caplog, tmp_path):
     assert_same_outputs(encoder, plain)
 
 
-def test_tensors_land_where_their_names_say(plain):
+def test_tensors_are_assigned_by_their_names(plain):
     tensors = bert_tensors()
     kernel = plain.blocks[1].attention.query_key_value.kernel.numpy()
     for i, part in enumerate(("query", "key", "value")):
@@ -70,7 +70,7 @@ def test_gamma_and_beta_are_the_weight_and_bias_of_a_norm(plain, tmp_path):
     assert_same_outputs(BertEncoder.from_pretrained(write_bert(tmp_path / "old", tensors)), plain)
 
 
-def test_heads_of_the_pretraining_are_left_out_reported_and_logged(plain, caplog, tmp_path):
+def test_pretraining_heads_are_left_out_reported_and_logged(plain, caplog, tmp_path):
     tensors = {f"bert.{name}": value for name, value in bert_tensors().items()}
     tensors |= {
         "cls.predictions.bias": np.zeros(12, "float32"),
@@ -97,19 +97,19 @@ def test_a_file_without_a_pooler_gives_an_encoder_without_one_and_says_so(plain,
     np.testing.assert_array_equal(outputs_of(encoder)["sequence_output"], outputs_of(plain)["sequence_output"])
 
 
-def test_a_pooler_that_was_asked_for_must_be_there(tmp_path):
+def test_a_requested_pooler_that_is_missing_is_an_error(tmp_path):
     folder = write_bert(tmp_path / "bert", bert_tensors(pooler=False))
     with pytest.raises(CheckpointError, match=r"missing: pooler.dense.weight \(8, 8\)"):
         BertEncoder.from_pretrained(folder, pooler=True)
 
 
-def test_a_pooler_that_is_not_wanted_is_reported(tmp_path):
+def test_an_unused_pooler_is_reported(tmp_path):
     encoder = BertEncoder.from_pretrained(write_bert(tmp_path / "bert"), pooler=False)
     assert encoder.checkpoint_report.unused == ["pooler.dense.bias", "pooler.dense.weight"]
     assert "pooled_output" not in encoder.output
 
 
-def test_overrides_replace_what_the_configuration_says(plain, tmp_path):
+def test_overrides_replace_the_configuration(plain, tmp_path):
     folder = write_bert(tmp_path / "bert", hidden_dropout_prob=0.4)
     encoder = BertEncoder.from_pretrained(folder, dropout=0.0, attention_dropout=0.0, name="mine")
     assert (encoder.dropout, encoder.attention_dropout, encoder.name) == (0.0, 0.0, "mine")
@@ -117,7 +117,7 @@ def test_overrides_replace_what_the_configuration_says(plain, tmp_path):
     assert_same_outputs(encoder, plain)
 
 
-def test_a_dtype_can_be_asked_for(plain, tmp_path):
+def test_a_dtype_can_be_requested(plain, tmp_path):
     encoder = BertEncoder.from_pretrained(write_bert(tmp_path / "bert"), dtype="bfloat16")
     assert {weight.dtype for weight in encoder.weights} == {"bfloat16"}
     ours = outputs_of(encoder)["pooled_output"].astype("float32")
@@ -128,11 +128,11 @@ def test_a_dtype_can_be_asked_for(plain, tmp_path):
     ("theirs", "ours"),
     [("gelu", "gelu"), ("gelu_new", "gelu_tanh"), ("gelu_pytorch_tanh", "gelu_tanh"), ("relu", "relu")],
 )
-def test_the_activation_is_the_configuration_s(theirs, ours, tmp_path):
+def test_the_activation_comes_from_the_configuration(theirs, ours, tmp_path):
     assert BertEncoder.from_pretrained(write_bert(tmp_path / "bert", hidden_act=theirs)).activation == ours
 
 
-def test_an_old_configuration_without_a_model_type_is_known_by_its_architecture(tmp_path):
+def test_an_old_configuration_without_a_model_type_is_recognized_by_its_architecture(tmp_path):
     folder = write_bert(tmp_path / "bert", model_type=None, architectures=["BertForMaskedLM"])
     assert BertEncoder.from_pretrained(folder).num_layers == 2
 
@@ -158,7 +158,7 @@ def write_modules(folder, kinds, pooling):
     ],
 )
 @pytest.mark.parametrize("normalize", [False, True])
-def test_a_sentence_transformers_folder_brings_its_pooling(pooling, ours, normalize, tmp_path):
+def test_the_pooling_of_a_sentence_transformers_folder_is_read(pooling, ours, normalize, tmp_path):
     kinds = ["Transformer", "Pooling", *(["Normalize"] if normalize else [])]
     encoder = BertEncoder.from_pretrained(write_modules(write_bert(tmp_path / "bert"), kinds, pooling))
     assert (encoder.pooling, encoder.normalize) == (ours, normalize)
@@ -181,14 +181,14 @@ def test_a_sentence_transformers_folder_brings_its_pooling(pooling, ours, normal
         ),
     ],
 )
-def test_a_sentence_transformer_that_is_not_ours_is_remarked_on(kinds, pooling, remark, tmp_path):
+def test_an_unsupported_sentence_transformer_is_reported(kinds, pooling, remark, tmp_path):
     encoder = BertEncoder.from_pretrained(write_modules(write_bert(tmp_path / "bert"), kinds, pooling))
     assert (encoder.pooling, encoder.normalize) == (None, False)
     assert re.search(remark, "; ".join(encoder.checkpoint_report.remarks))
 
 
 @pytest.mark.parity
-def test_a_pickle_of_torch_gives_the_same_weights(plain, tmp_path):
+def test_a_torch_pickle_gives_the_same_weights(plain, tmp_path):
     torch = pytest.importorskip("torch", reason="pytorch_model.bin is read with torch")
     write_config(tmp_path)
     tensors = {name: torch.tensor(value) for name, value in bert_tensors().items()}
@@ -196,7 +196,7 @@ def test_a_pickle_of_torch_gives_the_same_weights(plain, tmp_path):
     assert_same_outputs(BertEncoder.from_pretrained(tmp_path), plain)
 
 
-def test_an_old_sentence_transformers_folder_has_its_vocabulary_beside_the_weights(tmp_path):
+def test_the_vocabulary_of_an_old_sentence_transformers_folder_is_found_beside_the_weights(tmp_path):
     write_bert(tmp_path / "0_Transformer")
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who"]
     (tmp_path / "0_Transformer" / "vocab.txt").write_text("\n".join(vocabulary) + "\n")

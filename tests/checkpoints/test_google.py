@@ -25,14 +25,14 @@ def folder(data_dir, tmp_path):
     return copy
 
 
-def test_its_heads_are_reported_and_its_optimizer_is_not(folder):
+def test_heads_are_reported_and_optimizer_slots_are_not(folder):
     report = BertEncoder.from_pretrained(folder).checkpoint_report
     assert report.loaded == 39
     assert {name.split(".")[0] for name in report.unused} == {"cls"}
     assert not [name for name in report.unused if "adam" in name]
 
 
-def test_it_becomes_a_hugging_face_folder_with_the_same_outputs(folder, tmp_path):
+def test_it_can_be_saved_as_a_hugging_face_folder_with_the_same_outputs(folder, tmp_path):
     encoder = BertEncoder.from_pretrained(folder)
     encoder.save_pretrained(tmp_path / "saved")
     assert_same_outputs(BertEncoder.from_pretrained(tmp_path / "saved"), encoder)
@@ -46,7 +46,7 @@ def test_a_checkpoint_of_another_name_is_found(folder):
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_of_several_checkpoints_bert_model_is_the_one(folder):
+def test_among_several_checkpoints_bert_model_is_loaded(folder):
     (folder / "model.ckpt-20.index").write_bytes(b"")
     assert BertEncoder.from_pretrained(folder).num_layers == 2
 
@@ -83,7 +83,7 @@ def test_a_damaged_index_is_an_error(folder):
         BertEncoder.from_pretrained(folder)
 
 
-def test_a_configuration_that_is_no_json_is_an_error(folder):
+def test_a_configuration_that_is_not_json_is_an_error(folder):
     (folder / "bert_config.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"bert_config.json must be a JSON file"):
         BertEncoder.from_pretrained(folder)

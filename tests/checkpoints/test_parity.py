@@ -82,7 +82,7 @@ def test_every_dimension_of_all_minilm_equals_transformers(minilm, theirs, texts
     assert_equal(BertEncoder.from_pretrained(minilm), inputs, theirs(resolve(minilm), inputs), 1e-4)
 
 
-def test_transformers_loads_what_we_save_of_all_minilm(minilm, theirs, tmp_path):
+def test_transformers_loads_all_minilm_as_we_save_it(minilm, theirs, tmp_path):
     BertEncoder.from_pretrained(minilm).save_pretrained(tmp_path / "saved")
     inputs = load_preprocessor(minilm, sequence_length=32)(TEXTS)
     before, after = theirs(resolve(minilm), inputs), theirs(tmp_path / "saved", inputs)
@@ -101,14 +101,14 @@ def test_transformers_loads_what_we_save_of_all_minilm(minilm, theirs, tmp_path)
     ],
     ids=str,
 )
-def test_transformers_says_the_same_of_what_we_save(arguments, theirs, tmp_path):
+def test_transformers_gives_the_same_outputs_for_a_bert_that_we_save(arguments, theirs, tmp_path):
     encoder = BertEncoder(**SMALL, **arguments)
     encoder.save_pretrained(tmp_path / "saved")
     inputs = {name: IDS[name] for name in encoder.input}
     assert_equal(encoder, inputs, theirs(tmp_path / "saved", inputs), 1e-5)
 
 
-def test_transformers_says_the_same_of_a_roberta_that_we_save(theirs, tmp_path):
+def test_transformers_gives_the_same_outputs_for_a_roberta_that_we_save(theirs, tmp_path):
     encoder = RobertaEncoder(**SMALL)
     encoder.save_pretrained(tmp_path / "saved")
     inputs = {"token_ids": np.array([[0, 6, 7, 2], [0, 9, 2, 1]], "int32"), "padding_mask": IDS["padding_mask"][::-1]}
@@ -116,12 +116,12 @@ def test_transformers_says_the_same_of_a_roberta_that_we_save(theirs, tmp_path):
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish"])
-def test_every_activation_that_we_read_is_the_one_they_mean(activation, theirs, tmp_path):
+def test_every_activation_equals_that_of_transformers(activation, theirs, tmp_path):
     folder = write_bert(tmp_path / "bert", hidden_act=activation)
     assert_equal(BertEncoder.from_pretrained(folder), IDS, theirs(folder, IDS), 1e-5)
 
 
-def test_sentence_transformers_makes_the_same_vectors_of_what_we_save(minilm, tmp_path):
+def test_sentence_transformers_gives_the_same_embeddings_for_what_we_save(minilm, tmp_path):
     reason = "compares with sentence-transformers on torch: run `make test-parity`"
     library = pytest.importorskip("sentence_transformers", reason=reason, exc_type=ImportError)
     BertEncoder.from_pretrained(minilm).save_pretrained(tmp_path / "saved", load_preprocessor(minilm))

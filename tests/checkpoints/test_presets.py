@@ -63,7 +63,7 @@ def test_a_preset_gives_the_backbone_that_was_saved(saved, name):
     np.testing.assert_array_equal(outputs(loaded, inputs), outputs(backbone, inputs))
 
 
-def test_a_relative_folder_called_like_a_built_in_preset_is_the_folder(saved, tmp_path, monkeypatch):
+def test_a_relative_folder_takes_precedence_over_a_built_in_preset_of_the_same_name(saved, tmp_path, monkeypatch):
     folder, backbone, preprocessor = saved()
     shutil.copytree(folder, tmp_path / "bert_tiny_en_uncased")
     monkeypatch.chdir(tmp_path)
@@ -92,19 +92,19 @@ def test_an_argument_that_the_backbone_does_not_take_is_an_error(saved):
     assert_error(lambda: load(saved()[0], hidden_dropout=0.0), "among ['dropout', 'dtype',", "['hidden_dropout']")
 
 
-def test_an_argument_that_the_weights_do_not_fit_is_an_error(saved):
+def test_an_argument_that_does_not_match_the_weights_is_an_error(saved):
     assert_error(
         lambda: load(saved()[0], vocabulary_size=5), "KerasHub cannot load the backbone", "Received: ValueError"
     )
 
 
-def test_a_class_of_backbones_may_be_asked_for(saved):
+def test_a_class_of_backbones_can_be_requested(saved):
     assert isinstance(load(saved()[0], keras_hub.models.BertBackbone), keras_hub.models.BertBackbone)
     roberta = keras_hub.models.RobertaBackbone
     assert_error(lambda: load(saved()[0], roberta), "not a subclass of calling class `RobertaBackbone`")
 
 
-def test_a_preset_is_no_checkpoint_of_our_encoders(saved):
+def test_a_preset_is_an_error_for_our_encoders(saved):
     assert_error(
         lambda: BertEncoder.from_pretrained(saved()[0]),
         "`Encoder.from_pretrained`. Received: BertEncoder.from_pretrained",
@@ -115,7 +115,7 @@ def test_a_preset_is_no_checkpoint_of_our_encoders(saved):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_the_preprocessor_is_the_preset_s_own(saved, name):
+def test_a_preset_gives_its_own_preprocessor(saved, name):
     folder, _, preprocessor = saved(name)
     loaded = load_preprocessor(folder)
     assert type(loaded) is type(preprocessor)
@@ -130,7 +130,7 @@ def test_a_preset_with_a_tokenizer_alone_gives_a_preprocessor(saved, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["BERT", "DistilBERT"])
-def test_words_get_our_preprocessor_which_makes_the_same_ids(saved, name):
+def test_at_word_level_our_preprocessor_gives_the_same_ids(saved, name):
     folder, _, preprocessor = saved(name)
     ours = load_preprocessor(folder, word_level=True)
     assert type(ours) is BertPreprocessor and ours.sequence_length == 8
@@ -139,7 +139,7 @@ def test_words_get_our_preprocessor_which_makes_the_same_ids(saved, name):
     assert load_preprocessor(folder, 6, word_level=True, split="whitespace").split == "whitespace"
 
 
-def test_words_need_the_tokenizer_of_bert(saved):
+def test_word_level_requires_the_tokenizer_of_bert(saved):
     assert_error(
         lambda: load_preprocessor(saved("RoBERTa")[0], word_level=True), "preprocessor=...)`", "with RobertaTokenizer"
     )
@@ -150,7 +150,7 @@ def test_words_need_the_tokenizer_of_bert(saved):
     [{"special_tokens_in_strings": True}, {"split": False}, {"suffix_indicator": "@@"}, {"oov_token": "[SEP]"}],
     ids=lambda setting: next(iter(setting)),
 )
-def test_words_need_the_settings_of_bert(setting, saved, tmp_path):
+def test_word_level_requires_the_settings_of_bert(setting, saved, tmp_path):
     tokenizer = keras_hub.models.BertTokenizer(vocabulary=presets.VOCABULARY, **setting)
     presets.save(tmp_path, saved()[1], tokenizer)
     assert_error(lambda: load_preprocessor(tmp_path, word_level=True), "a preprocessor that takes words")
@@ -172,7 +172,7 @@ def kaggle(saved, monkeypatch):
     return asked
 
 
-def test_a_name_goes_to_keras_hub(saved, kaggle):
+def test_a_name_is_passed_to_keras_hub(saved, kaggle):
     _, backbone, preprocessor = saved()
     inputs = preprocessor(presets.TEXTS)
     loaded = load("keras_hub://bert_tiny_en_uncased")
@@ -183,13 +183,13 @@ def test_a_name_goes_to_keras_hub(saved, kaggle):
     assert {path for _, path in kaggle} >= {"config.json", "model.weights.h5", "preprocessor.json"}
 
 
-def test_a_folder_behind_the_prefix_is_left_to_keras_hub(saved, tmp_path):
+def test_a_folder_after_the_prefix_is_passed_to_keras_hub(saved, tmp_path):
     hugging_face = write_bert(tmp_path, hidden_dropout_prob=0.1)
     for folder in (saved()[0], hugging_face):
         assert isinstance(load(f"keras_hub://{folder}"), keras_hub.models.BertBackbone)
 
 
-def test_an_unknown_name_is_an_error_with_the_closest():
+def test_an_unknown_name_is_an_error_that_suggests_the_closest():
     assert_error(
         lambda: load("keras_hub://bert_tiny_uncased"),
         "Did you mean 'keras_hub://bert_tiny_en_uncased'?",
@@ -197,7 +197,7 @@ def test_an_unknown_name_is_an_error_with_the_closest():
     )
 
 
-def test_without_a_network_the_error_says_so(monkeypatch):
+def test_without_network_access_the_error_says_so(monkeypatch):
     def download(handle, path):
         raise ConnectionError("Failed to resolve 'api.kaggle.com'")
 
@@ -206,7 +206,7 @@ def test_without_a_network_the_error_says_so(monkeypatch):
     assert_error(lambda: load("keras_hub://bert_tiny_en_uncased"), reason)
 
 
-def test_a_name_has_no_folder():
+def test_resolving_a_name_is_an_error():
     assert_error(lambda: resolve("keras_hub://bert_tiny_en_uncased"), "Use `load` and `load_preprocessor`")
 
 
@@ -220,17 +220,17 @@ def test_without_keras_hub_the_error_says_what_to_install(saved, monkeypatch):
 
 
 @pytest.mark.parametrize("missing", ["config.json", "model.weights.h5"])
-def test_half_a_preset_is_an_error(copied, missing):
+def test_an_incomplete_preset_is_an_error(copied, missing):
     (copied / missing).unlink()
     assert_error(lambda: load(copied), "is an incomplete KerasHub preset. Expected config.json and model.weights.h5")
 
 
-def test_a_tokenizer_alone_is_half_a_preset(saved, tmp_path):
+def test_a_tokenizer_alone_is_an_incomplete_preset(saved, tmp_path):
     saved()[2].tokenizer.save_to_preset(str(tmp_path))
     assert_error(lambda: load(tmp_path), "is an incomplete KerasHub preset", "Received: ['assets', 'tokenizer.json']")
 
 
-def test_a_configuration_that_is_no_json_is_an_error(copied):
+def test_a_configuration_that_is_not_json_is_an_error(copied):
     (copied / "config.json").write_text("{")
     assert_error(lambda: load(copied), "config.json must be a JSON file")
 
@@ -267,6 +267,6 @@ def test_a_language_model_has_no_preprocessor_for_classifiers(tmp_path):
         (presets.encoder_decoder, "BartBackbone, which takes ['decoder_padding_mask', 'decoder_token_ids', "),
     ],
 )
-def test_a_backbone_that_encodes_no_texts_is_an_error(make, received, tmp_path):
+def test_a_backbone_that_does_not_encode_texts_is_an_error(make, received, tmp_path):
     presets.save(tmp_path, *make())
     assert_error(lambda: load(tmp_path), "must take `token_ids` and `padding_mask`. Received: ", received)

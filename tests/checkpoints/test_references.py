@@ -32,14 +32,14 @@ def test_all_minilm_equals_transformers(encoder, case):
     assert_equals(encoder, np.load(REFERENCES / "minilm.npz"), f"{case}/", STEP)
 
 
-def test_all_minilm_says_how_it_makes_a_vector_of_a_text(encoder):
+def test_all_minilm_defines_how_texts_are_pooled(encoder):
     assert (encoder.pooling, encoder.normalize) == ("mean", True)
     assert encoder.checkpoint_report.loaded == 103
     assert encoder.checkpoint_report.unused == []
 
 
 @pytest.mark.slow
-def test_saved_tensors_of_all_minilm_are_the_file_s_bit_for_bit(encoder, minilm, tmp_path):
+def test_saved_tensors_of_all_minilm_are_bit_identical_to_the_original_file(encoder, minilm, tmp_path):
     from safetensors.numpy import load_file
 
     from keras_transfer.checkpoints import resolve

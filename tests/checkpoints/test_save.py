@@ -32,7 +32,7 @@ def without_name(encoder):
     ],
     ids=str,
 )
-def test_what_comes_back_is_bit_identical(arguments, tmp_path):
+def test_a_saved_encoder_loads_bit_identically(arguments, tmp_path):
     encoder = BertEncoder(**SMALL, **arguments)
     encoder.save_pretrained(tmp_path / "saved")
     again = BertEncoder.from_pretrained(tmp_path / "saved")
@@ -57,7 +57,7 @@ def test_weights_of_a_half_precision_encoder_are_written_as_float32(tmp_path):
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_what_was_trained_is_what_is_saved(tmp_path):
+def test_trained_weights_are_saved(tmp_path):
     encoder = BertEncoder(**SMALL)
     model = keras.Model(encoder.input, encoder.output["pooled_output"])
     model.compile(keras.optimizers.SGD(0.1), "mse")
@@ -102,7 +102,7 @@ def test_an_error_in_the_middle_of_writing_leaves_nothing_behind(exists, tmp_pat
     assert [path.name for path in tmp_path.rglob("*")] == (["saved", "notes.txt"] if exists else [])
 
 
-def test_an_activation_that_transformers_has_not_is_an_error(tmp_path):
+def test_an_activation_that_transformers_lacks_is_an_error(tmp_path):
     with pytest.raises(
         CheckpointError, match=r"can be written if `activation` is one of .*Received: activation='mish'"
     ):

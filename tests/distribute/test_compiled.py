@@ -34,7 +34,7 @@ def run(**options):
     }
 
 
-def test_compiled_by_xla_it_learns_and_answers_the_same_from_raw_texts():
+def test_compiled_by_xla_a_classifier_learns_and_predicts_the_same_from_raw_texts():
     plain, compiled = run(jit_compile=False), run(jit_compile=True, steps_per_execution=4)
     assert tiny.difference(compiled["weights"], plain["start"]) > 1e-2
     assert tiny.difference(compiled["weights"], plain["weights"]) < 1e-5
@@ -49,7 +49,7 @@ def whole_batches():
     return tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(16, drop_remainder=True)
 
 
-def test_whole_batches_of_raw_texts_reach_the_step_as_ids_of_one_static_shape():
+def test_full_batches_of_raw_texts_reach_the_step_as_ids_of_one_static_shape():
     seen = []
 
     class Recording(TextClassifier):
@@ -64,7 +64,7 @@ def test_whole_batches_of_raw_texts_reach_the_step_as_ids_of_one_static_shape():
     assert seen == [(ids, ("int32", (16,)))]
 
 
-def test_a_step_of_static_shapes_holds_no_strings_and_no_shape_that_is_not_known():
+def test_a_step_with_static_shapes_has_no_strings_and_no_unknown_shapes():
     encoder = tiny.encoder(dtype="mixed_bfloat16", dropout=0.1)
     model = TextClassifier(encoder, 2, preprocessor=tiny.preprocessor(), pooling="concat")
     model.compile(keras.optimizers.AdamW(1e-3, global_clipnorm=1.0))

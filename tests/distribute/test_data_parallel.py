@@ -51,7 +51,7 @@ def in_eights(model, count=64):
     return batches(TEXTS[:count], LABELS[:count], model.preprocessor, 8, shuffle=False)
 
 
-def test_two_devices_learn_in_16_steps_what_one_learns(models):
+def test_two_devices_train_like_one_for_16_steps(models):
     one, two = models
     start, steps = one.get_weights(), int(two.optimizer.iterations)
     one.fit(in_eights(one), epochs=2, verbose=0)
@@ -62,7 +62,7 @@ def test_two_devices_learn_in_16_steps_what_one_learns(models):
     assert tiny.difference(one.get_weights(), start) > 1e-2
 
 
-def test_a_batch_that_the_devices_cannot_share_evenly_is_filled_up_in_fit_and_predict(models):
+def test_a_batch_that_devices_cannot_split_evenly_is_filled_up_in_fit_and_predict(models):
     one, two = models
     logits = one.predict(TEXTS[:15], batch_size=8, verbose=0)
     one.fit(in_eights(one, 15).for_replicas(2, repeat=True), verbose=0)
@@ -72,7 +72,7 @@ def test_a_batch_that_the_devices_cannot_share_evenly_is_filled_up_in_fit_and_pr
     assert tiny.difference(two.get_weights(), one.get_weights()) < 1e-6
 
 
-def test_evaluate_takes_what_the_devices_can_share_evenly_and_nothing_else(models):
+def test_evaluate_requires_a_number_of_texts_that_devices_can_split_evenly(models):
     one, two = models
     expected = one.evaluate(TEXTS[:16], LABELS[:16], batch_size=8, verbose=0)
     with two_devices():
@@ -83,7 +83,7 @@ def test_evaluate_takes_what_the_devices_can_share_evenly_and_nothing_else(model
 
 
 @pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
-def test_a_model_whose_distribution_is_gone_is_an_error(models, method):
+def test_a_model_used_without_its_distribution_is_an_error(models, method):
     _, two = models
     data = [TEXTS[:8]] if method == "predict" else [TEXTS[:8], LABELS[:8]]
     with pytest.raises(ValueError, match="weights on 2 devices, and no distribution$"):

@@ -12,13 +12,13 @@ def report(tensorflow_process, tmp_path_factory):
 
 
 @pytest.mark.parametrize("data", ["texts", "tf.data"])
-def test_two_replicas_learn_in_20_steps_what_one_device_learns(report, data):
+def test_two_replicas_train_like_one_device_for_20_steps(report, data):
     steps = report["steps"][data]
     assert steps["count"] == 20
     assert steps["difference"] < 1e-5 < 1e-2 < steps["moved"]
 
 
-def test_a_model_saved_with_two_replicas_loads_outside_the_scope_and_inside_and_learns_on(report):
+def test_a_model_saved_with_two_replicas_loads_outside_and_inside_the_scope_and_continues_to_train(report):
     saved = report["saved"]
     assert [saved[where]["replicas"] for where in ("outside", "inside")] == [1, 2]
     assert [saved[where]["weights"] for where in ("outside", "inside")] == [0, 0]
@@ -28,16 +28,16 @@ def test_a_model_saved_with_two_replicas_loads_outside_the_scope_and_inside_and_
 
 
 @pytest.mark.parametrize("count", ["1", "33"])
-def test_predict_answers_for_every_text_where_the_last_batch_is_short(report, count):
+def test_predict_returns_a_row_for_every_text_if_the_last_batch_is_short(report, count):
     assert report["short"][count]["logits"] < 1e-6
 
 
-def test_evaluate_counts_every_text_once_where_the_last_batch_is_short(report):
+def test_evaluate_counts_every_text_once_if_the_last_batch_is_short(report):
     one, two = report["short"]["33"]["evaluate"]
     assert two == pytest.approx(one, abs=1e-6)
 
 
-def test_words_are_labelled_and_learnt_as_on_one_device(report):
+def test_taggers_train_and_predict_as_on_one_device(report):
     assert report["words"] < 1e-5
 
 
@@ -47,13 +47,13 @@ def test_validation_data_may_end_in_a_short_batch_too(report):
 
 
 @pytest.mark.parametrize("count", ["1", "33"])
-def test_fit_steps_as_one_device_does_on_a_short_batch_filled_up_with_its_own_texts(report, count):
+def test_a_step_on_a_short_batch_equals_that_of_one_device_on_the_batch_filled_up_with_its_own_texts(report, count):
     short = report["short"][count]
     assert short["same batches"] < 1e-6 < 1e-2 < short["moved"]
     assert 0.6 < short["loss"] < 0.8
 
 
-def test_of_a_single_text_that_is_left_over_the_step_is_exact(report):
+def test_a_step_on_a_single_remaining_text_is_exact(report):
     assert report["short"]["33"]["not repeated"] < 1e-6
 
 
@@ -66,7 +66,7 @@ def test_weights_made_in_another_scope_are_an_error(report, mistake):
     assert message.endswith("weights created in another scope, the first of them token_embedding/embeddings")
 
 
-def test_what_the_replicas_cannot_share_is_one_clear_error(report):
+def test_data_that_replicas_cannot_split_are_one_clear_error(report):
     errors = report["errors"]
     multiple = "`batch_size` must be a multiple of the number of replicas, 2. Received:"
     assert errors["batch size"] == f"{multiple} 33"

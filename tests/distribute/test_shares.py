@@ -39,11 +39,11 @@ def test_a_short_batch_is_filled_up_with_its_own_texts_and_no_text_is_lost(texts
         data.on_epoch_end()
 
 
-def test_fewer_texts_than_replicas_fill_a_batch_too(texts):
+def test_fewer_texts_than_replicas_are_repeated_to_fill_a_batch(texts):
     assert labels(dataset(texts[:1]).for_replicas(4, repeat=True)) == [0, 0, 0, 0]
 
 
-def test_whole_batches_and_their_order_stay_as_they_are(texts):
+def test_full_batches_and_their_order_do_not_change(texts):
     for repeat in (True, False):
         alone, shared = dataset(texts[:96]), dataset(texts[:96]).for_replicas(4, repeat)
         for _ in range(3):
@@ -52,20 +52,20 @@ def test_whole_batches_and_their_order_stay_as_they_are(texts):
             shared.on_epoch_end()
 
 
-def test_without_repeating_every_text_comes_once_and_the_first_batch_can_be_shared(texts):
+def test_without_repeating_every_text_occurs_once_and_the_first_batch_can_be_split(texts):
     for count, expected in {101: [8, 5], 5: [4, 1], 4: [4], 3: [3]}.items():
         data = dataset(texts[:count]).for_replicas(4, repeat=True).for_replicas(4, repeat=False)
         assert rows(data)[:2] == expected
         assert sorted(labels(data)) == list(range(count))
 
 
-def test_a_text_that_fills_a_batch_up_counts_once_in_a_prediction(texts):
+def test_a_repeated_text_has_one_row_in_a_prediction(texts):
     data = dataset(texts).for_replicas(4, repeat=True)
     outputs = np.array(labels(data))[:, None]
     assert data.restorer()(outputs)[:, 0].tolist() == list(range(101))
 
 
-def test_the_batches_come_in_the_order_of_their_seed_whatever_else_draws_random_numbers(texts):
+def test_the_order_of_batches_depends_only_on_their_seed(texts):
     from tests.tasks import tiny
 
     class Order(keras.callbacks.Callback):

@@ -63,7 +63,7 @@ def test_the_two_gelus_differ_a_little():
     assert 1e-6 < difference < 1e-2
 
 
-def test_attention_dropout_is_dropout_unless_it_is_given():
+def test_attention_dropout_defaults_to_dropout():
     assert BertEncoder(**SMALL, dropout=0.3).blocks[0].attention.dropout_rate == 0.3
     assert BertEncoder(**SMALL, dropout=0.3, attention_dropout=0.1).blocks[0].attention.dropout_rate == 0.1
 
@@ -103,7 +103,7 @@ def test_a_misspelt_argument_is_an_error():
         BertEncoder(**SMALL, droput=0.0)
 
 
-def test_training_uses_the_dropout_that_was_asked_for():
+def test_training_uses_the_given_dropout():
     encoder = BertEncoder(**SMALL, dropout=0.0)
     inputs = encoder_inputs(encoder, [[5, 6, 7]])
     np.testing.assert_array_equal(encoder(inputs, training=True)["pooled_output"], encoder(inputs)["pooled_output"])

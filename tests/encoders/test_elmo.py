@@ -55,17 +55,17 @@ def largest_differences(folder, batches, how):
 
 @pytest.mark.core
 @pytest.mark.parametrize("batches", [3, pytest.param(10, marks=pytest.mark.slow)])
-def test_it_computes_what_the_original_does_with_its_state_from_batch_to_batch(batches, data_dir):
+def test_with_its_state_kept_between_batches_it_equals_the_original(batches, data_dir):
     assert largest_differences(data_dir("elmo_bilm_tf"), batches, "keep state").max() < 1e-5
 
 
 @pytest.mark.parametrize("how", ["forget state", "call"])
-def test_without_state_only_the_first_batch_is_the_same(how, data_dir):
+def test_without_state_only_the_first_batch_equals_the_original(how, data_dir):
     first, second = largest_differences(data_dir("elmo_bilm_tf"), 2, how)
     assert first < 1e-5 and second > 1e-2
 
 
-def test_what_is_written_is_what_was_read(data_dir, tmp_path):
+def test_a_saved_checkpoint_equals_the_original(data_dir, tmp_path):
     folder = data_dir("elmo_bilm_tf")
     encoder = ElmoEncoder.from_pretrained(folder)
     assert encoder.checkpoint_report.loaded == 33 and not encoder.checkpoint_report.unused
@@ -83,7 +83,7 @@ def test_what_is_written_is_what_was_read(data_dir, tmp_path):
     assert all((a.numpy() == b.numpy()).all() for a, b in zip(again.weights, encoder.weights))
 
 
-def test_a_text_s_vectors_do_not_depend_on_the_texts_beside_it():
+def test_vectors_of_a_text_do_not_depend_on_the_other_texts():
     encoder, preprocessor = ElmoEncoder(**SIZES), ElmoPreprocessor(sequence_length=6)
     together = encode(encoder, arrays(preprocessor(["a good film", "bad", ""])), hidden_states=True)
     alone = encode(encoder, arrays(preprocessor(["bad"], sequence_length=1)), hidden_states=True)
@@ -114,13 +114,13 @@ def trained():
     return model, model.fit(TEXTS * 4, np.tile(LABELS, 4), batch_size=4, epochs=4, verbose=0).history["loss"]
 
 
-def test_a_classifier_over_it_learns_from_raw_text_and_survives_keras_files(trained):
+def test_a_classifier_with_it_learns_from_raw_text_and_survives_keras_files(trained):
     model, losses = trained
     assert losses[-1] < 0.5 * losses[0]
     np.testing.assert_array_equal(save_and_load(model).predict(TEXTS, verbose=0), model.predict(TEXTS, verbose=0))
 
 
-def test_it_is_exported_from_raw_text(trained, tmp_path):
+def test_an_export_takes_raw_text(trained, tmp_path):
     tf = pytest.importorskip("tensorflow")
     from keras_transfer.serving import export
 
@@ -147,7 +147,7 @@ def test_gradual_unfreezing_thaws_its_layers_from_the_top():
 
 
 @pytest.mark.slow
-def test_rates_by_depth_and_l2_sp_move_it_as_they_should():
+def test_rates_by_group_and_l2_sp_have_their_effect():
     moved = []
     for penalty in (None, L2SP(10.0, 0.0)):
         model = classifier()
@@ -184,7 +184,7 @@ def test_options_that_do_not_match_the_weights_are_one_error(change, message, da
         ElmoEncoder.from_pretrained(tmp_path)
 
 
-def test_weights_that_are_missing_or_no_hdf5_are_one_error(data_dir, tmp_path):
+def test_missing_weights_and_weights_that_are_not_hdf5_are_one_error(data_dir, tmp_path):
     (tmp_path / "options.json").write_text((data_dir("elmo_bilm_tf") / "options.json").read_text())
     with pytest.raises(CheckpointError, match=r"must have one weights.hdf5. Received: options.json"):
         ElmoEncoder.from_pretrained(tmp_path)

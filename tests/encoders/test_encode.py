@@ -45,7 +45,7 @@ def test_our_transformer_has_no_pooled_output():
     assert encode(TransformerEncoder(**SIZES), PLAIN).pooled is None
 
 
-def test_the_hidden_states_of_our_bert_lead_to_the_sequence():
+def test_each_block_of_our_bert_turns_a_hidden_state_into_the_next():
     encoded = assert_states_lead_to_the_sequence(BertEncoder(**SIZES), IDS)
     np.testing.assert_array_equal(encoded.hidden_states[-1], encoded.sequence)
 
@@ -57,7 +57,7 @@ def test_inputs_that_the_encoder_does_not_take_are_left_out():
         np.testing.assert_array_equal(encode(encoder, IDS, hidden_states=hidden_states).sequence, expected.sequence)
 
 
-def test_a_keras_hub_bert_gives_what_its_dict_says():
+def test_a_keras_hub_bert_gives_the_entries_of_its_dict():
     backbone = hub("BertBackbone")
     encoded = assert_states_lead_to_the_sequence(backbone, IDS)
     outputs = backbone(IDS)
@@ -83,7 +83,7 @@ def test_the_last_state_of_gpt2_comes_before_its_final_norm():
     np.testing.assert_allclose(backbone.layer_norm(encoded.hidden_states[-1]), encoded.sequence, atol=1e-6)
 
 
-def test_albert_shows_no_hidden_states_and_says_so():
+def test_hidden_states_of_albert_are_an_error():
     backbone = hub("AlbertBackbone", embedding_dim=4)
     assert encode(backbone, IDS).sequence.shape == (2, 4, 8)
     with pytest.raises(ValueError, match=r"no hidden states, but they are required. Received: .*albert"):
@@ -91,7 +91,7 @@ def test_albert_shows_no_hidden_states_and_says_so():
 
 
 @pytest.mark.parametrize("make", [lambda: BertEncoder(**SIZES), lambda: hub("BertBackbone")], ids=["ours", "hub"])
-def test_without_inputs_the_graph_that_grows_on_it_is_flat(make):
+def test_without_inputs_the_layers_of_the_encoder_become_layers_of_the_model(make):
     encoder = make()
     encoded = encode(encoder, hidden_states=True)
     model = keras.Model(encoder.input, keras.layers.Dense(2)(encoded.pooled))
@@ -115,13 +115,13 @@ def test_a_model_without_a_sequence_is_an_error():
         encode(model, np.zeros((1, 4), "float32"))
 
 
-def test_a_vector_for_a_text_is_no_sequence():
+def test_a_model_that_returns_one_vector_for_a_text_is_an_error():
     inputs = keras.Input((4,))
     with pytest.raises(ValueError, match=r"must return a \[batch, length, dim\] tensor"):
         encode(keras.Model(inputs, keras.layers.Dense(2)(inputs)), np.zeros((1, 4), "float32"))
 
 
-def test_an_encoder_without_layer_groups_says_what_is_missing():
+def test_an_encoder_without_layer_groups_is_an_error_that_says_what_to_implement():
     inputs = {"token_ids": keras.Input((None,), dtype="int32", name="token_ids")}
     states = keras.layers.Embedding(12, 4)(inputs["token_ids"])
     with pytest.raises(NotImplementedError, match=r"Encoder must implement `layer_groups\(\)`"):

@@ -20,7 +20,7 @@ def test_it_is_a_well_behaved_encoder():
     run_encoder_test(RobertaEncoder, SMALL)
 
 
-def test_it_takes_no_segments_and_adds_the_first_to_every_token():
+def test_it_takes_no_segment_ids_and_adds_the_first_segment_to_every_token():
     encoder = RobertaEncoder(**SMALL)
     assert sorted(encoder.input) == ["padding_mask", "token_ids"]
     inputs = encoder_inputs(encoder, [[0, 6, 7, 2]])
@@ -64,7 +64,7 @@ def test_its_relatives_load_as_the_same_class(model_type, folder):
     assert type(Encoder.from_pretrained(folder(model_type=model_type))) is RobertaEncoder
 
 
-def test_an_old_configuration_without_a_model_type_is_known_by_its_architecture(folder):
+def test_an_old_configuration_without_a_model_type_is_recognized_by_its_architecture(folder):
     assert type(Encoder.from_pretrained(folder(model_type=None))) is RobertaEncoder
 
 
@@ -73,7 +73,7 @@ def test_several_segments_or_another_padding_id_are_one_error(folder):
         Encoder.from_pretrained(folder(type_vocab_size=2, pad_token_id=0))
 
 
-def test_its_tokenizer_cannot_be_read_yet(folder):
+def test_its_tokenizer_is_an_error_because_it_is_not_supported(folder):
     source = folder()
     for function in (load_preprocessor, lambda source: TextClassifier.from_pretrained(source, num_classes=2)):
         with pytest.raises(CheckpointError, match="cannot read the tokenizer.*Received: model_type='roberta'"):

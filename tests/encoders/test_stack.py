@@ -42,7 +42,7 @@ class Decoder(TransformerStack):
         )
 
 
-def test_a_stack_of_other_parts_is_a_well_behaved_encoder():
+def test_a_stack_of_custom_blocks_is_a_well_behaved_encoder():
     run_encoder_test(Decoder, SMALL)
 
 
@@ -59,7 +59,7 @@ def test_steps_with_a_cache_equal_the_whole_sequence(cls):
     np.testing.assert_allclose(np.concatenate(outputs, 1), keras.ops.convert_to_numpy(whole), atol=1e-5)
 
 
-def test_a_block_that_occurs_twice_is_one_layer_group_and_one_computation_of_masks():
+def test_a_block_used_twice_is_one_layer_group():
     block = Decoder(**SMALL).blocks[0]
     initializer = keras.initializers.RandomNormal()
     encoder = TransformerStack(
@@ -83,7 +83,7 @@ def test_masks_are_computed_once_for_each_kind_of_block():
     assert [name for name in names if "bias" in name] == ["attention_bias", "attention_bias_1"]
 
 
-def test_a_step_of_blocks_that_are_not_causal_requires_a_mask():
+def test_a_step_of_non_causal_blocks_requires_a_mask():
     encoder = TransformerEncoder(**SMALL)
     cache = encoder.empty_cache(batch_size=2, length=8)
     with pytest.raises(ValueError, match="`padding_mask` is required unless all blocks are causal"):

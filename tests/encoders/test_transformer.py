@@ -64,7 +64,7 @@ def test_it_is_a_well_behaved_encoder(norm, causal):
 
 @pytest.mark.parametrize("norm", ["post", "pre", "input"])
 @pytest.mark.parametrize("causal", [False, True])
-def test_only_a_causal_encoder_does_not_know_what_comes_later(norm, causal):
+def test_only_a_causal_encoder_ignores_later_tokens(norm, causal):
     encoder = TransformerEncoder(**SMALL, norm=norm, causal=causal, initializer_range=0.5)
     one = encoder(encoder_inputs(encoder, [[5, 6, 7, 8]]))["sequence_output"]
     other = encoder(encoder_inputs(encoder, [[5, 6, 1, 2]]))["sequence_output"]
@@ -83,7 +83,7 @@ def test_an_unknown_norm_is_an_error():
         TransformerEncoder(**SMALL, norm="middle")
 
 
-def test_it_cannot_be_saved_for_transformers(tmp_path):
+def test_saving_it_as_a_checkpoint_is_an_error(tmp_path):
     from keras_transfer.checkpoints import CheckpointError
 
     with pytest.raises(CheckpointError, match=r"'BertEncoder'.*Received: TransformerEncoder"):

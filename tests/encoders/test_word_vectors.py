@@ -30,7 +30,7 @@ def test_it_is_a_well_behaved_encoder(pooling):
     run_encoder_test(WordVectorEncoder, {"vocabulary_size": 11, "dim": 8, "pooling": pooling, "initializer_range": 0.3})
 
 
-def test_the_sequence_is_the_words_vectors_and_there_is_no_pooled_output_unless_pooling_says_so():
+def test_the_sequence_contains_the_vectors_of_words_and_only_pooling_adds_a_pooled_output():
     outputs = WordVectorEncoder.from_vectors(vectors())(INPUTS)
     assert set(outputs) == {"sequence_output"}
     table = np.concatenate([np.zeros((1, 5)), VECTORS.mean(axis=0)[None], VECTORS])
@@ -48,7 +48,7 @@ def test_the_bag_is_the_mean_or_the_maximum_of_real_words():
         np.testing.assert_array_equal(pooled[2], np.zeros(5))
 
 
-def test_sif_weighs_words_by_their_counts_as_the_paper_does():
+def test_sif_weights_words_by_their_counts_as_in_the_paper():
     counts = {"the": 600, "film": 300, "good": 10, "other": 90}  # "bad" does not occur
     encoder = WordVectorEncoder.from_vectors(vectors(), counts, pooling="sif", smoothing=1e-2)
     weights = 0.01 / (0.01 + np.array([0.6, 0.3, 0.01, 0.0]))
@@ -63,7 +63,7 @@ def test_sif_weighs_words_by_their_counts_as_the_paper_does():
     assert same.pooling == "sif" and same.smoothing == 1e-2
 
 
-def test_without_counts_sif_estimates_frequencies_by_rank():
+def test_without_counts_sif_estimates_frequencies_from_ranks():
     encoder = WordVectorEncoder.from_vectors(vectors(), pooling="sif")
     harmonic = 1 + 1 / 2 + 1 / 3 + 1 / 4
     weights = [0, 1, *(1e-3 / (1e-3 + 1 / (rank * harmonic)) for rank in (1, 2, 3, 4))]
@@ -81,7 +81,7 @@ def test_the_layer_of_sif_is_well_behaved():
     )
 
 
-def test_frozen_vectors_stay_as_they_are_and_trained_ones_move():
+def test_frozen_vectors_do_not_move_and_trained_ones_do():
     for trainable in (True, False):
         encoder = WordVectorEncoder.from_vectors(vectors(), trainable_embeddings=trainable, pooling="mean")
         assert len(encoder.trainable_weights) == trainable
@@ -134,6 +134,6 @@ def test_a_mistake_is_one_clear_error(function, message):
         function()
 
 
-def test_it_cannot_be_saved_for_transformers(tmp_path):
+def test_saving_it_as_a_checkpoint_is_an_error(tmp_path):
     with pytest.raises(CheckpointError, match="Received: WordVectorEncoder"):
         WordVectorEncoder(5, 2).save_pretrained(tmp_path / "saved")

@@ -177,7 +177,7 @@ def test_gradients_through_a_condition_are_those_of_the_branch_that_is_taken(fol
     assert [bool(np.any(each)) for each in found] == [sign > 0, sign < 0, True]
 
 
-def test_gradients_through_a_loop_in_a_condition_in_a_loop_are_those_by_hand(folder):
+def test_gradients_through_a_loop_in_a_condition_in_a_loop_equal_those_of_plain_operations(folder):
     layer = hub_layer(folder("nested"))
     (kernel,) = (weight.value for weight in layer.weights)
 

@@ -28,18 +28,18 @@ def raises(function, **options):
 
 
 @pytest.mark.parametrize("safe_mode", [True, False, None])
-def test_a_config_asks_for_trust_where_keras_asks(linear_module, safe_mode):
+def test_a_config_requires_trust_exactly_if_keras_requires_it(linear_module, safe_mode):
     layers = HubLayer(linear_module), keras.layers.TFSMLayer(str(linear_module), "serving_default")
     ours, theirs = (raises(type(each).from_config, config=each.get_config(), safe_mode=safe_mode) for each in layers)
     assert ours is theirs is (safe_mode is not False)
 
 
 @pytest.mark.parametrize("safe_mode", [True, False])
-def test_a_file_asks_for_trust(file, safe_mode):
+def test_a_file_requires_trust(file, safe_mode):
     assert raises(keras.saving.load_model, filepath=file, safe_mode=safe_mode) is safe_mode
 
 
-def test_without_trust_the_module_is_not_touched():
+def test_without_trust_the_module_is_not_loaded():
     config = {"handle": "https://example.invalid/module"}
     with pytest.raises(ValueError, match="'https://example.invalid/module'.* Received: safe_mode=True") as error:
         HubLayer.from_config(config)
@@ -54,14 +54,14 @@ def trusting():
     keras.utils.clear_session()
 
 
-def test_trust_may_be_given_for_the_whole_program(file, trusting):
+def test_trust_can_be_given_for_the_whole_program(file, trusting):
     model = keras.saving.load_model(file)
     again = keras.models.model_from_json(model.to_json())
     for each in (model, again):
         np.testing.assert_array_equal(each(np.ones((1, 1))), [[1.5]])
 
 
-def test_keras_s_private_name_for_safe_mode_is_used_in_one_file():
+def test_the_private_name_of_keras_for_safe_mode_is_used_in_one_file():
     private = {}
     for path in pathlib.Path(keras_transfer.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -70,7 +70,7 @@ def test_keras_s_private_name_for_safe_mode_is_used_in_one_file():
     assert private == {"trust.py": ["in_safe_mode"]}
 
 
-def test_keras_s_private_name_for_safe_mode_says_what_loading_was_told(tmp_path):
+def test_the_private_name_of_keras_for_safe_mode_returns_the_argument_of_loading(tmp_path):
     from keras.src.saving.serialization_lib import in_safe_mode
 
     told = []

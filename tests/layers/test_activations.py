@@ -9,23 +9,23 @@ from keras_transfer.layers import gelu_tanh, get_activation
 X = np.linspace(-3, 3, 13).astype("float32")
 
 
-def test_gelu_is_the_exact_one():
+def test_gelu_is_exact():
     from math import erf
 
     expected = [x * (1 + erf(x / 2**0.5)) / 2 for x in X]
     np.testing.assert_allclose(get_activation("gelu")(X), expected, atol=1e-6)
 
 
-def test_gelu_tanh_is_its_approximation():
+def test_gelu_tanh_is_the_approximation():
     expected = X / 2 * (1 + np.tanh((2 / np.pi) ** 0.5 * (X + 0.044715 * X**3)))
     np.testing.assert_allclose(get_activation("gelu_tanh")(X), expected, atol=1e-6)
 
 
-def test_a_function_stays_the_function():
+def test_a_function_is_returned_unchanged():
     assert get_activation(gelu_tanh) is gelu_tanh
 
 
-def test_what_keras_knows_is_keras_own():
+def test_names_of_keras_give_the_functions_of_keras():
     assert get_activation("relu") is keras.activations.relu
 
 

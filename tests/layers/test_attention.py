@@ -85,7 +85,7 @@ def test_it_is_a_well_behaved_layer(case):
     run_layer_test(MultiHeadAttention, {"num_heads": HEADS, **options}, X, arguments, output_shape=X.shape)
 
 
-def test_what_stands_in_the_padding_changes_nothing():
+def test_the_content_of_padding_changes_nothing():
     layer = random_layer()
     other = np.where(PADDING[..., None] == 1, X, 100.0)
     real = PADDING == 1
@@ -93,7 +93,7 @@ def test_what_stands_in_the_padding_changes_nothing():
     np.testing.assert_array_equal(np.array(layer(other, padding_mask=PADDING))[real], same)
 
 
-def test_positional_context_in_a_functional_model_is_the_context():
+def test_the_second_positional_argument_in_a_functional_model_is_the_context():
     layer = MultiHeadAttention(HEADS, cross_attention=True)
     outputs = layer(keras.Input((LENGTH, DIM)), keras.Input((CONTEXT, 8)))
     assert outputs.shape == (None, LENGTH, DIM)
@@ -210,7 +210,7 @@ def test_a_bias_together_with_a_mask_is_an_error():
 
 
 @pytest.mark.parametrize("shape", [(BATCH, LENGTH - 1), (1, 1), (BATCH,), (BATCH, 1, LENGTH)])
-def test_a_mask_that_is_not_of_the_sequences_is_an_error(shape):
+def test_a_mask_of_another_shape_than_the_sequences_is_an_error(shape):
     with pytest.raises(ValueError, match=r"\[batch, length\] of its sequences.*Received: a mask"):
         MultiHeadAttention(HEADS)(X, padding_mask=np.ones(shape, "int32"))
 
@@ -221,7 +221,7 @@ def test_a_mask_may_be_a_list():
     np.testing.assert_array_equal(layer(X, padding_mask=mask), layer(X, padding_mask=np.array(mask)))
 
 
-def test_a_mask_of_another_length_is_no_answer_where_no_length_is_known():
+def test_a_mask_of_another_length_is_an_error_even_if_lengths_are_unknown_in_advance():
     inputs, mask = keras.Input((None, DIM)), keras.Input((None,), dtype="int32")
     model = keras.Model([inputs, mask], random_layer()(inputs, padding_mask=mask))
     with pytest.raises(Exception, match="(?i)reshape|shape"):

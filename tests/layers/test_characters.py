@@ -41,7 +41,7 @@ def test_it_computes_its_formula(activation, output_dim):
     np.testing.assert_allclose(array(layer(IDS)), words, rtol=2e-4, atol=2e-4)
 
 
-def test_it_is_a_layer_like_any_other_also_in_mixed_precision():
+def test_it_is_a_well_behaved_layer():
     run_layer_test(CharacterCNN, OPTIONS, IDS, output_shape=(2, 3, 6))
 
 
@@ -51,6 +51,6 @@ def test_words_that_are_shorter_than_the_widest_filter_are_an_error():
 
 
 @pytest.mark.parametrize("shape", [(2, 0, 7), (0, 3, 7)])
-def test_no_words_at_all_are_an_error(shape):
+def test_inputs_without_words_are_an_error(shape):
     with pytest.raises(ValueError, match="Inputs must contain at least one word. Received: the shape"):
         make()(np.ones(shape, "int32"))

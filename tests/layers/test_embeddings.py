@@ -19,7 +19,7 @@ def test_the_ith_token_gets_the_ith_row():
     np.testing.assert_array_equal(layer(X)[0], layer.embeddings.numpy()[:5])
 
 
-def test_it_starts_where_it_is_told():
+def test_it_starts_at_the_given_position():
     layer = PositionEmbedding(8)
     np.testing.assert_array_equal(layer(X, start=3)[0], layer.embeddings.numpy()[3:8])
 

@@ -32,7 +32,7 @@ def test_a_row_of_padding_gives_zeros(pooling):
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_not_even_nan_in_the_padding_counts(pooling):
+def test_nan_in_the_padding_does_not_count(pooling):
     spoiled = np.where(MASK[..., None] == 1, X, np.nan)
     expected = SequencePooling(pooling)(X, padding_mask=MASK)
     np.testing.assert_array_equal(SequencePooling(pooling)(spoiled, padding_mask=MASK), expected)

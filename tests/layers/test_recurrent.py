@@ -67,7 +67,7 @@ def test_it_computes_its_formula_on_each_text_without_its_padding(case):
 
 
 @pytest.mark.core
-def test_clips_bind_where_they_are_said_to_and_change_what_comes():
+def test_clips_limit_the_cells_and_the_outputs():
     outputs, _, c = map(numpy_of, make(**CASES["clipped"])(X, return_state=True))
     free, _, wide = map(numpy_of, make(projection_dim=3)(X, return_state=True))
     assert np.abs(outputs).max() == pytest.approx(0.2) and np.abs(c).max() == pytest.approx(0.4)
@@ -75,7 +75,7 @@ def test_clips_bind_where_they_are_said_to_and_change_what_comes():
 
 
 @pytest.mark.core
-def test_padding_changes_nothing_whatever_stands_in_it():
+def test_the_content_of_padding_changes_nothing():
     for options in CASES.values():
         layer = make(**options)
         other = np.where(MASK[:, :, None], X, 99.0)
@@ -85,7 +85,7 @@ def test_padding_changes_nothing_whatever_stands_in_it():
 
 
 @pytest.mark.core
-def test_without_projection_and_clips_it_is_the_lstm_of_keras_also_in_what_it_learns():
+def test_without_projection_and_clips_it_computes_and_learns_the_same_as_the_lstm_of_keras():
     theirs = keras.layers.LSTM(5, return_sequences=True, unit_forget_bias=False)
     theirs.build(X.shape)
     ours = make(forget_bias=0.0)
@@ -158,7 +158,7 @@ def twice_differentiated(function, x):
 
 
 @pytest.mark.core
-def test_so_are_its_second_derivatives(monkeypatch):
+def test_its_second_derivatives_equal_those_of_plain_products(monkeypatch):
     layer = make(**CASES["clipped"])
     ours = numpy_of(twice_differentiated(lambda x: keras.ops.sum(layer(x, training=True) ** 2), X))
     monkeypatch.setattr(recurrent, "_product", lambda inputs, matrix, transposed: keras.ops.matmul(inputs, matrix))
@@ -168,7 +168,7 @@ def test_so_are_its_second_derivatives(monkeypatch):
 
 
 @pytest.mark.core
-def test_a_state_that_is_given_goes_on():
+def test_it_continues_from_a_given_state():
     layer = make(projection_dim=3)
     whole = layer(X, return_state=True)
     first = layer(X[:, :2], return_state=True)
@@ -179,7 +179,7 @@ def test_a_state_that_is_given_goes_on():
 
 @pytest.mark.core
 @pytest.mark.parametrize("reverse", [False, True])
-def test_each_text_goes_on_with_its_own_state_whatever_its_padding(reverse):
+def test_each_text_continues_from_its_own_state_whatever_its_padding(reverse):
     layer = make(projection_dim=3, reverse=reverse)
     state, kept = None, dict.fromkeys(range(3))
     for lengths in (LENGTHS, LENGTHS[::-1]):
@@ -204,7 +204,7 @@ def test_it_survives_keras_files_and_trains_in_fit(case, tmp_path):
     np.testing.assert_array_equal(loaded.predict([X, MASK], verbose=0), model.predict([X, MASK], verbose=0))
 
 
-def test_it_is_a_layer_like_any_other_also_in_mixed_precision():
+def test_it_is_a_well_behaved_layer():
     run_layer_test(ProjectedLSTM, {"units": 5, **CASES["clipped"]}, X, {"padding_mask": MASK}, (3, 6, 3))
 
 
@@ -216,7 +216,7 @@ def test_a_size_or_clip_that_is_not_positive_is_an_error(name):
 
 
 @pytest.mark.core
-def test_inputs_without_a_step_are_an_error_and_texts_of_padding_alone_are_0():
+def test_inputs_without_time_steps_are_an_error_and_texts_of_padding_alone_give_zeros():
     layer = make(projection_dim=3)
     with pytest.raises(ValueError, match=r"Inputs must have at least one time step. Received: the shape \(2, 0, "):
         layer(X[:2, :0])

@@ -49,7 +49,7 @@ def test_it_finds_the_layer_that_the_task_needs():
     assert layer.mix[1] > 0.95 and float(layer.gamma) == pytest.approx(2, abs=0.15)
 
 
-def test_dropout_leaves_whole_layers_out_while_training_and_none_after():
+def test_dropout_omits_whole_layers_in_training_only():
     layer = make(dropout=0.5, seed=0)
     whole = keras.ops.convert_to_numpy(layer(LAYERS))
     subsets = [[i for i in range(3) if mask >> i & 1] or [0, 1, 2] for mask in range(8)]
@@ -69,7 +69,7 @@ def test_dropout_leaves_whole_layers_out_while_training_and_none_after():
 
 
 @pytest.mark.parametrize("kind", ENCODERS)
-def test_over_an_encoder_s_hidden_states_it_survives_keras_files_and_mixed_precision(kind):
+def test_with_the_hidden_states_of_an_encoder_it_survives_keras_files_and_mixed_precision(kind):
     encoder = ENCODERS[kind]()
     mixed = ScalarMix(layer_norm=True, dropout=0.1)(encode(encoder, hidden_states=True).hidden_states)
     model = keras.Model(encoder.input, mixed)
@@ -78,7 +78,7 @@ def test_over_an_encoder_s_hidden_states_it_survives_keras_files_and_mixed_preci
     assert ScalarMix(dtype="mixed_float16")(LAYERS).dtype == "float16"
 
 
-def test_its_picture_has_a_bar_for_each_layer():
+def test_its_plot_has_a_bar_for_each_layer():
     pytest.importorskip("matplotlib")
     axes = make().plot(["words", 1, 2]).axes[0]
     np.testing.assert_allclose([bar.get_height() for bar in axes.patches], softmax(np.array([1.0, 0, -2])), atol=1e-6)
@@ -87,7 +87,7 @@ def test_its_picture_has_a_bar_for_each_layer():
         make().plot(["a", "b"])
 
 
-def test_what_is_wrong_is_one_error():
+def test_a_mistake_is_one_error():
     with pytest.raises(ValueError, match=r"`dropout` must be in \[0, 1\). Received: dropout=1.0"):
         ScalarMix(dropout=1.0)
     with pytest.raises(ValueError, match="Inputs must be a list of tensors. Received: one tensor of shape"):

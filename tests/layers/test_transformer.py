@@ -116,7 +116,7 @@ def test_token_by_token_with_a_cache_equals_the_whole_sequence(norm):
     np.testing.assert_allclose(np.concatenate(steps, 1), block(X), atol=1e-5)
 
 
-def test_a_cache_in_a_functional_model_comes_back_beside_the_outputs():
+def test_a_functional_model_returns_the_cache_beside_the_outputs():
     block, inputs = random_block(causal=True), keras.Input((1, DIM))
     cache = {"attention": tuple(keras.Input((2, LENGTH, DIM // 2)) for _ in range(2))}
     model = keras.Model([inputs, cache], block(inputs, cache=cache, cache_index=0))
@@ -150,7 +150,7 @@ def test_a_bias_computed_once_gives_the_same_as_the_masks(causal):
     np.testing.assert_array_equal(by_bias, block(X, context=CONTEXT, context_mask=mask))
 
 
-def test_causal_outputs_do_not_know_what_comes_later():
+def test_causal_outputs_do_not_depend_on_later_tokens():
     block = random_block(causal=True)
     changed = X.copy()
     changed[:, 3:] = 7.0
@@ -184,7 +184,7 @@ def test_an_adapter_that_returns_its_input_changes_nothing():
     np.testing.assert_array_equal(adapted(X), plain(X))
 
 
-def test_an_adapter_stands_before_the_residual():
+def test_an_adapter_is_applied_before_the_residual():
     # One that returns zeros leaves only the residual of that sub-layer.
     zeros = keras.layers.Dense(DIM, kernel_initializer="zeros")
     block = make_block(norm="pre", adapters={"attention": zeros, "feed_forward": zeros})

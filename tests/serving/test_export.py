@@ -75,7 +75,7 @@ def test_embed_goes_from_text_to_vectors(loaded):
 # Answers
 
 
-def test_the_answers_are_the_model_s(loaded, classifier):
+def test_the_answers_equal_those_of_the_model(loaded, classifier):
     outputs, expected = run(loaded, TEXTS), probabilities(classifier, TEXTS)
     np.testing.assert_allclose(outputs["probabilities"], expected, atol=1e-5)
     assert outputs["label_id"].tolist() == expected.argmax(axis=1).tolist()
@@ -83,7 +83,7 @@ def test_the_answers_are_the_model_s(loaded, classifier):
     assert set(outputs["label_id"].tolist()) == {0, 1, 2}
 
 
-def test_a_text_alone_gets_the_answer_that_it_gets_among_others(loaded):
+def test_the_answer_to_a_text_does_not_depend_on_the_other_texts(loaded):
     together = run(loaded, TEXTS)["probabilities"]
     alone = np.concatenate([run(loaded, [text])["probabilities"] for text in TEXTS])
     np.testing.assert_allclose(alone, together, atol=1e-5)
@@ -101,17 +101,17 @@ def test_no_texts_get_no_answers(loaded):
     assert run(loaded, [], signature="embed")["embedding"].shape == (0, 16)
 
 
-def test_bytes_that_are_no_utf8_are_an_error(loaded):
+def test_bytes_that_are_not_utf8_are_an_error(loaded):
     with pytest.raises(tf.errors.InvalidArgumentError, match="Texts must be UTF-8"):
         run(loaded, ["good", b"caf\xe9"])
 
 
-def test_tokens_gives_the_model_s_logits(loaded, classifier):
+def test_tokens_gives_the_logits_of_the_model(loaded, classifier):
     logits = loaded.signatures["tokens"](**classifier.preprocessor(TEXTS))["logits"]
     np.testing.assert_allclose(logits, classifier.predict(TEXTS, verbose=0), atol=1e-5)
 
 
-def test_embed_pools_as_the_classifier_does_where_the_checkpoint_does_not_say(loaded, classifier):
+def test_embed_pools_like_the_classifier_if_the_checkpoint_does_not_define_it(loaded, classifier):
     inputs = classifier.preprocessor(TEXTS)
     expected = classifier.encoder(inputs)["pooled_output"]
     np.testing.assert_allclose(run(loaded, TEXTS, signature="embed")["embedding"], expected, atol=1e-5)
@@ -126,7 +126,7 @@ def test_embed_pools_and_normalises_as_the_checkpoint_says(make_classifier, tmp_
     np.testing.assert_allclose(run(loaded, TEXTS, signature="embed")["embedding"], expected, atol=1e-5)
 
 
-def test_texts_are_padded_to_the_longest_of_a_request_and_no_further(classifier, tmp_path):
+def test_texts_are_padded_to_the_longest_of_a_request(classifier, tmp_path):
     ids, mask = (keras.Input((None,), dtype="int32", name=name) for name in ("token_ids", "padding_mask"))
     real = keras.layers.Embedding(20, 1, name="real")
     # The share of real tokens, which says how long the padded text is.
@@ -153,12 +153,12 @@ def test_a_classifier_that_does_not_use_the_encoder_s_pooler_can_be_exported(bar
     assert run(loaded, TEXTS, signature="embed")["embedding"].shape == (len(TEXTS), 3 * 16)
 
 
-def test_an_encoder_without_segments_has_no_segments_among_its_tokens(bare):
+def test_the_tokens_signature_of_an_encoder_without_segments_takes_no_segment_ids(bare):
     loaded = tf.saved_model.load(bare[1])
     assert set(inputs_of(loaded.signatures["tokens"])) == {"token_ids", "padding_mask"}
 
 
-def test_without_labels_the_classes_have_their_numbers(bare):
+def test_without_labels_classes_are_named_by_their_numbers(bare):
     folder = bare[1]
     assert json.loads((folder / "assets.extra" / "labels.json").read_text("utf-8")) == ["0", "1", "2"]
     outputs = run(tf.saved_model.load(folder), TEXTS)
@@ -230,13 +230,13 @@ def test_the_labels_are_in_the_folder(exported):
     assert json.loads((exported / "assets.extra" / "labels.json").read_text("utf-8")) == LABELS
 
 
-def test_the_folder_is_returned_and_others_may_read_it(exported):
+def test_the_returned_folder_has_default_permissions(exported):
     assert exported.is_dir() and exported.name == "1"
     assert {file.name for file in exported.parent.iterdir()} == {"1"}
     assert stat.S_IMODE(exported.stat().st_mode) == stat.S_IMODE((exported / "variables").stat().st_mode)
 
 
-def test_export_says_nothing_and_the_model_is_the_same_afterwards(make_classifier, tmp_path, capfd, caplog):
+def test_export_prints_nothing_and_does_not_change_the_model(make_classifier, tmp_path, capfd, caplog):
     model = make_classifier(num_layers=1)
     before = model.predict(TEXTS, verbose=0)
     capfd.readouterr()

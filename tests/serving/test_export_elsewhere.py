@@ -83,7 +83,7 @@ def test_a_program_without_python_gives_the_same_answers(serve, operations, expo
 
 
 @pytest.mark.slow
-def test_a_program_without_the_text_operations_says_that_it_needs_them(serve, exported, tensors):
+def test_a_program_without_the_text_operations_says_that_they_are_required(serve, exported, tensors):
     result = serve(str(exported), *tensors, "good")
     assert result.returncode == 1 and result.stdout == ""
     assert "cannot load the model: Op type not registered" in result.stderr

@@ -47,7 +47,7 @@ def test_texts_of_different_lengths_do_not_change_each_other_s_embeddings(embed,
     np.testing.assert_allclose(embed(texts), expected, atol=1e-5)
 
 
-def test_a_text_of_more_than_256_tokens_is_cut_there(embed, reference):
+def test_a_text_is_truncated_after_256_tokens(embed, reference):
     texts, _ = reference
     long = texts[5]
     assert len(long.split()) > 254 and long.startswith("a b c")

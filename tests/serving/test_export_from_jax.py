@@ -20,7 +20,7 @@ TEXTS = ["the film was good", "bad films", "", "😀 good 👍🏽", "good " * 2
 LABELS = ["bad", "mixed", "good"]
 
 
-def test_a_model_that_has_learnt_is_exported(tmp_path):
+def test_a_trained_model_is_exported(tmp_path):
     folder = tmp_path / "served" / "1"
     sizes = {"dropout": 0.5, "max_sequence_length": 8, "initializer_range": 0.5}
     encoder = encoders.BertEncoder(len(VOCABULARY), 1, 2, 16, 32, **sizes)
@@ -44,7 +44,7 @@ class Shouted(text.BertPreprocessor):
     """A class that only this process knows."""
 
 
-def test_a_class_that_the_other_process_does_not_know_is_named(tmp_path):
+def test_a_class_unknown_to_the_other_process_is_an_error_that_names_it(tmp_path):
     encoder = encoders.TransformerEncoder(len(VOCABULARY), 1, 2, 8, 16, max_sequence_length=16)
     model = tasks.TextClassifier(encoder, 2, Shouted(VOCABULARY, sequence_length=8))
     with pytest.raises(RuntimeError, match="only if a module registers them") as error:

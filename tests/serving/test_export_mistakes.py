@@ -63,31 +63,31 @@ def test_a_failure_leaves_the_old_folder_as_it_was(broken, occupied):
 @pytest.mark.parametrize(
     "labels", [["bad", "good"], [*LABELS, "great"], [], ["bad", "good", "good"], [1, "1", 2]], ids=str
 )
-def test_each_class_needs_a_label_of_its_own(labels, classifier, tmp_path):
+def test_each_class_requires_a_different_label(labels, classifier, tmp_path):
     with pytest.raises(ValueError, match=r"must be 3 different names, one for each class. Received: labels=\["):
         serving.export(classifier, tmp_path / "served", labels)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_labels_are_not_the_letters_of_a_str(classifier, tmp_path):
+def test_labels_in_one_string_are_an_error(classifier, tmp_path):
     with pytest.raises(ValueError, match="`labels` must be a list of names. Received: labels='abc'"):
         serving.export(classifier, tmp_path / "served", "abc")
 
 
-def test_a_model_without_a_preprocessor_takes_no_text(tmp_path):
+def test_a_model_without_a_preprocessor_is_an_error(tmp_path):
     encoder = encoders.TransformerEncoder(10, 1, 2, 8, 16, max_sequence_length=16)
     with pytest.raises(ValueError, match="requires a model with a preprocessor. Received: preprocessor=None"):
         serving.export(tasks.TextClassifier(encoder, 2), tmp_path / "served")
 
 
-def test_a_model_that_is_no_classifier_of_texts_is_named(classifier, tmp_path):
+def test_a_model_that_is_not_a_task_is_an_error_that_names_its_class(classifier, tmp_path):
     with pytest.raises(ValueError, match="must be a task, such as a `TextClassifier`. Received: Functional"):
         serving.export(keras.Model(classifier.input, classifier.output), tmp_path / "served")
     with pytest.raises(ValueError, match="must be a task, such as a `TextClassifier`. Received: BertEncoder"):
         serving.export(classifier.encoder, tmp_path / "served")
 
 
-def test_a_task_of_one_s_own_exports_the_signatures_that_it_names(tmp_path):
+def test_a_custom_task_exports_its_signatures(tmp_path):
     class Length(tasks.Task):
         """Returns how many real tokens a text has."""
 

@@ -26,7 +26,7 @@ def served(request, tmp_path_factory):
     return model, loaded
 
 
-def test_text_goes_in_and_words_with_labels_come_out(served):
+def test_serving_default_goes_from_text_to_words_with_labels(served):
     model, loaded = served
     answer = loaded.signatures["serving_default"](text=tf.constant(TEXTS))
     expected, logits = model.predict_words(TEXTS), model.predict(TEXTS, verbose=0)
@@ -41,7 +41,7 @@ def test_text_goes_in_and_words_with_labels_come_out(served):
         assert not answer["probabilities"][i, count:].numpy().any()
 
 
-def test_words_go_in_too(served):
+def test_words_goes_from_words_to_labels(served):
     model, loaded = served
     words = [["a", "good", ",", ""], ["", "", "", ""], ["bad", "", "b", ""]]
     answer = loaded.signatures["words"](words=tf.constant(words))
@@ -58,14 +58,14 @@ def test_a_request_may_be_empty(served, shape):
     assert loaded.signatures["words"](words=tf.zeros(shape, tf.string))["label"].shape == shape
 
 
-def test_ids_go_to_logits(served):
+def test_tokens_goes_from_ids_to_logits(served):
     model, loaded = served
     rows = model.preprocessor.encode_words([["a", "good"], ["bad"]])
     inputs = {name: rows.inputs[name] for name in model.input}
     np.testing.assert_allclose(loaded.signatures["tokens"](**inputs)["logits"], model(inputs), atol=1e-6)
 
 
-def test_names_of_one_s_own_and_mistakes(tmp_path):
+def test_labels_can_be_renamed_and_mistakes_are_errors(tmp_path):
     model = tagger()
     folder = serving.export(model, tmp_path / "1", labels=["l", "w", "m"])
     assert json.loads((folder / "assets.extra" / "labels.json").read_text()) == ["l", "w", "m"]

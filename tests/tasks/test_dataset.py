@@ -46,7 +46,7 @@ def test_sentences_become_batches_of_words():
     assert sorted(data[0][1][data[0][1] >= 0].tolist()) == [0, 1, 1, 2]
 
 
-def test_batches_are_returned_as_they_are_and_streams_of_texts_are_preprocessed(model):
+def test_batches_are_returned_unchanged_and_streams_of_texts_are_preprocessed(model):
     import tensorflow as tf
 
     made = batches(TEXTS, LABELS, model.preprocessor)
@@ -64,7 +64,7 @@ def test_batches_are_returned_as_they_are_and_streams_of_texts_are_preprocessed(
 
 
 @pytest.mark.core
-def test_shuffled_batches_have_every_row_once_in_an_order_that_follows_the_seed(model):
+def test_shuffled_batches_contain_every_row_once_in_an_order_that_follows_the_seed(model):
     orders = []
     for seed in (1, 1, 2):
         keras.utils.set_random_seed(seed)
@@ -120,6 +120,6 @@ def test_the_data_are_prepared_once(monkeypatch):
         (iter([]), {"sample_weight": [1.0]}, "must be None if `x` is a dataset.* and sample_weight$"),
     ],
 )
-def test_data_that_do_not_fit_together_are_an_error(model, x, options, message):
+def test_data_that_do_not_match_are_an_error(model, x, options, message):
     with pytest.raises(ValueError, match=message):
         model.dataset(x, **options)

@@ -53,13 +53,13 @@ def test_it_learns_from_raw_texts(trained):
     assert predict(model).argmax(axis=1).tolist() == LABELS
 
 
-def test_raw_texts_are_what_the_preprocessor_makes_of_them(trained):
+def test_raw_texts_give_the_same_logits_as_preprocessed_ones(trained):
     model, _ = trained
     ids = preprocessor()(TEXTS)
     np.testing.assert_allclose(predict(model), model(ids, training=False), atol=1e-5)
 
 
-def test_pairs_are_texts_too(trained):
+def test_pairs_of_raw_texts_give_the_same_logits_as_preprocessed_ones(trained):
     model, _ = trained
     pairs = (TEXTS, TEXTS[::-1])
     ids = preprocessor()(pairs, y=None)  # KerasHub alone takes a tuple for texts and labels

@@ -71,7 +71,7 @@ def test_steps_are_an_error_for_empty_texts_too(models):
         assert "Received: steps=2" in message(lambda model=model: model.predict([], steps=2, verbose=0))
 
 
-def test_what_is_more_than_just_empty_is_still_an_error(models):
+def test_mistakes_are_errors_even_without_texts(models):
     classifier, tagger = models
     assert "Received: 0 and 1 texts" in message(lambda: classifier.predict(([], ["a"]), verbose=0))
     assert "Received: a tuple of 0" in message(lambda: classifier.predict((), verbose=0))

@@ -47,7 +47,7 @@ def test_weights_and_logits_are_float32_and_the_encoder_computes_in_half(trained
     assert model.encoder.output["sequence_output"].dtype == policy.removeprefix("mixed_")
 
 
-def test_in_float16_the_loss_is_scaled_without_being_told_and_every_step_counts(trained):
+def test_in_float16_the_loss_is_scaled_automatically_and_nearly_every_step_counts(trained):
     policy, model, _ = trained
     scaled = isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
     assert scaled == (policy == "mixed_float16")
@@ -55,7 +55,7 @@ def test_in_float16_the_loss_is_scaled_without_being_told_and_every_step_counts(
     assert 35 <= int(optimizer.iterations.numpy()) <= 40  # a step whose gradients overflow is left out
 
 
-def test_it_answers_nearly_what_float32_does(trained):
+def test_predictions_nearly_equal_those_of_float32(trained):
     policy, model, _ = trained
     exact = classifier("float32")
     exact.set_weights(model.get_weights())
@@ -89,7 +89,7 @@ def test_a_keras_file_brings_back_policy_predictions_and_optimizer(trained):
     assert loaded.fit(TEXTS, LABELS, verbose=0).history["loss"][0] < 0.3
 
 
-def test_the_export_answers_with_the_same_labels_as_predict(trained, tmp_path):
+def test_an_export_gives_the_same_labels_as_predict(trained, tmp_path):
     _, model, _ = trained
     serving.export(model, tmp_path / "served", labels=["bad", "good"])
     served = tf.saved_model.load(str(tmp_path / "served")).signatures["serving_default"](text=tf.constant(TEXTS))

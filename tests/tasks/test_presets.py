@@ -34,7 +34,7 @@ def classifier(bert):
     return model
 
 
-def test_it_is_the_classifier_over_backbone_and_preprocessor(bert):
+def test_from_pretrained_equals_a_classifier_with_backbone_and_preprocessor(bert):
     folder, backbone, preprocessor = bert
     model = TextClassifier.from_pretrained(folder, num_classes=2)
     expected = TextClassifier(backbone, 2, preprocessor)
@@ -42,12 +42,12 @@ def test_it_is_the_classifier_over_backbone_and_preprocessor(bert):
     np.testing.assert_array_equal(model.predict(TEXTS, verbose=0), expected.predict(TEXTS, verbose=0))
 
 
-def test_a_length_and_the_backbone_s_arguments_may_differ(bert):
+def test_the_length_and_arguments_of_the_backbone_can_be_set(bert):
     model = TextClassifier.from_pretrained(bert[0], num_classes=2, sequence_length=6, encoder={"dropout": 0.3})
     assert model.preprocessor.sequence_length == 6 and model.encoder.dropout == 0.3
 
 
-def test_fit_moves_every_weight_that_the_classifier_reads(classifier, bert):
+def test_fit_moves_every_weight_of_the_classifier(classifier, bert):
     _, backbone, _ = bert
     rows = {weight.path: weight.numpy() for weight in backbone.weights}
     moved = {weight.path for weight in classifier.weights if (weight.numpy() != rows.get(weight.path, 0)).any()}
@@ -75,7 +75,7 @@ def test_another_family_learns_too(tmp_path):
     assert losses[-1] < 0.8 * losses[0]
 
 
-def test_words_are_labelled_over_a_preset_of_bert(bert):
+def test_a_preset_of_bert_learns_to_label_words(bert):
     keras.utils.set_random_seed(0)
     model = TokenClassifier.from_pretrained(bert[0], label_names=["DET", "NOUN", "VERB", "ADJ"], dropout=0.0)
     model.compile(keras.optimizers.Adam(0.1), run_eagerly=True)
@@ -84,7 +84,7 @@ def test_words_are_labelled_over_a_preset_of_bert(bert):
     assert save_and_load(model).predict_words(SENTENCES) == expected
 
 
-def test_words_over_another_preset_need_a_preprocessor_of_one_s_own(tmp_path):
+def test_labeling_words_with_another_preset_requires_a_preprocessor(tmp_path):
     folder = presets.save(tmp_path / "roberta", *presets.roberta())
     with pytest.raises(CheckpointError, match="TokenClassifier.Encoder.from_pretrained.source., label_names, preproc"):
         TokenClassifier.from_pretrained(folder, label_names=["X", "Y"])

@@ -14,7 +14,7 @@ TEXTS = ["The film is good", "the films", "", "bad, bad film"]
 
 
 @pytest.mark.parametrize("path", sorted(REFERENCES.glob("release_*.keras")), ids=lambda path: path.stem)
-def test_a_task_that_a_release_saved_loads_and_answers_the_same(path):
+def test_a_task_saved_by_an_earlier_release_loads_and_predicts_the_same(path):
     model = keras.saving.load_model(path)
     np.testing.assert_allclose(model.predict(TEXTS, verbose=0), np.load(path.with_suffix(".npz"))["logits"], atol=1e-5)
     assert [w.path for w in model.weights if not w.trainable] == [
@@ -33,7 +33,7 @@ class Mine(Task):
         super().__init__(encoder, preprocessor, keras.layers.Dense(2)(encoder.output["pooled_output"]), name)
 
 
-def test_a_task_of_one_s_own_loads_as_it_did(tmp_path):
+def test_a_custom_task_with_the_arguments_of_the_first_release_loads(tmp_path):
     model = Mine(encoder(), preprocessor())
     model.save(tmp_path / "mine.keras")
     same = keras.saving.load_model(tmp_path / "mine.keras")

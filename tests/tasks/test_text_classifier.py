@@ -38,7 +38,7 @@ def test_every_pooling_sees_real_tokens_only(pooling):
     assert model.get_layer("logits").kernel.shape == (width, 2)
 
 
-def test_the_default_pooling_is_the_checkpoints_then_pooled_then_mean():
+def test_the_default_pooling_is_that_of_the_checkpoint_then_pooled_then_mean():
     assert TextClassifier(encoder(), 2).pooling == "pooled"
     assert TextClassifier(encoder(pooler=False), 2).pooling == "mean"
     assert TextClassifier(encoder(pooling="max"), 2).pooling == "max"
@@ -54,7 +54,7 @@ def test_every_layer_of_the_encoder_is_a_layer_of_the_task():
     np.testing.assert_allclose(rest([features(inputs), inputs["padding_mask"]]), model(inputs), atol=1e-6)
 
 
-def test_weights_that_are_not_used_are_not_the_tasks():
+def test_unused_weights_do_not_belong_to_the_task():
     assert not [w.path for w in classifier(pooling="mean").weights if "pooler" in w.path]
 
 
@@ -109,7 +109,7 @@ def test_every_form_of_the_same_data_trains_to_the_same_weights():
     assert np.abs(results["list"] - untrained).max() > 1e-3
 
 
-def test_loss_and_metrics_are_those_of_the_texts_whatever_the_batches():
+def test_loss_and_metrics_do_not_depend_on_the_batches():
     texts, labels = examples(33)
     model = eager(keras.optimizers.SGD(0.1))
     model.fit(texts, labels, batch_size=8, verbose=0)
@@ -146,7 +146,7 @@ def test_sample_weights_and_class_weights_reach_the_loss_as_in_keras(size):
     assert np.abs(kernels[0] - kernels[3]).max() > 1e-3
 
 
-def test_validation_data_may_be_raw_text_and_a_share_may_be_split_off():
+def test_validation_data_can_be_raw_text_or_a_fraction_of_the_training_data():
     texts, labels = examples(20)
     model = eager()
     history = model.fit(texts, labels, validation_data=(texts[:5], labels[:5]), verbose=0).history
@@ -163,7 +163,7 @@ def test_pairs_of_texts_are_a_tuple_of_two_columns():
     np.testing.assert_allclose(logits, model(model.preprocessor((texts, texts[::-1]))), atol=1e-5)
 
 
-def test_an_encoder_without_segments_ignores_the_preprocessors_segment_ids(recwarn):
+def test_an_encoder_without_segments_ignores_segment_ids(recwarn):
     texts, labels = examples(16)
     model = TextClassifier(encoder(TransformerEncoder, num_layers=1), 2, preprocessor=preprocessor())
     model.compile("sgd", run_eagerly=True)
@@ -175,7 +175,7 @@ def test_an_encoder_without_segments_ignores_the_preprocessors_segment_ids(recwa
 # === What survives `.keras` ===
 
 
-def test_weights_preprocessor_optimizer_loss_and_metrics_survive_keras():
+def test_weights_preprocessor_optimizer_loss_and_metrics_survive_keras_files():
     texts, labels = examples(16)
     model = eager(pooling="max")
     model.compile(keras.optimizers.SGD(0.123, momentum=0.9), metrics=["accuracy"], run_eagerly=True)
@@ -193,7 +193,7 @@ def test_weights_preprocessor_optimizer_loss_and_metrics_survive_keras():
     np.testing.assert_array_equal(*results)
 
 
-def test_which_weights_are_frozen_survives_keras():
+def test_frozen_weights_stay_frozen_after_keras_files():
     model = two_blocks()
     model.encoder.blocks[0].trainable = False
     model.get_layer("block_1").attention.query_key_value.bias.trainable = False
@@ -210,7 +210,7 @@ def test_which_weights_are_frozen_survives_keras():
         assert (np.abs(weight.numpy() - old).max() > 0) == (weight.path not in frozen), weight.path
 
 
-def test_what_was_frozen_before_saving_can_be_thawed_after_loading():
+def test_weights_frozen_before_saving_can_be_thawed_after_loading():
     model = two_blocks()
     model.encoder.trainable = False
     model.get_layer("block_0").attention.output_dense.trainable = False
@@ -231,7 +231,7 @@ def test_a_frozen_encoder_stays_frozen_in_a_task():
     assert [weight.path for weight in model.trainable_weights] == ["logits/kernel", "logits/bias"]
 
 
-def test_the_encoder_of_a_reloaded_task_is_the_one_that_it_trains():
+def test_a_reloaded_task_trains_its_encoder():
     same = save_and_load(eager())
     inputs = ids_of(same, ["a b c"])
     before = keras.ops.convert_to_numpy(same.encoder(inputs)["sequence_output"])
@@ -260,7 +260,7 @@ def test_the_same_seed_gives_the_same_weights():
 # === A pretrained encoder ===
 
 
-def test_from_pretrained_brings_encoder_preprocessor_and_pooling(minilm):
+def test_from_pretrained_loads_encoder_preprocessor_and_pooling(minilm):
     model = TextClassifier.from_pretrained(minilm, num_classes=6, sequence_length=64, encoder={"dropout": 0.0})
     assert model.pooling == "mean"
     assert model.preprocessor.sequence_length == 64
@@ -268,7 +268,7 @@ def test_from_pretrained_brings_encoder_preprocessor_and_pooling(minilm):
     assert model.predict(["Who?"], verbose=0).shape == (1, 6)
 
 
-def test_a_classifier_reads_a_mix_of_all_layers():
+def test_a_classifier_can_use_a_mix_of_all_layers():
     texts, labels = examples()
     model = eager(scalar_mix=True)
     assert model.pooling == "mean"

@@ -31,7 +31,7 @@ def model():
         (None, "requires labels. Received: y=None"),
     ],
 )
-def test_labels_that_cannot_be_are_one_clear_error_and_nothing_is_trained(model, labels, message):
+def test_invalid_labels_are_one_clear_error_and_nothing_is_trained(model, labels, message):
     before = model.get_layer("logits").kernel.numpy()
     for call in (model.fit, model.evaluate):
         with pytest.raises(ValueError, match=message):
@@ -44,7 +44,7 @@ def test_labels_of_prepared_batches_are_checked_too(model):
         model.fit(batches(["a", "b"], [0, 5], model.preprocessor), verbose=0)
 
 
-def test_batches_without_labels_are_for_predicting_only(model):
+def test_batches_without_labels_are_an_error_except_in_predict(model):
     unlabelled = batches(["a", "b"], None, model.preprocessor)
     for call in (model.fit, model.evaluate):
         with pytest.raises(ValueError, match="requires labels. Received: y=None"):
@@ -61,14 +61,14 @@ def test_labels_of_prepared_ids_are_checked_too(model):
         model.fit(ids, np.array([0, 1]), validation_data=(ids, np.array([0, 5])), verbose=0)
 
 
-def test_one_hot_labels_go_with_a_loss_that_takes_them():
+def test_one_hot_labels_work_with_a_categorical_loss():
     model = classifier()
     loss = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=0.1)
     model.compile("sgd", loss=loss, metrics=[], run_eagerly=True)
     assert 0.5 < model.fit(["a", "b"], np.eye(2), verbose=0).history["loss"][0] < 1.0
 
 
-def test_arguments_that_batches_have_already_are_keras_errors_and_not_ignored(model):
+def test_arguments_that_do_not_apply_are_errors_and_not_ignored(model):
     prepared = batches(["a", "b"], [0, 1], model.preprocessor)
     with pytest.raises(ValueError, match="must be None if `x` is a dataset.*Received: x of type TextBatches, and y"):
         model.fit(prepared, [0, 1], verbose=0)
@@ -81,7 +81,7 @@ def test_arguments_that_batches_have_already_are_keras_errors_and_not_ignored(mo
         model.predict(["a"], steps=2, verbose=0)
 
 
-def test_a_split_that_leaves_nothing_is_an_error_with_the_numbers_of_the_user(model):
+def test_a_split_that_leaves_nothing_is_an_error_with_the_received_numbers(model):
     with pytest.raises(ValueError, match="Received: 2 rows, 2 labels, validation_split=0.999"):
         model.fit(["a", "b"], [0, 1], validation_split=0.999, verbose=0)
     with pytest.raises(ValueError, match="Received: 4 rows, 2 labels"):
@@ -116,7 +116,7 @@ def test_raw_text_without_a_preprocessor_is_an_error():
         model.fit(["a"], [0], verbose=0)
 
 
-def test_a_dataset_of_texts_that_is_not_batched_is_an_error(model):
+def test_an_unbatched_dataset_of_texts_is_an_error(model):
     import tensorflow as tf
 
     with pytest.raises(ValueError, match="must be batched"):

@@ -56,7 +56,7 @@ def losses_of(logits, targets):
         pytest.param("elmo", True, marks=pytest.mark.slow),
     ],
 )
-def test_it_learns_from_words_and_names_over_every_encoder_and_survives_keras(kind, mix):
+def test_it_learns_from_words_and_names_with_every_encoder_and_survives_keras_files(kind, mix):
     words, tags = examples(64)
     model = tagger(kind, scalar_mix=mix)
     # The many steps that an LSTM needs are traced.
@@ -78,7 +78,7 @@ def test_it_learns_from_words_and_names_over_every_encoder_and_survives_keras(ki
 
 
 @pytest.mark.parametrize("kind", ENCODERS)
-def test_a_word_s_logits_are_those_at_its_first_piece(untrained, kind):
+def test_the_logits_of_a_word_are_those_at_its_first_sub_word(untrained, kind):
     model = untrained(kind)
     words = [["good", "abc", ",", "a"], ["bad"]]
     rows = model.preprocessor.encode_words(words)
@@ -91,7 +91,7 @@ def test_a_word_s_logits_are_those_at_its_first_piece(untrained, kind):
 
 
 @pytest.mark.parametrize("kind", ENCODERS)
-def test_long_sentences_and_empty_ones_lose_no_word(kind):
+def test_no_word_of_long_or_empty_sentences_is_lost(kind):
     words, tags = [["a", "good", ","] * 40, [], ["bad"]], [["LETTER", "WORD", "MARK"] * 40, [], ["WORD"]]
     model = tagger(kind)
     model.compile("sgd", run_eagerly=True)
@@ -107,7 +107,7 @@ def test_long_sentences_and_empty_ones_lose_no_word(kind):
 
 
 @pytest.mark.core
-def test_sentences_without_words_are_predicted_and_trained_on_as_nothing(untrained):
+def test_sentences_without_words_have_no_predictions_and_train_nothing(untrained):
     model = untrained()
     before = values(model.weights)
     assert np.isfinite(model.fit([[], []], [[], []], verbose=0).history["loss"]).all()
@@ -137,7 +137,7 @@ def test_batches_are_predicted_in_the_order_of_the_sentences(untrained, longest)
     assert data.epoch == 0 and data.order.tolist() == order
 
 
-def test_any_label_below_0_is_of_no_word(untrained):
+def test_any_negative_label_is_ignored(untrained):
     (words, tags), model = examples(8), untrained()
     inputs, labels = word_batches(words, tags, model.preprocessor, shuffle=False, label_names=NAMES)[0]
 
@@ -197,7 +197,7 @@ def test_validation_takes_words_too():
 
 @pytest.mark.core
 @pytest.mark.parametrize("prepared", [False, True])
-def test_a_sentence_s_weight_is_that_of_its_words(untrained, prepared):
+def test_the_weight_of_a_sentence_is_that_of_its_words(untrained, prepared):
     (words, tags), model = TWO, untrained()
     losses = losses_of(np.concatenate(model.predict(words, verbose=0)), TARGETS)
     weights, expected = np.array([0.5, 3.0]), (losses * [0.5, 0.5, 0.5, 3.0]).mean()
@@ -207,7 +207,7 @@ def test_a_sentence_s_weight_is_that_of_its_words(untrained, prepared):
 
 
 @pytest.mark.core
-def test_entities_are_measured_where_names_are_of_entities():
+def test_entity_f1_is_measured_if_the_names_are_labels_of_entities():
     model = tagger(names=["O", "B-X", "I-X"])
     model.compile(keras.optimizers.Adam(0.03), run_eagerly=EAGER)
     words = [["a", "good", "bad", "b"], ["c", "a", "b", "c"]] * 32
@@ -217,7 +217,7 @@ def test_entities_are_measured_where_names_are_of_entities():
 
 
 @pytest.mark.parametrize("kind", ENCODERS)
-def test_layer_groups_freezing_rates_and_penalties_work_as_for_any_task(kind):
+def test_layer_groups_freezing_rates_and_penalties_work_for_taggers(kind):
     words, tags = examples(16)
     model = freeze(tagger(kind, scalar_mix=kind != "vectors"), below="head")
     assert [group.kind for group in layer_groups(model)][-1] == "head"
@@ -248,14 +248,14 @@ def test_a_recipe_takes_words():
     assert history.history["loss"][1] < history.history["loss"][0] and "val_accuracy" in history.history
 
 
-def test_a_mix_of_one_s_own_keeps_its_options():
+def test_a_given_mix_keeps_its_options():
     model = save_and_load(tagger(scalar_mix=ScalarMix(dropout=0.2, layer_norm=True, seed=3, name="mine")))
     assert model.scalar_mix.name == "mine" and model.scalar_mix.dropout == 0.2 and model.scalar_mix.layer_norm
     np.testing.assert_allclose(model.scalar_mix.mix, np.full(2, 1 / 2))
     assert tagger().scalar_mix is None
 
 
-def test_a_keras_hub_backbone_is_an_encoder_here_too():
+def test_a_keras_hub_backbone_learns_to_label_words():
     keras_hub = pytest.importorskip("keras_hub", reason="needs KerasHub: pip install keras-hub")
     backbone = keras_hub.models.BertBackbone(len(VOCABULARY), 1, 2, 16, 32, dropout=0.0, max_sequence_length=24)
     model = TokenClassifier(backbone, NAMES, BertPreprocessor(VOCABULARY, sequence_length=24), scalar_mix=True)

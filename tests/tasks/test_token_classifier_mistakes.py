@@ -23,25 +23,25 @@ def encoder():
 
 
 @pytest.mark.parametrize("names", ["NOUN", ["NOUN"], ["NOUN", "NOUN"], ["NOUN", 3], ["NOUN", ""], 3, {"A", "B"}])
-def test_names_are_at_least_two_and_differ(encoder, names):
+def test_names_must_be_at_least_two_and_different(encoder, names):
     with pytest.raises(ValueError, match="`label_names` must be a list of at least two different names. Received"):
         TokenClassifier(encoder, names)
 
 
 @pytest.mark.parametrize("encoder", ["minilm-l6", None])
-def test_an_encoder_is_a_model(encoder):
+def test_an_encoder_must_be_a_model(encoder):
     with pytest.raises(ValueError, match="`encoder` must be a model. Use `from_pretrained"):
         TokenClassifier(encoder, NAMES)
 
 
-def test_an_encoder_of_whole_texts_has_no_vector_of_a_word():
+def test_an_encoder_without_a_vector_for_each_token_is_an_error():
     inputs = keras.Input((4,))
     encoder = keras.Model(inputs, {"pooled_output": keras.layers.Dense(3)(inputs)})
     with pytest.raises(ValueError, match="must return a vector for each token"):
         TokenClassifier(encoder, NAMES)
 
 
-def test_a_mix_takes_hidden_states(encoder):
+def test_a_mix_requires_hidden_states(encoder):
     inputs = keras.Input((None,), dtype="int32")
     embedding = keras.Model(inputs, keras.layers.Embedding(9, 4)(inputs))
     with pytest.raises(ValueError, match="The encoder provides no hidden states, but they are required"):
@@ -65,7 +65,7 @@ def test_a_mix_takes_hidden_states(encoder):
         (["a b"], [["LETTER"]], "Received: 2 words, .* and 1 labels, .* in sentence 0"),
     ],
 )
-def test_sentences_and_labels_that_do_not_fit(model, x, y, message):
+def test_sentences_and_labels_that_do_not_match_are_an_error(model, x, y, message):
     for method in (model.fit, model.evaluate):
         with pytest.raises(ValueError, match=message):
             method(x, y, verbose=0)
@@ -80,7 +80,7 @@ def test_sentences_and_labels_that_do_not_fit(model, x, y, message):
         (np.zeros((2, 3)), r"Received: float64 of shape \(2, 3\)"),
     ],
 )
-def test_labels_of_prepared_data_that_cannot_be(model, labels, message):
+def test_invalid_labels_of_prepared_data_are_an_error(model, labels, message):
     inputs = {name: np.ones((2, 3), "int32") for name in model.input}
     with pytest.raises(ValueError, match="and -1 at positions without a word. " + message):
         model.fit(inputs, labels, verbose=0)
@@ -98,18 +98,18 @@ def test_a_preprocessor_that_does_not_fit_is_an_error(encoder, preprocessor, mes
         TokenClassifier(encoder, NAMES, preprocessor)
 
 
-def test_characters_must_be_as_many_as_the_encoder_takes():
+def test_the_number_of_characters_must_match_the_encoder():
     with pytest.raises(ValueError, match=r"the encoder's input 'character_ids' of shape \(None, None, 8\)"):
         TokenClassifier(elmo()[0], NAMES, ElmoPreprocessor(max_characters=12))
 
 
-def test_weights_of_labels_are_for_batches(model):
+def test_class_weights_in_fit_are_an_error(model):
     words, tags = examples(4)
     with pytest.raises(ValueError, match=r"must be passed to `text.word_batches.* Received: class_weight=\{0: 2.0\}"):
         model.fit(words, tags, class_weight={0: 2.0}, verbose=0)
 
 
-def test_without_a_preprocessor_there_are_only_ids(encoder):
+def test_words_without_a_preprocessor_are_an_error(encoder):
     model = TokenClassifier(encoder, NAMES)
     for words in ([["a"]], "a b"):
         with pytest.raises(ValueError, match="Raw text requires a preprocessor"):
@@ -122,12 +122,12 @@ def test_a_vocabulary_must_fit_the_encoder():
 
 
 @pytest.mark.parametrize("x", [3, None, {"token_ids": [[1]]}, np.zeros((2, 3))])
-def test_words_are_predicted_for_sentences(model, x):
+def test_predict_words_requires_sentences_or_texts(model, x):
     with pytest.raises(ValueError, match="must be a list of lists of words, or texts. Received"):
         model.predict_words(x)
 
 
-def test_of_sentences_every_word_is_predicted(model):
+def test_steps_are_an_error_for_sentences_in_memory(model):
     with pytest.raises(ValueError, match="`steps` cannot be used with data in memory.*Received: steps=1"):
         model.predict([["a"]], steps=1)
 
@@ -167,7 +167,7 @@ def test_accuracy_is_that_of_words():
     assert "words" in model.evaluate(words, tags, verbose=0, return_dict=True)
 
 
-def test_names_that_are_not_all_of_entities_are_a_warning(encoder, caplog):
+def test_names_that_are_only_partly_labels_of_entities_give_a_warning(encoder, caplog):
     model = TokenClassifier(encoder, ["O", "B-X", "I-X", "L-X"])
     model.compile("sgd")
     assert "so `EntityF1` is left out" in caplog.text and "L-X" in caplog.text
@@ -182,6 +182,6 @@ def test_a_stream_of_strings_is_an_error(model):
         model.fit(dataset, verbose=0)
 
 
-def test_a_task_of_single_texts_has_no_signatures_of_pairs(model):
+def test_signatures_for_pairs_are_an_error(model):
     with pytest.raises(ValueError, match="A `TokenClassifier` takes single texts. Received: pairs=True"):
         model.signatures(pairs=True)

@@ -32,7 +32,7 @@ def values(weights):
 
 
 @pytest.mark.parametrize("pooling", [None, "mean", "max", pytest.param("sif", marks=pytest.mark.core)])
-def test_a_bag_learns_from_raw_text_end_to_end_and_survives_keras(pooling):
+def test_a_bag_learns_from_raw_text_and_survives_keras_files(pooling):
     texts, labels = examples()
     model = classifier(pooling=pooling, smoothing=0.1)
     assert model.pooling == {None: "mean", "sif": "pooled"}.get(pooling, pooling)
@@ -55,7 +55,7 @@ def test_the_task_pools_as_the_encoder_says():
         np.testing.assert_allclose(model.predict(TEXTS[:3], verbose=0), pooled @ kernel + bias, atol=1e-5)
 
 
-def test_frozen_vectors_stay_frozen_in_a_task_and_after_keras():
+def test_frozen_vectors_stay_frozen_in_a_task_after_keras_files():
     texts, labels = examples()
     model = save_and_load(classifier(trainable_embeddings=False))
     assert len(model.trainable_weights) == 2
@@ -77,7 +77,7 @@ def test_the_layer_groups_are_embeddings_and_a_head(pooling):
 
 @pytest.mark.core
 @pytest.mark.parametrize("pooling", [None, "sif"])
-def test_freezing_and_gradual_unfreezing_move_what_they_should(pooling):
+def test_freezing_and_gradual_unfreezing_move_only_the_thawed_groups(pooling):
     texts, labels = examples(32)
     model = freeze(classifier(pooling=pooling), below="head")
     model.compile(keras.optimizers.Adam(0.05), run_eagerly=EAGER)
@@ -107,7 +107,7 @@ def test_freezing_and_gradual_unfreezing_move_what_they_should(pooling):
 
 
 @pytest.mark.core
-def test_the_embeddings_rate_is_the_heads_times_the_decay():
+def test_the_rate_of_the_embeddings_is_that_of_the_head_times_the_decay():
     texts, labels = examples(16)
     steps = {}
     for decay in (1.0, 0.1):

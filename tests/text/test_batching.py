@@ -32,7 +32,7 @@ def rows(dataset):
     return sorted(found)
 
 
-def test_every_text_comes_once_an_epoch_with_its_own_label(preprocessor, texts):
+def test_every_text_occurs_once_per_epoch_with_its_label(preprocessor, texts):
     dataset = batches(texts, np.arange(101), preprocessor, batch_size=8, seed=0)
     ids = preprocessor.tokenize(texts)
     expected = sorted((i, (2, *ids[i].numpy().tolist(), 3)) for i in range(101))
@@ -49,7 +49,7 @@ def test_there_are_at_most_six_lengths_and_the_number_of_batches_is_known(prepro
     assert sorted(rows for rows, _ in shapes) == [5] + [8] * 12
 
 
-def test_with_drop_remainder_all_batches_are_whole_and_shuffling_leaves_out_others(preprocessor, texts):
+def test_with_drop_remainder_all_batches_are_full_and_shuffling_leaves_out_other_texts(preprocessor, texts):
     dataset = batches(texts, np.arange(101), preprocessor, batch_size=8, seed=0, drop_remainder=True)
     assert len(dataset) == 12 and {len(dataset[i][1]) for i in range(12)} == {8}
     before = set(dataset.order.tolist())
@@ -59,7 +59,7 @@ def test_with_drop_remainder_all_batches_are_whole_and_shuffling_leaves_out_othe
         batches(texts[:2], [0, 1], preprocessor, batch_size=8, drop_remainder=True)
 
 
-def test_the_same_seed_gives_the_same_batches_and_another_seed_others(preprocessor, texts):
+def test_the_batches_follow_the_seed(preprocessor, texts):
     def order(seed):
         return batches(texts, np.arange(101), preprocessor, batch_size=8, seed=seed).order.tolist()
 
@@ -74,7 +74,7 @@ def test_without_a_seed_the_batches_follow_set_random_seed(preprocessor, texts):
     assert orders[0] == orders[1]
 
 
-def test_every_epoch_deals_the_texts_out_anew_only_when_shuffling(preprocessor, texts):
+def test_every_epoch_has_new_batches_only_when_shuffling(preprocessor, texts):
     for shuffle in (True, False):
         dataset = batches(texts, np.arange(101), preprocessor, batch_size=8, shuffle=shuffle, seed=0)
         before = dataset.order.tolist()
@@ -83,9 +83,7 @@ def test_every_epoch_deals_the_texts_out_anew_only_when_shuffling(preprocessor, 
 
 
 @pytest.mark.parametrize("count", [101, 96])
-def test_the_first_two_batches_differ_in_every_axis_that_varies_because_keras_reads_it_off_them(
-    preprocessor, texts, count
-):
+def test_the_first_two_batches_show_keras_every_axis_that_varies(preprocessor, texts, count):
     for seed in range(10):
         dataset = batches(texts[:count], np.arange(count), preprocessor, batch_size=8, seed=seed)
         first, second = (dataset[i][0]["token_ids"].shape for i in range(2))
@@ -101,7 +99,7 @@ def test_sample_weights_go_with_their_texts(preprocessor):
         batches(["a"], None, preprocessor, sample_weight=[1])
 
 
-def test_batches_that_are_not_shuffled_leave_the_random_stream_alone(preprocessor):
+def test_batches_without_shuffling_do_not_draw_random_numbers(preprocessor):
     np.random.seed(0)
     expected = np.random.random()
     np.random.seed(0)
@@ -109,7 +107,7 @@ def test_batches_that_are_not_shuffled_leave_the_random_stream_alone(preprocesso
     assert np.random.random() == expected
 
 
-def test_lengths_waste_no_more_padding_than_any_other_choice():
+def test_the_chosen_lengths_have_the_least_padding():
     import itertools
 
     real = np.random.default_rng(1).integers(1, 97, 200)
@@ -123,7 +121,7 @@ def test_lengths_waste_no_more_padding_than_any_other_choice():
     assert len(chosen) <= 6 and chosen[-1] == 96 and padded(chosen) == best
 
 
-def test_given_lengths_are_taken_and_must_reach_the_longest_text(preprocessor):
+def test_given_lengths_are_used_and_must_reach_the_longest_text(preprocessor):
     for lengths, expected in (([32], 32), ([16, 32], 16)):
         dataset = batches(["a", "b c d e f g h i j"], [0, 1], preprocessor, lengths=lengths)
         assert dataset[0][0]["token_ids"].shape == (2, expected)
@@ -152,7 +150,7 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("kind", COLUMNS)
-def test_texts_may_come_in_any_column(kind):
+def test_texts_can_be_any_kind_of_column(kind):
     column = COLUMNS[kind](["a b", "ç", "d"])
     assert is_text(column)
     assert to_columns(column).tolist() == ["a b", "ç", "d"]
@@ -193,7 +191,7 @@ def test_bad_texts_and_labels_are_one_clear_error(preprocessor, texts, labels, m
         batches(texts, labels, preprocessor)
 
 
-def test_weights_of_another_number_are_an_error(preprocessor):
+def test_another_number_of_weights_than_texts_is_an_error(preprocessor):
     with pytest.raises(ValueError, match="Received: 1 sample weights, 2 texts"):
         batches(["a", "b"], [0, 1], preprocessor, sample_weight=[1.0])
 

@@ -67,7 +67,7 @@ def test_pairs_are_cut_as_hugging_face_cuts_them():
         assert inputs["padding_mask"].numpy().tolist() == [e.attention_mask for e in expected]
 
 
-def test_a_call_can_ask_for_another_length(preprocessor):
+def test_a_call_can_set_another_length(preprocessor):
     assert ids(preprocessor(["the film film"], sequence_length=4)) == [[2, 5, 6, 3]]
     assert preprocessor(["the"], sequence_length=20)["token_ids"].shape == (1, 20)
 
@@ -84,7 +84,7 @@ def test_an_empty_batch_gives_empty_inputs(preprocessor):
     assert preprocessor([], sequence_length="longest")["token_ids"].shape[0] == 0
 
 
-def test_what_looks_like_a_special_token_is_text(preprocessor):
+def test_text_that_looks_like_a_special_token_is_tokenized_as_text(preprocessor):
     assert preprocessor.tokenize(["[MASK]"]).to_list() == [[9, 8, 10]]
 
 
@@ -113,7 +113,7 @@ KINDS += ["pandas", "pandas categories", "arrow"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_texts_can_come_as(kind, preprocessor):
+def test_texts_can_be_any_kind_of_column(kind, preprocessor):
     expected = [[2, 5, 6, 3, 0, 0, 0, 0], [2, 6, 7, 3, 0, 0, 0, 0]]
     assert ids(preprocessor(column(kind))) == expected
     assert ids(preprocessor((column(kind), column(kind))))[1] == [2, 6, 7, 3, 6, 7, 3, 0]
@@ -127,7 +127,7 @@ def test_a_single_text_gives_inputs_without_a_batch(text, preprocessor):
     assert preprocessor.tokenize(text).numpy().tolist() == [5, 6]
 
 
-def test_missing_texts_are_named_by_their_positions(preprocessor):
+def test_missing_texts_are_an_error_that_names_their_positions(preprocessor):
     texts = np.array(["the", None, "film", float("nan"), 3, None], dtype=object)
     with pytest.raises(ValueError, match=r"4 of 6 .* at \[1, 3, 4\].*Received: \[None, nan, 3\]"):
         preprocessor(texts)
@@ -150,7 +150,7 @@ def test_missing_texts_are_named_by_their_positions(preprocessor):
         (["the", "film \ud83d"], r"lone surrogates. Received: 'film \\ud83d'"),
     ],
 )
-def test_what_is_no_text_is_an_error(texts, message, preprocessor):
+def test_inputs_that_are_not_texts_are_an_error(texts, message, preprocessor):
     with pytest.raises(ValueError, match=message):
         preprocessor(texts)
 
@@ -171,13 +171,13 @@ def test_a_wrong_length_is_an_error(length, preprocessor):
             preprocessor(["the"], sequence_length=length)
 
 
-def test_mapping_over_texts_and_labels_says_how_to_do_it(preprocessor):
+def test_the_error_for_mapping_over_texts_and_labels_says_how_to_do_it(preprocessor):
     dataset = tf.data.Dataset.from_tensor_slices((["the"], [1])).batch(1)
     with pytest.raises(ValueError, match=r"ds.map\(lambda x, y: \(preprocessor\(x\), y\)\)"):
         dataset.map(preprocessor)
 
 
-def test_a_preprocessor_without_a_vocabulary_says_so():
+def test_a_preprocessor_without_a_vocabulary_is_an_error():
     with pytest.raises(ValueError, match="has no vocabulary.*Received: vocabulary=None"):
         BertPreprocessor()(["the"])
 
@@ -257,7 +257,7 @@ def test_it_can_be_pickled(preprocessor):
 
 
 @pytest.mark.core
-def test_on_every_backend_it_gives_the_same_tensors_of_tensorflow(preprocessor):
+def test_it_gives_the_same_tensors_of_tensorflow_on_every_backend(preprocessor):
     inputs = preprocessor(["the film"])
     assert all(tf.is_tensor(value) for value in inputs.values())
     assert ids(inputs) == [[2, 5, 6, 3, 0, 0, 0, 0]]

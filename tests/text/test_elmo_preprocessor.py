@@ -33,13 +33,13 @@ def original(word, length=50):
 
 
 @pytest.mark.parametrize("length", [50, 6, 3])
-def test_ids_are_the_originals(length):
+def test_ids_equal_those_of_the_original(length):
     preprocessor = ElmoPreprocessor(max_characters=length)
     ids = preprocessor._characters(tf.constant(WORDS)).numpy()
     np.testing.assert_array_equal(ids, [original(word, length) for word in WORDS])
 
 
-def test_texts_are_words_between_white_space_padded_and_cut():
+def test_texts_are_split_at_white_space_padded_and_truncated():
     inputs = ElmoPreprocessor(sequence_length=3)(["A  fine film .", "\tone\n", ""])
     expected = np.zeros((3, 3, 50), int)
     for row, words in enumerate((["A", "fine", "film"], ["one"], [])):
@@ -49,13 +49,13 @@ def test_texts_are_words_between_white_space_padded_and_cut():
     np.testing.assert_array_equal(inputs["padding_mask"], [[1, 1, 1], [1, 0, 0], [0, 0, 0]])
 
 
-def test_text_as_people_type_it_is_split_at_its_punctuation_where_it_is_asked_to():
+def test_text_can_be_split_at_punctuation():
     typed = ElmoPreprocessor(split="punctuation")(["A film, long."], sequence_length="longest")
     apart = ElmoPreprocessor()(["A film , long ."], sequence_length="longest")
     np.testing.assert_array_equal(typed["character_ids"], apart["character_ids"])
 
 
-def test_the_longest_text_of_a_batch_says_the_length_where_it_is_asked_to():
+def test_the_length_can_be_that_of_the_longest_text_of_a_batch():
     preprocessor = ElmoPreprocessor(sequence_length=9)
     assert preprocessor(["a b c", "d"], sequence_length="longest")["character_ids"].shape == (2, 3, 50)
     assert preprocessor(["a b c"], sequence_length=2)["padding_mask"].shape == (1, 2)
@@ -85,6 +85,6 @@ def test_it_works_in_tf_data_and_in_a_functional_model(tmp_path):
         (lambda: ElmoPreprocessor()([3]), "Received: "),
     ],
 )
-def test_what_is_wrong_is_one_error(call, message):
+def test_a_mistake_is_one_error(call, message):
     with pytest.raises(ValueError, match=message):
         call()

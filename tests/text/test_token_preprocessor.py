@@ -55,7 +55,7 @@ def test_pairs_are_truncated_as_hugging_face_truncates_them_for_roberta():
         assert inputs["padding_mask"] == [encoding.attention_mask for encoding in expected]
 
 
-def test_a_packing_may_add_no_tokens_at_all():
+def test_a_packing_can_add_no_tokens():
     plain = TokenPreprocessor(roberta().tokenizer, Packing(pad="<pad>"), sequence_length=3)
     assert values(plain(["the film", "", "the the the the"]))["token_ids"] == [[5, 6, 1], [1, 1, 1], [5, 5, 5]]
     assert values(plain((["the the"], ["film film"])))["token_ids"] == [[5, 6, 6]]
@@ -73,25 +73,25 @@ def test_segment_ids_are_those_of_the_packing():
     assert values(preprocessor(["the"]))["segment_ids"] == [[2, 2, 2, 2, 0, 0, 0, 0, 0]]
 
 
-def test_words_are_read_behind_the_tokens_in_front():
+def test_the_position_of_a_word_counts_the_tokens_before_it():
     rows = roberta(sequence_length=5).encode_words([["the", "films", "", "film"], []])
     assert np.asarray(rows.inputs["token_ids"])[:, 0].tolist() == [0] * len(rows.sentence)
     read = np.asarray(rows.inputs["token_ids"])[np.asarray(rows.row), np.asarray(rows.position)]
     assert read.tolist() == [5, 6, 3, 6]
 
 
-def test_what_looks_like_a_special_token_is_text():
+def test_text_that_looks_like_a_special_token_is_tokenized_as_text():
     assert roberta().tokenize("<s>").numpy().tolist() == [8, 9, 10]
 
 
-def test_the_bert_preprocessor_is_the_wordpiece_case():
+def test_the_bert_preprocessor_equals_wordpiece_with_its_packing():
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "film"]
     same = TokenPreprocessor(WordPieceTokenizer(vocabulary), BERT_PACKING, sequence_length=7)
     texts = (["The film", "x"], ["film", "the the the the"])
     assert values(same(texts)) == values(BertPreprocessor(vocabulary, sequence_length=7)(texts))
 
 
-def test_a_tokenizer_of_a_user_reads_the_vocabulary_that_it_wrote(tmp_path):
+def test_a_custom_tokenizer_reads_the_vocabulary_that_it_wrote(tmp_path):
     class Words(Tokenizer):
         def _tokenize(self, texts):
             return tf.strings.split(texts)
@@ -142,6 +142,6 @@ def test_a_mistake_is_one_clear_error(call, message):
         call()
 
 
-def test_batches_are_made_of_it():
+def test_batches_can_use_it():
     inputs, _ = batches(["the film", "films"], [0, 1], roberta(), batch_size=2, shuffle=False)[0]
     assert set(inputs) == {"token_ids", "padding_mask"} and inputs["padding_mask"].sum() == 8

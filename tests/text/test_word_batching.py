@@ -26,7 +26,7 @@ def test_every_word_has_its_label_once(length):
     assert sorted(pairs) == sorted([(2, 0), (3, 1), (4, 2), (3, 1)] + [(2, 0), (3, 1)] * 10)
 
 
-def test_numbers_are_labels_too_with_names_or_without():
+def test_labels_can_be_numbers_with_or_without_names():
     tags = [[0, 1, 2], [1], [], [0, 1] * 10]
     for options in ({}, {"label_names": NAMES}):
         data = word_batches(SENTENCES, tags, preprocessor(), shuffle=False, **options)
@@ -35,7 +35,7 @@ def test_numbers_are_labels_too_with_names_or_without():
         )
 
 
-def test_the_weight_of_a_sentence_is_that_of_each_of_its_rows():
+def test_each_row_of_a_sentence_has_its_weight():
     data = word_batches(SENTENCES, TAGS, preprocessor(8), label_names=NAMES, sample_weight=[1.0, 2.0, 3.0, 4.0])
     _, labels, weights = data[0]
     assert weights.shape == labels.shape and (weights == weights[:, :1]).all()
@@ -43,7 +43,7 @@ def test_the_weight_of_a_sentence_is_that_of_each_of_its_rows():
 
 
 @pytest.mark.parametrize("weights", [{"NOUN": 3.0, "VERB": 0.5}, {1: 3.0, 2: 0.5}])
-def test_the_weight_of_a_label_is_that_of_its_words(weights):
+def test_each_word_has_the_weight_of_its_label(weights):
     data = word_batches(SENTENCES, TAGS, preprocessor(), label_names=NAMES, class_weight=weights)
     of = {label: set(data.sample_weight[data.labels == label].tolist()) for label in range(3)}
     assert of == {0: {1.0}, 1: {3.0}, 2: {0.5}}
@@ -52,7 +52,7 @@ def test_the_weight_of_a_label_is_that_of_its_words(weights):
     np.testing.assert_array_equal(both.sample_weight[both.labels >= 0], 2 * data.sample_weight[data.labels >= 0])
 
 
-def test_lengths_are_few_and_the_seed_deals_them_out_alike():
+def test_there_are_at_most_six_lengths_and_the_order_follows_the_seed():
     random = np.random.default_rng(0)
     sentences = [["film"] * count for count in random.integers(0, 60, 200)]
     made = [word_batches(sentences, None, preprocessor(64), batch_size=8, seed=seed) for seed in (1, 1, 2)]
@@ -60,13 +60,13 @@ def test_lengths_are_few_and_the_seed_deals_them_out_alike():
     assert made[0].order.tolist() == made[1].order.tolist() != made[2].order.tolist()
 
 
-def test_the_shortest_texts_have_eight_places_as_everywhere():
+def test_the_shortest_texts_are_padded_to_eight_tokens():
     data = word_batches([["film"]], [[1]], BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "film"]))
     assert data[0][0]["token_ids"].tolist() == [[2, 4, 3, 0, 0, 0, 0, 0]]
     assert data[0][1].tolist() == [[-1, 1, -1, -1, -1, -1, -1, -1]]
 
 
-def test_tables_and_arrays_are_sentences_too():
+def test_sentences_and_labels_can_be_columns_or_arrays():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"words": SENTENCES, "tags": TAGS})
     expected = word_batches(SENTENCES, TAGS, preprocessor(), label_names=NAMES).labels
@@ -109,7 +109,7 @@ def test_tables_and_arrays_are_sentences_too():
         ({"batch_size": 0}, "`batch_size` must be at least 1. Received: batch_size=0"),
     ],
 )
-def test_what_does_not_fit_is_an_error(change, message):
+def test_data_that_do_not_match_are_an_error(change, message):
     given = {"sentences": SENTENCES, "labels": TAGS, "preprocessor": preprocessor(), "label_names": NAMES}
     with pytest.raises(ValueError, match=message):
         word_batches(**{**given, **change})

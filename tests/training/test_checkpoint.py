@@ -34,16 +34,16 @@ def interrupted(folder, make, callbacks, crashes):
 
 
 @pytest.mark.parametrize("optimizer", ["a schedule", "a scaled loss", "moving averages"])
-def test_a_run_that_crashed_ends_as_if_it_had_not(optimizer, tmp_path):
+def test_a_crashed_run_resumes_with_the_same_result(optimizer, tmp_path):
     interrupted(tmp_path, lambda: build(OPTIMIZERS[optimizer]), [], [18])
 
 
 @pytest.mark.parametrize("optimizer", ["gathered gradients", "rates by group"])
-def test_so_does_one_that_trains_in_stages_and_crashed_in_each(optimizer, tmp_path):
+def test_a_run_that_crashed_in_each_stage_resumes_with_the_same_result(optimizer, tmp_path):
     interrupted(tmp_path, lambda: build(OPTIMIZERS[optimizer]), [GradualUnfreezing(fraction=0.8)], [5, 14, 20])
 
 
-def test_mixed_precision_goes_on_with_its_scale(tmp_path):
+def test_mixed_precision_resumes_with_its_loss_scale(tmp_path):
     def make():
         adam = keras.optimizers.Adam(1e-2)
         return build(lambda model: keras.optimizers.LossScaleOptimizer(adam, 2.0**12, 4), policy="mixed_float16")
@@ -57,7 +57,7 @@ def test_mixed_precision_goes_on_with_its_scale(tmp_path):
 
 
 @pytest.mark.parametrize("save_every", ["epoch", 4])
-def test_several_steps_in_one_execution_stay_together(save_every, tmp_path):
+def test_several_steps_per_execution_stay_together(save_every, tmp_path):
     def make():
         return build(steps_per_execution=4)
 
@@ -69,7 +69,7 @@ def test_several_steps_in_one_execution_stay_together(save_every, tmp_path):
     assert_same(model, whole)
 
 
-def test_a_batch_that_was_seen_is_passed_over_without_training(tmp_path):
+def test_batches_before_the_checkpoint_are_skipped_without_training(tmp_path):
     class Counting(keras.Sequential):
         def train_step(self, data):
             trained.append(data)
@@ -90,7 +90,7 @@ def test_a_batch_that_was_seen_is_passed_over_without_training(tmp_path):
     assert len(trained) == 12 + 1
 
 
-def test_other_callbacks_see_the_batches_that_are_passed_over_and_the_figures_of_the_run(tmp_path):
+def test_other_callbacks_see_the_skipped_batches_and_the_metrics_of_the_run(tmp_path):
     class See(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
             seen.append((batch, dict(logs)))
@@ -106,7 +106,7 @@ def test_other_callbacks_see_the_batches_that_are_passed_over_and_the_figures_of
     assert seen[4:BATCHES] == whole[4:]
 
 
-def test_what_callbacks_before_it_do_at_an_epochs_end_and_beginning_is_kept(tmp_path):
+def test_changes_by_earlier_callbacks_at_the_start_and_end_of_an_epoch_are_kept(tmp_path):
     class Rates(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch, logs=None):
             self.model.optimizer.learning_rate = 0.01 / (epoch + 1)
@@ -121,7 +121,7 @@ def test_what_callbacks_before_it_do_at_an_epochs_end_and_beginning_is_kept(tmp_
     assert_same(model, whole)
 
 
-def test_validation_does_not_disturb_it(tmp_path):
+def test_validation_does_not_affect_resuming(tmp_path):
     options = {"validation_data": (X[:12], Y[:12]), "validation_batch_size": 4}
     whole, model = build(), build()
     whole_logs = fit(whole, **options)
@@ -132,7 +132,7 @@ def test_validation_does_not_disturb_it(tmp_path):
     assert logs == {name: values[1:] for name, values in whole_logs.items()}
 
 
-def test_a_complete_run_trains_nothing_and_has_the_weights_of_its_end(tmp_path, caplog):
+def test_resuming_a_complete_run_trains_nothing_and_restores_its_final_weights(tmp_path, caplog):
     whole = build(OPTIMIZERS["moving averages"])
     fit(whole, Checkpoint(tmp_path, save_every=7))
     assert names(tmp_path)[-1] == "epoch-0003-batch-000000.safetensors"
@@ -144,7 +144,7 @@ def test_a_complete_run_trains_nothing_and_has_the_weights_of_its_end(tmp_path, 
     assert len(fit(model, epochs=1)["loss"]) == 1
 
 
-def test_with_more_epochs_a_complete_run_goes_on(tmp_path):
+def test_a_complete_run_continues_with_more_epochs(tmp_path):
     whole, model = build(), build()
     fit(whole, epochs=4)
     checkpoint = Checkpoint(tmp_path)
@@ -153,7 +153,7 @@ def test_with_more_epochs_a_complete_run_goes_on(tmp_path):
     assert_same(model, whole)
 
 
-def test_keras_begins_in_the_epoch_that_the_callback_sets(tmp_path):
+def test_fit_begins_in_the_epoch_that_the_callback_sets(tmp_path):
     begun = []
     see = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: begun.append(epoch))
     fit(build(), Checkpoint(tmp_path), epochs=2)
@@ -165,7 +165,7 @@ def test_keras_begins_in_the_epoch_that_the_callback_sets(tmp_path):
     assert begun == [0, 1]
 
 
-def test_a_run_that_another_callback_stops_in_the_middle_goes_on_there(tmp_path):
+def test_a_run_that_another_callback_stops_within_an_epoch_resumes_there(tmp_path):
     def stop(model):
         model.stop_training = True
 

@@ -40,7 +40,7 @@ def classifier():
     return model
 
 
-def test_a_task_hands_over_the_batches_of_its_texts(tmp_path):
+def test_a_task_passes_its_batches_to_the_callback(tmp_path):
     texts, labels = tiny.examples(40)
 
     def go(folder):
@@ -67,7 +67,7 @@ def plain_classifier():
     return model
 
 
-def test_another_model_is_told_the_dataset(tmp_path):
+def test_a_plain_model_resumes_with_the_dataset_that_the_callback_was_given(tmp_path):
     texts, labels = tiny.examples(40)
 
     def go(model, *callbacks):
@@ -100,7 +100,7 @@ class Noise(keras.utils.PyDataset):
 
 
 @pytest.mark.parametrize("data", ["noise", "arrays", "tf.data"])
-def test_data_that_draw_from_global_random_numbers_draw_the_same_again(data, tmp_path):
+def test_data_from_global_random_numbers_are_drawn_again_identically(data, tmp_path):
     def go(model, *callbacks):
         if data == "tf.data":
             import tensorflow as tf
@@ -120,7 +120,7 @@ def test_data_that_draw_from_global_random_numbers_draw_the_same_again(data, tmp
     assert_same(model, whole)
 
 
-def test_data_that_continue_through_the_epochs_are_warned_of(tmp_path, caplog):
+def test_data_that_continue_through_the_epochs_give_a_warning(tmp_path, caplog):
     import tensorflow as tf
 
     endless = tf.data.Dataset.from_tensor_slices((X, Y)).batch(4).repeat()

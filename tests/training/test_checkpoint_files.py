@@ -42,7 +42,7 @@ def bytes_of(folder):
 # === Written and read ===
 
 
-def test_what_is_written_is_read_to_the_bit(tmp_path):
+def test_a_checkpoint_is_read_bit_identically(tmp_path):
     path = write(tmp_path, 1, 2)
     assert path.name == "epoch-0001-batch-000002.safetensors" and names(tmp_path) == [path.name]
     stored = checkpoint_files.read(path)
@@ -53,7 +53,7 @@ def test_what_is_written_is_read_to_the_bit(tmp_path):
 
 
 @pytest.mark.parametrize("dtype", sorted(checkpoint_files.DTYPES.values()))
-def test_every_dtype_that_is_named_is_written_and_read(dtype, tmp_path):
+def test_every_supported_dtype_is_written_and_read(dtype, tmp_path):
     import ml_dtypes  # noqa: F401, with it numpy knows bfloat16
 
     array = np.array([0, 1, 1]).astype(dtype)
@@ -62,13 +62,13 @@ def test_every_dtype_that_is_named_is_written_and_read(dtype, tmp_path):
     assert read.dtype == array.dtype and read.tobytes() == array.tobytes()
 
 
-def test_another_dtype_is_an_error_and_leaves_nothing(tmp_path):
+def test_another_dtype_is_an_error_and_leaves_no_files(tmp_path):
     with pytest.raises(ValueError, match="must be one of float16, .*Received: complex64 for a"):
         checkpoint_files.write(tmp_path, 0, 0, {}, {"a": keras.ops.ones(2, "complex64")})
     assert names(tmp_path) == []
 
 
-def test_it_opens_with_the_safetensors_package(tmp_path):
+def test_the_safetensors_package_can_read_a_checkpoint(tmp_path):
     safetensors = pytest.importorskip("safetensors", reason="needs safetensors: pip install safetensors")
     fit(build(), Checkpoint(tmp_path), epochs=1)
     (path,) = tmp_path.iterdir()
@@ -90,7 +90,7 @@ def lengths(size, header):
 
 
 @pytest.mark.parametrize("number", range(16))
-def test_a_truncated_newest_one_is_passed_over(number, tmp_path, caplog):
+def test_a_truncated_newest_checkpoint_is_skipped(number, tmp_path, caplog):
     write(tmp_path, 1, 0)
     path = write(tmp_path, 1, 3)
     whole = path.read_bytes()
@@ -116,7 +116,7 @@ def test_a_flipped_bit_is_found(place, tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 5000, b"\x89HDF\r\n\x1a\n" + b"1" * 3000, "text" * 20])
-def test_an_empty_file_and_a_file_of_something_else_are_damaged(content, tmp_path):
+def test_empty_files_and_files_of_another_format_are_damaged(content, tmp_path):
     write(tmp_path, 1)
     path = tmp_path / "epoch-0009-batch-000000.safetensors"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -124,14 +124,14 @@ def test_an_empty_file_and_a_file_of_something_else_are_damaged(content, tmp_pat
     assert which(stored) == [1, 0] and damaged == [path]
 
 
-def test_bytes_after_the_end_are_damage(tmp_path):
+def test_a_file_with_extra_bytes_is_damaged(tmp_path):
     path = write(tmp_path, 1)
     path.write_bytes(path.read_bytes() + b"\0")
     with pytest.raises(checkpoint_files.Damaged):
         checkpoint_files.read(path)
 
 
-def test_all_damaged_is_an_error_and_nothing_is_deleted(tmp_path):
+def test_a_folder_of_damaged_checkpoints_is_an_error_and_nothing_is_deleted(tmp_path):
     for epoch in (1, 2):
         path = write(tmp_path, epoch)
         path.write_bytes(path.read_bytes()[:-1])
@@ -141,7 +141,7 @@ def test_all_damaged_is_an_error_and_nothing_is_deleted(tmp_path):
     assert bytes_of(tmp_path) == before
 
 
-def test_one_of_another_version_is_an_error_and_stays(tmp_path, monkeypatch):
+def test_a_checkpoint_of_another_version_is_an_error_and_is_kept(tmp_path, monkeypatch):
     write(tmp_path, 1)
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint_files, "FORMAT", "keras_transfer checkpoint 2")
@@ -152,7 +152,7 @@ def test_one_of_another_version_is_an_error_and_stays(tmp_path, monkeypatch):
     assert bytes_of(tmp_path) == before
 
 
-def test_stray_files_are_let_be(tmp_path):
+def test_other_files_are_left_unchanged(tmp_path):
     stray = ["notes.txt", "epoch-0009.safetensors", "epoch-0009-batch-000000.safetensors.bak", ".hidden.tmp"]
     for name in stray:
         (tmp_path / name).write_text("mine")
@@ -166,7 +166,7 @@ def test_stray_files_are_let_be(tmp_path):
     assert names(tmp_path) == sorted([*stray, "epoch-0007", "epoch-0002-batch-000000.safetensors"])
 
 
-def test_what_killed_processes_left_half_written_is_no_checkpoint_and_is_removed(tmp_path):
+def test_half_written_files_of_killed_processes_are_ignored_and_removed(tmp_path):
     path = write(tmp_path, 1)
     for name in (".epoch-0002-batch-000000.safetensors-0badcafe.tmp", ".epoch-0003-batch-000001.safetensors-1.tmp"):
         (tmp_path / name).write_bytes(path.read_bytes()[:-7])
@@ -175,7 +175,7 @@ def test_what_killed_processes_left_half_written_is_no_checkpoint_and_is_removed
     assert names(tmp_path) == [path.name]
 
 
-def test_a_run_goes_on_from_the_one_before_a_damaged_one_which_goes_when_the_next_is_written(tmp_path, caplog):
+def test_a_run_resumes_from_the_checkpoint_before_a_damaged_one_which_is_deleted_later(tmp_path, caplog):
     crash(tmp_path, 18)
     *_, before, newest = names(tmp_path)
     (tmp_path / newest).write_bytes((tmp_path / newest).read_bytes()[:1000])
@@ -191,7 +191,7 @@ def test_a_run_goes_on_from_the_one_before_a_damaged_one_which_goes_when_the_nex
 
 
 @pytest.mark.parametrize(("keep", "left"), [(1, [[3, 0]]), (3, [[2, 9], [2, 10], [3, 0]]), (9, None)])
-def test_the_newest_stay_by_epoch_and_batch_and_not_by_name_or_age(keep, left, tmp_path):
+def test_the_newest_checkpoints_by_epoch_and_batch_are_kept(keep, left, tmp_path):
     places = [[3, 0], [2, 10], [0, 4], [2, 9], [10**4, 0], [2, 1]]
     for epoch, batch in places:
         write(tmp_path, epoch, batch)
@@ -203,7 +203,7 @@ def test_the_newest_stay_by_epoch_and_batch_and_not_by_name_or_age(keep, left, t
 
 
 @pytest.mark.parametrize("keep", [1, 4])
-def test_a_run_keeps_so_many(keep, tmp_path):
+def test_a_run_keeps_the_given_number_of_checkpoints(keep, tmp_path):
     fit(build(), Checkpoint(tmp_path, save_every=4, keep=keep))
     assert (
         names(tmp_path)
@@ -231,7 +231,7 @@ def files_of_at_most(size):
 
 
 @pytest.mark.parametrize("size", [0, 100, 500, "but a byte"])
-def test_a_file_that_cannot_grow_leaves_those_before_it_intact(size, tmp_path):
+def test_a_file_size_limit_is_an_error_and_keeps_earlier_checkpoints(size, tmp_path):
     path = write(tmp_path, 1)
     before = bytes_of(tmp_path)
     limited = files_of_at_most(path.stat().st_size - 1 if size == "but a byte" else size)
@@ -253,7 +253,7 @@ def on_full_disk(monkeypatch, after=0):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk_is_said_and_leaves_those_before_it_intact(tmp_path, monkeypatch):
+def test_a_full_disk_is_an_error_and_keeps_earlier_checkpoints(tmp_path, monkeypatch):
     write(tmp_path, 1)
     before = bytes_of(tmp_path)
     on_full_disk(monkeypatch)
@@ -265,7 +265,7 @@ def test_a_full_disk_is_said_and_leaves_those_before_it_intact(tmp_path, monkeyp
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_disk_that_fills_up_ends_the_run_and_with_room_again_it_goes_on(tmp_path, monkeypatch):
+def test_a_disk_that_fills_up_ends_the_run_which_resumes_once_there_is_space(tmp_path, monkeypatch):
     model, checkpoint = build(), Checkpoint(tmp_path, save_every=4, keep=9)
     with monkeypatch.context() as patch:
         on_full_disk(patch, after=1 + 3)  # whether the folder can be written is tried first
@@ -288,7 +288,7 @@ def test_a_disk_that_fills_up_ends_the_run_and_with_room_again_it_goes_on(tmp_pa
 
 
 @pytest.mark.parametrize("folder", ["under a file", "/proc/none", "/proc"])
-def test_a_folder_that_cannot_be_written_is_an_error_before_the_first_step(folder, tmp_path):
+def test_an_unwritable_folder_is_an_error_before_the_first_step(folder, tmp_path):
     if folder.startswith("/proc") and not os.path.exists("/proc/self"):
         pytest.skip("needs /proc")
     (tmp_path / "file").write_text("mine")
@@ -304,7 +304,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_before_the_first_step(folde
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the permissions of a folder do not bind root")
-def test_a_folder_without_permission_to_write_is_an_error_and_what_is_there_stays(tmp_path):
+def test_a_folder_without_write_permission_is_an_error_and_keeps_its_files(tmp_path):
     write(tmp_path, 1)
     before = bytes_of(tmp_path)
     tmp_path.chmod(0o555)
@@ -316,7 +316,7 @@ def test_a_folder_without_permission_to_write_is_an_error_and_what_is_there_stay
         tmp_path.chmod(0o755)
 
 
-def test_a_folder_that_goes_away_in_the_middle_is_an_error_and_what_was_in_it_can_be_gone_on_from(tmp_path):
+def test_a_folder_moved_during_a_run_is_an_error_and_its_checkpoints_can_be_resumed(tmp_path):
     def move(model):
         (tmp_path / "run").rename(tmp_path / "moved")
         (tmp_path / "run").write_text("in its place")
@@ -329,7 +329,7 @@ def test_a_folder_that_goes_away_in_the_middle_is_an_error_and_what_was_in_it_ca
     assert_same(model, whole())
 
 
-def test_what_fails_after_the_file_is_whole_loses_nothing(tmp_path, monkeypatch):
+def test_a_failed_rename_loses_nothing(tmp_path, monkeypatch):
     # The rename fails: as on a file system that has become read-only meanwhile.
     write(tmp_path, 1)
     before = bytes_of(tmp_path)

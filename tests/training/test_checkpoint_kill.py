@@ -48,7 +48,7 @@ def ended(tmp_path_factory):
     return folder, runs(folder, WHOLE, *KILLS, {}, {**stopped, "term": 17}, stopped)
 
 
-def test_a_run_killed_at_ten_steps_ends_with_the_same_weights_and_slots_to_the_bit(ended):
+def test_a_run_killed_at_ten_steps_ends_with_bit_identical_weights_and_slots(ended):
     folder, (whole, *killed, last, _, _) = ended
     places = [kill["kill"] for kill in KILLS]
     assert len(set(places)) == 10 and places == sorted(places)
@@ -62,7 +62,7 @@ def test_a_run_killed_at_ten_steps_ends_with_the_same_weights_and_slots_to_the_b
     ]
 
 
-def test_a_run_that_gets_sigterm_writes_a_checkpoint_ends_well_and_goes_on(ended):
+def test_a_run_that_gets_sigterm_writes_a_checkpoint_exits_with_status_0_and_resumes(ended):
     folder, (*_, stopped, last) = ended
     assert stopped["code"] == 0 and stopped["report"] == {"stopped_by": "SIGTERM"}
     assert stopped["log"].count("SIGTERM: the run stops") == 1
@@ -71,7 +71,7 @@ def test_a_run_that_gets_sigterm_writes_a_checkpoint_ends_well_and_goes_on(ended
 
 
 @pytest.mark.parametrize(("backend", "kills"), [("jax", [20]), ("torch", [20])])
-def test_so_does_another_backend(backend, kills, tmp_path):
+def test_a_killed_run_on_another_backend_ends_bit_identically(backend, kills, tmp_path):
     pytest.importorskip(backend, reason=f"needs {backend}: pip install {backend}")
     whole, *killed, last = runs(tmp_path, WHOLE, *({"kill": step} for step in kills), {}, backend=backend)
     assert [end["code"] for end in (whole, *killed, last)] == [0, *[KILLED] * len(kills), 0], last

@@ -68,7 +68,7 @@ def test_another_schedule_is_an_error(tmp_path):
         fit(make(40), Checkpoint(tmp_path))
 
 
-def test_another_learning_rate_is_warned_of_and_the_checkpoints_goes_on(tmp_path, caplog):
+def test_another_learning_rate_gives_a_warning_and_that_of_the_checkpoint_is_used(tmp_path, caplog):
     reduce = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
     first = build()
     fit(first, reduce, Checkpoint(tmp_path), epochs=1)
@@ -81,7 +81,7 @@ def test_another_learning_rate_is_warned_of_and_the_checkpoints_goes_on(tmp_path
     assert float(model.optimizer.learning_rate) == pytest.approx(0.005)
 
 
-def test_other_data_in_the_middle_of_an_epoch_are_an_error_and_at_its_beginning_a_warning(crashed, tmp_path, caplog):
+def test_other_data_are_an_error_within_an_epoch_and_a_warning_at_its_start(crashed, tmp_path, caplog):
     with pytest.raises(ValueError, match="same data in the same batches. Received: 5 batches, in the checkpoint 10"):
         fit(build(), Checkpoint(crashed), data=(X[:20], Y[:20]))
     fit(build(), Checkpoint(tmp_path / "begin"), epochs=1)
@@ -89,7 +89,7 @@ def test_other_data_in_the_middle_of_an_epoch_are_an_error_and_at_its_beginning_
     assert "its result can differ: batches 5, in the checkpoint 10" in caplog.text
 
 
-def test_data_that_end_before_the_checkpoints_place_are_an_error(tmp_path):
+def test_data_that_end_before_the_position_of_the_checkpoint_are_an_error(tmp_path):
     import tensorflow as tf
 
     def data(count):  # of a length that Keras does not know
@@ -102,7 +102,7 @@ def test_data_that_end_before_the_checkpoints_place_are_an_error(tmp_path):
         fit(build(), Checkpoint(tmp_path), data=data(5))
 
 
-def test_other_executions_and_initial_epochs_are_errors(tmp_path):
+def test_other_steps_per_execution_and_initial_epochs_are_errors(tmp_path):
     crash(tmp_path, 6)
     with pytest.raises(ValueError, match="must end at batch 6, .*Received: 4"):
         fit(build(steps_per_execution=4), Checkpoint(tmp_path))
@@ -110,14 +110,14 @@ def test_other_executions_and_initial_epochs_are_errors(tmp_path):
         fit(build(), Checkpoint(tmp_path), initial_epoch=1)
 
 
-def test_a_model_without_weights_yet_is_an_error(tmp_path):
+def test_an_unbuilt_model_is_an_error(tmp_path):
     model = keras.Sequential([keras.layers.Dense(3)])
     model.compile("sgd", "mse")
     with pytest.raises(ValueError, match="Build the model before"):
         fit(model, Checkpoint(tmp_path))
 
 
-def test_another_plan_of_what_trains_is_warned_of(crashed_in_stages, tmp_path, caplog):
+def test_other_stages_or_frozen_weights_give_a_warning(crashed_in_stages, tmp_path, caplog):
     def warned(*callbacks, prepare=lambda model: None, epochs=3):
         folder = shutil.copytree(crashed_in_stages, tmp_path / str(len(list(tmp_path.iterdir()))))
         model = build(run_eagerly=True)

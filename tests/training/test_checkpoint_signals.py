@@ -34,7 +34,7 @@ def handler():
     signal.signal(signal.SIGTERM, before)
 
 
-def test_a_signal_in_the_middle_of_an_epoch_writes_a_checkpoint_and_ends_the_run(tmp_path, caplog, handler):
+def test_a_signal_within_an_epoch_writes_a_checkpoint_and_ends_the_run(tmp_path, caplog, handler):
     model = build()
     stopped, checkpoint = build(), Checkpoint(tmp_path)
     logs = fit(stopped, Crash(14, term), checkpoint, validation_data=(X, Y))
@@ -49,7 +49,7 @@ def test_a_signal_in_the_middle_of_an_epoch_writes_a_checkpoint_and_ends_the_run
     assert_same(model, whole())
 
 
-def test_a_signal_while_validating_ends_the_run_at_the_epochs_end(tmp_path, handler):
+def test_a_signal_during_validation_ends_the_run_at_the_end_of_the_epoch(tmp_path, handler):
     model = build()
     in_validation = keras.callbacks.LambdaCallback()
     in_validation.on_test_batch_end = lambda batch, logs=None: None if batch else term(None)
@@ -61,7 +61,7 @@ def test_a_signal_while_validating_ends_the_run_at_the_epochs_end(tmp_path, hand
 
 
 @pytest.mark.parametrize("end", ["signal", "stop"])
-def test_who_ends_the_run_while_batches_are_passed_over_waits_till_the_state_is_in_place(end, tmp_path, handler):
+def test_a_run_that_ends_while_batches_are_skipped_first_restores_the_state(end, tmp_path, handler):
     def stop(model):
         model.stop_training = True
 
@@ -75,13 +75,13 @@ def test_who_ends_the_run_while_batches_are_passed_over_waits_till_the_state_is_
     assert_same(model, whole())
 
 
-def test_after_a_run_that_another_callback_ended_with_an_error_a_signal_acts_as_ever(tmp_path, handler):
+def test_the_signal_handler_is_restored_after_an_error_in_another_callback(tmp_path, handler):
     crash(tmp_path, 4)
     term(None)
     assert handler[1] == [signal.SIGTERM]
 
 
-def test_a_second_signal_acts_as_ever(tmp_path, handler):
+def test_a_second_signal_reaches_the_original_handler(tmp_path, handler):
     def twice(model):
         term(model)
         term(model)
@@ -90,7 +90,7 @@ def test_a_second_signal_acts_as_ever(tmp_path, handler):
     assert handler[1] == [signal.SIGTERM] and names(tmp_path) == ["epoch-0000-batch-000004.safetensors"]
 
 
-def test_after_a_run_whose_step_failed_a_signal_acts_as_ever(tmp_path, handler):
+def test_the_signal_handler_is_restored_after_a_failed_step(tmp_path, handler):
     class Failing(keras.Sequential):
         def train_step(self, data):
             raise KeyError("step")
@@ -103,7 +103,7 @@ def test_after_a_run_whose_step_failed_a_signal_acts_as_ever(tmp_path, handler):
     assert handler[1] == [signal.SIGTERM] and signal.getsignal(signal.SIGTERM) is handler[0]
 
 
-def test_outside_the_main_thread_it_says_that_it_catches_no_signal(tmp_path, caplog, handler):
+def test_outside_the_main_thread_it_logs_that_it_catches_no_signals(tmp_path, caplog, handler):
     model = build()
     thread = threading.Thread(target=lambda: fit(model, Checkpoint(tmp_path), epochs=1))
     thread.start()

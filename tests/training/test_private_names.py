@@ -44,7 +44,7 @@ def test_trainable_variables_is_the_list_that_an_optimizer_was_built_with_in_ord
     assert [id(v) for v in optimizer._trainable_variables] == [id(v) for v in variables]
 
 
-def test_a_variables_key_is_its_place_in_that_list_and_finds_its_slots():
+def test_the_key_of_a_variable_gives_its_position_in_that_list_and_its_slots():
     optimizer = keras.optimizers.Adam(1.0)
     variables = built(optimizer)
     places = [optimizer._trainable_variables_indices[optimizer._var_key(v)] for v in variables]
@@ -58,7 +58,7 @@ def test_a_variables_key_is_its_place_in_that_list_and_finds_its_slots():
     assert [float(np.abs(value).max()) for value in values(momentums)] == pytest.approx([0, 0, 0.1, 0])
 
 
-def test_moving_averages_stand_in_the_order_of_the_variables():
+def test_moving_averages_are_in_the_order_of_the_variables():
     optimizer = keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.5)
     variables = built(optimizer)
     averages = optimizer._model_variables_moving_average
@@ -70,7 +70,7 @@ def test_moving_averages_stand_in_the_order_of_the_variables():
         np.testing.assert_allclose(average, (old + new) / 2, rtol=1e-6)
 
 
-def test_an_optimizer_that_wraps_another_has_it_as_inner_optimizer_with_lists_of_its_own():
+def test_the_inner_optimizer_of_a_wrapper_has_its_own_lists():
     inner = keras.optimizers.Adam(1.0)
     outer = keras.optimizers.LossScaleOptimizer(inner, 1.0)
     variables = built(outer)
@@ -81,7 +81,7 @@ def test_an_optimizer_that_wraps_another_has_it_as_inner_optimizer_with_lists_of
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_narrowed_an_optimizer_moves_what_it_is_narrowed_to_and_widened_all_again(wrapped):
+def test_a_narrowed_optimizer_moves_only_the_selection_until_it_is_widened_again(wrapped):
     optimizer = keras.optimizers.Adam(0.1)
     optimizer = keras.optimizers.LossScaleOptimizer(optimizer, 1.0) if wrapped else optimizer
     variables = built(optimizer)
@@ -98,7 +98,7 @@ def test_narrowed_an_optimizer_moves_what_it_is_narrowed_to_and_widened_all_agai
 # === Where `fit` begins ===
 
 
-def test_fit_begins_in_initial_epoch_which_is_none_as_a_rule():
+def test_fit_begins_in_initial_epoch_which_is_none_by_default():
     model, begun = model_of(), []
     assert "_initial_epoch" in vars(model) and model._initial_epoch is None and private.initial_epoch(model) is None
     begin = keras.callbacks.LambdaCallback(
@@ -112,7 +112,7 @@ def test_fit_begins_in_initial_epoch_which_is_none_as_a_rule():
 # === What an optimizer was told ===
 
 
-def test_learning_rate_is_a_variable_or_the_schedule_or_function_that_was_given():
+def test_learning_rate_is_a_variable_or_the_given_schedule_or_function():
     schedule, function = keras.optimizers.schedules.CosineDecay(0.1, 9), lambda: 0.5
     assert isinstance(keras.optimizers.SGD(0.25)._learning_rate, keras.Variable)
     assert rate_of(keras.optimizers.SGD(0.25)) == 0.25
@@ -122,7 +122,7 @@ def test_learning_rate_is_a_variable_or_the_schedule_or_function_that_was_given(
 
 
 @pytest.mark.parametrize("said", ["var_names", "var_list"])
-def test_what_weight_decay_leaves_alone_is_in_the_names_that_are_looked_at(said):
+def test_exclusions_from_weight_decay_are_in_the_private_names(said):
     optimizer, variables = keras.optimizers.AdamW(), model_of().trainable_variables
     check_pattern(optimizer)  # nothing is said: no error
     optimizer.exclude_from_weight_decay(**{said: ["bias"] if said == "var_names" else variables[1:2]})
@@ -132,7 +132,7 @@ def test_what_weight_decay_leaves_alone_is_in_the_names_that_are_looked_at(said)
         check_pattern(optimizer)
 
 
-def test_get_variable_index_is_the_place_in_the_list_that_an_optimizer_was_built_with():
+def test_get_variable_index_is_the_position_in_the_list_that_an_optimizer_was_built_with():
     optimizer = keras.optimizers.Adam()
     assert [optimizer._get_variable_index(variable) for variable in built(optimizer)] == [0, 1, 2, 3]
 
@@ -142,7 +142,7 @@ def test_get_variable_index_is_the_place_in_the_list_that_an_optimizer_was_built
 
 @pytest.mark.core
 @pytest.mark.skipif(keras.backend.backend() != "jax", reason="is about JAX")
-def test_jax_state_is_what_is_put_back_into_the_variables_and_none_keeps_them():
+def test_jax_state_is_synced_into_the_variables_unless_it_is_none():
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, kernel_initializer="zeros")])
     model.compile("sgd", "mse")
     seen = {}

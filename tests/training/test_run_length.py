@@ -34,7 +34,7 @@ def warnings_of(caplog, optimizer, steps):
     return [record.getMessage() for record in caplog.records]
 
 
-def test_a_schedule_that_is_shorter_than_the_run_is_warned_about_once(caplog):
+def test_a_schedule_shorter_than_the_run_gives_one_warning(caplog):
     optimizer = keras.optimizers.AdamW(SlantedTriangular(2e-4, 100))
     assert warnings_of(caplog, optimizer, 100) == []
     (message,) = warnings_of(caplog, optimizer, 400)
@@ -55,7 +55,7 @@ def test_a_schedule_is_found_in_an_optimizer_that_wraps_another(caplog, wrap):
 
 
 @pytest.mark.parametrize("every", [None, 2])
-def test_the_steps_of_a_schedule_are_batches_from_the_optimizers_first_on(caplog, every):
+def test_the_steps_of_a_schedule_are_batches_since_the_first_of_the_optimizer(caplog, every):
     model = make_model(SlantedTriangular(0.1, 10), gradient_accumulation_steps=every)
     model.fit(X, Y, batch_size=2, verbose=0)  # 8 batches
     # What the schedule is asked for: Keras passes it batches.
@@ -68,12 +68,12 @@ def test_the_steps_of_a_schedule_are_batches_from_the_optimizers_first_on(caplog
 @pytest.mark.parametrize(
     "rate", [0.1, lambda: 0.1, InverseSquareRoot(0.1, 5), keras.optimizers.schedules.CosineDecay(0.1, 5)], ids=type
 )
-def test_a_rate_without_an_end_is_no_reason_to_warn(caplog, recwarn, rate):
+def test_a_rate_without_an_end_gives_no_warning(caplog, recwarn, rate):
     assert warnings_of(caplog, keras.optimizers.SGD(rate), 1000) == []
     assert [warning for warning in recwarn if issubclass(warning.category, UserWarning)] == []
 
 
-def test_a_rate_whose_source_nobody_has_is_no_reason_to_fail(caplog):
+def test_a_rate_function_without_source_code_is_not_an_error(caplog):
     assert warnings_of(caplog, keras.optimizers.SGD(eval("lambda: 0.1")), 1000) == []
 
 
@@ -81,7 +81,7 @@ def messages(caplog):
     return [record.getMessage() for record in caplog.records if "schedule" in record.getMessage()]
 
 
-def test_a_task_warns_as_its_run_begins_also_of_one_that_goes_on(caplog):
+def test_a_task_warns_at_the_start_of_new_and_resumed_runs(caplog):
     model = tiny.classifier()
     x = {name: np.array(value) for name, value in tiny.preprocessor()(tiny.examples(8)[0]).items()}
     options = {"batch_size": 4, "epochs": 3, "verbose": 0}
@@ -95,7 +95,7 @@ def test_a_task_warns_as_its_run_begins_also_of_one_that_goes_on(caplog):
     assert "ends at step 5, but the run ends at step 6" in message and "total_steps=6" in message
 
 
-def test_another_model_is_warned_of_by_a_callback_of_ours(caplog):
+def test_our_callbacks_warn_in_runs_of_other_models(caplog):
     model = make_model(SlantedTriangular(0.1, 10))
     model.fit(X, Y, batch_size=2, verbose=0, epochs=2, callbacks=[GradualUnfreezing()])
     assert "at step 16" in messages(caplog)[0] and len(messages(caplog)) == 1

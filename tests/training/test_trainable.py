@@ -31,7 +31,7 @@ def chosen(model, *parts):
 @pytest.mark.parametrize(
     "parts", [(), ("block_0",), ("bias",), ("attention/", "logits"), ("/",), ("block_1/feed_forward/inner/kernel",)]
 )
-def test_exactly_these_weights_train_and_no_layer_without_any(parts):
+def test_exactly_the_given_weights_and_their_layers_train(parts):
     model = tiny.two_blocks()
     weights = chosen(model, *parts)
     assert bool(weights) == bool(parts)
@@ -43,7 +43,7 @@ def test_exactly_these_weights_train_and_no_layer_without_any(parts):
             assert layer.trainable == any(weight.trainable for weight in layer.weights), layer.name
 
 
-def test_what_was_frozen_by_hand_is_thawed_where_it_is_said():
+def test_weights_frozen_by_hand_can_be_thawed():
     model = tiny.two_blocks()
     model.get_layer("block_0").trainable = False
     model.trainable = False
@@ -52,7 +52,7 @@ def test_what_was_frozen_by_hand_is_thawed_where_it_is_said():
     assert model.trainable and model.get_layer("block_0").trainable
 
 
-def test_a_frozen_batch_normalisation_stops_to_count():
+def test_a_frozen_batch_normalization_does_not_update_its_statistics():
     model = with_norm()
     inputs = np.random.default_rng(0).normal(size=(8, 3)).astype("float32") + 5
     start = model.get_layer("norm").moving_mean.numpy()
@@ -65,7 +65,7 @@ def test_a_frozen_batch_normalisation_stops_to_count():
     assert (model.get_layer("norm").moving_mean.numpy() != start).all()
 
 
-def test_a_layer_in_which_nothing_could_train_keeps_its_mark():
+def test_a_layer_without_trainable_weights_keeps_its_flag():
     inputs = keras.Input((3,))
     counts = keras.layers.BatchNormalization(center=False, scale=False, name="counts")
     rests = keras.layers.BatchNormalization(center=False, scale=False, name="rests", trainable=False)
@@ -75,7 +75,7 @@ def test_a_layer_in_which_nothing_could_train_keeps_its_mark():
         assert counts.trainable and not rests.trainable
 
 
-def test_could_train_is_all_but_statistics_whatever_is_frozen_now_and_changes_nothing():
+def test_could_train_returns_all_but_statistics_and_changes_nothing():
     model = with_norm()
     expected = ["low/kernel", "low/bias", "norm/gamma", "norm/beta", "head/kernel", "head/bias"]
     model.get_layer("norm").trainable = False
@@ -88,7 +88,7 @@ def test_could_train_is_all_but_statistics_whatever_is_frozen_now_and_changes_no
     assert not model.trainable and model.trainable_weights == []
 
 
-def test_what_was_remembered_comes_back_after_any_change():
+def test_remembered_flags_are_restored_after_any_change():
     model = tiny.two_blocks()
     set_trainable(model, chosen(model, "block_1", "logits/bias"))
     model.get_layer("block_1").trainable_weights[0].trainable = False
@@ -101,7 +101,7 @@ def test_what_was_remembered_comes_back_after_any_change():
     assert flags(model) == before
 
 
-def test_weights_of_what_a_model_only_refers_to_are_left():
+def test_weights_outside_the_model_are_left_unchanged():
     encoder = tiny.encoder()
     from keras_transfer.tasks import TextClassifier
 
@@ -131,7 +131,7 @@ class Nest(keras.layers.Layer):
         return self.parts["b"][1][0](self.parts["b"][0](self.parts["a"](x)))
 
 
-def test_layers_are_found_wherever_a_layer_holds_them():
+def test_layers_are_found_in_nested_attributes():
     nest = Nest()
     nest.build((None, 2))
     assert [(layer.name, around) for layer, around in layers_within(nest)][1:] == [
