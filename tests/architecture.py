@@ -1,4 +1,4 @@
-"""What every architecture must do with a checkpoint of its original, so that the test of a new one is one line."""
+"""Checks of an architecture with a checkpoint of its original, so that the test of a new one is one line."""
 
 import json
 import pathlib
@@ -31,7 +31,7 @@ def run_architecture_test(name, fixture, heads=(), tolerance=1e-5):
     in_heads = {key for key in theirs if key.startswith(tuple(record.heads.values()))}
     outputs = dict(np.load(fixture / "outputs.npz"))
 
-    # The encoder has the numbers of the original, and the report names the rest.
+    # The encoder has the values of the original, and the report names the unused tensors.
     encoder = Encoder.from_pretrained(fixture)
     assert type(encoder) is record.encoder_class
     assert encoder.checkpoint_report.unused == sorted(in_heads - record.tied.keys())
@@ -45,7 +45,7 @@ def run_architecture_test(name, fixture, heads=(), tolerance=1e-5):
     if pooled is not None:
         np.testing.assert_allclose(to_numpy(encoded.pooled), pooled, rtol=0, atol=tolerance)
 
-    # What is saved is the original's file, bit by bit, and comes back as the same encoder.
+    # The saved file is bit-identical to the original and loads as the same encoder.
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary) / "saved"
         encoder.save_pretrained(folder)

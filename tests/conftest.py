@@ -1,4 +1,4 @@
-"""What all tests share: real data or a skip that says what is missing, processes, and a clean state for each file."""
+"""Fixtures of all tests: real data or a skip that says what is missing, processes, and a clean state for each file."""
 
 import gc
 import importlib.util
@@ -12,7 +12,7 @@ import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 if os.environ.get("KERAS_BACKEND") == "jax":
-    # Two devices for the tests that need them. Small programs compile much faster than they are optimised.
+    # Two devices for the tests that need them. Optimizing small programs takes much longer than compiling them.
     flags = "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0"
     os.environ["XLA_FLAGS"] = f"{flags} {os.environ.get('XLA_FLAGS', '')}"
 
@@ -26,7 +26,7 @@ DATA = pathlib.Path(os.environ.get("KERAS_TRANSFER_DATA") or pathlib.Path(__file
 
 
 def pytest_configure(config):
-    """Lets the processes of this run share what XLA compiles for JAX."""
+    """Makes the processes of this run share the programs that XLA compiles for JAX."""
     if keras.backend.backend() == "jax" and not hasattr(config, "workerinput"):
         folder = tempfile.mkdtemp(prefix="keras_transfer-xla-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
@@ -40,7 +40,7 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leaves out what is about TensorFlow on other backends. What waits for a process with two devices comes first."""
+    """Deselects tests about TensorFlow on other backends. Files that use the process with two devices run first."""
     if keras.backend.backend() != "tensorflow":
         left_out = [item for item in items if item.get_closest_marker("core") is None]
         items[:] = [item for item in items if item.get_closest_marker("core") is not None]
@@ -52,30 +52,30 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    """Keeps what the imports have made out of all collections to come, which are quick then."""
+    """Excludes the objects that imports created from later garbage collections, which makes these faster."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_fixture_setup(fixturedef):
-    """Makes what tests share with the same random numbers, whatever ran before."""
+    """Sets the seed before shared fixtures, so that they do not depend on what ran before."""
     if fixturedef.scope != "function":
         set_shifted_seed(0)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def clean_state():
-    """Frees what a file's tests have made."""
+    """Frees the memory of a file's tests."""
     yield
     clear()
 
 
 @pytest.fixture(autouse=True)
 def fresh():
-    """Begins each test with the same random numbers, whatever ran before it, and frees what a longer one has made.
+    """Sets the seed before each test, so that it does not depend on what ran before, and frees memory after long tests.
 
-    TensorFlow waits for up to a minute where many models and iterators are freed at once.
+    TensorFlow waits for up to a minute if many models and iterators are freed at once.
     """
     set_shifted_seed(0)
     began = time.monotonic()
@@ -86,7 +86,7 @@ def fresh():
 
 @pytest.fixture
 def eagerly():
-    """Runs TensorFlow's functions eagerly: for tests whose subject is not the graph, since to trace it takes long."""
+    """Runs TensorFlow's functions eagerly, for tests that do not depend on the graph, because tracing is slow."""
     if keras.backend.backend() != "tensorflow":
         yield
         return
@@ -107,7 +107,7 @@ def tensorflow_process():
 
 @pytest.fixture(scope="session")
 def process_without_this_package():
-    """A process on TensorFlow for all tests of exports, to call functions of `tests.serving.alone` in."""
+    """A process on TensorFlow for all tests of exports. It calls functions of `tests.serving.alone`."""
     worker = Worker(KERAS_BACKEND="tensorflow")
     yield worker
     worker.stop()
@@ -115,7 +115,7 @@ def process_without_this_package():
 
 @pytest.fixture(scope="session")
 def data_dir():
-    """A function from a folder's name (`"glue/SST-2"`) to its path, which skips the test where it is missing."""
+    """A function from a folder's name (`"glue/SST-2"`) to its path, which skips the test if it is missing."""
 
     def find(name):
         if not (DATA / name).exists():
@@ -135,7 +135,7 @@ def minilm():
 
 @pytest.fixture(scope="session")
 def small_package(tmp_path_factory):
-    """A package that carries a small BERT, with the files that all-MiniLM-L6-v2's package has."""
+    """A package with a small BERT and the same files as the package of all-MiniLM-L6-v2."""
     from keras_transfer import encoders, text
 
     package = tmp_path_factory.mktemp("packages") / "small_minilm"
@@ -150,7 +150,7 @@ def small_package(tmp_path_factory):
 
 @pytest.fixture
 def small_minilm(small_package, monkeypatch):
-    """Lets the name of the packaged encoder lead to a small one: what is done with it is the same, and quick."""
+    """Makes the name of the packaged encoder load a small one, for fast tests."""
     from keras_transfer.checkpoints import registry
 
     monkeypatch.syspath_prepend(small_package.parent)

@@ -1,4 +1,4 @@
-"""What every layer and every encoder must be able to do, so that the test of a new one is ten lines."""
+"""Checks that apply to every layer and every encoder, so that the test of a new one takes ten lines."""
 
 import tempfile
 
@@ -8,7 +8,7 @@ import numpy as np
 from keras_transfer.training.optimizer import build_optimizer
 
 POLICIES = ("mixed_bfloat16", "mixed_float16")
-# Of `run_eagerly` where a few steps are taken: tracing takes longer than they do. JAX compiles single operations too.
+# `run_eagerly` for a few steps, which take less time than tracing. JAX compiles single operations too.
 EAGER = keras.backend.backend() != "jax"
 
 
@@ -19,13 +19,13 @@ def with_slots(model):
 
 
 def run_layer_test(cls, arguments, inputs, call_arguments=None, output_shape=None):
-    """Checks a layer: eager and symbolic calls agree, config and `.keras` bring it back, mixed precision runs.
+    """Checks a layer: eager and symbolic calls agree, config and `.keras` restore it, mixed precision runs.
 
     Args:
-        cls: the layer's class, or a function that makes the layer of the same arguments and `dtype`.
+        cls: the layer's class, or a function that makes the layer from these arguments and `dtype`.
         arguments: dict, its constructor's arguments.
         inputs: float array.
-        call_arguments: dict of further arrays that it is called with by name.
+        call_arguments: dict of arrays, further arguments of the call.
         output_shape: tuple, the expected shape.
     """
     call_arguments = call_arguments or {}
@@ -68,7 +68,7 @@ def run_encoder_test(cls, arguments, tolerance=1e-5):
         assert tuple(outputs["pooled_output"].shape) == (2, dim)
     assert len(encoder.hidden_states) == arguments.get("num_layers", 0) + 1
 
-    # Padding changes nothing, and neither does what stands in it.
+    # Neither padding nor its content changes anything.
     padded = encoder(encoder_inputs(encoder, [[5, 6, 7, 1, 2], [8, 9, 4, 3, 0]], real=3))
     for name, value in outputs.items():
         value, other = _numpy(value), _numpy(padded[name])
@@ -83,7 +83,7 @@ def run_encoder_test(cls, arguments, tolerance=1e-5):
         assert np.isfinite(_numpy(mixed(short)["sequence_output"])).all()
         assert all(keras.backend.standardize_dtype(w.dtype) == "float32" for w in mixed.trainable_weights)
 
-    # Every weight that takes part in the sequence moves.
+    # Every weight that affects the sequence moves.
     before = [_numpy(weight) for weight in encoder.trainable_weights]
     model = keras.Model(encoder.input, encoder.output["sequence_output"])
     model.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=EAGER)
@@ -106,7 +106,7 @@ def encoder_inputs(encoder, token_ids, real=None):
 
 
 def save_and_load(model):
-    """Returns the model after a trip through a `.keras` file."""
+    """Returns the model, saved as a `.keras` file and loaded again."""
     with tempfile.TemporaryDirectory() as folder:
         model.save(f"{folder}/model.keras")
         return keras.saving.load_model(f"{folder}/model.keras")

@@ -1,4 +1,4 @@
-"""What has to run in a process of its own: with several devices, with another backend, or without this package."""
+"""Runs code in a separate process: with several devices, with another backend, or without this package."""
 
 import contextlib
 import json
@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).parents[1]
-LIMIT_SECONDS = 900  # for one call, on a machine that does much else
+LIMIT_SECONDS = 900  # for one call on a busy machine
 
 
 def run(*arguments, **environment):
@@ -42,7 +42,7 @@ class Worker:
         )
 
     def __call__(self, function, *arguments):
-        """Returns what a function returns, after a trip through JSON."""
+        """Returns the result of a function, converted to JSON and back."""
         answer = ""
         with contextlib.suppress(BrokenPipeError):
             print(json.dumps([function, *arguments], default=str), file=self.process.stdin, flush=True)

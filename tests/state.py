@@ -1,4 +1,4 @@
-"""What a process keeps from one test to the next: models that were made, which are freed, and seeds, which are set."""
+"""State that a process would keep from one test to the next: models are freed, and seeds are set."""
 
 import ctypes
 import gc
@@ -8,7 +8,7 @@ import sys
 import keras
 
 _set_random_seed = keras.utils.set_random_seed
-# Shifts every seed that a test sets, to see that what learns does not depend on it.
+# Shifts every seed that a test sets, to check that training does not depend on it.
 SEED = int(os.environ.get("KERAS_TRANSFER_TEST_SEED", 0))
 
 
@@ -20,7 +20,7 @@ def set_shifted_seed(seed):
 def forget_gradients():
     """Frees the graphs of training steps.
 
-    TensorFlow keeps every custom gradient for ever, and each step that Keras traces has one: it sums over replicas.
+    TensorFlow keeps every custom gradient, and each step that Keras traces has one, which sums over replicas.
     """
     from tensorflow.python.framework import ops
 
@@ -30,7 +30,7 @@ def forget_gradients():
 
 
 def clear():
-    """Frees what earlier tests have made, so that no process grows and no test sees what ran before it."""
+    """Frees the memory of earlier tests, so that no process grows and no test depends on what ran before."""
     keras.utils.clear_session(free_memory=False)
     if keras.backend.backend() == "tensorflow":
         forget_gradients()

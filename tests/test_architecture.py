@@ -1,4 +1,4 @@
-"""The house: arrows between rooms go one way, the core knows no backend, and files import nothing heavy."""
+"""The architecture: imports between rooms go one way, the core knows no backend, and files import nothing heavy."""
 
 import ast
 import pathlib
@@ -23,7 +23,7 @@ ORDER = [
 ]
 RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
 CORE = {"layers", "encoders", "tasks", "adaptation", "training"}
-# What a file may import when it is imported; all else is imported in the functions that need it.
+# Packages that a file may import at the top. Functions import all others.
 TOP_LEVEL = {"keras", "numpy", "keras_transfer", *sys.stdlib_module_names}
 
 

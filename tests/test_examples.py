@@ -52,14 +52,14 @@ def test_the_example_in_a_docstring_runs(code, tmp_path, monkeypatch, request):
         import tensorflow as tf
 
         names["tf"] = tf
-    if "add_implementation" in code:  # what an example registers stays in the example
+    if "add_implementation" in code:  # registrations end with the example
         registry = pytest.importorskip("tensorflow_hub").registry.resolver
         monkeypatch.setattr(registry, "_impls", list(registry._impls))
     exec(compile(code, "example", "exec"), names)
 
 
 def test_every_public_class_and_function_has_an_example():
-    # The base classes are shown by their subclasses, the exceptions and records by what makes them.
+    # Examples of subclasses cover base classes. Examples of functions cover the exceptions and records they create.
     shown_elsewhere = {
         *("Encoder", "Task", "Preprocessor", "TextBatches", "LayerGroups", "LayerGroup", "Encoded", "Dataset", "Split"),
         *("CheckpointError", "CheckpointReport", "HubError", "get_activation", "gelu_tanh", "is_text", "to_columns"),
@@ -75,7 +75,7 @@ def test_every_public_class_and_function_has_an_example():
 
 
 def run_the_readme(step, tmp_path, monkeypatch):
-    """The names that the README's script leaves, on every `step`th of the questions, and those held out."""
+    """The variables of the README's script, run on every `step`th question, and the held-out questions."""
     monkeypatch.chdir(tmp_path)
     code = "\n".join(blocks((REPOSITORY / "README.md").read_text("utf-8")))
     assert "model.fit" in code and "export" in code

@@ -1,4 +1,4 @@
-"""Run by `processes.Worker`: a process that calls functions of the tests, one after another, and answers in JSON.
+"""Run by `processes.Worker`: a process that calls functions of the tests and returns their results as JSON.
 
 python -m tests.worker [--replicas]
 

@@ -1,4 +1,4 @@
-"""One device beside two replicas of `MirroredStrategy`; called in the process of the fixture `tensorflow_process`."""
+"""Compares one device with two replicas of `MirroredStrategy`, in the process of the fixture `tensorflow_process`."""
 
 import contextlib
 
@@ -34,7 +34,7 @@ def stages():
 
 
 def layerwise():
-    """For each kind how far the weights are apart after 24 steps, how far they moved, and the groups' steps."""
+    """The difference of the weights after 24 steps, how far they moved, and the steps of the groups, for each kind."""
     strategy, report = two_replicas(), {}
     for name, make in {
         "averaged": lambda: (
@@ -64,7 +64,7 @@ def layerwise():
 
 
 def resumed(folder):
-    """What a run that ended on the way and went on ended with: its epochs, and the variables that differ."""
+    """The epochs of an interrupted and resumed run, and the variables that differ from those of a whole run."""
     strategy = two_replicas()
 
     def go(*callbacks, checkpoint=None):

@@ -39,10 +39,10 @@ ENCODERS = {"ours": ours, "keras_hub": keras_hub}
 
 
 def check_encoder(kind, method, **compiled):
-    """What each stage says moved at each of its steps, and nothing else."""
+    """Checks that each step moved only the weights of its stage."""
     keras.utils.set_random_seed(0)
     model, inputs = ENCODERS[kind]()
-    # Attention takes no notice of a shift of all keys.
+    # Attention ignores a shift of all keys.
     keys = [weight.path for weight in model.weights if weight.path.endswith("key/bias")]
     assert len(keys) == (2 if kind == "keras_hub" else 0)
     callback, watch = train(model, inputs, method, **compiled)
@@ -50,7 +50,7 @@ def check_encoder(kind, method, **compiled):
 
 
 def train(model, inputs, method, **compiled):
-    """Trains for twelve steps, and returns the callback and what watched it."""
+    """Trains for twelve steps, and returns the callback and the recorder."""
     callback, watch = METHODS[method](), Watch()
     if callback is None:
         freeze(model, below=2)

@@ -1,4 +1,4 @@
-"""What the tests of freezing and staged training share: a model, a loop in numpy to compare with, and a watch."""
+"""Shared by the tests of freezing and staged training: a model, a loop in numpy to compare with, and a recorder."""
 
 import keras
 import numpy as np
@@ -35,12 +35,12 @@ def values(model):
 
 
 def changed(before, after):
-    """The paths of the weights that are not the same to the bit."""
+    """The paths of the weights that are not bit-identical."""
     return {path for path, value in before.items() if (value != after[path]).any()}
 
 
 def trained_in(model, run):
-    """The names of the layers whose weights `run` changed, each all of them."""
+    """The names of the layers that `run` trained, after a check that all weights of each changed."""
     before = values(model)
     run()
     paths = changed(before, values(model))
@@ -54,7 +54,7 @@ def difference(ours, theirs):
 
 
 class Watch(keras.callbacks.Callback):
-    """Keeps which weights each step changed, to the bit."""
+    """Records the weights that each step changed, by even a bit."""
 
     def on_train_begin(self, logs=None):
         self.steps, self.values = [], values(self.model)
@@ -67,14 +67,14 @@ class Watch(keras.callbacks.Callback):
 
 
 def assert_follows(model, callback, watch, first=0, may_rest=()):
-    """Each step changed the weights of its stage, and no others; without a callback all that train.
+    """Asserts that each step changed only the weights of its stage, or without a callback all trainable weights.
 
     Args:
         model: the model, after `fit`.
         callback: `Staging` or None.
         watch: `Watch`.
         first: int, the step of the whole run that was the first of this `fit`.
-        may_rest: collection of paths of which the gradient is nothing but rounding.
+        may_rest: collection of paths of weights whose gradient is only rounding error.
     """
     assert watch.steps
     groups = {group.name: [v.path for v in group.variables] for group in adaptation.layer_groups(model)}
@@ -87,11 +87,11 @@ def assert_follows(model, callback, watch, first=0, may_rest=()):
 
 
 def reference(model, trains, optimizer, batches=None, each_its_own_steps=False):
-    """What numpy makes of the model: `trains(step)` names the layers that each step trains.
+    """The weights after training in numpy. `trains(step)` names the layers that each step trains.
 
     Args:
         optimizer: `("sgd", rate, momentum)` or `("adam", rate)`, where rate is a function of the step.
-        each_its_own_steps: bool, whether Adam counts a layer's own steps.
+        each_its_own_steps: bool, whether Adam counts the steps of each layer separately.
     """
     weights = {path: value.astype("float64") for path, value in values(model).items()}
     slots = {path: [np.zeros_like(value), np.zeros_like(value)] for path, value in weights.items()}
@@ -125,7 +125,7 @@ def reference(model, trains, optimizer, batches=None, each_its_own_steps=False):
 
 
 def gradually(step, length=2):
-    """What `GradualUnfreezing(steps=2)` trains."""
+    """The layers that `GradualUnfreezing(steps=2)` trains."""
     return NAMES[max(len(NAMES) - 1 - step // length, 0) :]
 
 

@@ -1,4 +1,4 @@
-"""Momentum that cycles against the rate: what each step has, on every backend, and that nothing of it stays."""
+"""Momentum that cycles against the rate: its value at each step, on every backend, and its restoration after `fit`."""
 
 import keras
 import numpy as np
@@ -180,7 +180,7 @@ def test_steps_are_not_traced_again():
     assert counts[2] == counts[1]
 
 
-# === What stays ===
+# === Restoration ===
 
 
 def assert_goes_on_with_constant_momentum(model):
@@ -306,7 +306,7 @@ def test_two_callbacks_in_one_fit_are_an_error():
     assert np.isfinite(fit(model, OneCycleMomentum())).all()
 
 
-# === torch's own, and the other backends ===
+# === Parity with torch ===
 
 
 @pytest.mark.parity

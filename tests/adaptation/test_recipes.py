@@ -1,4 +1,4 @@
-"""Recipes: what they build, that each trains what it says, and `fine_tune`, which is `compile` and `fit`."""
+"""Recipes: what they build, which groups each trains, and `fine_tune`, which is `compile` and `fit`."""
 
 import dataclasses
 
@@ -70,8 +70,8 @@ ALONE = [["head"], ["embeddings"], ["block_0"], ["pooler"], EVERYTHING]
 )
 def test_a_recipe_trains_its_groups_and_leaves_the_others_bit_identical(name, epochs, groups):
     trained = Trained()
-    share = {"ulmfit_classifier": 0.5, "chain_thaw": 4 / 5}.get(name)
-    recipe = get_recipe(name, epochs=epochs, batch_size=8, **({"unfreezing_fraction": share} if share else {}))
+    fraction = {"ulmfit_classifier": 0.5, "chain_thaw": 4 / 5}.get(name)
+    recipe = get_recipe(name, epochs=epochs, batch_size=8, **({"unfreezing_fraction": fraction} if fraction else {}))
     history = fine_tune(classifier(), (TEXTS, LABELS), recipe=recipe, callbacks=[trained], verbose=0)
     assert trained.groups == groups
     assert isinstance(history, keras.callbacks.History) and len(history.history["loss"]) == epochs

@@ -1,4 +1,4 @@
-"""Adaptation on two replicas of a `MirroredStrategy` ends where it does on one device."""
+"""Adaptation on two replicas of a `MirroredStrategy` gives the same result as on one device."""
 
 
 def test_two_replicas_train_in_stages_as_one_device_does(tensorflow_process):
@@ -15,5 +15,5 @@ def test_two_replicas_have_the_rates_and_penalties_of_one_device(tensorflow_proc
 def test_two_replicas_resume_with_the_same_result(tmp_path, tensorflow_process):
     report = tensorflow_process("tests.adaptation.mirrored:resumed", tmp_path)
     assert report["epochs"] == 2 and report["variables"] > 20
-    # The second replica has statistics of its own, which Keras saves nowhere and trains nothing with.
+    # The second replica has its own statistics. Keras neither saves them nor uses them in training.
     assert [name.split(" ", 1)[1] for name in report["different"]] == ["moving_mean 1", "moving_variance 1"]

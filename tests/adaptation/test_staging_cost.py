@@ -1,4 +1,4 @@
-"""What a frozen group costs on TensorFlow, counted in the graph that runs."""
+"""The cost of a frozen group on TensorFlow, counted in the graph that runs."""
 
 import keras
 import tensorflow as tf
@@ -6,13 +6,13 @@ import tensorflow as tf
 from keras_transfer.adaptation import Stage, StagedTraining
 from tests.adaptation.staging_models import fit, make
 
-# What a frozen group costs. TensorFlow traces the gradients of everything and prunes the graph afterwards: what is
-# counted here is the graph that runs.
+# TensorFlow traces the gradients of all weights and prunes the graph afterwards. The tests count operations in the
+# graph that runs.
 
 
 def test_frozen_groups_below_have_no_backward_pass(tmp_path):
-    # Forward one product a layer; backward one for each kernel that trains, and one for the way down through each
-    # layer above the lowest of these.
+    # Forward one product per layer; backward one for each kernel that trains, and one for each layer above the lowest
+    # of these, through which gradients pass.
     stages = [Stage("head", steps=4), Stage(["top", "head"], steps=4), Stage("all")]
     assert products_in_steps(stages, tmp_path) == [4 + 1, 4 + 2 + 1, 4 + 4 + 3]
 

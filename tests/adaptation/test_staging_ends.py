@@ -1,4 +1,4 @@
-"""What is frozen before and after `fit`, however that ends."""
+"""The frozen groups before and after `fit`, however it ends."""
 
 import contextlib
 
@@ -36,7 +36,7 @@ class Boom(Exception):
 
 
 class Fails(keras.callbacks.Callback):
-    """Raises in one of the hooks, at a certain call."""
+    """Raises an error in a given call of one of the hooks."""
 
     def __init__(self, hook, at=0, error=Boom):
         super().__init__()
@@ -50,7 +50,7 @@ class Fails(keras.callbacks.Callback):
 
 
 class Data(keras.utils.PyDataset):
-    """The batches, of which one cannot be read."""
+    """The batches. Reading one of them raises an error."""
 
     def __init__(self, bad):
         super().__init__()
@@ -81,7 +81,7 @@ ENDS = {
     "in tracing": lambda model, stages: fit(model, stages, x=X[:, :2]),
 }
 
-GRAPHS = ("after a step", "in validation", "a later batch", "in tracing")  # the others run eagerly, which is quick
+GRAPHS = ("after a step", "in validation", "a later batch", "in tracing")  # the others run eagerly, which is faster
 
 
 @pytest.mark.parametrize("name", ENDS)
@@ -178,7 +178,7 @@ def test_weights_frozen_before_fit_stay_frozen():
 
 
 class ByHand(keras.callbacks.Callback):
-    """Freezes two layers when a hook is called for the second time, and thaws one when for the third."""
+    """Freezes two layers in the second call of a hook, and thaws one in the third."""
 
     def __init__(self, hook):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The methods of unfreezing: each is a loop of separate runs, in every way of saying how long a stage lasts."""
+"""The methods of unfreezing: each equals a loop of separate runs, whatever the unit of its stages."""
 
 import keras
 import numpy as np
@@ -129,7 +129,7 @@ def numpy_loss(model):
     return np.square(x - Y).mean()
 
 
-# === What a frozen group costs ===
+# === Cost of a frozen group ===
 
 
 @pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="a traced graph is pruned: see test_staging_cost")

@@ -1,4 +1,4 @@
-"""The plans of the methods beside their papers' words, their configs, and one clear error for each mistake."""
+"""The plans of the methods, as quoted from their papers, their configs, and one clear error for each mistake."""
 
 import functools
 
@@ -27,14 +27,14 @@ ALL = [EMBEDDINGS, *BODY]
 
 @functools.cache
 def classifier():
-    """A classifier that no test trains."""
+    """A classifier that the tests do not train."""
     model = tiny.two_blocks()
     model.compile("sgd")
     return model
 
 
 def plan(callback, model=None, epochs=10, steps=10):
-    """The callback's schedule in a run of so many epochs and steps, of which none is taken."""
+    """The callback's schedule in a run of this length, without training."""
     callback.set_model(classifier() if model is None else model)
     callback.set_params({"epochs": epochs, "steps": steps})
     callback.on_train_begin()
@@ -42,7 +42,7 @@ def plan(callback, model=None, epochs=10, steps=10):
     return callback.schedule
 
 
-# Plans, in the words of the papers
+# Plans, with quotes from the papers
 
 
 def test_gradual_unfreezing_thaws_the_last_group_first_and_one_more_each_epoch():
@@ -168,7 +168,7 @@ def test_a_config_holds_every_argument():
     assert Stage.from_config(stage.get_config()) == stage
 
 
-# Mistakes when something is made
+# Mistakes in constructors
 
 WRONG_LENGTHS = [0, -1, 1.5, True, "2", float("nan"), float("inf"), np.bool_(True)]
 WRONG_FRACTIONS = [0, 0.0, -0.1, 1.01, True, "0.5", float("nan")]

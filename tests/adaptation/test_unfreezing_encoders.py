@@ -1,4 +1,4 @@
-"""Freezing and each method of unfreezing on encoders of ours, of KerasHub and of TF Hub: what should move, moves."""
+"""Freezing and each method of unfreezing on our encoders, KerasHub's and TF Hub's: only the thawed weights move."""
 
 import keras
 import pytest

@@ -1,4 +1,4 @@
-"""Run on TensorFlow by test_backends.py: makes models and saves them, with what TensorFlow makes of some texts."""
+"""Run on TensorFlow by test_backends.py: saves models, with the outputs of TensorFlow for some texts."""
 
 import pathlib
 

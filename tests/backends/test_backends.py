@@ -1,4 +1,4 @@
-"""What TensorFlow saved, another backend loads: it computes the same, trains, and saves, without TensorFlow."""
+"""Models saved on TensorFlow load on another backend: they compute the same, train and save without TensorFlow."""
 
 import pathlib
 
@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.core,
     pytest.mark.skipif(BACKEND == "tensorflow", reason="loads on another backend what TensorFlow saved"),
 ]
-# Without text nothing needs these. (Keras's own `save` looks whether there is a TensorFlow.)
+# Without text these must not be imported. (Keras's own `save` looks for TensorFlow.)
 HEAVY = {"tensorflow", "tensorflow_hub", "tensorflow_text", "keras_hub", "torch", "transformers"} - {BACKEND}
 WITHOUT_TEXT = f"""
 import json, sys, keras_transfer

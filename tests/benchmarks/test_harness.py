@@ -27,7 +27,7 @@ def samples(seconds, others=0.0):
 
 
 class FakeWorker:
-    """Answers with the samples that it was given, and writes down when it was asked."""
+    """Returns given samples, and records its calls."""
 
     def __init__(self, name, answers, asked):
         self.name, self.answers, self.asked, self.measures = name, list(answers), asked, ["step"]
@@ -41,7 +41,7 @@ def test_the_ratio_uses_medians_and_its_interval_uses_paired_rounds(harness):
     ours, theirs = [1.0, 1.2, 1.1, 1.3, 1.2, 1.2, 9.0], [2.0, 2.4, 2.2, 2.6, 2.4, 2.4, 18.0]
     result = harness.summary("step", {"ours": samples(ours), "theirs": samples(theirs)}, 1, "ms")
     assert result["contenders"]["ours"]["ms"] == 1200
-    # Each round's ratio is 0.5, and so is that of every draw of rounds.
+    # The ratio of each round is 0.5, and therefore that of every draw of rounds.
     assert result["contenders"]["theirs"]["ratio"] == 0.5
     assert result["contenders"]["theirs"]["interval"] == [0.5, 0.5]
 
@@ -84,8 +84,8 @@ def test_contenders_take_turns_and_samples_from_a_busy_machine_are_repeated(harn
 
 def test_the_table_says_if_the_machine_stays_busy(harness):
     asked = []
-    shares = [0.5, 0.2, 0.4, 0.3]
-    worker = FakeWorker("a", [samples([1.0 + share], share)[0] for share in shares], asked)
+    fractions = [0.5, 0.2, 0.4, 0.3]
+    worker = FakeWorker("a", [samples([1.0 + fraction], fraction)[0] for fraction in fractions], asked)
     taken = harness.take({"a": worker}, ["step"], rounds=1, warm=False)
     assert taken["step"]["a"][0]["seconds"] == 1.2
     result = harness.summary("step", taken["step"], 1, "ms")
@@ -148,7 +148,7 @@ def test_a_contender_that_fails_is_named(tmp_path):
     assert "no such library" in done.stderr and "failing stopped with exit status 1" in done.stderr
 
 
-# Those that import nothing before they are told to measure. (gpu_step.py looks for a GPU first.)
+# Scripts that import no library before they measure. (gpu_step.py looks for a GPU first.)
 USING = [path.name for path in BENCHMARKS.glob("*.py") if "\nimport harness\n" in path.read_text()]
 SCRIPTS = sorted(set(USING) - {"gpu_step.py"})
 

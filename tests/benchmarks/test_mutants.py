@@ -1,4 +1,4 @@
-"""Mutation testing on a toy package: where it changes functions, and what it makes of the tests' answers."""
+"""Mutation testing on a toy package: where it changes functions, and how it reads the results of the tests."""
 
 import json
 import pathlib

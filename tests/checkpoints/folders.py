@@ -72,7 +72,7 @@ def outputs_of(encoder, inputs=IDS):
 
 
 def assert_same_outputs(encoder, other, atol=0.0):
-    """Asserts that two encoders say the same of `IDS`."""
+    """Asserts that two encoders give the same outputs for `IDS`."""
     ours, theirs = outputs_of(encoder), outputs_of(other)
     assert ours.keys() == theirs.keys()
     for name, value in ours.items():

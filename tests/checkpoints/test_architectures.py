@@ -1,4 +1,4 @@
-"""Each architecture against a small checkpoint of its original, and what an `Architecture` says."""
+"""Each architecture against a small checkpoint of its original, and the mistakes of an `Architecture`."""
 
 import dataclasses
 
@@ -22,7 +22,7 @@ def test_an_architecture_agrees_with_its_original(name, heads):
 
 @keras.saving.register_keras_serializable("tests")
 class ChildOfBert(BertEncoder):
-    """An encoder of a user, which knows nothing of checkpoints."""
+    """A custom encoder without an architecture."""
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.checkpoints.folders import bert_tensors, write_bert, write_config
 
 
 def assert_error(source, *parts, **overrides):
-    """Asserts that loading fails with one error that says all of these."""
+    """Asserts that loading fails with one error that contains all parts."""
     with pytest.raises(CheckpointError) as error:
         BertEncoder.from_pretrained(source, **overrides)
     for part in parts:

@@ -1,4 +1,4 @@
-"""The formats of weights that are read, what is left out of them, and what is reported of it."""
+"""The supported formats of weights, the tensors that are left out, and the report of them."""
 
 import json
 import logging
@@ -16,7 +16,7 @@ from tests.checkpoints.folders import assert_same_outputs, bert_tensors, outputs
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
-    """The encoder of the same numbers in the plainest format."""
+    """The encoder with the same weights in the plainest format."""
     return BertEncoder.from_pretrained(write_bert(tmp_path_factory.mktemp("plain") / "bert"))
 
 

@@ -1,4 +1,4 @@
-"""Google's TensorFlow checkpoints: what is read of them, and what a damaged one says."""
+"""Google's TensorFlow checkpoints: what is read, and the errors for damaged ones."""
 
 import json
 import shutil

@@ -24,7 +24,7 @@ SMALL |= {"max_sequence_length": 10, "initializer_range": 0.3}
 
 @pytest.fixture(autouse=True, scope="module")
 def no_triton():
-    """Skips where torch came with triton: its LLVM and TensorFlow's abort the process when both are loaded."""
+    """Skips the tests if triton is installed: its LLVM and TensorFlow's abort the process if both are loaded."""
     if importlib.util.find_spec("triton") is not None:
         pytest.skip("triton cannot be loaded beside TensorFlow: install the CPU build of torch")
 

@@ -161,7 +161,7 @@ def test_word_level_requires_the_settings_of_bert(setting, saved, tmp_path):
 
 @pytest.fixture
 def kaggle(saved, monkeypatch):
-    """Kaggle, where every model is the BERT preset: the list of the files that were asked for."""
+    """Kaggle, where every model is the BERT preset: the list of the requested files."""
     asked = []
 
     def download(handle, path):
@@ -216,7 +216,7 @@ def test_without_keras_hub_the_error_says_what_to_install(saved, monkeypatch):
         assert_error(lambda function=function: function(saved()[0]), "`pip install keras-hub`", "Received: ")
 
 
-# What is no preset of an encoder
+# Invalid presets
 
 
 @pytest.mark.parametrize("missing", ["config.json", "model.weights.h5"])

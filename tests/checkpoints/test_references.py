@@ -1,4 +1,4 @@
-"""Every hidden state of real checkpoints equals what Transformers says of them (references/make_*.py)."""
+"""Every hidden state of real checkpoints equals that of Transformers (references/make_*.py)."""
 
 import pathlib
 

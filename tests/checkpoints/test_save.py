@@ -1,4 +1,4 @@
-"""`save_pretrained`: bit-identical when it comes back, whole or not at all."""
+"""`save_pretrained`: encoders load bit-identically, and folders are written completely or not at all."""
 
 import json
 
@@ -145,7 +145,7 @@ def test_elmo_is_saved_with_its_preprocessor(tmp_path):
 
 
 class OtherPreprocessor(BertPreprocessor):
-    """A preprocessor of a user."""
+    """A custom preprocessor."""
 
 
 @pytest.mark.parametrize(

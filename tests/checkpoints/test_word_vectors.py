@@ -1,4 +1,4 @@
-"""Word vectors from every format: which words are kept, what the others get, and what they say of each other."""
+"""Word vectors from every format: which words are kept, the vectors of missing words, neighbors and analogies."""
 
 import gzip
 import importlib.util
@@ -85,7 +85,7 @@ def test_words_can_contain_spaces_if_the_dimension_is_known(write):
     assert WordVectors.load(write(content), dim=3).words == words
     assert WordVectors.load(write(b"4 3\n" + content)).words == words
     assert WordVectors.load(write(glove(words[::-1], VECTORS[::-1])), dim=3).words == words[::-1]
-    behind = ["the", ". . ."]  # the first row says the dimension
+    behind = ["the", ". . ."]  # the first row gives the dimension
     assert WordVectors.load(write(glove(behind, VECTORS))).words == behind
 
 
@@ -179,7 +179,7 @@ def test_the_first_vector_of_a_duplicate_word_is_used_with_a_warning(write, capl
     assert "more than once in the file, first used: king" in str(vectors.coverage)
 
 
-# === What the vectors say ===
+# === Neighbors and analogies ===
 
 
 def small():

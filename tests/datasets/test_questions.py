@@ -1,4 +1,4 @@
-"""The hand-written questions are balanced, unique, and share nothing with TREC-6."""
+"""The hand-written questions are balanced, unique, and not in TREC-6."""
 
 import math
 import re

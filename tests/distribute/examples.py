@@ -1,4 +1,4 @@
-"""Texts of about one length, which all make batches of one shape: each further shape is traced or compiled anew."""
+"""Texts of similar length, whose batches have one shape, because each new shape is traced or compiled."""
 
 from tests.tasks import tiny
 

@@ -1,4 +1,4 @@
-"""Run by test_mirrored.py in the process with two CPU devices: one device beside two replicas."""
+"""Run by test_mirrored.py in the process with two CPU devices: compares one device with two replicas."""
 
 import pathlib
 
@@ -34,9 +34,9 @@ def main(folder):
 
 
 def words(strategy):
-    """Taggers on one device and two replicas: how far their predictions, evaluations and weights are apart.
+    """Taggers on one device and two replicas: the difference of their predictions, evaluations and weights.
 
-    Each replica's loss is the mean over its own words: they train alike where sentences have as many words.
+    Each replica's loss is the mean over its own words, so the weights are equal if sentences have as many words.
     """
     models = [taggers.tagger()]
     with strategy.scope():
@@ -80,7 +80,7 @@ def steps(models, start, data):
 
 
 def saved(model, strategy, path):
-    """How far weights and outputs of the reloaded model are off, outside the scope and inside, and what it learns."""
+    """Differences of weights and outputs after loading outside and inside the scope, and of weights after training."""
     model.save(path)
     weights, expected = model.get_weights(), model.predict(TEXTS, verbose=0)
     outside = keras.saving.load_model(path)
@@ -99,18 +99,18 @@ def saved(model, strategy, path):
     return {**report, "trained": tiny.difference(model.get_weights(), inside.get_weights())}
 
 
-# Batches that two replicas cannot share evenly
+# Batches that two replicas cannot split evenly
 
 
 def short(models, start, count):
-    """One device beside two replicas on a few texts: differences of logits, and of weights after an epoch."""
+    """Compares one device with two replicas on a few texts: logits, and weights after an epoch."""
     one, two = models
     texts, labels = TEXTS[:count], LABELS[:count]
     set_weights(models, start)
     report = {"logits": tiny.difference(*([model.predict(texts, verbose=0)] for model in models))}
     if count > 1:
         report["evaluate"] = [model.evaluate(texts, labels, verbose=0) for model in models]
-    # One device takes the very batches that the replicas get, then the short batch as it is.
+    # One device gets the same batches as the replicas, then the short batch unchanged.
     data = batches(texts, labels, one.preprocessor, shuffle=False).for_replicas(2, repeat=True)
     one.fit(data, verbose=0)
     history = two.fit(texts, labels, shuffle=False, verbose=0).history

@@ -1,4 +1,4 @@
-"""`jit_compile=True` computes what the plain graph does; a step of static shapes holds nothing that a TPU cannot."""
+"""`jit_compile=True` computes what the plain graph does; a step with static shapes suits a TPU."""
 
 import keras
 import numpy as np
@@ -11,11 +11,11 @@ from tests.tasks import tiny
 
 tf = pytest.importorskip("tensorflow")
 
-TEXTS, LABELS = examples(37)  # four whole batches and one of 5
+TEXTS, LABELS = examples(37)  # four full batches and one of 5
 
 
 def run(**options):
-    """What a classifier that is compiled with these options has learnt after 20 steps, and what it answers."""
+    """Trains a classifier compiled with these options for 20 steps, and returns its losses, weights and predictions."""
     keras.utils.set_random_seed(0)
     encoder = tiny.encoder(initializer_range=0.2)
     model = TextClassifier(encoder, 2, preprocessor=tiny.preprocessor(), pooling="max", dropout=0.0)
@@ -42,7 +42,7 @@ def test_compiled_by_xla_a_classifier_learns_and_predicts_the_same_from_raw_text
         np.testing.assert_allclose(compiled[name], plain[name], atol=1e-5)
 
 
-# What TPUStrategy demands
+# Requirements of TPUStrategy
 
 
 def whole_batches():
@@ -75,6 +75,6 @@ def test_a_step_with_static_shapes_has_no_strings_and_no_unknown_shapes():
     assert len(tensors) > 500
     assert not [tensor.name for tensor in tensors if tensor.dtype == tf.string]
     assert not [tensor.name for tensor in tensors if not tensor.shape.is_fully_defined()]
-    assert not graph.as_graph_def().library.function  # no function inside, where more could hide
+    assert not graph.as_graph_def().library.function  # no nested functions with further operations
     logs = step(next(iter(dataset)))
     assert np.isfinite(float(logs["loss"]))

@@ -1,4 +1,4 @@
-"""Two devices of `keras.distribution.DataParallel` on JAX learn and answer what one does."""
+"""Two devices of `keras.distribution.DataParallel` on JAX train and predict like one."""
 
 import contextlib
 
@@ -20,7 +20,7 @@ TEXTS, LABELS = examples(64)
 
 @contextlib.contextmanager
 def two_devices():
-    """Distributes what is made and run inside over the two CPU devices that `conftest.py` asks JAX for."""
+    """Distributes models created and used inside over the two CPU devices that `conftest.py` requests from JAX."""
     keras.distribution.set_distribution(keras.distribution.DataParallel())
     try:
         yield
@@ -40,7 +40,7 @@ def made():
 
 @pytest.fixture
 def models(made):
-    """Both of them with their start weights."""
+    """Both models with their initial weights."""
     one, two, start = made
     for model in (one, two):
         model.set_weights(start)

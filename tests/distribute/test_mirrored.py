@@ -1,11 +1,11 @@
-"""Two replicas of `tf.distribute.MirroredStrategy` learn, answer and save what one device does."""
+"""Two replicas of `tf.distribute.MirroredStrategy` train, predict and save like one device."""
 
 import pytest
 
 
 @pytest.fixture(scope="module")
 def report(tensorflow_process, tmp_path_factory):
-    """What one device and two replicas did in a process with two CPU devices."""
+    """The results of one device and of two replicas, from a process with two CPU devices."""
     found = tensorflow_process("tests.distribute.mirrored:main", tmp_path_factory.mktemp("mirrored"))
     assert found["replicas"] == 2
     return found

@@ -1,4 +1,4 @@
-"""Batches that several replicas can share: no text is lost, and none counts twice where it matters."""
+"""Batches that replicas can split evenly: no text is lost, and no text has two predictions."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""ELMo against the original's own numbers, and as an encoder like any other: in tasks, files, exports, adaptation."""
+"""ELMo against the outputs of the original, and in tasks, files, exports and adaptation."""
 
 import json
 
@@ -93,7 +93,7 @@ def test_vectors_of_a_text_do_not_depend_on_the_other_texts():
         np.testing.assert_allclose(states[1, :1], single[0], atol=1e-6)
         assert not np.asarray(states[2]).any() and not np.asarray(states[1, 1:]).any()
     words = np.asarray(together.hidden_states[0])
-    np.testing.assert_array_equal(words[..., :5], words[..., 5:])  # the words, twice
+    np.testing.assert_array_equal(words[..., :5], words[..., 5:])  # the vectors of words, twice
 
 
 def arrays(inputs):

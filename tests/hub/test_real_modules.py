@@ -90,26 +90,26 @@ def test_training_changes_each_variable(trained):
 
 
 def test_the_layer_groups_include_its_two_layers(frozen):
-    ladder = layer_groups(frozen)
-    assert [(group.name, len(group.variables)) for group in ladder] == [
+    groups = layer_groups(frozen)
+    assert [(group.name, len(group.variables)) for group in groups] == [
         *(("embeddings", 1), ("layer_0", 14), ("layer_1", 12)),
         ("other", 2),  # the dense layer after them
     ]
-    assert "hidden_layers" in ladder[-1].variables[0].path
+    assert "hidden_layers" in groups[-1].variables[0].path
 
 
 def test_a_frozen_lower_half_stays_unchanged_while_the_upper_half_learns(trained):
     model = trained[0]
-    ladder = layer_groups(model.layers[0], groups=[("lower", "Embeddings|Layer_0"), ("upper", "")])
-    before = [[variable.numpy() for variable in group.variables] for group in ladder]
-    for variable in ladder[0].variables:
+    groups = layer_groups(model.layers[0], groups=[("lower", "Embeddings|Layer_0"), ("upper", "")])
+    before = [[variable.numpy() for variable in group.variables] for group in groups]
+    for variable in groups[0].variables:
         variable.trainable = False
     try:
         fit(model, epochs=1)
     finally:
-        for variable in ladder[0].variables:
+        for variable in groups[0].variables:
             variable.trainable = True
-    for group, old, moves in zip(ladder, before, (False, True)):
+    for group, old, moves in zip(groups, before, (False, True)):
         assert all((new.numpy() != value).any() == moves for new, value in zip(group.variables, old, strict=True))
 
 

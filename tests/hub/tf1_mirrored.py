@@ -66,7 +66,7 @@ def trained(model, inputs, strategy):
         def replica():
             index = tf.distribute.get_replica_context().replica_id_in_sync_group
             with tf.GradientTape() as tape:
-                loss = tf.reduce_sum(model(shares(index), training=True) ** 2) + sum(model.losses) / len(halves)
+                loss = tf.reduce_sum(model(half(index), training=True) ** 2) + sum(model.losses) / len(halves)
             weights = [weight.value for weight in model.trainable_weights]
             gradients = tape.gradient(loss, weights, unconnected_gradients="zero")
             gradients = tf.distribute.get_replica_context().all_reduce(
@@ -75,7 +75,7 @@ def trained(model, inputs, strategy):
             for weight, gradient in zip(weights, gradients):
                 weight.assign_sub(0.001 * gradient)
 
-        def shares(index):
+        def half(index):
             return halves[0] if len(halves) == 1 else tf.cond(tf.equal(index, 0), lambda: halves[0], lambda: halves[1])
 
         strategy.run(replica)

@@ -155,7 +155,7 @@ def bert(train):
 def batch_norm(train):
     """A dense layer and batch normalization with update operations for its statistics, and three signatures.
 
-    Its graph for training counts the steps in a variable that its graph for prediction has not.
+    Its graph for training counts the steps in a variable that its graph for prediction lacks.
     """
     with v1.variable_scope("module"):
         kernel = _variable("kernel", [3, 2], seed=1)

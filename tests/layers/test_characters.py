@@ -34,8 +34,9 @@ def test_it_computes_its_formula(activation, output_dim):
         parts.append(act(np.max([np.einsum("bwce,cef->bwf", window, kernel) + bias for window in windows], axis=0)))
     words = np.concatenate(parts, axis=-1)
     for gate, transform in layer.highways:
-        share = 1 / (1 + np.exp(-(words @ array(gate.kernel) + array(gate.bias))))
-        words = share * np.maximum(words @ array(transform.kernel) + array(transform.bias), 0) + (1 - share) * words
+        fraction = 1 / (1 + np.exp(-(words @ array(gate.kernel) + array(gate.bias))))
+        other = np.maximum(words @ array(transform.kernel) + array(transform.bias), 0)
+        words = fraction * other + (1 - fraction) * words
     if output_dim:
         words = words @ array(layer.projection.kernel) + array(layer.projection.bias)
     np.testing.assert_allclose(array(layer(IDS)), words, rtol=2e-4, atol=2e-4)

@@ -1,4 +1,4 @@
-"""`Dropout`: the share it drops, that its two halves are independent, and where it is Keras's own."""
+"""`Dropout`: the fraction that it drops, the independence of its two halves, and when it uses Keras's own."""
 
 import keras
 import numpy as np

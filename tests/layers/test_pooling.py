@@ -1,4 +1,4 @@
-"""`SequencePooling`: one vector from the real tokens, wherever the padding stands."""
+"""`SequencePooling`: one vector from the real tokens, wherever the padding is."""
 
 import numpy as np
 import pytest

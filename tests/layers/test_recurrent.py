@@ -32,7 +32,7 @@ def numpy_of(values):
 
 
 def reference(layer, x, length, state=None):
-    """What the formula makes of one text: its outputs, and its last state."""
+    """The formula for one text: its outputs and its last state."""
     kernel, bias, recurrent = map(numpy_of, (layer.kernel, layer.bias, layer.cell.recurrent_kernel))
     settings = layer.get_config()
     h, c = state if state is not None else (np.zeros(layer.cell.output_size), np.zeros(5))
@@ -103,7 +103,7 @@ def test_without_projection_and_clips_it_computes_and_learns_the_same_as_the_lst
 
 
 def gradients(options, dtype, traced):
-    """What one step of descent takes off every weight: of the layer, and of what makes its inputs and first state."""
+    """The changes, by one step of descent, of all weights: of the layer, and of what makes its inputs and first state."""
     keras.utils.set_random_seed(0)
     inputs, mask = keras.Input(X.shape[1:]), keras.Input((6,), dtype="int32")
     layer = ProjectedLSTM(5, **options, dtype=dtype)

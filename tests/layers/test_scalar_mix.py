@@ -1,4 +1,4 @@
-"""`ScalarMix`: its formula, what it learns, dropout of whole layers, over real encoders, and its picture."""
+"""`ScalarMix`: its formula, what it learns, dropout of whole layers, on real encoders, and its plot."""
 
 import keras
 import numpy as np
@@ -33,10 +33,10 @@ def test_it_computes_its_formula(layer_norm):
     layer, layers = make(layer_norm=layer_norm), LAYERS
     if layer_norm:
         layers = [(x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True) for x in layers]
-    shares = softmax(np.array([1.0, 0.0, -2.0]))
-    expected = 1.5 * sum(share * x for share, x in zip(shares, layers))
+    mix = softmax(np.array([1.0, 0.0, -2.0]))
+    expected = 1.5 * sum(weight * x for weight, x in zip(mix, layers))
     np.testing.assert_allclose(keras.ops.convert_to_numpy(layer(LAYERS)), expected, atol=1e-5)
-    np.testing.assert_allclose(layer.mix, shares, atol=1e-6)
+    np.testing.assert_allclose(layer.mix, mix, atol=1e-6)
 
 
 def test_it_finds_the_layer_that_the_task_needs():
@@ -53,12 +53,12 @@ def test_dropout_omits_whole_layers_in_training_only():
     layer = make(dropout=0.5, seed=0)
     whole = keras.ops.convert_to_numpy(layer(LAYERS))
     subsets = [[i for i in range(3) if mask >> i & 1] or [0, 1, 2] for mask in range(8)]
-    shares = np.array([1.0, 0.0, -2.0])
+    logits = np.array([1.0, 0.0, -2.0])
     possible = []
     for subset in subsets:
-        # Where all three are left out, all three are there, alike.
+        # If dropout selects all three layers, it keeps all three with equal weights.
         weights = np.full(3, 1 / 3) if len(possible) == 0 else np.zeros(3)
-        weights[subset] = softmax(shares[subset]) if len(possible) else 1 / 3
+        weights[subset] = softmax(logits[subset]) if len(possible) else 1 / 3
         possible.append(1.5 * sum(weight * x for weight, x in zip(weights, LAYERS)))
     seen = set()
     for _ in range(60):

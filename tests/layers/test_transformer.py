@@ -23,7 +23,7 @@ SLOTS = ("attention", "cross_attention", "feed_forward")
 
 
 def adapter(name):
-    """A layer that adds something of its own, as a bottleneck does."""
+    """A layer with its own weights, like a bottleneck."""
     return keras.layers.Dense(DIM, activation="tanh", kernel_initializer="random_normal", name=name)
 
 

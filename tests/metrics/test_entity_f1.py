@@ -118,7 +118,7 @@ def test_fit_and_evaluate_equal_the_report_with_and_without_xla(length, jit_comp
     true, outputs = random_batches(4)[3]
     report = entity_report(*as_names(true, outputs))["micro"]
     assert 0.4 < report["f1"] < 0.9
-    # Two batches, of which the second is smaller.
+    # Two batches. The second is smaller.
     logs = model.evaluate(outputs, true, batch_size=3, verbose=0, return_dict=True)
     assert logs["entity_f1"] == pytest.approx(report["f1"], abs=1e-6)
     history = model.fit(outputs, true, batch_size=3, verbose=0).history

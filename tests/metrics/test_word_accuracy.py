@@ -15,7 +15,7 @@ def random_batch(seed, length):
     return random.integers(-1, 3, (4, length)).astype("int32"), random.normal(size=(4, length, 3)).astype("float32")
 
 
-def share(true, outputs, weights):
+def fraction_correct(true, outputs, weights):
     weights = weights * (true >= 0)
     return np.sum((outputs.argmax(-1) == true) * weights) / np.sum(weights)
 
@@ -26,8 +26,8 @@ def test_it_is_the_fraction_of_correct_words(weights):
     metric = WordAccuracy()
     metric.update_state(true, outputs, weights)
     full = np.ones((4, 7)) if weights is None else weights.reshape(4, -1) * np.ones((4, 7))
-    assert 0.1 < share(true, outputs, full) < 0.9
-    assert float(metric.result()) == pytest.approx(share(true, outputs, full), abs=1e-6)
+    assert 0.1 < fraction_correct(true, outputs, full) < 0.9
+    assert float(metric.result()) == pytest.approx(fraction_correct(true, outputs, full), abs=1e-6)
 
 
 def test_words_of_short_and_long_batches_have_the_same_weight():
@@ -53,8 +53,8 @@ def test_a_model_can_use_it_weighted_or_not_and_keras_files_keep_it(length):
     true, outputs = random_batch(1, 7)
     weights = np.random.default_rng(2).random(true.shape)
     logs = model.evaluate(outputs, true, sample_weight=weights, verbose=0, return_dict=True)
-    assert logs["accuracy"] == pytest.approx(share(true, outputs, np.ones(true.shape)), abs=1e-6)
-    assert logs["weighted"] == pytest.approx(share(true, outputs, weights), abs=1e-6)
+    assert logs["accuracy"] == pytest.approx(fraction_correct(true, outputs, np.ones(true.shape)), abs=1e-6)
+    assert logs["weighted"] == pytest.approx(fraction_correct(true, outputs, weights), abs=1e-6)
     again = save_and_load(model).evaluate(outputs, true, sample_weight=weights, verbose=0, return_dict=True)
     assert again == pytest.approx(logs, abs=1e-6)
 

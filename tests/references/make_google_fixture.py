@@ -1,6 +1,6 @@
-"""Makes google_fixture.npz: what Transformers' BertModel says with the weights of a small Google checkpoint.
+"""Makes google_fixture.npz: the outputs of Transformers' BertModel with the weights of a small Google checkpoint.
 
-Two steps, for TensorFlow and torch need not share an environment:
+Two steps, because TensorFlow and torch may be in different environments:
 
 1. with TensorFlow: `python tests/references/make_google_fixture.py read FOLDER weights.npz`
 2. with torch and transformers: `python tests/references/make_google_fixture.py run FOLDER weights.npz`

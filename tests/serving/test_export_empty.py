@@ -1,4 +1,4 @@
-"""Requests without texts, words or ids: every signature answers them, and no network ever sees an empty tensor."""
+"""Requests without texts, words or ids: every signature answers them, and no network runs on an empty tensor."""
 
 import keras
 import numpy as np
@@ -34,7 +34,7 @@ def guarded(encoder):
 
 
 class WithSegments(text.WordPreprocessor):
-    """Makes all that a BERT takes, in a small graph."""
+    """Returns all inputs of BERT, with a small graph."""
 
     def _pack_words(self, pieces, sequence_length):
         inputs = super()._pack_words(pieces, sequence_length)

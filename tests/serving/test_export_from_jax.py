@@ -1,4 +1,4 @@
-"""A model on another backend than TensorFlow is exported by a process that has TensorFlow's."""
+"""A model on another backend is exported by a process on TensorFlow."""
 
 import json
 
@@ -41,7 +41,7 @@ def test_a_trained_model_is_exported(tmp_path):
 
 @keras.saving.register_keras_serializable(package="tests")
 class Shouted(text.BertPreprocessor):
-    """A class that only this process knows."""
+    """A class that is registered only in this process."""
 
 
 def test_a_class_unknown_to_the_other_process_is_an_error_that_names_it(tmp_path):

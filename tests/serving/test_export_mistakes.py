@@ -1,4 +1,4 @@
-"""What `export` says of mistakes, and that it leaves nothing half-written."""
+"""Mistakes in `export` raise clear errors and leave no half-written files."""
 
 import keras
 import pytest

@@ -1,4 +1,4 @@
-"""The export of a tagger: words and their labels from raw text, as the model gives them, long texts too."""
+"""The export of a tagger gives the same words and labels for raw text as the model, for long texts too."""
 
 import json
 
@@ -16,7 +16,7 @@ TEXTS = ["a good, bad film", "", "abc", "a good , " * 40]
 
 @pytest.fixture(scope="module", params=ENCODERS)
 def served(request, tmp_path_factory):
-    """A tagger that has learnt a little, and the signatures of its export."""
+    """A tagger after some training, and the signatures of its export."""
     model = tagger(request.param, scalar_mix=request.param == "elmo")
     model.compile(keras.optimizers.Adam(0.03), run_eagerly=True)
     model.fit(*examples(), epochs=2, verbose=0)

@@ -1,4 +1,4 @@
-"""A tiny tagger over every kind of encoder, and sentences that it can learn."""
+"""A tiny tagger with every kind of encoder, and sentences that it can learn."""
 
 import keras
 import numpy as np
@@ -41,7 +41,7 @@ def tagger(kind="bert", names=NAMES, scalar_mix=False, **options):
 
 
 def examples(count=32, longest=9):
-    """Sentences of letters, two words and a mark, and what each of these is."""
+    """Sentences of letters, two words and a punctuation mark, and the kind of each as its label."""
     random = np.random.default_rng(1)
     words = [random.choice(WORDS, random.integers(1, longest)).tolist() for _ in range(count)]
     return words, [["MARK" if w == "," else "WORD" if len(w) > 1 else "LETTER" for w in row] for row in words]

@@ -1,4 +1,4 @@
-"""A KerasHub backbone with KerasHub's preprocessor goes the whole way: raw texts, `.keras`, presets, export."""
+"""A KerasHub backbone with KerasHub's preprocessor: raw texts, `.keras`, presets, export."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""No texts, no sentences or no ids: `predict` answers with no rows, and runs no network for that."""
+"""No texts, no sentences or no ids: `predict` returns no rows and does not run the network."""
 
 import keras
 import numpy as np
@@ -41,7 +41,7 @@ def test_a_column_without_texts_gets_no_logits(models):
 
 
 class EmptyArrow:
-    """What `pyarrow.array([])` is: its type is null."""
+    """Like `pyarrow.array([])`, whose type is null."""
 
     type = "null"
 

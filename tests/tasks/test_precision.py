@@ -70,7 +70,7 @@ def test_padding_changes_nothing_in_float16(pooling):
     model = classifier("mixed_float16", pooling=pooling)
     short = model.preprocessor(["a b good", "c d e"], sequence_length="longest")
     padded = model.preprocessor(["a b good", "c d e"], sequence_length=32)
-    # What stands in the padding does not matter either.
+    # The content of padding changes nothing either.
     token_ids = tf.where(padded["padding_mask"] == 1, padded["token_ids"], 7)
     logits = model({**padded, "token_ids": token_ids})
     assert np.isfinite(logits).all()

@@ -29,7 +29,7 @@ def classifier(bert):
     """A classifier over the preset, trained on raw texts."""
     keras.utils.set_random_seed(0)
     model = TextClassifier.from_pretrained(bert[0], num_classes=2, dropout=0.0)
-    model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)  # for a few steps faster than tracing
+    model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)  # faster than tracing for a few steps
     model.fit(TEXTS, LABELS, epochs=2, verbose=0)
     return model
 
@@ -51,7 +51,7 @@ def test_fit_moves_every_weight_of_the_classifier(classifier, bert):
     _, backbone, _ = bert
     rows = {weight.path: weight.numpy() for weight in backbone.weights}
     moved = {weight.path for weight in classifier.weights if (weight.numpy() != rows.get(weight.path, 0)).any()}
-    # Softmax does not see what is added to all keys, and the gradient of their bias is zero but for rounding.
+    # Softmax ignores a shift of all keys, so the gradient of their bias is only rounding error.
     assert {weight.path for weight in classifier.weights} - moved <= {path for path in rows if "key/bias" in path}
 
 

@@ -1,4 +1,4 @@
-"""What an earlier release saved loads in this one, and answers the same."""
+"""Tasks saved by an earlier release load in this one and predict the same."""
 
 import pathlib
 
@@ -27,7 +27,7 @@ def test_a_task_saved_by_an_earlier_release_loads_and_predicts_the_same(path):
 
 @keras.saving.register_keras_serializable("mine")
 class Mine(Task):
-    """A task as a program of the first release may have it: its arguments are those that the base had then."""
+    """A custom task with the arguments that the base class had in the first release."""
 
     def __init__(self, encoder, preprocessor=None, name=None):
         super().__init__(encoder, preprocessor, keras.layers.Dense(2)(encoder.output["pooled_output"]), name)

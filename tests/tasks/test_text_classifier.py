@@ -13,7 +13,7 @@ from tests.tasks.tiny import VOCABULARY, classifier, encoder, examples, ids_of, 
 
 
 def eager(optimizer="sgd", **options):
-    """A classifier of one block, compiled, whose steps are not traced: that takes longer than a few of them."""
+    """A compiled classifier of one block. It runs eagerly, because tracing takes longer than a few steps."""
     keras.utils.set_random_seed(0)
     model = TextClassifier(encoder(num_layers=1), 2, preprocessor=preprocessor(), dropout=0.0, **options)
     model.compile(optimizer, run_eagerly=True)
@@ -72,7 +72,7 @@ def test_it_learns_from_raw_text_and_predicts_in_the_order_of_the_texts():
     model = two_blocks()
     model.compile(keras.optimizers.Adam(0.01))
     history = model.fit(texts, labels, batch_size=8, epochs=12, verbose=0).history
-    assert history["loss"][-1] < 0.35 < history["loss"][0]  # by chance it is 0.69
+    assert history["loss"][-1] < 0.35 < history["loss"][0]  # chance is 0.69
     logits = model.predict(texts, batch_size=8, verbose=0)
     right = (logits.argmax(-1) == labels).mean()
     assert logits.shape == (64, 2) and right > 0.95
@@ -172,7 +172,7 @@ def test_an_encoder_without_segments_ignores_segment_ids(recwarn):
     assert not [str(w.message) for w in recwarn if "structure" in str(w.message)]
 
 
-# === What survives `.keras` ===
+# === `.keras` files ===
 
 
 def test_weights_preprocessor_optimizer_loss_and_metrics_survive_keras_files():
@@ -187,7 +187,7 @@ def test_weights_preprocessor_optimizer_loss_and_metrics_survive_keras_files():
     assert type(same.optimizer) is keras.optimizers.SGD
     assert float(same.optimizer.learning_rate) == pytest.approx(0.123)
     results = []
-    for either in (model, same):  # momentum came along: the next steps are the same
+    for either in (model, same):  # momentum is restored: the next steps are the same
         either.fit(texts, labels, batch_size=16, shuffle=False, verbose=0)
         results.append(either.predict(texts, verbose=0))
     np.testing.assert_array_equal(*results)

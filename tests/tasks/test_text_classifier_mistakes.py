@@ -1,4 +1,4 @@
-"""What a user can get wrong with a task is one clear error, before anything is trained."""
+"""Each mistake with a task is one clear error before any training."""
 
 import keras
 import numpy as np
@@ -11,7 +11,7 @@ from tests.tasks.tiny import VOCABULARY, classifier, encoder, preprocessor
 
 @pytest.fixture(scope="module")
 def model():
-    """A compiled classifier; what is refused trains nothing."""
+    """A compiled classifier. Calls that raise an error do not train it."""
     model = classifier()
     model.compile("sgd", run_eagerly=True)
     return model

@@ -1,4 +1,4 @@
-"""Tags for words: trained from lists of words, predicted, saved, over every kind of encoder."""
+"""`TokenClassifier` learns from lists of words, predicts and is saved, with every kind of encoder."""
 
 import functools
 
@@ -28,7 +28,7 @@ TARGETS = [0, 1, 2, 1]
 
 @pytest.fixture(scope="module")
 def untrained():
-    """A function from a kind of encoder to its compiled tagger, which no test changes."""
+    """A function from a kind of encoder to its compiled tagger, which tests must not change."""
 
     @functools.cache
     def make(kind="bert"):

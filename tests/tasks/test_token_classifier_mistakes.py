@@ -1,4 +1,4 @@
-"""What can be done wrong with a tagger: one clear error each."""
+"""Each mistake with a tagger is one clear error."""
 
 import keras
 import numpy as np

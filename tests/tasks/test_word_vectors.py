@@ -1,4 +1,4 @@
-"""Word vectors in a task like any encoder: raw text, layer groups, freezing, `.keras` and export."""
+"""Word vectors in a task: raw text, layer groups, freezing, `.keras` and export."""
 
 import itertools
 

@@ -27,7 +27,7 @@ def classifier(num_classes=2, num_layers=1, **options):
 
 
 def two_blocks():
-    """One with a block in the middle of its layer groups."""
+    """A classifier with a block in the middle of its layer groups."""
     return classifier(num_layers=2)
 
 
@@ -36,7 +36,7 @@ def ids_of(model, texts):
 
 
 def examples(count=64):
-    """Texts of 3 to 20 letters with one word that decides."""
+    """Texts of 3 to 20 words, one of which determines the label."""
     random = np.random.default_rng(0)
     labels = random.integers(0, 2, count)
     texts = []
@@ -48,7 +48,7 @@ def examples(count=64):
 
 
 def for_replicas():
-    """A classifier without dropout, the same each time, for one device beside two."""
+    """A classifier without dropout, the same each time, to compare one device with two."""
     keras.utils.set_random_seed(0)
     model = TextClassifier(encoder(), 2, preprocessor=preprocessor(), dropout=0.0)
     model.compile(keras.optimizers.SGD(0.5))
@@ -61,7 +61,7 @@ def difference(ours, theirs):
 
 
 def message(function):
-    """What a call says that fails as it should; None where it does not."""
+    """The message of the `ValueError` that a call raises, or None if it raises none."""
     try:
         function()
     except ValueError as error:

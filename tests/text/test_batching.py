@@ -1,4 +1,4 @@
-"""Texts in memory become batches of a few lengths, and nothing is lost on the way."""
+"""Texts in memory become batches of a few lengths without losing any text."""
 
 import keras
 import numpy as np

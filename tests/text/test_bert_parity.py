@@ -1,4 +1,4 @@
-"""`BertPreprocessor` gives the ids of Hugging Face `tokenizers`: for all texts, no exceptions."""
+"""`BertPreprocessor` gives the ids of Hugging Face `tokenizers` for all texts."""
 
 import csv
 import gzip
@@ -13,7 +13,7 @@ tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
 tokenizers = pytest.importorskip("tokenizers")
 
-# A vocabulary for machines without the real ones: letters of several scripts and a few words.
+# A vocabulary for machines without the real data: letters of several scripts and a few words.
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCéßıσςжя日本한0123456789½²🤣\u0301"
 PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~¿“”–…€₹∑，。"
 WORDS = [
@@ -116,7 +116,7 @@ def different(request, data_dir):
     vocabulary = SMALL if file is None else (data_dir("vocabs") / file)
     ours = BertPreprocessor(vocabulary, lowercase=lowercase, strip_accents=strip_accents)
     tokenize = tf.function(ours.tokenize, input_signature=[tf.TensorSpec([None], tf.string)])
-    # Theirs without added tokens, which would match in the raw text.
+    # No added tokens, which would match in the raw text.
     ids = {token: index for index, token in enumerate(ours.vocabulary)}
     model = tokenizers.models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=100)
     theirs = tokenizers.Tokenizer(model)
@@ -183,7 +183,7 @@ def test_2000_reviews_of_imdb_get_the_same_ids(different, data_dir):
 
 
 def around_characters(codes):
-    """A text for each character, which is in a word, a word by itself, and twice in a row; surrogates are left out."""
+    """A text for each character except surrogates: inside a word, as a word, and twice in a row."""
     characters = [chr(code) for code in codes if not 0xD800 <= code < 0xE000]
     return [f"a{c}b {c} " + c * 2 for c in characters]
 

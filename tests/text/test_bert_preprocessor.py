@@ -1,4 +1,4 @@
-"""`BertPreprocessor`: packing, all ways to call it, and what it says of mistakes."""
+"""`BertPreprocessor`: packing, all kinds of calls, and errors for mistakes."""
 
 import pickle
 import sys
@@ -88,7 +88,7 @@ def test_text_that_looks_like_a_special_token_is_tokenized_as_text(preprocessor)
     assert preprocessor.tokenize(["[MASK]"]).to_list() == [[9, 8, 10]]
 
 
-# What can be passed
+# Kinds of inputs
 
 
 def column(kind):

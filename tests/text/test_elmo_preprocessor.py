@@ -26,7 +26,7 @@ WORDS = [
 
 
 def original(word, length=50):
-    """What the original's code makes of a word, with the 1 that its batcher adds: written from its description."""
+    """The ids of the original code for a word, with the 1 that its batcher adds, written from its description."""
     letters = {"<S>": [256], "</S>": [257]}.get(word) or list(word.encode("utf-8"))[: length - 2]
     ids = [258, *letters, 259]
     return [i + 1 for i in ids + [260] * (length - len(ids))]

@@ -1,4 +1,4 @@
-"""Sentences and labels in memory as batches: every word has its label once, and what does not fit is an error."""
+"""Batches of sentences and labels in memory: every word has its label once, and data that do not match are an error."""
 
 import numpy as np
 import pytest

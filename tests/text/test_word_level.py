@@ -1,4 +1,4 @@
-"""Sentences whose words are given, as rows: where each word is read, and what becomes of long ones."""
+"""Sentences of given words as rows: the position at which each word is read, and long sentences."""
 
 import importlib.util
 import pathlib
@@ -18,7 +18,7 @@ def bert(**options):
 
 
 def read(rows, name="token_ids"):
-    """What stands where each word is read."""
+    """The ids at the positions where words are read."""
     return np.asarray(rows.inputs[name])[np.asarray(rows.row), np.asarray(rows.position)]
 
 
@@ -65,7 +65,7 @@ def test_each_word_of_a_long_sentence_is_read_once_and_in_order(length):
 
 
 def test_a_word_is_read_where_it_has_the_most_context():
-    # Room for 8, so that a row begins 6 further: 0-7, 6-13, 12-19. Of the words in two of them, one each way.
+    # Rows of 8 words begin 6 words apart: 0-7, 6-13, 12-19. Of the two words that rows share, each reads one.
     preprocessor = WordPreprocessor(["a"], sequence_length=8)
     rows = preprocessor.encode_words([["a"] * 20])
     assert rows.row.numpy().tolist() == [0] * 7 + [1] * 6 + [2] * 7

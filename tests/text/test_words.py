@@ -1,4 +1,4 @@
-"""`WordPreprocessor`: texts to one id a word, in the graph, the same wherever it runs."""
+"""`WordPreprocessor`: one id per word, computed in the graph, the same wherever it runs."""
 
 import keras
 import numpy as np
@@ -76,7 +76,7 @@ def test_case_folding_equals_that_of_python_except_for_recent_letters():
     different = [letter for letter, one, other in zip(letters, folded, expected) if one != other]
     assert all(ord(letter) > 0x2C00 for letter in different) and len(different) < 60
     assert len(letters) > 1400
-    # And it makes no two the same that Python tells apart.
+    # It does not merge letters that Python distinguishes.
     together = {}
     for letter, one in zip(letters, folded):
         together.setdefault(one, set()).add(letter.casefold())

@@ -1,9 +1,9 @@
-"""Run by test_checkpoint_kill.py: runs of gradual unfreezing, each in a process of its own, which may end on the way.
+"""Run by test_checkpoint_kill.py: runs of gradual unfreezing, each in a separate process, which may be killed.
 
 python -m tests.training.checkpoint_child FOLDER '[{"name": "whole", "checkpoint": false}, {"kill": 7}]'
 
-To import Keras takes longer than such a run: it is done once, and each run is a fork of this process, in which no
-computation has begun. Prints a list with the exit code, the log and the report of each.
+Importing Keras takes longer than such a run, so this process imports it once and forks before any computation for
+each run. Prints a list with the exit code, the log and the report of each.
 """
 
 import importlib
@@ -43,7 +43,7 @@ def main(folder, runs):
 
 
 def apart(log, function):
-    """Runs a function, and ends the process; what it says goes to a file."""
+    """Runs a function with a log file as its standard error, and ends the process."""
     code = 1
     try:
         os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT), sys.stderr.fileno())
@@ -91,7 +91,7 @@ def build(optimizer=None):
 
 
 def data(count):
-    """Batches of eight texts, in another order each epoch; whether there is an "a" in them decides."""
+    """Batches of eight texts, in another order each epoch. The label is whether a text contains an "a"."""
     random = np.random.default_rng(0)
     texts = [" ".join(random.choice(list("abcdefgh"), size)) for size in random.integers(1, 17, 8 * count)]
     return batches(texts, [int("a" in text) for text in texts], ids, batch_size=8, seed=1, lengths=[16])
@@ -107,7 +107,7 @@ def ids(texts):
 
 
 class End(keras.callbacks.Callback):
-    """Sends this process a signal after a step, counted over the whole run; passed over batches count."""
+    """Sends this process a signal after a step, counted over the whole run, including skipped batches."""
 
     def __init__(self, step, number):
         super().__init__()
@@ -123,7 +123,7 @@ class End(keras.callbacks.Callback):
 
 
 def kill_while(how, ending):
-    """Kills in the middle of writing the checkpoint of that step: half written, or all but its name."""
+    """Kills the process while it writes the checkpoint of that step: half written or not yet renamed."""
     ending.number = None
     parts, replace = checkpoint_files._parts, os.replace
 

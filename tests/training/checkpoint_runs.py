@@ -1,4 +1,4 @@
-"""What the tests of `Checkpoint` share: a small model, a run of it, and ways in which a run ends early."""
+"""Shared by the tests of `Checkpoint`: a small model, a run of it, and runs that end early."""
 
 import functools
 import os
@@ -83,7 +83,7 @@ OPTIMIZERS = {
     "adam": lambda model: keras.optimizers.Adam(1e-2),
     "a schedule": lambda model: keras.optimizers.SGD(keras.optimizers.schedules.CosineDecay(0.1, 30), momentum=0.9),
     "moving averages": lambda model: keras.optimizers.Adam(1e-2, use_ema=True, ema_momentum=0.9),
-    "gathered gradients": lambda model: keras.optimizers.Adam(1e-2, gradient_accumulation_steps=2),
+    "accumulated gradients": lambda model: keras.optimizers.Adam(1e-2, gradient_accumulation_steps=2),
     "a scaled loss": lambda model: keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(1e-2), 64.0, 5),
     "rates by group": lambda model: LayerwiseOptimizer(keras.optimizers.AdamW(1e-2), model, decay=0.5),
 }
@@ -91,7 +91,7 @@ OPTIMIZERS = {
 
 @functools.cache
 def whole():
-    """The state at the end of a run of `build()` that nothing interrupted."""
+    """The final state of an uninterrupted run of `build()`."""
     model = build()
     fit(model)
     return state(model)

@@ -1,4 +1,4 @@
-"""`Checkpoint`: a run that ended on the way goes on to the same end."""
+"""`Checkpoint`: an interrupted run resumes with the same result."""
 
 import keras
 import numpy as np
@@ -22,14 +22,14 @@ from tests.training.checkpoint_runs import (
 
 
 def interrupted(folder, make, callbacks, crashes):
-    """What a run's end and logs are without and with errors on the way."""
+    """Checks that a run with crashes ends with the weights and logs of a run without them."""
     whole, model = make(), make()
     whole_logs = fit(whole, *callbacks)
     for step in crashes:
         crash(folder, step, make=make, callbacks=callbacks)
     logs = fit(model, *callbacks, Checkpoint(folder, save_every=3))
     assert_same(model, whole)
-    # What the epoch in which it goes on has learned before counts: it is the second.
+    # The logs begin with the second epoch, in which it resumes, and include its batches before the crash.
     assert logs == {name: values[1:] for name, values in whole_logs.items()}
 
 
@@ -38,7 +38,7 @@ def test_a_crashed_run_resumes_with_the_same_result(optimizer, tmp_path):
     interrupted(tmp_path, lambda: build(OPTIMIZERS[optimizer]), [], [18])
 
 
-@pytest.mark.parametrize("optimizer", ["gathered gradients", "rates by group"])
+@pytest.mark.parametrize("optimizer", ["accumulated gradients", "rates by group"])
 def test_a_run_that_crashed_in_each_stage_resumes_with_the_same_result(optimizer, tmp_path):
     interrupted(tmp_path, lambda: build(OPTIMIZERS[optimizer]), [GradualUnfreezing(fraction=0.8)], [5, 14, 20])
 
@@ -86,7 +86,7 @@ def test_batches_before_the_checkpoint_are_skipped_without_training(tmp_path):
     assert len(trained) == 18
     trained.clear()
     fit(make(), Checkpoint(tmp_path))
-    # After batch 8 of the second epoch there are 12 left; the last of the 8 is trained on too, and its effect undone.
+    # After batch 8 of the second epoch 12 are left. The last skipped batch is trained on too, and its effect is undone.
     assert len(trained) == 12 + 1
 
 
@@ -140,7 +140,7 @@ def test_resuming_a_complete_run_trains_nothing_and_restores_its_final_weights(t
     assert fit(model, GradualUnfreezing(), Checkpoint(tmp_path)) == {}
     assert_same(model, whole)
     assert "The run is complete: 3 of 3 epochs. Nothing is trained" in caplog.text
-    # Nothing of it is left: the next `fit` without it trains.
+    # The callback has no effect on the next `fit`, which trains.
     assert len(fit(model, epochs=1)["loss"]) == 1
 
 
@@ -174,7 +174,7 @@ def test_a_run_that_another_callback_stops_within_an_epoch_resumes_there(tmp_pat
     assert names(tmp_path) == ["epoch-0001-batch-000000.safetensors", "epoch-0001-batch-000004.safetensors"]
     fit(model, Checkpoint(tmp_path))
     assert_same(model, whole())
-    # After it in the list the callback stops the run unseen: then the last checkpoint stays as it is.
+    # `Checkpoint` does not notice a later callback that stops the run, so the last checkpoint stays unchanged.
     fit(build(), Checkpoint(tmp_path / "other"), Crash(14, stop))
     assert names(tmp_path / "other") == ["epoch-0001-batch-000000.safetensors"]
 

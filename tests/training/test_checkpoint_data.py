@@ -1,4 +1,4 @@
-"""`Checkpoint`: the data come again in the order in which they would have come."""
+"""`Checkpoint`: the data of a resumed run come in the same order as without the interruption."""
 
 import random
 import shutil
@@ -24,7 +24,7 @@ from tests.training.checkpoint_runs import (
 
 
 def letters(texts):
-    """A preprocessor of numpy alone: letters as ids, as long as the texts."""
+    """A preprocessor in plain numpy: letters as ids."""
     token_ids = np.zeros((len(texts), 16), "int32")
     for row, text in enumerate(texts):
         ids = [ord(letter) - ord("a") + 5 for letter in text.replace(" ", "")[:16]]
@@ -45,7 +45,7 @@ def test_a_task_passes_its_batches_to_the_callback(tmp_path):
 
     def go(folder):
         model, checkpoint = classifier(), Checkpoint(tmp_path / folder, save_every=3, keep=100)
-        np.random.seed(None)  # from which the batches take their seed: then it is in the checkpoint alone
+        np.random.seed(None)  # so that only the checkpoint contains the seed of the batches
         model.fit(texts, labels, batch_size=4, epochs=3, verbose=0, callbacks=[checkpoint])
         return model, checkpoint.dataset
 
@@ -86,7 +86,7 @@ def test_a_plain_model_resumes_with_the_dataset_that_the_callback_was_given(tmp_
 
 
 class Noise(keras.utils.PyDataset):
-    """Batches that come in an order of their own, with noise drawn when they are made."""
+    """Batches in a random order, with noise that is drawn when they are made."""
 
     def __len__(self):
         return BATCHES

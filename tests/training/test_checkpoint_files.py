@@ -1,4 +1,4 @@
-"""The files of `Checkpoint`: damage, full disks and folders that cannot be written, and that no good one is lost."""
+"""The files of `Checkpoint`: damage, full disks, unwritable folders, and that no undamaged file is lost."""
 
 import contextlib
 import errno
@@ -27,7 +27,7 @@ STATE = {"epoch": 1, "batch": 2, "text": "ä", "numbers": [0.1, 2**63]}
 
 
 def write(folder, epoch, batch=0):
-    """A checkpoint whose kernel says which it is."""
+    """Writes a checkpoint that contains its epoch and batch."""
     return checkpoint_files.write(folder, epoch, batch, STATE, {**ARRAYS, "model/3/which": np.array([epoch, batch])})
 
 
@@ -39,7 +39,7 @@ def bytes_of(folder):
     return {path.name: path.read_bytes() for path in sorted(pathlib.Path(folder).iterdir())}
 
 
-# === Written and read ===
+# === Writing and reading ===
 
 
 def test_a_checkpoint_is_read_bit_identically(tmp_path):
@@ -84,7 +84,7 @@ def test_the_safetensors_package_can_read_a_checkpoint(tmp_path):
 
 
 def lengths(size, header):
-    """Where a file may end: in the header's length, the header, the tensors, the digest, and a byte before the end."""
+    """Sizes of truncated files: in the header's length, the header, the tensors, the digest, and one byte missing."""
     tensors = (size - 32 + header) // 2
     return [0, 1, 7, 8, 31, 32, 39, 40, 100, header - 1, header, tensors, size - 33, size - 32, size - 31, size - 1]
 
@@ -187,7 +187,7 @@ def test_a_run_resumes_from_the_checkpoint_before_a_damaged_one_which_is_deleted
     assert names(tmp_path) == ["epoch-0002-batch-000000.safetensors", "epoch-0003-batch-000000.safetensors"]
 
 
-# === How many stay ===
+# === How many are kept ===
 
 
 @pytest.mark.parametrize(("keep", "left"), [(1, [[3, 0]]), (3, [[2, 9], [2, 10], [3, 0]]), (9, None)])
@@ -216,17 +216,17 @@ def test_a_run_keeps_the_given_number_of_checkpoints(keep, tmp_path):
     )
 
 
-# === It cannot be written ===
+# === Failed writes ===
 
 
 @contextlib.contextmanager
 def files_of_at_most(size):
-    """Lets no file of this process grow beyond so many bytes: the kernel refuses, as with a quota."""
+    """Limits the size of all files that this process writes, like a quota."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
         yield
-    finally:  # before pytest writes the next letter into what may be a file
+    finally:  # before pytest writes its output, which may go to a file
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
@@ -242,7 +242,7 @@ def test_a_file_size_limit_is_an_error_and_keeps_earlier_checkpoints(size, tmp_p
 
 
 def on_full_disk(monkeypatch, after=0):
-    """Lets files that are written whole go to a device that is always full, from a number of them on."""
+    """Redirects files to a device that is always full, after the first `after` of them."""
     opened = []
 
     def full(path, mode):
@@ -268,7 +268,7 @@ def test_a_full_disk_is_an_error_and_keeps_earlier_checkpoints(tmp_path, monkeyp
 def test_a_disk_that_fills_up_ends_the_run_which_resumes_once_there_is_space(tmp_path, monkeypatch):
     model, checkpoint = build(), Checkpoint(tmp_path, save_every=4, keep=9)
     with monkeypatch.context() as patch:
-        on_full_disk(patch, after=1 + 3)  # whether the folder can be written is tried first
+        on_full_disk(patch, after=1 + 3)  # the first file only tests whether the folder is writable
         with pytest.raises(OSError, match="the disk is full"):
             fit(model, checkpoint)
     assert names(tmp_path) == [
@@ -276,7 +276,7 @@ def test_a_disk_that_fills_up_ends_the_run_which_resumes_once_there_is_space(tmp
         "epoch-0000-batch-000008.safetensors",
         "epoch-0001-batch-000002.safetensors",
     ]
-    # The model is as the sixteenth step left it, and trains without the callback.
+    # The model has the weights of the sixteenth step, and trains without the callback.
     reference = build()
     with pytest.raises(KeyError):
         fit(reference, Crash(16))
@@ -330,7 +330,7 @@ def test_a_folder_moved_during_a_run_is_an_error_and_its_checkpoints_can_be_resu
 
 
 def test_a_failed_rename_loses_nothing(tmp_path, monkeypatch):
-    # The rename fails: as on a file system that has become read-only meanwhile.
+    # The rename fails as on a file system that became read-only.
     write(tmp_path, 1)
     before = bytes_of(tmp_path)
 

@@ -1,4 +1,4 @@
-"""`Checkpoint` in processes that are killed on the way: each next one goes on, and the end is the same to the bit."""
+"""`Checkpoint` in killed processes: the next process resumes, and the final result is bit-identical."""
 
 import json
 import os
@@ -18,23 +18,23 @@ pytestmark = [
 
 STEPS = 48  # four epochs of twelve; a checkpoint after every third
 KILLED = -9
-# In one chain: each process goes on from the last checkpoint, and is killed at the next of these. A checkpoint is
-# written at a multiple of 3; some are killed in the middle of that.
+# Each process resumes from the last checkpoint and is killed at the next of these steps. A checkpoint is written at
+# each multiple of 3. Some processes are killed while they write it.
 KILLS = [{"kill": step} for step in sorted(random.Random(5).sample(range(2, STEPS), 10))]
 for number, how in ((2, "writing"), (5, "renaming"), (8, "writing")):
     KILLS[number] = {"kill": KILLS[number]["kill"] // 3 * 3, "how": how}
-WHOLE = {"name": "whole", "checkpoint": False}  # nothing interrupts it
+WHOLE = {"name": "whole", "checkpoint": False}  # uninterrupted
 
 
 def runs(folder, *options, backend="tensorflow"):
-    """The ends of processes, one after another; a result is `NAME.npz` in the folder, checkpoints are in `NAME`."""
-    # XLA compiles twice as fast without optimising.
+    """Runs processes one after another. Results are `NAME.npz` in the folder, and checkpoints are in `NAME`."""
+    # XLA compiles twice as fast without optimization.
     environment = {"KERAS_BACKEND": backend, "XLA_FLAGS": "--xla_backend_optimization_level=0"}
     return run("-m", "tests.training.checkpoint_child", folder, json.dumps(options), **environment)
 
 
 def assert_equal(folder, name):
-    """The end of a run is that of the whole one, to the bit."""
+    """Asserts that the result of a run is bit-identical to that of the whole run."""
     ours, theirs = np.load(folder / f"{name}.npz"), np.load(folder / "whole.npz")
     assert len(ours.files) > 20 and ours.files == theirs.files
     assert [key for key in ours.files if not np.array_equal(ours[key], theirs[key])] == []
@@ -42,7 +42,7 @@ def assert_equal(folder, name):
 
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory):
-    """A folder and the ends of all processes on TensorFlow: a whole run, a killed one, one that gets SIGTERM."""
+    """A folder and the results of all processes on TensorFlow: a whole run, a killed one, one that gets SIGTERM."""
     folder = tmp_path_factory.mktemp("killed")
     stopped = {"name": "stopped"}
     return folder, runs(folder, WHOLE, *KILLS, {}, {**stopped, "term": 17}, stopped)

@@ -32,7 +32,7 @@ OTHERS = {
 
 @pytest.fixture(scope="module")
 def crashed(tmp_path_factory):
-    """The folder of a run that crashed at step 14; to read only."""
+    """The folder of a run that crashed at step 14, which tests must not change."""
     folder = tmp_path_factory.mktemp("crashed")
     crash(folder, 14)
     return folder
@@ -40,7 +40,7 @@ def crashed(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def crashed_in_stages(tmp_path_factory):
-    """The same of a run in stages."""
+    """The same for a run in stages."""
     folder = tmp_path_factory.mktemp("crashed")
     crash(folder, 14, callbacks=[GradualUnfreezing()])
     return folder
@@ -72,7 +72,7 @@ def test_another_learning_rate_gives_a_warning_and_that_of_the_checkpoint_is_use
     reduce = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
     first = build()
     fit(first, reduce, Checkpoint(tmp_path), epochs=1)
-    fit(build(), Checkpoint(tmp_path), epochs=1)  # the script's, which was halved since
+    fit(build(), Checkpoint(tmp_path), epochs=1)  # the rate of the script, which has been halved since
     fit(first, Checkpoint(tmp_path), epochs=1)
     assert "learning rate of" not in caplog.text
     model = build(lambda model: keras.optimizers.Adam(0.5))
@@ -92,7 +92,7 @@ def test_other_data_are_an_error_within_an_epoch_and_a_warning_at_its_start(cras
 def test_data_that_end_before_the_position_of_the_checkpoint_are_an_error(tmp_path):
     import tensorflow as tf
 
-    def data(count):  # of a length that Keras does not know
+    def data(count):  # of unknown length
         return tf.data.Dataset.from_tensor_slices((X, Y)).batch(4).take(count).filter(lambda x, y: True)
 
     with pytest.raises(KeyError):

@@ -1,4 +1,4 @@
-"""`Checkpoint`: a signal ends the run with a checkpoint, and outside it acts as ever."""
+"""`Checkpoint`: a signal ends the run with a checkpoint, and the original handler is restored afterwards."""
 
 import signal
 import threading
@@ -23,7 +23,7 @@ from tests.training.checkpoint_runs import (
 
 @pytest.fixture
 def handler():
-    """What SIGTERM does otherwise in these tests: it is counted."""
+    """Installs a handler of SIGTERM that records its calls."""
     calls = []
 
     def count(number, frame):
@@ -39,7 +39,7 @@ def test_a_signal_within_an_epoch_writes_a_checkpoint_and_ends_the_run(tmp_path,
     stopped, checkpoint = build(), Checkpoint(tmp_path)
     logs = fit(stopped, Crash(14, term), checkpoint, validation_data=(X, Y))
     assert checkpoint.stopped_by == "SIGTERM" and len(logs["val_loss"]) == 2
-    # None for the end of the second epoch, although Keras validates and says that it ended.
+    # There is no checkpoint of the end of the second epoch, although Keras validates and calls `on_epoch_end`.
     assert names(tmp_path) == ["epoch-0001-batch-000000.safetensors", "epoch-0001-batch-000004.safetensors"]
     assert [r.message for r in caplog.records] == [
         f"SIGTERM: the run stops. To resume it, run it again with {tmp_path}"

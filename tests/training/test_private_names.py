@@ -1,6 +1,6 @@
-"""The names private to Keras on which this room rests: that they are there, and mean what we think.
+"""The private names of Keras that this room uses exist and have the expected meaning.
 
-Where one of these fails with a new Keras, private.py has to be looked at before that version is allowed.
+If one of these tests fails with a new version of Keras, check private.py before you allow that version.
 """
 
 import keras
@@ -29,7 +29,7 @@ def values(variables):
 
 
 def moved_by(optimizer, variables):
-    """Which of these variables a step with gradients of one moves."""
+    """For each variable whether a step with gradients of one moves it."""
     before = values(variables)
     optimizer.apply([keras.ops.ones(variable.shape) for variable in variables], variables)
     return [bool((a != b).all()) for a, b in zip(before, values(variables))]
@@ -49,7 +49,7 @@ def test_the_key_of_a_variable_gives_its_position_in_that_list_and_its_slots():
     variables = built(optimizer)
     places = [optimizer._trainable_variables_indices[optimizer._var_key(v)] for v in variables]
     assert places == [0, 1, 2, 3] == sorted(optimizer._trainable_variables_indices.values())
-    # A step of the third alone: its slot, and no other, is what Adam makes of it.
+    # A step of only the third variable changes only its slot.
     keys = {optimizer._var_key(variables[2]): 2}
     object.__setattr__(optimizer, "_trainable_variables_indices", keys)
     object.__setattr__(optimizer, "_trainable_variables", [variables[2]])
@@ -109,7 +109,7 @@ def test_fit_begins_in_initial_epoch_which_is_none_by_default():
     assert begun == [2, 3] and private.initial_epoch(model) == 2
 
 
-# === What an optimizer was told ===
+# === Settings of an optimizer ===
 
 
 def test_learning_rate_is_a_variable_or_the_given_schedule_or_function():
@@ -124,7 +124,7 @@ def test_learning_rate_is_a_variable_or_the_given_schedule_or_function():
 @pytest.mark.parametrize("said", ["var_names", "var_list"])
 def test_exclusions_from_weight_decay_are_in_the_private_names(said):
     optimizer, variables = keras.optimizers.AdamW(), model_of().trainable_variables
-    check_pattern(optimizer)  # nothing is said: no error
+    check_pattern(optimizer)  # no exclusions: no error
     optimizer.exclude_from_weight_decay(**{said: ["bias"] if said == "var_names" else variables[1:2]})
     name = {"var_names": "_exclude_from_weight_decay_pattern", "var_list": "_exclude_from_weight_decay"}[said]
     assert getattr(optimizer, name)

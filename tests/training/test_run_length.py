@@ -1,4 +1,4 @@
-"""That a schedule which ends before its run is warned of: by a task, and by the callbacks that know the run."""
+"""Tasks and callbacks warn if a learning rate schedule ends before the run."""
 
 import logging
 
@@ -58,7 +58,7 @@ def test_a_schedule_is_found_in_an_optimizer_that_wraps_another(caplog, wrap):
 def test_the_steps_of_a_schedule_are_batches_since_the_first_of_the_optimizer(caplog, every):
     model = make_model(SlantedTriangular(0.1, 10), gradient_accumulation_steps=every)
     model.fit(X, Y, batch_size=2, verbose=0)  # 8 batches
-    # What the schedule is asked for: Keras passes it batches.
+    # Keras passes the number of batches to the schedule.
     assert float(model.optimizer.learning_rate) == pytest.approx(float(SlantedTriangular(0.1, 10)(8)))
     assert warnings_of(caplog, model.optimizer, 2) == []
     (message,) = warnings_of(caplog, model.optimizer, 8)

@@ -1,4 +1,4 @@
-"""Flags of single weights and of the layers around them: exactly what is said trains, and all can be put back."""
+"""Flags of weights and of the layers around them: exactly the given weights train, and all flags can be restored."""
 
 import keras
 import numpy as np
@@ -19,7 +19,7 @@ def ids(weights):
 
 
 def flags(model):
-    """All marks and flags: what `remember_trainable` is to put back."""
+    """The flags of all layers and weights, which `remember_trainable` restores."""
     layers = [layer for layer, _ in layers_within(model)]
     return [layer.trainable for layer in layers], [[weight.trainable for weight in layer.weights] for layer in layers]
 
@@ -105,7 +105,7 @@ def test_weights_outside_the_model_are_left_unchanged():
     encoder = tiny.encoder()
     from keras_transfer.tasks import TextClassifier
 
-    model = TextClassifier(encoder, 2, pooling="mean")  # has no use for the encoder's pooler
+    model = TextClassifier(encoder, 2, pooling="mean")  # does not use the encoder's pooler
     assert not any("pooler" in weight.path for weight in model.weights)
     set_trainable(model, [])
     assert all(weight.trainable for weight in encoder.pooler.weights)
