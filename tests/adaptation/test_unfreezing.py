@@ -236,10 +236,10 @@ MISTAKES = {
         [StagedTraining([Stage("haed")])],
         r"Did you mean 'head'\? Received: 'haed'",
     ),
-    "a later stage's": ([StagedTraining([Stage("head"), Stage("lo")])], r"Did you mean 'low'\? Received: 'lo'"),
+    "typo in a later stage": ([StagedTraining([Stage("head"), Stage("lo")])], r"Did you mean 'low'\? Received: 'lo'"),
     "no group": ([StagedTraining([Stage([])])], r"No layer group matches.*Received: \[\]"),
-    "down to none": ([GradualUnfreezing(down_to="lov")], r"Did you mean 'low'\? Received: 'lov'"),
-    "down to several": (
+    "unknown down_to": ([GradualUnfreezing(down_to="lov")], r"Did you mean 'low'\? Received: 'lov'"),
+    "ambiguous down_to": (
         [GradualUnfreezing(down_to="(low|mid)")],
         r"Received: '\(low\|mid\)', which matches \['low', 'mid'\]",
     ),
@@ -248,15 +248,15 @@ MISTAKES = {
         [GradualUnfreezing(fraction=0.1)],
         r"Received: 16 steps, .* begin at \[0, 1, 1, 2\]",
     ),
-    "a fraction without a rest": (
+    "no steps left for the last stage": (
         [ChainThaw(fraction=1.0)],
         r"Received: 16 steps, .* begin at \[0, 4, 8, 12, 16\]",
     ),
-    "two": (
+    "two callbacks": (
         [ChainThaw(), SequentialUnfreezing()],
         "in one `StagedTraining`. Received: ChainThaw and SequentialUnfreezing",
     ),
-    "another's change": (
+    "change by another callback": (
         [StagedTraining(HEAD_THEN_ALL), FreezesInTheMiddle()],
         "`trainable` was changed during .* StagedTraining manages it",
     ),
@@ -271,7 +271,7 @@ def test_a_mistake_in_fit_is_one_error_and_leaves_the_model_as_it_was(name):
     start = values(model)
     with pytest.raises(NotImplementedError if name == "no plan" else ValueError, match=message):
         fit(model, *callbacks)
-    steps = 4 if name == "another's change" else 0
+    steps = 4 if name == "change by another callback" else 0
     assert changed(start, values(model)) == ({"head/kernel", "head/bias"} if steps else set())
     assert_as_before(model, callbacks)
 

@@ -149,7 +149,7 @@ def test_simultaneous_downloads_share_the_module_that_was_unpacked_first(stub, s
     assert_holds_one(cache_dir, url)
 
 
-@pytest.mark.parametrize("theirs", ["whole", "damaged", "not of our archive"])
+@pytest.mark.parametrize("theirs", ["whole", "damaged", "another archive"])
 def test_another_process_may_move_its_module_there_first(theirs, stub, server, cache_dir, monkeypatch):
     server.answers["/module.tar.gz"] = pack_folder(stub)
     url = f"{server.url}/module.tar.gz"
@@ -163,7 +163,7 @@ def test_another_process_may_move_its_module_there_first(theirs, stub, server, c
         return rename(path, target)
 
     monkeypatch.setattr(pathlib.Path, "rename", rename_too_late)
-    pin = sha256(server.answers["/module.tar.gz"]) if theirs == "not of our archive" else None
+    pin = sha256(server.answers["/module.tar.gz"]) if theirs == "another archive" else None
     folder = resolve(url, sha256=pin)
     assert came == [folder]
     if theirs == "whole":

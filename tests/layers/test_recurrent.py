@@ -103,7 +103,7 @@ def test_without_projection_and_clips_it_computes_and_learns_the_same_as_the_lst
 
 
 def gradients(options, dtype, traced):
-    """The changes, by one step of descent, of all weights: of the layer, and of what makes its inputs and first state."""
+    """The changes of all weights by one step of descent, also of those that make the inputs and the first state."""
     keras.utils.set_random_seed(0)
     inputs, mask = keras.Input(X.shape[1:]), keras.Input((6,), dtype="int32")
     layer = ProjectedLSTM(5, **options, dtype=dtype)

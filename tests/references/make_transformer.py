@@ -1,4 +1,4 @@
-"""Makes transformer.npz: the 2019 NAACL tutorial's Transformer and torch's own, with random weights, and what they say.
+"""Makes transformer.npz: the 2019 NAACL tutorial's Transformer and torch's own, with random weights, and their outputs.
 
 Needs torch: `python tests/references/make_transformer.py`. The tutorial's class is written here from its description.
 """

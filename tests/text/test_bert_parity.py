@@ -89,7 +89,7 @@ HARD = {
         *("\u037e \u1fef \u0387", "\u0f0b\u104a\u1362\u166d\U000111c9", "a\u061db\u2e4fc"),
         *("http://t.co/x?y=1&z=%20 me@mail.com #tag @user",),
     ],
-    "what looks like special tokens": [
+    "text like special tokens": [
         *("[MASK]", "[CLS] the film [SEP]", "[UNK][PAD]", "[mask]", "[unused1]", "[unreachable68]"),
         *("##ing", "the ##ing", "films##s", "##", "##!"),
     ],

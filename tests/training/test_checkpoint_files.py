@@ -230,11 +230,11 @@ def files_of_at_most(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.mark.parametrize("size", [0, 100, 500, "but a byte"])
+@pytest.mark.parametrize("size", [0, 100, 500, "one byte less"])
 def test_a_file_size_limit_is_an_error_and_keeps_earlier_checkpoints(size, tmp_path):
     path = write(tmp_path, 1)
     before = bytes_of(tmp_path)
-    limited = files_of_at_most(path.stat().st_size - 1 if size == "but a byte" else size)
+    limited = files_of_at_most(path.stat().st_size - 1 if size == "one byte less" else size)
     with limited, pytest.raises(OSError, match="Cannot write a training checkpoint into .*are unchanged") as error:
         write(tmp_path, 2)
     assert error.value.errno == errno.EFBIG and "exceed the maximum size" in str(error.value)
