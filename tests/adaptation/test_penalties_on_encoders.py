@@ -13,12 +13,12 @@ pytestmark = pytest.mark.usefixtures("eagerly")
     ("kind", "check"),
     [pytest.param(k, c, marks=[pytest.mark.core] * (k == "ours")) for k in KINDS for c in CHECKS],
 )
-def test_on_an_encoder(kind, check):
+def test_rates_and_penalties_have_their_exact_effect_on_an_encoder(kind, check):
     CHECKS[check](ENCODERS[kind])
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_on_a_module(check, tmp_path):
+def test_rates_and_penalties_have_their_exact_effect_on_a_module(check, tmp_path):
     from keras_transfer.hub import HubEncoder
     from tests.hub import modules
 

@@ -101,7 +101,7 @@ def test_everything_trains_after_fit_however_it_ends(name):
     assert_follows(model, again, watch)
 
 
-def test_a_late_failure_loses_only_the_failed_step():
+def test_weights_after_a_late_failure_are_those_of_a_number_of_whole_steps():
     model, stages = make(), StagedTraining([Stage("head", steps=6), Stage(["low", "head"])])
     with contextlib.suppress(Exception):
         model.fit(Data(8), epochs=4, verbose=0, shuffle=False, callbacks=[stages])
