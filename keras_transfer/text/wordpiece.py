@@ -1,5 +1,6 @@
 """The WordPiece tokenizer, and the settings of one in a folder that Transformers or Google's BERT wrote."""
 
+import functools
 import json
 import pathlib
 
@@ -62,27 +63,9 @@ class WordPieceTokenizer(Tokenizer):
     def _tokenize(self, texts):
         strip_accents = self.lowercase if self.strip_accents is None else self.strip_accents
         if self._splitter is None:
-            self._splitter = self._make_splitter()
+            self.require([self.unk_token])
+            self._splitter = _make_splitter(tuple(self.vocabulary), self.unk_token)
         return self._splitter.tokenize(normalize(texts, self.lowercase, strip_accents))
-
-    def _make_splitter(self):
-        import tensorflow as tf
-
-        self.require([self.unk_token])
-        # The operation would match tokens with a space, and U+FFFD in words that must be unknown. No text can contain
-        # either of them; they do not match with Hugging Face's tokenizers either.
-        tokens = [
-            f"[unreachable{index}]" if token.split() != [token] or UNKNOWN in token else token
-            for index, token in enumerate(self.vocabulary)
-        ]
-        # A function that is being traced would keep the tokenizer in its own graph.
-        with tf.init_scope(), tf.device("CPU:0"):
-            return import_tensorflow_text().FastWordpieceTokenizer(
-                tokens,
-                max_bytes_per_word=4 * MAX_WORD_LENGTH,  # longer words have been replaced before
-                token_out_type=tf.int32,
-                unknown_token=self.unk_token,
-            )
 
     def get_config(self):
         return {
@@ -91,6 +74,27 @@ class WordPieceTokenizer(Tokenizer):
             "unk_token": self.unk_token,
             "mask_token": self.mask_token,
         }
+
+
+@functools.lru_cache(maxsize=4)
+def _make_splitter(vocabulary, unk_token):
+    """Returns the operation that splits words. To make it from a large vocabulary takes long, so it is kept."""
+    import tensorflow as tf
+
+    # The operation would match tokens with a space, and U+FFFD in words that must be unknown. No text can contain
+    # either of them; they do not match with Hugging Face's tokenizers either.
+    tokens = [
+        f"[unreachable{index}]" if token.split() != [token] or UNKNOWN in token else token
+        for index, token in enumerate(vocabulary)
+    ]
+    # A function that is being traced would keep the tokenizer in its own graph.
+    with tf.init_scope(), tf.device("CPU:0"):
+        return import_tensorflow_text().FastWordpieceTokenizer(
+            tokens,
+            max_bytes_per_word=4 * MAX_WORD_LENGTH,  # longer words have been replaced before
+            token_out_type=tf.int32,
+            unknown_token=unk_token,
+        )
 
 
 def read_folder(folder):
