@@ -90,7 +90,7 @@ def layer_groups(model, groups=None):
     if not isinstance(model, keras.layers.Layer):
         raise ValueError(f"`model` must be a Keras model or layer. Received: model={model!r:.100}")
     if not model.built or not model.weights:
-        raise ValueError(f"`model` has no weights yet. Call or build it first. Received: model={model!r}")
+        raise ValueError(f"`model` must have weights. Build or call it first. Received: model={model!r}")
     remaining = {id(weight): weight for weight in model.weights}
     found = LayerGroups()
     for name, kind, parts, pretrained in _raw_groups(model):

@@ -96,7 +96,9 @@ class Recipe:
             freeze(model, self.frozen)
         if not model.trainable_weights:
             restore()
-            raise ValueError(f"The model must keep trainable weights. Freeze less. Received: frozen={self.frozen!r}")
+            raise ValueError(
+                f"Some weights must remain trainable. Freeze fewer layer groups. Received: frozen={self.frozen!r}"
+            )
         return model
 
     def build_optimizer(self, model, total_steps):
@@ -163,11 +165,11 @@ def get_recipe(name, **changes):
     if not isinstance(name, str) or name not in RECIPES:
         close = difflib.get_close_matches(str(name), RECIPES, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"`recipe` must be one of {sorted(RECIPES)}, or a `Recipe`. Received: {name!r}.{hint}")
+        raise ValueError(f"`recipe` must be a `Recipe` or one of {sorted(RECIPES)}.{hint} Received: {name!r}")
     unknown = set(changes) - {field.name for field in dataclasses.fields(Recipe)}
     if unknown:
         fields = [field.name for field in dataclasses.fields(Recipe)]
-        raise ValueError(f"A recipe has the fields {fields}. Received: {sorted(unknown)}")
+        raise ValueError(f"Unknown fields for a recipe. Expected some of {fields}. Received: {sorted(unknown)}")
     return Recipe(**{**RECIPES[name], **changes})
 
 
@@ -205,7 +207,7 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
     taken = {"x", "y", "epochs", "batch_size", "sample_weight", "validation_split"} & set(options)
     if taken:
         raise ValueError(
-            "The recipe determines `epochs` and `batch_size`. Pass the data as `train` and `validation_data`. "
+            "Set `epochs` and `batch_size` in the recipe, and pass the data as `train` and `validation_data`. "
             f"Received: {sorted(taken)}"
         )
     if loss == "auto" and not isinstance(model, Task):
@@ -215,7 +217,7 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
     optimizer = plan.build_optimizer(model, plan.epochs * steps)
     frozen = sum(math.prod(weight.shape) for weight in could_train(model) if not weight.trainable)
     if frozen:
-        log.warning("%d weights were frozen before this recipe and stay frozen.", frozen)
+        log.warning("%d parameters were frozen before the recipe was applied and remain frozen.", frozen)
     plan.prepare(model)
     model.compile(optimizer, loss=loss, metrics=metrics)
     callbacks = [*plan.build_callbacks(), *keras.tree.flatten(callbacks or [])]
@@ -237,8 +239,8 @@ def _batches(model, train, batch_size, options):
             steps = -(-len(keras.tree.flatten(x)[0]) // batch_size) if "y" in data else len(data["x"])
     except TypeError as error:
         raise ValueError(
-            "The schedule requires the number of batches of an epoch. Pass `steps_per_epoch`. "
-            f"Received: {type(train).__name__} of unknown length"
+            "The learning rate schedule requires the number of batches per epoch. Pass `steps_per_epoch`. "
+            f"Received: a {type(train).__name__} of unknown length"
         ) from error
     if steps == 0:
         raise ValueError("`train` must have at least one row. Received: no rows")

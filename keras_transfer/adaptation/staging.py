@@ -102,7 +102,7 @@ class Staging(StagedFit):
             placed.append(PlacedStage(start, [group.name for group in training], weights))
             frozen |= {group.name: None for group in chosen if group not in training and group.variables}
         if frozen:
-            log.warning("These layer groups were frozen before `fit()` and remain so: %s", list(frozen))
+            log.warning("These layer groups were frozen before `fit()` and remain frozen: %s", list(frozen))
         if starts[-1] >= total or any(first >= second for first, second in itertools.pairwise(starts)):
             raise ValueError(
                 f"Each of the {len(stages)} stages must have at least one step within the run. "

@@ -80,7 +80,7 @@ def _weights(architecture, readers, source):
     """Returns the readers by plain names, without tensors that are copies of others or not weights."""
     names = [architecture.plain_name(name) for name in readers]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise CheckpointError(f"{source} holds the same tensor under two names. Received: {twice}")
+        raise CheckpointError(f"{source} must not contain a tensor under two names. Received: duplicates of {twice}")
     readers = dict(zip(names, readers.values()))
     copies = {
         name

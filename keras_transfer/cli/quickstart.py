@@ -77,7 +77,8 @@ def run_quickstart(
     if fresh.returncode:
         raise RuntimeError(f"The exported model failed:\n{fresh.stderr}")
     print(fresh.stdout, end="")
-    print(f'\n{time.time() - start:.0f} s in total. Ask more: keras-transfer classify {folder} "Where is Timbuktu?"')
+    print(f"\n{time.time() - start:.0f} s in total. To ask more questions:")
+    print(f'keras-transfer classify {folder} "Where is Timbuktu?"')
 
 
 def report(labels, predicted, names):

@@ -57,9 +57,11 @@ def resolve(handle, cache_dir=None, sha256=None, max_bytes=MAX_BYTES):
     ```
     """
     if not isinstance(handle, (str, os.PathLike)) or not isinstance(os.fspath(handle), str):
-        raise HubError(f"`handle` must be a string or a path. Received: {handle!r} of type {type(handle).__name__}")
+        raise HubError(
+            f"`handle` must be a string or a path. Received: handle={handle!r} of type {type(handle).__name__}"
+        )
     if sha256 is not None and not (isinstance(sha256, str) and re.fullmatch(r"[0-9a-fA-F]{64}", sha256)):
-        raise HubError(f"`sha256` must be a string of 64 hex digits. Received: {sha256!r}")
+        raise HubError(f"`sha256` must be a string of 64 hexadecimal digits. Received: sha256={sha256!r}")
     handle = os.fspath(handle)
     folder = cache_dir or os.environ.get("TFHUB_CACHE_DIR") or os.path.join(tempfile.gettempdir(), "tfhub_modules")
     if "://" in str(folder):
@@ -132,7 +134,7 @@ def _from_kaggle(name):
 def _from_web(url, cache):
     if module := cache.find(url):
         return module
-    advice = "pass the path of an archive that was downloaded elsewhere, or copy its folder in the cache"
+    advice = "pass the path of an archive that you downloaded elsewhere, or copy its cache folder from another machine"
     kaggle = _KAGGLE_URL.fullmatch(url)
     if kaggle and cache.sha256 is None and importlib.util.find_spec("kagglehub"):
         return _from_kaggle("/".join(filter(None, kaggle.groups())))

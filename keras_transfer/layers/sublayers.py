@@ -4,7 +4,7 @@ import keras
 
 
 def make_dense(layer, units, name, input_shape, activation=None):
-    """Returns a built `Dense` layer with the `use_bias`, `kernel_initializer` and dtype policy of the layer it is for."""
+    """Returns a built `Dense` layer with the `use_bias`, `kernel_initializer` and dtype policy of its owner."""
     dense = keras.layers.Dense(
         units,
         activation=activation,

@@ -35,12 +35,12 @@ def check_preprocessor(encoder, preprocessor):
         return
     if words > rows:
         raise ValueError(
-            f"The vocabulary of `preprocessor` must fit the encoder's embedding, which has {rows} rows. "
+            f"The vocabulary of `preprocessor` must not be larger than the encoder's embedding, which has {rows} rows. "
             f"Received: a vocabulary of {words} tokens"
         )
     log.warning(
-        "The encoder's embedding has %d rows, but the preprocessor's vocabulary has %d tokens. Check that they belong "
-        "together.",
+        "The encoder's embedding has %d rows, but the preprocessor's vocabulary has %d tokens. Check that both come "
+        "from the same checkpoint.",
         rows,
         words,
     )

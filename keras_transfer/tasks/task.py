@@ -119,7 +119,7 @@ class Task(StringInputs, keras.Model):
             ValueError: If `pairs=True` and the task takes single texts.
         """
         if pairs:
-            raise ValueError(f"A `{type(self).__name__}` takes single texts. Received: pairs=True")
+            raise ValueError(f"`{type(self).__name__}` does not support pairs of texts. Received: pairs=True")
         if not isinstance(self.input, dict) or "text" in self.input:
             return {}
 
@@ -366,7 +366,8 @@ class Task(StringInputs, keras.Model):
             return super().predict(data, verbose=verbose, steps=steps, **kwargs)
         if steps is not None:
             raise ValueError(
-                f"`steps` cannot be used with data in memory, since every row is predicted. Received: steps={steps}"
+                "`steps` cannot be used with data in memory, because `predict()` returns a result for each row. "
+                f"Received: steps={steps}"
             )
         if isinstance(data, NoRows):
             return self.predict_nothing(data.columns)

@@ -155,7 +155,7 @@ def _folder_vocabulary(folder, fast):
     tokens = sorted(ids, key=ids.get)
     if [ids[token] for token in tokens] != list(range(len(tokens))):
         raise ValueError(
-            f"The ids of the vocabulary in {folder} must count from 0 without gaps. "
+            f"The ids of the vocabulary in {folder} must be consecutive and start at 0. "
             f"Received: {len(tokens)} tokens with ids up to {ids[tokens[-1]]}"
         )
     return tokens
