@@ -18,8 +18,8 @@ class Fisher(dict):
     """A dict from the paths of weights to their Fisher information, float32 arrays of the weights' shapes.
 
     `estimate_fisher` returns it, and `EWC` takes it. Every backend can read its files. The arrays of several earlier
-    tasks can be added. A path consists of the names of layers. Keras numbers layers without a name, so name those of a
-    model that another process builds again.
+    tasks can be added. A path consists of the names of layers. Keras numbers unnamed layers, so name the layers if
+    another process builds the model again.
 
     Example:
     ```python
@@ -71,11 +71,11 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
     It is the mean over examples of the squared gradient of log p(label | example), without dropout and without
     regularization. With `labels="model"` the label of each example is drawn from the model's own prediction: the Fisher
     information proper. With `labels="data"` it is the label in the data: the empirical Fisher information, which is
-    close to zero where the model is certain and right.
+    close to zero where the model is confident and correct.
 
     The gradient of each example is computed separately. This takes about as long as an epoch of `fit` with batches of
-    one. A few hundred examples are usual. The model does not change. Under the policy `mixed_float16` small gradients
-    vanish: use a model in float32 or bfloat16.
+    one. A few hundred examples are usual. The model does not change. Under the policy `mixed_float16`, small gradients
+    vanish. Use a model in float32 or bfloat16.
 
     Args:
         model: Built `keras.Model`. Its only output must be logits [batch, ..., classes], unless `loss` is given.

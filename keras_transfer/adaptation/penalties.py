@@ -13,7 +13,7 @@ log = logging.getLogger("keras_transfer")
 
 
 class Penalty:
-    """Base of the penalties: the gradient of a penalty on the distance of weights from their start.
+    """Base of the penalties: the gradient of a penalty on the distance of weights from their initial values.
 
     The penalty is not part of the loss, so `loss` and `val_loss` remain those of the task. Its gradient is added once
     per update, after the gradients are clipped, and enters the optimizer's moments like the gradient of a loss.
@@ -54,7 +54,7 @@ class Penalty:
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class L2SP(Penalty):
-    """Pulls pretrained weights towards their start, and new weights towards zero (Li et al. 2018).
+    """Penalizes the distance of pretrained weights from their initial values, and of new ones from 0 (Li et al. 2018).
 
     The penalty is `strength / 2 * |w - w_start|^2 + new_strength / 2 * |w_new|^2`. With `squared=False` its first term
     is `strength * |w - w_start|`, the norm over all pretrained weights that train (Wiese et al. 2017). It cannot be
@@ -109,7 +109,7 @@ class EWC(Penalty):
 
     Args:
         fisher: Dict from paths of weights to arrays of the same shapes, as `estimate_fisher` returns it. Weights that
-            are not in it have no penalty. None only if a file provides it.
+            are not in it have no penalty. `None` only if a file provides it.
         strength: Float. The paper's lambda. Defaults to `1.0`.
 
     Raises:

@@ -20,7 +20,7 @@ log = logging.getLogger("keras_transfer")
 
 @dataclasses.dataclass
 class Recipe:
-    """A plan for adapting a model: what is frozen, and which optimizer, schedule and callbacks train the rest.
+    """A plan for adapting a model: which weights are frozen, and how an optimizer and callbacks train the rest.
 
     Print it, change it (`dataclasses.replace`) and pass it to `fine_tune`. Or call its three methods in a script with
     `compile` and `fit`, which is all that `fine_tune` does.
@@ -39,7 +39,7 @@ class Recipe:
             `None`.
         unfreezing_fraction: Float between 0 and 1. Fraction of the run over which `unfreezing` takes place. Defaults
             to `None`, the default of the callback.
-        frozen: What is never trained: `groups` as in `freeze`, or None. Defaults to `None`.
+        frozen: Layer groups that never train, as `groups` of `freeze`, or None. Defaults to `None`.
 
     Example:
     ```python
@@ -80,7 +80,7 @@ class Recipe:
         _check(fraction is None or self.unfreezing, "unfreezing_fraction", "None if `unfreezing=None`", fraction)
 
     def prepare(self, model):
-        """Freezes what is never trained.
+        """Freezes the layer groups that never train.
 
         Args:
             model: Built model to train.
@@ -176,8 +176,8 @@ def get_recipe(name, **changes):
 def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", metrics="auto", callbacks=(), **options):
     """Adapts a model by a recipe: freezes, compiles and fits it, and does nothing else.
 
-    What was frozen before stays frozen, as after another recipe, and a warning says so. To train everything again,
-    `compile` with any new optimizer, then `unfreeze`, then `fine_tune`.
+    Weights that were already frozen, for example by another recipe, stay frozen, and a warning says so. To train all
+    weights again, call `compile` with a new optimizer, then `unfreeze`, then `fine_tune`.
 
     Args:
         model: Task, or any built Keras model.

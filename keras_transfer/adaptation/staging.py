@@ -60,7 +60,7 @@ class Stage:
 
 
 def check_length(name, length):
-    """Raises a ValueError if a length is no positive integer, or no number in (0, 1] if it is a fraction."""
+    """Raises a ValueError if a length is not a positive integer or, for a fraction, not a number in (0, 1]."""
     fraction = name == "fraction"
     if not is_number(length) or not (0 < length <= 1 if fraction else length >= 1 and length % 1 == 0):
         expected = "a float in (0, 1]" if fraction else "a positive integer"

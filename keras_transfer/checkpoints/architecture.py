@@ -26,7 +26,7 @@ class Architecture:
 
     Args:
         model_type: String. The name of the architecture, as in `config.json`.
-        encoder_class: Class. The encoder that holds the weights. Its subclasses need a record of their own.
+        encoder_class: Class. The encoder that holds the weights. Its subclasses need their own records.
         settings: Tuple of `(argument, key, default)`: an argument of the encoder, its name in the configuration, and
             its value if the configuration lacks it, or the type (`int`) of a setting that it must have. A fourth
             element is a dict from the values in the configuration to those of the argument.
@@ -72,7 +72,7 @@ class Architecture:
     extra_tensors: Callable = lambda encoder: {}
 
     def arguments(self, config, source):
-        """Returns the encoder's arguments from a configuration, or raises one error with all that does not fit."""
+        """Returns the encoder's arguments from a configuration, or raises one error that lists all problems."""
         found, problems = {}, []
         for key, wanted in self.fixed.items():
             if _get(config, key, wanted) != wanted:
@@ -153,7 +153,7 @@ _architectures = {}  # by `model_type` and alias
 
 
 def register_architecture(architecture):
-    """Makes the checkpoints of an architecture known to `from_pretrained` and `save_pretrained`.
+    """Registers the checkpoints of an architecture for `from_pretrained` and `save_pretrained`.
 
     Args:
         architecture: An `Architecture`, whose `model_type` and encoder class are not registered yet.
@@ -162,7 +162,7 @@ def register_architecture(architecture):
         The architecture.
 
     Raises:
-        ValueError: If its `model_type`, one of its aliases, or its encoder class is registered already.
+        ValueError: If its `model_type`, one of its aliases, or its encoder class is already registered.
 
     Example:
     ```python
@@ -209,7 +209,7 @@ def architecture_of(config, source, default=None):
 
 
 def architecture_for(encoder):
-    """Returns the architecture that writes an encoder of this very class.
+    """Returns the architecture that writes encoders of exactly this class.
 
     Raises:
         CheckpointError: If there is none.

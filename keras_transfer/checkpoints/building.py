@@ -10,12 +10,12 @@ from keras_transfer.checkpoints.tensors import CheckpointError, fill, log
 
 @dataclasses.dataclass
 class CheckpointReport:
-    """What became of a checkpoint's tensors.
+    """Which tensors of a checkpoint were loaded, and which were not.
 
     Attributes:
         source: String. The file or folder.
         loaded: Integer. The number of tensors that the encoder holds.
-        unused: List of names of tensors that the encoder does not need, such as heads of the pretraining.
+        unused: List of names of tensors that the encoder does not need, such as pretraining heads.
         remarks: List of sentences on other differences between the encoder and the file.
     """
 
@@ -45,7 +45,7 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
         The encoder, with its `checkpoint_report`.
 
     Raises:
-        CheckpointError: If the encoder is of another class, or if the configuration or the tensors do not fit.
+        CheckpointError: If the encoder is of another class, or if the configuration or the tensors do not match.
     """
     if not issubclass(architecture.encoder_class, cls):
         raise CheckpointError(

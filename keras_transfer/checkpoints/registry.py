@@ -60,7 +60,7 @@ def load(source, cls=protocol.Encoder, **overrides):
         The encoder. For a KerasHub preset, its `keras_hub.models.Backbone`.
 
     Raises:
-        CheckpointError: If the checkpoint cannot be read, is of another architecture, or does not fit.
+        CheckpointError: If the checkpoint cannot be read, is of another architecture, or does not match the encoder.
 
     Example:
     ```python
@@ -78,8 +78,8 @@ def load_preprocessor(source, sequence_length=None, word_level=False, **override
         source: As for `Encoder.from_pretrained`.
         sequence_length: Integer. Where texts are truncated. Defaults to what the checkpoint says.
         word_level: Boolean. Whether the preprocessor must also take sentences as lists of words, as `TokenClassifier`
-            needs. Ours do; those of KerasHub presets do not and are replaced by a `BertPreprocessor` where the preset's
-            tokenizer is BERT's. Defaults to `False`.
+            needs. Ours do. Those of KerasHub presets do not. If the preset's tokenizer is BERT's, the result is a
+            `BertPreprocessor` instead. Defaults to `False`.
         **overrides: Arguments of the preprocessor that differ from the checkpoint's, such as `lowercase=False`.
 
     Returns:

@@ -13,7 +13,7 @@ log = logging.getLogger("keras_transfer")
 
 
 class CheckpointError(ValueError):
-    """Raised if a checkpoint cannot be read or written, is of another architecture, or does not fit the encoder."""
+    """Raised if a checkpoint cannot be read or written, is of another architecture, or does not match the encoder."""
 
 
 class Layout(typing.NamedTuple):
@@ -122,7 +122,7 @@ def shard_files(index):
 
 
 def fill(entries, readers, source):
-    """Assigns every tensor to its variable, or none and raises one error that lists all problems.
+    """Assigns every tensor to its variable. If there are problems, assigns none and raises one error that lists them.
 
     Args:
         entries: List of `Entry`s.

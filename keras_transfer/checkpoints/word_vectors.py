@@ -59,7 +59,7 @@ class WordVectors:
     Args:
         words: List of strings without duplicates.
         vectors: Array of shape `[words, dim]` of finite numbers.
-        coverage: `Coverage`. Defaults to `None`, every word was found.
+        coverage: `Coverage`. Defaults to `None`, which means that every word was found.
         unknown_vector: Array of shape `[dim]`, the vector of all other words. Defaults to `None`, zeros.
 
     Attributes:
@@ -109,7 +109,7 @@ class WordVectors:
                 file in word2vec's binary format. It may be gzipped.
             vocabulary: List of strings, the words to keep in order. Defaults to `None`, all words of the file.
             format: String, one of `"auto"`, `"glove"`, `"fasttext"`, `"word2vec"` and `"word2vec_binary"`. Defaults to
-                `"auto"`, which looks into the file.
+                `"auto"`, which detects the format.
             unknown: String. The vector of words that the file lacks: `"zeros"`; `"mean"`, the mean of the vectors
                 found; `"random"`, uniform with their variance in each dimension (Kim 2014); or `"error"` to raise an
                 error. Defaults to `"zeros"`.
@@ -200,10 +200,10 @@ class WordVectors:
         return f"<WordVectors of {len(self):,} words, {self.dim} dimensions>"
 
     def nearest(self, word, k=10):
-        """Returns the words whose vectors have the largest cosine with that of a word.
+        """Returns the words whose vectors have the largest cosine similarity with that of a word.
 
         Args:
-            word: String, one of the words, which itself is left out, or a vector of shape `[dim]`.
+            word: String, one of the words, or a vector of shape `[dim]`. The result does not include the word itself.
             k: Integer. Number of words. Defaults to `10`.
 
         Returns:

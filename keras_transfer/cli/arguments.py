@@ -6,7 +6,7 @@ DATASETS = ("questions", "trec6")
 
 
 def check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite):
-    """Raises an error for arguments of `quickstart` that are wrong or do not go together.
+    """Raises an error for arguments of `quickstart` that are invalid or cannot be combined.
 
     Raises:
         FileExistsError: If `output` exists and `overwrite` is False.

@@ -40,7 +40,7 @@ def import_tensorflow():
 
 
 def classify(folder, texts):
-    """Returns the answers of an exported classifier.
+    """Returns the predictions of an exported classifier.
 
     Args:
         folder: Path of a folder that `keras_transfer.serving.export` wrote.

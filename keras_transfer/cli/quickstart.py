@@ -35,7 +35,7 @@ def run_quickstart(
     batch_size=None,
     overwrite=False,
 ):
-    """Fine-tunes all-MiniLM-L6-v2 on questions, prints a report, exports a SavedModel and asks it in a new process.
+    """Fine-tunes all-MiniLM-L6-v2 on questions, prints a report, exports a SavedModel and runs it in a new process.
 
     Args:
         dataset: String. `"questions"` (packaged) or `"trec6"`. Defaults to `"questions"`.

@@ -35,13 +35,13 @@ def resolve(handle, cache_dir=None, sha256=None, max_bytes=MAX_BYTES):
     passed to that resolver, which is responsible for caching and checking.
 
     Args:
-        handle: String or path. A folder; an archive (`.tar.gz`, `.tgz`, `.tar`, with the module at its top or in one
-            folder); either of them as `file://...`; the URL of an archive; a module's page on tfhub.dev or kaggle.com;
+        handle: String or path. A folder; an archive (`.tar.gz`, `.tgz`, `.tar`, with the module at the top level or in
+            one folder); either as `file://...`; the URL of an archive; a module's page on tfhub.dev or kaggle.com;
             a name for kagglehub, such as `"google/nnlm/tensorFlow2/en-dim128/1"`; a folder or archive on a file system
             that only TensorFlow reads, such as `"gs://bucket/module"`; or any handle of a registered resolver.
         cache_dir: Path. Folder of the cache. Defaults to the environment variable `TFHUB_CACHE_DIR`, or else to
             `tfhub_modules` in the system's temporary folder.
-        sha256: String of 64 hex digits. Checksum that the archive must have before it is unpacked. Defaults to `None`.
+        sha256: String of 64 hexadecimal digits. Expected checksum of the archive. Defaults to `None`.
         max_bytes: Integer. Maximum size of an archive, packed or unpacked. Defaults to 32 GiB.
 
     Returns:

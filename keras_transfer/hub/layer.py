@@ -49,7 +49,7 @@ class HubLayer(keras.layers.Layer):
         output_shape: Tuple of integers or `None`, or a dict or list of tuples for several outputs. Shapes without the
             batch dimension, for modules that do not specify them. Defaults to `None`.
         load_options: `tf.saved_model.LoadOptions`, which are not saved in the config. Defaults to `None`.
-        sha256: String. Checksum that the handle's archive must have. Defaults to `None`.
+        sha256: String. Expected checksum of the handle's archive. Defaults to `None`.
         **kwargs: `name`, and, as in Keras 2, `dtype` (the dtype of the module's inputs) and `input_shape` (not needed).
 
     Inputs: As the module takes them: strings [batch], a dict of token ids [batch, length] and so on. Lists of Python
@@ -59,7 +59,7 @@ class HubLayer(keras.layers.Layer):
 
     Raises:
         HubError: If the module cannot be found, loaded or trained, does not have the tags, signature or output, was
-            created outside the strategy's scope, or if the inputs do not fit it.
+            created outside the strategy's scope, or if the inputs do not match it.
         RuntimeError: If the backend is not TensorFlow.
 
     Example:

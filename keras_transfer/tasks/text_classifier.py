@@ -33,7 +33,7 @@ class TextClassifier(Task):
 
     Raises:
         ValueError: If `pooling` is unknown or not possible with the encoder, or if the vocabulary or the sequence
-            length of `preprocessor` does not fit the encoder.
+            length of `preprocessor` does not match the encoder.
 
     Example:
     ```python

@@ -219,7 +219,7 @@ class TokenClassifier(Task):
             List of arrays [words, labels], one for each sentence. For prepared data an array [batch, length, labels].
 
         Raises:
-            ValueError: If `dataset` refuses the data, or if `steps` is used with data in memory.
+            ValueError: If `dataset` rejects the data, or if `steps` is used with data in memory.
         """
         return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, **kwargs)
 
@@ -271,7 +271,7 @@ class TokenClassifier(Task):
         """Returns what an exported model answers.
 
         Args:
-            pairs: Must be `False`, since a `TokenClassifier` takes single texts.
+            pairs: Must be `False`, because a `TokenClassifier` does not support pairs.
 
         Returns:
             Dict of `Signature`s:

@@ -24,7 +24,7 @@ class Tokenizer:
         mask_token: String. Token that masked language models predict. The vocabulary may lack it. Defaults to `None`.
 
     Raises:
-        ValueError: If the vocabulary contains duplicates, line ends or anything but strings.
+        ValueError: If the vocabulary contains duplicates, line breaks or anything but strings.
     """
 
     vocabulary_file = "vocab.txt"

@@ -28,7 +28,7 @@ log = logging.getLogger("keras_transfer")
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class Checkpoint(keras.callbacks.Callback):
-    """Writes training checkpoints, and resumes a run bit by bit when the same script runs again.
+    """Writes training checkpoints, and resumes a run bit for bit when the same script runs again.
 
     A training checkpoint contains all variables of the model (including the states of its seeds), of the optimizer and
     of the metrics, the place in the run, and the random states that decide the order of the data. When a run resumes in
@@ -43,7 +43,7 @@ class Checkpoint(keras.callbacks.Callback):
     (`reshuffle_each_iteration=False`). Arrays with `shuffle=True` are exact on JAX and torch, and on TensorFlow after
     `keras.utils.set_random_seed()`, with which Keras draws the same order in each epoch. Resuming is not exact if the
     data continue through the epochs (`steps_per_epoch` is shorter than the data) or draw from a backend's global
-    generator (`tf.random`). The state of other callbacks, such as `EarlyStopping`, begins anew. With several replicas,
+    generator (`tf.random`). The state of other callbacks, such as `EarlyStopping`, is reset. With several replicas,
     the statistics of batch normalization are those of the first replica, as in everything that Keras saves.
 
     Put this callback last in the list, so that it writes what the others have done. With several machines, each needs

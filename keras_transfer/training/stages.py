@@ -23,7 +23,7 @@ class PlacedStage:
 
 
 class TrainableSubset:
-    """Some of a model's trainable weights, which alone train inside `applied()`.
+    """A subset of a model's trainable weights. Only these weights train inside `applied()`.
 
     Layers with statistics (batch normalization) rest if none of their weights is in the subset.
     """
