@@ -40,7 +40,7 @@ X, Y = features()
     [
         (lambda: keras.Sequential([keras.layers.Dense(2)]), {}, "built `keras.Model`. Received: <Sequential"),
         (lambda: keras.layers.Dense(2), {}, "built `keras.Model`. Received: <Dense"),
-        (frozen, {}, "has no trainable weights"),
+        (frozen, {}, "must have trainable weights"),
         (twins, {}, "unique names. Received: duplicates of \\['dense/bias', 'dense/kernel'\\]"),
         (softmax, {}, "must be logits.*positive and sum to 1"),
         (one_logit, {}, "at least two classes.*Received: outputs of shape \\(20, 1\\)"),

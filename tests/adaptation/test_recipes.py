@@ -168,7 +168,10 @@ def plain():
         ),
         (lambda: fine_tune(plain(), unknown_length(), loss="mse"), "Pass `steps_per_epoch`"),
         (lambda: fine_tune(classifier(), (TEXTS, LABELS), epochs=3), r"Received: \['epochs'\]"),
-        (lambda: fine_tune(classifier(), (TEXTS, LABELS), recipe=3), "`recipe` must be one of .*Received: 3"),
+        (
+            lambda: fine_tune(classifier(), (TEXTS, LABELS), recipe=3),
+            "`recipe` must be a `Recipe` or one of .*Received: 3",
+        ),
     ],
 )
 def test_a_mistake_is_one_error(call, message):

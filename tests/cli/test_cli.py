@@ -116,7 +116,7 @@ def test_no_dataset_contains_the_five_questions(data_dir):
     [
         (["quickstart", "--output", "."], "The output folder exists"),
         (["quickstart", "--output", "new", "--epochs", "0"], "Received: epochs=0 and batch_size=None"),
-        (["quickstart", "--output", "new", "--dataset", "trec6"], "needs `data_dir`"),
+        (["quickstart", "--output", "new", "--dataset", "trec6"], "requires `data_dir`"),
         (["quickstart", "--output", "new", "--data-dir", "."], "only with the dataset 'trec6'"),
         (["quickstart", "--output", "/dev/null/new"], "File exists"),
         (
@@ -141,7 +141,7 @@ def test_a_mistake_prints_one_line_and_writes_no_files(arguments, message, tmp_p
         ({"epochs": 0}, ValueError, "Received: epochs=0"),
         ({"batch_size": -1}, ValueError, "batch_size=-1"),
         ({"dataset": "trec"}, ValueError, "Received: dataset='trec'"),
-        ({"dataset": "trec6"}, ValueError, "needs `data_dir`"),
+        ({"dataset": "trec6"}, ValueError, "requires `data_dir`"),
         ({"data_dir": "."}, ValueError, "only with the dataset 'trec6'"),
     ],
 )
