@@ -377,7 +377,8 @@ def _select(rows, source, vocabulary, unknown, case_folding, seed):
     missing = [word for word, other in origin.items() if other is None]
     if missing and unknown == "error":
         raise CheckpointError(
-            f"{source} must contain all words if unknown='error'. Received: {len(missing)} missing words, {missing[:5]}"
+            f"{source} must contain all words if unknown='error'. "
+            f"Received: {len(missing)} of {len(words)} words missing, {missing[:5]}"
         )
     known = np.stack([found[other] for other in origin.values() if other is not None])
     instead = _instead(unknown, known, len(missing) + 1, seed)

@@ -156,7 +156,9 @@ def test_missing_words_get_vectors_by_the_chosen_policy(write):
         np.testing.assert_allclose(vectors.vectors[[1, 3]], [expected] * 2, atol=1e-6)
         np.testing.assert_allclose(vectors.unknown_vector, expected, atol=1e-6)
         np.testing.assert_array_equal(vectors.vectors[[0, 2, 4]], found)
-    with pytest.raises(CheckpointError, match=r"all words if unknown='error'. Received: 2 missing words, \['x', 'y'\]"):
+    with pytest.raises(
+        CheckpointError, match=r"all words if unknown='error'. Received: 2 of 5 words missing, \['x', 'y'\]"
+    ):
         WordVectors.load(path, vocabulary, unknown="error")
 
 
