@@ -33,7 +33,9 @@ def atomic_folder(folder, overwrite=False):
     ```
     """
     if "://" in str(folder):
-        raise ValueError(f"`folder` must be local. Write to a local folder and copy it. Received: {str(folder)!r}")
+        raise ValueError(
+            f"`folder` must be local. Write to a local folder, then copy it. Received: folder={str(folder)!r}"
+        )
     folder = pathlib.Path(folder)
     _check_free(folder, overwrite)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -95,5 +97,5 @@ def atomic_file(path):
 def _check_free(folder, overwrite):
     if os.path.lexists(folder) and not overwrite:
         raise FileExistsError(
-            f"The folder must not exist. Choose another one or pass overwrite=True. Received: {str(folder)!r}"
+            f"The folder exists. Choose another one or pass `overwrite=True`. Received: folder={str(folder)!r}"
         )

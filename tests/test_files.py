@@ -56,7 +56,7 @@ KINDS = pytest.mark.parametrize("kind", ["folder", "file", "broken link"])
 def test_an_existing_path_is_an_error_and_stays(kind, tmp_path):
     path = tmp_path / "folder"
     before = occupy(path, kind)
-    with pytest.raises(FileExistsError, match=r"overwrite=True. Received: '.*folder'"), atomic_folder(path):
+    with pytest.raises(FileExistsError, match=r"overwrite=True`. Received: folder='.*folder'"), atomic_folder(path):
         pass
     assert look(path) == before and list(tmp_path.iterdir()) == [path]
 
@@ -91,7 +91,7 @@ def test_a_link_to_a_folder_is_replaced_and_the_folder_stays(tmp_path):
 
 def test_a_folder_that_another_process_wrote_meanwhile_is_not_replaced(tmp_path):
     path = tmp_path / "folder"
-    with pytest.raises(FileExistsError, match="must not exist"), atomic_folder(path):
+    with pytest.raises(FileExistsError, match="The folder exists"), atomic_folder(path):
         before = occupy(path, "folder")
     assert look(path) == before and list(tmp_path.iterdir()) == [path]
 

@@ -18,8 +18,8 @@ class Fisher(dict):
     """A dict from the paths of weights to their Fisher information, float32 arrays of the weights' shapes.
 
     `estimate_fisher` returns it, and `EWC` takes it. Every backend can read its files. The arrays of several earlier
-    tasks can be added. A path consists of the names of layers. Keras numbers layers without a name, so name those of a
-    model that another process builds again.
+    tasks can be added. A path consists of the names of layers. Keras numbers unnamed layers, so name the layers if
+    another process builds the model again.
 
     Example:
     ```python
@@ -71,11 +71,11 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
     It is the mean over examples of the squared gradient of log p(label | example), without dropout and without
     regularization. With `labels="model"` the label of each example is drawn from the model's own prediction: the Fisher
     information proper. With `labels="data"` it is the label in the data: the empirical Fisher information, which is
-    close to zero where the model is certain and right.
+    close to zero where the model is confident and correct.
 
     The gradient of each example is computed separately. This takes about as long as an epoch of `fit` with batches of
-    one. A few hundred examples are usual. The model does not change. Under the policy `mixed_float16` small gradients
-    vanish: use a model in float32 or bfloat16.
+    one. A few hundred examples are usual. The model does not change. Under the policy `mixed_float16`, small gradients
+    vanish. Use a model in float32 or bfloat16.
 
     Args:
         model: Built `keras.Model`. Its only output must be logits [batch, ..., classes], unless `loss` is given.
@@ -152,14 +152,17 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
         if hasattr(model, "zero_grad"):  # PyTorch keeps the last gradients.
             model.zero_grad()
     if total == 0:
-        raise ValueError(f"`x` must have an example with a weight above 0. Received: {count} examples")
+        raise ValueError(
+            f"`x` must contain at least one example with a sample weight above 0. Received: {count} examples"
+        )
     fisher = Fisher()
     for weight, squares in zip(model.trainable_weights, optimizer.squares):
         fisher[weight.path] = (ops.convert_to_numpy(squares) / total).astype("float32")
     wrong = [path for path, values in fisher.items() if not np.isfinite(values).all()]
     if wrong:
         raise ValueError(
-            "Gradients must be finite. Check the data for infinite and missing numbers, and the model for float16. "
+            "Gradients must be finite. Check whether the data contain NaN or infinity, and whether the model computes "
+            "in float16. "
             f"Received: infinite or NaN values for {wrong}"
         )
     return fisher
@@ -218,7 +221,7 @@ def _check_model(model):
         raise ValueError(f"`model` must be a built `keras.Model`. Received: {model!r}")
     paths = [weight.path for weight in model.trainable_weights]
     if not paths:
-        raise ValueError(f"`model` has no trainable weights. Unfreeze some. Received: model={model.name!r}")
+        raise ValueError(f"`model` must have trainable weights. Unfreeze some. Received: model={model.name!r}")
     shared = sorted({path for path in paths if paths.count(path) > 1})
     if shared:
         raise ValueError(
@@ -275,7 +278,7 @@ def _draw_rows(columns, y, samples, random):
 def _in_memory(x):
     if is_text(x) and isinstance(x, (list, tuple, str)):
         raise ValueError(
-            "Raw text requires a task with a preprocessor. A model that takes strings itself takes an array of them. "
+            "Raw text requires a task with a preprocessor. For a model that takes strings itself, pass an array. "
             f"Received: {x!r:.100}"
         )
     return isinstance(x, (Mapping, list, tuple)) or hasattr(x, "shape")
@@ -285,7 +288,9 @@ def _batches_in_memory(x, y, samples, random):
     x, y = _arrays(x), _arrays(y)
     counts = {len(values) if values.ndim else 0 for values in keras.tree.flatten([x] if y is None else [x, y])}
     if len(counts) != 1 or counts == {0}:
-        raise ValueError(f"`x` and `y` must have a row for each example. Received: {sorted(counts)} rows")
+        raise ValueError(
+            f"`x` and `y` must have the same number of rows, at least one. Received: {sorted(counts)} rows"
+        )
     [count] = counts
     rows = np.arange(count)
     if samples is not None and samples < count:
@@ -296,9 +301,11 @@ def _batches_in_memory(x, y, samples, random):
 
 def _batches_of(x, y, samples, random):
     if y is not None:
-        raise ValueError(f"`y` must be None if `x` is a dataset, which contains it. Received: {type(x).__name__} and y")
+        raise ValueError(
+            f"`y` must be None if `x` is a dataset, which contains the labels. Received: {type(x).__name__} and y"
+        )
     if not isinstance(x, keras.utils.PyDataset) and not hasattr(x, "__iter__"):
-        raise ValueError(f"`x` must be arrays, a dict or list of them, texts or a dataset. Received: {x!r:.100}")
+        raise ValueError(f"`x` must be an array, a dict or list of arrays, texts or a dataset. Received: {x!r:.100}")
     dataset, drawn = x, None
     if isinstance(x, TextBatches) and samples is not None and samples < len(x.order):
         drawn = np.isin(np.arange(len(x.order)), random.choice(len(x.order), int(samples), replace=False))
@@ -357,12 +364,12 @@ def _check_logits(logits):
     if not hasattr(logits, "shape") or logits.ndim < 2 or logits.shape[-1] < 2:
         shapes = keras.tree.map_structure(lambda output: tuple(output.shape), logits)
         raise ValueError(
-            "`model` must have one output: logits [batch, ..., classes] of at least two classes. Otherwise pass "
+            "`model` must have one output: logits [batch, ..., classes] for at least two classes. Otherwise, pass "
             f"`labels='data'` and `loss`. Received: outputs of shape {shapes}"
         )
     if np.all(logits >= 0) and np.allclose(np.sum(logits, axis=-1, dtype="float64"), 1.0, rtol=0, atol=1e-3):
         raise ValueError(
-            "The outputs of `model` must be logits. Remove the softmax of the last layer. Received: outputs that are "
+            "The outputs of `model` must be logits. Remove the softmax from the last layer. Received: outputs that are "
             "positive and sum to 1"
         )
     return logits.shape
@@ -383,7 +390,7 @@ def _check_labels(labels, shape):
     expected = f"Labels must be integers from 0 to {classes - 1}"
     if labels.dtype.kind not in "iub" or rank != len(shape) - 1:
         raise ValueError(
-            f"{expected}, one for each row of logits of shape {shape}. For other labels pass `loss`. "
+            f"{expected}, one for each row of logits of shape {shape}. For other labels, pass `loss`. "
             f"Received: {labels.dtype} of shape {labels.shape}"
         )
     if labels.min() < 0 or labels.max() >= classes:

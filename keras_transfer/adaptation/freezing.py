@@ -133,7 +133,7 @@ def _weights(model, groups, below, paths, norms):
             found = []
         if not found:
             raise ValueError(
-                "`paths` must be a regular expression that is found in the path of a weight. The paths are "
+                "`paths` must be a regular expression that matches a part of a weight's path. The paths are "
                 f"{[weight.path for weight in weights]}. Received: paths={paths!r}"
             )
         weights = found

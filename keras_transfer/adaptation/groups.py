@@ -10,14 +10,14 @@ import keras
 
 @dataclasses.dataclass
 class LayerGroup:
-    """Weights of a model that adaptation methods treat alike.
+    """Weights of a model that adaptation methods treat in the same way.
 
     Attributes:
         name: String. Unique within the model.
         kind: `"embeddings"`, `"block"`, `"pooler"`, `"head"` or `"other"`.
         variables: List of `keras.Variable`s.
         depth: Integer. Position of the group, counted from the input, starting at 0.
-        pretrained: Boolean. False for what was added to a pretrained encoder.
+        pretrained: Boolean. `False` for layers that were added to a pretrained encoder.
         layers: List of Keras layers. Empty if the weights do not belong to Keras layers.
     """
 
@@ -60,11 +60,11 @@ class LayerGroups(list):
 
 
 def layer_groups(model, groups=None):
-    """Returns a model's weights as an ordered partition, from the input over each block to the head.
+    """Returns a model's weights as an ordered partition, from the input through each block to the head.
 
     Our encoders and `hub.HubLayer` define their own groups. The groups of a KerasHub backbone follow its
     `transformer_layers`. An encoder inside another model (a task, a functional or nested model) keeps its groups, and
-    everything else in that model is its head, which is not pretrained. In a model without an encoder each layer with
+    everything else in that model is its head, which is not pretrained. In a model without an encoder, each layer with
     weights is a group, in topological order, and the last one is the head. A weight that two groups use belongs to the
     lower one.
 
@@ -90,7 +90,7 @@ def layer_groups(model, groups=None):
     if not isinstance(model, keras.layers.Layer):
         raise ValueError(f"`model` must be a Keras model or layer. Received: model={model!r:.100}")
     if not model.built or not model.weights:
-        raise ValueError(f"`model` has no weights yet. Call or build it first. Received: model={model!r}")
+        raise ValueError(f"`model` must have weights. Build or call it first. Received: model={model!r}")
     remaining = {id(weight): weight for weight in model.weights}
     found = LayerGroups()
     for name, kind, parts, pretrained in _raw_groups(model):

@@ -252,8 +252,8 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     def load_own_variables(self, store):
         if not self.built:
             log.warning(
-                "The optimizer is not built and loads no state from the file. Call "
-                "`optimizer.build(model.trainable_variables)` before loading."
+                "The optimizer is not built, so it does not load its state from the file. Call "
+                "`optimizer.build(model.trainable_variables)` before you load the file."
             )
             return
         here, saved = dict(self._named_variables()), set(store.keys())
@@ -271,12 +271,13 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         paths = {record.path for record in self._records}
         if len(self._saved_for) == len(paths) and self._saved_for != paths:
             raise ValueError(
-                "The trainable weights have different paths than in the file. Give the layers names. "
+                "The trainable weights must have the same paths as in the file. Give each layer a name, so that its "
+                "paths do not change. "
                 f"Expected: {sorted(self._saved_for)}. Received: {sorted(paths)}"
             )
         lost = [key for key in missing if key.endswith((":start", ":importance"))]
         if lost:
-            raise ValueError(f"The file must contain the state of the penalty. Received: a file without {lost}")
+            raise ValueError(f"The file must contain the state of the penalty. Received: a file that lacks {lost}")
 
     def _named_variables(self):
         """Yields `(key, variable)`. A key has group, weight and slot, because either side may lack frozen weights."""

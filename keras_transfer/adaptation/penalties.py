@@ -13,7 +13,7 @@ log = logging.getLogger("keras_transfer")
 
 
 class Penalty:
-    """Base of the penalties: the gradient of a penalty on the distance of weights from their start.
+    """Base of the penalties: the gradient of a penalty on the distance of weights from their initial values.
 
     The penalty is not part of the loss, so `loss` and `val_loss` remain those of the task. Its gradient is added once
     per update, after the gradients are clipped, and enters the optimizer's moments like the gradient of a loss.
@@ -54,7 +54,7 @@ class Penalty:
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class L2SP(Penalty):
-    """Pulls pretrained weights towards their start, and new weights towards zero (Li et al. 2018).
+    """Penalizes the distance of pretrained weights from their initial values, and of new ones from 0 (Li et al. 2018).
 
     The penalty is `strength / 2 * |w - w_start|^2 + new_strength / 2 * |w_new|^2`. With `squared=False` its first term
     is `strength * |w - w_start|`, the norm over all pretrained weights that train (Wiese et al. 2017). It cannot be
@@ -109,7 +109,7 @@ class EWC(Penalty):
 
     Args:
         fisher: Dict from paths of weights to arrays of the same shapes, as `estimate_fisher` returns it. Weights that
-            are not in it have no penalty. None only if a file provides it.
+            are not in it have no penalty. `None` only if a file provides it.
         strength: Float. The paper's lambda. Defaults to `1.0`.
 
     Raises:
@@ -134,7 +134,9 @@ class EWC(Penalty):
             raise ValueError(f"`fisher` must be a dict from weight paths to arrays. Received: fisher={fisher!r:.100}")
         for path, values in (fisher or {}).items():
             if not np.all(np.isfinite(values)) or np.min(values, initial=0.0) < 0:
-                raise ValueError(f"`fisher` must have finite values of at least 0. Received: other values for {path!r}")
+                raise ValueError(
+                    f"The values of `fisher` must be finite and at least 0. Received: invalid values for {path!r}"
+                )
         self._complete = fisher is not None
 
     def check(self, weights):
@@ -144,16 +146,17 @@ class EWC(Penalty):
         missing = [path for path in paths if find_path(self.fisher, path) is None]
         if len(missing) == len(paths):
             raise ValueError(
-                f"`fisher` contains no trainable pretrained weight. Expected: {paths}. Received: {list(self.fisher)}"
+                "`fisher` must contain at least one trainable pretrained weight. "
+                f"Expected some of {paths}. Received: {list(self.fisher)}"
             )
         if missing:
-            log.warning("These weights have no Fisher information, and therefore no penalty: %s", missing)
+            log.warning("The penalty does not apply to these weights, for which `fisher` has no values: %s", missing)
 
     def check_complete(self):
         if not self._complete:
             raise ValueError(
-                "`EWC` requires its Fisher information, which a config does not contain. Load the optimizer with its "
-                "weights from a `.keras` file, or create a new one. Received: an `EWC` with fisher=None"
+                "`EWC` requires `fisher`, which a config does not contain. Load the optimizer with its weights from a "
+                "`.keras` file, or create a new one. Received: fisher=None"
             )
 
     def complete(self):
@@ -163,7 +166,7 @@ class EWC(Penalty):
         values = (self.fisher or {}).get(find_path(self.fisher or {}, weight.path))
         if values is not None and np.shape(values) != tuple(weight.shape):
             raise ValueError(
-                f"The Fisher information of {weight.path!r} must have the weight's shape, {tuple(weight.shape)}. "
+                f"The values of `fisher` for {weight.path!r} must have the weight's shape, {tuple(weight.shape)}. "
                 f"Received: shape {np.shape(values)}"
             )
         return np.zeros(weight.shape) if values is None else values

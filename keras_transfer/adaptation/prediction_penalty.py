@@ -81,6 +81,6 @@ def _check_shapes(recorded, current):
         )
     if len(current) < 2 or current[-1] == 1:
         raise ValueError(
-            "Outputs must be logits of at least two classes. For other outputs use the loss 'mse'. "
+            "Outputs must be logits for at least two classes. For other outputs, use the loss 'mse'. "
             f"Received: outputs of shape {current}"
         )

@@ -79,10 +79,9 @@ def groups_of(groups, weights, built_for, model_weights):
         found = list(built_for)
     if None in found:
         unknown = [weight.path for weight, path in zip(weights, found) if path is None]
-        hint = "" if model_weights else " Keras renames layers without a name when it loads them. Give them names."
+        hint = "" if model_weights else " Give each layer a name, because Keras renames unnamed layers on loading."
         raise ValueError(
-            f"The optimizer was created for another model, with the weights {list(groups_by_path)}.{hint} "
-            f"Received: {unknown}"
+            f"The optimizer was created for a model with the weights {list(groups_by_path)}.{hint} Received: {unknown}"
         )
     return [(groups_by_path[path], path) for path in found]
 

@@ -20,7 +20,7 @@ log = logging.getLogger("keras_transfer")
 
 @dataclasses.dataclass
 class Recipe:
-    """A plan for adapting a model: what is frozen, and which optimizer, schedule and callbacks train the rest.
+    """A plan for adapting a model: which weights are frozen, and how an optimizer and callbacks train the rest.
 
     Print it, change it (`dataclasses.replace`) and pass it to `fine_tune`. Or call its three methods in a script with
     `compile` and `fit`, which is all that `fine_tune` does.
@@ -39,7 +39,7 @@ class Recipe:
             `None`.
         unfreezing_fraction: Float between 0 and 1. Fraction of the run over which `unfreezing` takes place. Defaults
             to `None`, the default of the callback.
-        frozen: What is never trained: `groups` as in `freeze`, or None. Defaults to `None`.
+        frozen: Layer groups that never train, as `groups` of `freeze`, or None. Defaults to `None`.
 
     Example:
     ```python
@@ -80,7 +80,7 @@ class Recipe:
         _check(fraction is None or self.unfreezing, "unfreezing_fraction", "None if `unfreezing=None`", fraction)
 
     def prepare(self, model):
-        """Freezes what is never trained.
+        """Freezes the layer groups that never train.
 
         Args:
             model: Built model to train.
@@ -96,7 +96,9 @@ class Recipe:
             freeze(model, self.frozen)
         if not model.trainable_weights:
             restore()
-            raise ValueError(f"The model must keep trainable weights. Freeze less. Received: frozen={self.frozen!r}")
+            raise ValueError(
+                f"Some weights must remain trainable. Freeze fewer layer groups. Received: frozen={self.frozen!r}"
+            )
         return model
 
     def build_optimizer(self, model, total_steps):
@@ -163,19 +165,19 @@ def get_recipe(name, **changes):
     if not isinstance(name, str) or name not in RECIPES:
         close = difflib.get_close_matches(str(name), RECIPES, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"`recipe` must be one of {sorted(RECIPES)}, or a `Recipe`. Received: {name!r}.{hint}")
+        raise ValueError(f"`recipe` must be a `Recipe` or one of {sorted(RECIPES)}.{hint} Received: {name!r}")
     unknown = set(changes) - {field.name for field in dataclasses.fields(Recipe)}
     if unknown:
         fields = [field.name for field in dataclasses.fields(Recipe)]
-        raise ValueError(f"A recipe has the fields {fields}. Received: {sorted(unknown)}")
+        raise ValueError(f"Unknown fields for a recipe. Expected some of {fields}. Received: {sorted(unknown)}")
     return Recipe(**{**RECIPES[name], **changes})
 
 
 def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", metrics="auto", callbacks=(), **options):
     """Adapts a model by a recipe: freezes, compiles and fits it, and does nothing else.
 
-    What was frozen before stays frozen, as after another recipe, and a warning says so. To train everything again,
-    `compile` with any new optimizer, then `unfreeze`, then `fine_tune`.
+    Weights that were already frozen, for example by another recipe, stay frozen, and a warning says so. To train all
+    weights again, call `compile` with a new optimizer, then `unfreeze`, then `fine_tune`.
 
     Args:
         model: Task, or any built Keras model.
@@ -205,7 +207,7 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
     taken = {"x", "y", "epochs", "batch_size", "sample_weight", "validation_split"} & set(options)
     if taken:
         raise ValueError(
-            "The recipe determines `epochs` and `batch_size`. Pass the data as `train` and `validation_data`. "
+            "Set `epochs` and `batch_size` in the recipe, and pass the data as `train` and `validation_data`. "
             f"Received: {sorted(taken)}"
         )
     if loss == "auto" and not isinstance(model, Task):
@@ -215,7 +217,7 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
     optimizer = plan.build_optimizer(model, plan.epochs * steps)
     frozen = sum(math.prod(weight.shape) for weight in could_train(model) if not weight.trainable)
     if frozen:
-        log.warning("%d weights were frozen before this recipe and stay frozen.", frozen)
+        log.warning("%d parameters were frozen before the recipe was applied and remain frozen.", frozen)
     plan.prepare(model)
     model.compile(optimizer, loss=loss, metrics=metrics)
     callbacks = [*plan.build_callbacks(), *keras.tree.flatten(callbacks or [])]
@@ -237,8 +239,8 @@ def _batches(model, train, batch_size, options):
             steps = -(-len(keras.tree.flatten(x)[0]) // batch_size) if "y" in data else len(data["x"])
     except TypeError as error:
         raise ValueError(
-            "The schedule requires the number of batches of an epoch. Pass `steps_per_epoch`. "
-            f"Received: {type(train).__name__} of unknown length"
+            "The learning rate schedule requires the number of batches per epoch. Pass `steps_per_epoch`. "
+            f"Received: a {type(train).__name__} of unknown length"
         ) from error
     if steps == 0:
         raise ValueError("`train` must have at least one row. Received: no rows")

@@ -60,7 +60,7 @@ class Stage:
 
 
 def check_length(name, length):
-    """Raises a ValueError if a length is no positive integer, or no number in (0, 1] if it is a fraction."""
+    """Raises a ValueError if a length is not a positive integer or, for a fraction, not a number in (0, 1]."""
     fraction = name == "fraction"
     if not is_number(length) or not (0 < length <= 1 if fraction else length >= 1 and length % 1 == 0):
         expected = "a float in (0, 1]" if fraction else "a positive integer"
@@ -102,7 +102,7 @@ class Staging(StagedFit):
             placed.append(PlacedStage(start, [group.name for group in training], weights))
             frozen |= {group.name: None for group in chosen if group not in training and group.variables}
         if frozen:
-            log.warning("These layer groups were frozen before `fit()` and remain so: %s", list(frozen))
+            log.warning("These layer groups were frozen before `fit()` and remain frozen: %s", list(frozen))
         if starts[-1] >= total or any(first >= second for first, second in itertools.pairwise(starts)):
             raise ValueError(
                 f"Each of the {len(stages)} stages must have at least one step within the run. "

@@ -16,8 +16,8 @@ class StagedTraining(Staging):
     `LayerwiseOptimizer` a layer group that begins late also begins at the right pace. Weights that were frozen before
     `fit()` remain frozen.
 
-    Weights are frozen inside the steps only. Between steps, and after `fit()` however it ends, every `trainable` flag
-    is the user's: files that are written during a stage contain the user's flags and the whole optimizer.
+    Weights are frozen only inside the steps. Between steps, and after `fit()` however it ends, every `trainable` flag
+    has its value from before `fit()`. Files written during a stage contain these flags and the whole optimizer.
 
     A stage begins with a batch: the first of `steps_per_execution`, or of those that accumulate one gradient. In each
     new stage Keras traces the step again, which takes seconds.
@@ -118,7 +118,7 @@ class GradualUnfreezing(_EvenStaging):
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class ChainThaw(_EvenStaging):
-    """Trains what is new, then each layer group alone from the lowest up, then all (Felbo et al. 2017, DeepMoji).
+    """Trains the new layer groups, then each one alone from the lowest up, then all (Felbo et al. 2017, DeepMoji).
 
     `StagedTraining` describes what all methods have in common.
 
@@ -149,7 +149,7 @@ class ChainThaw(_EvenStaging):
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class SequentialUnfreezing(Staging):
-    """Trains what is new for some epochs, then all but the embeddings, then all (Chronopoulou et al. 2019).
+    """Trains the new layer groups first, then all but the embeddings, then all (Chronopoulou et al. 2019).
 
     `StagedTraining` describes what all methods have in common.
 

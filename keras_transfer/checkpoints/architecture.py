@@ -26,7 +26,7 @@ class Architecture:
 
     Args:
         model_type: String. The name of the architecture, as in `config.json`.
-        encoder_class: Class. The encoder that holds the weights. Its subclasses need a record of their own.
+        encoder_class: Class. The encoder that holds the weights. Its subclasses need their own records.
         settings: Tuple of `(argument, key, default)`: an argument of the encoder, its name in the configuration, and
             its value if the configuration lacks it, or the type (`int`) of a setting that it must have. A fourth
             element is a dict from the values in the configuration to those of the argument.
@@ -72,7 +72,7 @@ class Architecture:
     extra_tensors: Callable = lambda encoder: {}
 
     def arguments(self, config, source):
-        """Returns the encoder's arguments from a configuration, or raises one error with all that does not fit."""
+        """Returns the encoder's arguments from a configuration, or raises one error that lists all problems."""
         found, problems = {}, []
         for key, wanted in self.fixed.items():
             if _get(config, key, wanted) != wanted:
@@ -90,7 +90,7 @@ class Architecture:
                 found[argument] = names[0][value] if names else value
         if problems:
             name = self.encoder_class.__name__
-            raise CheckpointError("\n  ".join([f"The configuration of {source} does not fit {name}:", *problems]))
+            raise CheckpointError("\n  ".join([f"The configuration of {source} does not match {name}:", *problems]))
         return self.read(found, config)
 
     def configuration(self, encoder):
@@ -102,7 +102,7 @@ class Architecture:
                 theirs = {ours: name for name, ours in reversed(names[0].items())}
                 if not isinstance(value, str) or value not in theirs:
                     raise CheckpointError(
-                        f"A checkpoint of {type(encoder).__name__} can be written if `{argument}` is one of "
+                        f"A checkpoint of {type(encoder).__name__} can be written only if `{argument}` is one of "
                         f"{sorted(theirs)}. Received: {argument}={value!r}"
                     )
                 value = theirs[value]
@@ -126,8 +126,8 @@ class Architecture:
                 entries += [Entry(variables, filled, layout)] if is_variable else _entries_of_layer(first, filled)
         if left := [weight.path for weight in encoder.weights if id(weight) not in covered]:
             raise CheckpointError(
-                f"A checkpoint of {self.model_type!r} has no tensors for some weights of {type(encoder).__name__}. "
-                f"Received: {left[:5]}"
+                f"The architecture {self.model_type!r} must name a tensor for every weight of "
+                f"{type(encoder).__name__}. Received: no tensors for {left[:5]}"
             )
         return entries
 
@@ -143,7 +143,7 @@ class Architecture:
         if self.preprocessor_class is None:
             raise CheckpointError(
                 f"keras_transfer cannot read the tokenizer of {folder}. Load the encoder alone with "
-                "`Encoder.from_pretrained(source)`, and pass a preprocessor of your own to the task. "
+                "`Encoder.from_pretrained(source)`, and pass your own preprocessor to the task. "
                 f"Received: model_type={self.model_type!r}"
             )
         return self.preprocessor_class.load(folder, **overrides)
@@ -153,7 +153,7 @@ _architectures = {}  # by `model_type` and alias
 
 
 def register_architecture(architecture):
-    """Makes the checkpoints of an architecture known to `from_pretrained` and `save_pretrained`.
+    """Registers the checkpoints of an architecture for `from_pretrained` and `save_pretrained`.
 
     Args:
         architecture: An `Architecture`, whose `model_type` and encoder class are not registered yet.
@@ -162,7 +162,7 @@ def register_architecture(architecture):
         The architecture.
 
     Raises:
-        ValueError: If its `model_type`, one of its aliases, or its encoder class is registered already.
+        ValueError: If its `model_type`, one of its aliases, or its encoder class is already registered.
 
     Example:
     ```python
@@ -180,10 +180,10 @@ def register_architecture(architecture):
     """
     names = (architecture.model_type, *architecture.aliases)
     if taken := [name for name in names if name in _architectures]:
-        raise ValueError(f"An architecture is registered already under this `model_type`. Received: {taken}")
+        raise ValueError(f"An architecture is already registered for this `model_type`. Received: {taken}")
     if architecture.encoder_class in {known.encoder_class for known in _architectures.values()}:
         raise ValueError(
-            f"An architecture is registered already for this encoder. Received: {architecture.encoder_class.__name__}"
+            f"An architecture is already registered for this encoder. Received: {architecture.encoder_class.__name__}"
         )
     _architectures.update(dict.fromkeys(names, architecture))
     return architecture
@@ -209,7 +209,7 @@ def architecture_of(config, source, default=None):
 
 
 def architecture_for(encoder):
-    """Returns the architecture that writes an encoder of this very class.
+    """Returns the architecture that writes encoders of exactly this class.
 
     Raises:
         CheckpointError: If there is none.
@@ -220,7 +220,7 @@ def architecture_for(encoder):
         return known[cls]
     parents = [parent.__name__ for parent in cls.__mro__ if parent in known]
     advice = (
-        f"A subclass of {parents[0]} needs an `Architecture` of its own: see `checkpoints.register_architecture`."
+        f"A subclass of {parents[0]} needs its own `Architecture`. See `checkpoints.register_architecture`."
         if parents
         else f"Expected one of {sorted(known_class.__name__ for known_class in known)}."
     )

@@ -10,12 +10,12 @@ from keras_transfer.checkpoints.tensors import CheckpointError, fill, log
 
 @dataclasses.dataclass
 class CheckpointReport:
-    """What became of a checkpoint's tensors.
+    """Which tensors of a checkpoint were loaded, and which were not.
 
     Attributes:
         source: String. The file or folder.
         loaded: Integer. The number of tensors that the encoder holds.
-        unused: List of names of tensors that the encoder does not need, such as heads of the pretraining.
+        unused: List of names of tensors that the encoder does not need, such as pretraining heads.
         remarks: List of sentences on other differences between the encoder and the file.
     """
 
@@ -45,7 +45,7 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
         The encoder, with its `checkpoint_report`.
 
     Raises:
-        CheckpointError: If the encoder is of another class, or if the configuration or the tensors do not fit.
+        CheckpointError: If the encoder is of another class, or if the configuration or the tensors do not match.
     """
     if not issubclass(architecture.encoder_class, cls):
         raise CheckpointError(
@@ -80,7 +80,7 @@ def _weights(architecture, readers, source):
     """Returns the readers by plain names, without tensors that are copies of others or not weights."""
     names = [architecture.plain_name(name) for name in readers]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise CheckpointError(f"{source} holds the same tensor under two names. Received: {twice}")
+        raise CheckpointError(f"{source} must not contain a tensor under two names. Received: duplicates of {twice}")
     readers = dict(zip(names, readers.values()))
     copies = {
         name

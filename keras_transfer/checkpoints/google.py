@@ -50,7 +50,7 @@ def _prefix(folder):
     preferred = [path for path in found if path.name == "bert_model.ckpt"] or found
     if len(preferred) != 1:
         raise CheckpointError(
-            f"{folder} must contain one checkpoint, such as bert_model.ckpt.index with its data. "
+            f"{folder} must contain exactly one checkpoint, such as bert_model.ckpt.index and its data file. "
             f"Received: {[path.name for path in found]}"
         )
     return preferred[0]
@@ -72,5 +72,7 @@ def _read(reader, name, tf):
     try:
         tensor = reader.get_tensor(name)
     except _errors(tf) as error:
-        raise CheckpointError(f"The checkpoint is damaged at the tensor {name}. Received: {error}") from error
+        raise CheckpointError(
+            f"The checkpoint is damaged. The tensor {name} cannot be read. Received: {error}"
+        ) from error
     return tensor.T if name.endswith("/kernel") else tensor

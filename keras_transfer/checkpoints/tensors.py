@@ -13,7 +13,7 @@ log = logging.getLogger("keras_transfer")
 
 
 class CheckpointError(ValueError):
-    """Raised if a checkpoint cannot be read or written, is of another architecture, or does not fit the encoder."""
+    """Raised if a checkpoint cannot be read or written, is of another architecture, or does not match the encoder."""
 
 
 class Layout(typing.NamedTuple):
@@ -115,14 +115,14 @@ def shard_files(index):
     """
     names = sorted(set(read_json(index).get("weight_map", {}).values()))
     if not names:
-        raise CheckpointError(f"{index} has no `weight_map`. Received: {sorted(read_json(index))}")
+        raise CheckpointError(f"{index} must have a `weight_map`. Received: the keys {sorted(read_json(index))}")
     if missing := [name for name in names if not (index.parent / name).exists()]:
         raise CheckpointError(f"{index} names shards that do not exist. Received: {', '.join(missing)}")
     return [index.parent / name for name in names]
 
 
 def fill(entries, readers, source):
-    """Assigns every tensor to its variable, or none and raises one error that lists all problems.
+    """Assigns every tensor to its variable. If there are problems, assigns none and raises one error that lists them.
 
     Args:
         entries: List of `Entry`s.
@@ -141,12 +141,12 @@ def fill(entries, readers, source):
             near = difflib.get_close_matches(name, unexpected, n=1)
             problems.append(f"missing: {name} {shape}" + (f" (nearest: {near[0]})" if near else ""))
         elif tensors[name].shape != shape:
-            problems.append(f"shape: {name} should be {shape}, is {tensors[name].shape}")
+            problems.append(f"shape: {name} must be {shape}, but is {tensors[name].shape}")
         elif tensors[name].dtype.kind in "biu":
-            problems.append(f"dtype: {name} should be floating-point, is {tensors[name].dtype}")
+            problems.append(f"dtype: {name} must be floating-point, but is {tensors[name].dtype}")
     problems += [f"unexpected: {name}" for name in unexpected]
     if problems:
-        raise CheckpointError(f"{source} does not fit the encoder:\n  " + "\n  ".join(problems))
+        raise CheckpointError(f"The tensors of {source} do not match the encoder:\n  " + "\n  ".join(problems))
     for entry in entries:
         entry.assign([to_float32(tensors[name]) for name in entry.names])
 

@@ -87,7 +87,7 @@ def read_rows(path, format="auto", dim=None):
             yield row
         if count is not None and number != count:
             raise CheckpointError(
-                f"{path}: The header promises {count} words. The file is truncated, or the header is wrong. "
+                f"{path}: The header specifies {count} words. The file is truncated, or the header is wrong. "
                 f"Received: {number} rows"
             )
 
@@ -135,7 +135,7 @@ def _spaced_word(line, dim, where, has_header):
         hint = "as in the header" if has_header else "as in line 1. If the file has a header, pass its `format`"
         raise CheckpointError(
             f"{where}: A row must have a word and {dim or 'some'} numbers, {hint}. "
-            f"Received: {line.count(b' ')} after the word, {line[:60]!r}"
+            f"Received: {line.count(b' ')} numbers after the word, {line[:60]!r}"
         )
     return parts[0], b" ".join(parts[1:])
 

@@ -5,6 +5,7 @@ import gzip
 import logging
 import os
 import pathlib
+import reprlib
 
 import keras
 import numpy as np
@@ -58,7 +59,7 @@ class WordVectors:
     Args:
         words: List of strings without duplicates.
         vectors: Array of shape `[words, dim]` of finite numbers.
-        coverage: `Coverage`. Defaults to `None`, every word was found.
+        coverage: `Coverage`. Defaults to `None`, which means that every word was found.
         unknown_vector: Array of shape `[dim]`, the vector of all other words. Defaults to `None`, zeros.
 
     Attributes:
@@ -108,7 +109,7 @@ class WordVectors:
                 file in word2vec's binary format. It may be gzipped.
             vocabulary: List of strings, the words to keep in order. Defaults to `None`, all words of the file.
             format: String, one of `"auto"`, `"glove"`, `"fasttext"`, `"word2vec"` and `"word2vec_binary"`. Defaults to
-                `"auto"`, which looks into the file.
+                `"auto"`, which detects the format.
             unknown: String. The vector of words that the file lacks: `"zeros"`; `"mean"`, the mean of the vectors
                 found; `"random"`, uniform with their variance in each dimension (Kim 2014); or `"error"` to raise an
                 error. Defaults to `"zeros"`.
@@ -175,8 +176,8 @@ class WordVectors:
         vectors, words = np.asanyarray(vectors), list(words)
         if vectors.ndim != 2 or len(vectors) != len(words) or vectors.dtype.kind not in "fiu":
             raise CheckpointError(
-                f"{source} must hold numbers of shape [words, dim]. Received: {len(words)} words, {vectors.dtype} of "
-                f"shape {vectors.shape}"
+                f"{source} must contain numbers of shape [words, dim]. Received: {len(words)} words, "
+                f"{vectors.dtype} of shape {vectors.shape}"
             )
         rows = (
             (f"{source}, row {row}", word, lambda row=row: np.array(vectors[row], "float32"))
@@ -199,10 +200,10 @@ class WordVectors:
         return f"<WordVectors of {len(self):,} words, {self.dim} dimensions>"
 
     def nearest(self, word, k=10):
-        """Returns the words whose vectors have the largest cosine with that of a word.
+        """Returns the words whose vectors have the largest cosine similarity with that of a word.
 
         Args:
-            word: String, one of the words, which itself is left out, or a vector of shape `[dim]`.
+            word: String, one of the words, or a vector of shape `[dim]`. The result does not include the word itself.
             k: Integer. Number of words. Defaults to `10`.
 
         Returns:
@@ -308,7 +309,7 @@ class WordVectors:
         ```
         """
         if os.path.lexists(path) and not overwrite:
-            raise FileExistsError(f"The file exists. Pass another path or overwrite=True. Received: {str(path)!r}")
+            raise FileExistsError(f"The file exists. Pass another path or `overwrite=True`. Received: {str(path)!r}")
         with atomic_file(path) as raw:
             file = gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) if str(path).endswith(".gz") else raw
             file.write(f"{len(self)} {self.dim}\n".encode())
@@ -322,7 +323,7 @@ def _unit(vector, name):
     length = np.linalg.norm(vector)
     if length == 0 or not np.isfinite(length):
         raise ValueError(
-            f"A vector must be finite and not zero to have a cosine. Received: {name!r} of length {length}"
+            f"A vector must be finite and not zero to have a cosine similarity. Received: {name!r} of length {length}"
         )
     return vector / length
 
@@ -365,16 +366,20 @@ def _select(rows, source, vocabulary, unknown, case_folding, seed):
         if folds:
             first.setdefault(word.casefold(), word)
     if duplicates:
-        log.warning("%s: %d words occur more than once, first used: %s", source, len(duplicates), duplicates[:5])
+        log.warning("%s: For %d duplicate words, the first vector is used: %s", source, len(duplicates), duplicates[:5])
     if not found:
         raise CheckpointError(
-            f"{source} has none of the vocabulary's words. Received: {(vocabulary or [])[:5]} and others"
+            f"{source} must contain at least one word{' of `vocabulary`' if vocabulary else ''}. "
+            f"Received: vocabulary={reprlib.repr(vocabulary)}"
         )
     words = vocabulary or list(found)
     origin = {word: word if word in found else first.get(word.casefold()) if folds else None for word in words}
     missing = [word for word, other in origin.items() if other is None]
     if missing and unknown == "error":
-        raise CheckpointError(f"{source} lacks {len(missing)} of {len(words)} words. Received: {missing[:5]}")
+        raise CheckpointError(
+            f"{source} must contain all words if unknown='error'. "
+            f"Received: {len(missing)} of {len(words)} words missing, {missing[:5]}"
+        )
     known = np.stack([found[other] for other in origin.values() if other is not None])
     instead = _instead(unknown, known, len(missing) + 1, seed)
     fill = iter(instead[1:])

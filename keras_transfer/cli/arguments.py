@@ -6,23 +6,28 @@ DATASETS = ("questions", "trec6")
 
 
 def check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite):
-    """Raises an error for arguments of `quickstart` that are wrong or do not go together.
+    """Raises an error for arguments of `quickstart` that are invalid or cannot be combined.
 
     Raises:
         FileExistsError: If `output` exists and `overwrite` is False.
         ValueError: If another argument is invalid.
     """
     if dataset not in DATASETS:
-        raise ValueError(f"Invalid value for argument `dataset`. Expected one of {DATASETS}. Received: {dataset!r}")
+        raise ValueError(
+            f"Invalid value for argument `dataset`. Expected one of {DATASETS}. Received: dataset={dataset!r}"
+        )
     if pathlib.Path(output).exists() and not overwrite:
-        raise FileExistsError(f"`output` must not exist unless `overwrite` is set. Received: {output}")
+        raise FileExistsError(
+            f"The output folder exists. Choose another `output`, or set `overwrite`. Received: output={str(output)!r}"
+        )
     if any(value is not None and value < 1 for value in (epochs, batch_size)):
         raise ValueError(
             f"`epochs` and `batch_size` must be at least 1. Received: epochs={epochs} and batch_size={batch_size}"
         )
     if dataset == "trec6" and data_dir is None:
         raise ValueError(
-            "The dataset 'trec6' needs `data_dir`, a folder with train_5500.label and TREC_10.label. Received: None"
+            "The dataset 'trec6' requires `data_dir`, a folder with train_5500.label and TREC_10.label. "
+            "Received: data_dir=None"
         )
     if dataset != "trec6" and data_dir is not None:
         raise ValueError(f"`data_dir` can be used only with the dataset 'trec6'. Received: dataset={dataset!r}")

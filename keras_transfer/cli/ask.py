@@ -40,7 +40,7 @@ def import_tensorflow():
 
 
 def classify(folder, texts):
-    """Returns the answers of an exported classifier.
+    """Returns the predictions of an exported classifier.
 
     Args:
         folder: Path of a folder that `keras_transfer.serving.export` wrote.
@@ -54,7 +54,7 @@ def classify(folder, texts):
         ValueError: If the model does not take a single text.
     """
     if not (pathlib.Path(folder) / "saved_model.pb").exists():
-        raise FileNotFoundError(f"The folder of a model must contain saved_model.pb. Received: {folder}")
+        raise FileNotFoundError(f"The model's folder must contain saved_model.pb. Received: {folder}")
     tf = import_tensorflow()
     import tensorflow_text  # noqa: F401 (its operations are in the graph)
 

@@ -39,7 +39,7 @@ def _parser():
     parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(dest="command", required=True)
 
-    command = commands.add_parser("quickstart", help="fine-tune a pretrained BERT on questions, export it and ask it")
+    command = commands.add_parser("quickstart", help="fine-tune a BERT on questions and export it")
     command.add_argument("--dataset", choices=["questions", "trec6"], default="questions")
     command.add_argument("--data-dir", help="folder with train_5500.label and TREC_10.label, for --dataset trec6")
     command.add_argument("--output", default="quickstart_model", help="folder of the SavedModel")
@@ -49,7 +49,7 @@ def _parser():
     command.add_argument("--batch-size", type=int, help="default: that of the recipe")
     command.add_argument("--overwrite", action="store_true", help="replace the output folder if it exists")
 
-    command = commands.add_parser("classify", help="ask an exported model")
+    command = commands.add_parser("classify", help="classify texts with an exported model")
     command.add_argument("model", help="folder of the SavedModel")
     command.add_argument("texts", nargs="+", metavar="text")
     return parser

@@ -35,7 +35,7 @@ def run_quickstart(
     batch_size=None,
     overwrite=False,
 ):
-    """Fine-tunes all-MiniLM-L6-v2 on questions, prints a report, exports a SavedModel and asks it in a new process.
+    """Fine-tunes all-MiniLM-L6-v2 on questions, prints a report, exports a SavedModel and runs it in a new process.
 
     Args:
         dataset: String. `"questions"` (packaged) or `"trec6"`. Defaults to `"questions"`.
@@ -77,7 +77,8 @@ def run_quickstart(
     if fresh.returncode:
         raise RuntimeError(f"The exported model failed:\n{fresh.stderr}")
     print(fresh.stdout, end="")
-    print(f'\n{time.time() - start:.0f} s in total. Ask more: keras-transfer classify {folder} "Where is Timbuktu?"')
+    print(f"\n{time.time() - start:.0f} s in total. To ask more questions:")
+    print(f'keras-transfer classify {folder} "Where is Timbuktu?"')
 
 
 def report(labels, predicted, names):

@@ -69,7 +69,7 @@ def read_conllu(path, field="upos"):
     Source: https://universaldependencies.org/format.html.
     """
     if field not in FIELDS:
-        raise ValueError(f"Invalid value for argument `field`. Expected one of {FIELDS}. Received: {field!r}")
+        raise ValueError(f"Invalid value for argument `field`. Expected one of {FIELDS}. Received: field={field!r}")
     path = pathlib.Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"The CoNLL-U file does not exist. Received: {path}")
@@ -85,13 +85,15 @@ def read_conllu(path, field="upos"):
                 words.append(word)
                 labels.append(label)
         elif last > len(words):
-            raise ValueError(f"{path}, line {number}: Expected word {len(words) + 1}. Received: end of the sentence")
+            raise ValueError(
+                f"{path}, line {number}: Expected word {len(words) + 1}. Received: the end of the sentence"
+            )
         elif words:
             sentences.words.append(words)
             sentences.labels.append(labels)
             words, labels, last = [], [], 0
     if not sentences.words:
-        raise ValueError(f"{path}: Expected at least one sentence. Received: {len(lines)} lines without a word")
+        raise ValueError(f"{path}: Expected at least one sentence. Received: {len(lines)} lines without any word")
     return sentences
 
 

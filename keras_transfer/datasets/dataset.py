@@ -37,6 +37,8 @@ def make_dataset(train, test):
     """
     names = sorted({label for _, label in train})
     if unknown := sorted({label for _, label in test} - set(names)):
-        raise ValueError(f"Labels must occur in the training part: {names}. Received: {unknown} in the test part")
+        raise ValueError(
+            f"Labels of the test data must occur in the training data. Expected some of {names}. Received: {unknown}"
+        )
     parts = [Split([text for text, _ in part], [names.index(label) for _, label in part]) for part in (train, test)]
     return Dataset(*parts, names)

@@ -53,7 +53,9 @@ def load_trec6(folder):
 
 def _read_trec(path):
     if not path.exists():
-        raise FileNotFoundError(f"TREC requires the files {' and '.join(TREC_FILES)}. Received: no {path}")
+        raise FileNotFoundError(
+            f"The TREC folder must contain {' and '.join(TREC_FILES)}. Received: a folder without {path}"
+        )
     rows = []
     for number, line in enumerate(path.read_text("iso-8859-1").splitlines(), 1):
         label, _, question = line.partition(" ")

@@ -25,7 +25,7 @@ def check_scope(model):
     if apart:
         raise ValueError(
             "Create the encoder and the model inside `strategy.scope()`, and compile the model there. "
-            f"Received: {len(apart)} weights created in another scope, the first of them {apart[0]}"
+            f"Received: {len(apart)} weights that were created outside the scope, such as {apart[0]}"
         )
 
 
@@ -63,7 +63,8 @@ def share(model, data, method):
         return data.for_replicas(replicas, repeat=True)
     if data.batch_size % replicas:
         raise ValueError(
-            f"`batch_size` must be a multiple of the number of replicas, {replicas}. Received: {data.batch_size}"
+            f"`batch_size` must be a multiple of the number of replicas, {replicas}. "
+            f"Received: batch_size={data.batch_size}"
         )
     if method == "evaluate" and (count < replicas or (evenly and count % replicas)):
         wanted = f"a multiple of {replicas}" if evenly else f"at least {replicas}"

@@ -217,7 +217,7 @@ class Encoder(keras.Model):
             For a KerasHub preset, the `keras_hub.models.Backbone` that KerasHub loads, without a report.
 
         Raises:
-            CheckpointError: If the checkpoint cannot be read, has another architecture, or does not fit.
+            CheckpointError: If the checkpoint cannot be read, has another architecture, or does not match the encoder.
 
         Example:
         ```python

@@ -131,8 +131,8 @@ class TransformerStack(Encoder):
         """
         if padding_mask is None and not all(block.attention.causal for block in self.blocks):
             raise ValueError(
-                "`padding_mask` is required unless all blocks are causal, because the cache also holds places without "
-                "a token. Received: padding_mask=None"
+                "`padding_mask` is required unless all blocks are causal, because the cache also contains positions "
+                "without a token. Received: padding_mask=None"
             )
         x = _embed(self, {"token_ids": ops.convert_to_tensor(token_ids)}, start)
         arguments = {} if self.block_inputs is None else self.block_inputs(x, start=start)

@@ -215,7 +215,9 @@ class WordVectorEncoder(Encoder):
                 raise ValueError(f"`counts` requires pooling='sif'. Received: pooling={encoder.pooling!r}")
             known = [counts.get(word, 0) for word in vectors.words]
             if not any(known):
-                raise ValueError(f"`counts` must contain a word of `vectors`. Received: counts of {list(counts)[:5]}")
+                raise ValueError(
+                    f"`counts` must contain at least one word of `vectors`. Received: counts of {list(counts)[:5]}"
+                )
             encoder.bag.set_counts(known, sum(counts.values()))
         return encoder
 

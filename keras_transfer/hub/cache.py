@@ -46,9 +46,9 @@ class Cache:
                     self._copy(source, file)
             except Exception as error:  # urllib, http.client, ssl and TensorFlow raise a dozen types
                 raise HubError(
-                    f"Cannot download {url}, and it is not in the cache ({self._place(url)}; set TFHUB_CACHE_DIR for "
-                    f"another one). Check the URL and the network. Without network access, {advice}. "
-                    f"Received: {one_line(error)}"
+                    f"Cannot download {url}, and it is not in the cache ({self._place(url)}; to use "
+                    "another one, set TFHUB_CACHE_DIR). Check the URL and the network. Without network access, "
+                    f"{advice}. Received: {one_line(error)}"
                 ) from error
             return self._install(file, self._place(url), url, self._checksum(file, url))
 
@@ -98,7 +98,7 @@ class Cache:
             module = find_module(new)
             if module is None:
                 raise HubError(
-                    "An archive must contain one complete module, at its top or in one folder. "
+                    "An archive must contain one complete module, at the top level or in one folder. "
                     f"Received: {name} with {why_incomplete(new)}"
                 )
             for last_try in (False, True):

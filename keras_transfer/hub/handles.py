@@ -35,13 +35,13 @@ def resolve(handle, cache_dir=None, sha256=None, max_bytes=MAX_BYTES):
     passed to that resolver, which is responsible for caching and checking.
 
     Args:
-        handle: String or path. A folder; an archive (`.tar.gz`, `.tgz`, `.tar`, with the module at its top or in one
-            folder); either of them as `file://...`; the URL of an archive; a module's page on tfhub.dev or kaggle.com;
+        handle: String or path. A folder; an archive (`.tar.gz`, `.tgz`, `.tar`, with the module at the top level or in
+            one folder); either as `file://...`; the URL of an archive; a module's page on tfhub.dev or kaggle.com;
             a name for kagglehub, such as `"google/nnlm/tensorFlow2/en-dim128/1"`; a folder or archive on a file system
             that only TensorFlow reads, such as `"gs://bucket/module"`; or any handle of a registered resolver.
         cache_dir: Path. Folder of the cache. Defaults to the environment variable `TFHUB_CACHE_DIR`, or else to
             `tfhub_modules` in the system's temporary folder.
-        sha256: String of 64 hex digits. Checksum that the archive must have before it is unpacked. Defaults to `None`.
+        sha256: String of 64 hexadecimal digits. Expected checksum of the archive. Defaults to `None`.
         max_bytes: Integer. Maximum size of an archive, packed or unpacked. Defaults to 32 GiB.
 
     Returns:
@@ -57,9 +57,11 @@ def resolve(handle, cache_dir=None, sha256=None, max_bytes=MAX_BYTES):
     ```
     """
     if not isinstance(handle, (str, os.PathLike)) or not isinstance(os.fspath(handle), str):
-        raise HubError(f"`handle` must be a string or a path. Received: {handle!r} of type {type(handle).__name__}")
+        raise HubError(
+            f"`handle` must be a string or a path. Received: handle={handle!r} of type {type(handle).__name__}"
+        )
     if sha256 is not None and not (isinstance(sha256, str) and re.fullmatch(r"[0-9a-fA-F]{64}", sha256)):
-        raise HubError(f"`sha256` must be a string of 64 hex digits. Received: {sha256!r}")
+        raise HubError(f"`sha256` must be a string of 64 hexadecimal digits. Received: sha256={sha256!r}")
     handle = os.fspath(handle)
     folder = cache_dir or os.environ.get("TFHUB_CACHE_DIR") or os.path.join(tempfile.gettempdir(), "tfhub_modules")
     if "://" in str(folder):
@@ -132,7 +134,7 @@ def _from_kaggle(name):
 def _from_web(url, cache):
     if module := cache.find(url):
         return module
-    advice = "pass the path of an archive that was downloaded elsewhere, or copy its folder in the cache"
+    advice = "pass the path of an archive that you downloaded elsewhere, or copy its cache folder from another machine"
     kaggle = _KAGGLE_URL.fullmatch(url)
     if kaggle and cache.sha256 is None and importlib.util.find_spec("kagglehub"):
         return _from_kaggle("/".join(filter(None, kaggle.groups())))

@@ -49,7 +49,7 @@ class HubLayer(keras.layers.Layer):
         output_shape: Tuple of integers or `None`, or a dict or list of tuples for several outputs. Shapes without the
             batch dimension, for modules that do not specify them. Defaults to `None`.
         load_options: `tf.saved_model.LoadOptions`, which are not saved in the config. Defaults to `None`.
-        sha256: String. Checksum that the handle's archive must have. Defaults to `None`.
+        sha256: String. Expected checksum of the handle's archive. Defaults to `None`.
         **kwargs: `name`, and, as in Keras 2, `dtype` (the dtype of the module's inputs) and `input_shape` (not needed).
 
     Inputs: As the module takes them: strings [batch], a dict of token ids [batch, length] and so on. Lists of Python
@@ -59,7 +59,7 @@ class HubLayer(keras.layers.Layer):
 
     Raises:
         HubError: If the module cannot be found, loaded or trained, does not have the tags, signature or output, was
-            created outside the strategy's scope, or if the inputs do not fit it.
+            created outside the strategy's scope, or if the inputs do not match it.
         RuntimeError: If the backend is not TensorFlow.
 
     Example:
@@ -115,7 +115,7 @@ class HubLayer(keras.layers.Layer):
         for weight in self.weights:
             weight.trainable = weight.trainable and trainable
         if trainable and not self.trainable_weights:
-            log.warning("%s has no trainable weights, since the module lists no trainable variables", self.name)
+            log.warning("%s has no trainable weights, because the module lists no trainable variables.", self.name)
         self.built = True
 
         # === Config ===
@@ -160,7 +160,9 @@ class HubLayer(keras.layers.Layer):
             return key
         if as_dict:
             if key is not None:
-                raise HubError(f"`output_key` and `signature_outputs_as_dict` cannot be combined. Received: {key!r}")
+                raise HubError(
+                    f"`output_key` and `signature_outputs_as_dict` cannot be combined. Received: output_key={key!r}"
+                )
             return None
         names = sorted(self._module.function.structured_outputs)
         chosen = key or (names[0] if len(names) == 1 else "default")
@@ -183,8 +185,8 @@ class HubLayer(keras.layers.Layer):
             return
         if not all(map(strategy.extended.variable_created_in_scope, self._module.trainable_variables)):
             raise HubError(
-                "To train a module on several replicas, create the layer, and load the object that you pass to it, "
-                f"inside `strategy.scope()`. Received: {self.name!r}, created outside"
+                "To train a module on several replicas, create the layer inside `strategy.scope()`. If you pass a "
+                f"loaded object, load it there too. Received: {self.name!r}, created outside the scope"
             )
         if not isinstance(self.handle, str) and self._module.takes_training:
             on_read = tf.VariableSynchronization.ON_READ
@@ -269,7 +271,10 @@ class HubLayer(keras.layers.Layer):
         try:
             json.dumps(self.arguments)
         except TypeError as error:
-            raise ValueError(f"`arguments` must be JSON values to be saved. Received: {self.arguments}") from error
+            raise ValueError(
+                "A `HubLayer` can be saved only if its `arguments` are JSON values. "
+                f"Received: arguments={self.arguments}"
+            ) from error
         config = super().get_config()
         del config["dtype"]
         return {

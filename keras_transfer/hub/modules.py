@@ -75,7 +75,7 @@ class Module:
                 return
             known = [parameter.name for parameter in parameters if parameter.name != "training"][1:]
         if not set(known).issuperset(arguments):
-            raise HubError(f"The module takes the arguments {known}. Received: arguments={dict(arguments)}")
+            raise HubError(f"Unknown arguments. The module accepts {known}. Received: arguments={dict(arguments)}")
 
 
 def open_module(loaded, signature=None, name="the module"):
@@ -94,14 +94,17 @@ def open_module(loaded, signature=None, name="the module"):
     signatures = getattr(loaded, "signatures", {})
     if signature is not None:
         if signature not in signatures:
-            raise HubError(f"`signature` must be one of {sorted(signatures)} for {name}. Received: {signature!r}")
+            raise HubError(
+                f"`signature` must be one of {sorted(signatures)} for {name}. Received: signature={signature!r}"
+            )
         function = signatures[signature]
         specs, takes_training = [function.structured_input_signature[1]], False
     else:
         function = loaded if callable(loaded) else getattr(loaded, "serve", None)
         if function is None:
             raise HubError(
-                f"`signature` must be one of {sorted(signatures)}, since {name} is not callable. Received: None"
+                f"`signature` must be one of {sorted(signatures)}, because {name} is not callable. "
+                "Received: signature=None"
             )
         specs, takes_training = _input_specs(function), "training" in _parameters(function)
     losses = list(getattr(loaded, "regularization_losses", ()))
@@ -110,7 +113,7 @@ def open_module(loaded, signature=None, name="the module"):
     trainable, others = _variables(loaded, function)
     by_name = signature is not None
     unwatched = [variable.name for variable in trainable if not variable.trainable]
-    reason = f"its trainable variables include some that TensorFlow does not watch: {unwatched}" if unwatched else None
+    reason = f"TensorFlow does not watch some of its trainable variables: {unwatched}" if unwatched else None
     return Module(function, specs, trainable, others, loaded, loaded, losses, takes_training, by_name, reason)
 
 

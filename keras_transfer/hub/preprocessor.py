@@ -73,7 +73,8 @@ class HubPreprocessor(Preprocessor):
 
         if not hasattr(self.module, "bert_pack_inputs"):
             raise HubError(
-                f"Pairs and other lengths require `tokenize` and `bert_pack_inputs`. Received: {self.handle!r}"
+                "For pairs and other lengths, the module must have `tokenize` and `bert_pack_inputs`. "
+                f"Received: {self.handle!r}"
             )
         segments = [self.module.tokenize(part) for part in texts]
         options = {} if length is None else {"seq_length": tf.constant(length)}

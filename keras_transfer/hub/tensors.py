@@ -78,7 +78,7 @@ def best_fit(inputs, specs):
             if _fits(received, spec, accepted):
                 return spec
     wanted = " or ".join(dict.fromkeys(map(describe, specs)))
-    raise HubError(f"The inputs do not fit the module. Expected {wanted}. Received: {describe(received)}")
+    raise HubError(f"The inputs do not match the module. Expected {wanted}. Received: {describe(received)}")
 
 
 def _fits(received, spec, accepted):
@@ -144,4 +144,6 @@ def with_shape(outputs, shapes, batch):
             return tf.ensure_shape(outputs, shape)
     except (AttributeError, TypeError, ValueError):  # the nests differ
         pass
-    raise HubError(f"`output_shape` must fit {describe(outputs)} without the batch dimension. Received: {shapes}")
+    raise HubError(
+        f"`output_shape` must match {describe(outputs)} without the batch dimension. Received: output_shape={shapes}"
+    )

@@ -36,7 +36,9 @@ def open_tf1_module(loaded, folder, tags, signature):
         training = _Graph(_load_for_training(folder, loaded), meta_graphs[frozenset(["train"])], weights)
     signatures = loaded.signatures.keys() & training.loaded.signatures.keys()
     if signature not in signatures:
-        raise HubError(f"`signature` must be one of {sorted(signatures)} for {folder}. Received: {signature!r}")
+        raise HubError(
+            f"`signature` must be one of {sorted(signatures)} for {folder}. Received: signature={signature!r}"
+        )
 
     trained = {variable.name for variable in training.loaded.graph.get_collection("trainable_variables")}
     for variable in (*loaded.variables, *training.loaded.variables):
@@ -120,8 +122,8 @@ def _load_for_training(folder, loaded):
             second.restore(f"{folder}/variables/variables")
         except tf.errors.OpError as error:
             raise HubError(
-                f"The training graph of {folder} has variables without values. Pass tags=[] to train the graph for "
-                f"prediction instead. Received: {sorted(own)}"
+                f"All variables of the training graph of {folder} must have saved values. Pass tags=[] to train the "
+                f"graph for prediction instead. Received: no values for {sorted(own)}"
             ) from error
     return second
 

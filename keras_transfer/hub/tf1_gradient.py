@@ -153,7 +153,8 @@ def _ends(ops, inside, outside):
         if op in inside and "seed" in op.node_def.attr:
             raise HubError(
                 "The module cannot be trained with dropout: it draws random numbers inside a loop or condition of "
-                "TensorFlow 1, and its gradient would draw other ones. Pass tags=[] to train the graph for prediction. "
+                "TensorFlow 1, and its gradient would draw different ones. Pass tags=[] to train the graph for "
+                "prediction. "
                 f"Received: {op.type} {op.name!r}"
             )
         ops += op.control_inputs

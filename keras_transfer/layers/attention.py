@@ -28,9 +28,9 @@ def batch_and_length(x, mask=None):
 class MultiHeadAttention(keras.layers.Layer):
     """Scaled dot-product attention with several heads (Vaswani et al. 2017), projected in one matmul.
 
-    The weights of query, key and value lie side by side in one kernel (cross-attention: the query's alone, key and
-    value together). A call is `project`, `scores` and `attend`; a subclass overrides the one in which it differs.
-    Masks and softmax are computed in float32 whatever the precision.
+    The weights of query, key and value are concatenated in one kernel. (In cross-attention, the query has its own
+    kernel.) A call runs `project`, `scores` and `attend`. A subclass overrides the method in which it differs. Masks
+    and softmax are always computed in float32.
 
     Args:
         num_heads: Integer. Number of heads of the queries.

@@ -67,7 +67,8 @@ class CharacterCNN(keras.layers.Layer):
         characters, widest = ids_shape[-1], max(width for width, _ in self.filters)
         if characters is not None and characters < widest:
             raise ValueError(
-                f"Words must have at least {widest} characters, the width of the widest filter. Received: {characters}"
+                f"Words must have at least {widest} characters, the width of the widest filter. "
+                f"Received: {characters} characters"
             )
         self.embedding.build((None, characters))
         for convolution in self.convolutions:
@@ -80,7 +81,7 @@ class CharacterCNN(keras.layers.Layer):
 
     def call(self, ids):
         if 0 in tuple(ids.shape):
-            raise ValueError(f"Inputs must contain at least one word. Received: the shape {tuple(ids.shape)}")
+            raise ValueError(f"Inputs must contain at least one word. Received: inputs of shape {tuple(ids.shape)}")
         batch, length, characters = ops.shape(ids)
         embedded = self.embedding(ops.reshape(ids, (-1, characters)))
         words = [self.activation(ops.max(convolution(embedded), axis=1)) for convolution in self.convolutions]

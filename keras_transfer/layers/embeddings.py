@@ -57,7 +57,7 @@ class PositionEmbedding(keras.layers.Layer):
     def _check(self, length, start=0):
         if length is not None and start + length > self.max_sequence_length:
             raise ValueError(
-                f"Sequences must have at most {self.max_sequence_length} tokens, the rows of the position table. "
+                f"Sequences must have at most {self.max_sequence_length} tokens, the size of the position table. "
                 f"Truncate them with `sequence_length` of the preprocessor. Received: {start + length} tokens"
             )
 

@@ -72,7 +72,9 @@ class ProjectedLSTM(keras.layers.Layer):
 
     def call(self, inputs, padding_mask=None, initial_state=None, return_state=False, training=False):
         if inputs.shape[1] == 0:
-            raise ValueError(f"Inputs must have at least one time step. Received: the shape {tuple(inputs.shape)}")
+            raise ValueError(
+                f"Inputs must have at least one time step. Received: inputs of shape {tuple(inputs.shape)}"
+            )
         mask = None if padding_mask is None else ops.cast(padding_mask, "bool")
         if self.reverse:
             inputs = _reversed(inputs, mask)

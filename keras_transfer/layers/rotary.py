@@ -8,8 +8,8 @@ from keras import ops
 class RotaryPositions(keras.layers.Layer):
     """Computes the cosines and sines of rotary positions once for all blocks of an encoder.
 
-    `MultiHeadAttention` rotates queries and keys by them: element `i` of a head pairs with element `i + dim / 2` (the
-    order of GPT-NeoX and Llama), and position `p` turns the pair by the angle `p * base**(-2i / dim)`.
+    `MultiHeadAttention` uses them to rotate queries and keys. Element `i` of a head pairs with element `i + dim / 2`
+    (the order of GPT-NeoX and Llama), and position `p` turns the pair by the angle `p * base**(-2i / dim)`.
 
     Args:
         dim: Integer, even. Number of elements of each head that are rotated.

@@ -58,7 +58,7 @@ class ScalarMix(keras.layers.Layer):
     def call(self, inputs, training=None):
         if len(inputs) != self.logits.shape[0]:
             raise ValueError(
-                f"Expected {self.logits.shape[0]} inputs, as many as when the layer was built. Received: {len(inputs)}"
+                f"Expected {self.logits.shape[0]} inputs, as when the layer was built. Received: {len(inputs)} inputs"
             )
         logits = ops.cast(self.logits, "float32")
         if training and self.dropout:
@@ -92,7 +92,9 @@ class ScalarMix(keras.layers.Layer):
         mix = self.mix
         names = [str(i) for i in range(len(mix))] if names is None else [str(name) for name in names]
         if len(names) != len(mix):
-            raise ValueError(f"`names` must have one name for each of the {len(mix)} layers. Received: {len(names)}")
+            raise ValueError(
+                f"`names` must contain one name for each of the {len(mix)} layers. Received: {len(names)} names"
+            )
         figure = Figure(figsize=(6.4, 3.6), layout="constrained")
         axes = figure.subplots()
         bars = axes.bar(names, mix)

@@ -45,7 +45,7 @@ class EntityF1(keras.metrics.Metric):
         self.label_names = [str(label) for label in label_names]
         if len(set(self.label_names)) < len(self.label_names) or not set(labels) - {OUTSIDE}:
             raise ValueError(
-                "`label_names` must be unique and contain at least one label of an entity. "
+                "`label_names` must be unique and contain at least one entity label, such as 'B-PER'. "
                 f"Received: {self.label_names}"
             )
         # An additional last class stands before and after the words, and for positions without a word.
@@ -64,7 +64,7 @@ class EntityF1(keras.metrics.Metric):
         nothing = len(self.label_names)
         if y_pred.shape[-1] != nothing:
             raise ValueError(
-                f"`y_pred` must have {nothing} classes: {self.label_names}. Received: shape {tuple(y_pred.shape)}"
+                f"`y_pred` must have {nothing} classes, {self.label_names}. Received: shape {tuple(y_pred.shape)}"
             )
         # Move the words to the front of their row, in order, so that they are adjacent.
         real = weights > 0

@@ -63,18 +63,25 @@ def entity_report(true, predicted):
     ```
     """
     if len(true) != len(predicted):
-        raise ValueError(f"Numbers of true and predicted sentences differ. Received: {len(true)} and {len(predicted)}")
+        raise ValueError(
+            f"The numbers of true and predicted sentences must be equal. Received: {len(true)} and {len(predicted)}"
+        )
     counts = {}  # of each type: right, true, predicted
     for number, (wanted, given) in enumerate(zip(true, predicted)):
         if len(wanted) != len(given):
             lengths = f"{len(wanted)} and {len(given)} in sentence {number}"
-            raise ValueError(f"Numbers of true and predicted labels of a sentence differ. Received: {lengths}")
+            raise ValueError(
+                f"The numbers of true and predicted labels of a sentence must be equal. Received: {lengths}"
+            )
         wanted, given = set(entities(wanted)), set(entities(given))
         for column, spans in enumerate((wanted & given, wanted, given)):
             for kind, _, _ in spans:
                 counts.setdefault(kind, np.zeros(3, int))[column] += 1
     if taken := sorted({"micro", "macro"} & set(counts)):
-        raise ValueError(f"A type cannot be named 'micro' or 'macro', the keys of the averages. Received: {taken}")
+        raise ValueError(
+            "An entity type cannot be named 'micro' or 'macro', which are the keys of the averages in the report. "
+            f"Received: {taken}"
+        )
     report = {kind: _scores(*counts[kind]) for kind in sorted(counts)}
     micro = _scores(*sum(counts.values(), np.zeros(3, int)))
     macro = {name: sum(row[name] for row in report.values()) / (len(report) or 1) for name in micro}
@@ -99,7 +106,7 @@ def _read(label):
         return OUTSIDE
     if not isinstance(label, str) or label[:1] not in tuple("BIES") or label[1:2] not in ("", "-"):
         raise ValueError(
-            f"Labels must be O, or B, I, E or S, optionally with a dash and a type, such as B-PER. Received: {label!r}"
+            f"Labels must be O, or B, I, E or S, optionally followed by a dash and a type (B-PER). Received: {label!r}"
         )
     return label[0], label[2:] or "_"
 

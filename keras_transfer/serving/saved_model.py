@@ -56,8 +56,8 @@ def export(model, folder, labels=None, pairs=False, overwrite=False):
 
     Raises:
         FileExistsError: If `folder` exists and `overwrite=False`.
-        ValueError: If `model` is not a task, has no preprocessor, or does not take pairs; or if `labels` has not one
-            unique name for each class.
+        ValueError: If `model` is not a task, has no preprocessor, or does not take pairs; or if `labels` does not have
+            one unique name for each class.
         RuntimeError: If the process with the TensorFlow backend fails.
 
     Example:

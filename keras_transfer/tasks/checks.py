@@ -1,4 +1,4 @@
-"""What a task refuses when it is built or compiled: a preprocessor or a loss that does not fit."""
+"""What a task rejects when it is built or compiled: a preprocessor or a loss that does not match it."""
 
 import inspect
 import logging
@@ -9,7 +9,7 @@ log = logging.getLogger("keras_transfer")
 
 
 def check_preprocessor(encoder, preprocessor):
-    """Raises a `ValueError` if a preprocessor makes what the encoder cannot take, such as unknown ids or positions."""
+    """Raises a `ValueError` if a preprocessor returns inputs that the encoder cannot take, such as unknown ids."""
     if preprocessor is not None and not callable(preprocessor):
         raise ValueError(f"`preprocessor` must be callable. Received: preprocessor={preprocessor!r}")
     if hasattr(preprocessor, "encode_words") and isinstance(encoder.input, dict):
@@ -35,12 +35,12 @@ def check_preprocessor(encoder, preprocessor):
         return
     if words > rows:
         raise ValueError(
-            f"The vocabulary of `preprocessor` must fit the encoder's embedding, which has {rows} rows. "
+            f"The vocabulary of `preprocessor` must not be larger than the encoder's embedding, which has {rows} rows. "
             f"Received: a vocabulary of {words} tokens"
         )
     log.warning(
-        "The encoder's embedding has %d rows, but the preprocessor's vocabulary has %d tokens. Check that they belong "
-        "together.",
+        "The encoder's embedding has %d rows, but the preprocessor's vocabulary has %d tokens. Check that both come "
+        "from the same checkpoint.",
         rows,
         words,
     )

@@ -93,7 +93,7 @@ def split_last(columns, y, sample_weight, fraction):
     at = int(count * (1 - fraction))
     if not 0 < at < count or len(y) != count:
         raise ValueError(
-            "`validation_split` must leave at least one row on both sides, and each row must have a label. "
+            "`validation_split` must leave at least one row for each part, and each row must have a label. "
             f"Received: {count} rows, {len(y)} labels, validation_split={fraction}"
         )
 
@@ -127,7 +127,7 @@ def batch_arrays(columns, y, sample_weight, batch_size, shuffle):
     if len(set(rows.values())) > 1:
         raise ValueError(f"Inputs, labels and sample weights must have the same number of rows. Received: {rows}")
     if batch_size < 1:
-        raise ValueError(f"`batch_size` must be at least 1. Received: {batch_size}")
+        raise ValueError(f"`batch_size` must be at least 1. Received: batch_size={batch_size}")
     length = max((column.shape[1] for column in columns.values() if column.ndim > 1), default=1)
     return TextBatches(columns, y, sample_weight, batch_size, [length], shuffle, None, False)
 

@@ -77,7 +77,7 @@ class Task(StringInputs, keras.Model):
             The task, not compiled.
 
         Raises:
-            CheckpointError: If the checkpoint cannot be read, does not fit, or has no preprocessor for the task.
+            CheckpointError: If the checkpoint cannot be read, does not match, or has no preprocessor for the task.
         """
         preprocessor = checkpoint_functions["load_preprocessor"](source, sequence_length, cls.word_level)
         return cls(Encoder.from_pretrained(source, **(encoder or {})), preprocessor=preprocessor, **kwargs)
@@ -116,10 +116,10 @@ class Task(StringInputs, keras.Model):
             text. Subclasses add those that take text.
 
         Raises:
-            ValueError: If `pairs=True` and the task takes single texts.
+            ValueError: If `pairs=True` and the task does not support pairs.
         """
         if pairs:
-            raise ValueError(f"A `{type(self).__name__}` takes single texts. Received: pairs=True")
+            raise ValueError(f"`{type(self).__name__}` does not support pairs of texts. Received: pairs=True")
         if not isinstance(self.input, dict) or "text" in self.input:
             return {}
 
@@ -309,7 +309,7 @@ class Task(StringInputs, keras.Model):
         `x`, `y` and `sample_weight`, and the tuple `validation_data`, are what `dataset` takes.
 
         Raises:
-            ValueError: If `dataset` refuses the data, if labels are missing, or if the replicas cannot share the
+            ValueError: If `dataset` rejects the data, if labels are missing, or if the replicas cannot share the
                 batches.
         """
         check_scope(self)
@@ -347,7 +347,7 @@ class Task(StringInputs, keras.Model):
         """Returns loss and metrics as `keras.Model.evaluate` does. `x`, `y` and `sample_weight` are as for `dataset`.
 
         Raises:
-            ValueError: If `dataset` refuses the data, if labels are missing, or if the replicas cannot share the
+            ValueError: If `dataset` rejects the data, if labels are missing, or if the replicas cannot share the
                 batches: there must be at least as many rows as replicas, and on JAX a multiple.
         """
         data = self._dataset_for("evaluate", x, y, sample_weight, batch_size)
@@ -359,14 +359,15 @@ class Task(StringInputs, keras.Model):
         If `x` has no rows, the result has none, and the model does not run.
 
         Raises:
-            ValueError: If `dataset` refuses the data, or if `steps` is used with data in memory.
+            ValueError: If `dataset` rejects the data, or if `steps` is used with data in memory.
         """
         data = self._dataset_for("predict", x, batch_size=batch_size)
         if not isinstance(data, (TextBatches, NoRows)):
             return super().predict(data, verbose=verbose, steps=steps, **kwargs)
         if steps is not None:
             raise ValueError(
-                f"`steps` cannot be used with data in memory, since every row is predicted. Received: steps={steps}"
+                "`steps` cannot be used with data in memory, because `predict()` returns a result for each row. "
+                f"Received: steps={steps}"
             )
         if isinstance(data, NoRows):
             return self.predict_nothing(data.columns)

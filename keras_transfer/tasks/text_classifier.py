@@ -33,7 +33,7 @@ class TextClassifier(Task):
 
     Raises:
         ValueError: If `pooling` is unknown or not possible with the encoder, or if the vocabulary or the sequence
-            length of `preprocessor` does not fit the encoder.
+            length of `preprocessor` does not match the encoder.
 
     Example:
     ```python
@@ -59,7 +59,9 @@ class TextClassifier(Task):
                 f"Received: pooling={pooling!r}"
             )
         if pooling == "pooled" and encoded.pooled is None:
-            raise ValueError(f"The encoder has no pooled output. Use one of {POOLINGS}. Received: pooling='pooled'")
+            raise ValueError(
+                f"The encoder has no pooled output. Expected one of {POOLINGS}. Received: pooling='pooled'"
+            )
         if pooling != "pooled" and encoded.sequence is None:
             raise ValueError(
                 f"The encoder has only a pooled output. Use `pooling='pooled'`. Received: pooling={pooling!r}"

@@ -92,7 +92,7 @@ class TokenClassifier(Task):
         try:
             return [WordAccuracy(), EntityF1(self.label_names)]
         except ValueError as error:
-            log.warning("Some of `label_names` are not labels of entities, so `EntityF1` is left out: %s", error)
+            log.warning("`EntityF1` is not used, because some of `label_names` are not entity labels: %s", error)
             return [WordAccuracy()]
 
     def compile(self, optimizer="auto", loss="auto", metrics="auto", **kwargs):
@@ -106,7 +106,7 @@ class TokenClassifier(Task):
             config = function.get_config() if isinstance(function, keras.losses.Loss) else {}
             if config.get("ignore_class", NO_WORD) != NO_WORD:
                 raise ValueError(
-                    "`loss` must ignore labels of -1, which mark positions without a word. Use `loss='auto'` or "
+                    "`loss` must ignore the label -1, which marks positions without a word. Use `loss='auto'` or "
                     f"`ignore_class=-1`. Received: loss={function!r}"
                 )
         if not isinstance(metrics, str) or metrics != "auto":
@@ -123,8 +123,8 @@ class TokenClassifier(Task):
         """
         if class_weight is not None:
             raise ValueError(
-                "`class_weight` must be passed to `text.word_batches(sentences, labels, model.preprocessor, "
-                "label_names=..., class_weight=...)`, and the result to `fit`. "
+                "`fit()` does not support `class_weight`. Pass it to `text.word_batches(sentences, labels, "
+                "model.preprocessor, label_names=..., class_weight=...)`, and the result to `fit()`. "
                 f"Received: class_weight={class_weight}"
             )
         return super().fit(x, y, *args, **kwargs)
@@ -148,8 +148,9 @@ class TokenClassifier(Task):
             if not wrong:
                 received += f" from {labels.min()} to {labels.max()}"
             raise ValueError(
-                "Labels must be one list for each sentence. For prepared data they must be integers [batch, length] "
-                f"from 0 to {len(self.label_names) - 1}, and -1 at positions without a word. Received: {received}"
+                "Labels must contain one list for each sentence. For prepared data, they must be integers [batch, "
+                f"length] from 0 to {len(self.label_names) - 1}, and -1 at positions without a word. "
+                f"Received: {received}"
             )
 
     def placeholder_labels(self, x):
@@ -158,7 +159,7 @@ class TokenClassifier(Task):
     def mask_labels(self, labels, sample_weight):
         if labels is None:
             raise ValueError(
-                "Prepared data for a `TokenClassifier` need labels [batch, length], which mark the words. "
+                "Prepared data for a `TokenClassifier` must include labels [batch, length], which mark the words. "
                 "Received: no labels"
             )
         weights = labels >= 0
@@ -175,7 +176,9 @@ class TokenClassifier(Task):
         if is_sentences(x):
             return to_sentences(x)
         if isinstance(x, tuple):
-            raise ValueError(f"Sentences must be a list of lists of words, without pairs. Received: {x!r:.100}")
+            raise ValueError(
+                f"Sentences must be a list of lists of words. Pairs are not supported. Received: {x!r:.100}"
+            )
         require_preprocessor(self)
         return self.preprocessor.words(x)
 
@@ -193,8 +196,9 @@ class TokenClassifier(Task):
     def prepare_stream(self, dataset):
         if texts_of_stream(dataset):
             raise ValueError(
-                "A `tf.data.Dataset` must contain ids. Use `text.word_batches(sentences, labels, model.preprocessor, "
-                f"label_names=model.label_names)` for words and their labels. Received: {dataset.element_spec}"
+                "A `tf.data.Dataset` must contain ids. For words and their labels, use `text.word_batches(sentences, "
+                "labels, model.preprocessor, label_names=model.label_names)` instead. "
+                f"Received: {dataset.element_spec}"
             )
         return dataset
 
@@ -215,7 +219,7 @@ class TokenClassifier(Task):
             List of arrays [words, labels], one for each sentence. For prepared data an array [batch, length, labels].
 
         Raises:
-            ValueError: If `dataset` refuses the data, or if `steps` is used with data in memory.
+            ValueError: If `dataset` rejects the data, or if `steps` is used with data in memory.
         """
         return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, **kwargs)
 
@@ -267,7 +271,7 @@ class TokenClassifier(Task):
         """Returns what an exported model answers.
 
         Args:
-            pairs: Must be `False`, since a `TokenClassifier` takes single texts.
+            pairs: Must be `False`, because a `TokenClassifier` does not support pairs.
 
         Returns:
             Dict of `Signature`s:
@@ -320,7 +324,7 @@ def _word_metric(metric):
     module = getattr(metric, "__module__", None) or type(metric).__module__
     if isinstance(metric, str) or module.startswith("keras."):
         raise ValueError(
-            "Metrics must ignore labels of -1, which mark positions without a word. Use `metrics='auto'` or the "
+            "Metrics must ignore the label -1, which marks positions without a word. Use `metrics='auto'` or the "
             f"metrics of `keras_transfer.metrics`. Received: {metric!r}"
         )
     return metric

@@ -204,7 +204,7 @@ def batches(
     texts = to_columns(texts)
     count = _count(texts)
     if count == 0:
-        raise ValueError("There are no texts. Received: an empty dataset")
+        raise ValueError("`texts` must contain at least one text. Received: no texts")
     labels = _column(labels, "labels", count)
     sample_weight = _column(sample_weight, "sample weights", count)
     if sample_weight is not None and labels is None:

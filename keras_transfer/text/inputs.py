@@ -51,7 +51,7 @@ def to_columns(x):
     check_pair(x)
     if not is_text(x[1]):
         raise ValueError(
-            "A tuple is a pair of texts. Pass labels as a separate argument: `fit(texts, labels)`. "
+            "A tuple must be a pair of texts. Pass labels as a separate argument: `fit(texts, labels)`. "
             f"Received: {type(x[1]).__name__} {x[1]!r:.100} as the second text"
         )
     first, second = to_columns(x[0]), to_columns(x[1])
@@ -106,7 +106,7 @@ def _unicode(text):
             return text.decode("utf-8")
         except UnicodeDecodeError as error:
             raise ValueError(
-                f"Texts must be UTF-8. Decode them where they are read. Received: {text[:50]!r}"
+                f"Texts in bytes must be UTF-8. Decode other encodings to `str` first. Received: {text[:50]!r}"
             ) from error
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         raise ValueError(f"Texts must be Unicode without lone surrogates. Received: {text[:50]!a}")

@@ -11,13 +11,13 @@ class Packing:
     """Describes the special tokens, the padding and the segments of a row.
 
     One text becomes `start a end`, a pair `start a between b end`. If that is too long, the longer text is truncated
-    first, at its end, as Hugging Face `tokenizers` does. Padding is on the right, always.
+    first, at its end, as Hugging Face `tokenizers` does. Padding is always on the right.
 
     Args:
         start: List of strings. Tokens in front of the first text. Defaults to none.
         between: List of strings. Tokens between the texts of a pair. Defaults to none.
-        end: List of strings. Tokens behind the last text. Defaults to none.
-        pad: String. Token that fills up a row. Defaults to `"[PAD]"`.
+        end: List of strings. Tokens after the last text. Defaults to none.
+        pad: String. Token that pads a row. Defaults to `"[PAD]"`.
         segments: Tuple of two integers, the segment ids of the first and of the second text, or `None` for a model
             without segments. Special tokens belong to the text before them, those in front to the first text; padding
             has segment 0. Defaults to `None`.

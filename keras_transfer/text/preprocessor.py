@@ -41,7 +41,7 @@ class Preprocessor(keras.layers.Layer):
 
     def _check_single(self, texts):
         if isinstance(texts, tuple):
-            raise ValueError(f"`{type(self).__name__}` takes single texts. Received: pairs of texts")
+            raise ValueError(f"`{type(self).__name__}` does not support pairs of texts. Received: a pair")
 
 
 def _is_symbolic(texts):
@@ -91,7 +91,7 @@ def checked_length(sequence_length, min_length=1):
         length = 0
     if length < min_length:
         raise ValueError(
-            f"`sequence_length` must be an integer of at least {min_length}. A call also takes 'longest' or None. "
+            f"`sequence_length` must be an integer of at least {min_length}. A call also accepts 'longest' or None. "
             "To map a dataset of (texts, labels), use `ds.map(lambda x, y: (preprocessor(x), y))`. "
             f"Received: sequence_length={sequence_length!r}"
         )

@@ -24,7 +24,7 @@ class Tokenizer:
         mask_token: String. Token that masked language models predict. The vocabulary may lack it. Defaults to `None`.
 
     Raises:
-        ValueError: If the vocabulary contains duplicates, line ends or anything but strings.
+        ValueError: If the vocabulary contains duplicates, line breaks or anything but strings.
     """
 
     vocabulary_file = "vocab.txt"
@@ -43,13 +43,13 @@ class Tokenizer:
     def _set_vocabulary(self, tokens):
         wrong = [token for token in tokens if not isinstance(token, str) or "\n" in token]
         if wrong:
-            raise ValueError(f"A vocabulary must be a list of strings without line ends. Received: {wrong[:3]}")
+            raise ValueError(f"A vocabulary must be a list of strings without line breaks. Received: {wrong[:3]}")
         ids = {token: index for index, token in enumerate(tokens, self.first_id)}
         duplicates = [token for index, token in enumerate(tokens, self.first_id) if ids[token] != index]
         if duplicates:
             raise ValueError(
                 "A vocabulary must not contain duplicates. "
-                f"Received: {len(duplicates)} duplicates, beginning with {duplicates[:3]}"
+                f"Received: {len(duplicates)} duplicates, starting with {duplicates[:3]}"
             )
         self._vocabulary, self._ids = tokens, ids
 
@@ -95,8 +95,8 @@ class Tokenizer:
         missing = [token for token in dict.fromkeys(tokens) if self.token_to_id(token) is None]
         if missing:
             raise ValueError(
-                f"The vocabulary lacks the special tokens {', '.join(missing)}. "
-                f"Received: {len(self.vocabulary)} tokens, beginning with {self.vocabulary[:5]}"
+                f"The vocabulary must contain the special tokens {', '.join(missing)}. "
+                f"Received: {len(self.vocabulary)} tokens, starting with {self.vocabulary[:5]}"
             )
 
     def tokenize(self, texts):

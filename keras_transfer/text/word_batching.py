@@ -109,9 +109,9 @@ def word_batches(
     label_names = None if label_names is None else checked_names(label_names)
     sentences = to_sentences(sentences)
     if not sentences:
-        raise ValueError("There are no sentences. Received: an empty dataset")
+        raise ValueError("`sentences` must contain at least one sentence. Received: no sentences")
     if labels is None and (sample_weight is not None or class_weight is not None):
-        raise ValueError("Weights require labels. Received: labels=None")
+        raise ValueError("`sample_weight` and `class_weight` require `labels`. Received: labels=None")
     ids = None if labels is None else label_ids(sentences, labels, label_names)
     inputs, sentence, row, position = _preprocess(sentences, preprocessor)
     real = inputs["padding_mask"].sum(axis=1)
@@ -154,7 +154,7 @@ def _sentence_weights(weights, count):
         shape = "lists of different lengths"
     if shape != (count,):
         raise ValueError(
-            "`sample_weight` must contain one weight for each sentence; `class_weight` sets the weights of labels. "
+            "`sample_weight` must contain one weight for each sentence. To weight labels, use `class_weight`. "
             f"Received: shape {shape} for {count} sentences"
         )
     return weights

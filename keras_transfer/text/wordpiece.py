@@ -19,7 +19,7 @@ _FIXED = {"do_basic_tokenize": True, "tokenize_chinese_chars": True, "never_spli
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class WordPieceTokenizer(Tokenizer):
-    """Splits texts into words as BERT does, and words into the longest pieces that the vocabulary has.
+    """Splits texts into words as BERT does, and words into the longest pieces in the vocabulary.
 
     The ids are those of Hugging Face `tokenizers`.
 
@@ -33,7 +33,7 @@ class WordPieceTokenizer(Tokenizer):
         mask_token: String. Token that masked language models predict. Defaults to `"[MASK]"`.
 
     Raises:
-        ValueError: If the vocabulary contains duplicates, line ends or anything but strings.
+        ValueError: If the vocabulary contains duplicates, line breaks or anything but strings.
         ImportError: If TensorFlow Text is not installed.
 
     Example:
@@ -105,7 +105,7 @@ def read_folder(folder):
 
     Returns:
         Dict of `vocabulary`, `split`, and `sequence_length`, `lowercase` and `strip_accents`, which are `None` if the
-        folder does not say them.
+        folder does not specify them.
 
     Raises:
         FileNotFoundError: If the folder has no vocabulary.
@@ -159,7 +159,7 @@ def _folder_vocabulary(folder, fast):
     tokens = sorted(ids, key=ids.get)
     if [ids[token] for token in tokens] != list(range(len(tokens))):
         raise ValueError(
-            f"The ids of the vocabulary in {folder} must count from 0 without gaps. "
+            f"The ids of the vocabulary in {folder} must be consecutive and start at 0. "
             f"Received: {len(tokens)} tokens with ids up to {ids[tokens[-1]]}"
         )
     return tokens

@@ -33,7 +33,9 @@ class WordTokenizer(Tokenizer):
 
     def _set_vocabulary(self, tokens):
         if not tokens or "" in tokens:
-            raise ValueError(f"A vocabulary must contain at least one word, and no empty ones. Received: {tokens[:3]}")
+            raise ValueError(
+                f"A vocabulary must contain at least one word and no empty strings. Received: {tokens[:3]}"
+            )
         super()._set_vocabulary(tokens)
         self._exact = self._folded = None
 

@@ -28,7 +28,7 @@ log = logging.getLogger("keras_transfer")
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class Checkpoint(keras.callbacks.Callback):
-    """Writes training checkpoints, and resumes a run bit by bit when the same script runs again.
+    """Writes training checkpoints, and resumes a run bit for bit when the same script runs again.
 
     A training checkpoint contains all variables of the model (including the states of its seeds), of the optimizer and
     of the metrics, the place in the run, and the random states that decide the order of the data. When a run resumes in
@@ -43,7 +43,7 @@ class Checkpoint(keras.callbacks.Callback):
     (`reshuffle_each_iteration=False`). Arrays with `shuffle=True` are exact on JAX and torch, and on TensorFlow after
     `keras.utils.set_random_seed()`, with which Keras draws the same order in each epoch. Resuming is not exact if the
     data continue through the epochs (`steps_per_epoch` is shorter than the data) or draw from a backend's global
-    generator (`tf.random`). The state of other callbacks, such as `EarlyStopping`, begins anew. With several replicas,
+    generator (`tf.random`). The state of other callbacks, such as `EarlyStopping`, is reset. With several replicas,
     the statistics of batch normalization are those of the first replica, as in everything that Keras saves.
 
     Put this callback last in the list, so that it writes what the others have done. With several machines, each needs
@@ -76,15 +76,15 @@ class Checkpoint(keras.callbacks.Callback):
     def __init__(self, folder, save_every="epoch", keep=2, dataset=None, signals=("SIGTERM",)):
         super().__init__()
         if save_every != "epoch" and not _is_count(save_every):
-            raise ValueError(f"`save_every` must be 'epoch' or a positive integer. Received: {save_every!r}")
+            raise ValueError(f"`save_every` must be 'epoch' or a positive integer. Received: save_every={save_every!r}")
         if not _is_count(keep):
-            raise ValueError(f"`keep` must be a positive integer. Received: {keep!r}")
+            raise ValueError(f"`keep` must be a positive integer. Received: keep={keep!r}")
         known = set(signal.Signals.__members__) - {"SIGKILL", "SIGSTOP"}
         signals = [signals] if isinstance(signals, str) else list(signals)
         if unknown := [name for name in signals if name not in known]:
             raise ValueError(f"`signals` must be names of signals that can be caught. Received: {unknown}")
         if dataset is not None and not has_epoch(dataset):
-            raise ValueError(f"`dataset` must have an integer `epoch` that can be set. Received: {dataset!r}")
+            raise ValueError(f"`dataset` must have a writable integer attribute `epoch`. Received: dataset={dataset!r}")
         self.folder, self.save_every, self.keep, self.signals = folder, save_every, keep, signals
         self.dataset = dataset
         self.stopped_by = None
@@ -100,7 +100,9 @@ class Checkpoint(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         self._restore_handlers()  # an earlier `fit` may have raised
         if not self.model.built:
-            raise ValueError(f"Build the model before `fit()`, or give it an `Input`. Received: {self.model!r}")
+            raise ValueError(
+                f"The model must be built. Build it before `fit()`, or give it an `Input`. Received: {self.model!r}"
+            )
         self._steps, self._user_epoch = steps.watch(self.model, self.params), private.initial_epoch(self.model)
         self.stopped_by, self._caught, self._resume, self._iterator = None, None, None, None
         self._count, self._stopped, self._ending, self._trained = 0, False, False, None
@@ -122,7 +124,7 @@ class Checkpoint(keras.callbacks.Callback):
             state = self._resume.state
             if epoch != state["epoch"]:
                 raise ValueError(
-                    f"The training checkpoint continues in epoch {state['epoch']}, counted from 0. Remove "
+                    f"The training checkpoint resumes in epoch {state['epoch']}, counted from 0. Do not pass "
                     f"`initial_epoch`. Received: epoch {epoch}"
                 )
             restore_data(state["data"], self.dataset)
@@ -207,7 +209,9 @@ class Checkpoint(keras.callbacks.Callback):
         epoch, batch, self._trained = state["epoch"], state["batch"], state["trains"]
         self._settings, self._rates, self._count = state["optimizer"], state["rates"][0], state["count"]
         if epoch >= epochs:
-            log.warning("The run is complete: %d of %d epochs. Nothing is trained. %s", epoch, epochs, stored.path)
+            log.warning(
+                "The run is complete and is not trained further: %d of %d epochs: %s", epoch, epochs, stored.path
+            )
         else:
             place = f", after batch {batch}" if batch else ""
             log.warning("Resuming from epoch %d of %d%s: %s", epoch + 1, epochs, place, stored.path)
@@ -222,8 +226,8 @@ class Checkpoint(keras.callbacks.Callback):
         batch = self._resume.state["batch"]
         if self._seen > batch:
             raise ValueError(
-                f"A step must end at batch {batch}, after which the training checkpoint was written. Use the same "
-                f"`steps_per_execution` as before. Received: {self.model.steps_per_execution}"
+                f"The training checkpoint was written after batch {batch}, where a step must end. Use the same "
+                f"`steps_per_execution` as before. Received: steps_per_execution={self.model.steps_per_execution}"
             )
         # A callback that ends the run has to wait: Keras cannot end an epoch without a step.
         self._ending, self.model.stop_training = self._ending or self.model.stop_training, False
@@ -245,8 +249,8 @@ class Checkpoint(keras.callbacks.Callback):
         iterator = self._steps.iterator
         if self._iterator is not None and iterator is self._iterator:
             log.warning(
-                "The data continue through the epochs. A resumed run reads them from their beginning, not from where "
-                "the epoch began"
+                "The iterator of the data is not restarted in each epoch. A resumed run reads the data from their "
+                "beginning, not from where the epoch began."
             )
         self._iterator = iterator
 
@@ -256,11 +260,15 @@ class Checkpoint(keras.callbacks.Callback):
         if not self.signals:
             return
         if threading.current_thread() is not threading.main_thread():
-            log.warning("Signals can be caught in the main thread only: %s will write no checkpoint", self.signals)
+            log.warning(
+                "Signals can be caught only in the main thread. No training checkpoint is written on %s.", self.signals
+            )
             return
         for number in (signal.Signals[name] for name in self.signals):
             if signal.getsignal(number) is None:
-                log.warning("%s is handled outside Python and will write no checkpoint", number.name)
+                log.warning(
+                    "%s has a handler outside Python. No training checkpoint is written on this signal.", number.name
+                )
             else:
                 self._previous_handlers[number] = signal.signal(number, self._on_signal)
 
@@ -285,7 +293,7 @@ class Checkpoint(keras.callbacks.Callback):
     def _stop_if_caught(self):
         if self._caught and self.stopped_by is None:
             self.stopped_by, self.model.stop_training = self._caught, True
-            log.warning("%s: the run stops. To resume it, run it again with %s", self._caught, self.folder)
+            log.warning("%s: the run stops. To resume it, start it again with the folder %s", self._caught, self.folder)
 
     def get_config(self):
         return {

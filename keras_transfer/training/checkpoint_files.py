@@ -75,7 +75,7 @@ def write(folder, epoch, batch, state, variables):
     for name, variable in variables.items():
         dtype, shape = keras.backend.standardize_dtype(variable.dtype), list(variable.shape)
         if dtype not in _CODES:
-            raise ValueError(f"The dtype must be one of {', '.join(_CODES)}. Received: {dtype} for {name}")
+            raise ValueError(f"Variables must have one of the dtypes {', '.join(_CODES)}. Received: {dtype} for {name}")
         start, end = end, end + math.prod(shape) * _numpy_dtype(dtype).itemsize
         header[name] = {"dtype": _CODES[dtype], "shape": shape, "data_offsets": [start, end]}
     header[_DIGEST] = {"dtype": "U8", "shape": [32], "data_offsets": [end, end + 32]}
@@ -160,7 +160,7 @@ def newest(folder):
     if damaged:
         found = "; ".join(f"{path.name}: {error}" for path, error in damaged.items())
         raise ValueError(
-            f"All training checkpoints in {folder} are damaged. To start again, delete them or use another folder. "
+            f"All training checkpoints in {folder} are damaged. To start over, delete them or use another folder. "
             f"Received: {found}"
         )
     return None, []

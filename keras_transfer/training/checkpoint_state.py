@@ -34,7 +34,8 @@ def restore(model, stored, metrics):
         ours, theirs = variables_of(model, kind).values(), _names(stored, kind)
         if [_what(variable) for variable in ours] != [_stored_what(stored, name) for name in theirs]:
             log.warning(
-                "The metrics differ from the training checkpoint's. In this epoch they count the remaining batches only"
+                "The metrics differ from those of the training checkpoint. In this epoch, they cover only the "
+                "remaining batches."
             )
             continue
         for variable, name in zip(ours, theirs):
@@ -54,9 +55,9 @@ def check(model, stored, steps):
         ours = [(name, *_what(variable)) for name, variable in variables_of(model, kind).items()]
         theirs = [(name, *_stored_what(stored, name)) for name in _names(stored, kind)]
         if len(theirs) != len(ours):
-            problems.append(f"{len(ours)} variables of the {kind}, in the checkpoint {len(theirs)}")
+            problems.append(f"{len(ours)} variables of the {kind} (training checkpoint: {len(theirs)})")
         different = [(a, b) for a, b in zip(ours, theirs) if (_plain(a[0]), *a[1:]) != (_plain(b[0]), *b[1:])]
-        problems += [f"{a}, in the checkpoint {b}" for a, b in different[:3]]
+        problems += [f"{a} (training checkpoint: {b})" for a, b in different[:3]]
     ours, rates = settings(model.optimizer)
     if problems := problems or _differences(ours, state["optimizer"]):
         raise ValueError(
@@ -68,7 +69,7 @@ def check(model, stored, steps):
     if state["batch"] and None not in (run["batches"], steps) and run["batches"] != steps:
         raise ValueError(
             "To resume in the middle of an epoch, use the same data in the same batches. "
-            f"Received: {steps} batches, in the checkpoint {run['batches']} ({stored.path})"
+            f"Received: {steps} batches (training checkpoint: {run['batches']}, {stored.path})"
         )
     warn_of_differences(now, run)
     if rates not in state["rates"]:
@@ -81,7 +82,7 @@ def check(model, stored, steps):
 def warn_of_differences(ours, theirs):
     """Warns if values that influence the result differ from the training checkpoint's."""
     if others := _differences(ours, theirs):
-        log.warning("The run continues, but its result can differ: %s", "; ".join(others))
+        log.warning("The run continues, but its result may differ. Received: %s", "; ".join(others))
 
 
 def made_with(steps):
@@ -153,7 +154,7 @@ def _differences(ours, theirs):
         for values in (ours, theirs)
     ]
     names = [name for name in {**ours, **theirs} if plain[0].get(name) != plain[1].get(name)]
-    return [f"{name} {ours.get(name)}, in the checkpoint {theirs.get(name)}" for name in names[:3]]
+    return [f"{name}={ours.get(name)} (training checkpoint: {theirs.get(name)})" for name in names[:3]]
 
 
 def _flat(value, name=""):
@@ -192,7 +193,7 @@ def restore_data(state, dataset):
     np.random.set_state(state["numpy"])
     _set_torch_numbers(state["torch"])
     if (dataset is not None) != ("epoch" in state):
-        log.warning("The order of the batches can differ: only one of the two runs has a `dataset`")
+        log.warning("The order of the batches may differ, because only one of the two runs has a `dataset`.")
     elif dataset is not None:
         if state["seed"] is not None:
             dataset.seed = state["seed"]

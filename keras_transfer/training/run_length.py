@@ -39,8 +39,8 @@ def warn_if_shorter(optimizer, total_steps):
     _warned[optimizer] = last
     length = min(lengths)
     log.warning(
-        "The learning rate schedule %s ends at step %d, but the run ends at step %d%s. After the schedule's end the "
-        "learning rate stays constant. Build the schedule with total_steps=%d",
+        "The learning rate schedule %s ends at step %d, but the run ends at step %d%s. After the end of the schedule, "
+        "the learning rate is constant. Create the schedule with total_steps=%d.",
         lengths[length]["class_name"],
         length,
         last,

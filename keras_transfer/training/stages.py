@@ -23,7 +23,7 @@ class PlacedStage:
 
 
 class TrainableSubset:
-    """Some of a model's trainable weights, which alone train inside `applied()`.
+    """A subset of a model's trainable weights. Only these weights train inside `applied()`.
 
     Layers with statistics (batch normalization) rest if none of their weights is in the subset.
     """
@@ -81,7 +81,7 @@ class StagedFit(keras.callbacks.Callback):
         others = [callback for callback in self._steps.contexts if isinstance(callback, StagedFit)]
         if others:
             raise ValueError(
-                "Only one callback can decide what trains. Combine the stages in one `StagedTraining`. "
+                "Only one callback can decide which weights train. Combine the stages in one `StagedTraining`. "
                 f"Received: {type(others[0]).__name__} and {type(self).__name__}"
             )
         self._placed = self.place_stages()
@@ -109,8 +109,8 @@ class StagedFit(keras.callbacks.Callback):
             self._restore()
             self.on_train_end()
             raise ValueError(
-                f"`trainable` was changed during `fit()`, but {type(self).__name__} manages it. All flags are as they "
-                "were when `fit()` began."
+                f"`trainable` was changed during `fit()`, but {type(self).__name__} manages it. All weights have the "
+                "`trainable` flags from before `fit()` again."
             )
         steps = self.params.get("steps")
         place = self._epoch if steps is None else self._epoch * steps + batch

@@ -218,7 +218,7 @@ def test_a_mistake_is_an_error_and_changes_nothing(call, message):
 
 @pytest.mark.parametrize("function", [freeze, unfreeze, trainable_summary, lambda model: freeze_to(model, -1)])
 def test_a_model_without_weights_and_other_objects_are_errors(function):
-    with pytest.raises(ValueError, match="has no weights yet.*Received: model=<Sequential"):
+    with pytest.raises(ValueError, match="must have weights.*Received: model=<Sequential"):
         function(keras.Sequential([keras.layers.Dense(2)]))
     with pytest.raises(ValueError, match=r"must be a Keras model or layer. Received: model=\[<Dense"):
         function([keras.layers.Dense(2)])

@@ -238,12 +238,12 @@ depth  group       kind        pretrained  parameters  trainable
 
 
 def test_an_unbuilt_model_is_an_error():
-    with pytest.raises(ValueError, match="has no weights yet. Call or build it first. Received: model=<Seq"):
+    with pytest.raises(ValueError, match="must have weights. Build or call it first. Received: model=<Seq"):
         layer_groups(keras.Sequential([keras.layers.Dense(2)]))
 
 
 def test_a_model_without_weights_is_an_error():
-    with pytest.raises(ValueError, match="`model` has no weights"):
+    with pytest.raises(ValueError, match="`model` must have weights"):
         layer_groups(keras.Sequential([keras.Input((4,)), keras.layers.Dropout(0.1)]))
 
 

@@ -142,7 +142,7 @@ def plain():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: get_recipe("brt"), "Received: 'brt'. Did you mean 'bert'?"),
+        (lambda: get_recipe("brt"), r"Did you mean 'bert'\? Received: 'brt'"),
         (lambda: get_recipe("bert", epoch=2), r"Received: \['epoch'\]"),
         (lambda: get_recipe("bert", learning_rate=-1.0), "`learning_rate` must be positive. Received: -1.0"),
         (lambda: get_recipe("bert", epochs=0), "`epochs` must be a positive integer"),
@@ -168,7 +168,10 @@ def plain():
         ),
         (lambda: fine_tune(plain(), unknown_length(), loss="mse"), "Pass `steps_per_epoch`"),
         (lambda: fine_tune(classifier(), (TEXTS, LABELS), epochs=3), r"Received: \['epochs'\]"),
-        (lambda: fine_tune(classifier(), (TEXTS, LABELS), recipe=3), "`recipe` must be one of .*Received: 3"),
+        (
+            lambda: fine_tune(classifier(), (TEXTS, LABELS), recipe=3),
+            "`recipe` must be a `Recipe` or one of .*Received: 3",
+        ),
     ],
 )
 def test_a_mistake_is_one_error(call, message):
@@ -203,7 +206,7 @@ def test_weights_that_an_earlier_recipe_froze_stay_frozen_and_this_is_logged(cap
     before = [weight.numpy() for weight in model.weights]
     fine_tune(model, (TEXTS, LABELS), recipe=get_recipe("bert", epochs=1), verbose=0)
     frozen = sum(weight.numpy().size for weight in model.weights if not weight.trainable)
-    assert f"{frozen} weights were frozen before this recipe and stay frozen" in caplog.text
+    assert f"{frozen} parameters were frozen before the recipe was applied and remain frozen" in caplog.text
     moved = {id(weight) for weight, value in zip(model.weights, before) if (weight.numpy() != value).any()}
     assert moved == {id(weight) for weight in layer_groups(model)[-1].variables}
     model.compile("adam")
@@ -216,7 +219,7 @@ def test_weights_that_an_earlier_recipe_froze_stay_frozen_and_this_is_logged(cap
 
 def test_a_recipe_that_fails_leaves_the_model_as_it_was():
     model = classifier()
-    with pytest.raises(ValueError, match="must keep trainable weights.*Received: frozen='all'"):
+    with pytest.raises(ValueError, match="must remain trainable.*Received: frozen='all'"):
         fine_tune(model, (TEXTS, LABELS), recipe=get_recipe("bert", frozen="all"))
     assert len(model.trainable_weights) == len(model.weights)
 

@@ -34,7 +34,7 @@ def child(monkeypatch):
 
 def test_a_subclass_without_an_architecture_is_not_saved_as_its_parent(tmp_path):
     with pytest.raises(
-        CheckpointError, match=r"subclass of BertEncoder needs an `Architecture`.*Received: ChildOfBert"
+        CheckpointError, match=r"subclass of BertEncoder needs its own `Architecture`.*Received: ChildOfBert"
     ):
         ChildOfBert(**SMALL).save_pretrained(tmp_path / "saved")
     assert list(tmp_path.iterdir()) == []
@@ -49,9 +49,9 @@ def test_a_subclass_with_an_architecture_is_saved_as_itself(child, tmp_path):
 
 
 def test_an_architecture_is_registered_once(child):
-    with pytest.raises(ValueError, match=r"already under this `model_type`. Received: \['bert'\]"):
+    with pytest.raises(ValueError, match=r"already registered for this `model_type`. Received: \['bert'\]"):
         register_architecture(BERT)
-    with pytest.raises(ValueError, match="already for this encoder. Received: ChildOfBert"):
+    with pytest.raises(ValueError, match="already registered for this encoder. Received: ChildOfBert"):
         register_architecture(dataclasses.replace(child, model_type="another"))
 
 
@@ -59,7 +59,7 @@ def test_weights_that_the_table_leaves_out_are_an_error(tmp_path):
     table = {path: name for path, name in BERT.tensors.items() if path != "pooler"}
     encoder = BertEncoder(**SMALL, name="encoder")
     with pytest.raises(
-        CheckpointError, match=r"no tensors for some weights of BertEncoder. Received: \['pooler/kernel'"
+        CheckpointError, match=r"a tensor for every weight of BertEncoder. Received: no tensors for \['pooler/kernel'"
     ):
         dataclasses.replace(BERT, tensors=table).entries(encoder)
 

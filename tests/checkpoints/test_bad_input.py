@@ -40,7 +40,7 @@ def test_a_folder_without_a_configuration_is_an_error(tmp_path):
 
 
 def test_a_folder_without_weights_is_an_error(tmp_path):
-    assert_error(write_config(tmp_path), "has no weights. Expected model.safetensors", "Received: config.json")
+    assert_error(write_config(tmp_path), "contains no weights. Expected model.safetensors", "Received: config.json")
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_one_error_lists_all_tensors_that_do_not_match(tmp_path):
         write_bert(tmp_path / "bert", tensors),
         r"missing: encoder.layer.1.output.dense.weight \(8, 16\) \(nearest: encoder.layer.1.output.dense.weigth\)",
         r"missing: encoder.layer.0.attention.self.query.bias \(8,\)",
-        r"shape: embeddings.word_embeddings.weight should be \(12, 8\), is \(13, 8\)",
-        r"dtype: pooler.dense.weight should be floating-point, is int8",
+        r"shape: embeddings.word_embeddings.weight must be \(12, 8\), but is \(13, 8\)",
+        r"dtype: pooler.dense.weight must be floating-point, but is int8",
         r"unexpected: encoder.layer.1.output.dense.weigth",
         r"unexpected: encoder.layer.2.output.dense.bias",
     )
@@ -112,13 +112,13 @@ def test_a_tensor_under_two_names_is_an_error(tmp_path):
     tensors["bert.pooler.dense.bias"] = np.zeros(8, "float32")
     assert_error(
         write_bert(tmp_path / "bert", tensors),
-        r"holds the same tensor under two names. Received: \['pooler.dense.bias'\]",
+        r"must not contain a tensor under two names. Received: duplicates of \['pooler.dense.bias'\]",
     )
 
 
 def test_an_override_that_does_not_match_the_weights_is_an_error(tmp_path):
     folder = write_bert(tmp_path / "bert")
-    assert_error(folder, r"position_embeddings.weight should be \(20, 8\), is \(10, 8\)", max_sequence_length=20)
+    assert_error(folder, r"position_embeddings.weight must be \(20, 8\), but is \(10, 8\)", max_sequence_length=20)
     assert_error(folder, r"unexpected: embeddings.token_type_embeddings.weight", num_segments=0)
 
 

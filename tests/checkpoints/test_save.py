@@ -104,7 +104,7 @@ def test_an_error_in_the_middle_of_writing_leaves_nothing_behind(exists, tmp_pat
 
 def test_an_activation_that_transformers_lacks_is_an_error(tmp_path):
     with pytest.raises(
-        CheckpointError, match=r"can be written if `activation` is one of .*Received: activation='mish'"
+        CheckpointError, match=r"can be written only if `activation` is one of .*Received: activation='mish'"
     ):
         BertEncoder(**SMALL, activation="mish").save_pretrained(tmp_path / "saved")
     assert list(tmp_path.iterdir()) == []

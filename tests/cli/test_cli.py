@@ -114,13 +114,16 @@ def test_no_dataset_contains_the_five_questions(data_dir):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["quickstart", "--output", "."], "`output` must not exist"),
+        (["quickstart", "--output", "."], "The output folder exists"),
         (["quickstart", "--output", "new", "--epochs", "0"], "Received: epochs=0 and batch_size=None"),
-        (["quickstart", "--output", "new", "--dataset", "trec6"], "needs `data_dir`"),
+        (["quickstart", "--output", "new", "--dataset", "trec6"], "requires `data_dir`"),
         (["quickstart", "--output", "new", "--data-dir", "."], "only with the dataset 'trec6'"),
         (["quickstart", "--output", "/dev/null/new"], "File exists"),
-        (["quickstart", "--output", "new", "--dataset", "trec6", "--data-dir", "nowhere"], "Received: no nowhere"),
-        (["classify", "nowhere", "Who?"], "The folder of a model must contain saved_model.pb. Received: nowhere"),
+        (
+            ["quickstart", "--output", "new", "--dataset", "trec6", "--data-dir", "nowhere"],
+            "Received: a folder without nowhere",
+        ),
+        (["classify", "nowhere", "Who?"], "The model's folder must contain saved_model.pb. Received: nowhere"),
     ],
 )
 def test_a_mistake_prints_one_line_and_writes_no_files(arguments, message, tmp_path, monkeypatch, capsys):
@@ -134,11 +137,11 @@ def test_a_mistake_prints_one_line_and_writes_no_files(arguments, message, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"output": "."}, FileExistsError, "`output` must not exist"),
+        ({"output": "."}, FileExistsError, "The output folder exists"),
         ({"epochs": 0}, ValueError, "Received: epochs=0"),
         ({"batch_size": -1}, ValueError, "batch_size=-1"),
-        ({"dataset": "trec"}, ValueError, "Received: 'trec'"),
-        ({"dataset": "trec6"}, ValueError, "needs `data_dir`"),
+        ({"dataset": "trec"}, ValueError, "Received: dataset='trec'"),
+        ({"dataset": "trec6"}, ValueError, "requires `data_dir`"),
         ({"data_dir": "."}, ValueError, "only with the dataset 'trec6'"),
     ],
 )

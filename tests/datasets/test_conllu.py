@@ -89,8 +89,12 @@ def test_the_lemma_of_the_word_underscore_is_an_underscore(tmp_path):
         ([word(1), word("1-2"), word(2)], 2, "after word 1. Received: '1-2'"),
         ([word(1), word("2-1"), word(2)], 2, "after word 1. Received: '2-1'"),
         ([word(1), word("2.1")], 2, "after word 1. Received: '2.1'"),
-        (["# text", word("1-3"), word(1), word(2), "", word(1)], 5, "Expected word 3. Received: end of the sentence"),
-        ([word("0.1"), ""], 2, "Expected word 1. Received: end of the sentence"),
+        (
+            ["# text", word("1-3"), word(1), word(2), "", word(1)],
+            5,
+            "Expected word 3. Received: the end of the sentence",
+        ),
+        ([word("0.1"), ""], 2, "Expected word 1. Received: the end of the sentence"),
         ([word(1), word(2, upos="_")], 2, "Expected a word and its upos. Received: '2"),
         ([word(1), word(2, upos="")], 2, "Expected a word and its upos"),
         ([word(1, "")], 1, "Expected a word and its upos"),
@@ -115,14 +119,14 @@ def test_a_file_that_is_missing_or_empty_or_not_in_utf_8_is_an_error(tmp_path):
         read(tmp_path, b"# a\n# caf\xe9")
     for text in ("", "\n\n", "# only\n"):
         with pytest.raises(
-            ValueError, match=r"a.conllu: Expected at least one sentence. Received: \d lines without a word"
+            ValueError, match=r"a.conllu: Expected at least one sentence. Received: \d lines without any word"
         ):
             read(tmp_path, text)
 
 
 @pytest.mark.parametrize("field", ["head", "form", "pos", None])
 def test_an_unknown_field_is_an_error(tmp_path, field):
-    with pytest.raises(ValueError, match=f"argument `field`. Expected one of .*'upos'.*Received: {field!r}"):
+    with pytest.raises(ValueError, match=f"argument `field`. Expected one of .*'upos'.*Received: field={field!r}"):
         read(tmp_path, DOGS, field)
 
 

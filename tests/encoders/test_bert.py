@@ -84,7 +84,7 @@ def test_a_frozen_encoder_stays_frozen_in_a_keras_file():
 
 def test_a_sequence_longer_than_the_position_table_is_an_error():
     encoder = BertEncoder(**SMALL)
-    with pytest.raises(ValueError, match=r"at most 10 tokens, the rows of the position table.*Received: 11 tokens"):
+    with pytest.raises(ValueError, match=r"at most 10 tokens, the size of the position table.*Received: 11 tokens"):
         encoder(encoder_inputs(encoder, [[1] * 11]))
 
 

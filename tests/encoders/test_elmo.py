@@ -166,10 +166,10 @@ def test_rates_by_group_and_l2_sp_have_their_effect():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"lstm": {"dim": 32}}, r"W_0 should be \(32, 128\), is \(32, 256\)"),
+        ({"lstm": {"dim": 32}}, r"W_0 must be \(32, 128\), but is \(32, 256\)"),
         ({"lstm": {"n_layers": 3}}, r"missing: .*Cell2/LSTMCell/W_0"),
         ({"char_cnn": {"n_characters": 261}}, "`char_cnn.n_characters` must be 262. Received: 261"),
-        ({"char_cnn": {"filters": [[1, 4], [2, 8]]}}, r"shape: CNN_high_0/W_carry should be"),
+        ({"char_cnn": {"filters": [[1, 4], [2, 8]]}}, r"shape: CNN_high_0/W_carry must be"),
         ({"lstm": None}, "`lstm.projection_dim` is missing"),
     ],
 )

@@ -102,7 +102,11 @@ BAD = {
     "half of the data": (changed(DATA, half), {}, "TensorFlow .* cannot load the module .*download it again"),
     "garbled data": (changed(DATA, garbled), {}, "TensorFlow .* cannot load the module .*download it again"),
     # Wrong names.
-    "a handle of the wrong type": (lambda b: 5, {}, "`handle` must be a string or a path. Received: 5 of type int"),
+    "a handle of the wrong type": (
+        lambda b: 5,
+        {},
+        "`handle` must be a string or a path. Received: handle=5 of type int",
+    ),
     "an unknown form of handle": (lambda b: "use/4", {}, "Expected a folder, a .tar.gz archive, a URL.*'use/4'"),
     "an unknown scheme": (lambda b: "hub://use/4", {}, "File system scheme 'hub' not implemented"),
     "unknown tags": (lambda b: b.module, {"tags": ["train"]}, r"sets of `tags`, not \['train'\].*\['serve'\]"),

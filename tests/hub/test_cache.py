@@ -252,7 +252,7 @@ def test_a_checksum_for_a_folder_is_an_error(form, stub, cache_dir):
 
 @pytest.mark.parametrize("wrong", ["", "abc", "g" * 64, b"0" * 64, 0])
 def test_an_invalid_checksum_is_an_error(wrong, stub):
-    assert_error(stub, "`sha256` must be a string of 64 hex digits. Received: ", sha256=wrong)
+    assert_error(stub, "`sha256` must be a string of 64 hexadecimal digits. Received: sha256=", sha256=wrong)
 
 
 def test_without_network_access_only_cached_modules_are_found(cache_dir, monkeypatch):
@@ -263,7 +263,7 @@ def test_without_network_access_only_cached_modules_are_found(cache_dir, monkeyp
     assert_error(
         USE,
         f"^Cannot download {USE}, and it is not in the cache .{place(cache_dir, USE)}; .*TFHUB_CACHE_DIR",
-        "pass the path of an archive that was downloaded elsewhere",
+        "pass the path of an archive that you downloaded elsewhere",
         "pass the module's name there.*`pip install kagglehub`",
         "Received: URLError: .*Name or service not known",
     )

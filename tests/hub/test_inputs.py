@@ -84,7 +84,7 @@ def test_the_trace_that_fits_is_used(tmp_path):
         layer([1.5])
     assert (
         str(error.value)
-        == "The inputs do not fit the module. Expected float32 [None, 2] or int32 [None] or string [None]. "
+        == "The inputs do not match the module. Expected float32 [None, 2] or int32 [None] or string [None]. "
         "Received: float32 [1]"
     )
 
@@ -106,7 +106,7 @@ def test_inputs_and_outputs_may_be_ragged(tmp_path):
 
 IDS = {name: np.zeros((2, 3), "int32") for name in modules.BERT_INPUTS}
 TAKES_IDS = (
-    "The inputs do not fit the module. Expected {"
+    "The inputs do not match the module. Expected {"
     + ", ".join(f"{name}: int32 [None, None]" for name in sorted(IDS))
     + "}"
 )
@@ -115,31 +115,43 @@ TAKES_IDS = (
 @pytest.mark.parametrize(
     "name, inputs, message",
     [
-        ("text_module", [[1.0]], "The inputs do not fit the module. Expected string [None]. Received: float32 [1, 1]"),
-        ("text_module", [["a"]], "The inputs do not fit the module. Expected string [None]. Received: string [1, 1]"),
+        (
+            "text_module",
+            [[1.0]],
+            "The inputs do not match the module. Expected string [None]. Received: float32 [1, 1]",
+        ),
+        ("text_module", [["a"]], "The inputs do not match the module. Expected string [None]. Received: string [1, 1]"),
         (
             "text_module",
             {"text": ["a"]},
-            "The inputs do not fit the module. Expected string [None]. Received: {text: string [1]}",
+            "The inputs do not match the module. Expected string [None]. Received: {text: string [1]}",
         ),
-        ("text_module", None, "The inputs do not fit the module. Expected string [None]. Received: None"),
+        ("text_module", None, "The inputs do not match the module. Expected string [None]. Received: None"),
         ("text_module", ["a", 1], "A list must be a regular array of texts or numbers. Received: ['a', 1]"),
         (
             "text_module",
             [["a"], []],
             "A list must be a regular array of texts or numbers. Received: [['a'], []]",
         ),
-        ("linear_module", ["a"], "The inputs do not fit the module. Expected float32 [None, 1]. Received: string [1]"),
+        (
+            "linear_module",
+            ["a"],
+            "The inputs do not match the module. Expected float32 [None, 1]. Received: string [1]",
+        ),
         (
             "linear_module",
             [[1.0, 2.0]],
-            "The inputs do not fit the module. Expected float32 [None, 1]. Received: float32 [1, 2]",
+            "The inputs do not match the module. Expected float32 [None, 1]. Received: float32 [1, 2]",
         ),
-        ("linear_module", [1.0], "The inputs do not fit the module. Expected float32 [None, 1]. Received: float32 [1]"),
+        (
+            "linear_module",
+            [1.0],
+            "The inputs do not match the module. Expected float32 [None, 1]. Received: float32 [1]",
+        ),
         (
             "linear_module",
             tf.complex([[1.0]], [[1.0]]),
-            "The inputs do not fit the module. Expected float32 [None, 1]. Received: complex64 [1, 1]",
+            "The inputs do not match the module. Expected float32 [None, 1]. Received: complex64 [1, 1]",
         ),
         ("bert_module", IDS["input_mask"], f"{TAKES_IDS}. Received: int32 [2, 3]"),
         (

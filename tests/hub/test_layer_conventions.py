@@ -124,7 +124,7 @@ def test_a_module_from_tf_keras_trains(tmp_path):
 def test_a_trainable_layer_without_trainable_variables_logs_a_warning(sums_module, caplog):
     with caplog.at_level(logging.WARNING, "keras_transfer"):
         HubLayer(sums_module, trainable=True)
-    assert "has no trainable weights, since the module lists no trainable variables" in caplog.text
+    assert "has no trainable weights, because the module lists no trainable variables" in caplog.text
 
 
 # Inputs and outputs
@@ -162,7 +162,9 @@ def test_output_shape_sets_shapes_that_the_graph_does_not_know(shapes_module):
 
 @pytest.mark.parametrize("wrong", [[3], [[1], [2, 2]], [[1], [2, 2], [3]], {"a": [1]}, 3])
 def test_a_wrong_output_shape_is_an_error(shapes_module, wrong):
-    with pytest.raises(HubError, match=r"`output_shape` must fit .* without the batch dimension. Received: "):
+    with pytest.raises(
+        HubError, match=r"`output_shape` must match .* without the batch dimension. Received: output_shape="
+    ):
         HubLayer(shapes_module, output_shape=wrong)(column(1))
 
 
@@ -265,5 +267,5 @@ def test_arguments_are_passed_to_each_call_and_saved(tmp_path):
 def test_a_config_that_cannot_be_saved_is_an_error(linear_module, sums_module):
     with pytest.raises(ValueError, match="Pass the handle instead of the loaded object. Received: <"):
         HubLayer(tf.saved_model.load(str(linear_module))).get_config()
-    with pytest.raises(ValueError, match="`arguments` must be JSON values to be saved. Received: .*object"):
+    with pytest.raises(ValueError, match="only if its `arguments` are JSON values. Received: arguments=.*object"):
         HubLayer(sums_module, arguments={"return_dict": object()}).get_config()

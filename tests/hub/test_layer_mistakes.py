@@ -34,7 +34,7 @@ class Scale(tf.Module):
         ({"signature": "serving_default", "output_key": "wrong"}, "Received: output_key='wrong'"),
         (
             {"signature": "serving_default", "output_key": "length", "signature_outputs_as_dict": True},
-            "`output_key` and `signature_outputs_as_dict` cannot be combined. Received: 'length'",
+            "`output_key` and `signature_outputs_as_dict` cannot be combined. Received: output_key='length'",
         ),
         (
             {"signature_outputs_as_dict": True},
@@ -42,10 +42,13 @@ class Scale(tf.Module):
         ),
         ({"tags": "wrong"}, "Pass one of the module's sets of `tags`, not ['wrong']"),
         ({"tags": ["serve", "gpu"]}, "Pass one of the module's sets of `tags`, not ['gpu', 'serve']"),
-        ({"arguments": {"training": 1}}, "The module takes the arguments []. Received: arguments={'training': 1}"),
+        (
+            {"arguments": {"training": 1}},
+            "Unknown arguments. The module accepts []. Received: arguments={'training': 1}",
+        ),
         (
             {"arguments": {"wrong": 1}, "signature": "serving_default", "output_key": "length"},
-            "The module takes the arguments ['text']. Received: arguments={'wrong': 1}",
+            "Unknown arguments. The module accepts ['text']. Received: arguments={'wrong': 1}",
         ),
         ({"dtype": "float32"}, "The module takes string [None]. Received: dtype='float32'"),
     ],
@@ -71,7 +74,9 @@ def test_an_object_that_is_not_a_module_is_an_error(tmp_path):
     module = tf.Module()
     module.of_numbers = tf.function(lambda x: x, [tf.TensorSpec([])])
     tf.saved_model.save(module, str(tmp_path / "module"), signatures={"of_numbers": module.of_numbers})
-    with pytest.raises(HubError, match=r"must be one of \['of_numbers'\], since .* not callable. Received: None"):
+    with pytest.raises(
+        HubError, match=r"must be one of \['of_numbers'\], because .* not callable. Received: signature=None"
+    ):
         HubLayer(tmp_path / "module")
     assert HubLayer(tmp_path / "module", signature="of_numbers")(1.0) == 1.0
 

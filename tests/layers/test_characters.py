@@ -53,5 +53,5 @@ def test_words_that_are_shorter_than_the_widest_filter_are_an_error():
 
 @pytest.mark.parametrize("shape", [(2, 0, 7), (0, 3, 7)])
 def test_inputs_without_words_are_an_error(shape):
-    with pytest.raises(ValueError, match="Inputs must contain at least one word. Received: the shape"):
+    with pytest.raises(ValueError, match="Inputs must contain at least one word. Received: inputs of shape"):
         make()(np.ones(shape, "int32"))

@@ -31,11 +31,11 @@ def test_a_sequence_as_long_as_the_table_fits():
 @pytest.mark.parametrize(("rows", "start"), [(4, 0), (8, 4)])
 def test_a_sequence_longer_than_the_table_is_an_error(rows, start):
     with pytest.raises(
-        ValueError, match=f"at most {rows} tokens, the rows of the position.*Received: {start + 5} tokens"
+        ValueError, match=f"at most {rows} tokens, the size of the position.*Received: {start + 5} tokens"
     ):
         PositionEmbedding(rows)(X, start=start)
 
 
 def test_a_fixed_length_longer_than_the_table_is_an_error_when_the_model_is_built():
-    with pytest.raises(ValueError, match=r"at most 4 tokens, the rows of the position table"):
+    with pytest.raises(ValueError, match=r"at most 4 tokens, the size of the position table"):
         PositionEmbedding(4)(keras.Input((5, 3)))

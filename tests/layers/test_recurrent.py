@@ -218,7 +218,9 @@ def test_a_size_or_clip_that_is_not_positive_is_an_error(name):
 @pytest.mark.core
 def test_inputs_without_time_steps_are_an_error_and_texts_of_padding_alone_give_zeros():
     layer = make(projection_dim=3)
-    with pytest.raises(ValueError, match=r"Inputs must have at least one time step. Received: the shape \(2, 0, "):
+    with pytest.raises(
+        ValueError, match=r"Inputs must have at least one time step. Received: inputs of shape \(2, 0, "
+    ):
         layer(X[:2, :0])
     for value in layer(X, padding_mask=np.zeros(MASK.shape), return_state=True):
         assert not numpy_of(value).any()

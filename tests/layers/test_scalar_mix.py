@@ -92,5 +92,5 @@ def test_a_mistake_is_one_error():
         ScalarMix(dropout=1.0)
     with pytest.raises(ValueError, match="Inputs must be a list of tensors. Received: one tensor of shape"):
         ScalarMix()(LAYERS[0])
-    with pytest.raises(ValueError, match="Expected 3 inputs, as many as when the layer was built. Received: 2"):
+    with pytest.raises(ValueError, match="Expected 3 inputs, as when the layer was built. Received: 2 inputs"):
         make()(LAYERS[:2])

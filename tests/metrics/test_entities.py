@@ -54,7 +54,7 @@ def test_an_entity_at_the_same_place_in_another_sentence_does_not_count():
 
 @pytest.mark.parametrize("label", ["NOUN", "B_PER", "PER", "b-PER", "L-PER", "O-PER", "", "-PER", 3, None])
 def test_a_label_of_another_form_is_an_error(label):
-    with pytest.raises(ValueError, match=f"O, or B, I, E or S, optionally with a dash.*Received: {label!r}"):
+    with pytest.raises(ValueError, match=f"O, or B, I, E or S, optionally followed by a dash.*Received: {label!r}"):
         entities(["O", label])
 
 
@@ -66,7 +66,7 @@ def test_labels_that_are_not_a_list_are_an_error():
 
 
 def test_lengths_that_differ_are_an_error_that_names_the_sentence():
-    with pytest.raises(ValueError, match="sentences differ. Received: 2 and 1"):
+    with pytest.raises(ValueError, match="sentences must be equal. Received: 2 and 1"):
         entity_report([["O"], ["O"]], [["O"]])
     with pytest.raises(ValueError, match="Received: 2 and 1 in sentence 1"):
         entity_report([["O"], ["O", "B-A"]], [["O"], ["O"]])

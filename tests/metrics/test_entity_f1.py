@@ -150,10 +150,12 @@ def test_it_survives_its_config_and_keras_files():
 
 
 def test_invalid_label_names_are_an_error():
-    with pytest.raises(ValueError, match=r"O, or B, I, E or S.* such as B-PER. Received: 'NOUN'"):
+    with pytest.raises(ValueError, match=r"O, or B, I, E or S.* \(B-PER\). Received: 'NOUN'"):
         EntityF1(["NOUN", "VERB"])
     for names in (["O"], [], ["O", "B-A", "B-A"]):
-        with pytest.raises(ValueError, match="unique and contain at least one label of an entity. Received: "):
+        with pytest.raises(
+            ValueError, match="unique and contain at least one entity label, such as 'B-PER'. Received: "
+        ):
             EntityF1(names)
     with pytest.raises(ValueError, match="Labels must be a list of strings. Received: 'BIO'"):
         EntityF1("BIO")
@@ -161,7 +163,7 @@ def test_invalid_label_names_are_an_error():
 
 def test_other_shapes_are_an_error():
     metric = EntityF1(["O", "B-A"])
-    with pytest.raises(ValueError, match=r"2 classes: \['O', 'B-A'\]. Received: shape \(1, 4, 3\)"):
+    with pytest.raises(ValueError, match=r"2 classes, \['O', 'B-A'\]. Received: shape \(1, 4, 3\)"):
         metric.update_state(np.zeros((1, 4), "int32"), np.zeros((1, 4, 3)))
     for true, outputs in (((1, 4, 1), (1, 4, 2)), ((1, 4), (1, 4)), ((1, 4), (1, 5, 2)), ((4,), (4, 2))):
         with pytest.raises(ValueError, match=r"the shape \[batch, length\] and `y_pred` .* Received: ."):

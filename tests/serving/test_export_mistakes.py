@@ -34,7 +34,7 @@ def broken(classifier):
 
 
 def test_a_folder_that_exists_is_an_error_and_stays_as_it_is(classifier, occupied):
-    with pytest.raises(FileExistsError, match=r"pass overwrite=True. Received: '.*served'"):
+    with pytest.raises(FileExistsError, match=r"pass `overwrite=True`. Received: folder='.*served'"):
         serving.export(classifier, occupied)
     assert [file.name for file in occupied.iterdir()] == ["precious.txt"]
 

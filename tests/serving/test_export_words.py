@@ -71,5 +71,5 @@ def test_labels_can_be_renamed_and_mistakes_are_errors(tmp_path):
     assert json.loads((folder / "assets.extra" / "labels.json").read_text()) == ["l", "w", "m"]
     with pytest.raises(ValueError, match="must be 3 different names, one for each class"):
         serving.export(model, tmp_path / "2", labels=["l", "w"])
-    with pytest.raises(ValueError, match="A `TokenClassifier` takes single texts. Received: pairs=True"):
+    with pytest.raises(ValueError, match="`TokenClassifier` does not support pairs of texts. Received: pairs=True"):
         serving.export(model, tmp_path / "2", pairs=True)

@@ -115,7 +115,7 @@ def test_the_data_are_prepared_once(monkeypatch):
         ([np.ones((2, 3))], {}, r"an array for each of the inputs \['token_ids'.* Received: list of 1 values"),
         ({}, {}, "Received: dict of 0 values"),
         ({"token_ids": 3}, {}, "Received: dict of 1 values"),
-        ({"token_ids": np.ones((2, 3))}, {"batch_size": 0}, "`batch_size` must be at least 1. Received: 0"),
+        ({"token_ids": np.ones((2, 3))}, {"batch_size": 0}, "`batch_size` must be at least 1. Received: batch_size=0"),
         (iter([]), {"y": [0]}, "must be None if `x` is a dataset.* and y$"),
         (iter([]), {"sample_weight": [1.0]}, "must be None if `x` is a dataset.* and sample_weight$"),
     ],

@@ -76,4 +76,4 @@ def test_mistakes_are_errors_even_without_texts(models):
     assert "Received: 0 and 1 texts" in message(lambda: classifier.predict(([], ["a"]), verbose=0))
     assert "Received: a tuple of 0" in message(lambda: classifier.predict((), verbose=0))
     assert "Received: a tuple of 3" in message(lambda: classifier.predict(([], [], []), verbose=0))
-    assert "without pairs" in message(lambda: tagger.predict(([], []), verbose=0))
+    assert "Pairs are not supported" in message(lambda: tagger.predict(([], []), verbose=0))

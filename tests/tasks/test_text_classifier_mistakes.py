@@ -141,7 +141,7 @@ def test_a_smaller_vocabulary_than_the_embedding_is_logged(caplog):
 def test_a_sequence_longer_than_the_position_table_is_an_error(model):
     ids = {name: np.ones((2, 40), "int32") for name in model.input}
     for call in (lambda: model(ids), lambda: model.fit(ids, np.array([0, 1]), verbose=0)):
-        with pytest.raises(ValueError, match="at most 32 tokens, the rows of the position table.*Received: 40 tokens"):
+        with pytest.raises(ValueError, match="at most 32 tokens, the size of the position table.*Received: 40 tokens"):
             call()
 
 

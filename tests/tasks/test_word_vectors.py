@@ -142,7 +142,7 @@ def test_a_vocabulary_that_does_not_fit_the_vectors_is_an_error():
 
 
 def test_pairs_are_an_error():
-    with pytest.raises(ValueError, match="takes single texts. Received: pairs"):
+    with pytest.raises(ValueError, match="does not support pairs of texts. Received: "):
         classifier().predict((["a"], ["b"]), verbose=0)
 
 

@@ -130,9 +130,9 @@ def test_it_is_saved_inside_a_keras_file_with_its_tokenizer_and_its_packing(tmp_
         ),
         (
             lambda: TokenPreprocessor(WordPieceTokenizer(["<s>", "the"]), ROBERTA),
-            r"lacks the special tokens <pad>, </s>, \[UNK\]. Received: 2 tokens",
+            r"must contain the special tokens <pad>, </s>, \[UNK\]. Received: 2 tokens",
         ),
-        (lambda: WordPieceTokenizer(["the"]).tokenize("the"), r"lacks the special tokens \[UNK\]"),
+        (lambda: WordPieceTokenizer(["the"]).tokenize("the"), r"must contain the special tokens \[UNK\]"),
         (lambda: WordPieceTokenizer().tokenize("the"), "has no vocabulary"),
         (lambda: WordPieceTokenizer(VOCABULARY).tokenize((["a"], ["b"])), "`tokenize` does not take pairs"),
     ],

@@ -36,17 +36,17 @@ def test_a_vocabulary_without_mask_has_no_mask_id():
 
 
 def test_one_error_names_all_missing_special_tokens():
-    with pytest.raises(ValueError, match=r"lacks the special tokens \[PAD\], \[SEP\].*Received: 3"):
+    with pytest.raises(ValueError, match=r"must contain the special tokens \[PAD\], \[SEP\].*Received: 3"):
         BertPreprocessor(["[UNK]", "[CLS]", "the"])
 
 
 @pytest.mark.parametrize(
     ("vocabulary", "message"),
     [
-        ([*VOCABULARY, "the", "film"], r"duplicates. Received: 2 duplicates, beginning with \['the', 'film'\]"),
-        ([*VOCABULARY, "a\nb"], r"without line ends. Received: \['a\\nb'\]"),
-        ([*VOCABULARY, 3], r"line ends. Received: \[3\]"),
-        ([*VOCABULARY, ["x"]], r"line ends. Received: \[\['x'\]\]"),
+        ([*VOCABULARY, "the", "film"], r"duplicates. Received: 2 duplicates, starting with \['the', 'film'\]"),
+        ([*VOCABULARY, "a\nb"], r"without line breaks. Received: \['a\\nb'\]"),
+        ([*VOCABULARY, 3], r"line breaks. Received: \[3\]"),
+        ([*VOCABULARY, ["x"]], r"line breaks. Received: \[\['x'\]\]"),
     ],
 )
 def test_a_broken_vocabulary_is_an_error(vocabulary, message):

@@ -155,14 +155,14 @@ def test_the_vocabulary_can_be_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda: WordPreprocessor(["a", "b", "a"]), r"duplicates. Received: 1 duplicates, beginning with \['a'\]"),
-        (lambda: WordPreprocessor(["a", "b\n"]), r"without line ends. Received: \['b\\n'\]"),
-        (lambda: WordPreprocessor(["a", ""]), r"no empty ones. Received: \['a', ''\]"),
+        (lambda: WordPreprocessor(["a", "b", "a"]), r"duplicates. Received: 1 duplicates, starting with \['a'\]"),
+        (lambda: WordPreprocessor(["a", "b\n"]), r"without line breaks. Received: \['b\\n'\]"),
+        (lambda: WordPreprocessor(["a", ""]), r"no empty strings. Received: \['a', ''\]"),
         (lambda: WordPreprocessor([]), r"at least one word.* Received: \[\]"),
         (lambda: WordPreprocessor(["a"], split="spaces"), "argument `split`. .*Received: split='spaces'"),
         (lambda: WordPreprocessor(["a"], sequence_length=0), "at least 1.*Received: sequence_length=0"),
         (lambda: make()(["a"], sequence_length="long"), "Received: sequence_length='long'"),
-        (lambda: make()((["a"], ["b"])), "single texts. Received: pairs"),
+        (lambda: make()((["a"], ["b"])), "does not support pairs of texts. Received: a pair"),
         (lambda: make()([1, 2]), "Texts must be strings"),
         (lambda: WordPreprocessor()(["a"]), "has no vocabulary. Pass `vocabulary`"),
         (lambda: make()(keras.Input((3,), dtype="string")), "Received: shape"),

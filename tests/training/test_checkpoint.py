@@ -139,7 +139,7 @@ def test_resuming_a_complete_run_trains_nothing_and_restores_its_final_weights(t
     model = build(OPTIMIZERS["moving averages"])
     assert fit(model, GradualUnfreezing(), Checkpoint(tmp_path)) == {}
     assert_same(model, whole)
-    assert "The run is complete: 3 of 3 epochs. Nothing is trained" in caplog.text
+    assert "The run is complete and is not trained further: 3 of 3 epochs" in caplog.text
     # The callback has no effect on the next `fit`, which trains.
     assert len(fit(model, epochs=1)["loss"]) == 1
 
@@ -188,12 +188,12 @@ def test_early_stopping_ends_a_run_at_an_epochs_end(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"save_every": 0}, "'epoch' or a positive integer. Received: 0"),
-        ({"save_every": "step"}, "Received: 'step'"),
-        ({"keep": 0}, "`keep` must be a positive integer. Received: 0"),
+        ({"save_every": 0}, "'epoch' or a positive integer. Received: save_every=0"),
+        ({"save_every": "step"}, "Received: save_every='step'"),
+        ({"keep": 0}, "`keep` must be a positive integer. Received: keep=0"),
         ({"signals": ["SIGKILL"]}, r"can be caught. Received: \['SIGKILL'\]"),
         ({"signals": "TERM"}, r"Received: \['TERM'\]"),
-        ({"dataset": [1]}, r"an integer `epoch` that can be set. Received: \[1\]"),
+        ({"dataset": [1]}, r"a writable integer attribute `epoch`. Received: dataset=\[1\]"),
     ],
 )
 def test_wrong_arguments_are_errors(options, message):

@@ -125,7 +125,9 @@ def test_data_that_continue_through_the_epochs_give_a_warning(tmp_path, caplog):
 
     endless = tf.data.Dataset.from_tensor_slices((X, Y)).batch(4).repeat()
     fit(build(), Checkpoint(tmp_path), data=endless, steps_per_epoch=3)
-    assert [record.message.split(".")[0] for record in caplog.records] == ["The data continue through the epochs"] * 2
+    assert [record.message.split(".")[0] for record in caplog.records] == [
+        "The iterator of the data is not restarted in each epoch"
+    ] * 2
     caplog.clear()
     fit(build(), Checkpoint(tmp_path / "other"), data=endless.take(BATCHES))
     assert [record for record in caplog.records if record.name == "keras_transfer"] == []

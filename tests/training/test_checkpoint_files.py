@@ -63,7 +63,7 @@ def test_every_supported_dtype_is_written_and_read(dtype, tmp_path):
 
 
 def test_another_dtype_is_an_error_and_leaves_no_files(tmp_path):
-    with pytest.raises(ValueError, match="must be one of float16, .*Received: complex64 for a"):
+    with pytest.raises(ValueError, match="must have one of the dtypes float16, .*Received: complex64 for a"):
         checkpoint_files.write(tmp_path, 0, 0, {}, {"a": keras.ops.ones(2, "complex64")})
     assert names(tmp_path) == []
 

@@ -20,12 +20,15 @@ from tests.training.checkpoint_runs import (
 )
 
 OTHERS = {
-    "width": ({"hidden": 9}, r"model/0/[\w/]+/kernel', 'float32', \(4, 9\)\), in the checkpoint .*\(4, 8\)"),
-    "optimizer": ({"optimizer": OPTIMIZERS["a schedule"]}, "variables of the optimizer, in the checkpoint 14"),
-    "averages": ({"optimizer": OPTIMIZERS["moving averages"]}, "20 variables of the optimizer, in the checkpoint 14"),
+    "width": ({"hidden": 9}, r"model/0/[\w/]+/kernel', 'float32', \(4, 9\)\) \(training checkpoint: .*\(4, 8\)"),
+    "optimizer": ({"optimizer": OPTIMIZERS["a schedule"]}, r"variables of the optimizer \(training checkpoint: 14"),
+    "averages": (
+        {"optimizer": OPTIMIZERS["moving averages"]},
+        r"20 variables of the optimizer \(training checkpoint: 14",
+    ),
     "setting": (
         {"optimizer": lambda model: keras.optimizers.Adam(1e-2, beta_1=0.8)},
-        "beta_1 0.8, in the checkpoint 0.9",
+        r"beta_1=0.8 \(training checkpoint: 0.9",
     ),
 }
 
@@ -64,7 +67,7 @@ def test_another_schedule_is_an_error(tmp_path):
         return build(lambda model: keras.optimizers.SGD(keras.optimizers.schedules.CosineDecay(0.1, steps)))
 
     fit(make(30), Checkpoint(tmp_path), epochs=1)
-    with pytest.raises(ValueError, match=r"learning_rate\.config\.decay_steps 40, in the checkpoint 30"):
+    with pytest.raises(ValueError, match=r"learning_rate\.config\.decay_steps=40 \(training checkpoint: 30"):
         fit(make(40), Checkpoint(tmp_path))
 
 
@@ -82,11 +85,13 @@ def test_another_learning_rate_gives_a_warning_and_that_of_the_checkpoint_is_use
 
 
 def test_other_data_are_an_error_within_an_epoch_and_a_warning_at_its_start(crashed, tmp_path, caplog):
-    with pytest.raises(ValueError, match="same data in the same batches. Received: 5 batches, in the checkpoint 10"):
+    with pytest.raises(
+        ValueError, match=r"same data in the same batches. Received: 5 batches \(training checkpoint: 10"
+    ):
         fit(build(), Checkpoint(crashed), data=(X[:20], Y[:20]))
     fit(build(), Checkpoint(tmp_path / "begin"), epochs=1)
     fit(build(), Checkpoint(tmp_path / "begin"), data=(X[:20], Y[:20]), epochs=2)
-    assert "its result can differ: batches 5, in the checkpoint 10" in caplog.text
+    assert "its result may differ. Received: batches=5 (training checkpoint: 10)" in caplog.text
 
 
 def test_data_that_end_before_the_position_of_the_checkpoint_are_an_error(tmp_path):
@@ -104,16 +109,16 @@ def test_data_that_end_before_the_position_of_the_checkpoint_are_an_error(tmp_pa
 
 def test_other_steps_per_execution_and_initial_epochs_are_errors(tmp_path):
     crash(tmp_path, 6)
-    with pytest.raises(ValueError, match="must end at batch 6, .*Received: 4"):
+    with pytest.raises(ValueError, match="after batch 6, where a step must end.*Received: steps_per_execution=4"):
         fit(build(steps_per_execution=4), Checkpoint(tmp_path))
-    with pytest.raises(ValueError, match="continues in epoch 0, counted from 0.*Received: epoch 1"):
+    with pytest.raises(ValueError, match="resumes in epoch 0, counted from 0.*Received: epoch 1"):
         fit(build(), Checkpoint(tmp_path), initial_epoch=1)
 
 
 def test_an_unbuilt_model_is_an_error(tmp_path):
     model = keras.Sequential([keras.layers.Dense(3)])
     model.compile("sgd", "mse")
-    with pytest.raises(ValueError, match="Build the model before"):
+    with pytest.raises(ValueError, match="Build it before"):
         fit(model, Checkpoint(tmp_path))
 
 
@@ -124,7 +129,7 @@ def test_other_stages_or_frozen_weights_give_a_warning(crashed_in_stages, tmp_pa
         prepare(model)
         caplog.clear()
         fit(model, *callbacks, Checkpoint(folder), epochs=epochs)
-        return [record.getMessage() for record in caplog.records if "can differ" in record.getMessage()]
+        return [record.getMessage() for record in caplog.records if "may differ" in record.getMessage()]
 
     def freeze_one(model):
         model.optimizer.build(model.trainable_variables)
@@ -133,6 +138,6 @@ def test_other_stages_or_frozen_weights_give_a_warning(crashed_in_stages, tmp_pa
     assert warned(GradualUnfreezing()) == []
     for callbacks in ([], [ChainThaw()]):
         (message,) = warned(*callbacks)
-        assert "stages." in message and "in the checkpoint" in message
-    assert "stages.1.0 10, in the checkpoint 8" in warned(GradualUnfreezing(), epochs=4)[0]
+        assert "stages." in message and "(training checkpoint: " in message
+    assert "stages.1.0=10 (training checkpoint: 8)" in warned(GradualUnfreezing(), epochs=4)[0]
     assert "weights.4" in warned(GradualUnfreezing(), prepare=freeze_one)[0]

@@ -42,7 +42,7 @@ def test_a_signal_within_an_epoch_writes_a_checkpoint_and_ends_the_run(tmp_path,
     # There is no checkpoint of the end of the second epoch, although Keras validates and calls `on_epoch_end`.
     assert names(tmp_path) == ["epoch-0001-batch-000000.safetensors", "epoch-0001-batch-000004.safetensors"]
     assert [r.message for r in caplog.records] == [
-        f"SIGTERM: the run stops. To resume it, run it again with {tmp_path}"
+        f"SIGTERM: the run stops. To resume it, start it again with the folder {tmp_path}"
     ]
     assert signal.getsignal(signal.SIGTERM) is handler[0] and handler[1] == []
     fit(model, Checkpoint(tmp_path))
@@ -108,5 +108,5 @@ def test_outside_the_main_thread_it_logs_that_it_catches_no_signals(tmp_path, ca
     thread = threading.Thread(target=lambda: fit(model, Checkpoint(tmp_path), epochs=1))
     thread.start()
     thread.join()
-    assert "in the main thread only: ['SIGTERM'] will write no checkpoint" in caplog.text
+    assert "only in the main thread. No training checkpoint is written on ['SIGTERM']" in caplog.text
     assert names(tmp_path) == ["epoch-0001-batch-000000.safetensors"]
