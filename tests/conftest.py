@@ -18,6 +18,7 @@ if os.environ.get("KERAS_BACKEND") == "jax":
 
 import keras
 
+from tests import half_precision
 from tests.processes import Worker
 from tests.state import clear, set_shifted_seed
 
@@ -62,6 +63,14 @@ def pytest_fixture_setup(fixturedef):
     """Sets the seed before shared fixtures, so that they do not depend on what ran before."""
     if fixturedef.scope != "function":
         set_shifted_seed(0)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def safe_half_precision():
+    """Skips what computes in half precision where TensorFlow cannot."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        half_precision.skip_where_it_kills(monkeypatch)
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)
