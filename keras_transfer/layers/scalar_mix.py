@@ -99,8 +99,8 @@ class ScalarMix(keras.layers.Layer):
         axes = figure.subplots()
         bars = axes.bar(names, mix)
         axes.bar_label(bars, [f"{fraction:.2f}" for fraction in mix])
-        axes.axhline(1 / len(mix), color="grey", linestyle=":", label="all alike")
-        axes.set(xlabel="layer", ylabel="share", title=f"{self.name}: gamma {float(self.gamma):.2f}")
+        axes.axhline(1 / len(mix), color="grey", linestyle=":", label="uniform")
+        axes.set(xlabel="layer", ylabel="fraction", title=f"{self.name}: gamma {float(self.gamma):.2f}")
         axes.margins(y=0.12)
         axes.legend()
         return figure
