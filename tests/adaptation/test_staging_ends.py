@@ -1,7 +1,5 @@
 """The frozen groups before and after `fit`, however it ends."""
 
-import contextlib
-
 import keras
 import numpy as np
 import pytest
@@ -90,7 +88,7 @@ def test_everything_trains_after_fit_however_it_ends(name):
     start, stages = values(model), StagedTraining([Stage("head", steps=6), Stage(["low", "head"])])
     with pytest.raises(BaseException) as raised:
         ENDS[name](model, stages)
-    assert not isinstance(raised.value, AssertionError)
+    assert name == "in tracing" or "boom" in str(raised.value)
     assert all(np.isfinite(value).all() for value in values(model).values())
     assert changed(start, values(model)) <= {f"{n}/{w}" for n in ("low", "head") for w in ("kernel", "bias")}
     assert len(model.trainable_variables) == 8 and all(layer.trainable for layer in model.layers)
@@ -103,7 +101,7 @@ def test_everything_trains_after_fit_however_it_ends(name):
 
 def test_weights_after_a_late_failure_are_those_of_a_number_of_whole_steps():
     model, stages = make(), StagedTraining([Stage("head", steps=6), Stage(["low", "head"])])
-    with contextlib.suppress(Exception):
+    with pytest.raises(Exception, match="boom"):
         model.fit(Data(8), epochs=4, verbose=0, shuffle=False, callbacks=[stages])
     read = [n for n in range(4, 9) if difference(values(model), partly(n)) < 1e-6]
     assert len(read) == 1, "not the weights after a number of whole steps"
@@ -118,7 +116,7 @@ def partly(batches):
 def test_a_model_recompiled_after_a_failed_fit_trains_everything():
     for callback in (None, GradualUnfreezing(steps=1)):
         model = make(run_eagerly=True)
-        with contextlib.suppress(Boom):
+        with pytest.raises(Boom):
             fit(model, GradualUnfreezing(steps=3), Fails("on_epoch_end"))
         model.compile(keras.optimizers.Adam(0.01), "mse", run_eagerly=True)
         assert trained_in(model, lambda: fit(model, *filter(None, [callback]), epochs=1)) == set(NAMES)  # noqa: B023
