@@ -14,8 +14,8 @@ ROOT = pathlib.Path(keras_transfer.__file__).parent
 # A room may import those before it. `text` and `metrics` know no model, `training` and `distribute` any Keras model.
 ORDER = [
     {"files", "version"},
-    {"layers", "text", "datasets", "distribute", "metrics", "training"},
-    {"encoders"},
+    {"layers", "text", "datasets", "metrics", "training"},
+    {"encoders", "distribute"},
     {"tasks"},
     {"adaptation", "checkpoints", "hub"},
     {"serving"},

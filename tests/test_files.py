@@ -106,6 +106,6 @@ def test_the_old_folder_is_restored_if_the_new_one_cannot_be_moved(tmp_path):
 
 def test_a_url_is_an_error(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="Received: 'gs://bucket/served'"), atomic_folder("gs://bucket/served"):
+    with pytest.raises(ValueError, match="Received: folder='gs://bucket/served'"), atomic_folder("gs://bucket/served"):
         pass
     assert list(tmp_path.iterdir()) == []

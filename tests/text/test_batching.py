@@ -172,7 +172,7 @@ def test_numbers_and_dicts_are_not_texts():
         (["a", float("nan")], [0, 1], r"first at \[1\].*Received: \[nan\]"),
         (["a", 3], [0, 1], r"first at \[1\].*Received: \[3\]"),
         (("a", "b", "c"), [0, 1, 0], "must be a pair .* Received: a tuple of 3"),
-        ([b"caf\xe9"], [0], "Texts must be UTF-8"),
+        ([b"caf\xe9"], [0], "Texts in bytes must be UTF-8"),
         ([], [], "`texts` must contain at least one text"),
         (["a", "b"], [0], "Received: 1 labels, 2 texts"),
         (["a", "b"], 1, "Received: 1, 2 texts"),
