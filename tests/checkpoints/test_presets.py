@@ -89,7 +89,7 @@ def test_arguments_of_the_backbone_are_passed_on(saved):
 
 
 def test_an_argument_that_the_backbone_does_not_take_is_an_error(saved):
-    assert_error(lambda: load(saved()[0], hidden_dropout=0.0), "among ['dropout', 'dtype',", "['hidden_dropout']")
+    assert_error(lambda: load(saved()[0], hidden_dropout=0.0), "some of ['dropout', 'dtype',", "['hidden_dropout']")
 
 
 def test_an_argument_that_does_not_match_the_weights_is_an_error(saved):
