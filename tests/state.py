@@ -37,5 +37,6 @@ def clear():
     if "jax" in sys.modules:
         sys.modules["jax"].clear_caches()
     gc.collect()
+    gc.freeze()  # What is left stays for ever. Later collections need not look at it.
     if sys.platform == "linux":
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,5 +1,7 @@
 """Adaptation on two replicas of a `MirroredStrategy` gives the same result as on one device."""
 
+import pytest
+
 
 def test_two_replicas_train_in_stages_as_one_device_does(tensorflow_process):
     apart_by, moved = tensorflow_process("tests.adaptation.mirrored:stages")
@@ -12,6 +14,7 @@ def test_two_replicas_have_the_rates_and_penalties_of_one_device(tensorflow_proc
         assert counts == ([12, 16, 20, 24] if kind == "thawed" else [24] * 4), kind
 
 
+@pytest.mark.slow
 def test_two_replicas_resume_with_the_same_result(tmp_path, tensorflow_process):
     report = tensorflow_process("tests.adaptation.mirrored:resumed", tmp_path)
     assert report["epochs"] == 2 and report["variables"] > 20

@@ -34,6 +34,7 @@ def run(**options):
     }
 
 
+@pytest.mark.slow
 def test_compiled_by_xla_a_classifier_learns_and_predicts_the_same_from_raw_texts():
     plain, compiled = run(jit_compile=False), run(jit_compile=True, steps_per_execution=4)
     assert tiny.difference(compiled["weights"], plain["start"]) > 1e-2

@@ -120,6 +120,7 @@ def test_a_classifier_with_it_learns_from_raw_text_and_survives_keras_files(trai
     np.testing.assert_array_equal(save_and_load(model).predict(TEXTS, verbose=0), model.predict(TEXTS, verbose=0))
 
 
+@pytest.mark.slow
 def test_an_export_takes_raw_text(trained, tmp_path):
     tf = pytest.importorskip("tensorflow")
     from keras_transfer.serving import export

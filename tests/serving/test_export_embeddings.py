@@ -10,6 +10,8 @@ from keras_transfer import serving, tasks
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
 
+pytestmark = pytest.mark.slow
+
 REFERENCE = pathlib.Path(__file__).parents[1] / "references" / "sentence_embeddings.npz"
 
 

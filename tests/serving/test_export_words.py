@@ -14,7 +14,9 @@ pytest.importorskip("tensorflow_text")
 TEXTS = ["a good, bad film", "", "abc", "a good , " * 40]
 
 
-@pytest.fixture(scope="module", params=ENCODERS)
+@pytest.fixture(
+    scope="module", params=[pytest.param(kind, marks=[pytest.mark.slow] * (kind == "elmo")) for kind in ENCODERS]
+)
 def served(request, tmp_path_factory):
     """A tagger after some training, and the signatures of its export."""
     model = tagger(request.param, scalar_mix=request.param == "elmo")

@@ -140,6 +140,7 @@ def test_a_preset_of_backbone_and_preprocessor_gives_the_same_predictions(traine
 # Export
 
 
+@pytest.mark.slow
 def test_an_export_takes_strings(trained, tmp_path):
     model, _ = trained
     folder = serving.export(model, tmp_path / "served", labels=["bad", "good"])

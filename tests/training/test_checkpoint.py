@@ -33,16 +33,20 @@ def interrupted(folder, make, callbacks, crashes):
     assert logs == {name: values[1:] for name, values in whole_logs.items()}
 
 
-@pytest.mark.parametrize("optimizer", ["a schedule", "a scaled loss", "moving averages"])
+@pytest.mark.parametrize(
+    "optimizer",
+    ["a schedule", *(pytest.param(name, marks=pytest.mark.slow) for name in ("a scaled loss", "moving averages"))],
+)
 def test_a_crashed_run_resumes_with_the_same_result(optimizer, tmp_path):
     interrupted(tmp_path, lambda: build(OPTIMIZERS[optimizer]), [], [18])
 
 
-@pytest.mark.parametrize("optimizer", ["accumulated gradients", "rates by group"])
+@pytest.mark.parametrize("optimizer", [pytest.param("accumulated gradients", marks=pytest.mark.slow), "rates by group"])
 def test_a_run_that_crashed_in_each_stage_resumes_with_the_same_result(optimizer, tmp_path):
     interrupted(tmp_path, lambda: build(OPTIMIZERS[optimizer]), [GradualUnfreezing(fraction=0.8)], [5, 14, 20])
 
 
+@pytest.mark.slow
 def test_mixed_precision_resumes_with_its_loss_scale(tmp_path):
     def make():
         adam = keras.optimizers.Adam(1e-2)
@@ -56,7 +60,7 @@ def test_mixed_precision_resumes_with_its_loss_scale(tmp_path):
     assert float(model.optimizer.dynamic_scale) > 2.0**12
 
 
-@pytest.mark.parametrize("save_every", ["epoch", 4])
+@pytest.mark.parametrize("save_every", [pytest.param("epoch", marks=pytest.mark.slow), 4])
 def test_several_steps_per_execution_stay_together(save_every, tmp_path):
     def make():
         return build(steps_per_execution=4)
