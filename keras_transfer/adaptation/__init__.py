@@ -6,6 +6,7 @@ from keras_transfer.adaptation.groups import LayerGroup, LayerGroups, layer_grou
 from keras_transfer.adaptation.layerwise import LayerwiseOptimizer
 from keras_transfer.adaptation.momentum import OneCycleMomentum
 from keras_transfer.adaptation.penalties import EWC, L2SP
+from keras_transfer.adaptation.penalty_metric import PenaltyLogger
 from keras_transfer.adaptation.prediction_penalty import PredictionPenalty
 from keras_transfer.adaptation.recipes import RECIPES, Recipe, fine_tune, get_recipe
 from keras_transfer.adaptation.schedules import (
@@ -35,6 +36,7 @@ __all__ = [
     "LinearWarmupDecay",
     "OneCycle",
     "OneCycleMomentum",
+    "PenaltyLogger",
     "PredictionPenalty",
     "Recipe",
     "SequentialUnfreezing",

@@ -79,7 +79,8 @@ def layer_groups(model, groups=None):
         group. Seed and metric states are not weights.
 
     Raises:
-        ValueError: If `model` is not a Keras layer, is not built or has no weights, or if a regex matches no path.
+        ValueError: If `model` is not a Keras layer, is not built or has no weights; if `groups` is not such a list; or
+            if a regex matches no path.
 
     Example:
     ```python
@@ -89,6 +90,8 @@ def layer_groups(model, groups=None):
     """
     if not isinstance(model, keras.layers.Layer):
         raise ValueError(f"`model` must be a Keras model or layer. Received: model={model!r:.100}")
+    if groups is not None:
+        _check_groups(groups)
     if not model.built or not model.weights:
         raise ValueError(f"`model` must have weights. Build or call it first. Received: model={model!r}")
     remaining = {id(weight): weight for weight in model.weights}
@@ -110,6 +113,24 @@ def layer_groups(model, groups=None):
         pretrained = found[-1].pretrained if found else True
         found.append(LayerGroup(name, "other", list(remaining.values()), len(found), pretrained, []))
     return found if groups is None else _regroup(found, groups)
+
+
+def _check_groups(groups):
+    expected = "`groups` must be a list of `(name, regex)` with unique names"
+    if not isinstance(groups, (list, tuple)) or not groups:
+        raise ValueError(f"{expected}. Received: groups={groups!r:.100}")
+    names = set()
+    for pair in groups:
+        is_pair = isinstance(pair, (list, tuple)) and len(pair) == 2
+        if not is_pair or not all(isinstance(part, str) and part for part in pair):
+            raise ValueError(f"{expected}. Received: {pair!r:.100}")
+        if pair[0] in names:
+            raise ValueError(f"{expected}. Received: two groups with the name {pair[0]!r}")
+        names.add(pair[0])
+        try:
+            re.compile(pair[1])
+        except re.error as error:
+            raise ValueError(f"{expected}. Received: {pair!r}, which is not a regular expression: {error}") from error
 
 
 def _regroup(defaults, groups):

@@ -9,6 +9,7 @@ import urllib.parse
 import keras
 from keras import ops
 
+from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.penalties import Penalty
 from keras_transfer.adaptation.rates import RateGroup, check_pattern, groups_of, rate_groups, rate_of, slots_of
 from keras_transfer.adaptation.selection import is_norm_or_bias
@@ -39,6 +40,7 @@ class WeightRecord:
     path: str
     optimizer: keras.optimizers.Optimizer
     decays: bool
+    penalized: bool
     start: keras.Variable | None = None
     importance: keras.Variable | None = None
 
@@ -48,9 +50,9 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     """Wraps any Keras optimizer to give each layer group its own learning rate.
 
     Each layer group has its own clone of the optimizer, with its own moments and step count. A group that begins to
-    train late, for example under `GradualUnfreezing`, therefore begins as at step 0. With one Adam for all groups, its
-    first steps would be 3 to 5 times too long. Schedules and `LearningRateScheduler` set the rate of the top group from
-    the steps of the run. The rates of the other groups are multiples of it.
+    train late, for example under `GradualUnfreezing`, therefore begins as at step 0. With one step count for all
+    groups, Adam would take its first hundred steps 3 to 6 times too long. Schedules and `LearningRateScheduler` set the
+    rate of the top group from the steps of the run. The rates of the other groups are multiples of it.
 
     Decoupled weight decay (`AdamW(weight_decay=...)`) is scaled by the rate of each group, and excludes biases and
     normalization weights. Clipping, moving averages and gradient accumulation work as in Keras.
@@ -60,10 +62,13 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         model: Built model to train.
         decay: Float in (0, 1]. Rate of each layer group divided by that of the next higher group. The top group has
             the optimizer's rate. ULMFiT uses `1 / 2.6`. A common value for Transformers is `0.95`. Defaults to `None`,
-            one rate for all groups.
+            one rate for all groups. Adafactor limits each rate to `1 / sqrt(step)`: groups above this limit have equal
+            rates.
         rates: Dict from selections of layer groups, in any form that `select_groups` takes, to multiples of the
-            optimizer's rate. They override `decay`. Defaults to `None`.
-        penalty: `L2SP` or `EWC`. Penalty on the distance of the weights from their current values. Defaults to `None`.
+            optimizer's rate. They override `decay`. A rate of 0 is not possible with Ftrl, which divides by it: freeze
+            the layer group instead. Defaults to `None`.
+        penalty: `L2SP` or `EWC`. Penalty on the distance of the weights from their current values. The callback
+            `PenaltyLogger` logs its value. Defaults to `None`.
         decay_norms_and_biases: Boolean. Whether weight decay includes biases and normalization weights. Defaults to
             `False`.
         groups: List of `(name, regex)` as in `layer_groups`, to group the weights differently. Defaults to `None`.
@@ -71,8 +76,9 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         built_for: List of the paths of the weights that the optimizer was built for. Only `from_config` sets it.
 
     Raises:
-        ValueError: If a rate is negative, if a layer group does not exist, or if the optimizer is built already or
-            overrides `apply`. When it is built, if the weights belong to another model.
+        ValueError: If a rate is negative, or 0 with Ftrl; if a layer group does not exist, or the penalty applies to
+            none; or if the optimizer is built already or overrides `apply`. When it is built, if the weights belong to
+            another model.
 
     Example:
     ```python
@@ -81,8 +87,8 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     model.compile(optimizer, "mse")
     ```
 
-    Source: https://arxiv.org/abs/1801.06146, section 3.2 (rates by layer). Step counts by group are specific to this
-    library.
+    Source: https://arxiv.org/abs/1801.06146, section 3.2 (rates by layer). torch's optimizers count the steps of each
+    weight in the same way.
     """
 
     def __init__(
@@ -113,16 +119,23 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         super().__init__(**{**shared, "learning_rate": rate_of(optimizer)}, name=name)
         self.decoupled_decay = decoupled_decay  # Keras would not scale `weight_decay` by the rates.
         if isinstance(model, keras.layers.Layer):
-            self.groups = rate_groups(model, decay, rates, groups)
+            parts = layer_groups(model, groups)
+            self.groups = rate_groups(parts, decay, rates, [] if penalty is None else penalty.select(parts))
         elif groups and all(isinstance(group, RateGroup) for group in groups):  # They come from a config.
             self.groups = list(groups)
         else:
             raise ValueError(f"`model` must be the built model to train. Received: model={model!r}")
+        still = [group.name for group in self.groups if group.rate == 0]
+        if still and isinstance(optimizer, keras.optimizers.Ftrl):
+            raise ValueError(
+                "`rates` must be above 0 with Ftrl, which divides by the learning rate. Freeze these layer groups "
+                f"instead. Received: a rate of 0 for {still}"
+            )
         self.penalty = penalty
         self.decay_norms_and_biases = decay_norms_and_biases
         weights = {} if model is None else {weight.path: weight for weight in model.weights}
-        pretrained = [path for group in self.groups if group.pretrained for path in group.paths if path in weights]
-        starts = {} if penalty is None else {path: ops.convert_to_numpy(weights[path]).copy() for path in pretrained}
+        pulled = [weights[path] for group in self.groups if group.has_start for path in group.paths if path in weights]
+        starts = {w.path: ops.convert_to_numpy(w).copy() for w in pulled if penalty.includes(w)}
         self._set_untracked(_class=type(optimizer), _own=own, _built_for=built_for, _saved_for=set(built_for or ()))
         self._set_untracked(_records=[], _slots={}, _weights=weights, _starts=starts)
 
@@ -144,6 +157,21 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         """
         return list({id(record.optimizer): record.optimizer for record in self._records}.values())
 
+    def penalty_value(self):
+        """Returns the current value of the penalty as a float, over all weights for which the optimizer was built.
+
+        Raises:
+            ValueError: If the optimizer has no penalty or is not built.
+        """
+        if self.penalty is None or not self.built:
+            raise ValueError(f"The optimizer must be built and have a penalty. Received: penalty={self.penalty!r}")
+        pairs = zip(private.built_for(self), self._records)
+        return self.penalty.value([(w, r.start, r.importance) for w, r in pairs if r.penalized])
+
+    def kept_variables(self):
+        """Returns the list of variables that a restart of the optimizer keeps: those of its penalty."""
+        return [variable for r in self._records for variable in (r.start, r.importance) if variable is not None]
+
     # === The interface of Keras's optimizer ===
 
     def build(self, variables):
@@ -162,16 +190,17 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
                 slots |= slots_of(optimizer, optimizer.variables, [path for _, path in own])
                 for variable, path in own:
                     decays = self.decay_norms_and_biases or not is_norm_or_bias(variable)
-                    records[id(variable)] = WeightRecord(group, path, optimizer, decays)
+                    penalized = self.penalty is not None and self.penalty.includes(variable)
+                    records[id(variable)] = WeightRecord(group, path, optimizer, decays, penalized)
         records = [records[id(variable)] for variable in variables]
         self._set_untracked(_records=records, _slots=slots, _built_for=paths)
         if self.penalty is not None:
             self._build_penalty(variables)
 
     def _build_penalty(self, variables):
-        pretrained = [pair for pair in zip(variables, self._records) if pair[1].group.pretrained]
-        self.penalty.check([variable for variable, _ in pretrained])
-        for variable, record in pretrained:
+        pulled = [pair for pair in zip(variables, self._records) if pair[1].penalized and pair[1].group.has_start]
+        self.penalty.check([variable for variable, _ in pulled])
+        for variable, record in pulled:
             start = self._starts.pop(record.path, variable)  # A loaded optimizer reads its starts from the file later.
             record.start = self._slot(variable, record.path, "start", start)
             importance = self.penalty.importance(variable)
@@ -214,7 +243,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     def update_step(self, gradient, variable, learning_rate):
         record = self._record(variable)
         rate = ops.cast(learning_rate, variable.dtype) * record.group.rate
-        if self.penalty is not None:
+        if record.penalized:
             distance = self._distance if self.penalty.needs_distance else None
             term = self.penalty.gradient(variable, record.start, record.importance, distance)
             gradient = ops.convert_to_tensor(gradient) + ops.cast(term, gradient.dtype)
@@ -226,7 +255,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         return self._records[private.place_of(self, variable)]
 
     def _distance_of(self, weights):
-        """Returns the norm of the distance of the pretrained weights among these from their start."""
+        """Returns the norm of the distance of these weights from their start, where they have one."""
         squares = [
             ops.sum(ops.square(ops.cast(weight, "float32") - ops.cast(record.start, "float32")))
             for weight, record in zip(weights, map(self._record, weights))

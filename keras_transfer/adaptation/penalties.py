@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.adaptation.rates import find_path
+from keras_transfer.adaptation.selection import is_norm_or_bias, select_groups
 
 log = logging.getLogger("keras_transfer")
 
@@ -21,8 +22,16 @@ class Penalty:
 
     needs_distance = False
 
+    def select(self, groups):
+        """Returns those of a model's layer groups whose weights the penalty pulls towards their start."""
+        raise NotImplementedError(f"{type(self).__name__} must define `select`.")
+
+    def includes(self, weight):
+        """Returns whether the penalty has a term for a weight."""
+        return True
+
     def check(self, weights):
-        """Raises a `ValueError` if the penalty fits none of these weights, the pretrained ones that train."""
+        """Raises a `ValueError` if the penalty fits none of these weights, those that have a start and train."""
 
     def check_complete(self):
         """Raises a `ValueError` if data that the penalty needs has not been loaded."""
@@ -32,7 +41,7 @@ class Penalty:
         """Called when the optimizer has loaded its variables from a file."""
 
     def importance(self, weight):
-        """Returns an array that the optimizer stores with the start of a pretrained weight, or None."""
+        """Returns an array that the optimizer stores with the start of a weight, or None."""
         return None
 
     def gradient(self, weight, start, importance, distance):
@@ -40,12 +49,16 @@ class Penalty:
 
         Args:
             weight: Tensor. Current value of the weight.
-            start: Tensor. Value at the start, or None for a weight that is not pretrained.
+            start: Tensor. Value at the start, or None for a weight that is not in a selected layer group.
             importance: Tensor. What `importance` returned.
-            distance: Scalar tensor. Norm of the distance of all pretrained weights that train, or None unless
+            distance: Scalar tensor. Norm of the distance of all weights with a start that train, or None unless
                 `needs_distance`.
         """
         raise NotImplementedError(f"{type(self).__name__} must define `gradient`.")
+
+    def value(self, weights):
+        """Returns the value of the penalty, a float, for a list of `(weight, start, importance)` as in `gradient`."""
+        raise NotImplementedError(f"{type(self).__name__} must define `value`.")
 
     @classmethod
     def from_config(cls, config):
@@ -64,9 +77,14 @@ class L2SP(Penalty):
         strength: Float. Strength for pretrained weights (the paper's alpha). Defaults to `0.01`.
         new_strength: Float. Strength for new weights (the paper's beta). Defaults to `0.01`.
         squared: Boolean. Whether the distance is squared. Defaults to `True`.
+        groups: String, integer or list. The layer groups that count as pretrained, in any form that `select_groups`
+            takes. All others count as new. `"all"` also pulls a head that was trained before towards its start.
+            Defaults to `"pretrained"`.
+        norms_and_biases: Boolean. Whether the penalty includes biases and normalization weights, as in the paper's
+            equation. The authors' code excludes them by default, like weight decay. Defaults to `True`.
 
     Raises:
-        ValueError: If a strength is negative.
+        ValueError: If a strength is negative. In `LayerwiseOptimizer`, if `groups` matches nothing.
 
     Example:
     ```python
@@ -78,16 +96,24 @@ class L2SP(Penalty):
     Source: https://arxiv.org/abs/1802.01483, equation 2; https://arxiv.org/abs/1706.03610.
     """
 
-    def __init__(self, strength=0.01, new_strength=0.01, squared=True):
+    def __init__(self, strength=0.01, new_strength=0.01, squared=True, groups="pretrained", norms_and_biases=True):
         self.strength = _not_negative("strength", strength)
         self.new_strength = _not_negative("new_strength", new_strength)
-        if not isinstance(squared, bool):
-            raise ValueError(f"`squared` must be a boolean. Received: squared={squared!r}")
-        self.squared = squared
+        for name, value in {"squared": squared, "norms_and_biases": norms_and_biases}.items():
+            if not isinstance(value, bool):
+                raise ValueError(f"`{name}` must be a boolean. Received: {name}={value!r}")
+        self.squared, self.norms_and_biases = squared, norms_and_biases
+        self.groups = _plain(groups)
 
     @property
     def needs_distance(self):
         return not self.squared
+
+    def select(self, groups):
+        return select_groups(groups, self.groups)
+
+    def includes(self, weight):
+        return self.norms_and_biases or not is_norm_or_bias(weight)
 
     def gradient(self, weight, start, importance, distance):
         if start is None:
@@ -96,25 +122,40 @@ class L2SP(Penalty):
         # The norm has no gradient at the start, where this returns zero.
         return gradient if self.squared else gradient / ops.cast(ops.maximum(distance, 1e-12), gradient.dtype)
 
+    def value(self, weights):
+        old = sum(_squares(weight - start) for weight, start, _ in weights if start is not None)
+        new = sum(_squares(weight) for weight, start, _ in weights if start is None)
+        return self.strength * (old / 2 if self.squared else old**0.5) + self.new_strength / 2 * new
+
     def get_config(self):
-        return {"strength": self.strength, "new_strength": self.new_strength, "squared": self.squared}
+        return {
+            "strength": self.strength,
+            "new_strength": self.new_strength,
+            "squared": self.squared,
+            "groups": self.groups,
+            "norms_and_biases": self.norms_and_biases,
+        }
 
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class EWC(Penalty):
     """Elastic weight consolidation: protects the weights that an earlier task depends on (Kirkpatrick et al. 2017).
 
-    The penalty is `strength / 2 * sum(fisher * (w - w_start)^2)` over the pretrained weights. The optimizer stores the
-    Fisher information and saves it in `.keras` files.
+    The penalty is `strength / 2 * sum(fisher * (w - w_start)^2)`. The optimizer stores the Fisher information and saves
+    it in `.keras` files.
 
     Args:
         fisher: Dict from paths of weights to arrays of the same shapes, as `estimate_fisher` returns it. Weights that
             are not in it have no penalty. `None` only if a file provides it.
         strength: Float. The paper's lambda. Defaults to `1.0`.
+        groups: String, integer or list. The layer groups that are protected, in any form that `select_groups` takes.
+            With a new head for another task, pass `"pretrained"`. Defaults to `None`, for all that `fisher` contains,
+            including the head: the tasks share one output layer.
 
     Raises:
-        ValueError: If `strength` is negative, if `fisher` has negative or non-finite values, or if none of the weights
-            is in it.
+        ValueError: If `strength` is negative, or if `fisher` has negative or non-finite values. In
+            `LayerwiseOptimizer`, if `groups` matches nothing, if `fisher` contains none of the weights, or if it
+            contains one with another shape.
 
     Example:
     ```python
@@ -127,7 +168,7 @@ class EWC(Penalty):
     Source: https://arxiv.org/abs/1612.00796, equation 3.
     """
 
-    def __init__(self, fisher, strength=1.0):
+    def __init__(self, fisher, strength=1.0, groups=None):
         self.strength = _not_negative("strength", strength)
         self.fisher = fisher
         if not isinstance(fisher or {}, dict):
@@ -137,7 +178,20 @@ class EWC(Penalty):
                 raise ValueError(
                     f"The values of `fisher` must be finite and at least 0. Received: invalid values for {path!r}"
                 )
+        self.groups = _plain(groups)
         self._complete = fisher is not None
+
+    def select(self, groups):
+        chosen = groups if self.groups is None else select_groups(groups, self.groups)
+        known = {group.name for group in chosen if any(self._values(weight) is not None for weight in group.variables)}
+        if self.fisher is not None and not known:
+            paths = [weight.path for group in chosen for weight in group.variables]
+            raise ValueError(
+                "`fisher` must contain at least one weight of the layer groups. "
+                f"Expected some of {paths}. Received: {list(self.fisher)}"
+            )
+        # `check` warns of what a pretrained group lacks, but a new head is not part of the earlier task.
+        return [group for group in chosen if self.groups is not None or group.pretrained or group.name in known]
 
     def check(self, weights):
         if self.fisher is None:
@@ -146,7 +200,7 @@ class EWC(Penalty):
         missing = [path for path in paths if find_path(self.fisher, path) is None]
         if len(missing) == len(paths):
             raise ValueError(
-                "`fisher` must contain at least one trainable pretrained weight. "
+                "`fisher` must contain at least one weight that trains. "
                 f"Expected some of {paths}. Received: {list(self.fisher)}"
             )
         if missing:
@@ -163,19 +217,35 @@ class EWC(Penalty):
         self._complete = True
 
     def importance(self, weight):
+        values = self._values(weight)
+        return np.zeros(weight.shape) if values is None else values
+
+    def _values(self, weight):
         values = (self.fisher or {}).get(find_path(self.fisher or {}, weight.path))
         if values is not None and np.shape(values) != tuple(weight.shape):
             raise ValueError(
-                f"The values of `fisher` for {weight.path!r} must have the weight's shape, {tuple(weight.shape)}. "
-                f"Received: shape {np.shape(values)}"
+                f"The values of `fisher` for {weight.path!r} must have the weight's shape, {tuple(weight.shape)}. If "
+                f"it belongs to a new head, pass `groups='pretrained'`. Received: shape {np.shape(values)}"
             )
-        return np.zeros(weight.shape) if values is None else values
+        return values
 
     def gradient(self, weight, start, importance, distance):
         return 0.0 * weight if start is None else self.strength * importance * (weight - start)
 
+    def value(self, weights):
+        pulled = [(weight - start, importance) for weight, start, importance in weights if start is not None]
+        return self.strength / 2 * sum(_squares(change * ops.sqrt(importance)) for change, importance in pulled)
+
     def get_config(self):
-        return {"fisher": None, "strength": self.strength}
+        return {"fisher": None, "strength": self.strength, "groups": self.groups}
+
+
+def _plain(groups):
+    return list(groups) if isinstance(groups, (set, tuple)) else groups  # A config has no sets and tuples.
+
+
+def _squares(values):
+    return float(ops.convert_to_numpy(ops.sum(ops.square(ops.cast(values, "float32")))))
 
 
 def _not_negative(name, value):

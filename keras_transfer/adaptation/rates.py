@@ -5,7 +5,6 @@ import numbers
 
 import keras
 
-from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.selection import select_groups
 from keras_transfer.training import private
 
@@ -16,17 +15,22 @@ class RateGroup:
 
     name: str
     rate: float
-    pretrained: bool
+    has_start: bool
     paths: list
 
 
-def rate_groups(model, decay=None, rates=None, groups=None):
-    """Returns a `RateGroup` for each layer group. `LayerwiseOptimizer` describes the arguments."""
+def rate_groups(groups, decay=None, rates=None, with_start=()):
+    """Returns a `RateGroup` for each layer group. `LayerwiseOptimizer` describes the arguments.
+
+    Args:
+        groups: The `LayerGroups` of a model.
+        decay, rates: As in `LayerwiseOptimizer`.
+        with_start: List of those layer groups that a penalty pulls towards their start. Defaults to `()`.
+    """
     if decay is not None and not (is_number(decay) and 0 < decay <= 1):
         raise ValueError(f"`decay` must be a number in (0, 1]. Received: decay={decay!r}")
     if not isinstance(rates or {}, dict):
         raise ValueError(f"`rates` must be a dict from layer groups to multipliers. Received: rates={rates!r}")
-    groups = layer_groups(model, groups)
     factors = {group.name: (decay or 1.0) ** (len(groups) - 1 - group.depth) for group in groups}
     selections = {}
     for selection, rate in (rates or {}).items():
@@ -40,7 +44,8 @@ def rate_groups(model, decay=None, rates=None, groups=None):
                 )
             selections[group.name] = selection
             factors[group.name] = float(rate)
-    found = [RateGroup(g.name, factors[g.name], g.pretrained, [v.path for v in g.variables]) for g in groups]
+    covered = {group.name for group in with_start}
+    found = [RateGroup(g.name, factors[g.name], g.name in covered, [v.path for v in g.variables]) for g in groups]
     groups_by_path = {}
     for group in found:
         for path in group.paths:

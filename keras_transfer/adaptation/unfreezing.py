@@ -11,30 +11,39 @@ class StagedTraining(Staging):
     """Trains certain layer groups in each stage of a run, and no others.
 
     Works in plain `fit()`, with any Keras optimizer and backend. What trains depends on the step only, so a resumed run
-    trains what the whole run would. Frozen layer groups below all that train need no backward pass, and their
-    statistics (batch normalization) do not move. The optimizer keeps the slots of frozen weights. With
-    `LayerwiseOptimizer` a layer group that begins late also begins at the right pace. Weights that were frozen before
-    `fit()` remain frozen.
+    trains what the whole run would. (Stages with `patience` or `restore_best` also depend on the epochs that this
+    `fit()` has seen.) Frozen layer groups below all that train need no backward pass, and their statistics (batch
+    normalization) do not move. The optimizer keeps the slots of frozen weights. With `LayerwiseOptimizer` a layer group
+    that begins late also begins at the right pace. Weights that were frozen before `fit()` remain frozen.
 
     Weights are frozen only inside the steps. Between steps, and after `fit()` however it ends, every `trainable` flag
     has its value from before `fit()`. Files written during a stage contain these flags and the whole optimizer.
 
-    A stage begins with a batch: the first of `steps_per_execution`, or of those that accumulate one gradient. In each
+    A stage begins with a batch: the first of `steps_per_execution`, and of those that accumulate one gradient. In each
     new stage Keras traces the step again, which takes seconds.
+
+    With `Stage(learning_rate=..., fresh_optimizer=True, patience=..., restore_best=True)`, a stage is like a run of its
+    own. This gives chain-thaw as DeepMoji's code does it (Felbo et al. 2017), linear probing followed by fine-tuning
+    (LP-FT), and a schedule that begins again in each stage.
 
     Args:
         stages: List of `Stage`s.
 
     Raises:
         ValueError: If `stages` is not a list of `Stage`s. In `fit()`, if a stage matches no layer group, trains
-            nothing or does not fit into the run, if `trainable` is changed meanwhile, or if another callback of this
-            kind is used.
+            nothing or does not fit into the run, if the metric that it monitors is missing, if `trainable` is changed
+            meanwhile, or if another callback of this kind is used.
 
     Example:
     ```python
     Stage = keras_transfer.adaptation.Stage
     callback = keras_transfer.adaptation.StagedTraining([Stage("head", epochs=1), Stage("all")])
+    probe_then_tune = keras_transfer.adaptation.StagedTraining(
+        [Stage("new", patience=2, restore_best=True), Stage("all", learning_rate=1e-5, fresh_optimizer=True)]
+    )
     ```
+
+    Source: https://arxiv.org/abs/2202.10054 (LP-FT).
     """
 
     def __init__(self, stages):

@@ -1,15 +1,41 @@
-"""Building a model's optimizer before `fit` does."""
+"""The optimizer of a model: building it before `fit` does, and giving it a fresh state."""
 
 import contextlib
 
 import keras
 
+from keras_transfer.training import private
+
 
 def build_optimizer(model):
     """Builds the model's optimizer for all trainable weights, if it is not built yet."""
+    if not model.optimizer.built:
+        with _scope(model):
+            _build(model.optimizer, list(model.trainable_variables))
+
+
+def restart_optimizer(model):
+    """Gives a built optimizer the state of a new one, except its learning rate and what its `kept_variables` returns.
+
+    The moving averages start from the weights.
+    """
     optimizer = model.optimizer
-    if not optimizer.built:
-        strategy = getattr(model, "distribute_strategy", None)
-        scope = strategy.scope() if strategy is not None else contextlib.nullcontext()
-        with scope, keras.name_scope(optimizer.name, caller=optimizer):  # as Keras does
-            optimizer.build(list(model.trainable_variables))
+    weights = private.built_for(optimizer)
+    with _scope(model):
+        new = type(optimizer).from_config(optimizer.get_config())
+        _build(new, weights)
+    kept = {id(variable) for variable in private.kept_variables(optimizer)}
+    for variable, fresh in zip(optimizer.variables, new.variables, strict=True):
+        if id(variable) not in kept:
+            variable.assign(keras.ops.convert_to_numpy(fresh).copy())  # JAX donates what is shared
+    private.start_averages(optimizer, weights)
+
+
+def _scope(model):
+    strategy = getattr(model, "distribute_strategy", None)
+    return contextlib.nullcontext() if strategy is None else strategy.scope()
+
+
+def _build(optimizer, weights):
+    with keras.name_scope(optimizer.name, caller=optimizer):  # as Keras does
+        optimizer.build(weights)

@@ -5,6 +5,7 @@ variable by an index. To train some of the variables, the list, the index and th
 The slots stay, and with them the moments of the other variables. (JAX and moving averages need this.)
 """
 
+import contextlib
 import weakref
 
 import keras
@@ -52,6 +53,16 @@ def variables_of(optimizer):
     return optimizer._trainable_variables
 
 
+def built_for(optimizer):
+    """Returns the list of variables for which an optimizer was built, in the order of its slots."""
+    return _lists_when_built(optimizer)[_LISTS[0]]
+
+
+def kept_variables(optimizer):
+    """Returns the variables that an optimizer and those that it wraps keep when they are restarted."""
+    return [variable for part in _chain(optimizer) for variable in getattr(part, "kept_variables", list)()]
+
+
 def place_of(optimizer, variable):
     """Returns the place of a variable among those for which an optimizer was built."""
     return optimizer._get_variable_index(variable)
@@ -63,6 +74,34 @@ def learning_rate(optimizer):
     (A config contains it too, but only registered objects can be restored from a config.)
     """
     return optimizer._learning_rate
+
+
+@contextlib.contextmanager
+def learning_rate_of(optimizer, rate):
+    """Gives an optimizer, or the one that it wraps, another learning rate in a block. None changes nothing."""
+    *_, part = _chain(optimizer)
+    before = part._learning_rate
+    try:
+        object.__setattr__(part, "_learning_rate", before if rate is None else rate)
+        yield
+    finally:
+        object.__setattr__(part, "_learning_rate", before)
+
+
+def batch_count(optimizer):
+    """Returns the number of batches that an optimizer, or the one that it wraps, has counted, also without an update.
+
+    (`iterations` counts updates, of which one comes after several batches if gradients are accumulated.)
+    """
+    *_, part = _chain(optimizer)
+    return int(keras.ops.convert_to_numpy(part._iterations))
+
+
+def forget_gradients(optimizer):
+    """Empties the gradients that an optimizer accumulates: on JAX those of a weight that freezes would remain."""
+    for part in _chain(optimizer):
+        for gradient in getattr(part, "_accumulated_gradients", []):
+            gradient.assign(keras.ops.zeros(gradient.shape, gradient.dtype))
 
 
 def excludes_from_decay(optimizer):

@@ -49,6 +49,11 @@ def warn_if_shorter(optimizer, total_steps):
     )
 
 
+def expect_restarts(optimizer):
+    """Gives no warnings of a schedule that ends, because it is restarted."""
+    _warned[optimizer] = float("inf")
+
+
 class ScheduleLength(keras.callbacks.Callback):
     """Warns, when the first epoch begins, if the optimizer's schedule ends before the run."""
 

@@ -3,23 +3,36 @@
 import bisect
 import contextlib
 import dataclasses
+import logging
+import math
 
 import keras
 
 from keras_transfer.training import private
-from keras_transfer.training.optimizer import build_optimizer
-from keras_transfer.training.run_length import warn_in_epoch
+from keras_transfer.training.improvement import Improvement
+from keras_transfer.training.optimizer import build_optimizer, restart_optimizer
+from keras_transfer.training.run_length import accumulation_steps, expect_restarts, warn_in_epoch
 from keras_transfer.training.steps import sync, watch
 from keras_transfer.training.trainable import layers_within, remember_trainable
+
+log = logging.getLogger("keras_transfer")
 
 
 @dataclasses.dataclass
 class PlacedStage:
-    """A stage with its first step, or its first epoch if the number of steps is unknown."""
+    """A stage with its first step, or its first epoch if the number of steps is unknown.
 
-    start: int
+    The start is infinite if it depends on how long an earlier stage improves. `adaptation.Stage` describes the rest.
+    """
+
+    start: float
     names: list
     weights: list
+    learning_rate: float | keras.optimizers.schedules.LearningRateSchedule | None = None
+    fresh_optimizer: bool = False
+    patience: int | None = None
+    restore_best: bool = False
+    monitor: str = "val_loss"
 
 
 class TrainableSubset:
@@ -59,21 +72,38 @@ class TrainableSubset:
             private.update(self._outside)
 
 
+def _applied(model, stage):
+    """Returns a function that returns the context of the steps of a `PlacedStage`."""
+    subset = TrainableSubset(model, stage.weights)
+
+    @contextlib.contextmanager
+    def applied():
+        with subset.applied(), private.learning_rate_of(model.optimizer, stage.learning_rate):
+            yield
+
+    return applied
+
+
 class StagedFit(keras.callbacks.Callback):
-    """Base of the callbacks that change what trains during `fit`. A subclass defines `place_stages`.
+    """Base of the callbacks that change what trains during `fit`. A subclass defines `place_stages`, `starts_after`.
 
     Attributes:
         stage: Int. The number of the stage that trains, counted from 0. None outside `fit`.
         schedule: List of `(first step, names of the layer groups that train)`, set when `fit` begins. It contains
-            first epochs if the number of steps is unknown.
+            first epochs if the number of steps is unknown. If the optimizer is in the middle of a gradient that it
+            accumulates, a stage begins with the next one. A start is None until it is known.
     """
 
     def __init__(self):
         super().__init__()
-        self.stage, self.schedule = None, []
+        self.stage, self.schedule, self._improvement = None, [], None
 
     def place_stages(self):
         """Returns the list of `PlacedStage`s of the run."""
+        raise NotImplementedError
+
+    def starts_after(self, stage, place):
+        """Returns the starts of all stages, if the stage of this number ends before the place."""
         raise NotImplementedError
 
     def on_train_begin(self, logs=None):
@@ -84,9 +114,11 @@ class StagedFit(keras.callbacks.Callback):
                 "Only one callback can decide which weights train. Combine the stages in one `StagedTraining`. "
                 f"Received: {type(others[0]).__name__} and {type(self).__name__}"
             )
-        self._placed = self.place_stages()
-        self.schedule = [(stage.start, stage.names) for stage in self._placed]
+        self._placed, self._improvement = self.place_stages(), None
+        self._set_schedule()
         build_optimizer(self.model)
+        if any(stage.fresh_optimizer for stage in self._placed):
+            expect_restarts(self.model.optimizer)
         self._flags = [(weight, weight.trainable) for weight in self.model.weights]
         self._restore = remember_trainable(self.model)
         self._steps.contexts[self] = contextlib.nullcontext
@@ -100,28 +132,87 @@ class StagedFit(keras.callbacks.Callback):
         self._go_to(batch)
         self._steps.announce()
 
+    def on_epoch_end(self, epoch, logs=None):
+        if self._improvement is None:
+            return
+        model, following = self._steps.model, self._place(epoch + 1)
+        if self._improvement.is_over(logs or {}):
+            if self.stage + 1 == len(self._placed):
+                model.stop_training = True
+            else:
+                for stage, start in zip(self._placed, self.starts_after(self.stage, following), strict=True):
+                    stage.start = start
+                self._set_schedule()
+        ends = epoch + 1 == self.params["epochs"] or model.stop_training
+        if ends or self._stage_at(following) != self.stage:
+            self._finish_stage()
+
     def on_train_end(self, logs=None):
+        self._finish_stage()
+        if unknown := [stage.names for stage in self._placed if stage.start == math.inf]:
+            log.warning("The run ended before these stages began. Use more `epochs`: %s", unknown)
+        self._leave()
+
+    def _leave(self):
         self._steps.leave(self)
-        self.stage = None
+        self.stage = self._improvement = None
+
+    def _finish_stage(self):
+        improvement, self._improvement = self._improvement, None
+        if improvement is not None:
+            improvement.finish()
+
+    def _set_schedule(self):
+        self.schedule = [(None if s.start == math.inf else s.start, s.names) for s in self._placed]
+
+    def _place(self, epoch, batch=0):
+        steps = self.params.get("steps")
+        return epoch if steps is None else epoch * steps + batch
 
     def _go_to(self, batch):
         if any(weight.trainable != trains for weight, trains in self._flags):
             self._restore()
-            self.on_train_end()
+            self._leave()
             raise ValueError(
                 f"`trainable` was changed during `fit()`, but {type(self).__name__} manages it. All weights have the "
                 "`trainable` flags from before `fit()` again."
             )
-        steps = self.params.get("steps")
-        place = self._epoch if steps is None else self._epoch * steps + batch
-        stage = bisect.bisect_right([stage.start for stage in self._placed], place) - 1
+        place = self._place(self._epoch, batch)
+        stage = self._stage_at(place)
         if stage == self.stage:
             return
-        model = self._steps.model
+        model, placed = self._steps.model, self._placed[stage]
         sync(model)
+        self._finish_stage()
         if self.stage is None:
             begun = {id(weight) for earlier in self._placed[: stage + 1] for weight in earlier.weights}
             private.start_averages(model.optimizer, [w for w in model.trainable_variables if id(w) not in begun])
+        else:
+            private.forget_gradients(model.optimizer)
+        if placed.fresh_optimizer and (self.stage is not None or place == placed.start):
+            restart_optimizer(model)
         self.stage = stage
-        self._steps.contexts[self] = TrainableSubset(model, self._placed[stage].weights).applied
+        self._steps.contexts[self] = _applied(model, placed)
         self._steps.rebuild()
+        if placed.patience or placed.restore_best:
+            self._improvement = Improvement(model, placed.monitor, placed.patience, placed.restore_best)
+
+    def _stage_at(self, place):
+        """The stage of a step, or of the first whose gradient is accumulated with that of this step."""
+        starts = [stage.start for stage in self._placed]
+        stage = bisect.bisect_right(starts, place) - 1
+        model = self._steps.model
+        accumulated, together = accumulation_steps(model.optimizer), model.steps_per_execution
+        near = place - starts[stage] < accumulated * together
+        if stage == 0 or accumulated == 1 or not near or self.params.get("steps") is None:
+            return stage
+        sync(model)
+        count = private.batch_count(model.optimizer)
+        for back in range(0, accumulated * together, together):
+            if (count - back) % accumulated == 0:
+                return max(bisect.bisect_right(starts, place - back) - 1, 0)
+        raise ValueError(
+            "A stage must begin with the first batch of an accumulated gradient. Use the same number for "
+            f"`steps_per_execution` and `gradient_accumulation_steps`. Received: {together} and {accumulated}, after "
+            f"{count} batches"
+        )

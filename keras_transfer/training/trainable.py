@@ -50,8 +50,13 @@ def remember_trainable(model):
     flags = [(weight, weight.trainable) for layer in layers for weight in layer.weights]
 
     def restore():
-        for layer, mark in zip(layers, marks):
-            layer.trainable = mark
+        # Setting a flag sets it in all layers inside, also in those that come earlier because another layer has them.
+        changed = True
+        while changed:
+            changed = False
+            for layer, mark in zip(layers, marks):
+                if layer.trainable != mark:
+                    layer.trainable, changed = mark, True
         for weight, flag in flags:
             weight.trainable = flag
 

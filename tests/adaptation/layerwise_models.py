@@ -107,13 +107,14 @@ def penalized(penalty, steps=8):
     apply(optimizer, weights, given)
 
     values, plain = list(start), list(start)
-    old = [place for place, weight in enumerate(weights) if not weight.path.startswith("top")]
+    everything = isinstance(penalty, EWC)  # the Fisher information of the head too
+    old = [place for place, weight in enumerate(weights) if everything or not weight.path.startswith("top")]
     for step in given:
         changes = {place: values[place] - start[place] for place in old}
         distance = np.sqrt(sum((change**2).sum() for change in changes.values()))
         for place, (weight, gradient) in enumerate(zip(weights, step)):
             if isinstance(penalty, EWC):
-                term = penalty.strength * penalty.fisher[weight.path] * changes[place] if place in changes else 0.0
+                term = penalty.strength * penalty.fisher[weight.path] * changes[place]
             elif place not in changes:
                 term = penalty.new_strength * values[place]
             else:

@@ -5,7 +5,7 @@ import contextlib
 import keras
 import numpy as np
 
-from keras_transfer.adaptation import EWC, L2SP, GradualUnfreezing, LayerwiseOptimizer
+from keras_transfer.adaptation import EWC, L2SP, GradualUnfreezing, LayerwiseOptimizer, Stage, StagedTraining
 from keras_transfer.training.checkpoint import Checkpoint
 from tests.adaptation import staging_models
 from tests.adaptation.layerwise_models import RATE, X, Y, difference, least_moved, net, ones
@@ -26,6 +26,9 @@ def stages():
         callback = GradualUnfreezing(steps=2)
         staging_models.fit(model, callback, *([watch] if model is two else []))
     staging_models.assert_follows(two, callback, watch)
+    for model in (one, two):
+        again = StagedTraining([Stage("all", learning_rate=0.05, fresh_optimizer=True)])
+        staging_models.fit(model, again, epochs=1)
     after = staging_models.values(one)
     return [staging_models.difference(after, other) for other in (staging_models.values(two), start)]
 

@@ -78,7 +78,7 @@ def check_ewc(make):
         largest = max(values.max() for values in fisher.values())
         for path in fisher:
             fisher[path] = 1 + fisher[path] / largest  # So the effect is visible everywhere.
-        return EWC(dict(fisher), STRENGTH)
+        return EWC(dict(fisher), STRENGTH, groups="pretrained")
 
     check_penalty(make, penalty, fisher)
 

@@ -250,3 +250,24 @@ def test_a_model_without_weights_is_an_error():
 def test_other_objects_are_an_error():
     with pytest.raises(ValueError, match=r"`model` must be a Keras model or layer. Received: model=\[\]"):
         layer_groups([])
+
+
+MISTAKES = {
+    "no list": ({"low": "dense"}, r"must be a list of `\(name, regex\)` with unique names. Received: groups={'low'"),
+    "empty": ([], "Received: groups=\\[\\]"),
+    "a string": ("dense", "Received: groups='dense'"),
+    "no pair": ([("low",)], r"Received: \('low',\)"),
+    "a string for a pair": (["ab"], "Received: 'ab'"),
+    "no name": ([(1, "dense")], r"Received: \(1, 'dense'\)"),
+    "no expression": ([("low", None)], r"Received: \('low', None\)"),
+    "twice": ([("low", "kernel"), ("low", "bias")], "Received: two groups with the name 'low'"),
+    "no regular expression": ([("low", "(")], r"Received: \('low', '\('\), which is not a regular expression: missing"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_in_the_users_groups_is_a_clear_error(name):
+    groups, message = MISTAKES[name]
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    with pytest.raises(ValueError, match=message):
+        layer_groups(model, groups)

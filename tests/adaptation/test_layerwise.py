@@ -149,6 +149,22 @@ def test_a_rate_of_zero_keeps_a_group_bit_identical():
     assert moved[:4] == [0] * 4 and min(moved[4:]) > 0.01
 
 
+@pytest.mark.parametrize("rates", [{"low": 0}, {"low": 0.0, ("mid", "top"): 2}], ids=str)
+def test_a_rate_of_zero_is_an_error_with_ftrl_which_divides_by_it(rates):
+    with pytest.raises(ValueError, match=r"above 0 with Ftrl.*Freeze these layer groups.*a rate of 0 for \['low'\]"):
+        LayerwiseOptimizer(optimizers.Ftrl(RATE), net(), rates=rates)
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"Ftrl"}))
+def test_a_rate_of_zero_keeps_every_weight_finite_and_in_place(kind):
+    model = net()
+    optimizer = LayerwiseOptimizer(KINDS[kind](RATE), model, rates={"low": 0.0})
+    start = arrays(model.trainable_weights)
+    apply(optimizer, model.trainable_weights, gradients(model.trainable_weights, 3))
+    moved = [np.abs(new - old).max() for new, old in zip(arrays(model.trainable_weights), start)]
+    assert max(moved[:2]) < 1e-6 < min(moved[2:]) and np.isfinite(moved).all()
+
+
 # Schedules and callbacks
 
 

@@ -68,12 +68,12 @@ def test_the_gradient_of_a_penalty_enters_the_moments_of_adam(name):
     for given in gradients(weights, 20):
         ours(given)
         now = {weight.path: weight.numpy() for weight in other.trainable_weights}
-        changes = {path: now[path] - start[path] for path in now if not path.startswith("top")}
+        changes = {path: now[path] - start[path] for path in now if name == "EWC" or not path.startswith("top")}
         norm = max(np.sqrt(sum((change**2).sum() for change in changes.values())), 1e-12)
         terms = []
         for path in now:
             if name == "EWC":
-                terms.append(0.5 * penalty.fisher[path] * changes.get(path, 0 * now[path]))
+                terms.append(0.5 * penalty.fisher[path] * changes[path])
             elif path in changes:
                 terms.append(0.5 * changes[path] / (1.0 if name == "squared" else norm))
             else:
@@ -135,6 +135,82 @@ def test_weights_without_fisher_information_train_as_without_a_penalty():
 def test_a_strength_of_zero_has_no_effect(kind, penalty):
     make = getattr(optimizers, kind)
     assert difference(trained(penalty, make=make).values(), trained(None, make=make).values()) == 0
+
+
+# What a penalty covers
+
+
+def returned(penalty, make=optimizers.SGD):
+    """For each weight how much of a distance of 1 from its start a step without gradients leaves."""
+    model = net()
+    optimizer = LayerwiseOptimizer(make(0.5), model, penalty=penalty)
+    start = {weight.path: weight.numpy() for weight in model.weights}
+    for weight in model.weights:
+        weight.assign_add(keras.ops.ones_like(weight))
+    apply(optimizer, model.weights, gradients(model.weights, 1, scale=0.0))
+    return {weight.path: float(np.mean(weight.numpy() - start[weight.path])) for weight in model.weights}
+
+
+def test_ewc_pulls_the_head_if_the_fisher_information_has_it():
+    assert returned(EWC(ones(net()), 1.0)) == pytest.approx(dict.fromkeys(ones(net()), 0.5))
+
+
+def test_ewc_covers_the_groups_that_the_user_names():
+    for groups, names in (("pretrained", ("low", "norm", "mid")), (["mid", -1], ("mid", "top")), ("t.p", ("top",))):
+        left = returned(EWC(ones(net()), 1.0, groups=groups))
+        assert left == pytest.approx({path: 0.5 if path.split("/")[0] in names else 1.0 for path in left}), groups
+
+
+def test_ewc_without_the_fisher_information_of_a_new_head_leaves_it_alone(caplog):
+    fisher = {path: values for path, values in ones(net()).items() if not path.startswith("top")}
+    left = returned(EWC(fisher, 1.0))
+    assert left == pytest.approx({path: 1.0 if path.startswith("top") else 0.5 for path in left})
+    assert "has no values" not in caplog.text
+
+
+def test_a_pretrained_weight_without_fisher_information_is_a_warning(caplog):
+    fisher = {path: values for path, values in ones(net()).items() if not path.startswith("mid")}
+    assert returned(EWC(fisher, 1.0))["mid/kernel"] == pytest.approx(1.0)
+    assert "for which `fisher` has no values: ['mid/kernel', 'mid/bias']" in caplog.text
+
+
+def test_fisher_information_of_another_head_is_an_error_with_a_hint():
+    fisher = {**ones(net()), "top/kernel": np.ones((5, 3)), "top/bias": np.ones(3)}
+    with pytest.raises(ValueError, match="'top/kernel' must have.*pass `groups='pretrained'`. Received: shape .5, 3."):
+        LayerwiseOptimizer("sgd", net(), penalty=EWC(fisher))
+    assert returned(EWC(fisher, groups="pretrained"))["top/kernel"] == pytest.approx(1.0)
+
+
+def test_fisher_information_of_another_model_is_an_error():
+    with pytest.raises(ValueError, match=r"Expected some of \['low/kernel'.*Received: \['x'\]"):
+        LayerwiseOptimizer("sgd", net(), penalty=EWC({"x": np.ones(3)}))
+    with pytest.raises(ValueError, match=r"Expected some of \['mid/kernel', 'mid/bias'\]. Received: \['low/bias'\]"):
+        LayerwiseOptimizer("sgd", net(), penalty=EWC({"low/bias": np.ones(6)}, groups="mid"))
+
+
+def test_a_penalty_for_groups_that_do_not_exist_is_an_error():
+    for penalty in (L2SP(groups="high"), EWC(ones(net()), groups="high")):
+        with pytest.raises(ValueError, match="No layer group matches.*Received: 'high'"):
+            LayerwiseOptimizer("sgd", net(), penalty=penalty)
+
+
+def test_l2sp_pulls_a_head_that_was_trained_before_to_its_start():
+    left = returned(L2SP(1.0, 0.5, groups="all"))
+    assert left == pytest.approx(dict.fromkeys(left, 0.5))
+
+
+@pytest.mark.parametrize("squared", [True, False])
+def test_l2sp_leaves_norms_and_biases_alone_if_the_user_wants(squared):
+    left = returned(L2SP(1.0, 0.5, squared, groups="all", norms_and_biases=False))
+    distance = 1.0 if squared else np.sqrt(sum(value.size for path, value in ones(net()).items() if "kernel" in path))
+    expected = {path: 1 - 0.5 / distance if path.endswith("kernel") else 1.0 for path in left}
+    assert left == pytest.approx(expected, rel=1e-5)
+    model = net()
+    new = LayerwiseOptimizer(optimizers.SGD(0.5), model, penalty=L2SP(1.0, 1.0, norms_and_biases=False))
+    bias, kernel = (weight.numpy() for weight in (model.get_layer("top").bias, model.get_layer("top").kernel))
+    apply(new, model.weights, gradients(model.weights, 1, scale=0.0))
+    np.testing.assert_array_equal(model.get_layer("top").bias.numpy(), bias)
+    np.testing.assert_allclose(model.get_layer("top").kernel.numpy(), kernel / 2, atol=1e-7)
 
 
 # Together with other options of an optimizer
@@ -227,6 +303,18 @@ def test_the_penalty_acts_on_all_rows_of_an_embedding(squared):
 
 
 # Configs
+
+
+def test_a_config_holds_what_a_penalty_covers():
+    for penalty in (L2SP(groups=("mid", -1), norms_and_biases=False), EWC(ones(net()), groups="pretrained")):
+        again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(penalty))
+        assert again.get_config() == penalty.get_config() and again.groups == penalty.groups
+    assert L2SP().get_config()["groups"] == "pretrained" and L2SP().norms_and_biases
+
+
+def test_a_flag_that_is_no_boolean_is_an_error():
+    with pytest.raises(ValueError, match="`norms_and_biases` must be a boolean. Received: norms_and_biases=0"):
+        L2SP(norms_and_biases=0)
 
 
 @pytest.mark.parametrize("name", ["squared", "unsquared", "EWC"])

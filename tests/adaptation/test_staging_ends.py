@@ -23,6 +23,7 @@ from tests.adaptation.staging_models import (
     trained_in,
     values,
 )
+from tests.helpers import EAGER
 
 pytestmark = pytest.mark.core
 
@@ -173,6 +174,21 @@ def test_weights_frozen_before_fit_stay_frozen():
     assert [w.path for w in model.weights if not w.trainable] == ["mid/kernel", "mid/bias", "top/bias"]
     assert "mid" not in callback.schedule[-1][1]
     assert set().union(*watch.steps) == {"low/kernel", "low/bias", "top/kernel", "head/kernel", "head/bias"}
+
+
+def test_what_was_frozen_inside_a_nested_model_stays_so_in_and_after_a_staged_fit():
+    keras.utils.set_random_seed(0)
+    norm = keras.layers.BatchNormalization(name="bn")
+    nested = keras.Sequential([keras.Input((3,)), keras.layers.Dense(3, name="low"), norm], name="nested")
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, keras.layers.Dense(2, name="head")(nested(inputs)))
+    model.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=EAGER)
+    adaptation.freeze(model, "bn")
+    start = values(model)
+    fit(model, GradualUnfreezing(epochs=1, down_to="low"), epochs=3)
+    assert (nested.trainable, norm.trainable) == (True, False)
+    fit(model, epochs=1)
+    assert changed(start, values(model)) == {path for path in start if "bn" not in path}
 
 
 class ByHand(keras.callbacks.Callback):

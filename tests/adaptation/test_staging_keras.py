@@ -23,6 +23,7 @@ from tests.adaptation.staging_models import (
     trained_in,
     values,
 )
+from tests.helpers import EAGER
 
 pytestmark = pytest.mark.core
 
@@ -72,6 +73,47 @@ def test_accumulated_gradients_belong_to_one_stage():
     nothing = set()
     updates = [head, head, low, every, every]
     assert watch.steps == [part for update in updates for part in (nothing, nothing, update)] + [nothing]
+
+
+def test_accumulated_gradients_belong_to_one_stage_in_a_second_fit():
+    def accumulating():
+        return make(keras.optimizers.SGD(0.1, gradient_accumulation_steps=3), run_eagerly=EAGER)
+
+    model, watch, trail = accumulating(), Watch(), []
+    fit(model, epochs=1)  # four batches: the last begins a gradient that the next `fit` completes
+    record = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: trail.append(synced(model)))
+    stages = [Stage("head", steps=6), Stage(["low", "head"], steps=3), Stage("all")]
+    fit(model, StagedTraining(stages), watch, record)
+    updates = [{path.split("/")[0] for path in paths} for paths in watch.steps if paths]
+    assert updates == [{"head"}] * 3 + [{"low", "head"}, set(NAMES)]
+    # The first update of the second stage contains its own three batches, and nothing from before.
+    alone = accumulating()
+    for weight in alone.weights:
+        weight.assign(trail[7][weight.path])
+    adaptation.freeze(alone, ["mid", "top"])
+    alone.fit(X[:12], Y[:12], batch_size=4, shuffle=False, verbose=0)
+    assert difference(values(alone), trail[10]) < 1e-6
+
+
+def test_accumulated_gradients_of_several_steps_in_one_execution_belong_to_one_stage():
+    if keras.backend.backend() == "torch":
+        pytest.skip("torch takes single steps")
+    model, watch = make(keras.optimizers.SGD(0.1, gradient_accumulation_steps=3), steps_per_execution=2), Watch()
+    callback = StagedTraining([Stage("head", steps=3), Stage("all")])
+    fit(model, callback, watch)
+    assert callback.schedule == [(0, ["head"]), (6, NAMES)]
+    # Executions of two steps, of which all but 0-1, 6-7 and 12-13 complete a gradient.
+    moved = [{path.split("/")[0] for path in paths} for paths in watch.steps]
+    assert moved == [set(), {"head"}, {"head"}, set(), set(NAMES), set(NAMES), set(), set(NAMES)]
+
+
+def test_accumulated_gradients_belong_to_one_stage_in_a_run_that_begins_later():
+    model = make(keras.optimizers.SGD(0.1, gradient_accumulation_steps=3), run_eagerly=EAGER)
+    watch = Watch()
+    fit(model, StagedTraining([Stage("head", steps=6), Stage("all")]), watch, initial_epoch=1)
+    head, every = {f"head/{name}" for name in ("kernel", "bias")}, {weight.path for weight in model.weights}
+    # The run begins with its step 4, and the optimizer with a new gradient: of the steps 4 to 6, 7 to 9, and so on.
+    assert [paths for paths in watch.steps if paths] == [head] + [every] * 3
 
 
 def test_with_loss_scaling_each_stage_trains_its_groups():

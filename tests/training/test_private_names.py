@@ -121,6 +121,40 @@ def test_learning_rate_is_a_variable_or_the_given_schedule_or_function():
         assert optimizer._learning_rate is rate and rate_of(optimizer) is rate
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_an_optimizer_takes_another_learning_rate_inside_a_block_only(wrapped):
+    inner = keras.optimizers.SGD(0.5)
+    optimizer = keras.optimizers.LossScaleOptimizer(inner, 1.0) if wrapped else inner
+    variables = built(optimizer)
+    for rate, expected in ((0.25, 0.25), (keras.optimizers.schedules.ExponentialDecay(1.0, 1, 0.5), 0.5), (None, 0.5)):
+        before = values(variables)
+        with private.learning_rate_of(optimizer, rate):
+            moved_by(optimizer, variables)
+        for old, new in zip(before, values(variables)):
+            np.testing.assert_allclose(old - new, expected, rtol=1e-5)
+        assert rate_of(inner) == 0.5
+
+
+def test_the_count_of_batches_has_those_between_two_updates_whose_gradients_can_be_emptied():
+    inner = keras.optimizers.SGD(1.0, gradient_accumulation_steps=3)
+    optimizer = keras.optimizers.LossScaleOptimizer(inner, 1.0)
+    variables = built(optimizer)
+    assert [moved_by(optimizer, variables)[0] for _ in range(4)] == [False, False, True, False]
+    assert private.batch_count(optimizer) == 4 and int(optimizer.iterations) == 1
+    assert all((gradient == 1).all() for gradient in values(inner._accumulated_gradients))
+    private.forget_gradients(optimizer)
+    assert all((gradient == 0).all() for gradient in values(inner._accumulated_gradients))
+
+
+def test_a_narrowed_optimizer_still_knows_what_it_was_built_for():
+    optimizer = keras.optimizers.Adam()
+    variables = built(optimizer)
+    wide = private.updated_by(optimizer)
+    private.update(private.selection(optimizer, variables[1:3]))
+    assert [id(v) for v in private.built_for(optimizer)] == [id(v) for v in variables]
+    private.update(wide)
+
+
 @pytest.mark.parametrize("said", ["var_names", "var_list"])
 def test_exclusions_from_weight_decay_are_in_the_private_names(said):
     optimizer, variables = keras.optimizers.AdamW(), model_of().trainable_variables

@@ -1,0 +1,50 @@
+"""Whether a stage still improves, and the weights of its best epoch."""
+
+import sys
+
+import keras
+
+
+class Improvement:
+    """Keras's `EarlyStopping` for one stage of a run.
+
+    Args:
+        model: The model that trains.
+        monitor: String. Name of the metric.
+        patience: Integer or None. Number of epochs without improvement after which the stage is over.
+        restore_best: Boolean. Whether `finish` restores the weights of the best epoch.
+    """
+
+    def __init__(self, model, monitor, patience, restore_best):
+        self._model = model
+        self._watch = keras.callbacks.EarlyStopping(
+            monitor, patience=patience or sys.maxsize, restore_best_weights=restore_best
+        )
+        self._watch.set_model(model)
+        self._watch.on_train_begin()
+
+    def is_over(self, logs):
+        """Returns whether the stage is over, given the logs of its next epoch.
+
+        Raises:
+            ValueError: If the metric is missing, or Keras does not know whether it should rise or fall.
+        """
+        monitor, stops = self._watch.monitor, self._model.stop_training
+        if monitor not in logs:
+            raise ValueError(
+                "A stage with `patience` or `restore_best` requires the metric that it monitors. Pass "
+                f"`validation_data` to `fit()`. Expected one of {sorted(logs)}. Received: monitor={monitor!r}"
+            )
+        try:
+            self._watch.on_epoch_end(1, logs)  # It never stops in epoch 0.
+        except ValueError as error:
+            raise ValueError(
+                "`monitor` must be a loss, or a metric of which Keras knows whether it should rise or fall. "
+                f"Received: monitor={monitor!r}"
+            ) from error
+        self._model.stop_training = stops  # The stage is over, and not the run.
+        return self._watch.stopped_epoch > 0
+
+    def finish(self):
+        """Restores the best weights, if this is wanted."""
+        self._watch.on_train_end()

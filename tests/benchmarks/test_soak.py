@@ -1,0 +1,15 @@
+"""The soak script runs random combinations, and tells failures from refusals."""
+
+import pathlib
+
+import pytest
+
+from tests.processes import run
+
+SOAK = pathlib.Path(__file__).parents[2] / "benchmarks" / "soak.py"
+
+
+@pytest.mark.slow
+def test_twenty_seconds_of_random_combinations_have_no_failure():
+    report = run(SOAK, "--seconds", 20)
+    assert report["cases"] > 0 and report["failures"] == {}
