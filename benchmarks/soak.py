@@ -34,6 +34,7 @@ ENCODERS = {
     "ELMo": lambda: kt.encoders.ElmoEncoder(4, [(1, 4), (2, 4)], projection_dim=4, units=8),
     "words": lambda: kt.encoders.WordVectorEncoder(VOCABULARY, 8),
 }
+CYCLING = ["SGD", "Adam", "AdamW", "Lion", "Lamb", "Muon"]
 OPTIMIZERS = ["SGD", "Adam", "AdamW", "RMSprop", "Adafactor", "Lion", "Adagrad", "Lamb", "Ftrl", "Muon"]
 
 
@@ -46,7 +47,7 @@ def draw(case):
         "restore_best": pick.random() < 0.3,
         "patience": pick.choice([None, None, 1]),
     }
-    return {
+    options = {
         "encoder": pick.choice(list(ENCODERS)),
         "task": pick.choice(["text", "text", "tokens"]),
         "scalar_mix": pick.random() < 0.2,
@@ -67,9 +68,12 @@ def draw(case):
         "loss": pick.choice(["auto", "auto", "smooth", "focal"]),
         "weights": pick.random() < 0.2,
         "together": pick.choice([1, 1, 1, 2]),
-        "jit": pick.choice([False, False, "auto", True]),
-        "eager": pick.random() < 0.4,
+        "jit": pick.choice([False, False, "auto", "auto", True]),
+        "eager": pick.random() < 0.5,
     }
+    options["momentum"] &= options["schedule"] == "cycle" and options["optimizer"] in CYCLING
+    options["logger"] &= options["layerwise"] and options["penalty"] is not None
+    return options
 
 
 def build(options):
@@ -212,8 +216,10 @@ def main():
     end, case = time.monotonic() + arguments.seconds, arguments.first
     report = {"backend": keras.backend.backend(), "cases": 0, "refusals": {}, "failures": {}}
     while time.monotonic() < end or not report["cases"]:
+        began = time.monotonic()
         try:
             run(case)
+            print(f"case {case}: trained in {time.monotonic() - began:.0f} s", flush=True)
         except Exception as error:
             kind = "refusals" if is_refusal(error) else "failures"
             report[kind][case] = f"{type(error).__name__}: {str(error).strip().splitlines()[-1][:300]}"
