@@ -114,7 +114,12 @@ def test_a_name_without_kagglehub_is_an_error(monkeypatch):
 @pytest.mark.parametrize("why", ["no kagglehub", "a checksum"])
 def test_the_archive_of_a_page_is_downloaded_as_in_tensorflow_hub(why, kagglehub, stub, cache_dir, monkeypatch):
     body, options, requested = pack_folder(stub), {}, []
-    monkeypatch.setattr(urllib.request, "urlopen", lambda url, timeout: requested.append(url) or io.BytesIO(body))
+
+    def open_url(opener, url, timeout):
+        requested.append(url)
+        return io.BytesIO(body)
+
+    monkeypatch.setattr(urllib.request.OpenerDirector, "open", open_url)
     if why == "no kagglehub":
         monkeypatch.setitem(sys.modules, "kagglehub", None)
     else:
