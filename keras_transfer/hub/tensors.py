@@ -117,12 +117,19 @@ def _can_be_cast(ours, theirs):
 
 
 def placeholders(inputs, spec):
-    """Returns placeholders with the shapes of inputs and the dtypes of the nest of specs that they fit."""
+    """Replaces tensors by placeholders of the same shapes with the dtypes of the nest of specs that they fit.
+
+    A `keras.KerasTensor` is kept, since it is part of a functional model.
+    """
     import tensorflow as tf
 
-    pairs = zip(keras.tree.flatten(spec), keras.tree.flatten(inputs))
-    leaves = [tf.compat.v1.placeholder(leaf.dtype, tensor.shape) for leaf, tensor in pairs]
-    return keras.tree.pack_sequence_as(spec, leaves)
+    def placeholder(tensor, leaf):
+        keep = isinstance(tensor, keras.KerasTensor)
+        return tensor if keep else tf.compat.v1.placeholder(leaf.dtype, tensor.shape)
+
+    return keras.tree.pack_sequence_as(
+        spec, list(map(placeholder, keras.tree.flatten(inputs), keras.tree.flatten(spec)))
+    )
 
 
 def cast(inputs, spec):
