@@ -86,8 +86,8 @@ class Cache:
                     raise EOFError(f"{size:,} of {int(expected):,} bytes")
         except Exception as error:  # urllib, http.client, ssl and TensorFlow raise a dozen types
             raise HubError(
-                f"Cannot download {shown(url)}, and it is not in the cache ({self._place(url)}; to use another one, set "
-                f"TFHUB_CACHE_DIR). Check the URL and the network. Without network access, {advice}. "
+                f"Cannot download {shown(url)}, and it is not in the cache ({self._place(url)}; to use another one, "
+                f"set TFHUB_CACHE_DIR). Check the URL and the network. Without network access, {advice}. "
                 f"Received: {one_line(error)}"
             ) from error
 

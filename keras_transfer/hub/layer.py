@@ -351,7 +351,7 @@ def _standardized(tags):
         return None
     tags = [tags] if isinstance(tags, str) else tags
     if not isinstance(tags, (list, tuple, set, frozenset)) or not all(isinstance(tag, str) for tag in tags):
-        raise HubError(f"`tags` must be a string or a list of strings. Received: {tags!r}")
+        raise HubError(f"`tags` must be a string or a list of strings. Received: tags={tags!r}")
     return sorted(tags)
 
 

@@ -26,7 +26,7 @@ def check_ownership(paths):
         shared = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _is_group_of_one(status.st_gid, uid))
         if shared or uid not in (os.geteuid(), 0):
             raise HubError(
-                "Other users must not be able to write the cache of modules, since the graph of a module can execute "
+                "Other users must not be able to write the cache of modules, because the graph of a module can execute "
                 "arbitrary code. Delete it, or pass another `cache_dir` (or set TFHUB_CACHE_DIR). If you trust what is "
                 "in it, pass the path of the module's folder instead of its URL. "
                 f"Received: {path} of the user {uid} with the permissions {stat.filemode(mode)}"

@@ -190,11 +190,11 @@ def test_a_handle_of_another_type_is_an_error(handle):
 
 @pytest.mark.parametrize("wrong", [None, 0, -1, 1.5, "1", True])
 def test_an_invalid_limit_of_bytes_is_an_error(wrong, stub):
-    assert_error(stub, f"`max_bytes` must be a positive integer. Received: {wrong!r}", max_bytes=wrong)
+    assert_error(stub, f"`max_bytes` must be a positive integer. Received: max_bytes={wrong!r}", max_bytes=wrong)
 
 
 def test_an_invalid_cache_is_an_error(stub):
-    assert_error(stub, "`cache_dir` must be a path. Received: 5", cache_dir=5)
+    assert_error(stub, "`cache_dir` must be a path. Received: cache_dir=5", cache_dir=5)
 
 
 def test_the_error_of_a_long_list_as_a_handle_is_short():

@@ -51,8 +51,8 @@ class Scale(tf.Module):
             "Unknown arguments. The module accepts ['text']. Received: arguments={'wrong': 1}",
         ),
         ({"dtype": "int32"}, "The module takes string [None]. Received: dtype='int32'"),
-        ({"tags": 5}, "`tags` must be a string or a list of strings. Received: 5"),
-        ({"tags": ["serve", 1]}, "`tags` must be a string or a list of strings. Received: ['serve', 1]"),
+        ({"tags": 5}, "`tags` must be a string or a list of strings. Received: tags=5"),
+        ({"tags": ["serve", 1]}, "`tags` must be a string or a list of strings. Received: tags=['serve', 1]"),
     ],
 )
 def test_options_that_a_module_does_not_have_are_an_error(text_module, options, message):
