@@ -227,6 +227,7 @@ class HubLayer(keras.layers.Layer):
         """Returns outputs for Keras's placeholders. Keras hides errors here, and then does not load later layers."""
         try:
             self._check_trainable()
+            inputs = as_tensors(inputs)
             spec = self._module.spec_for(inputs, self.arguments, shapes_only=True)
             inputs = inputs if spec is None else placeholders(inputs, spec)
             outputs = super().__call__(inputs, **kwargs)
