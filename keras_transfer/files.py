@@ -11,7 +11,8 @@ import tempfile
 def atomic_folder(folder, overwrite=False):
     """Yields an empty folder to write into, and moves it to `folder` if the block ends without an error.
 
-    After an error, nothing new is left behind, and an existing folder is unchanged.
+    After an error, nothing new is left behind, and an existing folder is unchanged. A killed process can leave a folder
+    `.NAME-*` beside it.
 
     Args:
         folder: Path to write. Its parent folders are created.

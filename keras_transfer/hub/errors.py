@@ -1,4 +1,6 @@
-"""The exception for modules, and a short form of other exceptions for its message."""
+"""The exception for modules, and short forms of other exceptions and of handles for its message."""
+
+import re
 
 
 class HubError(ValueError):
@@ -6,5 +8,14 @@ class HubError(ValueError):
 
 
 def one_line(error):
-    """Returns an exception in one line: its type and the start of its message."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:1000]}"
+    """Returns an exception in one line: its type and the start of its message, without secrets in URLs."""
+    text = " ".join(str(error).split())[:1000]
+    return f"{type(error).__name__}: {re.sub(r'[a-zA-Z][a-zA-Z0-9+.-]*://[^ ]+', lambda url: shown(url[0]), text)}"
+
+
+def shown(handle):
+    """Returns a handle as messages show it: a URL without its user name, password, query and fragment."""
+    handle = str(handle)
+    if "://" not in handle:
+        return handle
+    return re.sub(r"(?s)[?#].*", "?...", re.sub(r"(?<=://)[^/?#]*@", "...@", handle))

@@ -4,18 +4,15 @@ import importlib.util
 import os
 import pathlib
 import re
+import reprlib
 import tempfile
-import urllib.parse
 import urllib.request
 
 from keras_transfer.hub.archives import MAX_BYTES, why_incomplete
 from keras_transfer.hub.cache import Cache
-from keras_transfer.hub.errors import HubError, one_line
+from keras_transfer.hub.errors import HubError, one_line, shown
 from keras_transfer.hub.resolvers import resolve_with_registered
-
-_ARCHIVES = (".tar.gz", ".tgz", ".tar")
-# A connection without data for this long has failed.
-_TIMEOUT_SECONDS = 60
+from keras_transfer.hub.web import ARCHIVES, check_url, open_url
 
 _KAGGLE_NAME = re.compile(r"[^/\s]+/[^/\s]+/tensorflow[12]/[^/\s]+(/\d+)?", re.IGNORECASE)
 _KAGGLE_URL = re.compile(
@@ -57,11 +54,14 @@ def resolve(handle, cache_dir=None, sha256=None, max_bytes=MAX_BYTES):
     ```
     """
     if not isinstance(handle, (str, os.PathLike)) or not isinstance(os.fspath(handle), str):
-        raise HubError(
-            f"`handle` must be a string or a path. Received: handle={handle!r} of type {type(handle).__name__}"
-        )
+        received = f"handle={reprlib.repr(handle)} of type {type(handle).__name__}"
+        raise HubError(f"`handle` must be a string or a path. Received: {received}")
     if sha256 is not None and not (isinstance(sha256, str) and re.fullmatch(r"[0-9a-fA-F]{64}", sha256)):
         raise HubError(f"`sha256` must be a string of 64 hexadecimal digits. Received: sha256={sha256!r}")
+    if not isinstance(max_bytes, int) or isinstance(max_bytes, bool) or max_bytes < 1:
+        raise HubError(f"`max_bytes` must be a positive integer. Received: max_bytes={max_bytes!r}")
+    if not isinstance(cache_dir, (str, os.PathLike, type(None))):
+        raise HubError(f"`cache_dir` must be a path. Received: cache_dir={cache_dir!r}")
     handle = os.fspath(handle)
     folder = cache_dir or os.environ.get("TFHUB_CACHE_DIR") or os.path.join(tempfile.gettempdir(), "tfhub_modules")
     if "://" in str(folder):
@@ -70,6 +70,9 @@ def resolve(handle, cache_dir=None, sha256=None, max_bytes=MAX_BYTES):
     try:
         if path := resolve_with_registered(handle):
             return _from_resolver(path, handle, cache)
+        scheme = re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", handle)
+        if scheme:  # in lower case for all that follows
+            handle = scheme[0].lower() + handle[scheme.end() :]
         if handle.startswith(("http://", "https://")):
             return _from_web(handle, cache)
         if handle.startswith("file://"):
@@ -80,10 +83,10 @@ def resolve(handle, cache_dir=None, sha256=None, max_bytes=MAX_BYTES):
         if _KAGGLE_NAME.fullmatch(handle) and not os.path.exists(handle):
             _refuse_checksum(handle, cache)
             return _from_kaggle(handle)
-        return _from_disk(os.path.expanduser(handle), cache)
+        return _from_disk(_expanded(handle), cache)
     except OSError as error:
         raise HubError(
-            f"Cannot read the module {handle!r} or write the cache {folder}. Received: {one_line(error)}"
+            f"Cannot read the module {shown(handle)!r} or write the cache {folder}. Received: {one_line(error)}"
         ) from error
 
 
@@ -91,13 +94,22 @@ def _from_resolver(path, handle, cache):
     if cache.sha256 is not None:
         raise HubError(
             "`sha256` cannot be used with a handle of a registered resolver. "
-            f"Received: sha256={cache.sha256!r} for {handle!r}"
+            f"Received: sha256={cache.sha256!r} for {shown(handle)!r}"
         )
     if "://" in path:
         return _from_tensorflow(path, cache)
     if not os.path.isdir(path):
-        raise HubError(f"The registered resolver of {handle!r} must return an existing folder. Received: {path!r}")
+        name = shown(handle)
+        raise HubError(f"The registered resolver of {name!r} must return an existing folder. Received: {path!r}")
     return _check_complete(pathlib.Path(path))
+
+
+def _expanded(path):
+    """Returns a path with the home folder for `~`."""
+    try:
+        return os.path.expanduser(path)
+    except ValueError:  # characters that no user's name has
+        return path
 
 
 def _from_disk(path, cache):
@@ -132,6 +144,7 @@ def _from_kaggle(name):
 
 
 def _from_web(url, cache):
+    check_url(url)
     if module := cache.find(url):
         return module
     advice = "pass the path of an archive that you downloaded elsewhere, or copy its cache folder from another machine"
@@ -143,23 +156,13 @@ def _from_web(url, cache):
             ". This page is on Kaggle now: pass the module's name there, such as "
             "'google/nnlm/tensorFlow2/en-dim128/1' (requires `pip install kagglehub`)"
         )
-    return cache.fetch(url, lambda: _open_url(url), advice)
-
-
-def _open_url(url):
-    """Opens the URL of an archive. Any other URL is a page, which gives its archive for tensorflow_hub's query."""
-    parts = urllib.parse.urlsplit(url)
-    query = urllib.parse.parse_qsl(parts.query, keep_blank_values=True)
-    if not parts.path.endswith(_ARCHIVES) and ("tf-hub-format", "compressed") not in query:
-        query.append(("tf-hub-format", "compressed"))
-        url = parts._replace(query=urllib.parse.urlencode(query), fragment="").geturl()
-    return urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS)
+    return cache.fetch(url, lambda: open_url(url), advice)
 
 
 def _from_tensorflow(url, cache):
     import tensorflow as tf
 
-    if url.endswith(_ARCHIVES):
+    if url.endswith(ARCHIVES):
         advice = "pass the path of a downloaded archive"
         return cache.find(url) or cache.fetch(url, lambda: tf.io.gfile.GFile(url, "rb"), advice)
     _refuse_checksum(url, cache)
@@ -170,9 +173,9 @@ def _from_tensorflow(url, cache):
     except tf.errors.OpError as error:
         raise HubError(
             "Cannot read the module. Expected a folder, an archive, a name on Kaggle, or a URL with file://, "
-            f"http(s):// or a scheme that TensorFlow reads (gs://). Received: {url!r}: {one_line(error)}"
+            f"http(s):// or a scheme that TensorFlow reads (gs://). Received: {shown(url)!r}: {one_line(error)}"
         ) from error
-    raise HubError(f"The folder of a module must contain saved_model.pb. Received: {url!r}")
+    raise HubError(f"The folder of a module must contain saved_model.pb. Received: {shown(url)!r}")
 
 
 def _check_complete(folder):
@@ -183,4 +186,4 @@ def _check_complete(folder):
 
 def _refuse_checksum(name, cache):
     if cache.sha256 is not None:
-        raise HubError(f"`sha256` requires the path or URL of an archive. Received: {name!r}")
+        raise HubError(f"`sha256` requires the path or URL of an archive. Received: {shown(name)!r}")

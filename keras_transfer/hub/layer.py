@@ -9,12 +9,12 @@ import re
 
 import keras
 
-from keras_transfer.hub.errors import HubError
+from keras_transfer.hub.errors import HubError, one_line, shown
 from keras_transfer.hub.loading import load
 from keras_transfer.hub.modules import open_module
-from keras_transfer.hub.tensors import as_tensors, describe, spec_of, symbolic, with_shape
+from keras_transfer.hub.tensors import as_tensors, describe, placeholders, spec_of, symbolic, with_shape
 from keras_transfer.hub.tf1 import is_loaded_tf1_module, open_loaded_tf1_module, open_tf1_module
-from keras_transfer.hub.trust import from_trusted_config
+from keras_transfer.hub.trust import from_trusted_config, is_rebuilding
 
 log = logging.getLogger("keras_transfer")
 
@@ -101,7 +101,7 @@ class HubLayer(keras.layers.Layer):
 
         # === Module ===
         handle = os.fspath(handle) if isinstance(handle, os.PathLike) else handle
-        tags = [tags] if isinstance(tags, str) else tags if tags is None else sorted(tags)
+        tags = _standardized(tags)
         with tf.init_scope(), tf.name_scope(""):  # eager even inside a graph, and without the caller's name scopes
             module = _open(handle, tags, signature, load_options, sha256)
         kwargs.pop("input_shape", None)
@@ -127,6 +127,7 @@ class HubLayer(keras.layers.Layer):
         self.output_key = output_key
         self.output_shape = output_shape
         self.sha256 = sha256
+        self._not_rebuilt = None
         self._chosen_output = self._choose_output()
         module.check_arguments(self.arguments)
         self._check_trainable()
@@ -215,10 +216,34 @@ class HubLayer(keras.layers.Layer):
 
     def __call__(self, inputs, **kwargs):
         # Checked here, since Keras and TensorFlow add text to errors in `call`.
+        if is_rebuilding():
+            return self._rebuilt(inputs, kwargs)
         self._check_trainable()
         inputs = as_tensors(inputs)
         self._module.spec_for(inputs, self.arguments)
         return super().__call__(inputs, **kwargs)
+
+    def _rebuilt(self, inputs, kwargs):
+        """Returns outputs for Keras's placeholders. Keras hides errors here, and then does not load later layers."""
+        try:
+            self._check_trainable()
+            inputs = as_tensors(inputs)
+            spec = self._module.spec_for(inputs, self.arguments, shapes_only=True)
+            inputs = inputs if spec is None else placeholders(inputs, spec)
+            outputs = super().__call__(inputs, **kwargs)
+        except Exception as error:
+            self._not_rebuilt = one_line(error)
+            raise
+        self._not_rebuilt = None
+        return outputs
+
+    def load_own_variables(self, store):
+        if self._not_rebuilt:
+            raise HubError(
+                "Keras cannot rebuild the model with this layer, and would not load the layers above it. Give the "
+                f"model a method `build_from_config` that calls it on real inputs. Received: {self._not_rebuilt}"
+            )
+        super().load_own_variables(store)
 
     def call(self, inputs, training=None):
         if self.trainable:
@@ -311,7 +336,7 @@ def _open(handle, tags, signature, load_options, sha256):
             loaded, is_tf1, folder = load(handle, tags=tags, load_options=load_options, sha256=sha256)
         if is_tf1:
             return open_tf1_module(loaded, folder, tags, signature or "default")
-        return open_module(loaded, signature, name=repr(handle))
+        return open_module(loaded, signature, name=repr(shown(handle)))
     if not callable(handle) and not hasattr(handle, "signatures"):
         raise HubError(f"`handle` must be a string, a path, a loaded SavedModel or a callable. Received: {handle!r}")
     if (tags, load_options, sha256) != (None, None, None):
@@ -319,6 +344,16 @@ def _open(handle, tags, signature, load_options, sha256):
     if is_loaded_tf1_module(handle):
         return open_loaded_tf1_module(handle, signature, name=repr(handle))
     return open_module(handle, signature, name=repr(handle))
+
+
+def _standardized(tags):
+    """Returns tags as a sorted list, or None."""
+    if tags is None:
+        return None
+    tags = [tags] if isinstance(tags, str) else tags
+    if not isinstance(tags, (list, tuple, set, frozenset)) or not all(isinstance(tag, str) for tag in tags):
+        raise HubError(f"`tags` must be a string or a list of strings. Received: tags={tags!r}")
+    return sorted(tags)
 
 
 @contextlib.contextmanager
@@ -339,9 +374,14 @@ def _averaged_statistics():
 
 
 def _input_dtype(module, given):
-    """Returns the dtype of a module's first input, or `given` if the module does not specify it."""
+    """Returns the dtype of a module's first input, or `given` if the module does not specify it.
+
+    The configs of `hub.KerasLayer` contain float32, the default of Keras 2, for all modules. Here it is ignored.
+    """
     dtypes = [spec.dtype.name for spec in keras.tree.flatten(module.input_specs)]
     given = given and keras.backend.standardize_dtype(given)
+    if given == "float32" and dtypes and given not in dtypes:
+        given = None
     if given and dtypes and given not in dtypes:
         raise HubError(f"The module takes {describe(module.input_specs[0])}. Received: dtype={given!r}")
     return given or next(iter(dtypes), "float32")

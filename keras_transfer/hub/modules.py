@@ -49,12 +49,13 @@ class Module:
             inputs = {name: inputs}
         return self.function(**inputs, **options)
 
-    def spec_for(self, inputs, options=()):
+    def spec_for(self, inputs, options=(), shapes_only=False):
         """Returns the item of `input_specs` that the inputs fit, or None if there are no specs.
 
         Args:
             inputs: Nest of tensors or symbolic tensors. A signature with one argument also takes the value alone.
             options: Names of the additional arguments. Defaults to `()`.
+            shapes_only: Boolean. Whether inputs of any dtype fit. Defaults to `False`.
 
         Raises:
             HubError: If the inputs fit none of the specs.
@@ -63,7 +64,7 @@ class Module:
         if self.by_name:
             spec = {name: each for name, each in specs[0].items() if name not in options}
             specs = list(spec.values()) if len(spec) == 1 and not isinstance(inputs, dict) else [spec]
-        return best_fit(inputs, specs) if specs else None
+        return best_fit(inputs, specs, shapes_only) if specs else None
 
     def check_arguments(self, arguments):
         """Raises a HubError if the function does not take these arguments. Keras sets `training`."""

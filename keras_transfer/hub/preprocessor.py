@@ -3,7 +3,7 @@
 import keras
 
 from keras_transfer.hub.encoder import TOKEN_INPUTS
-from keras_transfer.hub.errors import HubError
+from keras_transfer.hub.errors import HubError, shown
 from keras_transfer.hub.loading import load
 from keras_transfer.hub.tensors import describe
 from keras_transfer.hub.trust import from_trusted_config
@@ -54,7 +54,9 @@ class HubPreprocessor(Preprocessor):
         parts = all(hasattr(self.module, part) for part in ("tokenize", "bert_pack_inputs"))
         if not (callable(self.module) if sequence_length is None else parts):
             wanted = "be callable" if sequence_length is None else "have `tokenize` and `bert_pack_inputs`"
-            raise HubError(f"A preprocessing module must {wanted}. Received: {self.handle!r}, {sequence_length=}")
+            raise HubError(
+                f"A preprocessing module must {wanted}. Received: {shown(self.handle)!r}, {sequence_length=}"
+            )
 
     def call(self, texts, sequence_length=None):
         length = self.sequence_length if sequence_length in (None, "longest") else sequence_length
@@ -74,7 +76,7 @@ class HubPreprocessor(Preprocessor):
         if not hasattr(self.module, "bert_pack_inputs"):
             raise HubError(
                 "For pairs and other lengths, the module must have `tokenize` and `bert_pack_inputs`. "
-                f"Received: {self.handle!r}"
+                f"Received: {shown(self.handle)!r}"
             )
         segments = [self.module.tokenize(part) for part in texts]
         options = {} if length is None else {"seq_length": tf.constant(length)}

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from keras_transfer.hub.errors import HubError, one_line
+from keras_transfer.hub.errors import HubError, one_line, shown
 
 
 def resolve_with_registered(handle):
@@ -48,13 +48,13 @@ def resolve_with_registered(handle):
         except Exception as error:  # user code
             raise HubError(
                 f"The resolver {type(resolver).__name__}, registered with tensorflow_hub, failed. "
-                f"Received: {handle!r}: {one_line(error)}"
+                f"Received: {shown(handle)!r}: {one_line(error)}"
             ) from error
         if isinstance(path, (str, os.PathLike)) and path:
             return os.fspath(path)
         raise HubError(
             f"The resolver {type(resolver).__name__}, registered with tensorflow_hub, must return the path of a "
-            f"folder. Received: {path!r} for {handle!r}"
+            f"folder. Received: {path!r} for {shown(handle)!r}"
         )
     return None
 

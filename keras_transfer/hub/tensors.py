@@ -66,14 +66,19 @@ def describe(nest):
     return f"{kind} {spec.dtype.name} {shape}".lstrip()
 
 
-def best_fit(inputs, specs):
+def best_fit(inputs, specs, shapes_only=False):
     """Returns the first nest of specs that the inputs fit without a cast, or else with a cast.
+
+    Args:
+        inputs: Nest of tensors or symbolic tensors.
+        specs: List of nests of `tf.TypeSpec`.
+        shapes_only: Boolean. Whether any dtype fits if none does otherwise. Defaults to `False`.
 
     Raises:
         HubError: If the inputs fit none of the specs.
     """
     received = keras.tree.map_structure(spec_of, inputs)
-    for accepted in (_same_dtype, _can_be_cast):
+    for accepted in (_same_dtype, _can_be_cast, *([_any_dtype] if shapes_only else [])):
         for spec in specs:
             if _fits(received, spec, accepted):
                 return spec
@@ -96,6 +101,10 @@ def _same_dtype(ours, theirs):
     return ours == theirs
 
 
+def _any_dtype(ours, theirs):
+    return True
+
+
 def _can_be_cast(ours, theirs):
     """Whether a cast keeps the meaning of numbers: ids can become narrower, but fractions must not be cut off."""
 
@@ -105,6 +114,22 @@ def _can_be_cast(ours, theirs):
     if order(ours) is None or order(theirs) is None:
         return ours == theirs
     return order(ours) <= order(theirs)
+
+
+def placeholders(inputs, spec):
+    """Replaces tensors by placeholders of the same shapes with the dtypes of the nest of specs that they fit.
+
+    A `keras.KerasTensor` is kept, since it is part of a functional model.
+    """
+    import tensorflow as tf
+
+    def placeholder(tensor, leaf):
+        keep = isinstance(tensor, keras.KerasTensor)
+        return tensor if keep else tf.compat.v1.placeholder(leaf.dtype, tensor.shape)
+
+    return keras.tree.pack_sequence_as(
+        spec, list(map(placeholder, keras.tree.flatten(inputs), keras.tree.flatten(spec)))
+    )
 
 
 def cast(inputs, spec):

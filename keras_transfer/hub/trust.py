@@ -4,9 +4,11 @@ import contextlib
 import contextvars
 import os
 
-from keras.src.saving.serialization_lib import in_safe_mode  # there is no public name; see tests/hub/test_trust.py
+# There are no public names; see tests/hub/test_trust.py.
+from keras.src.backend.common.symbolic_scope import in_symbolic_scope
+from keras.src.saving.serialization_lib import in_safe_mode
 
-from keras_transfer.hub.errors import HubError
+from keras_transfer.hub.errors import HubError, shown
 
 # The dict passed to `moved_handles`, and the set of handles loaded in its context.
 _moved = contextvars.ContextVar("moved", default=None)
@@ -42,7 +44,8 @@ def moved_handles(handles):
     finally:
         _moved.reset(token)
     if unmet := sorted(handles.keys() - met):
-        raise ValueError(f"`handles` must occur in the loaded files, which contain {sorted(met)}. Received: {unmet}")
+        met, unmet = sorted(map(shown, met)), list(map(shown, unmet))
+        raise ValueError(f"`handles` must occur in the loaded files, which contain {met}. Received: {unmet}")
 
 
 def from_trusted_config(cls, config, safe_mode=None):
@@ -60,8 +63,9 @@ def from_trusted_config(cls, config, safe_mode=None):
     handle = config["handle"]
     if (in_safe_mode() if safe_mode is None else safe_mode) is not False:
         raise ValueError(
-            f"Loading runs the graph of the module {handle!r}, which can execute arbitrary code. If you trust it, pass "
-            "safe_mode=False to the loading function or call keras.config.enable_unsafe_deserialization() first. "
+            f"Loading runs the graph of the module {shown(handle)!r}, which can execute arbitrary code. If you trust "
+            "it, pass safe_mode=False to the loading function or call keras.config.enable_unsafe_deserialization() "
+            "first. "
             "Received: safe_mode=True"
         )
     handles, met = _moved.get() or ({}, set())
@@ -72,6 +76,11 @@ def from_trusted_config(cls, config, safe_mode=None):
         return cls(**config)
     except HubError as error:
         raise HubError(
-            f"{error} (The file contains the module {handle!r}. If it has moved, load the file in the context of "
-            "`keras_transfer.hub.moved_handles`.)"
+            f"{error} (The file contains the module {shown(handle)!r}. If it has moved, load the file in the context "
+            "of `keras_transfer.hub.moved_handles`.)"
         ) from error
+
+
+def is_rebuilding():
+    """Returns whether Keras rebuilds a model from a file by calling it on placeholders, which are always float32."""
+    return in_safe_mode() is not None and in_symbolic_scope()

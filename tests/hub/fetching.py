@@ -12,6 +12,7 @@ import threading
 import pytest
 
 from keras_transfer.hub import HubError, resolve
+from keras_transfer.hub.archives import unpack
 
 
 def write_stub(folder, graph=b"a graph without variables"):
@@ -79,6 +80,19 @@ def assert_error(handle, *parts, **options):
         resolve(handle, **options)
     for part in parts:
         assert re.search(part, str(error.value)), f"{part!r} is not in: {error.value}"
+
+
+def unpack_bytes(content, folder, **options):
+    """Unpacks the bytes of an archive into a folder, and returns the folder."""
+    folder.mkdir(exist_ok=True)
+    unpack(io.BytesIO(content), folder, **options)
+    return folder
+
+
+def assert_refused(content, folder, message, **options):
+    """Asserts that an archive is a `HubError` with a message that matches."""
+    with pytest.raises(HubError, match=f"Cannot unpack the archive given. {message}"):
+        unpack_bytes(content, folder, **options)
 
 
 class Server(http.server.ThreadingHTTPServer):

@@ -256,10 +256,10 @@ def test_an_invalid_checksum_is_an_error(wrong, stub):
 
 
 def test_without_network_access_only_cached_modules_are_found(cache_dir, monkeypatch):
-    def refuse(url, timeout):
+    def refuse(opener, url, timeout):
         raise urllib.error.URLError("Name or service not known")
 
-    monkeypatch.setattr(urllib.request, "urlopen", refuse)
+    monkeypatch.setattr(urllib.request.OpenerDirector, "open", refuse)
     assert_error(
         USE,
         f"^Cannot download {USE}, and it is not in the cache .{place(cache_dir, USE)}; .*TFHUB_CACHE_DIR",
@@ -297,10 +297,10 @@ def test_more_bytes_than_allowed_packed_or_unpacked_are_an_error(server, cache_d
 
 @pytest.mark.parametrize("error", [TimeoutError("timed out"), http.client.IncompleteRead(b""), ValueError("port")])
 def test_every_exception_of_urllib_becomes_one_error(error, cache_dir, monkeypatch):
-    def fail(url, timeout):
+    def fail(opener, url, timeout):
         raise error
 
-    monkeypatch.setattr(urllib.request, "urlopen", fail)
+    monkeypatch.setattr(urllib.request.OpenerDirector, "open", fail)
     with pytest.raises(HubError) as caught:
         resolve("http://host/module")
     assert caught.value.__cause__ is error

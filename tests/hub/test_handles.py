@@ -114,7 +114,12 @@ def test_a_name_without_kagglehub_is_an_error(monkeypatch):
 @pytest.mark.parametrize("why", ["no kagglehub", "a checksum"])
 def test_the_archive_of_a_page_is_downloaded_as_in_tensorflow_hub(why, kagglehub, stub, cache_dir, monkeypatch):
     body, options, requested = pack_folder(stub), {}, []
-    monkeypatch.setattr(urllib.request, "urlopen", lambda url, timeout: requested.append(url) or io.BytesIO(body))
+
+    def open_url(opener, url, timeout):
+        requested.append(url)
+        return io.BytesIO(body)
+
+    monkeypatch.setattr(urllib.request.OpenerDirector, "open", open_url)
     if why == "no kagglehub":
         monkeypatch.setitem(sys.modules, "kagglehub", None)
     else:
@@ -183,7 +188,32 @@ def test_a_handle_of_another_type_is_an_error(handle):
     assert_error(handle, f"`handle` must be a string or a path. Received: .* of type {type(handle).__name__}")
 
 
-@pytest.mark.parametrize("handle", ["", "no/such/folder", "no-such.tar.gz", "file:///no/such", "a\0b", "x" * 5000])
+@pytest.mark.parametrize("wrong", [None, 0, -1, 1.5, "1", True])
+def test_an_invalid_limit_of_bytes_is_an_error(wrong, stub):
+    assert_error(stub, f"`max_bytes` must be a positive integer. Received: max_bytes={wrong!r}", max_bytes=wrong)
+
+
+def test_an_invalid_cache_is_an_error(stub):
+    assert_error(stub, "`cache_dir` must be a path. Received: cache_dir=5", cache_dir=5)
+
+
+def test_the_error_of_a_long_list_as_a_handle_is_short():
+    assert_error(list(range(100_000)), "^.{,100}of type list$")
+
+
+@pytest.mark.parametrize(
+    "handle",
+    [
+        "",
+        "no/such/folder",
+        "no-such.tar.gz",
+        "file:///no/such",
+        "a\0b",
+        "~\0",
+        pytest.param("~\ud800", id="x"),
+        "y" * 5000,
+    ],
+)
 def test_a_missing_module_is_an_error(handle):
     assert_error(handle, "The module does not exist. Expected a folder, a .tar.gz archive, a URL, or a name")
 

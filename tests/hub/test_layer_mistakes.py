@@ -50,7 +50,9 @@ class Scale(tf.Module):
             {"arguments": {"wrong": 1}, "signature": "serving_default", "output_key": "length"},
             "Unknown arguments. The module accepts ['text']. Received: arguments={'wrong': 1}",
         ),
-        ({"dtype": "float32"}, "The module takes string [None]. Received: dtype='float32'"),
+        ({"dtype": "int32"}, "The module takes string [None]. Received: dtype='int32'"),
+        ({"tags": 5}, "`tags` must be a string or a list of strings. Received: tags=5"),
+        ({"tags": ["serve", 1]}, "`tags` must be a string or a list of strings. Received: tags=['serve', 1]"),
     ],
 )
 def test_options_that_a_module_does_not_have_are_an_error(text_module, options, message):
@@ -127,6 +129,18 @@ def test_the_arguments_of_old_code_work(text_module):
     assert model(tf.constant(modules.TEXTS)).shape == (4, 1)
     positional = HubLayer(text_module, False, None, ["serve"], "serving_default", None, "length", [], None)
     assert positional(modules.TEXTS).shape == (4,)
+
+
+def test_a_config_of_tensorflow_hub_s_layer_is_accepted(text_module):
+    hub = pytest.importorskip("tensorflow_hub", reason="needs tensorflow-hub: pip install tensorflow-hub")
+    try:
+        config = hub.KerasLayer(str(text_module), trainable=True, name="old").get_config()
+    except Exception as error:
+        pytest.skip(f"needs Keras 2: pip install tf_keras ({error})")
+    assert config["dtype"] == "float32"
+    layer = HubLayer.from_config(config, safe_mode=False)
+    assert (layer.name, layer.trainable, layer.dtype) == ("old", True, "string")
+    assert layer(modules.TEXTS).shape == (4, 4)
 
 
 def test_a_callable_can_be_the_handle(bert_module):

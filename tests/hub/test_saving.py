@@ -201,3 +201,22 @@ def test_a_keras_export_is_a_trainable_module(exported, signature):
     assert losses[-1] < losses[0]
     for weight, old in zip(layer.weights, before):
         assert (weight.numpy() != old).all() or "seed" in weight.path
+
+
+def test_weights_files_of_tensorflow_hub_s_layer_are_loaded(text_module, tmp_path):
+    old = pytest.importorskip("tf_keras", reason="needs Keras 2: pip install tf_keras")
+    hub = pytest.importorskip("tensorflow_hub", reason="needs tensorflow-hub: pip install tensorflow-hub")
+    layers = [hub.KerasLayer(str(text_module), trainable=True), old.layers.Dense(2)]
+    trained = old.Sequential([old.Input((), dtype=tf.string), *layers])
+    trained.set_weights([weight + 1.0 for weight in trained.get_weights()])
+    trained.save_weights(tmp_path / "old.h5")
+    trained.save_weights(tmp_path / "old.weights.h5")
+
+    class KerasLayer(HubLayer):  # `.weights.h5` files contain the names of classes
+        pass
+
+    for cls, name in ((HubLayer, "old.h5"), (KerasLayer, "old.h5"), (KerasLayer, "old.weights.h5")):
+        layers = [cls(text_module, trainable=True), keras.layers.Dense(2)]
+        model = keras.Sequential([keras.Input((), dtype="string"), *layers])
+        model.load_weights(tmp_path / name)
+        np.testing.assert_array_equal(model(TEXTS), trained(TEXTS))

@@ -9,6 +9,7 @@ import pytest
 
 import keras_transfer
 from keras_transfer.hub import HubError, HubLayer
+from keras_transfer.hub.trust import is_rebuilding
 
 
 @pytest.fixture
@@ -61,13 +62,13 @@ def test_trust_can_be_given_for_the_whole_program(file, trusting):
         np.testing.assert_array_equal(each(np.ones((1, 1))), [[1.5]])
 
 
-def test_the_private_name_of_keras_for_safe_mode_is_used_in_one_file():
+def test_the_private_names_of_keras_for_loading_are_used_in_one_file():
     private = {}
     for path in pathlib.Path(keras_transfer.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module.startswith("keras.src"):
-                private[path.name] = [name.name for name in node.names]
-    assert private == {"trust.py": ["in_safe_mode"]}
+                private.setdefault(path.name, []).extend(name.name for name in node.names)
+    assert private == {"trust.py": ["in_symbolic_scope", "in_safe_mode"]}
 
 
 def test_the_private_name_of_keras_for_safe_mode_returns_the_argument_of_loading(tmp_path):
@@ -87,3 +88,30 @@ def test_the_private_name_of_keras_for_safe_mode_returns_the_argument_of_loading
         keras.saving.load_model(tmp_path / "model.keras", safe_mode=safe_mode)
     assert told == [True, False]
     assert in_safe_mode() is None
+
+
+def test_keras_s_private_name_for_symbolic_calls_says_when_keras_rebuilds_a_model(tmp_path):
+    @keras.saving.register_keras_serializable("tests")
+    class Layer(keras.layers.Layer):
+        def call(self, inputs):
+            told.append(is_rebuilding())
+            return inputs
+
+    @keras.saving.register_keras_serializable("tests")
+    class Model(keras.Model):
+        def __init__(self, **options):
+            super().__init__(**options)
+            self.layer, self.dense = Layer(), keras.layers.Dense(1)
+
+        def call(self, inputs):
+            return self.dense(self.layer(inputs))
+
+    told = []
+    model = Model()
+    model(keras.Input((1,)))
+    model(np.ones((2, 1)))
+    model.save(tmp_path / "model.keras")
+    assert told and not any(told)
+    told.clear()
+    keras.saving.load_model(tmp_path / "model.keras")(np.ones((2, 1)))
+    assert told == [True, False]
