@@ -306,6 +306,7 @@ def _batches_of(x, y, samples, random):
         )
     if not isinstance(x, keras.utils.PyDataset) and not hasattr(x, "__iter__"):
         raise ValueError(f"`x` must be an array, a dict or list of arrays, texts or a dataset. Received: {x!r:.100}")
+    x = x.grouped() if isinstance(x, TextBatches) else x
     dataset, drawn = x, None
     if isinstance(x, TextBatches) and samples is not None and samples < len(x.order):
         drawn = np.isin(np.arange(len(x.order)), random.choice(len(x.order), int(samples), replace=False))

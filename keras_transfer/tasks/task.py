@@ -232,7 +232,8 @@ class Task(StringInputs, keras.Model):
             sample_weight: Array of floats. Weights of the rows of data in memory. Defaults to `None`.
             batch_size: Integer. Number of rows of a batch, for data in memory. Defaults to 32, rounded up to a multiple
                 of the number of replicas.
-            shuffle: Boolean. Whether data in memory are shuffled in every epoch. Defaults to `False`.
+            shuffle: Boolean. Whether data in memory are shuffled in every epoch. If `False`, they keep their order.
+                Defaults to `False`.
 
         Returns:
             `TextBatches` for data in memory, or an empty `keras.utils.PyDataset` if they have no rows. Otherwise a
@@ -285,7 +286,9 @@ class Task(StringInputs, keras.Model):
             raise ValueError(f"`{method}` requires labels. Received: y=None")
         if is_stream(data) and data is not x:
             check_stream_shares(self, x, method)
-        return share(self, data, method) if isinstance(data, TextBatches) else data
+        if isinstance(data, TextBatches):  # Only the order of `fit` matters.
+            return share(self, data if method == "fit" else data.grouped(), method)
+        return data
 
     # === Training and prediction ===
 

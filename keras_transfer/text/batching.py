@@ -6,10 +6,9 @@ import keras
 import numpy as np
 
 from keras_transfer.text.inputs import to_columns
+from keras_transfer.text.lengths import LENGTH_STEP, MAX_LENGTHS, choose_lengths, lengthen_first, put_varied_first
 from keras_transfer.text.preprocessor import preprocess
-
-MAX_LENGTHS = 6
-LENGTH_STEP = 8  # lengths are multiples of it, so that two datasets often share them
+from keras_transfer.text.truncation import count_truncated, warn_of_truncation
 
 
 class _ShuffleState:
@@ -29,8 +28,10 @@ class TextBatches(keras.utils.PyDataset):
 
     Each item is `(inputs, labels)` or `(inputs, labels, sample_weights)`, or `(inputs,)` without labels.
 
+    If `shuffle` is `False`, the texts keep their order, so that the rows of `predict` are those of the texts.
+
     Attributes:
-        lengths: List of integers, the sequence lengths that occur.
+        lengths: List of integers, the sequence lengths that may occur.
         order: Integer array, the index of the text in each row of all batches, in order.
         epoch: Integer, the number of times that the texts were shuffled again. If set, the texts are shuffled as in
             that epoch.
@@ -46,7 +47,7 @@ class TextBatches(keras.utils.PyDataset):
         self.lengths = lengths
         self.shuffle = shuffle
         self.drop_remainder = drop_remainder
-        self._replicas, self._repeat = 1, False
+        self._replicas, self._repeat, self._grouped = 1, False, bool(shuffle)
         if shuffle and seed is None:  # without a seed of its own, the order follows `keras.utils.set_random_seed`
             seed = np.random.randint(2**31)
         self._state = _ShuffleState(seed)
@@ -54,6 +55,17 @@ class TextBatches(keras.utils.PyDataset):
         self._make_plan()
 
     def _make_plan(self):
+        plan = self._plan_groups() if self._grouped else self._plan_in_order()
+        self._plan, self._batches = plan, self._split_for_replicas(plan)
+
+    def _plan_in_order(self):
+        """Returns batches of consecutive texts, each with the length that its longest text needs."""
+        count = len(self._bucket_of)
+        starts = range(0, count - (count % self.batch_size if self.drop_remainder else 0), self.batch_size)
+        parts = [np.arange(start, min(start + self.batch_size, count)) for start in starts]
+        return [(self.lengths[self._bucket_of[rows].max()], rows) for rows in parts]
+
+    def _plan_groups(self):
         """Assigns texts to full batches of each length; the remainder of a length moves to the next one."""
         plan, remainder = [], np.zeros(0, int)
         for bucket, length in enumerate(self.lengths):
@@ -68,7 +80,7 @@ class TextBatches(keras.utils.PyDataset):
             plan.append((self.lengths[self._bucket_of[remainder].max()], remainder))
         if self.shuffle:
             plan = [plan[i] for i in self._state.random.permutation(len(plan))]
-        self._plan, self._batches = plan, self._split_for_replicas(plan)
+        return plan
 
     def _split_for_replicas(self, plan):
         """Returns the batches in the order in which Keras takes them, each such that the replicas can share it."""
@@ -79,7 +91,19 @@ class TextBatches(keras.utils.PyDataset):
             length, rows = plan[0]
             even = len(rows) // count * count
             plan = [(length, part) for part in (rows[:even], rows[even:]) if len(part)]
-        return _put_varied_first(plan)
+        return put_varied_first(plan) if self._grouped else lengthen_first(plan)
+
+    def grouped(self):
+        """Returns the same texts in batches of similar length, as when they are shuffled.
+
+        This needs less padding. The rows are not in the order of the texts if they are not shuffled: see `restorer`.
+        """
+        if self._grouped:
+            return self
+        other = copy.copy(self)
+        other._grouped = True
+        other._make_plan()
+        return other
 
     def for_replicas(self, count, repeat):
         """Returns the same batches such that `count` replicas can share each of them.
@@ -154,7 +178,7 @@ def batches(
     labels=None,
     preprocessor=None,
     batch_size=32,
-    shuffle=True,
+    shuffle=None,
     seed=None,
     sample_weight=None,
     lengths=None,
@@ -162,9 +186,11 @@ def batches(
 ):
     """Turns texts and labels into a dataset for `fit`: preprocessed once, batched by length, shuffled every epoch.
 
+    Without labels, it is a dataset for `predict` of any Keras model: the batches keep the order of the texts.
+
     The number of batches is known (`len`). There are at most six sequence lengths, chosen to waste the least padding,
     so that a step is compiled for few shapes. The last texts form a short batch. If replicas share it, `fit` of a task
-    fills it up by repeating some of its texts.
+    fills it up by repeating some of its texts. If the preprocessor truncates texts, a warning says how many.
 
     Args:
         texts: List, tuple, NumPy array or pandas column of strings; for pairs, a tuple of two.
@@ -174,7 +200,9 @@ def batches(
             `model.preprocessor`, or one of KerasHub's. Padding must be on the right. A preprocessor may also return
             strings [batch], which are not padded.
         batch_size: Integer. Number of texts in a batch. Defaults to `32`.
-        shuffle: Boolean. Whether texts are shuffled before each epoch. Defaults to `True`.
+        shuffle: Boolean. Whether texts are shuffled before each epoch and batched by length. If `False`, batches keep
+            the order of the texts, as `predict` requires, and need more padding. Defaults to `True` for texts with
+            labels, `False` for texts without.
         seed: Integer. Seed of the shuffling, for the same batches in every run. Defaults to `None`.
         sample_weight: List or array [texts] of floats. Defaults to `None`.
         lengths: List of at most six sequence lengths. Defaults to lengths chosen from the texts.
@@ -207,6 +235,7 @@ def batches(
         raise ValueError("`texts` must contain at least one text. Received: no texts")
     labels = _column(labels, "labels", count)
     sample_weight = _column(sample_weight, "sample weights", count)
+    shuffle = labels is not None if shuffle is None else shuffle
     if sample_weight is not None and labels is None:
         raise ValueError("Sample weights require labels. Received: labels=None")
     if drop_remainder and count < batch_size:
@@ -232,16 +261,18 @@ def batches(
 
 def _preprocess(texts, preprocessor, chunk=4096):
     """Returns a dict of int32 arrays [texts, length], padded only to the longest text."""
-    chunks = []
+    chunks, truncated = [], 0
     for start in range(0, _count(texts), chunk):
         part = slice(start, start + chunk)
         columns = tuple(t[part].tolist() for t in texts) if isinstance(texts, tuple) else texts[part].tolist()
         outputs = preprocess(preprocessor, columns)
         outputs = {key: _as_array(value) for key, value in outputs.items()}  # [chunk, full length], or strings [chunk]
         _check_padding(outputs, start)
+        truncated += count_truncated(preprocessor, columns, outputs)
         longest = max(int(_real_lengths(outputs).max()), 1)
         longest = -(-longest // LENGTH_STEP) * LENGTH_STEP
         chunks.append({key: value[:, :longest] if value.ndim > 1 else value for key, value in outputs.items()})
+    warn_of_truncation(preprocessor, truncated, _count(texts))
     length = max((chunk["padding_mask"].shape[1] for chunk in chunks if "padding_mask" in chunk), default=0)
     return concatenate(chunks, length)
 
@@ -295,35 +326,6 @@ def _fit_to(ids, length):
     return np.pad(ids, [(0, 0), (0, max(length - ids.shape[1], 0)), *[(0, 0)] * (ids.ndim - 2)])[:, :length]
 
 
-def choose_lengths(real, longest):
-    """Returns at most six multiples of 8 (the last may be `longest`) that pad the texts the least.
-
-    Args:
-        real: Integer array. Number of real tokens of each text.
-        longest: Integer. Length of the inputs.
-
-    Returns:
-        Sorted list of integers, the best choice by dynamic programming over the candidates.
-    """
-    candidates = np.unique(np.minimum(-(-np.maximum(real, 1) // LENGTH_STEP) * LENGTH_STEP, longest))
-    upto = np.concatenate([[0], np.searchsorted(np.sort(real), candidates, side="right")])
-    # cost[k, j]: the fewest tokens with k lengths, where candidate j - 1 is the largest.
-    size = len(candidates)
-    cost = np.full((MAX_LENGTHS + 1, size + 1), np.inf)
-    back = np.zeros((MAX_LENGTHS + 1, size + 1), int)
-    cost[0, 0] = 0
-    for k in range(1, MAX_LENGTHS + 1):
-        for j in range(1, size + 1):
-            options = cost[k - 1, :j] + (upto[j] - upto[:j]) * candidates[j - 1]
-            back[k, j] = np.argmin(options)
-            cost[k, j] = options[back[k, j]]
-    k, j, chosen = int(np.argmin(cost[:, size])), size, []
-    while j:
-        chosen.append(int(candidates[j - 1]))
-        k, j = k - 1, back[k, j]
-    return chosen[::-1]
-
-
 def _count(texts):
     return len(texts[0] if isinstance(texts, tuple) else texts)
 
@@ -336,19 +338,3 @@ def _column(values, name, count):
         received = f"{len(values)} {name}" if values.ndim else repr(values.item())
         raise ValueError(f"The number of {name} must equal the number of texts. Received: {received}, {count} texts")
     return values
-
-
-def _put_varied_first(plan):
-    """Moves two batches to the front that differ in length and in rows, if any do; the one with more rows comes first.
-
-    Keras on TensorFlow infers the axes that vary from the first two batches, and builds a model with replicas on the
-    first.
-    """
-    rows = [len(rows) for _, rows in plan]
-    short = int(np.argmin(rows))
-    others = [i for i in range(len(plan)) if plan[i][0] != plan[short][0]]
-    others = others or [i for i in range(len(plan)) if rows[i] > rows[short]]
-    if not others:
-        return plan
-    front = sorted([short, others[0]], key=lambda i: (-rows[i], i))
-    return [plan[i] for i in front] + [batch for i, batch in enumerate(plan) if i not in front]

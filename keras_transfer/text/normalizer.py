@@ -15,6 +15,12 @@ def _characters(ranges):
     return "".join("-".join(rf"\x{{{code}}}" for code in span.split("-")) for span in ranges.split())
 
 
+def _codes(ranges):
+    """Returns "41 61-7A" as a list of code points."""
+    spans = [[int(code, 16) for code in span.split("-")] for span in ranges.split()]
+    return [code for span in spans for code in range(span[0], span[-1] + 1)]
+
+
 # Characters that are removed: control, format and private-use characters, and U+FFFD.
 _REMOVED = _characters(
     "0-8 B-C E-1F 7F-9F AD 600-605 61C 6DD 70F 180E 200B-200F 202A-202E 2060-2064 2066-206F "
@@ -26,10 +32,10 @@ _REMOVED = _characters(
 _IDEOGRAPHS = _characters("3400-4DBF 4E00-9FFF F900-FAFF 20000-2A6DF 2A700-2B81F 2B920-2CEAF 2F800-2FA1F")
 
 # Hugging Face uses the tables of Unicode 8, TensorFlow newer ones. These characters are marks, punctuation or
-# ideographs in the newer tables, but letters for Hugging Face. No BERT vocabulary has them, so that a word with one of
-# them is unknown. They were found by comparing all code points, as tests/text/test_bert_parity.py does.
-_NEWER = _characters(
-    """
+# ideographs in the newer tables, but letters for Hugging Face. In texts and vocabularies, private-use characters stand
+# in for them, which are letters everywhere, and which are removed from the texts before. They were found by comparing
+# all code points, as tests/text/test_bert_parity.py does.
+_NEWER = """
     61D 7FD 898-89F 8CA-8E1 9FD-9FE A76 AFA-AFF B55 C04 C3C C77 C84 D00 D3B-D3C D81 EBA ECE
     180F 1885-1886 1ABF-1ACE 1B4E-1B4F 1B7D-1B7F 1DF6-1DFB 2E43-2E4F 2E52-2E5D A82C A8C5 A8FF
     A9BD 10D24-10D27 10D6E 10EAB-10EAD 10EFD-10EFF 10F46-10F50 10F55-10F59 10F82-10F89 11070
@@ -43,8 +49,10 @@ _NEWER = _characters(
     13447-13455 16D6D-16D6F 16E97-16E9A 16F4F 16FE2 16FE4 1CF00-1CF2D 1CF30-1CF46 1E000-1E006
     1E008-1E018 1E01B-1E021 1E023-1E024 1E026-1E02A 1E08F 1E130-1E136 1E2AE 1E2EC-1E2EF
     1E4EC-1E4EF 1E5FF 1E944-1E94A 1E95E-1E95F 2B820-2B91F
-    """
-)
+"""
+_NEWER_CODES = _codes(_NEWER)
+_FIRST_STAND_IN = 0xF0000
+_STAND_INS = {code: _FIRST_STAND_IN + index for index, code in enumerate(_NEWER_CODES)}
 
 # Punctuation characters, each of which is a word: all of ASCII but letters and digits, and two that newer tables have
 # moved to other categories.
@@ -63,8 +71,8 @@ def normalize(texts, lowercase, strip_accents):
 
     As `BertNormalizer` and `BertPreTokenizer` of Hugging Face `tokenizers`, it removes control characters, separates
     ideographs and punctuation, decomposes characters and removes accents, and lowercases each letter by itself (a
-    final sigma becomes a plain one). Words of more than 100 characters, and words with characters that only newer
-    Unicode knows, become U+FFFD.
+    final sigma becomes a plain one). Words of more than 100 characters become U+FFFD. Characters that
+    Hugging Face and TensorFlow take for different things are replaced as by `replace_newer`.
 
     Args:
         texts: String tensor [batch], UTF-8.
@@ -102,13 +110,34 @@ def _normalize_rare(texts, lowercase, strip_accents):
     replace = tf.strings.regex_replace
     texts = _checked_utf8(texts)
     texts = replace(texts, f"[{_REMOVED}]", "")
-    texts = replace(texts, f"[{_NEWER}]", UNKNOWN)
+    texts = _replace_newer_in_graph(texts)
     if strip_accents:
         texts = replace(import_tensorflow_text().normalize_utf8(texts, "NFD"), _ACCENT, "")
     if lowercase:
         texts = tf.strings.lower(replace(texts, "\u03a3", "\u03c3"), encoding="utf-8")
     texts = replace(texts, f"[{_PUNCTUATION}{_IDEOGRAPHS}]", r" \0 ")
     return replace(texts, rf"[^\s\pZ]{{{MAX_WORD_LENGTH + 1},}}", UNKNOWN)
+
+
+def replace_newer(token):
+    """Returns a token of a vocabulary as it is found in normalized texts."""
+    return token if token.isascii() else token.translate(_STAND_INS)
+
+
+def is_reachable(token):
+    """Returns whether a word of a normalized text can contain a token of a vocabulary."""
+    return token.split() == [token] and UNKNOWN not in token and max(token) < chr(_FIRST_STAND_IN)
+
+
+def _replace_newer_in_graph(texts):
+    import tensorflow as tf
+
+    rare = tf.where(tf.strings.regex_full_match(texts, f"(?s:.*)[{_characters(_NEWER)}](?s:.*)"))
+    codes = tf.strings.unicode_decode(tf.gather_nd(texts, rare), "UTF-8")
+    place = tf.minimum(tf.searchsorted(_NEWER_CODES, codes.values), len(_NEWER_CODES) - 1)
+    newer = tf.gather(_NEWER_CODES, place) == codes.values
+    codes = codes.with_values(tf.where(newer, _FIRST_STAND_IN + place, codes.values))
+    return tf.tensor_scatter_nd_update(texts, rare, tf.strings.unicode_encode(codes, "UTF-8"))
 
 
 def _checked_utf8(texts):

@@ -4,8 +4,9 @@ import copy
 
 import numpy as np
 
-from keras_transfer.text.batching import LENGTH_STEP, TextBatches, choose_lengths, concatenate
+from keras_transfer.text.batching import TextBatches, concatenate
 from keras_transfer.text.inputs import to_sentences
+from keras_transfer.text.lengths import LENGTH_STEP, choose_lengths
 from keras_transfer.text.word_level import check_word_level
 
 NO_WORD = -1  # the label of positions where no word is read
@@ -63,7 +64,7 @@ def word_batches(
     labels=None,
     preprocessor=None,
     batch_size=32,
-    shuffle=True,
+    shuffle=None,
     seed=None,
     sample_weight=None,
     label_names=None,
@@ -81,7 +82,8 @@ def word_batches(
         preprocessor: A word-level preprocessor, such as `model.preprocessor`: `BertPreprocessor`, `ElmoPreprocessor`,
             `TokenPreprocessor` or `WordPreprocessor`.
         batch_size: Integer. Number of rows in a batch. Defaults to `32`.
-        shuffle: Boolean. Whether rows are shuffled before each epoch. Defaults to `True`.
+        shuffle: Boolean. Whether rows are shuffled before each epoch and batched by length. If `False`, they keep their
+            order. Defaults to `True` for sentences with labels, `False` for sentences without.
         seed: Integer. Seed of the shuffling, for the same batches in every run. Defaults to `None`.
         sample_weight: List or array [sentences] of floats. Defaults to `None`.
         label_names: List of strings, the names of the labels in order. Defaults to `None`.
@@ -107,6 +109,7 @@ def word_batches(
     if batch_size < 1:
         raise ValueError(f"`batch_size` must be at least 1. Received: batch_size={batch_size}")
     label_names = None if label_names is None else checked_names(label_names)
+    shuffle = labels is not None if shuffle is None else shuffle
     sentences = to_sentences(sentences)
     if not sentences:
         raise ValueError("`sentences` must contain at least one sentence. Received: no sentences")

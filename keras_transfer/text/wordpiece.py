@@ -2,13 +2,16 @@
 
 import functools
 import json
+import logging
 import pathlib
 
 import keras
 
-from keras_transfer.text.normalizer import MAX_WORD_LENGTH, UNKNOWN, normalize
+from keras_transfer.text.normalizer import MAX_WORD_LENGTH, is_reachable, normalize, replace_newer
 from keras_transfer.text.preprocessor import import_tensorflow_text
 from keras_transfer.text.tokenizer import Tokenizer
+
+log = logging.getLogger("keras_transfer")
 
 CONFIG_FILE = "tokenizer_config.json"
 SPLIT_KEY = "keras_transfer_split"  # Transformers has no such setting
@@ -25,15 +28,16 @@ class WordPieceTokenizer(Tokenizer):
 
     Args:
         vocabulary: List of strings, the tokens in the order of their ids, or the path of a `vocab.txt` with one token
-            per line. Empty tokens at the end are dropped. If `None`, call `load_assets` before the tokenizer is used.
-            Defaults to `None`.
+            per line. Empty tokens at the end are dropped. If a line of a file occurs again, the last one counts, as in
+            Transformers, and a warning says so. If `None`, call `load_assets` before the tokenizer is used. Defaults to
+            `None`.
         lowercase: Boolean. Whether texts are lowercased, as for uncased vocabularies. Defaults to `True`.
         strip_accents: Boolean. Whether accents are removed. Defaults to the value of `lowercase`, as in BERT.
         unk_token: String. Token of words that cannot be split into pieces. Defaults to `"[UNK]"`.
         mask_token: String. Token that masked language models predict. Defaults to `"[MASK]"`.
 
     Raises:
-        ValueError: If the vocabulary contains duplicates, line breaks or anything but strings.
+        ValueError: If a list of tokens contains duplicates, line breaks or anything but strings.
         ImportError: If TensorFlow Text is not installed.
 
     Example:
@@ -81,10 +85,10 @@ def _make_splitter(vocabulary, unk_token):
     """Returns the operation that splits words. To make it from a large vocabulary takes long, so it is kept."""
     import tensorflow as tf
 
-    # The operation would match tokens with a space, and U+FFFD in words that must be unknown. No text can contain
-    # either of them; they do not match with Hugging Face's tokenizers either.
+    # The operation would match tokens that no normalized word equals. They do not match with Hugging Face's tokenizers
+    # either.
     tokens = [
-        f"[unreachable{index}]" if token.split() != [token] or UNKNOWN in token else token
+        replace_newer(token) if is_reachable(token) else f"[unreachable{index}]"
         for index, token in enumerate(vocabulary)
     ]
     # A function that is being traced would keep the tokenizer in its own graph.
@@ -166,7 +170,19 @@ def _folder_vocabulary(folder, fast):
 
 
 def _read_lines(path):
-    return path.read_text("utf-8").split("\n")  # also of files with Windows's line ends
+    """Returns the lines of a vocabulary. A line that occurs again is replaced by a name that no text can contain."""
+    lines = path.read_text("utf-8").rstrip("\n").split("\n")  # also of files with Windows's line ends
+    last = {token: index for index, token in enumerate(lines)}
+    duplicates = {index: token for index, token in enumerate(lines) if last[token] != index}
+    if duplicates:
+        log.warning(
+            "%s contains %d lines that occur again below. The last one of each counts, as in Transformers. The first "
+            "of these lines: %s",
+            path,
+            len(duplicates),
+            {index + 1: token for index, token in list(duplicates.items())[:3]},
+        )
+    return [f"[duplicate{index}]" if index in duplicates else token for index, token in enumerate(lines)]
 
 
 def _read_json(path):

@@ -6,7 +6,7 @@ import pandas
 import pytest
 
 from keras_transfer.text import BertPreprocessor, batches, is_text, to_columns
-from keras_transfer.text.batching import choose_lengths
+from keras_transfer.text.lengths import choose_lengths
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
 

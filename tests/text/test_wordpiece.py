@@ -67,6 +67,30 @@ def test_ids_are_line_numbers_whatever_the_line_ends(tmp_path):
     assert BertPreprocessor(str(path)).vocabulary == [*tokens, "last"]
 
 
+def test_of_duplicate_lines_of_a_file_the_last_one_counts_and_a_warning_names_the_others(tmp_path, caplog):
+    lines = [*VOCABULARY, "film", "x", "the", "film", "", "", "y", "", ""]
+    (tmp_path / "vocab.txt").write_text("\n".join(lines))
+    for make in (lambda: BertPreprocessor(tmp_path / "vocab.txt"), lambda: BertPreprocessor.load(tmp_path)):
+        caplog.clear()
+        preprocessor = make()
+        [message] = [record.getMessage() for record in caplog.records]
+        assert "contains 4 lines that occur again below" in message and "6: 'the', 7: 'film', 12: 'film'" in message
+        assert preprocessor.vocabulary_size == 18  # as many as the rows of the embedding
+        assert [preprocessor.token_to_id(token) for token in ("the", "film", "x", "y")] == [13, 14, 12, 17]
+        assert ids(preprocessor("the films x"))[:6] == [2, 13, 14, 7, 12, 3]
+
+
+def test_transformers_reads_duplicate_lines_in_the_same_way(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    (tmp_path / "vocab.txt").write_text("\n".join([*VOCABULARY, "film", "x", "the", "film"]) + "\n")
+    preprocessor = BertPreprocessor(tmp_path / "vocab.txt", sequence_length=8)
+    preprocessor.save(tmp_path / "saved")
+    for folder in (tmp_path, tmp_path / "saved"):
+        theirs = transformers.BertTokenizer.from_pretrained(folder)
+        expected = theirs(["the films x", "film"], padding="max_length", truncation=True, max_length=8)["input_ids"]
+        assert expected == ids(preprocessor(["the films x", "film"]))
+
+
 def test_a_saved_folder_loads_as_it_was(tmp_path):
     saved = BertPreprocessor([*VOCABULARY, "É", "\u00a0"], 16, lowercase=False, strip_accents=True)
     saved.save(tmp_path / "new" / "folder")

@@ -1,0 +1,63 @@
+"""The sequence lengths of batches: few, with little padding, and such that Keras sees that they vary."""
+
+import numpy as np
+
+MAX_LENGTHS = 6
+LENGTH_STEP = 8  # lengths are multiples of it, so that two datasets often share them
+
+
+def choose_lengths(real, longest):
+    """Returns at most six multiples of 8 (the last may be `longest`) that pad the texts the least.
+
+    Args:
+        real: Integer array. Number of real tokens of each text.
+        longest: Integer. Length of the inputs.
+
+    Returns:
+        Sorted list of integers, the best choice by dynamic programming over the candidates.
+    """
+    candidates = np.unique(np.minimum(-(-np.maximum(real, 1) // LENGTH_STEP) * LENGTH_STEP, longest))
+    upto = np.concatenate([[0], np.searchsorted(np.sort(real), candidates, side="right")])
+    # cost[k, j]: the fewest tokens with k lengths, where candidate j - 1 is the largest.
+    size = len(candidates)
+    cost = np.full((MAX_LENGTHS + 1, size + 1), np.inf)
+    back = np.zeros((MAX_LENGTHS + 1, size + 1), int)
+    cost[0, 0] = 0
+    for k in range(1, MAX_LENGTHS + 1):
+        for j in range(1, size + 1):
+            options = cost[k - 1, :j] + (upto[j] - upto[:j]) * candidates[j - 1]
+            back[k, j] = np.argmin(options)
+            cost[k, j] = options[back[k, j]]
+    k, j, chosen = int(np.argmin(cost[:, size])), size, []
+    while j:
+        chosen.append(int(candidates[j - 1]))
+        k, j = k - 1, back[k, j]
+    return chosen[::-1]
+
+
+def put_varied_first(plan):
+    """Moves two batches to the front that differ in length and in rows, if any do; the one with more rows comes first.
+
+    Keras on TensorFlow infers the axes that vary from the first two batches, and builds a model with replicas on the
+    first.
+    """
+    rows = [len(rows) for _, rows in plan]
+    short = int(np.argmin(rows))
+    others = [i for i in range(len(plan)) if plan[i][0] != plan[short][0]]
+    others = others or [i for i in range(len(plan)) if rows[i] > rows[short]]
+    if not others:
+        return plan
+    front = sorted([short, others[0]], key=lambda i: (-rows[i], i))
+    return [plan[i] for i in front] + [batch for i, batch in enumerate(plan) if i not in front]
+
+
+def lengthen_first(plan):
+    """Pads batches that must keep their order such that the first two differ in length, if any do: see above.
+
+    If the first two are the longest, all become as long as these.
+    """
+    lengths = [length for length, _ in plan]
+    if len(set(lengths[:2])) == 2 or len(set(lengths)) == 1:
+        return plan
+    end = 2 if lengths[0] < max(lengths) else len(plan)
+    return plan[:1] + [(max(lengths), rows) for _, rows in plan[1:end]] + plan[end:]
