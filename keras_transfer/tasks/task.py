@@ -16,13 +16,16 @@ from keras_transfer.tasks.data import (
     columns_of,
     count_rows,
     is_stream,
+    labels_of,
     no_outputs,
     preprocess_stream,
     split_last,
+    trace_predict,
 )
 from keras_transfer.tasks.signatures import Signature
 from keras_transfer.text import PlainText, TextBatches, batches, is_text, to_columns
 from keras_transfer.training.optimizer import build_optimizer
+from keras_transfer.training.private import build_metrics
 from keras_transfer.training.run_length import ScheduleLength
 from keras_transfer.training.trainable import could_train, set_trainable
 
@@ -286,6 +289,8 @@ class Task(StringInputs, keras.Model):
             raise ValueError(f"`{method}` requires labels. Received: y=None")
         if is_stream(data) and data is not x:
             check_stream_shares(self, x, method)
+        if method != "predict" and labels_of(data) is not None:
+            build_metrics(self, labels_of(data))
         if isinstance(data, TextBatches):  # Only the order of `fit` matters.
             return share(self, data if method == "fit" else data.grouped(), method)
         return data
@@ -374,6 +379,7 @@ class Task(StringInputs, keras.Model):
             )
         if isinstance(data, NoRows):
             return self.predict_nothing(data.columns)
+        trace_predict(self, data[0])
         return self.predict_in_order(data, functools.partial(super().predict, verbose=verbose, **kwargs))
 
     # === Config ===

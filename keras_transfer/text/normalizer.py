@@ -31,10 +31,10 @@ _REMOVED = _characters(
 # Ideographs, each of which is a word. Hugging Face leaves out 2B820-2B91F.
 _IDEOGRAPHS = _characters("3400-4DBF 4E00-9FFF F900-FAFF 20000-2A6DF 2A700-2B81F 2B920-2CEAF 2F800-2FA1F")
 
-# Hugging Face uses the tables of Unicode 8, TensorFlow newer ones. These characters are marks, punctuation or
-# ideographs in the newer tables, but letters for Hugging Face. In texts and vocabularies, private-use characters stand
-# in for them, which are letters everywhere, and which are removed from the texts before. They were found by comparing
-# all code points, as tests/text/test_bert_parity.py does.
+# Hugging Face uses the tables of Unicode 8, TensorFlow newer ones. These characters are marks, punctuation, ideographs
+# or composed letters in the newer tables, but plain letters for Hugging Face. In texts and vocabularies, private-use
+# characters stand in for them: those are letters everywhere, and other private-use characters were removed before. They
+# were found by comparing all code points, as tests/text/test_newer_characters.py does.
 _NEWER = """
     61D 7FD 898-89F 8CA-8E1 9FD-9FE A76 AFA-AFF B55 C04 C3C C77 C84 D00 D3B-D3C D81 EBA ECE
     180F 1885-1886 1ABF-1ACE 1B4E-1B4F 1B7D-1B7F 1DF6-1DFB 2E43-2E4F 2E52-2E5D A82C A8C5 A8FF
@@ -48,11 +48,23 @@ _NEWER = """
     11EF3-11EF4 11EF7-11EF8 11F00-11F01 11F36-11F3A 11F40 11F42-11F4F 11FFF 12FF1-12FF2 13440
     13447-13455 16D6D-16D6F 16E97-16E9A 16F4F 16FE2 16FE4 1CF00-1CF2D 1CF30-1CF46 1E000-1E006
     1E008-1E018 1E01B-1E021 1E023-1E024 1E026-1E02A 1E08F 1E130-1E136 1E2AE 1E2EC-1E2EF
-    1E4EC-1E4EF 1E5FF 1E944-1E94A 1E95E-1E95F 2B820-2B91F
+    1E4EC-1E4EF 1E5FF 1E944-1E94A 1E95E-1E95F 2B820-2B91F 105C9 105E4 11383 11385 1138E 11391 113C5
+    113C7-113C8 11938 16121-16128 16D68-16D6A
 """
-_NEWER_CODES = _codes(_NEWER)
 _FIRST_STAND_IN = 0xF0000
-_STAND_INS = {code: _FIRST_STAND_IN + index for index, code in enumerate(_NEWER_CODES)}
+_STAND_INS = {code: _FIRST_STAND_IN + index for index, code in enumerate(_codes(_NEWER))}
+
+# Capital letters that only Hugging Face lowercases, by the distance of their lower-case letters.
+_CAPITALS = {
+    0x1: "1C89 A7C0 A7CC A7CE A7D0 A7D2 A7D4 A7D6 A7D8 A7DA",
+    0x1B: "16EA0-16EB8",
+    0x20: "10D50-10D65",
+    0x27: "10570-1057A 1057C-1058A 1058C-10592 10594-10595",
+    0x30: "2C2F",
+    0x264 - 0xA7CB: "A7CB",
+    0x19B - 0xA7DC: "A7DC",
+}
+_LOWERED = {code: code + distance for distance, ranges in _CAPITALS.items() for code in _codes(ranges)}
 
 # Punctuation characters, each of which is a word: all of ASCII but letters and digits, and two that newer tables have
 # moved to other categories.
@@ -71,8 +83,8 @@ def normalize(texts, lowercase, strip_accents):
 
     As `BertNormalizer` and `BertPreTokenizer` of Hugging Face `tokenizers`, it removes control characters, separates
     ideographs and punctuation, decomposes characters and removes accents, and lowercases each letter by itself (a
-    final sigma becomes a plain one). Words of more than 100 characters become U+FFFD. Characters that
-    Hugging Face and TensorFlow take for different things are replaced as by `replace_newer`.
+    final sigma becomes a plain one). Words of more than 100 characters become U+FFFD. Other characters stand in for
+    those that TensorFlow treats differently: see `replace_newer`.
 
     Args:
         texts: String tensor [batch], UTF-8.
@@ -110,7 +122,7 @@ def _normalize_rare(texts, lowercase, strip_accents):
     replace = tf.strings.regex_replace
     texts = _checked_utf8(texts)
     texts = replace(texts, f"[{_REMOVED}]", "")
-    texts = _replace_newer_in_graph(texts)
+    texts = _translate(texts, {**_STAND_INS, **_LOWERED} if lowercase else _STAND_INS)
     if strip_accents:
         texts = replace(import_tensorflow_text().normalize_utf8(texts, "NFD"), _ACCENT, "")
     if lowercase:
@@ -129,14 +141,15 @@ def is_reachable(token):
     return token.split() == [token] and UNKNOWN not in token and max(token) < chr(_FIRST_STAND_IN)
 
 
-def _replace_newer_in_graph(texts):
+def _translate(texts, table):
+    """Replaces characters of texts, like `str.translate`, by a dict of code points."""
     import tensorflow as tf
 
-    rare = tf.where(tf.strings.regex_full_match(texts, f"(?s:.*)[{_characters(_NEWER)}](?s:.*)"))
+    old, new = zip(*sorted(table.items()))
+    rare = tf.where(tf.strings.regex_full_match(texts, "(?s:.*)[" + "".join(map(chr, old)) + "](?s:.*)"))
     codes = tf.strings.unicode_decode(tf.gather_nd(texts, rare), "UTF-8")
-    place = tf.minimum(tf.searchsorted(_NEWER_CODES, codes.values), len(_NEWER_CODES) - 1)
-    newer = tf.gather(_NEWER_CODES, place) == codes.values
-    codes = codes.with_values(tf.where(newer, _FIRST_STAND_IN + place, codes.values))
+    place = tf.minimum(tf.searchsorted(old, codes.values), len(old) - 1)
+    codes = codes.with_values(tf.where(tf.gather(old, place) == codes.values, tf.gather(new, place), codes.values))
     return tf.tensor_scatter_nd_update(texts, rare, tf.strings.unicode_encode(codes, "UTF-8"))
 
 

@@ -125,6 +125,22 @@ def forget_jax_state(model):
     model._jax_state = None
 
 
+def build_metrics(model, labels):
+    """Creates the metrics that were given to `compile` by name, without replicas on TensorFlow.
+
+    Keras would create them in the first trace of a step. TensorFlow would therefore trace the step twice.
+
+    Args:
+        model: Compiled functional model.
+        labels: Array of labels, or its `tf.TensorSpec`.
+    """
+    metrics = getattr(model, "_compile_metrics", None)
+    alone = keras.backend.backend() == "tensorflow" and model._distribute_strategy is None
+    if alone and metrics is not None and not metrics.built:
+        dtype = keras.backend.standardize_dtype(labels.dtype)
+        metrics.build(keras.KerasTensor((None, *labels.shape[1:]), dtype), model.output)
+
+
 class BuildsFromOneReplica:
     """A mixin for a model that Keras builds from the first replica's part of the first batch, not from an average."""
 

@@ -35,10 +35,10 @@ def plain_model():
 @pytest.mark.parametrize("start", [0, 17])
 def test_a_plain_keras_model_predicts_texts_in_their_order(texts, start):
     keras.utils.set_random_seed(0)
-    model, texts = plain_model(), texts[start:]
-    ids = {name: np.array(value) for name, value in preprocessor()(texts).items()}
-    expected = keras.ops.convert_to_numpy(model({name: ids[name] for name in model.input}))
-    data = batches(texts, None, preprocessor(), batch_size=8)
+    model, texts, words = plain_model(), texts[start:], WordPreprocessor(list("abcdefghij"), 32)
+    ids = {name: np.array(value) for name, value in words(texts).items()}
+    expected = keras.ops.convert_to_numpy(model(ids))
+    data = batches(texts, None, words, batch_size=8)
     np.testing.assert_allclose(model.predict(data, verbose=0), expected, atol=1e-5)
 
 

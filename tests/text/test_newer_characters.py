@@ -3,6 +3,7 @@
 import pytest
 
 from keras_transfer.text import BertPreprocessor, WordPieceTokenizer
+from keras_transfer.text.normalizer import _LOWERED, _STAND_INS
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
@@ -49,13 +50,50 @@ def test_a_saved_vocabulary_with_newer_characters_is_the_same(tmp_path):
     assert (loaded(["a\u0c04"])["token_ids"] == saved(["a\u0c04"])["token_ids"]).numpy().all()
 
 
-def test_hugging_face_gives_the_same_ids():
+def tokenizer_of_hugging_face(vocabulary, **options):
     tokenizers = pytest.importorskip("tokenizers")
-    theirs = tokenizers.Tokenizer(
-        tokenizers.models.WordPiece({token: index for index, token in enumerate(VOCABULARY)}, unk_token="[UNK]")
-    )
-    theirs.normalizer = tokenizers.normalizers.BertNormalizer()
+    ids = {token: index for index, token in enumerate(vocabulary)}
+    theirs = tokenizers.Tokenizer(tokenizers.models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=100))
+    theirs.normalizer = tokenizers.normalizers.BertNormalizer(**options)
     theirs.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    return theirs
+
+
+def different_characters(codes, lowercase, strip_accents):
+    """Returns those whose ids differ from Hugging Face's with a vocabulary of all these characters."""
+    characters = [chr(code) for code in codes if not 0xD800 <= code < 0xE000]
+    letters = [char for char in characters if char.split() == [char]]
+    vocabulary = list(dict.fromkeys(["[UNK]", *letters, *"ab\u0301\u0323"]))
+    vocabulary += [f"##{char}" for char in vocabulary[1:]]
+    texts = [f"a{char}b {char} {char}{char}\u0323{char}\u0301" for char in characters]
+    options = {"lowercase": lowercase, "strip_accents": strip_accents}
+    theirs = tokenizer_of_hugging_face(vocabulary, **options).encode_batch_fast(texts, add_special_tokens=False)
+    ours = WordPieceTokenizer(vocabulary, **options).tokenize(tf.constant(texts)).to_list()
+    return [hex(ord(char)) for char, mine, other in zip(characters, ours, theirs) if mine != other.ids]
+
+
+VARIANTS = pytest.mark.parametrize(
+    ("lowercase", "strip_accents"), [(True, None), (False, None), (True, False), (False, True)]
+)
+
+
+@VARIANTS
+def test_newer_characters_get_the_ids_of_hugging_face(lowercase, strip_accents):
+    special = {*_STAND_INS, *_LOWERED, *_LOWERED.values()}
+    assert len(special) > 800
+    assert different_characters([*range(0x20, 0x180), *sorted(special)], lowercase, strip_accents) == []
+
+
+@pytest.mark.slow
+@VARIANTS
+def test_every_character_gets_the_id_of_hugging_face(lowercase, strip_accents):
+    codes = [*range(0x20, 0x20000), *range(0x2A6D0, 0x2A710), *range(0x2B730, 0x2B930), *range(0x2CEA0, 0x2CEC0)]
+    codes += [*range(0x2EBE0, 0x2EE80), *range(0x30000, 0x30010), *range(0xE0000, 0xE0200)]
+    assert different_characters(codes, lowercase, strip_accents) == []
+
+
+def test_pairs_of_newer_characters_and_accents_get_the_ids_of_hugging_face():
+    theirs = tokenizer_of_hugging_face(VOCABULARY)
     texts = [f"{a}a{b} x{a}\u0301{b}" for a in NEWER for b in NEWER]
     expected = [encoding.ids for encoding in theirs.encode_batch(texts, add_special_tokens=False)]
     assert WordPieceTokenizer(VOCABULARY).tokenize(texts).to_list() == expected

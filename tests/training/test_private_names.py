@@ -210,3 +210,17 @@ def test_jax_state_is_synced_into_the_variables_unless_it_is_none():
     ]
     assert seen["kept"] == np.asarray(model.layers[0].kernel).tolist() == [[7.0], [7.0]]
     assert model._jax_state is None
+
+
+# === The metrics of a compiled model ===
+
+
+def test_metrics_that_are_given_by_name_are_created_before_the_first_step():
+    inputs = keras.Input((2,))
+    model = keras.Model(inputs, keras.layers.Dense(3)(inputs))
+    model.compile("sgd", "mse", metrics=["accuracy"])
+    assert len(model.metrics) == 2 and not model._compile_metrics.built
+    private.build_metrics(model, np.zeros((4,), "int64"))
+    if keras.backend.backend() == "tensorflow":
+        assert model._compile_metrics.built
+        assert type(model._compile_metrics.metrics[0]) is keras.metrics.SparseCategoricalAccuracy

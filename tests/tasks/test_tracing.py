@@ -1,0 +1,82 @@
+"""On TensorFlow, `fit`, `evaluate` and `predict` are traced once for all lengths and for the short last batch."""
+
+import logging
+
+import keras
+import pytest
+
+from keras_transfer.tasks import TextClassifier
+from keras_transfer.text import batches
+from tests.tasks.taggers import examples as tagged_examples
+from tests.tasks.taggers import tagger
+from tests.tasks.tiny import classifier, examples
+
+pytest.importorskip("tensorflow")
+TEXTS, LABELS = examples(21)
+
+
+@pytest.fixture
+def traces(monkeypatch):
+    """The list of the steps that were traced, each as the shape of its token ids."""
+    found = []
+
+    def record(name):
+        step = getattr(keras.Model, name)
+
+        def recorded(self, data):
+            inputs = data[0] if isinstance(data, tuple) else data
+            found.append((name, tuple(inputs["token_ids"].shape)))
+            return step(self, data)
+
+        monkeypatch.setattr(keras.Model, name, recorded)
+
+    for name in ("train_step", "test_step", "predict_step"):
+        record(name)
+    return found
+
+
+def test_fit_with_validation_is_traced_once_for_each_of_the_two(traces):
+    model = classifier()
+    model.compile("sgd", metrics=["accuracy"])
+    train = batches(TEXTS, LABELS, model.preprocessor, batch_size=4, seed=0)
+    assert len(train.lengths) > 1 and len({len(train[i][1]) for i in range(len(train))}) == 2
+    model.fit(train, validation_data=(TEXTS[:9], LABELS[:9]), batch_size=4, verbose=0)
+    model.fit(TEXTS, LABELS, batch_size=8, verbose=0)
+    model.evaluate(TEXTS, LABELS, batch_size=8, verbose=0)
+    assert sorted(traces) == [("test_step", (None, None)), ("train_step", (None, None))]
+
+
+def test_the_metrics_of_a_stream_are_created_before_it_is_traced(traces):
+    import tensorflow as tf
+
+    model = classifier()
+    model.compile("sgd", metrics=["accuracy"], weighted_metrics=["accuracy"])
+    model.evaluate(tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(16), verbose=0)
+    assert traces == [("test_step", (None, 32))]
+
+
+def test_predict_is_traced_once_for_all_lengths_and_numbers_of_texts(traces, caplog):
+    model = classifier()
+    with caplog.at_level(logging.WARNING, "tensorflow"):
+        model.predict(TEXTS, batch_size=4, verbose=0)
+        for count in range(1, 6):
+            model.predict([" ".join(TEXTS[:count])] * count, verbose=0)
+    assert traces == [("predict_step", (None, None))]
+    assert "retracing" not in caplog.text
+
+
+def test_predict_is_traced_once_for_words(traces):
+    model, (words, _) = tagger(), tagged_examples(9, 20)
+    assert len(model.predict(words, batch_size=4, verbose=0)) == 9
+    model.predict(words[:1], verbose=0)
+    assert traces == [("predict_step", (None, None))]
+
+
+def test_models_that_predict_one_text_each_give_no_warning_of_retracing(caplog):
+    with caplog.at_level(logging.WARNING, "tensorflow"):
+        for _ in range(5):
+            inputs = keras.Input((None,), name="token_ids", dtype="int32")
+            pooled = keras.layers.Embedding(9, 4)(inputs)[:, 0]
+            model = TextClassifier(keras.Model({"token_ids": inputs}, {"pooled_output": pooled}), 2)
+            model.predict({"token_ids": [[1, 2, 3]]}, verbose=0)
+    assert "retracing" not in caplog.text
