@@ -160,36 +160,6 @@ def labels_of(data):
     return data.labels if isinstance(data, TextBatches) else None
 
 
-def trace_predict(task, batch):
-    """Traces Keras's function for `predict` on TensorFlow for any number of rows and any length.
-
-    Keras would trace it up to three times: for the first batch, for one of another length, and for the short last one.
-
-    Args:
-        task: `Task`.
-        batch: One of the batches.
-    """
-    if keras.backend.backend() != "tensorflow" or task.run_eagerly or task.steps_per_execution > 1:
-        return
-    import tensorflow as tf
-
-    if tf.distribute.has_strategy() or task.distribute_strategy is not tf.distribute.get_strategy():
-        return  # Replicas trace a function of their own, and TPUs require static shapes.
-    tensors = task.input if isinstance(task.input, dict) else {tensor.name: tensor for tensor in task.inputs}
-
-    def spec(values, name=None):
-        shape = [None, *values.shape[1:]]
-        if len(shape) > 1 and (name not in tensors or tensors[name].shape[1] is None):
-            shape[1] = None
-        return tf.TensorSpec(shape, keras.backend.standardize_dtype(values.dtype))
-
-    inputs, *others = batch
-    task.make_predict_function()
-    task.predict_function.get_concrete_function(
-        [({name: spec(values, name) for name, values in inputs.items()}, *map(spec, others))]
-    )
-
-
 # === Streams ===
 
 

@@ -6,6 +6,7 @@ import keras
 
 from keras_transfer.distribute import StringInputs
 from keras_transfer.distribute.replicas import check_distribution, check_scope, replicas_of, share
+from keras_transfer.distribute.tracing import trace_predict
 from keras_transfer.encoders import Encoder
 from keras_transfer.encoders.encoder import checkpoint_functions, select_inputs
 from keras_transfer.tasks.checks import check_loss, check_preprocessor
@@ -20,7 +21,6 @@ from keras_transfer.tasks.data import (
     no_outputs,
     preprocess_stream,
     split_last,
-    trace_predict,
 )
 from keras_transfer.tasks.signatures import Signature
 from keras_transfer.text import PlainText, TextBatches, batches, is_text, to_columns
@@ -289,8 +289,7 @@ class Task(StringInputs, keras.Model):
             raise ValueError(f"`{method}` requires labels. Received: y=None")
         if is_stream(data) and data is not x:
             check_stream_shares(self, x, method)
-        if method != "predict" and labels_of(data) is not None:
-            build_metrics(self, labels_of(data))
+        build_metrics(self, labels_of(data))
         if isinstance(data, TextBatches):  # Only the order of `fit` matters.
             return share(self, data if method == "fit" else data.grouped(), method)
         return data

@@ -55,7 +55,7 @@ def test_each_word_has_the_weight_of_its_label(weights):
 def test_there_are_at_most_six_lengths_and_the_order_follows_the_seed():
     random = np.random.default_rng(0)
     sentences = [["film"] * count for count in random.integers(0, 60, 200)]
-    made = [word_batches(sentences, None, preprocessor(64), batch_size=8, seed=seed) for seed in (1, 1, 2)]
+    made = [word_batches(sentences, None, preprocessor(64), 8, True, seed) for seed in (1, 1, 2)]
     assert len(made[0].lengths) <= 6 and all(length % 8 == 0 for length in made[0].lengths)
     assert made[0].order.tolist() == made[1].order.tolist() != made[2].order.tolist()
 

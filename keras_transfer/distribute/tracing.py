@@ -1,0 +1,32 @@
+"""One trace of `predict` on TensorFlow for batches of all shapes."""
+
+import keras
+
+
+def trace_predict(model, batch):
+    """Traces Keras's function for `predict` on TensorFlow for any number of rows and any length.
+
+    Keras would trace it up to three times: for the first batch, for one of another length, and for the short last one.
+
+    Args:
+        model: Functional model.
+        batch: Tuple of a dict of inputs and, possibly, labels and sample weights: one of the batches.
+    """
+    if keras.backend.backend() != "tensorflow" or model.run_eagerly or model.steps_per_execution > 1:
+        return
+    import tensorflow as tf
+
+    if tf.distribute.has_strategy() or model.distribute_strategy is not tf.distribute.get_strategy():
+        return  # Replicas trace a function of their own, and TPUs require static shapes.
+    tensors = model.input if isinstance(model.input, dict) else {tensor.name: tensor for tensor in model.inputs}
+
+    def spec(values, name=None):
+        shape = [None, *values.shape[1:]]
+        if len(shape) > 1 and (name not in tensors or tensors[name].shape[1] is None):
+            shape[1] = None
+        return tf.TensorSpec(shape, keras.backend.standardize_dtype(values.dtype))
+
+    inputs, *others = batch
+    specs = {name: spec(values, name) for name, values in inputs.items()}, *map(spec, others)
+    model.make_predict_function()
+    model.predict_function.get_concrete_function([specs])
