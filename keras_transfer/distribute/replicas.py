@@ -45,7 +45,7 @@ def check_distribution(model):
 
 
 def share(model, data, method):
-    """Returns batches of texts in memory that can be divided among the replicas.
+    """Returns batches of texts in memory as a method needs them, which can be divided among the replicas.
 
     Args:
         model: The task.
@@ -55,6 +55,7 @@ def share(model, data, method):
     Raises:
         ValueError: If the batch size or the number of texts does not permit it.
     """
+    data = data if method == "fit" else data.grouped()  # Only the order of `fit` matters.
     replicas, evenly = replicas_of(model)
     if replicas == 1:
         return data

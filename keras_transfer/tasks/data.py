@@ -8,6 +8,7 @@ import numpy as np
 from keras_transfer.distribute.replicas import replicas_of
 from keras_transfer.text import TextBatches
 from keras_transfer.text.preprocessor import preprocess
+from keras_transfer.training.private import build_metrics
 
 
 class NoRows(keras.utils.PyDataset):
@@ -152,12 +153,13 @@ def no_outputs(task, columns):
     return keras.tree.map_structure(empty, task.output)
 
 
-def labels_of(data):
-    """Returns the labels of `TextBatches`, or the spec of those of a stream, or None."""
-    if is_stream(data):
-        spec = data.element_spec
-        return spec[1] if isinstance(spec, tuple) and len(spec) > 1 and hasattr(spec[1], "shape") else None
-    return data.labels if isinstance(data, TextBatches) else None
+def prepare_metrics(task, data):
+    """Creates the metrics that were given to `compile` by name, given batches or a stream with labels."""
+    labels = data.labels if isinstance(data, TextBatches) else None
+    if is_stream(data) and isinstance(data.element_spec, tuple) and len(data.element_spec) > 1:
+        labels = data.element_spec[1]
+    if hasattr(labels, "shape"):
+        build_metrics(task, labels)
 
 
 # === Streams ===

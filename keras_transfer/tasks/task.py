@@ -17,15 +17,14 @@ from keras_transfer.tasks.data import (
     columns_of,
     count_rows,
     is_stream,
-    labels_of,
     no_outputs,
+    prepare_metrics,
     preprocess_stream,
     split_last,
 )
 from keras_transfer.tasks.signatures import Signature
 from keras_transfer.text import PlainText, TextBatches, batches, is_text, to_columns
 from keras_transfer.training.optimizer import build_optimizer
-from keras_transfer.training.private import build_metrics
 from keras_transfer.training.run_length import ScheduleLength
 from keras_transfer.training.trainable import could_train, set_trainable
 
@@ -289,10 +288,8 @@ class Task(StringInputs, keras.Model):
             raise ValueError(f"`{method}` requires labels. Received: y=None")
         if is_stream(data) and data is not x:
             check_stream_shares(self, x, method)
-        build_metrics(self, labels_of(data))
-        if isinstance(data, TextBatches):  # Only the order of `fit` matters.
-            return share(self, data if method == "fit" else data.grouped(), method)
-        return data
+        prepare_metrics(self, data)
+        return share(self, data, method) if isinstance(data, TextBatches) else data
 
     # === Training and prediction ===
 

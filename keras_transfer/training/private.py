@@ -132,11 +132,11 @@ def build_metrics(model, labels):
 
     Args:
         model: Compiled functional model.
-        labels: Array of labels, its `tf.TensorSpec`, or None, with which nothing is created.
+        labels: Array of labels, or its `tf.TensorSpec`.
     """
     metrics = getattr(model, "_compile_metrics", None)
     alone = keras.backend.backend() == "tensorflow" and model._distribute_strategy is None
-    if alone and labels is not None and metrics is not None and not metrics.built:
+    if alone and metrics is not None and not metrics.built:
         dtype = keras.backend.standardize_dtype(labels.dtype)
         metrics.build(keras.KerasTensor((None, *labels.shape[1:]), dtype), model.output)
 
