@@ -158,6 +158,7 @@ def prepare_metrics(task, data):
     labels = data.labels if isinstance(data, TextBatches) else None
     if is_stream(data) and isinstance(data.element_spec, tuple) and len(data.element_spec) > 1:
         labels = data.element_spec[1]
+        labels = labels if getattr(labels, "shape", None) else None  # A shape of unknown rank is False.
     if hasattr(labels, "shape"):
         build_metrics(task, labels)
 

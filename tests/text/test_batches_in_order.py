@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from keras_transfer.text import BertPreprocessor, WordPreprocessor, batches, word_batches
-from keras_transfer.text.lengths import lengthen_first
 from tests.tasks import tiny
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
@@ -75,6 +74,8 @@ def test_a_batch_in_order_is_as_long_as_its_longest_text_needs(texts):
     ],
 )
 def test_the_first_two_batches_in_order_show_keras_that_lengths_vary(lengths, expected):
+    from keras_transfer.text.lengths import lengthen_first
+
     plan = [(length, np.arange(index, index + 1)) for index, length in enumerate(lengths)]
     assert [length for length, _ in lengthen_first(plan)] == expected
     assert [rows.tolist() for _, rows in lengthen_first(plan)] == [[index] for index in range(len(lengths))]
