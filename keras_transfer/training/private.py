@@ -86,6 +86,24 @@ def forget_jax_state(model):
     model._jax_state = None
 
 
+class NotCloned:
+    """A mixin for a model that `keras.models.clone_model` would silently turn into a plain functional model."""
+
+    def _run_through_graph(self, inputs, operation_fn=lambda operation: operation, call_fn=None):
+        def checked(operation):
+            found = operation_fn(operation)
+            if isinstance(found, keras.Layer):  # To clone a model is the only reason to get layers for symbolic inputs.
+                name = type(self).__name__
+                raise ValueError(
+                    f"`clone_model` cannot clone a `{name}`. Use `{name}.from_config(model.get_config())`, which has "
+                    f"new weights, and `set_weights(model.get_weights())` to copy them. Received: model={self!r}"
+                )
+            return found
+
+        is_symbolic = any(isinstance(value, keras.KerasTensor) for value in keras.tree.flatten(inputs))
+        return super()._run_through_graph(inputs, checked if is_symbolic else operation_fn, call_fn)
+
+
 class BuildsFromOneReplica:
     """A mixin for a model that Keras builds from the first replica's part of the first batch, not from an average."""
 

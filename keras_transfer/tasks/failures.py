@@ -1,0 +1,35 @@
+"""What a method of a task does when it fails: it forgets half-traced functions and names wrong labels."""
+
+import functools
+
+
+def mends_failures(method):
+    """Decorates a method that trains or evaluates.
+
+    TensorFlow creates variables only while it traces a function for the first time. If that fails, the function stays
+    unusable, so Keras must make it again.
+    """
+
+    @functools.wraps(method)
+    def mended(self, *args, **kwargs):
+        self.kept_error = None
+        try:
+            return method(self, *args, **kwargs)
+        except BaseException as error:
+            self.train_function = self.test_function = None
+            if self.kept_error is None or not isinstance(error, Exception):
+                raise
+            raise self.kept_error from None
+
+    return mended
+
+
+class KeepsErrors:
+    """A mixin for errors in functions that TensorFlow runs, which it reports without their types."""
+
+    kept_error = None
+
+    def keep_error(self, error):
+        """Keeps an error for `mends_failures`, and returns it."""
+        self.kept_error = error
+        return error
