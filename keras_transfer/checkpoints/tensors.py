@@ -127,9 +127,7 @@ def shard_files(index):
     """
     found = read_json(index).get("weight_map")
     if not isinstance(found, dict) or not found or not all(isinstance(name, str) for name in found.values()):
-        raise CheckpointError(
-            f"{index} must have a `weight_map` of names. Received: the keys {sorted(read_json(index))}"
-        )
+        raise CheckpointError(f"{index} must have a `weight_map` of names. Received: weight_map={found!r:.100}")
     names = sorted(set(found.values()))
     if missing := [name for name in names if not (index.parent / name).exists()]:
         raise CheckpointError(f"{index} names shards that do not exist. Received: {', '.join(missing)}")

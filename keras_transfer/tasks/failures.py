@@ -2,6 +2,8 @@
 
 import functools
 
+import keras
+
 
 def mends_failures(method):
     """Decorates a method that trains or evaluates.
@@ -16,10 +18,12 @@ def mends_failures(method):
         try:
             return method(self, *args, **kwargs)
         except BaseException as error:
-            self.train_function = self.test_function = None
-            if self.kept_error is None or not isinstance(error, Exception):
+            if keras.backend.backend() == "tensorflow":
+                self.train_function = self.test_function = None
+            found, self.kept_error = self.kept_error, None
+            if found is None or not isinstance(error, Exception):
                 raise
-            raise self.kept_error from None
+            raise found from None
 
     return mended
 

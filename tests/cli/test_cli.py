@@ -161,5 +161,5 @@ def test_quickstart_checks_its_arguments_first_when_called_from_python(
 
 def test_an_output_that_is_a_broken_link_is_an_error_before_training(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(FileExistsError, match="`output` must not exist"):
+    with pytest.raises(FileExistsError, match="The output folder exists"):
         run_quickstart(output=tmp_path / "link")
