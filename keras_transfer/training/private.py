@@ -86,6 +86,27 @@ def forget_jax_state(model):
     model._jax_state = None
 
 
+def keep_values(model):
+    """Returns a function that gives a model's variables on JAX the values from before a method that fails.
+
+    Keras takes the values out of the variables while it runs, and puts them back only where nothing fails.
+    """
+    if keras.backend.backend() != "jax":
+        return lambda: None
+    optimizer = getattr(model, "optimizer", None)
+    variables = [*model.variables, *(optimizer.variables if optimizer is not None else ()), *model.metrics_variables]
+    kept = [(variable, variable.value) for variable in variables]
+
+    def restore():
+        model.jax_state_sync()  # the values after the last step, if there was one
+        for variable, value in kept:
+            if variable._value is None and not value.is_deleted():
+                variable.assign(value)
+        forget_jax_state(model)
+
+    return restore
+
+
 class NotCloned:
     """A mixin for a model that `keras.models.clone_model` would silently turn into a plain functional model."""
 
