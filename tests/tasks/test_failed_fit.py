@@ -58,3 +58,15 @@ def test_after_an_interrupt_in_a_metric_the_next_fit_trains():
     with pytest.raises(KeyboardInterrupt):
         model.fit(TEXTS, LABELS, verbose=0)
     assert np.isfinite(model.fit(TEXTS, LABELS, verbose=0).history["mean"]).all()
+
+
+@pytest.mark.parametrize("method", ["evaluate", "fit"])
+def test_an_error_in_the_first_batch_of_a_dataset_keeps_the_weights(method):
+    tf = pytest.importorskip("tensorflow")
+    model = made(run_eagerly=True)
+    before = model.get_weights()
+    ids = {name: np.array(values) for name, values in model.preprocessor(TEXTS).items()}
+    data = tf.data.Dataset.from_tensor_slices((ids, [5, 0])).batch(2)
+    with pytest.raises(ValueError, match="Received: 5 at position 0"):
+        getattr(model, method)(data, verbose=0)
+    assert difference(model.get_weights(), before) == 0.0
