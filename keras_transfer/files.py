@@ -22,8 +22,7 @@ def atomic_folder(folder, overwrite=False):
         The `pathlib.Path` of the empty folder, on the same file system.
 
     Raises:
-        FileExistsError: If `folder` exists and `overwrite` is `False`.
-        ValueError: If `folder` is a URL.
+        FileExistsError, PermissionError, ValueError: If `check_folder` rejects the folder.
 
     Example:
     ```python
@@ -33,12 +32,8 @@ def atomic_folder(folder, overwrite=False):
         (folder / "accuracy.txt").write_text("0.93")
     ```
     """
-    if "://" in str(folder):
-        raise ValueError(
-            f"`folder` must be local. Write to a local folder, then copy it. Received: folder={str(folder)!r}"
-        )
+    check_folder(folder, overwrite)
     folder = pathlib.Path(folder)
-    _check_free(folder, overwrite)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
         new, old = pathlib.Path(scratch) / "new", pathlib.Path(scratch) / "old"
@@ -53,6 +48,42 @@ def atomic_folder(folder, overwrite=False):
             if os.path.lexists(old):
                 old.rename(folder)
             raise
+
+
+def check_folder(folder, overwrite=False):
+    """Raises an error if `atomic_folder` cannot write a folder, before the work that leads to its content.
+
+    Args:
+        folder: Path to write.
+        overwrite: Boolean. Whether to replace an existing folder. Defaults to `False`.
+
+    Raises:
+        FileExistsError: If `folder` exists and `overwrite` is `False`, or if a parent of it is a file.
+        PermissionError: If its parent folder cannot be written.
+        ValueError: If `folder` is a URL, or a name such as `"."`.
+
+    Example:
+    ```python
+    from keras_transfer.files import check_folder
+
+    check_folder("results")
+    ```
+    """
+    if "://" in str(folder):
+        raise ValueError(
+            f"`folder` must be local. Write to a local folder, then copy it. Received: folder={str(folder)!r}"
+        )
+    path = pathlib.Path(folder)
+    _check_free(path, overwrite)
+    if path.name in ("", ".."):
+        raise ValueError(f"The folder must have a name of its own. Received: folder={str(folder)!r}")
+    parent = next(parent for parent in path.absolute().parents if os.path.lexists(parent))
+    if not parent.is_dir():
+        raise FileExistsError(
+            f"The parents of a folder must be folders. Received: folder={str(folder)!r}, but {parent} is a file"
+        )
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise PermissionError(f"{parent} cannot be written. Choose another folder. Received: folder={str(folder)!r}")
 
 
 @contextlib.contextmanager

@@ -77,6 +77,7 @@ def test_every_public_class_and_function_has_an_example():
 def run_the_readme(step, tmp_path, monkeypatch):
     """The variables of the README's script, run on every `step`th question, and the held-out questions."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "served").mkdir()  # by the same script, or by one in `docs`
     code = "\n".join(blocks((REPOSITORY / "README.md").read_text("utf-8")))
     assert "model.fit" in code and "export" in code
     whole = kt.datasets.load_questions()
@@ -91,6 +92,19 @@ def run_the_readme(step, tmp_path, monkeypatch):
 def test_the_script_in_the_readme_runs(tmp_path, monkeypatch, small_minilm):
     names, _ = run_the_readme(16, tmp_path, monkeypatch)
     assert len(names["data"].label_names) == names["model"].num_classes
+
+
+def test_the_scripts_of_all_pages_can_be_run_one_after_the_other():
+    folders = []
+    for page in (REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")):
+        for block in re.findall(r"^```py(?:thon)?\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL):
+            for call in (node for node in ast.walk(ast.parse(block)) if isinstance(node, ast.Call)):
+                name = getattr(call.func, "attr", "")
+                if name == "export" and ast.unparse(call.func.value).endswith("serving"):
+                    assert "overwrite=True" in ast.unparse(call), page
+                if name == "Checkpoint":
+                    folders.append(ast.unparse(call.args[0]))
+    assert len(folders) == len(set(folders)) > 1
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from keras_transfer.files import atomic_folder
+from keras_transfer.files import atomic_folder, check_folder
 
 
 def test_the_folder_appears_at_the_end(tmp_path):
@@ -47,6 +47,25 @@ def look(path):
     if path.is_symlink():
         return os.readlink(path)
     return [(file.name, file.read_text()) for file in path.iterdir()] if path.is_dir() else path.read_text()
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_beforehand(tmp_path, monkeypatch):
+    check_folder(tmp_path / "new" / "folder")
+    check_folder(tmp_path, overwrite=True)
+    (tmp_path / "file").touch()
+    for folder, error, message in (
+        (tmp_path / "file" / "folder", FileExistsError, "The parents of a folder must be folders.*file is a file"),
+        (tmp_path, FileExistsError, "overwrite=True"),
+        ("s3://bucket/folder", ValueError, "must be local"),
+    ):
+        with pytest.raises(error, match=message):
+            check_folder(folder)
+    for folder in (".", "..", "/"):
+        with pytest.raises(ValueError, match="must have a name of its own"):
+            check_folder(folder, overwrite=True)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # that of root is always true
+    with pytest.raises(PermissionError, match="cannot be written. Choose another folder"):
+        check_folder(tmp_path / "new" / "folder")
 
 
 KINDS = pytest.mark.parametrize("kind", ["folder", "file", "broken link"])

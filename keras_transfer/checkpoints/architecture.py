@@ -1,12 +1,13 @@
 """The record of an architecture: how its settings and weights are called in checkpoints, to load and to save them."""
 
 import dataclasses
+import inspect
 import re
 from collections.abc import Callable
 
 import keras
 
-from keras_transfer.checkpoints.tensors import SAME, TRANSPOSED, CheckpointError, Entry
+from keras_transfer.checkpoints.tensors import SAME, TRANSPOSED, CheckpointError, Entry, reading
 
 # A layer's variables, the names that torch has for them, and how torch stores them.
 _PARTS = (
@@ -84,8 +85,9 @@ class Architecture:
                 problems.append(f"`{key}` is missing.")
             elif names and value not in list(names[0]):
                 problems.append(f"`{key}` must be one of {sorted(names[0])}. Received: {value!r}")
-            elif not _is_like(value, default if required else type(default)):
-                problems.append(f"`{key}` must be {'a list' if default is list else 'a number'}. Received: {value!r}")
+            elif not _is_like(value, _kind(default)):
+                kind = {list: "a list", int: "an integer"}.get(_kind(default), "a number")
+                problems.append(f"`{key}` must be {kind}. Received: {value!r}")
             else:
                 found[argument] = names[0][value] if names else value
         if problems:
@@ -146,7 +148,10 @@ class Architecture:
                 "`Encoder.from_pretrained(source)`, and pass your own preprocessor to the task. "
                 f"Received: model_type={self.model_type!r}"
             )
-        return self.preprocessor_class.load(folder, **overrides)
+        load = self.preprocessor_class.load
+        inspect.signature(load).bind(folder, **overrides)  # A misspelt argument is a TypeError, not one of the folder.
+        with reading(f"The tokenizer of {folder}"):
+            return load(folder, **overrides)
 
 
 _architectures = {}  # by `model_type` and alias
@@ -196,12 +201,12 @@ def architecture_of(config, source, default=None):
         CheckpointError: If it names none, or one that is not registered.
     """
     known = {name: record for name, record in _architectures.items() if record.format == "huggingface"}
-    name = config.get("model_type", default)
-    if name is None and config.get("architectures"):  # older files: "BertForMaskedLM"
-        name = config["architectures"][0]
+    name, classes = config.get("model_type", default), config.get("architectures")
+    if name is None and isinstance(classes, list) and classes:  # older files: "BertForMaskedLM"
+        name = str(classes[0])
         stems = {record.model_class.removesuffix("Model"): record.model_type for record in reversed(known.values())}
         name = next((stems[stem] for stem in sorted(stems, reverse=True) if name.startswith(stem)), name)
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise CheckpointError(
             f"The architecture of {source} is not supported. Expected one of {sorted(known)}. Received: {name!r}"
         )
@@ -241,8 +246,14 @@ def _put(config, key, value):
     config[last] = value
 
 
+def _kind(default):
+    return default if isinstance(default, type) else type(default)
+
+
 def _is_like(value, kind):
-    """Returns whether a setting has the type of its default. All numbers are of one type."""
+    """Returns whether a setting has the type of its default. An integer is a number too."""
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, kind) or (kind is not list and isinstance(value, (int, float)))
 
 

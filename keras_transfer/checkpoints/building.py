@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 
-from keras_transfer.checkpoints.tensors import CheckpointError, fill, log
+from keras_transfer.checkpoints.tensors import CheckpointError, fill, log, reading
 
 
 @dataclasses.dataclass
@@ -52,7 +52,9 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
             f"{source} is a checkpoint of {architecture.encoder_class.__name__}. Received: {cls.__name__}"
         )
     arguments = {**architecture.arguments(config, source), **overrides}
-    readers, remarks = _weights(architecture, read_tensors(), source), list(remarks)
+    with reading(source):
+        readers = read_tensors()
+    readers, remarks = _weights(architecture, readers, source), list(remarks)
     not_loaded = list(architecture.heads.values())
     for part in architecture.optional:
         prefix = f"{architecture.tensors[part]}."
@@ -62,7 +64,13 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
         if not arguments.get(part, True):
             not_loaded.append(prefix)
     unused = sorted(name for name in readers if name.startswith(tuple(not_loaded)))
-    encoder = architecture.encoder_class(**arguments)
+    try:
+        encoder = architecture.encoder_class(**arguments)
+    except Exception as error:  # of Keras and its backend, for sizes that there cannot be
+        if isinstance(error, TypeError) and overrides:  # an argument that there is not
+            raise
+        name = architecture.encoder_class.__name__
+        raise CheckpointError(f"The settings of {source} do not fit {name}. Received: {error}") from error
     extra = architecture.extra_tensors(encoder)
     used = {
         name: read
@@ -76,12 +84,20 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
     return encoder
 
 
+def _safe(read, name, source):
+    def safe():
+        with reading(f"The tensor {name} of {source}"):
+            return read()
+
+    return safe
+
+
 def _weights(architecture, readers, source):
     """Returns the readers by plain names, without tensors that are copies of others or not weights."""
     names = [architecture.plain_name(name) for name in readers]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise CheckpointError(f"{source} must not contain a tensor under two names. Received: duplicates of {twice}")
-    readers = dict(zip(names, readers.values()))
+    readers = {name: _safe(read, name, source) for name, read in zip(names, readers.values())}
     copies = {
         name
         for name, original in architecture.tied.items()

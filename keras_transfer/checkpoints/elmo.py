@@ -1,12 +1,13 @@
 """ELMo's own files: `options.json` and `weights.hdf5`, read and written as the original has them."""
 
+import inspect
 import json
 
 import numpy as np
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
 from keras_transfer.checkpoints.building import build
-from keras_transfer.checkpoints.tensors import CheckpointError, Layout, read_json
+from keras_transfer.checkpoints.tensors import CheckpointError, Layout, read_json, reading
 from keras_transfer.encoders import ElmoEncoder
 from keras_transfer.files import atomic_folder
 from keras_transfer.text import ElmoPreprocessor
@@ -88,7 +89,9 @@ def load_preprocessor(folder, word_level=False, **overrides):
     """Returns the preprocessor of a folder with ELMo's two files, with the settings in a third if there is one."""
     arguments = ELMO.arguments(read_json(folder / OPTIONS), folder)
     settings = read_json(folder / PREPROCESSOR) if (folder / PREPROCESSOR).exists() else {}
-    return ElmoPreprocessor(**{"max_characters": arguments["max_characters"], **settings, **overrides})
+    inspect.signature(ElmoPreprocessor).bind(**overrides)  # A misspelt argument is a TypeError.
+    with reading(f"The preprocessor of {folder}"):
+        return ElmoPreprocessor(**{"max_characters": arguments["max_characters"], **settings, **overrides})
 
 
 def save(architecture, encoder, preprocessor, folder, overwrite):
@@ -126,9 +129,6 @@ def _readers(folder):
         if isinstance(item, h5py.Dataset):
             arrays[name] = item[...]
 
-    try:
-        with h5py.File(found[0], "r") as file:
-            file.visititems(take)
-    except OSError as error:
-        raise CheckpointError(f"{found[0]} must be an HDF5 file. Received: {error}") from error
+    with reading(f"{found[0]} must be an HDF5 file, but it"), h5py.File(found[0], "r") as file:
+        file.visititems(take)
     return {name: lambda array=array: array for name, array in arrays.items()}

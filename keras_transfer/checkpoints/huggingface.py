@@ -99,7 +99,7 @@ def _read_torch(files):
     readers = {}
     for file in files:
         try:
-            tensors = torch.load(file, map_location="cpu", weights_only=True)
+            tensors = dict(torch.load(file, map_location="cpu", weights_only=True))
         except Exception as error:  # torch raises many types for a broken or a malicious pickle
             raise CheckpointError(f"`torch.load(weights_only=True)` cannot read {file}. Received: {error}") from error
         readers |= {name: lambda tensor=tensor: tensor.float().numpy() for name, tensor in tensors.items()}
@@ -114,7 +114,7 @@ def _sentence_transformer(folder):
     try:
         modules = [(module["type"].rsplit(".", 1)[-1], folder / module["path"]) for module in read_json(file, list)]
         weights_folder = modules[0][1]
-    except (KeyError, IndexError, TypeError) as error:
+    except (AttributeError, KeyError, IndexError, TypeError) as error:
         raise CheckpointError(f"{file} must be sentence-transformers' list of modules. Received: {error!r}") from error
     kinds = [kind for kind, _ in modules]
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
@@ -122,7 +122,7 @@ def _sentence_transformer(folder):
     config = read_json(modules[1][1] / "config.json")
     modes = [key[len("pooling_mode_") :] for key, on in config.items() if key.startswith("pooling_mode_") and on]
     modes += [config["pooling_mode"]] if "pooling_mode" in config else []
-    if len(modes) != 1 or modes[0] not in _POOLINGS:
+    if len(modes) != 1 or not isinstance(modes[0], str) or modes[0] not in _POOLINGS:
         return weights_folder, {}, [f"its pooling {config} is not supported, so `pooling` is not set"]
     return weights_folder, {"pooling": _POOLINGS[modes[0]], "normalize": "Normalize" in kinds}, []
 

@@ -1,8 +1,10 @@
 """From a source's name to a folder, and from a folder to the format that reads it."""
 
+import difflib
 import importlib.util
 import os
 import pathlib
+import re
 
 from keras_transfer.checkpoints import elmo, google, huggingface, presets
 from keras_transfer.checkpoints.architecture import architecture_for
@@ -43,9 +45,19 @@ def resolve(source):
     if folder is None or not folder.is_dir():
         raise CheckpointError(
             "A checkpoint must be a folder, 'hf://organisation/name', 'keras_hub://preset', or one of "
-            f"{sorted(PACKAGED)}. Received: {source!r}"
+            f"{sorted(PACKAGED)}.{_suggestion(source)} Received: {source!r}"
         )
     return folder
+
+
+def _suggestion(source):
+    """Returns a question that ends the error about a name without a prefix, or ""."""
+    if not isinstance(source, str) or os.path.lexists(source):
+        return ""
+    near = difflib.get_close_matches(source, PACKAGED, n=1)
+    if not near and re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", source):  # a name on the Hugging Face hub
+        near = [f"hf://{source}"]
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def load(source, cls=protocol.Encoder, **overrides):
@@ -87,7 +99,6 @@ def load_preprocessor(source, sequence_length=None, word_level=False, **override
 
     Raises:
         CheckpointError: If the source cannot be found, or if it has no preprocessor that keras_transfer can read.
-        FileNotFoundError: If the checkpoint has no vocabulary.
 
     Example:
     ```python

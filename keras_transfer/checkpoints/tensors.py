@@ -1,5 +1,6 @@
 """Named tensors from files, and how they are assigned to variables, all of them or none."""
 
+import contextlib
 import dataclasses
 import difflib
 import json
@@ -14,6 +15,17 @@ log = logging.getLogger("keras_transfer")
 
 class CheckpointError(ValueError):
     """Raised if a checkpoint cannot be read or written, is of another architecture, or does not match the encoder."""
+
+
+@contextlib.contextmanager
+def reading(what):
+    """Turns whatever readers raise for a damaged file into a `CheckpointError` that names it."""
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except Exception as error:  # a dozen types of JSON, tokenizers, HDF5, safetensors and torch
+        raise CheckpointError(f"{what} cannot be read. Received: {type(error).__name__}: {error}") from error
 
 
 class Layout(typing.NamedTuple):
@@ -99,7 +111,7 @@ def read_safetensors(files):
             handle = safe_open(file, framework="numpy")
             for name in handle.keys():  # noqa: SIM118 (not a dict)
                 readers[name] = lambda handle=handle, name=name: handle.get_tensor(name)
-        except (SafetensorError, OSError) as error:
+        except (SafetensorError, OSError, ValueError) as error:
             size = f"{file.stat().st_size:,} bytes" if file.exists() else "no such file"
             raise CheckpointError(
                 f"{file} is truncated or not a safetensors file ({error}). Download it again. Received: {size}"
@@ -113,9 +125,10 @@ def shard_files(index):
     Raises:
         CheckpointError: If it names none, or if some are missing.
     """
-    names = sorted(set(read_json(index).get("weight_map", {}).values()))
-    if not names:
-        raise CheckpointError(f"{index} must have a `weight_map`. Received: the keys {sorted(read_json(index))}")
+    found = read_json(index).get("weight_map")
+    if not isinstance(found, dict) or not found or not all(isinstance(name, str) for name in found.values()):
+        raise CheckpointError(f"{index} must have a `weight_map` of names. Received: weight_map={found!r:.100}")
+    names = sorted(set(found.values()))
     if missing := [name for name in names if not (index.parent / name).exists()]:
         raise CheckpointError(f"{index} names shards that do not exist. Received: {', '.join(missing)}")
     return [index.parent / name for name in names]
@@ -142,7 +155,7 @@ def fill(entries, readers, source):
             problems.append(f"missing: {name} {shape}" + (f" (nearest: {near[0]})" if near else ""))
         elif tensors[name].shape != shape:
             problems.append(f"shape: {name} must be {shape}, but is {tensors[name].shape}")
-        elif tensors[name].dtype.kind in "biu":
+        elif "float" not in tensors[name].dtype.name:
             problems.append(f"dtype: {name} must be floating-point, but is {tensors[name].dtype}")
     problems += [f"unexpected: {name}" for name in unexpected]
     if problems:

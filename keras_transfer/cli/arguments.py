@@ -1,7 +1,10 @@
 """Checks of the arguments of `quickstart`, in a file that `command.py` runs without importing the package."""
 
+import os
 import pathlib
+import runpy
 
+FILES = pathlib.Path(__file__).parents[1] / "files.py"
 DATASETS = ("questions", "trec6")
 
 
@@ -10,16 +13,18 @@ def check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite):
 
     Raises:
         FileExistsError: If `output` exists and `overwrite` is False.
+        OSError: If `output` cannot be written.
         ValueError: If another argument is invalid.
     """
     if dataset not in DATASETS:
         raise ValueError(
             f"Invalid value for argument `dataset`. Expected one of {DATASETS}. Received: dataset={dataset!r}"
         )
-    if pathlib.Path(output).exists() and not overwrite:
+    if os.path.lexists(output) and not overwrite:
         raise FileExistsError(
             f"The output folder exists. Choose another `output`, or set `overwrite`. Received: output={str(output)!r}"
         )
+    runpy.run_path(str(FILES))["check_folder"](output, overwrite)
     if any(value is not None and value < 1 for value in (epochs, batch_size)):
         raise ValueError(
             f"`epochs` and `batch_size` must be at least 1. Received: epochs={epochs} and batch_size={batch_size}"

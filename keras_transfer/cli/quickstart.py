@@ -1,6 +1,5 @@
 """The main task from end to end: fine-tune a pretrained BERT on questions, report, export, ask the exported model."""
 
-import pathlib
 import subprocess
 import sys
 import time
@@ -51,6 +50,7 @@ def run_quickstart(
         ValueError: If an argument is invalid, or `data_dir` does not match `dataset`.
         FileNotFoundError: If `data_dir` does not contain TREC's two files.
         FileExistsError: If `output` exists and `overwrite` is `False`.
+        OSError: If `output` cannot be written.
         RuntimeError: If the exported model fails.
     """
     check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite)
@@ -59,7 +59,6 @@ def run_quickstart(
     recipe = adaptation.get_recipe(recipe, **here)
     data = datasets.load_trec6(data_dir) if dataset == "trec6" else datasets.load_questions()
     checkpoints.resolve(ENCODER)
-    pathlib.Path(output).parent.mkdir(parents=True, exist_ok=True)
     keras.utils.set_random_seed(seed)
     start = time.time()
     print(f"{len(data.train.texts)} questions for training, {len(data.test.texts)} held out, {data.label_names}")

@@ -30,10 +30,19 @@ def check_scope(model):
 
 
 def check_distribution(model):
-    """Raises a ValueError if weights that were distributed on JAX are used without the distribution.
+    """Raises a ValueError if a model cannot run as it was distributed on JAX.
 
-    `fit`, `evaluate` and `predict` need the distribution again to divide the batches.
+    `fit`, `evaluate` and `predict` need the distribution again to divide the batches. Several processes would each feed
+    all texts, so that every text counted several times.
     """
+    if keras.backend.backend() == "jax":
+        import jax
+
+        if jax.process_count() > 1:
+            raise ValueError(
+                "A task runs in a single JAX process on all of its devices. Several processes are not supported yet. "
+                f"Received: {jax.process_count()} processes"
+            )
     # Only JAX arrays have a `sharding`; other backends have no distribution.
     devices = {len(getattr(getattr(weight.value, "sharding", None), "device_set", ())) for weight in model.weights}
     if keras.distribution.distribution() is None and max(devices, default=0) > 1:

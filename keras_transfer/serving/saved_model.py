@@ -6,10 +6,11 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 
 import keras
 
-from keras_transfer.files import atomic_folder
+from keras_transfer.files import atomic_folder, check_folder
 from keras_transfer.serving.signature import concrete_signature, in_tensorflow
 from keras_transfer.tasks import Task
 
@@ -47,7 +48,8 @@ def export(model, folder, labels=None, pairs=False, overwrite=False):
     Args:
         model: Task with a preprocessor.
         folder: String or path. Folder that does not exist yet. It is written completely or not at all.
-        labels: List of strings. Names of the classes, in order. Defaults to `model.label_names`.
+        labels: List of strings, the names of the classes in order, or a dict from their numbers to names, as
+            `id2label` of Transformers. Defaults to `model.label_names`.
         pairs: Boolean. Whether the task takes pairs of texts. Defaults to `False`.
         overwrite: Boolean. Whether to replace an existing folder. Defaults to `False`.
 
@@ -56,8 +58,9 @@ def export(model, folder, labels=None, pairs=False, overwrite=False):
 
     Raises:
         FileExistsError: If `folder` exists and `overwrite=False`.
-        ValueError: If `model` is not a task, has no preprocessor, or does not take pairs; or if `labels` does not have
-            one unique name for each class.
+        PermissionError: If the parent of `folder` cannot be written.
+        ValueError: If `model` is not a task, has no preprocessor, does not take pairs, or was trained for several
+            labels per text; or if `labels` does not have one unique name for each class.
         RuntimeError: If the process with the TensorFlow backend fails.
 
     Example:
@@ -70,19 +73,35 @@ def export(model, folder, labels=None, pairs=False, overwrite=False):
         raise ValueError(f"`model` must be a task, such as a `TextClassifier`. Received: {type(model).__name__}")
     if model.preprocessor is None:
         raise ValueError("`export` requires a model with a preprocessor. Received: preprocessor=None")
-    model.signatures(pairs)  # Raises an error if the task does not take pairs.
-    if isinstance(labels, str):
-        raise ValueError(f"`labels` must be a list of names. Received: labels={labels!r}")
-    own = list(model.label_names or ())
-    labels = own if labels is None else [str(label) for label in labels]
-    if len(labels) != len(own) or len(set(labels)) != len(own):
-        raise ValueError(f"`labels` must be {len(own)} different names, one for each class. Received: labels={labels}")
+    check_folder(folder, overwrite)
+    model.signatures(pairs)  # Raises an error if the task cannot answer requests.
+    labels = _names(labels, list(model.label_names or ()))
     with atomic_folder(folder, overwrite) as temporary:
         if keras.backend.backend() == "tensorflow":
             _write(model, temporary, labels, pairs)
         else:
             _write_with_tensorflow_backend(model, temporary, labels, pairs)
     return pathlib.Path(folder)
+
+
+def _names(labels, own):
+    """Returns the names of the classes in order, given the user's and those that the task has."""
+    if labels is None:
+        return own
+    if isinstance(labels, Mapping):  # The keys in JSON are strings.
+        by_number = {str(number): name for number, name in labels.items()}
+        if by_number.keys() != {str(number) for number in range(len(own))}:
+            raise ValueError(
+                f"A dict of `labels` must have the keys 0 to {len(own) - 1}, as `id2label` of Transformers. "
+                f"Received: labels={labels}"
+            )
+        labels = [by_number[str(number)] for number in range(len(own))]
+    if isinstance(labels, str):
+        raise ValueError(f"`labels` must be a list of names. Received: labels={labels!r}")
+    labels = [str(label) for label in labels]
+    if len(labels) != len(own) or len(set(labels)) != len(own):
+        raise ValueError(f"`labels` must be {len(own)} different names, one for each class. Received: labels={labels}")
+    return labels
 
 
 def _write(model, folder, labels, pairs):

@@ -1,6 +1,5 @@
-"""What a task rejects when it is built or compiled: a preprocessor or a loss that does not match it."""
+"""What a task rejects when it is built: a preprocessor that does not match it."""
 
-import inspect
 import logging
 
 import keras
@@ -58,19 +57,3 @@ def _vocabulary_size(preprocessor):
         return None if tokenizer is None else tokenizer.vocabulary_size()
     except ValueError:  # A `.keras` file restores the vocabulary after the model.
         return None
-
-
-def check_loss(losses):
-    """Raises a `ValueError` if a loss expects probabilities, since the outputs of a task are logits."""
-    for loss in keras.tree.flatten(losses):
-        function = keras.losses.get(loss)
-        if isinstance(function, keras.losses.Loss):
-            from_logits = function.get_config().get("from_logits")
-        else:
-            options = inspect.signature(function).parameters if callable(function) else {}
-            from_logits = options["from_logits"].default if "from_logits" in options else None
-        if from_logits is False:
-            raise ValueError(
-                "The model returns logits, but `loss` expects probabilities. Use `loss='auto'`, or a loss with "
-                f"`from_logits=True`. Received: loss={loss!r}"
-            )

@@ -9,7 +9,8 @@ from keras_transfer.distribute.replicas import check_distribution, check_scope, 
 from keras_transfer.distribute.tracing import trace_predict
 from keras_transfer.encoders import Encoder
 from keras_transfer.encoders.encoder import checkpoint_functions, select_inputs
-from keras_transfer.tasks.checks import check_loss, check_preprocessor
+from keras_transfer.tasks.checks import check_preprocessor
+from keras_transfer.tasks.compiled import Compiled
 from keras_transfer.tasks.data import (
     NoRows,
     batch_arrays,
@@ -22,6 +23,9 @@ from keras_transfer.tasks.data import (
     preprocess_stream,
     split_last,
 )
+from keras_transfer.tasks.data_checks import check_inputs, check_weights_of_classes, checked_batches, validation_parts
+from keras_transfer.tasks.failures import mends_failures
+from keras_transfer.tasks.one_batch import OneBatch
 from keras_transfer.tasks.signatures import Signature
 from keras_transfer.text import PlainText, TextBatches, batches, is_text, to_columns
 from keras_transfer.training.optimizer import build_optimizer
@@ -29,13 +33,14 @@ from keras_transfer.training.run_length import ScheduleLength
 from keras_transfer.training.trainable import could_train, set_trainable
 
 
-class Task(StringInputs, keras.Model):
+class Task(Compiled, OneBatch, StringInputs, keras.Model):
     """Base class of the tasks: a functional model from an encoder's inputs, through its layers, to a head.
 
     Each layer of the encoder is a layer of the task. `model.encoder` and `model.preprocessor` are references.
 
     `fit`, `evaluate` and `predict` take raw text and whatever else `dataset` describes. The outputs are logits, in the
-    order of the texts.
+    order of the texts. The methods for one batch, such as `train_on_batch`, and the call of the model also take raw
+    text.
 
     Several replicas (`tf.distribute`, or `keras.distribution` on JAX) share each batch of data in memory evenly.
     `evaluate` and `predict` count every text once. Keras shards prepared datasets unchanged. Use full batches: the
@@ -107,6 +112,10 @@ class Task(StringInputs, keras.Model):
         """Raises a `ValueError` if labels in memory cannot be labels of this task."""
         raise NotImplementedError(f"{type(self).__name__} must implement `check_labels`.")
 
+    def check_class_weight(self, class_weight):
+        """Raises a `ValueError` if `class_weight` is not a dict from classes to weights."""
+        check_weights_of_classes(class_weight, self.output.shape[-1])
+
     def signatures(self, pairs=False):
         """Returns what an exported model answers.
 
@@ -176,32 +185,6 @@ class Task(StringInputs, keras.Model):
         return labels, sample_weight
 
     # === Compiling ===
-
-    def compile(self, optimizer="auto", loss="auto", metrics="auto", **kwargs):
-        """Configures training as `keras.Model.compile` does, with defaults for the task.
-
-        Args:
-            optimizer: As in Keras. Defaults to `"auto"`, which is AdamW with a learning rate of 5e-5.
-            loss: As in Keras, for logits. Defaults to `"auto"`, the loss of the task.
-            metrics: As in Keras. Defaults to `"auto"`, the metrics of the task.
-            **kwargs: As in Keras.
-
-        Raises:
-            ValueError: If the loss expects probabilities, or if the model or its encoder was created outside of the
-                strategy's scope.
-        """
-        check_scope(self)
-        optimizer = keras.optimizers.AdamW(5e-5) if isinstance(optimizer, str) and optimizer == "auto" else optimizer
-        loss = self.default_loss() if isinstance(loss, str) and loss == "auto" else loss
-        metrics = self.default_metrics() if isinstance(metrics, str) and metrics == "auto" else metrics
-        check_loss(loss)
-        super().compile(optimizer, loss=loss, metrics=metrics, **kwargs)
-
-    def compile_from_config(self, config):
-        """Compiles a loaded model as it was: Keras skips this for a class that overrides `compile`."""
-        super().compile(**keras.saving.deserialize_keras_object(config))
-        if getattr(self, "optimizer", None) is not None:
-            self.optimizer.build(self.trainable_variables)
 
     def make_train_function(self, force=False):
         """Makes the train function as `keras.Model` does, and again if other weights are trainable than last time.
@@ -277,6 +260,7 @@ class Task(StringInputs, keras.Model):
     def _dataset_for(self, method, x, y=None, sample_weight=None, batch_size=None, shuffle=False):
         """Returns `dataset(...)` in the form in which a method needs it on the model's replicas."""
         check_distribution(self)
+        check_inputs(self, x)
         labels = x.labels if isinstance(x, TextBatches) else y
         columns = columns_of(self, x)
         if labels is not None:
@@ -289,10 +273,11 @@ class Task(StringInputs, keras.Model):
         if is_stream(data) and data is not x:
             check_stream_shares(self, x, method)
         prepare_metrics(self, data)
-        return share(self, data, method) if isinstance(data, TextBatches) else data
+        return share(self, data, method) if isinstance(data, TextBatches) else checked_batches(self, data, method)
 
     # === Training and prediction ===
 
+    @mends_failures
     def fit(
         self,
         x=None,
@@ -317,6 +302,8 @@ class Task(StringInputs, keras.Model):
                 batches.
         """
         check_scope(self)
+        self.check_class_weight(class_weight)
+        check_inputs(self, x)
         columns = columns_of(self, x) if validation_split else None
         if columns is not None:
             if y is None:
@@ -324,7 +311,7 @@ class Task(StringInputs, keras.Model):
             (x, y, sample_weight), validation_data = split_last(columns, y, sample_weight, validation_split)
             validation_split = 0.0
         if validation_data is not None:
-            parts = validation_data if isinstance(validation_data, (list, tuple)) else (validation_data,)
+            parts = validation_parts(self, validation_data)
             size = kwargs.get("validation_batch_size")
             validation_data = self._dataset_for("evaluate", *parts, batch_size=batch_size if size is None else size)
         data = self._dataset_for("fit", x, y, sample_weight, batch_size, bool(shuffle))
@@ -347,6 +334,7 @@ class Task(StringInputs, keras.Model):
             **kwargs,
         )
 
+    @mends_failures
     def evaluate(self, x=None, y=None, batch_size=None, verbose="auto", sample_weight=None, **kwargs):
         """Returns loss and metrics as `keras.Model.evaluate` does. `x`, `y` and `sample_weight` are as for `dataset`.
 

@@ -7,6 +7,8 @@ from keras import ops
 from keras_transfer.encoders import encode
 from keras_transfer.layers import Dropout, SequencePooling
 from keras_transfer.layers.pooling import POOLINGS
+from keras_transfer.tasks.compiled import takes_vectors, trains_classes_apart
+from keras_transfer.tasks.data_checks import check_class_labels
 from keras_transfer.tasks.mixed import encode_mixed
 from keras_transfer.tasks.signatures import Signature, encode_texts, most_likely
 from keras_transfer.tasks.task import Task
@@ -46,8 +48,9 @@ class TextClassifier(Task):
 
     def __init__(self, encoder, num_classes, preprocessor=None, pooling=None, dropout=0.1, name=None, scalar_mix=False):
         # === Layers ===
-        if not isinstance(num_classes, int) or num_classes < 2:
+        if not isinstance(num_classes, (int, np.integer)) or num_classes < 2:
             raise ValueError(f"`num_classes` must be an integer of at least 2. Received: num_classes={num_classes!r}")
+        num_classes = int(num_classes)
         encoded, scalar_mix = encode_mixed(encoder, scalar_mix)
         if pooling is None:
             pooling = getattr(encoder, "pooling", None)
@@ -95,18 +98,7 @@ class TextClassifier(Task):
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
     def check_labels(self, labels):
-        labels = np.asarray(labels)
-        if not labels.size:
-            return  # Their number is checked with that of the texts.
-        sparse = isinstance(getattr(self, "loss", None), keras.losses.SparseCategoricalCrossentropy)
-        if labels.ndim == 2 and labels.shape[1] == self.num_classes and not sparse:
-            return  # One-hot, for a loss that takes it.
-        expected = f"Labels must be integers from 0 to {self.num_classes - 1}"
-        if labels.ndim != 1 or labels.dtype.kind not in "iub":
-            raise ValueError(f"{expected}, one for each text. Received: {labels.dtype} of shape {labels.shape}")
-        [*wrong] = np.flatnonzero((labels < 0) | (labels >= self.num_classes))
-        if wrong:
-            raise ValueError(f"{expected}. Received: {labels[wrong[0]]} at position {wrong[0]}")
+        check_class_labels(labels, self.num_classes, takes_vectors(getattr(self, "loss", None)))
 
     def signatures(self, pairs=False):
         """Returns what an exported model answers.
@@ -120,7 +112,17 @@ class TextClassifier(Task):
             - `"embed"`: from `text` to `embedding`, pooled (and normalized) as in the encoder's checkpoint, or else as
               in the classifier
             - `"tokens"`: from the encoder's inputs to `logits`, unless the encoder takes text
+
+        Raises:
+            ValueError: If the model was trained for several labels per text (`BinaryCrossentropy`), since the answer is
+                one label and the probabilities of a softmax.
         """
+        if trains_classes_apart(loss := getattr(self, "loss", None)):
+            raise ValueError(
+                "The export answers with one label for each text and the probabilities of a softmax, but the loss "
+                "trains several labels per text. Use a softmax loss, or a subclass with `signatures` of its own. "
+                f"Received: loss={loss!r}"
+            )
         embedder = self._embedder()
 
         def classify(**texts):

@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_transfer.layers import Dropout
 from keras_transfer.metrics import EntityF1, WordAccuracy
+from keras_transfer.tasks.compiled import takes_vectors
 from keras_transfer.tasks.data import require_preprocessor, texts_of_stream
 from keras_transfer.tasks.mixed import encode_mixed
 from keras_transfer.tasks.signatures import Signature, most_likely
@@ -28,8 +29,9 @@ class TokenClassifier(Task):
     numbers. The model reads a word's label at its first sub-word, or at the word itself if the encoder takes words. A
     sentence that is too long becomes several overlapping rows, so that no word is lost.
 
-    Labels of prepared data have the shape [batch, length]. The loss and `metrics.WordAccuracy` ignore labels of -1. The
-    loss is the mean over the words of a batch. Each replica computes the mean over its own words.
+    Labels of prepared data have the shape [batch, length]. The loss and `metrics.WordAccuracy` ignore negative labels.
+    The loss is the mean over the words of a batch. Each replica computes the mean over its own words. `fit` takes no
+    `class_weight`, which Keras would apply to positions. Pass it to `text.word_batches`.
 
     Args:
         encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
@@ -102,6 +104,11 @@ class TokenClassifier(Task):
             ValueError: If the loss, or a metric of Keras, would count positions without a word, or if `Task.compile`
                 raises an error.
         """
+        if loss != "auto" and takes_vectors(loss):
+            raise ValueError(
+                "`loss` must take integer labels [batch, length]. Use `loss='auto'`, or a "
+                f"`SparseCategoricalCrossentropy` of logits with `ignore_class=-1`. Received: loss={loss!r}"
+            )
         for function in map(_get_loss, keras.tree.flatten(loss)):
             config = function.get_config() if isinstance(function, keras.losses.Loss) else {}
             if config.get("ignore_class", NO_WORD) != NO_WORD:
@@ -114,44 +121,39 @@ class TokenClassifier(Task):
         weighted = keras.tree.map_structure(_word_metric, kwargs.pop("weighted_metrics", None))
         super().compile(optimizer, loss=loss, metrics=metrics, weighted_metrics=weighted, **kwargs)
 
-    def fit(self, x=None, y=None, *args, class_weight=None, **kwargs):
-        """Trains the model as `Task.fit` does, on sentences and the labels of their words.
-
-        Raises:
-            ValueError: If `class_weight` is used, which Keras would apply to positions, or if `Task.fit` raises an
-                error.
-        """
+    def check_class_weight(self, class_weight):
+        """Raises a `ValueError` if `class_weight` is used, which Keras would apply to positions."""
         if class_weight is not None:
             raise ValueError(
                 "`fit()` does not support `class_weight`. Pass it to `text.word_batches(sentences, labels, "
                 "model.preprocessor, label_names=..., class_weight=...)`, and the result to `fit()`. "
                 f"Received: class_weight={class_weight}"
             )
-        return super().fit(x, y, *args, **kwargs)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Computes the loss as Keras does. Every negative label is ignored. Weights [batch] apply to whole rows."""
         if sample_weight is not None and len(sample_weight.shape) == 1:  # Only prepared data have these.
             sample_weight = sample_weight[:, None] * ops.ones_like(y, dtype=sample_weight.dtype)
-        if "int" in keras.backend.standardize_dtype(y.dtype):
-            y = ops.where(y < 0, ops.cast(NO_WORD, y.dtype), y)
+        y = ops.where(y < 0, ops.cast(NO_WORD, y.dtype), y)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     def check_labels(self, labels):
         kind = getattr(getattr(labels, "dtype", None), "kind", "O")
         if isinstance(labels, (list, tuple)) or hasattr(labels, "to_pylist") or kind in "OUS":
-            return  # `word_batches` checks lists of the labels of words.
+            return _check_labels_of_sentences(labels)  # `word_batches` checks the labels of words.
         labels = np.asarray(labels)
-        wrong = labels.ndim != 2 or labels.dtype.kind not in "iu"
-        if wrong or (labels.size and not -1 <= labels.min() <= labels.max() < len(self.label_names)):
-            received = f"{labels.dtype} of shape {labels.shape}"
-            if not wrong:
-                received += f" from {labels.min()} to {labels.max()}"
-            raise ValueError(
-                "Labels must contain one list for each sentence. For prepared data, they must be integers [batch, "
-                f"length] from 0 to {len(self.label_names) - 1}, and -1 at positions without a word. "
-                f"Received: {received}"
-            )
+        received = f"{labels.dtype} of shape {labels.shape}"
+        if labels.ndim == 2 and labels.dtype.kind in "iuf":
+            with np.errstate(invalid="ignore"):
+                wrong = np.argwhere((labels >= len(self.label_names)) | (labels % 1 != 0))
+            if not len(wrong):
+                return
+            place = tuple(wrong[0].tolist())
+            received = f"{labels[place]} at position {place}"
+        raise ValueError(
+            "Labels must contain one list for each sentence. For prepared data, they must be integers [batch, length] "
+            f"from 0 to {len(self.label_names) - 1}, and negative at positions without a word. Received: {received}"
+        )
 
     def placeholder_labels(self, x):
         return [[0] * len(words) for words in self.raw_columns(x)] if self.is_raw(x) else None
@@ -177,7 +179,8 @@ class TokenClassifier(Task):
             return to_sentences(x)
         if isinstance(x, tuple):
             raise ValueError(
-                f"Sentences must be a list of lists of words. Pairs are not supported. Received: {x!r:.100}"
+                "Sentences must be a list of lists of words. Pairs are not supported. Pass labels as a separate "
+                f"argument: `fit(sentences, labels)`. Received: {x!r:.100}"
             )
         require_preprocessor(self)
         return self.preprocessor.words(x)
@@ -201,6 +204,12 @@ class TokenClassifier(Task):
                 f"Received: {dataset.element_spec}"
             )
         return dataset
+
+    def encode_batch(self, texts):
+        raise ValueError(
+            "A `TokenClassifier` can be called on prepared inputs only, since a long sentence has several rows. Use "
+            f"`predict` or `predict_words` for sentences and texts. Received: {texts!r:.100}"
+        )
 
     # === Prediction ===
 
@@ -328,6 +337,15 @@ def _word_metric(metric):
             f"metrics of `keras_transfer.metrics`. Received: {metric!r}"
         )
     return metric
+
+
+def _check_labels_of_sentences(labels):
+    for index, tags in enumerate(labels if isinstance(labels, (list, tuple, np.ndarray)) else ()):
+        if isinstance(tags, (str, bytes)) or not hasattr(tags, "__len__"):
+            raise ValueError(
+                "Labels must be one list for each sentence, and sentences lists of words. Pass a single sentence as "
+                f"`[words]` and its labels as `[labels]`. Received: {tags!r:.100} at position {index}"
+            )
 
 
 def _get_loss(loss):

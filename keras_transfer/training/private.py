@@ -141,6 +141,45 @@ def build_metrics(model, labels):
         metrics.build(keras.KerasTensor((None, *labels.shape[1:]), dtype), model.output)
 
 
+def keep_values(model):
+    """Returns a function that gives a model's variables on JAX the values from before a method that fails.
+
+    Keras takes the values out of the variables while it runs, and puts them back only where nothing fails.
+    """
+    if keras.backend.backend() != "jax":
+        return lambda: None
+    optimizer = getattr(model, "optimizer", None)
+    variables = [*model.variables, *(optimizer.variables if optimizer is not None else ()), *model.metrics_variables]
+    kept = [(variable, variable.value) for variable in variables]
+
+    def restore():
+        model.jax_state_sync()  # the values after the last step, if there was one
+        for variable, value in kept:
+            if variable._value is None and not value.is_deleted():
+                variable.assign(value)
+        forget_jax_state(model)
+
+    return restore
+
+
+class NotCloned:
+    """A mixin for a model that `keras.models.clone_model` would silently turn into a plain functional model."""
+
+    def _run_through_graph(self, inputs, operation_fn=lambda operation: operation, call_fn=None):
+        def checked(operation):
+            found = operation_fn(operation)
+            if isinstance(found, keras.Layer):  # To clone a model is the only reason to get layers for symbolic inputs.
+                name = type(self).__name__
+                raise ValueError(
+                    f"`clone_model` cannot clone a `{name}`. Use `{name}.from_config(model.get_config())`, which has "
+                    f"new weights, and `set_weights(model.get_weights())` to copy them. Received: model={self!r}"
+                )
+            return found
+
+        is_symbolic = any(isinstance(value, keras.KerasTensor) for value in keras.tree.flatten(inputs))
+        return super()._run_through_graph(inputs, checked if is_symbolic else operation_fn, call_fn)
+
+
 class BuildsFromOneReplica:
     """A mixin for a model that Keras builds from the first replica's part of the first batch, not from an average."""
 

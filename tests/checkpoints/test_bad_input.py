@@ -7,8 +7,10 @@ import sys
 import numpy as np
 import pytest
 
+from keras_transfer import checkpoints
 from keras_transfer.checkpoints import CheckpointError
-from keras_transfer.encoders import BertEncoder, TransformerEncoder
+from keras_transfer.encoders import BertEncoder, ElmoEncoder, TransformerEncoder
+from keras_transfer.tasks import TextClassifier, TokenClassifier
 from tests.checkpoints.folders import bert_tensors, write_bert, write_config
 
 
@@ -25,6 +27,27 @@ def test_a_missing_source_is_an_error():
     assert_error("no/such/folder", r"\['minilm-l6'\]", r"Received: 'no/such/folder'")
 
 
+@pytest.mark.parametrize(
+    ("source", "suggestion"),
+    [
+        ("bert-base-uncased", "hf://bert-base-uncased"),
+        ("sentence-transformers/all-MiniLM-L6-v2", "hf://sentence-transformers/all-MiniLM-L6-v2"),
+        ("minilm-l12", "minilm-l6"),
+        ("MiniLM", "hf://MiniLM"),
+        ("./bert", None),
+        ("/models/bert", None),
+    ],
+)
+def test_a_name_without_its_prefix_is_a_question(source, suggestion, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    question = f" Did you mean '{suggestion}'?" if suggestion else ""
+    for cls in (BertEncoder, TextClassifier, TokenClassifier):
+        options = {} if cls is BertEncoder else {"num_classes": 2}
+        with pytest.raises(CheckpointError) as error:
+            cls.from_pretrained(source, **options)
+        assert str(error.value).endswith(f"'minilm-l6'].{question} Received: {source!r}")
+
+
 def test_a_file_instead_of_a_folder_is_an_error(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(b"")
     assert_error(tmp_path / "model.safetensors", "A checkpoint must be a folder", r"Received: .*model.safetensors")
@@ -32,6 +55,25 @@ def test_a_file_instead_of_a_folder_is_an_error(tmp_path):
 
 def test_an_empty_folder_is_an_error(tmp_path):
     assert_error(tmp_path, "is not a checkpoint. Expected config.json", "Received: an empty folder")
+    for load in (
+        lambda: TextClassifier.from_pretrained(tmp_path, num_classes=2),
+        lambda: TokenClassifier.from_pretrained(tmp_path, label_names=["A", "B"]),
+        lambda: ElmoEncoder.from_pretrained(tmp_path),
+        lambda: checkpoints.load_preprocessor(tmp_path),
+    ):
+        with pytest.raises(CheckpointError, match="Received: an empty folder"):
+            load()
+
+
+def test_a_folder_without_a_vocabulary(tmp_path):
+    with pytest.raises(CheckpointError, match=r"must contain vocab.txt or tokenizer.json. Received: \['config.json'"):
+        TextClassifier.from_pretrained(write_bert(tmp_path / "bert"), num_classes=2)
+
+
+def test_an_unsupported_architecture_is_named_before_its_vocabulary_is_missed(tmp_path):
+    for cls, options in ((TextClassifier, {"num_classes": 2}), (TokenClassifier, {"label_names": ["A", "B"]})):
+        with pytest.raises(CheckpointError, match=r"architecture of .* is not supported.* Received: 'gpt2'"):
+            cls.from_pretrained(write_config(tmp_path, model_type="gpt2"), **options)
 
 
 def test_a_folder_without_a_configuration_is_an_error(tmp_path):
@@ -52,7 +94,7 @@ def test_a_configuration_that_is_not_a_json_object_is_an_error(text, reason, tmp
     assert_error(tmp_path, r"config.json", reason)
 
 
-@pytest.mark.parametrize("text", ["{", "{}", "[]", '[{"idx": 0}]'])
+@pytest.mark.parametrize("text", ["{", "{}", "[]", '[{"idx": 0}]', '[{"type": 1, "path": ""}]'])
 def test_an_invalid_list_of_modules_is_an_error(text, tmp_path):
     (write_bert(tmp_path) / "modules.json").write_text(text)
     assert_error(tmp_path, r"modules.json")
@@ -82,7 +124,7 @@ def test_a_missing_shard_is_an_error(tmp_path):
     assert_error(tmp_path, "names shards that do not exist. Received: model-2.safetensors")
 
 
-@pytest.mark.parametrize("text", ["{", "{}"])
+@pytest.mark.parametrize("text", ["{", "{}", '{"weight_map": []}', '{"weight_map": {"a": 1}}'])
 def test_an_invalid_index_of_shards_is_an_error(text, tmp_path):
     (write_config(tmp_path) / "model.safetensors.index.json").write_text(text)
     assert_error(tmp_path, r"model.safetensors.index.json")
@@ -148,6 +190,9 @@ def test_an_encoder_class_that_does_not_match_the_checkpoint_is_an_error(tmp_pat
             ["`position_embedding_type` must be 'absolute'", "'relative_key'"],
         ),
         ({"is_decoder": True}, ["`is_decoder` must be False", "Received: True"]),
+        ({"hidden_size": 8.0}, ["`hidden_size` must be an integer. Received: 8.0"]),
+        ({"num_attention_heads": 3}, ["The settings of .* do not fit BertEncoder. Received: "]),
+        ({"model_type": ["bert"]}, [r"Received: \['bert'\]"]),
         ({"hidden_dropout_prob": "0.1"}, ["`hidden_dropout_prob` must be a number. Received: '0.1'"]),
         (
             {"hidden_size": None, "vocab_size": None, "add_cross_attention": True},

@@ -119,7 +119,9 @@ def test_no_dataset_contains_the_five_questions(data_dir):
         (["quickstart", "--output", "new", "--epochs", "0"], "Received: epochs=0 and batch_size=None"),
         (["quickstart", "--output", "new", "--dataset", "trec6"], "requires `data_dir`"),
         (["quickstart", "--output", "new", "--data-dir", "."], "only with the dataset 'trec6'"),
-        (["quickstart", "--output", "/dev/null/new"], "File exists"),
+        (["quickstart", "--output", "/dev/null/new"], "The parents of a folder must be folders"),
+        (["quickstart", "--output", "gs://bucket/new"], "must be local"),
+        (["quickstart", "--output", "..", "--overwrite"], "must have a name of its own"),
         (
             ["quickstart", "--output", "new", "--dataset", "trec6", "--data-dir", "nowhere"],
             "Received: a folder without nowhere",
@@ -139,6 +141,8 @@ def test_a_mistake_prints_one_line_and_writes_no_files(arguments, message, tmp_p
     ("arguments", "error", "message"),
     [
         ({"output": "."}, FileExistsError, "The output folder exists"),
+        ({"output": "/dev/null/new"}, FileExistsError, "The parents of a folder must be folders"),
+        ({"output": "s3://bucket/new"}, ValueError, "must be local"),
         ({"epochs": 0}, ValueError, "Received: epochs=0"),
         ({"batch_size": -1}, ValueError, "batch_size=-1"),
         ({"dataset": "trec"}, ValueError, "Received: dataset='trec'"),
@@ -153,3 +157,9 @@ def test_quickstart_checks_its_arguments_first_when_called_from_python(
     with pytest.raises(error, match=message):
         run_quickstart(**arguments)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_that_is_a_broken_link_is_an_error_before_training(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(FileExistsError, match="The output folder exists"):
+        run_quickstart(output=tmp_path / "link")

@@ -4,6 +4,7 @@ import keras
 import pytest
 
 from keras_transfer import encoders, serving, tasks, text
+from keras_transfer.serving import saved_model
 from keras_transfer.tasks.signatures import Signature, encode_texts
 
 tf = pytest.importorskip("tensorflow")
@@ -67,6 +68,52 @@ def test_each_class_requires_a_different_label(labels, classifier, tmp_path):
     with pytest.raises(ValueError, match=r"must be 3 different names, one for each class. Received: labels=\["):
         serving.export(classifier, tmp_path / "served", labels)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_labels_may_be_a_dict_as_transformers_have_it(classifier, tmp_path, monkeypatch):
+    written = []
+    monkeypatch.setattr(saved_model, "_write", lambda model, folder, labels, pairs: written.append(labels))
+    for i, key in enumerate((int, str)):  # str in `config.json`
+        serving.export(classifier, tmp_path / str(i), {key(2): "good", key(0): "bad", key(1): "mixed"})
+    assert written == [LABELS, LABELS]
+
+
+@pytest.mark.parametrize(
+    "labels", [{0: "bad", 1: "mixed"}, {1: "a", 2: "b", 3: "c"}, {"bad": 0, "mixed": 1, "good": 2}]
+)
+def test_a_dict_of_labels_is_from_the_numbers_of_all_classes(labels, classifier, tmp_path):
+    with pytest.raises(
+        ValueError, match=r"must have the keys 0 to 2, as `id2label` of Transformers. Received: labels="
+    ):
+        serving.export(classifier, tmp_path / "served", labels)
+
+
+@pytest.mark.parametrize("cls", [keras.losses.BinaryCrossentropy, keras.losses.BinaryFocalCrossentropy])
+def test_a_model_of_several_labels_per_text_is_not_exported_with_a_softmax(cls, make_classifier, tmp_path):
+    model, loss = make_classifier(), cls(from_logits=True)
+    model.compile("sgd", loss=loss, metrics=[])
+    with pytest.raises(ValueError, match="one label for each text .* several labels per text.* Received: loss=<"):
+        serving.export(model, tmp_path / "served", LABELS)
+    assert list(tmp_path.iterdir()) == []
+    model.compile("sgd")
+    assert "serving_default" in model.signatures()
+
+
+@pytest.mark.parametrize(
+    ("folder", "error", "message"),
+    [
+        ("file/served", FileExistsError, "The parents of a folder must be folders"),
+        ("gs://bucket/served", ValueError, "must be local"),
+        (".", FileExistsError, "overwrite=True"),
+    ],
+)
+def test_the_folder_is_checked_first(folder, error, message, broken, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(broken, "signatures", None)  # not called
+    with pytest.raises(error, match=message):
+        serving.export(broken, folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_labels_in_one_string_are_an_error(classifier, tmp_path):

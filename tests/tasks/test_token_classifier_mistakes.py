@@ -62,7 +62,15 @@ def test_a_mix_requires_hidden_states(encoder):
         ([["a"]], None, "requires labels. Received: y=None"),
         ([], [], "must have at least one row"),
         ((["a"], ["b"]), [["LETTER"]], "must be a list of lists of words. Pairs are not supported"),
+        ((["a"], ["LETTER"]), None, r"Pass labels as a separate argument: `fit\(sentences, labels\)`"),
         (["a b"], [["LETTER"]], "Received: 2 words, .* and 1 labels, .* in sentence 0"),
+        (
+            ["a", "good"],
+            ["LETTER", "WORD"],
+            r"Pass a single sentence as `\[words\]`.* Received: 'LETTER' at position 0",
+        ),
+        (["a", "good"], np.array([0, 1]), r"one list for each sentence.* Received: int64 of shape \(2,\)"),
+        ([["a"], ["b"]], [["LETTER"], None], "Received: None at position 1"),
     ],
 )
 def test_sentences_and_labels_that_do_not_match_are_an_error(model, x, y, message):
@@ -71,18 +79,25 @@ def test_sentences_and_labels_that_do_not_match_are_an_error(model, x, y, messag
             method(x, y, verbose=0)
 
 
+def test_labels_of_prepared_data_may_be_whole_floats_and_any_negative_number(model):
+    inputs = {name: np.ones((2, 3), "int32") for name in model.input}
+    labels = np.array([[0, 1, -1], [2, -1, -1]])
+    expected = model.evaluate(inputs, labels, verbose=0)
+    for same in (labels.astype("float64"), np.where(labels < 0, -100, labels)):
+        assert model.evaluate(inputs, same, verbose=0) == expected
+
+
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
         (np.zeros(2, int), r"Received: int64 of shape \(2,\)"),
-        (np.full((2, 3), 3), r"Received: int64 of shape \(2, 3\) from 3 to 3"),
-        (np.full((2, 3), -100), r"Received: int64 of shape \(2, 3\) from -100 to -100"),
-        (np.zeros((2, 3)), r"Received: float64 of shape \(2, 3\)"),
+        (np.array([[0, -100, 2], [1, 3, -1]]), r"Received: 3 at position \(1, 1\)"),
+        (np.full((2, 3), 0.5), r"Received: 0.5 at position \(0, 0\)"),
     ],
 )
 def test_invalid_labels_of_prepared_data_are_an_error(model, labels, message):
     inputs = {name: np.ones((2, 3), "int32") for name in model.input}
-    with pytest.raises(ValueError, match="and -1 at positions without a word. " + message):
+    with pytest.raises(ValueError, match="and negative at positions without a word. " + message):
         model.fit(inputs, labels, verbose=0)
 
 
@@ -130,6 +145,12 @@ def test_predict_words_requires_sentences_or_texts(model, x):
 def test_steps_are_an_error_for_sentences_in_memory(model):
     with pytest.raises(ValueError, match="`steps` cannot be used with data in memory.*Received: steps=1"):
         model.predict([["a"]], steps=1)
+
+
+def test_a_loss_of_one_hot_labels_is_an_error(model):
+    for loss in (keras.losses.CategoricalCrossentropy(from_logits=True), "mse"):
+        with pytest.raises(ValueError, match=r"`loss` must take integer labels \[batch, length\]"):
+            model.compile("sgd", loss=loss)
 
 
 @pytest.mark.parametrize(

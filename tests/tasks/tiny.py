@@ -3,9 +3,10 @@
 import keras
 import numpy as np
 
-from keras_transfer.encoders import BertEncoder
+from keras_transfer.checkpoints import WordVectors
+from keras_transfer.encoders import BertEncoder, WordVectorEncoder
 from keras_transfer.tasks import TextClassifier
-from keras_transfer.text import BertPreprocessor
+from keras_transfer.text import BertPreprocessor, WordPreprocessor
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij", "good", "bad"]
 
@@ -23,6 +24,16 @@ def classifier(num_classes=2, num_layers=1, **options):
     keras.utils.set_random_seed(0)
     return TextClassifier(
         encoder(num_layers=num_layers), num_classes, preprocessor=preprocessor(), dropout=0.0, **options
+    )
+
+
+def of_vectors():
+    """A classifier over word vectors, whose steps are traced and whose files are loaded quickly."""
+    keras.utils.set_random_seed(0)
+    words = ["good", "bad", *"abcdef"]
+    found = WordVectors(words, np.random.default_rng(0).normal(size=(len(words), 4)))
+    return TextClassifier(
+        WordVectorEncoder.from_vectors(found), 2, preprocessor=WordPreprocessor(words, sequence_length=8), dropout=0.0
     )
 
 

@@ -171,6 +171,21 @@ def test_get_variable_index_is_the_position_in_the_list_that_an_optimizer_was_bu
     assert [optimizer._get_variable_index(variable) for variable in built(optimizer)] == [0, 1, 2, 3]
 
 
+# === How a model is cloned ===
+
+
+def test_clone_model_runs_through_the_graph_with_layers_and_symbolic_inputs_and_no_call_does():
+    class Model(private.NotCloned, keras.Model):
+        pass
+
+    inputs = keras.Input((2,))
+    model = Model(inputs, keras.layers.Dense(1)(inputs))
+    model(np.ones((1, 2)))
+    assert keras.Model(inputs, model(inputs)).compute_output_shape((None, 2)) == (None, 1)
+    with pytest.raises(ValueError, match="`clone_model` cannot clone a `Model`"):
+        keras.models.clone_model(model)
+
+
 # === Where JAX keeps the variables in the middle of an epoch ===
 
 

@@ -1,0 +1,140 @@
+"""How a task is compiled: with its own loss and metrics, or with others that fit logits and each other."""
+
+import inspect
+
+import keras
+import numpy as np
+
+from keras_transfer.distribute.replicas import check_scope
+
+# Names of Keras without underscores, in lower case: a class and its function have the same.
+_BASES = {"loss", "lossfunctionwrapper", "metric", "mean", "sum", "meanmetricwrapper"}
+_CLASSES_APART = {"binarycrossentropy", "binaryfocalcrossentropy"}
+_OTHER_LOSSES = {"ctc", "circle"}
+_OTHER_METRICS = {"iou", "meaniou", "binaryiou"}  # Their arguments say what labels they take.
+_CONFUSION = {"precision", "recall", "truepositives", "truenegatives", "falsepositives", "falsenegatives"}
+_WITH_THRESHOLDS = {*_CONFUSION, "binaryaccuracy", "f1score", "fbetascore"}
+_OF_PROBABILITIES = {"kldivergence", "poisson", "binaryiou", "precisionatrecall", "recallatprecision"}
+_OF_PROBABILITIES |= {"sensitivityatspecificity", "specificityatsensitivity"}
+
+
+class Compiled:
+    """A mixin for `compile`, with the defaults of a task."""
+
+    def compile(self, optimizer="auto", loss="auto", metrics="auto", **kwargs):
+        """Configures training as `keras.Model.compile` does, with defaults for the task.
+
+        Args:
+            optimizer: As in Keras. Defaults to `"auto"`, which is AdamW with a learning rate of 5e-5.
+            loss: As in Keras, for logits. Defaults to `"auto"`, the loss of the task.
+            metrics: As in Keras. Defaults to `"auto"`, the metrics of the task.
+            **kwargs: As in Keras.
+
+        Raises:
+            ValueError: If the loss or a metric expects probabilities, if a metric takes other labels than the loss, or
+                if the model or its encoder was created outside of the strategy's scope.
+        """
+        check_scope(self)
+        optimizer = keras.optimizers.AdamW(5e-5) if isinstance(optimizer, str) and optimizer == "auto" else optimizer
+        loss = self.default_loss() if isinstance(loss, str) and loss == "auto" else loss
+        metrics = self.default_metrics() if isinstance(metrics, str) and metrics == "auto" else metrics
+        check_loss(loss)
+        check_metrics([metrics, kwargs.get("weighted_metrics")], loss)
+        super().compile(optimizer, loss=loss, metrics=metrics, **kwargs)
+
+    def compile_from_config(self, config):
+        """Compiles a loaded model as it was: Keras skips this for a class that overrides `compile`."""
+        super().compile(**keras.saving.deserialize_keras_object(config))
+        if getattr(self, "optimizer", None) is not None:
+            self.optimizer.build(self.trainable_variables)
+
+
+def check_loss(losses):
+    """Raises a `ValueError` if a loss expects probabilities, since the outputs of a task are logits."""
+    for loss in keras.tree.flatten(losses):
+        if _settings(keras.losses.get(loss)).get("from_logits") is False:
+            raise ValueError(
+                "The model returns logits, but `loss` expects probabilities. Use `loss='auto'`, or a loss with "
+                f"`from_logits=True`. Received: loss={loss!r}"
+            )
+
+
+def check_metrics(metrics, loss):
+    """Raises a `ValueError` if a metric of Keras expects probabilities, or other labels than the loss.
+
+    Args:
+        metrics: Metrics as in `compile`.
+        loss: Loss as in `compile`.
+    """
+    vectors = takes_vectors(loss)
+    for metric in keras.tree.flatten(metrics):
+        if metric is None or metric in ("accuracy", "acc"):  # Keras chooses the one that fits the labels.
+            continue
+        if metric in ("crossentropy", "ce"):
+            raise ValueError(
+                "The model returns logits, but the metric expects probabilities. Use a cross-entropy of "
+                f"`keras.metrics` with `from_logits=True`. Received: metric={metric!r}"
+            )
+        found = keras.metrics.get(metric)
+        name = _name(found)
+        if name is None:
+            continue
+        if name == "accuracy" or _expects_probabilities(name, _settings(found)):
+            raise ValueError(
+                "The model returns logits, but the metric expects probabilities or class numbers. Use 'accuracy', "
+                "`from_logits=True`, or `thresholds=0` (a probability of one half) if the metric has that argument. "
+                f"Received: metric={metric!r}"
+            )
+        if None in (vectors, _metric_takes_vectors(name)) or vectors == _metric_takes_vectors(name):
+            continue
+        ours, others = ("integer labels", "one-hot labels [texts, classes]")[:: -1 if vectors else 1]
+        raise ValueError(
+            f"`loss` takes {ours}, but the metric takes {others}. Use `metrics=['accuracy']`, or a loss and metrics "
+            f"that take the same labels. Received: metric={metric!r}"
+        )
+
+
+def takes_vectors(losses):
+    """Returns whether a loss takes labels [..., classes] (True) or integers [...] (False); None if it is not known."""
+    for loss in keras.tree.flatten(losses):
+        name = _name(keras.losses.get(loss))
+        if name is not None and name not in _OTHER_LOSSES:
+            return name != "sparsecategoricalcrossentropy"
+    return None
+
+
+def trains_classes_apart(losses):
+    """Returns whether a loss trains each class on its own, so that a text may have several labels."""
+    return any(_name(keras.losses.get(loss)) in _CLASSES_APART for loss in keras.tree.flatten(losses))
+
+
+def _name(function):
+    """Returns the name of a loss or metric of Keras, or of its base that is one, or None."""
+    classes = type(function).__mro__ if isinstance(function, (keras.losses.Loss, keras.metrics.Metric)) else [function]
+    for found in classes:
+        if (getattr(found, "__module__", None) or "").startswith("keras."):
+            name = found.__name__.replace("_", "").lower()
+            return None if name in _BASES else name
+    return None
+
+
+def _settings(function):
+    """Returns the arguments of a loss or metric, those of a function by default."""
+    if isinstance(function, (keras.losses.Loss, keras.metrics.Metric)):
+        return function.get_config()
+    if not callable(function):
+        return {}
+    return {name: argument.default for name, argument in inspect.signature(function).parameters.items()}
+
+
+def _expects_probabilities(name, settings):
+    if name in _WITH_THRESHOLDS:
+        thresholds = settings.get("thresholds", settings.get("threshold"))
+        if thresholds is None:  # One half, or the highest of all classes.
+            return name in _CONFUSION and settings.get("top_k") is None
+        return bool(np.any(np.ravel(thresholds) != 0))
+    return name in _OF_PROBABILITIES or settings.get("from_logits") is False
+
+
+def _metric_takes_vectors(name):
+    return None if name in _OTHER_METRICS else not name.startswith("sparse")

@@ -1,0 +1,146 @@
+"""What a task rejects in `fit`, `evaluate` and `predict`: inputs, labels and weights that cannot be meant."""
+
+import numbers
+import types
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from keras_transfer.tasks.data import is_stream, texts_of_stream
+from keras_transfer.text import is_text
+from keras_transfer.text.label_checks import with_checked_labels
+
+
+def check_inputs(task, x):
+    """Raises a `ValueError` if `x` is a dict without the encoder's inputs, an iterator, or a stream of other shapes."""
+    names = list(task.input) if isinstance(task.input, dict) else [tensor.name for tensor in task.inputs]
+    if isinstance(x, Mapping):
+        if not set(names) <= set(x):
+            raise ValueError(
+                f"A dict must have the encoder's inputs {names}. Pass raw texts as a list, and pairs of texts as a "
+                f"tuple of two lists. Received: x with the keys {list(x)}"
+            )
+    elif isinstance(x, Iterator) and not isinstance(x, types.GeneratorType):
+        raise ValueError(
+            "`x` must not be an iterator, such as `zip(...)`. Pass texts as a list, pairs of texts as a tuple of two "
+            f"lists, and labels as `y`. Received: x of type {type(x).__name__}"
+        )
+    elif is_stream(x) and any((text.shape.rank or 0) > 1 for text in texts_of_stream(x)):
+        raise ValueError(
+            "Texts in a `tf.data.Dataset` must have the shape [batch]. Remove the last axis, such as with "
+            f"`dataset.map(lambda x, y: (tf.squeeze(x, -1), y))`. Received: {x.element_spec}"
+        )
+
+
+def check_weights_of_classes(weights, count):
+    """Raises a `ValueError` if `class_weight` is not a dict from classes to weights.
+
+    Args:
+        weights: Dict, or None.
+        count: Integer. Number of classes.
+    """
+    if weights is None:
+        return
+    known = isinstance(weights, Mapping) and all(
+        isinstance(key, numbers.Integral) and 0 <= key < count and isinstance(weight, numbers.Real)
+        for key, weight in weights.items()
+    )
+    if not known:
+        raise ValueError(
+            f"`class_weight` must be a dict from classes, integers from 0 to {count - 1}, to weights. For balanced "
+            f"classes use `dict(enumerate(len(labels) / ({count} * np.bincount(labels))))`. "
+            f"Received: class_weight={weights!r}"
+        )
+
+
+def check_class_labels(labels, count, vectors=None):
+    """Raises a `ValueError` if labels cannot be those of a classifier.
+
+    Args:
+        labels: List or array of labels. Floats with whole values count as integers.
+        count: Integer. Number of classes.
+        vectors: Boolean. Whether the loss takes labels [texts, classes]. Defaults to `None`, which allows both.
+    """
+    expected = f"Labels must be integers from 0 to {count - 1}"
+    values = _as_numbers(labels, f"{expected}, one for each text")
+    shape = f"{values.dtype} of shape {values.shape}"
+    if not values.size or (vectors is not False and values.ndim == 2 and values.shape[1] == count):
+        return  # The number of labels is checked with that of the texts.
+    if vectors:
+        raise ValueError(
+            f"The loss takes labels of shape [texts, {count}], such as those of `keras.utils.to_categorical`. For "
+            f"integers, use `loss='auto'`. Received: {shape}"
+        )
+    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    if values.ndim != 1:
+        raise ValueError(f"{expected}, one for each text. Received: {shape}")
+    with np.errstate(invalid="ignore"):
+        [*wrong] = np.flatnonzero((values < 0) | (values >= count) | (values % 1 != 0))
+    if wrong:
+        raise ValueError(f"{expected}. Received: {values[wrong[0]]} at position {wrong[0]}")
+
+
+def _as_numbers(labels, expected):
+    try:
+        values = np.asarray(labels)
+    except ValueError as error:
+        raise ValueError(f"{expected}. Received: rows of different lengths") from error
+    if values.dtype.kind in "biuf":
+        return values
+    for index, label in enumerate(np.asarray(labels, object).ravel()):
+        if not isinstance(label, numbers.Real):
+            raise ValueError(f"{expected}. Received: {label!r:.100} at position {index}")
+    raise ValueError(f"{expected}. Received: {values.dtype} of shape {values.shape}")
+
+
+def validation_parts(task, data):
+    """Returns `validation_data` as a tuple `(x,)`, `(x, y)` or `(x, y, sample_weight)`.
+
+    Raises:
+        ValueError: If it is raw data without labels.
+    """
+    if not isinstance(data, (list, tuple)):
+        parts, alone = (data,), task.is_raw(data)
+    else:
+        parts, alone = data, len(data) not in (2, 3) or any(isinstance(part, (str, bytes)) for part in data)
+    if alone:
+        raise ValueError(
+            "`validation_data` must be a dataset, or a tuple `(x, y)` or `(x, y, sample_weight)`. "
+            f"Received: {type(data).__name__} of {len(data)} values without labels"
+        )
+    return parts
+
+
+def checked_batches(task, data, method):
+    """Returns data that check the labels of each batch when it is read, if they are a generator or a `tf.data.Dataset`.
+
+    Args:
+        task: `Task`.
+        data: Dataset as `Task.dataset` returns it.
+        method: String. `"fit"`, `"evaluate"` or `"predict"`, which reads no labels.
+    """
+
+    def check(labels):
+        try:
+            task.check_labels(labels)
+        except ValueError as error:
+            raise task.keep_error(ValueError(f"Invalid labels in a batch of the dataset. {error}")) from None
+
+    if isinstance(data, types.GeneratorType):
+        return _checked_generator(data, (lambda labels: None) if method == "predict" else check)
+    if is_stream(data) and hasattr(data, "map") and method != "predict":
+        return with_checked_labels(data, check)
+    return data
+
+
+def _checked_generator(generator, check):
+    for batch in generator:
+        inputs, labels = (*batch, None)[:2] if isinstance(batch, tuple) and batch else (batch, None)
+        if is_text(inputs):
+            raise ValueError(
+                "A generator must yield batches of prepared inputs and labels, `(inputs, labels)`. Pass raw texts as a "
+                f"list: `fit(list(texts), labels)`. Received: a generator that yields {inputs!r:.100}"
+            )
+        if labels is not None:
+            check(labels)
+        yield batch

@@ -1,0 +1,66 @@
+"""The methods of a task that take one batch: `train_on_batch` and others, and the call."""
+
+import keras
+import numpy as np
+
+from keras_transfer.tasks.data import NoRows, require_preprocessor
+from keras_transfer.tasks.failures import KeepsErrors, mends_failures
+from keras_transfer.tasks.signatures import encode_texts
+from keras_transfer.training.private import NotCloned
+
+_ALL_ROWS = 2**31  # Batches of so many rows are one batch.
+
+
+class OneBatch(KeepsErrors, NotCloned):
+    """A mixin that lets the methods of a task for one batch take raw text, as `fit` does, besides prepared data."""
+
+    def __call__(self, inputs, *args, **kwargs):
+        """Returns the outputs of one batch of prepared inputs or of raw text."""
+        return super().__call__(self.encode_batch(inputs) if self.is_raw(inputs) else inputs, *args, **kwargs)
+
+    def encode_batch(self, texts):
+        """Returns the encoder's inputs of raw text or pairs, padded to the longest if the preprocessor can."""
+        require_preprocessor(self)
+        columns = tuple([part] if isinstance(part, (str, bytes)) else part for part in _columns(texts))
+        inputs = encode_texts(self, *columns)
+        if keras.backend.backend() == "tensorflow":
+            return inputs
+        return {name: np.asarray(value) for name, value in inputs.items()}
+
+    @mends_failures
+    def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
+        """Trains on one batch as `keras.Model.train_on_batch` does. `x` may be raw text."""
+        self.check_class_weight(class_weight)
+        batch = self._one_batch(x, y, sample_weight)
+        return super().train_on_batch(*batch, class_weight=class_weight, return_dict=return_dict)
+
+    @mends_failures
+    def test_on_batch(self, x, y=None, sample_weight=None, return_dict=False):
+        """Evaluates one batch as `keras.Model.test_on_batch` does. `x` may be raw text."""
+        return super().test_on_batch(*self._one_batch(x, y, sample_weight), return_dict=return_dict)
+
+    def predict_on_batch(self, x):
+        """Returns what `predict` returns, for one batch. `x` may be raw text."""
+        if not self.is_raw(x):
+            return super().predict_on_batch(x)
+        data = self.dataset(x, batch_size=_ALL_ROWS)
+        if isinstance(data, NoRows):
+            return self.predict_nothing(data.columns)
+        return self.predict_in_order(data, lambda batches: super(OneBatch, self).predict_on_batch(batches[0][0]))
+
+    def _one_batch(self, x, y, sample_weight):
+        """Returns `(x, y, sample_weight)` with prepared inputs."""
+        if y is not None:
+            self.check_labels(y)
+        if not self.is_raw(x):
+            return x, y, sample_weight
+        data = self.dataset(x, y, sample_weight, batch_size=_ALL_ROWS)
+        if isinstance(data, NoRows) or data.labels is None:
+            received = "no rows" if isinstance(data, NoRows) else "y=None"
+            raise ValueError(f"Raw text must have at least one row, and labels. Received: {received}")
+        inputs, labels, *weights = data[0]
+        return inputs, labels, weights[0] if weights else None
+
+
+def _columns(texts):
+    return texts if isinstance(texts, tuple) else (texts,)

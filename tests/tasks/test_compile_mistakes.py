@@ -1,0 +1,91 @@
+"""Losses and metrics that do not fit logits, or each other, are errors in `compile` and not inside a graph."""
+
+import keras
+import numpy as np
+import pytest
+from keras import metrics
+
+from tests.tasks.tiny import of_vectors
+
+pytestmark = pytest.mark.core
+ONE_HOT = keras.losses.CategoricalCrossentropy(from_logits=True)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return of_vectors()
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        metrics.AUC(),
+        metrics.Precision(),
+        metrics.Recall(thresholds=[0.2, 0.5]),
+        metrics.BinaryAccuracy(),
+        metrics.F1Score(threshold=0.5),
+        metrics.PrecisionAtRecall(0.5),
+        metrics.CategoricalCrossentropy(),
+        metrics.KLDivergence(),
+        metrics.Accuracy(),
+        metrics.binary_accuracy,
+        "AUC",
+        "precision",
+        "crossentropy",
+    ],
+    ids=str,
+)
+def test_a_metric_of_probabilities_is_an_error(model, metric):
+    for options in ({"metrics": [metric]}, {"metrics": {"logits": metric}}, {"weighted_metrics": [metric]}):
+        with pytest.raises(ValueError, match="returns logits, but the metric expects probabilities"):
+            model.compile("sgd", loss=ONE_HOT, **{"metrics": None, **options})
+
+
+@pytest.mark.parametrize(
+    ("loss", "metric", "expected"),
+    [
+        ("auto", metrics.F1Score(), r"takes integer labels, but the metric takes one-hot labels \[texts, classes\]"),
+        ("auto", metrics.AUC(from_logits=True), "takes integer labels, but the metric takes one-hot"),
+        ("auto", metrics.CategoricalAccuracy(), "takes integer labels, but the metric takes one-hot"),
+        ("auto", metrics.Precision(top_k=1), "takes integer labels, but the metric takes one-hot"),
+        (
+            ONE_HOT,
+            metrics.SparseCategoricalAccuracy(),
+            r"takes one-hot labels \[texts, classes\], but the metric takes",
+        ),
+        ("mse", metrics.sparse_categorical_accuracy, "but the metric takes integer labels"),
+        (ONE_HOT, "auto", r"Use `metrics=\['accuracy'\]`"),
+    ],
+    ids=str,
+)
+def test_a_metric_of_other_labels_than_the_loss_is_an_error(model, loss, metric, expected):
+    with pytest.raises(ValueError, match=expected):
+        model.compile("sgd", loss=loss, metrics=metric if metric == "auto" else [metric])
+
+
+@pytest.mark.parametrize(
+    ("loss", "metric"),
+    [
+        ("auto", "accuracy"),
+        ("auto", metrics.SparseTopKCategoricalAccuracy(2)),
+        ("auto", metrics.SparseCategoricalCrossentropy(from_logits=True)),
+        (ONE_HOT, metrics.F1Score()),
+        (ONE_HOT, "acc"),
+        (keras.losses.BinaryCrossentropy(from_logits=True), metrics.Precision(thresholds=0)),
+        (keras.losses.BinaryCrossentropy(from_logits=True), metrics.AUC(from_logits=True, multi_label=True)),
+        (lambda y_true, y_pred: keras.ops.mean(y_pred, axis=-1), metrics.F1Score()),
+    ],
+    ids=str,
+)
+def test_what_fits_is_compiled_and_evaluated(model, loss, metric):
+    labels = [0, 1] if loss == "auto" else np.eye(2, dtype="float32")
+    model.compile("sgd", loss=loss, metrics=[metric], run_eagerly=True)
+    assert np.isfinite(model.test_on_batch(["good", "bad"], labels)[0])
+
+
+def test_integer_labels_do_not_go_with_a_loss_of_one_hot_labels(model):
+    for loss in (ONE_HOT, "mse", keras.losses.BinaryCrossentropy(from_logits=True)):
+        model.compile("sgd", loss=loss, metrics=[], run_eagerly=True)
+        for call in (model.fit, model.evaluate):
+            with pytest.raises(ValueError, match=r"labels of shape \[texts, 2\].* For integers, use `loss='auto'`"):
+                call(["good", "bad"], [0, 1], verbose=0)
