@@ -98,4 +98,5 @@ def whole():
 
 
 def names(folder):
-    return sorted(path.name for path in folder.iterdir())
+    """The files in a folder. A lock stays as long as the process of a run that ended with an error."""
+    return sorted(path.name for path in folder.iterdir() if path.name != ".lock")
