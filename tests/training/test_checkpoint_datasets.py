@@ -11,8 +11,7 @@ import pytest
 from keras_transfer.training import dataset_state
 from keras_transfer.training.checkpoint import Checkpoint
 from keras_transfer.training.plain_pickle import NotPlain, load, pack, unpack
-from tests.helpers import EAGER
-from tests.training.checkpoint_runs import BATCHES, Crash, X, Y, assert_same, build, fit
+from tests.training.checkpoint_runs import Crash, X, Y, assert_same, fit, linear
 
 
 class Shuffled(keras.utils.PyDataset):
@@ -24,10 +23,10 @@ class Shuffled(keras.utils.PyDataset):
         vars(self).update(attributes)
 
     def __len__(self):
-        return BATCHES
+        return 5
 
     def __getitem__(self, index):
-        rows = self.order[4 * index : 4 * index + 4]
+        rows = self.order[8 * index : 8 * index + 8]
         return X[rows], Y[rows]
 
     def on_epoch_end(self):
@@ -86,30 +85,26 @@ DATASETS = {
 CORE = ("numpy", "drawn")
 
 
-def make():
-    return build(run_eagerly=EAGER)
-
-
-def resumed(folder, dataset, save_every=3, step=18):
-    """The model at the end of a run that crashed after a step."""
+def resumed(folder, dataset, save_every=2):
+    """The model at the end of a run that crashed in the second epoch, after three batches."""
     with pytest.raises(KeyError, match="crash"):
-        fit(make(), Checkpoint(folder, save_every=save_every), Crash(step), data=dataset())
-    model = make()
-    fit(model, Checkpoint(folder), data=dataset())
+        fit(linear(), Checkpoint(folder, save_every=save_every), Crash(13), data=dataset(), epochs=2)
+    model = linear()
+    fit(model, Checkpoint(folder), data=dataset(), epochs=2)
     return model
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.core] * (name in CORE)) for name in DATASETS])
 def test_a_dataset_that_shuffles_itself_continues_in_its_order(name, tmp_path):
-    whole = make()
-    fit(whole, data=DATASETS[name]())
+    whole = linear()
+    fit(whole, data=DATASETS[name](), epochs=2)
     assert_same(resumed(tmp_path, DATASETS[name]), whole)
 
 
 def test_it_does_so_from_the_end_of_an_epoch(tmp_path):
-    whole = make()
-    fit(whole, data=DATASETS["numpy"]())
-    assert_same(resumed(tmp_path, DATASETS["numpy"], "epoch", 23), whole)
+    whole = linear()
+    fit(whole, data=DATASETS["numpy"](), epochs=2)
+    assert_same(resumed(tmp_path, DATASETS["numpy"], "epoch"), whole)
 
 
 def test_a_dataset_behind_tf_data_is_given_to_the_callback(tmp_path):
@@ -128,14 +123,15 @@ def test_a_dataset_behind_tf_data_is_given_to_the_callback(tmp_path):
     def go(model, *callbacks, checkpoint=True):
         rows = Rows()
         signature = (tf.TensorSpec((4,), "float32"), tf.TensorSpec((), "int64"))
-        data = tf.data.Dataset.from_generator(rows, output_signature=signature).batch(4)
-        saving = [Checkpoint(tmp_path, save_every=3, dataset=rows)] if checkpoint else []
-        fit(model, *saving, *callbacks, data=data)
+        data = tf.data.Dataset.from_generator(rows, output_signature=signature).batch(8)
+        data = data.apply(tf.data.experimental.assert_cardinality(5))
+        saving = [Checkpoint(tmp_path, save_every=2, dataset=rows)] if checkpoint else []
+        fit(model, *saving, *callbacks, data=data, epochs=2)
 
-    whole, model = make(), make()
+    whole, model = linear(), linear()
     go(whole, checkpoint=False)
     with pytest.raises(KeyError):
-        go(make(), Crash(18))
+        go(linear(), Crash(13))
     go(model)
     assert_same(model, whole)
 

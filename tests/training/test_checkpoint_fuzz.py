@@ -7,8 +7,7 @@ import pytest
 
 from keras_transfer.training import checkpoint_files
 from keras_transfer.training.checkpoint import Checkpoint
-from tests.helpers import EAGER
-from tests.training.checkpoint_runs import assert_same, build, crash, fit
+from tests.training.checkpoint_runs import assert_same, crash, fit, linear
 
 CASES = 300
 
@@ -62,7 +61,7 @@ def test_damage_is_found_and_changes_nothing(part, tmp_path):
 def crashed(tmp_path_factory):
     """The contents of the folder of a run that crashed at step 5, with checkpoints after steps 2 and 4."""
     folder = tmp_path_factory.mktemp("crashed")
-    crash(folder, 5, save_every=2, make=lambda: build(run_eagerly=EAGER), epochs=1)
+    crash(folder, 5, save_every=2, make=linear, epochs=1)
     return {path.name: path.read_bytes() for path in folder.glob("*.safetensors")}
 
 
@@ -71,7 +70,7 @@ def test_a_run_resumes_from_the_older_one_and_removes_the_damaged_one(case, cras
     older, newer = sorted(crashed)
     (tmp_path / older).write_bytes(crashed[older])
     (tmp_path / newer).write_bytes(mutate(crashed[newer], random.Random(case)))
-    whole, model = build(run_eagerly=EAGER), build(run_eagerly=EAGER)
+    whole, model = linear(), linear()
     fit(whole, epochs=1)
     fit(model, Checkpoint(tmp_path, keep=9), epochs=1)
     assert_same(model, whole)

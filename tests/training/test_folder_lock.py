@@ -9,11 +9,12 @@ import signal
 import subprocess
 import sys
 
+import keras
 import pytest
 
 from keras_transfer.training import folder_lock
 from keras_transfer.training.checkpoint import Checkpoint
-from tests.training.checkpoint_runs import assert_same, build, crash, fit, names, whole
+from tests.training.checkpoint_runs import assert_same, crash, fit, linear, names
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="locks files as POSIX systems do")
 
@@ -49,21 +50,22 @@ def test_a_folder_that_another_process_uses_is_an_error_that_names_it_and_leaves
     before = sorted(os.listdir(tmp_path))
     with other_process(tmp_path) as (_, (process_id, _)):
         with pytest.raises(RuntimeError, match=rf"Only one process .*Received: .*, in use by process {process_id} on "):
-            fit(build(), Checkpoint(tmp_path))
+            fit(linear(), Checkpoint(tmp_path))
         assert sorted(os.listdir(tmp_path)) == sorted([*before, ".lock"])
 
 
 def test_the_lock_of_a_killed_process_is_taken_over_and_the_run_resumes(tmp_path):
-    crash(tmp_path, 14)
+    crash(tmp_path, 4, make=linear, epochs=1)
     with contextlib.suppress(KeyError):
         folder_lock._held[os.path.realpath(tmp_path)].release()
     with other_process(tmp_path) as (process, _):
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert ".lock" in os.listdir(tmp_path)
-        model = build()
-        fit(model, Checkpoint(tmp_path))
-    assert_same(model, whole())
+        model, expected = linear(), linear()
+        fit(model, Checkpoint(tmp_path), epochs=1)
+    fit(expected, epochs=1)
+    assert_same(model, expected)
     assert ".lock" not in os.listdir(tmp_path)
 
 
@@ -77,7 +79,7 @@ def test_a_forked_child_does_not_keep_the_lock_of_its_parent(tmp_path):
 
 
 def test_the_lock_of_a_run_that_failed_goes_to_the_next_run_of_the_process(tmp_path):
-    crash(tmp_path, 5)
+    crash(tmp_path, 5, make=linear)
     held = folder_lock.lock_folder(tmp_path)
     assert folder_lock.lock_folder(f"{tmp_path}/../{tmp_path.name}") is held
     assert (tmp_path / ".lock").read_text().startswith(f"process {os.getpid()} on ")
@@ -116,7 +118,7 @@ def test_without_locks_in_the_file_system_it_warns_and_goes_on(tmp_path, monkeyp
 
 
 def test_a_checkpoint_of_another_run_in_the_folder_leaves_no_lock(tmp_path):
-    fit(build(), Checkpoint(tmp_path), epochs=1)
+    fit(linear(), Checkpoint(tmp_path), epochs=1)
     with pytest.raises(ValueError, match="To resume a run, use the same model"):
-        fit(build(hidden=9), Checkpoint(tmp_path))
+        fit(linear(keras.optimizers.Adam()), Checkpoint(tmp_path))
     assert ".lock" not in os.listdir(pathlib.Path(tmp_path))
