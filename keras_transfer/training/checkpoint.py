@@ -3,6 +3,7 @@
 import inspect
 import logging
 import os
+import re
 import signal
 import threading
 
@@ -85,7 +86,7 @@ class Checkpoint(keras.callbacks.Callback):
         super().__init__()
         if not isinstance(folder, (str, os.PathLike)) or not str(folder):
             raise ValueError(f"`folder` must be the path of a folder. Received: folder={folder!r}")
-        if "://" in str(folder):
+        if re.match(r"\w[\w+.-]+:/", str(folder)):  # `pathlib` makes one slash of two
             raise ValueError(
                 "`folder` must be local. Write to a local folder and copy the training checkpoints. "
                 f"Received: folder={str(folder)!r}"

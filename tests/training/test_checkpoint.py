@@ -1,5 +1,7 @@
 """`Checkpoint`: an interrupted run resumes with the same result."""
 
+import pathlib
+
 import keras
 import numpy as np
 import pytest
@@ -202,6 +204,7 @@ def test_early_stopping_ends_a_run_at_an_epochs_end(tmp_path):
         ({"folder": ""}, "Received: folder=''"),
         ({"folder": 3}, "Received: folder=3"),
         ({"folder": "gs://bucket/run"}, "`folder` must be local. .*Received: folder='gs://bucket/run'"),
+        ({"folder": pathlib.Path("gs://bucket/run")}, "Received: folder='gs:/bucket/run'"),
     ],
 )
 def test_wrong_arguments_are_errors(options, message):
