@@ -1,5 +1,6 @@
 """A lock that lets one process at a time write into a folder."""
 
+import contextlib
 import errno
 import logging
 import os
@@ -82,8 +83,9 @@ def _is_at(file, path):
 
 
 def _remove(file, path):
-    if _is_at(file, path):
-        path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # a file that stays behind locks nothing
+        if _is_at(file, path):
+            path.unlink()
     os.close(file)
 
 

@@ -150,7 +150,7 @@ class Ones(keras.utils.PyDataset):
 )
 def test_the_attributes_of_a_callback_are_all_that_a_run_changes_or_sets_at_its_beginning(callback):
     # `params`, the model and what is derived from arguments is the same in each run.
-    others = {"params", "_model", "monitor_op", "_current_epoch"}
+    others = {"params", "_model", "monitor_op", "min_delta", "_current_epoch"}
     model = model_of(keras.optimizers.SGD(0.1, use_ema=True), run_eagerly=True)
     before = dict(vars(callback))
     model.fit(np.ones((4, 2)), np.ones((4, 1)), batch_size=2, callbacks=[callback], verbose=0, epochs=2)
