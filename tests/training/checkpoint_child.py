@@ -34,7 +34,8 @@ STAGES = {"gradual": lambda: GradualUnfreezing(fraction=0.75), "chain": lambda: 
 
 
 def main(folder, runs):
-    importlib.import_module(keras.backend.backend())
+    for name in {keras.backend.backend(), "tensorflow"}:  # runs import TensorFlow on every backend
+        importlib.import_module(name)
     folder = pathlib.Path(folder)
     if runs != "-":
         print(json.dumps([in_a_process(folder, number, **options) for number, options in enumerate(json.loads(runs))]))
@@ -64,7 +65,7 @@ def wait(process, writes, seconds, start):
     """Waits for a process, and kills it some seconds after its `"beginning"` or its `"first write"`."""
     deadline = time.monotonic() + seconds if start == "beginning" else None
     while not (ended := os.waitpid(process, os.WNOHANG))[0]:
-        if deadline is None and writes.exists():
+        if deadline is None and writes.exists() and writes.stat().st_size:
             deadline = time.monotonic() + seconds
         if deadline is not None and time.monotonic() >= deadline:
             os.kill(process, signal.SIGKILL)
