@@ -71,7 +71,7 @@ def check(model, stored, now):
     if state["batch"] and None not in counts and counts[0] != counts[1]:
         raise ValueError(
             "To resume in the middle of an epoch, use the same data in the same batches. "
-            f"Received: {counts[0]} batches, in the checkpoint {counts[1]} ({stored.path})"
+            f"Received: {counts[0]} batches (training checkpoint: {counts[1]}, {stored.path})"
         )
     warn_of_differences(now, run)
     if rates not in state["rates"]:
