@@ -102,7 +102,7 @@ class Checkpoint(keras.callbacks.Callback):
         if dataset is not None and not has_state(dataset):
             raise ValueError(
                 "`dataset` must be a `PyDataset`, or have an integer `epoch` that can be set, or the methods "
-                f"`state_dict` and `load_state_dict`. Received: {dataset!r:.200}"
+                f"`state_dict` and `load_state_dict`. Received: dataset={dataset!r:.200}"
             )
         self.folder, self.save_every, self.keep, self.signals = folder, save_every, keep, signals
         self.dataset = dataset

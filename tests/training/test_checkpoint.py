@@ -199,7 +199,7 @@ def test_early_stopping_ends_a_run_at_an_epochs_end(tmp_path):
         ({"keep": 0}, "`keep` must be a positive integer. Received: keep=0"),
         ({"signals": ["SIGKILL"]}, r"can be caught. Received: \['SIGKILL'\]"),
         ({"signals": "TERM"}, r"Received: \['TERM'\]"),
-        ({"dataset": [1]}, r"an integer `epoch` that can be set, or the methods .*Received: \[1\]"),
+        ({"dataset": [1]}, r"an integer `epoch` that can be set, or the methods .*Received: dataset=\[1\]"),
         ({"folder": None}, "`folder` must be the path of a folder. Received: folder=None"),
         ({"folder": ""}, "Received: folder=''"),
         ({"folder": 3}, "Received: folder=3"),

@@ -159,4 +159,4 @@ def test_a_callback_with_a_state_after_it_is_an_error(tmp_path):
 def test_other_callbacks_with_a_state_are_warned_of(tmp_path, caplog):
     fit(linear(), Scores(), Checkpoint(tmp_path), data=SHORT, epochs=1)
     fit(linear(), Scores(), early(9), Checkpoint(tmp_path), data=SHORT, epochs=2)
-    assert "callbacks.0 EarlyStopping/0 (training checkpoint: None)" in caplog.text
+    assert "callbacks.0=EarlyStopping/0 (training checkpoint: None)" in caplog.text

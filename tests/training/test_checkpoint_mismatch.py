@@ -138,11 +138,11 @@ def test_another_loss_policy_shuffle_or_class_weight_is_warned_of(tmp_path, capl
     logits, loss = keras.losses.SparseCategoricalCrossentropy, keras.losses.SparseCategoricalCrossentropy()
     assert warned(loss) == []
     assert warned(loss) == []
-    assert "loss.from_logits True (training checkpoint: False)" in warned(logits(from_logits=True))[0]
-    assert "loss sparse_categorical_crossentropy (training checkpoint:" in warned("sparse_categorical_crossentropy")[0]
-    assert "dtype.2 mixed_bfloat16 of dense" in warned(loss, "mixed_bfloat16")[0]
-    assert "shuffle True (training checkpoint: False)" in warned(loss, shuffle=True)[0]
-    assert "class_weight.1 2.0 (training checkpoint: None)" in warned(loss, class_weight={0: 1.0, 1: 2.0, 2: 1.0})[0]
+    assert "loss.from_logits=True (training checkpoint: False)" in warned(logits(from_logits=True))[0]
+    assert "loss=sparse_categorical_crossentropy (training checkpoint:" in warned("sparse_categorical_crossentropy")[0]
+    assert "dtype.2=mixed_bfloat16 of dense" in warned(loss, "mixed_bfloat16")[0]
+    assert "shuffle=True (training checkpoint: False)" in warned(loss, shuffle=True)[0]
+    assert "class_weight.1=2.0 (training checkpoint: None)" in warned(loss, class_weight={0: 1.0, 1: 2.0, 2: 1.0})[0]
 
 
 def test_other_stages_or_frozen_weights_give_a_warning(crashed_in_stages, tmp_path, caplog):
