@@ -315,13 +315,8 @@ class Task(Compiled, OneBatch, StringInputs, keras.Model):
             size = kwargs.get("validation_batch_size")
             validation_data = self._dataset_for("evaluate", *parts, batch_size=batch_size if size is None else size)
         data = self._dataset_for("fit", x, y, sample_weight, batch_size, bool(shuffle))
-        if isinstance(callbacks, keras.callbacks.CallbackList):  # Keras has set its model and parameters already.
-            listed = callbacks.callbacks
-        else:
-            listed = callbacks = [*keras.tree.flatten(callbacks or []), ScheduleLength()]
-        for callback in listed:
-            if hasattr(callback, "follow"):  # A training checkpoint, which stores the position in the data.
-                callback.follow(data)
+        if not isinstance(callbacks, keras.callbacks.CallbackList):  # which knows its model and parameters already
+            callbacks = [*keras.tree.flatten(callbacks or []), ScheduleLength()]
         return super().fit(
             data,
             epochs=epochs,

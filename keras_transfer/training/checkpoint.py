@@ -1,17 +1,19 @@
 """A callback that writes the state of a run, and continues the run from it after a crash."""
 
+import inspect
 import logging
+import os
+import re
 import signal
 import threading
-import traceback
 
 import keras
 
 from keras_transfer.training import checkpoint_files, private, steps
+from keras_transfer.training.callback_state import callback_states, ended, pause_saving, restore_callbacks, stateful
 from keras_transfer.training.checkpoint_state import (
     check,
     data_state,
-    has_epoch,
     made_with,
     restore,
     restore_data,
@@ -20,6 +22,7 @@ from keras_transfer.training.checkpoint_state import (
     variables_of,
     warn_of_differences,
 )
+from keras_transfer.training.dataset_state import has_state
 from keras_transfer.training.run_length import warn_in_epoch
 from keras_transfer.training.stages import StagedFit
 
@@ -31,37 +34,43 @@ class Checkpoint(keras.callbacks.Callback):
     """Writes training checkpoints, and resumes a run bit for bit when the same script runs again.
 
     A training checkpoint contains all variables of the model (including the states of its seeds), of the optimizer and
-    of the metrics, the place in the run, and the random states that decide the order of the data. When a run resumes in
-    the middle of an epoch, the earlier batches are read without training. Other callbacks see them, so `StagedTraining`
-    trains what it would have trained. The newest intact checkpoint is used; damaged ones are skipped with a warning. A
-    folder belongs to one run: once all epochs are complete, `fit()` trains nothing, and with more `epochs` it
-    continues.
+    of the metrics, the place in the run, the states that decide the order of the data, and the states of
+    `EarlyStopping`, `ModelCheckpoint`, `ReduceLROnPlateau`, `SwapEMAWeights` and of callbacks with the methods
+    `state_dict` and `load_state_dict`. When a run resumes in the middle of an epoch, the earlier batches are read
+    without training. Other callbacks see them, so `StagedTraining` trains what it would have trained. The newest intact
+    checkpoint is used; damaged ones are skipped with a warning. A folder belongs to one run, and to one process at a
+    time: once all epochs are complete or `EarlyStopping` has ended the run, `fit()` trains nothing, and with more
+    `epochs` or `patience` it continues. Another loss, dtype policy, `shuffle`, `class_weight` or plan of what trains is
+    a warning.
 
-    Resuming is exact if the order of the batches is the same in each run: for `text.batches` (`Task.fit()` passes them
-    on; with another model use `dataset=`), datasets with a settable `epoch`, a `keras.utils.PyDataset` that draws from
-    Python's or NumPy's random state in one thread, arrays, and tf.data whose epochs are all alike
-    (`reshuffle_each_iteration=False`). Arrays with `shuffle=True` are exact on JAX and torch, and on TensorFlow after
-    `keras.utils.set_random_seed()`, with which Keras draws the same order in each epoch. Resuming is not exact if the
-    data continue through the epochs (`steps_per_epoch` is shorter than the data) or draw from a backend's global
-    generator (`tf.random`). The state of other callbacks, such as `EarlyStopping`, is reset. With several replicas,
-    the statistics of batch normalization are those of the first replica, as in everything that Keras saves.
+    Resuming is exact if the order of the batches is the same in each run: for `text.batches`, a `keras.utils.PyDataset`
+    without worker threads, arrays, and tf.data whose epochs are all alike (`reshuffle_each_iteration=False`). The state
+    of a `PyDataset` is what its `state_dict()` returns, else its `epoch` if that can be set, else all attributes whose
+    values are numbers, strings, lists, dicts, arrays of at most 64 MB, or random generators. Other attributes are
+    compared, and a difference is a warning; what cannot be pickled is not compared. Arrays with `shuffle=True` are
+    exact on JAX and torch, and on TensorFlow after `keras.utils.set_random_seed()`, with which Keras draws the same
+    order in each epoch. Resuming is not exact if the data continue through the epochs (`steps_per_epoch` is shorter
+    than the data) or draw from a backend's global generator (`tf.random`). With several replicas, the statistics of
+    batch normalization are those of the first replica, as in everything that Keras saves.
 
     Put this callback last in the list, so that it writes what the others have done. With several machines, each needs
     its own folder.
 
     Args:
-        folder: Path of the folder for the run's checkpoints. It is created if necessary.
+        folder: Path of the local folder for the run's checkpoints. It is created if necessary.
         save_every: `"epoch"` or integer. Number of batches between checkpoints. The end of the run is always written.
             Defaults to `"epoch"`.
         keep: Integer. Number of checkpoints to keep. Defaults to `2`.
-        dataset: The dataset that is passed to `fit()`, if its `epoch` can be set. Defaults to `None`.
+        dataset: Object that decides the order of the batches, with `state_dict` and `load_state_dict` or an `epoch`
+            that can be set. Defaults to the `PyDataset` that is passed to `fit()`.
         signals: List of strings. Names of signals that end the run with a checkpoint, after the current step or
             validation. `fit()` then returns, and `stopped_by` is the signal's name. A second signal has its usual
             effect. Defaults to `("SIGTERM",)`.
 
     Raises:
         ValueError: If an argument is invalid. In `fit()`, if the checkpoint is of another model, optimizer or epoch
-            length, or if all checkpoints are damaged.
+            length, if all checkpoints are damaged, or if a callback with a state follows this one.
+        RuntimeError: If another process uses the folder.
         OSError: If the folder cannot be written (before the first step), or the disk is full.
 
     Example:
@@ -75,6 +84,13 @@ class Checkpoint(keras.callbacks.Callback):
 
     def __init__(self, folder, save_every="epoch", keep=2, dataset=None, signals=("SIGTERM",)):
         super().__init__()
+        if not isinstance(folder, (str, os.PathLike)) or not str(folder):
+            raise ValueError(f"`folder` must be the path of a folder. Received: folder={folder!r}")
+        if re.match(r"\w[\w+.-]+:/", str(folder)):  # `pathlib` makes one slash of two
+            raise ValueError(
+                "`folder` must be local. Write to a local folder and copy the training checkpoints. "
+                f"Received: folder={str(folder)!r}"
+            )
         if save_every != "epoch" and not _is_count(save_every):
             raise ValueError(f"`save_every` must be 'epoch' or a positive integer. Received: save_every={save_every!r}")
         if not _is_count(keep):
@@ -83,17 +99,15 @@ class Checkpoint(keras.callbacks.Callback):
         signals = [signals] if isinstance(signals, str) else list(signals)
         if unknown := [name for name in signals if name not in known]:
             raise ValueError(f"`signals` must be names of signals that can be caught. Received: {unknown}")
-        if dataset is not None and not has_epoch(dataset):
-            raise ValueError(f"`dataset` must have a writable integer attribute `epoch`. Received: dataset={dataset!r}")
+        if dataset is not None and not has_state(dataset):
+            raise ValueError(
+                "`dataset` must be a `PyDataset`, or have an integer `epoch` that can be set, or the methods "
+                f"`state_dict` and `load_state_dict`. Received: dataset={dataset!r:.200}"
+            )
         self.folder, self.save_every, self.keep, self.signals = folder, save_every, keep, signals
         self.dataset = dataset
         self.stopped_by = None
         self._previous_handlers = {}
-
-    def follow(self, dataset):
-        """Sets the dataset that `fit` trains on. `Task.fit` calls this."""
-        if has_epoch(dataset):
-            self.dataset = dataset
 
     # === fit ===
 
@@ -107,11 +121,31 @@ class Checkpoint(keras.callbacks.Callback):
         self.stopped_by, self._caught, self._resume, self._iterator = None, None, None, None
         self._count, self._stopped, self._ending, self._trained = 0, False, False, None
         self._settings, self._rates = settings(self.model.optimizer)
-        checkpoint_files.prepare(self.folder)
-        stored, self._damaged = checkpoint_files.newest(self.folder)
-        if stored is not None:
-            self._resume_from(stored)
+        self._look_at_fit()
+        self._lock = checkpoint_files.prepare(self.folder)
+        try:
+            stored, self._damaged = checkpoint_files.newest(self.folder)
+            if stored is not None:
+                self._resume_from(stored)
+        except BaseException:
+            self._lock.release()
+            raise
         self._catch_signals()
+
+    def _look_at_fit(self):
+        """Sets what Keras does not tell callbacks: the data, the other callbacks, and what influences the result."""
+        fit = private.arguments_of_fit(self.model, inspect.currentframe()) or {}
+        given = fit.get("x") if isinstance(fit.get("x"), keras.utils.PyDataset) else None
+        self._data = given if self.dataset is None else self.dataset
+        listed = getattr(fit.get("callbacks"), "callbacks", [])
+        place = listed.index(self) if self in listed else len(listed)
+        self._others, behind = listed[:place], stateful(listed[place + 1 :])
+        if behind:
+            raise ValueError(
+                "Put `Checkpoint` last in the list of callbacks, so that it writes the state of the others. "
+                f"Received: {', '.join(type(callback).__name__ for callback in behind.values())} after it"
+            )
+        self._made_with = made_with(self.model, fit, self.params.get("steps"), list(stateful(self._others)))
 
     def on_epoch_begin(self, epoch, logs=None):
         private.set_initial_epoch(self.model, self._user_epoch)  # `fit` has read it
@@ -127,8 +161,8 @@ class Checkpoint(keras.callbacks.Callback):
                     f"The training checkpoint resumes in epoch {state['epoch']}, counted from 0. Do not pass "
                     f"`initial_epoch`. Received: epoch {epoch}"
                 )
-            restore_data(state["data"], self.dataset)
-        self._beginning = data_state(self.dataset)
+            restore_data(self._resume, self._data)
+        self._beginning = data_state(self._data)
 
     def on_train_batch_begin(self, batch, logs=None):
         self._steps.announce()
@@ -163,31 +197,34 @@ class Checkpoint(keras.callbacks.Callback):
         last = epoch + 1 == self.params["epochs"] or self.model.stop_training or self._caught
         cut = self.model.stop_training and self._seen < (self.params.get("steps") or 0)
         if (self.save_every == "epoch" or last) and not self._stopped and not cut:
-            self._save(epoch + 1, 0, data_state(self.dataset))
+            self._save(epoch + 1, 0, data_state(self._data))
         self._stop_if_caught()
 
     def on_train_end(self, logs=None):
         private.set_initial_epoch(self._steps.model, self._user_epoch)
         self._restore_handlers()
         self._steps.leave(self)
-        self._steps = self._resume = self._iterator = None
+        self._lock.release()
+        self._steps = self._resume = self._iterator = self._data = self._others = None
 
     # === Writing ===
 
     def _save(self, epoch, batch, data):
         steps.sync(self.model)
+        data, arrays = data
         state = {
             "epoch": epoch,
             "batch": batch,
             "count": self._count,
-            "run": made_with(self.params.get("steps")),
+            "run": self._made_with,
             "data": data,
             "torch": torch_numbers(),
             "trains": self._trains(),
             "optimizer": self._settings,
             "rates": [self._rates, settings(self.model.optimizer)[1]],
         }
-        variables = variables_of(self.model, "model", "optimizer", "metrics")
+        variables = variables_of(self.model, "model", "optimizer", "metrics") | arrays
+        variables |= {f"callbacks/{name}": content for name, content in callback_states(self._others).items()}
         path = checkpoint_files.write(self.folder, epoch, batch, state, variables)
         checkpoint_files.prune(self.folder, self.keep, [old for old in self._damaged if old != path])
         self._damaged = []
@@ -205,21 +242,22 @@ class Checkpoint(keras.callbacks.Callback):
     def _resume_from(self, stored):
         """Checks a training checkpoint against this run and restores it, or prepares to do so after some batches."""
         state, epochs = stored.state, self.params["epochs"]
-        check(self.model, stored, self.params.get("steps"))
+        check(self.model, stored, self._made_with)
         epoch, batch, self._trained = state["epoch"], state["batch"], state["trains"]
         self._settings, self._rates, self._count = state["optimizer"], state["rates"][0], state["count"]
-        if epoch >= epochs:
-            log.warning(
-                "The run is complete and is not trained further: %d of %d epochs: %s", epoch, epochs, stored.path
-            )
+        self._restore_callbacks(stored)
+        if epoch >= epochs or ended(self._others):
+            log.warning("The run is complete: %d of %d epochs. Nothing is trained. %s", epoch, epochs, stored.path)
+            epoch = max(epoch, epochs)
         else:
             place = f", after batch {batch}" if batch else ""
             log.warning("Resuming from epoch %d of %d%s: %s", epoch + 1, epochs, place, stored.path)
         if batch and epoch < epochs:
             self._resume = stored
+            pause_saving(self._others)
         else:
             restore(self.model, stored, metrics=False)
-            restore_data(state["data"], self.dataset)
+            restore_data(stored, self._data)
         private.set_initial_epoch(self.model, epoch)
 
     def _pass_over(self, logs):
@@ -242,8 +280,15 @@ class Checkpoint(keras.callbacks.Callback):
         """Restores the state in the middle of an epoch. From now on the steps belong to the run."""
         steps.sync(self.model)
         restore(self.model, self._resume, metrics)
+        self._restore_callbacks(self._resume)
         self._resume, self._steps.skipping = None, False
         self._stopped = bool(self._caught or self.model.stop_training)
+
+    def _restore_callbacks(self, stored):
+        names = {name for name in stored.tensors if name.startswith("callbacks/")}
+        restore_callbacks(
+            self._others, lambda name: stored.read(f"callbacks/{name}") if f"callbacks/{name}" in names else None
+        )
 
     def _check_iterator(self):
         iterator = self._steps.iterator
@@ -273,16 +318,12 @@ class Checkpoint(keras.callbacks.Callback):
                 self._previous_handlers[number] = signal.signal(number, self._on_signal)
 
     def _on_signal(self, number, frame):
-        if self._caught is None and self._is_fitting(frame):
+        # An error in another callback ends `fit`, and only the call stack shows it.
+        if self._caught is None and private.arguments_of_fit(self._steps.model, frame) is not None:
             self._caught = signal.Signals(number).name
         else:
             self._restore_handlers()
             signal.raise_signal(number)
-
-    def _is_fitting(self, frame):
-        # An error in another callback ends `fit`, and only the call stack shows it.
-        calls = ((f.f_code.co_name, f.f_locals.get("self")) for f, _ in traceback.walk_stack(frame))
-        return any(name == "fit" and owner is self._steps.model for name, owner in calls)
 
     def _restore_handlers(self):
         while self._previous_handlers:

@@ -18,6 +18,7 @@ import keras
 import numpy as np
 
 from keras_transfer.files import atomic_file
+from keras_transfer.training.folder_lock import lock_folder
 
 log = logging.getLogger("keras_transfer")
 
@@ -169,19 +170,29 @@ def newest(folder):
 def prepare(folder):
     """Creates the folder, checks that it is writable, and removes incomplete files of killed processes.
 
+    Returns:
+        The `FolderLock` of this process on the folder.
+
     Raises:
         OSError: If the folder cannot be written.
+        RuntimeError: If another process uses the folder.
     """
     folder = pathlib.Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for half in folder.glob(".epoch-*.safetensors-*.tmp"):
-            half.unlink(missing_ok=True)
-        with atomic_file(folder / ".writable") as file:
-            file.write(b"0")
-        (folder / ".writable").unlink()
+        lock = lock_folder(folder)
+        try:
+            for half in folder.glob(".epoch-*.safetensors-*.tmp"):
+                half.unlink(missing_ok=True)
+            with atomic_file(folder / ".writable") as file:
+                file.write(b"0")
+            (folder / ".writable").unlink()
+        except BaseException:
+            lock.release()
+            raise
     except OSError as error:
         raise _cannot_write(folder, error) from error
+    return lock
 
 
 def prune(folder, keep, damaged):
@@ -191,7 +202,8 @@ def prune(folder, keep, damaged):
 
 
 def _newest_first(folder):
-    found = [(match, path) for path in pathlib.Path(folder).iterdir() if (match := _NAME.fullmatch(path.name))]
+    files = [path for path in pathlib.Path(folder).iterdir() if path.is_file()]
+    found = [(match, path) for path in files if (match := _NAME.fullmatch(path.name))]
     return [path for _, path in sorted(found, key=lambda pair: [-int(number) for number in pair[0].groups()])]
 
 

@@ -7,7 +7,9 @@ import re
 import keras
 import numpy as np
 
+from keras_transfer.training.dataset_state import dataset_state, restore_dataset
 from keras_transfer.training.optimizer import build_optimizer
+from keras_transfer.training.trainable import layers_within
 
 log = logging.getLogger("keras_transfer")
 
@@ -43,8 +45,8 @@ def restore(model, stored, metrics):
     _set_torch_numbers(stored.state["torch"])
 
 
-def check(model, stored, steps):
-    """Compares a training checkpoint with a model and its number of batches per epoch, and warns of differences.
+def check(model, stored, now):
+    """Compares a training checkpoint with a model and what `made_with` returned, and warns of differences.
 
     Raises:
         ValueError: If it is of another model or optimizer, or in the middle of an epoch of another length.
@@ -65,11 +67,11 @@ def check(model, stored, steps):
             "run, use another folder. "
             f"Received: {'; '.join(problems)} ({stored.path})"
         )
-    run, now = state["run"], made_with(steps)
-    if state["batch"] and None not in (run["batches"], steps) and run["batches"] != steps:
+    run, counts = state["run"], (now["batches"], state["run"]["batches"])
+    if state["batch"] and None not in counts and counts[0] != counts[1]:
         raise ValueError(
             "To resume in the middle of an epoch, use the same data in the same batches. "
-            f"Received: {steps} batches (training checkpoint: {run['batches']}, {stored.path})"
+            f"Received: {counts[0]} batches (training checkpoint: {counts[1]}, {stored.path})"
         )
     warn_of_differences(now, run)
     if rates not in state["rates"]:
@@ -85,30 +87,57 @@ def warn_of_differences(ours, theirs):
         log.warning("The run continues, but its result may differ. Received: %s", "; ".join(others))
 
 
-def made_with(steps):
-    """Returns what influences the result without preventing to resume."""
-    return {"batches": steps, "backend": keras.backend.backend(), "keras": keras.version()}
+def made_with(model, fit, batches, callbacks):
+    """Returns what influences the result without preventing to resume, as JSON values.
+
+    Args:
+        model: Compiled model.
+        fit: Dict of the arguments of `fit`.
+        batches: Integer or None. Number of batches per epoch.
+        callbacks: List of strings. Names of the callbacks whose state is stored.
+    """
+    weights = fit.get("class_weight")
+    return {
+        "batches": batches,
+        "backend": keras.backend.backend(),
+        "keras": keras.version(),
+        "loss": _describe(model.loss),
+        "dtype": [f"{layer.dtype_policy.name} of {layer.name}" for layer, _ in layers_within(model)],
+        "shuffle": bool(fit.get("shuffle")),
+        "class_weight": _plain_config(weights, []) if isinstance(weights, dict) else None,
+        "callbacks": callbacks,
+    }
+
+
+def _describe(loss):
+    if isinstance(loss, (dict, list, tuple)):
+        parts = loss.items() if isinstance(loss, dict) else enumerate(loss)
+        return {str(name): _describe(part) for name, part in parts}
+    config = _plain_config(loss.get_config(), []) if isinstance(loss, keras.losses.Loss) else {}
+    name = loss if loss is None or isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
+    return {"class": name, **config} if config else name
 
 
 def settings(optimizer):
     """Returns an optimizer's config as JSON values, and the learning rates in it, which callbacks may change."""
     rates = []
-
-    def plain(value):
-        if isinstance(value, dict):
-            rates.extend(float(part) for key, part in value.items() if _is_rate(key, part))
-            kept = {key: part for key, part in value.items() if key not in _NOT_COMPARED and not _is_rate(key, part)}
-            return {key: plain(part) for key, part in kept.items()}
-        if isinstance(value, (list, tuple)):
-            return [plain(part) for part in value]
-        value = value.item() if isinstance(value, np.generic) else value
-        return value if value is None or isinstance(value, (str, int, float)) else str(type(value))
-
     try:
-        config = plain(optimizer.get_config())
+        config = _plain_config(optimizer.get_config(), rates)
     except NotImplementedError:  # a schedule without `get_config`
         config = {}
     return {"class": type(optimizer).__name__, **config}, rates
+
+
+def _plain_config(value, rates):
+    """A config as JSON values, without its learning rates, which are added to a list."""
+    if isinstance(value, dict):
+        rates.extend(float(part) for key, part in value.items() if _is_rate(key, part))
+        kept = {key: part for key, part in value.items() if key not in _NOT_COMPARED and not _is_rate(key, part)}
+        return {key: _plain_config(part, rates) for key, part in kept.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain_config(part, rates) for part in value]
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if value is None or isinstance(value, (str, int, float)) else str(type(value))
 
 
 def _is_rate(key, value):
@@ -169,35 +198,23 @@ def _flat(value, name=""):
 # === Random states and the order of the data ===
 
 
-def has_epoch(dataset):
-    """Returns whether a dataset has an integer `epoch`."""
-    return isinstance(getattr(dataset, "epoch", None), (int, np.integer))
-
-
 def data_state(dataset):
-    """Returns what decides the order of an epoch's batches, at its beginning."""
+    """Returns what decides the order of an epoch's batches, at its beginning: JSON values, and a dict of arrays."""
     numbers = np.random.get_state(legacy=False)
     numbers["state"] = {name: np.asarray(value).tolist() for name, value in numbers["state"].items()}
     state = {"python": random.getstate(), "numpy": numbers, "torch": torch_numbers()}
-    if dataset is not None:
-        seed = getattr(dataset, "seed", None)
-        state["epoch"] = int(dataset.epoch)
-        state["seed"] = int(seed) if isinstance(seed, (int, np.integer)) else None
-    return state
+    state["dataset"], content = dataset_state(dataset)
+    return state, {} if content is None else {"data/dataset": content}
 
 
-def restore_data(state, dataset):
-    """Restores what `data_state` returned, at the beginning of the epoch."""
+def restore_data(stored, dataset):
+    """Restores what `data_state` returned, from a training checkpoint at the beginning of the epoch."""
+    state = stored.state["data"]
     version, numbers, gauss = state["python"]
     random.setstate((version, tuple(numbers), gauss))
     np.random.set_state(state["numpy"])
     _set_torch_numbers(state["torch"])
-    if (dataset is not None) != ("epoch" in state):
-        log.warning("The order of the batches may differ, because only one of the two runs has a `dataset`.")
-    elif dataset is not None:
-        if state["seed"] is not None:
-            dataset.seed = state["seed"]
-        dataset.epoch = state["epoch"]
+    restore_dataset(state["dataset"], lambda: stored.read("data/dataset"), dataset)
 
 
 def torch_numbers():

@@ -6,11 +6,20 @@ The slots stay, and with them the moments of the other variables. (JAX and movin
 """
 
 import contextlib
+import math
+import traceback
 import weakref
 
 import keras
 
 _LISTS = ("_trainable_variables", "_trainable_variables_indices", "_model_variables_moving_average")
+# Where Keras's callbacks keep their state.
+_STATES = {
+    keras.callbacks.EarlyStopping: ("best", "best_epoch", "best_weights", "stopped_epoch", "wait"),
+    keras.callbacks.ModelCheckpoint: ("best", "_batches_seen_since_last_saving", "_last_batch_seen"),
+    keras.callbacks.ReduceLROnPlateau: ("best", "cooldown_counter", "wait"),
+    keras.callbacks.SwapEMAWeights: ("_ema_weights_in_model",),
+}
 # Optimizers to the lists that Keras built, and to the narrowed list of variables that stands there now.
 _built = weakref.WeakKeyDictionary()
 
@@ -178,6 +187,27 @@ class NotCloned:
 
         is_symbolic = any(isinstance(value, keras.KerasTensor) for value in keras.tree.flatten(inputs))
         return super()._run_through_graph(inputs, checked if is_symbolic else operation_fn, call_fn)
+
+
+def arguments_of_fit(model, frame):
+    """Returns the arguments and other variables of the model's `fit` that called the code in a frame, or None.
+
+    Keras gives callbacks neither the data nor the other callbacks, and does not tell them when `fit` raises.
+    """
+    for caller, _ in traceback.walk_stack(frame):
+        if caller.f_code.co_name == "fit" and caller.f_locals.get("self") is model:
+            return caller.f_locals
+    return None
+
+
+def callback_attributes(callback):
+    """Returns the names of the attributes in which one of Keras's callbacks keeps its state."""
+    return next((names for kind, names in _STATES.items() if isinstance(callback, kind)), ())
+
+
+def pause_saving(callback, paused):
+    """Keeps a `ModelCheckpoint` that saves after a number of batches from saving, or lets it count from 0."""
+    callback._batches_seen_since_last_saving = -math.inf if paused else 0
 
 
 class BuildsFromOneReplica:

@@ -76,7 +76,6 @@ def resumed(folder):
             model = checkpoint_child.build(keras.optimizers.Adam(1e-2, use_ema=True))
         train = checkpoint_child.data(6)
         if checkpoint:
-            checkpoint.follow(train)
             callbacks = [checkpoint, *callbacks]
         callbacks = [GradualUnfreezing(fraction=0.8), *callbacks]
         return model, model.fit(train, epochs=3, callbacks=callbacks, verbose=0).history

@@ -1,5 +1,7 @@
 """`Checkpoint`: an interrupted run resumes with the same result."""
 
+import pathlib
+
 import keras
 import numpy as np
 import pytest
@@ -197,12 +199,17 @@ def test_early_stopping_ends_a_run_at_an_epochs_end(tmp_path):
         ({"keep": 0}, "`keep` must be a positive integer. Received: keep=0"),
         ({"signals": ["SIGKILL"]}, r"can be caught. Received: \['SIGKILL'\]"),
         ({"signals": "TERM"}, r"Received: \['TERM'\]"),
-        ({"dataset": [1]}, r"a writable integer attribute `epoch`. Received: dataset=\[1\]"),
+        ({"dataset": [1]}, r"an integer `epoch` that can be set, or the methods .*Received: dataset=\[1\]"),
+        ({"folder": None}, "`folder` must be the path of a folder. Received: folder=None"),
+        ({"folder": ""}, "Received: folder=''"),
+        ({"folder": 3}, "Received: folder=3"),
+        ({"folder": "gs://bucket/run"}, "`folder` must be local. .*Received: folder='gs://bucket/run'"),
+        ({"folder": pathlib.Path("gs://bucket/run")}, "Received: folder='gs:/bucket/run'"),
     ],
 )
 def test_wrong_arguments_are_errors(options, message):
     with pytest.raises(ValueError, match=message):
-        Checkpoint("folder", **options)
+        Checkpoint(**{"folder": "folder", **options})
 
 
 def test_its_config_brings_it_back():

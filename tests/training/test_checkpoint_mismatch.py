@@ -122,6 +122,29 @@ def test_an_unbuilt_model_is_an_error(tmp_path):
         fit(model, Checkpoint(tmp_path))
 
 
+def test_another_loss_policy_shuffle_or_class_weight_is_warned_of(tmp_path, caplog):
+    def warned(loss, policy=None, **options):
+        layers = [keras.layers.Dense(3, dtype=policy)]
+        model = keras.Sequential([keras.Input((4,)), *layers])
+        model.compile(keras.optimizers.SGD(), loss, run_eagerly=True)
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        if folder.name != "0":
+            shutil.copytree(tmp_path / "0", folder)
+        caplog.clear()
+        epochs = 1 if folder.name == "0" else 2
+        fit(model, Checkpoint(folder), data=(X[:4], Y[:4]), epochs=epochs, **options)
+        return [record.getMessage() for record in caplog.records if "differ" in record.getMessage()]
+
+    logits, loss = keras.losses.SparseCategoricalCrossentropy, keras.losses.SparseCategoricalCrossentropy()
+    assert warned(loss) == []
+    assert warned(loss) == []
+    assert "loss.from_logits=True (training checkpoint: False)" in warned(logits(from_logits=True))[0]
+    assert "loss=sparse_categorical_crossentropy (training checkpoint:" in warned("sparse_categorical_crossentropy")[0]
+    assert "dtype.2=mixed_bfloat16 of dense" in warned(loss, "mixed_bfloat16")[0]
+    assert "shuffle=True (training checkpoint: False)" in warned(loss, shuffle=True)[0]
+    assert "class_weight.1=2.0 (training checkpoint: None)" in warned(loss, class_weight={0: 1.0, 1: 2.0, 2: 1.0})[0]
+
+
 def test_other_stages_or_frozen_weights_give_a_warning(crashed_in_stages, tmp_path, caplog):
     def warned(*callbacks, prepare=lambda model: None, epochs=3):
         folder = shutil.copytree(crashed_in_stages, tmp_path / str(len(list(tmp_path.iterdir()))))

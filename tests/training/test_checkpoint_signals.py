@@ -15,6 +15,7 @@ from tests.training.checkpoint_runs import (
     build,
     crash,
     fit,
+    linear,
     names,
     term,
     whole,
@@ -75,7 +76,33 @@ def test_a_run_that_ends_while_batches_are_skipped_first_restores_the_state(end,
     assert_same(model, whole())
 
 
-def test_the_signal_handler_is_restored_after_an_error_in_another_callback(tmp_path, handler):
+@pytest.mark.core
+def test_a_signal_between_a_step_and_the_update_of_the_variables_writes_a_checkpoint(tmp_path, handler):
+    # On JAX, a step has deleted the values that the variables still refer to.
+    class Interrupt(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            steps, model = checkpoint._steps, self._model
+            if batch == 1:
+                function = steps.function
+
+                def interrupted(*arguments):
+                    steps.function = function
+                    result = function(*arguments)
+                    term(model)
+                    return result
+
+                steps.function = interrupted
+
+    checkpoint, model, expected = Checkpoint(tmp_path), linear(), linear()
+    fit(model, Interrupt(), checkpoint, epochs=1)
+    assert checkpoint.stopped_by == "SIGTERM" and names(tmp_path) == ["epoch-0000-batch-000002.safetensors"]
+    again = linear()
+    fit(again, Checkpoint(tmp_path), epochs=1)
+    fit(expected, epochs=1)
+    assert_same(again, expected)
+
+
+def test_after_a_run_that_another_callback_ended_with_an_error_a_signal_acts_as_ever(tmp_path, handler):
     crash(tmp_path, 4)
     term(None)
     assert handler[1] == [signal.SIGTERM]

@@ -3,6 +3,8 @@
 If one of these tests fails with a new version of Keras, check private.py before you allow that version.
 """
 
+import inspect
+
 import keras
 import numpy as np
 import pytest
@@ -109,7 +111,61 @@ def test_fit_begins_in_initial_epoch_which_is_none_by_default():
     assert begun == [2, 3] and private.initial_epoch(model) == 2
 
 
-# === Settings of an optimizer ===
+@pytest.mark.core
+def test_the_frame_of_fit_has_its_arguments_and_the_list_of_callbacks():
+    seen, model, data = {}, model_of(run_eagerly=True), Ones(workers=1)
+
+    class Look(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            found = private.arguments_of_fit(self.model, inspect.currentframe())
+            seen.update({name: found[name] for name in ("x", "shuffle", "class_weight", "callbacks")})
+
+    look, weights = Look(), {0: 1.0, 1: 2.0}
+    assert private.arguments_of_fit(model, inspect.currentframe()) is None
+    model.fit(data, shuffle=False, class_weight=weights, callbacks=[look], verbose=0)
+    assert seen["x"] is data and seen["shuffle"] is False and seen["class_weight"] is weights
+    assert seen["callbacks"].callbacks[0] is look
+
+
+class Ones(keras.utils.PyDataset):
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        return np.ones((2, 2)), np.ones((2, 1))
+
+
+# === Where Keras's callbacks keep their state ===
+
+
+@pytest.mark.parametrize(
+    "callback",
+    [
+        keras.callbacks.EarlyStopping("loss", restore_best_weights=True),
+        keras.callbacks.ModelCheckpoint("none.keras", save_freq=5),
+        keras.callbacks.ReduceLROnPlateau("loss"),
+        keras.callbacks.SwapEMAWeights(),
+    ],
+    ids=lambda callback: type(callback).__name__,
+)
+def test_the_attributes_of_a_callback_are_all_that_a_run_changes_or_sets_at_its_beginning(callback):
+    # `params`, the model and what is derived from arguments is the same in each run.
+    others = {"params", "_model", "monitor_op", "min_delta", "_current_epoch"}
+    model = model_of(keras.optimizers.SGD(0.1, use_ema=True), run_eagerly=True)
+    before = dict(vars(callback))
+    model.fit(np.ones((4, 2)), np.ones((4, 1)), batch_size=2, callbacks=[callback], verbose=0, epochs=2)
+    changed = {name for name, value in vars(callback).items() if name not in before or before[name] is not value}
+    assert changed - others <= set(private.callback_attributes(callback)) <= set(vars(callback))
+
+
+def test_a_model_checkpoint_that_is_paused_does_not_save():
+    callback = keras.callbacks.ModelCheckpoint("none.keras", save_freq=1)
+    for paused in (True, False):
+        private.pause_saving(callback, paused)
+        assert callback._should_save_on_batch(5) is not paused
+
+
+# === What an optimizer was told ===
 
 
 def test_learning_rate_is_a_variable_or_the_given_schedule_or_function():

@@ -1,0 +1,154 @@
+"""The state of a dataset that decides the order of its batches: reading it, and restoring it in another process."""
+
+import hashlib
+import logging
+import pickle
+
+import keras
+import numpy as np
+
+from keras_transfer.training.plain_pickle import NotPlain, load, pack, unpack
+
+log = logging.getLogger("keras_transfer")
+
+LIMIT = 2**26  # Bytes. Larger attributes are compared, but not stored.
+_METHODS = ("state_dict", "load_state_dict")
+
+
+def has_epoch(dataset):
+    """Returns whether a dataset has an integer `epoch`."""
+    return isinstance(getattr(dataset, "epoch", None), (int, np.integer))
+
+
+def has_state_dict(value):
+    """Returns whether an object has the methods `state_dict` and `load_state_dict`."""
+    return all(callable(getattr(value, name, None)) for name in _METHODS)
+
+
+def _counts_epochs(dataset):
+    """Whether the `epoch` of a `PyDataset` is a number beside others, which does not arrange the batches when set."""
+    return isinstance(dataset, keras.utils.PyDataset) and not isinstance(
+        getattr(type(dataset), "epoch", None), property
+    )
+
+
+def has_state(dataset):
+    """Returns whether `dataset_state` can read the state of a dataset."""
+    return has_state_dict(dataset) or has_epoch(dataset) or isinstance(dataset, keras.utils.PyDataset)
+
+
+def dataset_state(dataset):
+    """Returns a JSON value and an array of bytes (or None) with the state of a dataset, or None, None without one.
+
+    The state is that of `state_dict()`, or `epoch` and `seed`, or all attributes of a `PyDataset`. Of the attributes,
+    plain values are stored, and other values are compared.
+
+    Raises:
+        ValueError: If `state_dict()` does not return plain values.
+    """
+    if dataset is None:
+        return None, None
+    if has_state_dict(dataset):
+        try:
+            return {"kind": "state_dict"}, pack(dataset.state_dict())
+        except NotPlain as error:
+            raise ValueError(
+                "`state_dict()` of a dataset must return numbers, strings, lists, dicts, arrays or random generators. "
+                f"Received: {error} from {type(dataset).__name__}"
+            ) from error
+    if has_epoch(dataset) and not _counts_epochs(dataset):
+        seed = getattr(dataset, "seed", None)
+        seed = int(seed) if isinstance(seed, (int, np.integer)) else None
+        return {"kind": "epoch", "epoch": int(dataset.epoch), "seed": seed}, None
+    digests, plain = {}, {}
+    for name, value in dict(vars(dataset)).items():
+        digests[name], is_plain = _examine(value)
+        if is_plain:
+            plain[name] = value
+    # One pickle, so that what two attributes share stays shared.
+    return {"kind": "attributes", "digests": digests}, pack(plain)
+
+
+def restore_dataset(state, read, dataset):
+    """Restores what `dataset_state` returned, and warns of what cannot be restored.
+
+    Args:
+        state: The JSON value.
+        read: Function that returns the array of bytes.
+        dataset: Dataset, or None.
+    """
+    now, _ = dataset_state(dataset)
+    if (now and now["kind"]) != (state and state["kind"]):
+        log.warning(
+            "The order of the batches can differ: the dataset is of another kind than the training checkpoint's"
+        )
+    elif state is None:
+        return
+    elif state["kind"] == "state_dict":
+        dataset.load_state_dict(unpack(read()))
+    elif state["kind"] == "epoch":
+        if state["seed"] is not None:
+            dataset.seed = state["seed"]
+        dataset.epoch = state["epoch"]
+    else:
+        _restore_attributes(state["digests"], now["digests"], unpack(read()), dataset)
+
+
+def _restore_attributes(digests, now, plain, dataset):
+    different = [name for name in {**now, **digests} if now.get(name) != digests.get(name)]
+    for name in different:
+        value = plain.get(name)
+        if name not in plain:
+            log.warning(
+                "The order of the batches can differ: the attribute `%s` of %s differs from the training checkpoint's "
+                "and cannot be restored. Define the methods `state_dict` and `load_state_dict`",
+                name,
+                type(dataset).__name__,
+            )
+        elif isinstance(value, (bool, int, float, str)):  # a setting, or a number that counts
+            log.warning(
+                "The run continues with the attribute `%s` of the training checkpoint, %.100r. Received: %.100r",
+                name,
+                value,
+                getattr(dataset, name, None),
+            )
+    vars(dataset).update(plain)
+
+
+class _Sink:
+    """A file that keeps the digest of what is written to it, and up to `LIMIT` bytes."""
+
+    def __init__(self):
+        self.digest, self.size, self.parts = hashlib.sha256(), 0, []
+
+    def write(self, part):
+        self.digest.update(part)
+        self.size += len(part)
+        if self.size <= LIMIT:
+            self.parts.append(bytes(part))
+        else:
+            self.parts.clear()
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, value):
+        if isinstance(value, keras.Layer):  # Keras would pickle a whole `.keras` file, which has the time in it
+            return str, (type(value).__name__,)
+        return NotImplemented
+
+
+def _examine(value):
+    """Returns the digest of an attribute, or None if it cannot be pickled, and whether its value can be stored."""
+    sink = _Sink()
+    try:
+        _Pickler(sink, 5).dump(value)
+    except Exception:  # whatever an object's own method raises
+        return None, False
+    digest = sink.digest.hexdigest()
+    if sink.size > LIMIT:
+        return digest, False
+    try:
+        load(b"".join(sink.parts))
+    except NotPlain:
+        return digest, False
+    return digest, True

@@ -1,0 +1,101 @@
+"""A lock that lets one process at a time write into a folder."""
+
+import contextlib
+import errno
+import logging
+import os
+import pathlib
+import socket
+import weakref
+
+log = logging.getLogger("keras_transfer")
+
+# The locks of this process, by folder. A `fit` that raises releases nothing, and the next one takes over its lock.
+_held = weakref.WeakValueDictionary()
+
+
+class FolderLock:
+    """A lock on a folder, until `release()` is called or nothing refers to it. `lock_folder` creates it.
+
+    The operating system releases the lock of a process that ends, in whatever way. A file that a killed process leaves
+    behind therefore locks nothing. The file contains the process id of the owner.
+    """
+
+    def __init__(self, folder):
+        path = pathlib.Path(folder) / ".lock"
+        while True:
+            self.file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                _lock(self.file, folder)
+            except BaseException:
+                os.close(self.file)
+                raise
+            if _is_at(self.file, path):
+                break
+            os.close(self.file)  # the owner before has just removed it
+        self.release = weakref.finalize(self, _remove, self.file, path)
+        try:
+            os.ftruncate(self.file, 0)
+            os.write(self.file, f"process {os.getpid()} on {socket.gethostname()}".encode())
+        except OSError:
+            self.release()
+            raise
+
+
+def lock_folder(folder):
+    """Returns the `FolderLock` of this process on an existing folder.
+
+    Raises:
+        RuntimeError: If another process has locked the folder.
+        OSError: If the folder cannot be written.
+    """
+    place = os.path.realpath(folder)
+    held = _held.get(place)
+    if held is None or not held.release.alive:
+        held = _held[place] = FolderLock(folder)
+    return held
+
+
+def _lock(file, folder):
+    if os.name != "posix":
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        owner = os.pread(file, 200, 0).decode(errors="replace") or "an unknown process"
+        raise RuntimeError(
+            "Only one process at a time can write training checkpoints into a folder. Wait until the other one ends, "
+            f"or use another folder. Received: folder={str(folder)!r}, in use by {owner}"
+        ) from error
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP):
+            raise
+        log.warning("The file system has no locks. Make sure that only one process uses %s", folder)
+
+
+def _is_at(file, path):
+    try:
+        return os.path.samestat(os.fstat(file), os.stat(path))
+    except OSError:
+        return False
+
+
+def _remove(file, path):
+    with contextlib.suppress(OSError):  # a file that stays behind locks nothing
+        if _is_at(file, path):
+            path.unlink()
+    os.close(file)
+
+
+def _leave_to_parent():
+    """Closes the files of the locks in a forked process, which would keep them when its parent is gone."""
+    for lock in list(_held.values()):
+        if lock.release.detach():
+            os.close(lock.file)
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)

@@ -1,0 +1,237 @@
+"""`Checkpoint`: a dataset that keeps the order of its batches itself continues in that order."""
+
+import logging
+import os
+import random
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.training import dataset_state
+from keras_transfer.training.checkpoint import Checkpoint
+from keras_transfer.training.plain_pickle import NotPlain, load, pack, unpack
+from tests.training.checkpoint_runs import Crash, X, Y, assert_same, fit, linear
+
+
+class Shuffled(keras.utils.PyDataset):
+    """Batches whose order is shuffled by a generator of the dataset when an epoch ends."""
+
+    def __init__(self, generator, **attributes):
+        super().__init__()
+        self.generator, self.order = generator, list(range(40))
+        vars(self).update(attributes)
+
+    def __len__(self):
+        return 5
+
+    def __getitem__(self, index):
+        rows = self.order[8 * index : 8 * index + 8]
+        return X[rows], Y[rows]
+
+    def on_epoch_end(self):
+        self.generator.shuffle(self.order)
+
+
+class Counted(Shuffled):
+    """The same with a count of epochs, which does not arrange the batches when it is set."""
+
+    epoch = 0
+
+    def on_epoch_end(self):
+        self.epoch += 1
+        super().on_epoch_end()
+
+
+class Drawn(Shuffled):
+    """Batches whose order is drawn when an epoch begins, and noise that is drawn with each batch."""
+
+    def on_epoch_begin(self):
+        self.order = self.generator.permutation(40)
+
+    def on_epoch_end(self):
+        pass
+
+    def __getitem__(self, index):
+        x, y = super().__getitem__(index)
+        return x + self.generator.normal(size=x.shape), y
+
+
+class WithStateDict(Shuffled):
+    """The same with methods that return and restore its state, which a pickle would not contain."""
+
+    def __init__(self, generator):
+        super().__init__(generator)
+        self.generator = lambda: generator
+
+    def on_epoch_end(self):
+        self.generator().shuffle(self.order)
+
+    def state_dict(self):
+        return {"order": np.array(self.order), "generator": self.generator()}
+
+    def load_state_dict(self, state):
+        self.order, self.generator = state["order"].tolist(), lambda: state["generator"]
+
+
+DATASETS = {
+    "numpy": lambda: Shuffled(np.random.default_rng(3)),
+    "numpy's older": lambda: Shuffled(np.random.RandomState(3)),
+    "python": lambda: Shuffled(random.Random(3)),
+    "counted": lambda: Counted(random.Random(3)),
+    "drawn": lambda: Drawn(np.random.default_rng(3)),
+    "state_dict": lambda: WithStateDict(np.random.default_rng(3)),
+}
+CORE = ("numpy", "drawn")
+
+
+def resumed(folder, dataset, save_every=2):
+    """The model at the end of a run that crashed in the second epoch, after three batches."""
+    with pytest.raises(KeyError, match="crash"):
+        fit(linear(), Checkpoint(folder, save_every=save_every), Crash(13), data=dataset(), epochs=2)
+    model = linear()
+    fit(model, Checkpoint(folder), data=dataset(), epochs=2)
+    return model
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.core] * (name in CORE)) for name in DATASETS])
+def test_a_dataset_that_shuffles_itself_continues_in_its_order(name, tmp_path):
+    whole = linear()
+    fit(whole, data=DATASETS[name](), epochs=2)
+    assert_same(resumed(tmp_path, DATASETS[name]), whole)
+
+
+def test_it_does_so_from_the_end_of_an_epoch(tmp_path):
+    whole = linear()
+    fit(whole, data=DATASETS["numpy"](), epochs=2)
+    assert_same(resumed(tmp_path, DATASETS["numpy"], "epoch"), whole)
+
+
+def test_a_dataset_behind_tf_data_is_given_to_the_callback(tmp_path):
+    import tensorflow as tf
+
+    class Rows:
+        """Rows in an order that `epoch` decides."""
+
+        epoch = 0
+
+        def __call__(self):
+            order = np.random.default_rng(self.epoch).permutation(40)
+            self.epoch += 1
+            return iter(zip(X[order], Y[order]))
+
+    def go(model, *callbacks, checkpoint=True):
+        rows = Rows()
+        signature = (tf.TensorSpec((4,), "float32"), tf.TensorSpec((), "int64"))
+        data = tf.data.Dataset.from_generator(rows, output_signature=signature).batch(8)
+        data = data.apply(tf.data.experimental.assert_cardinality(5))
+        saving = [Checkpoint(tmp_path, save_every=2, dataset=rows)] if checkpoint else []
+        fit(model, *saving, *callbacks, data=data, epochs=2)
+
+    whole, model = linear(), linear()
+    go(whole, checkpoint=False)
+    with pytest.raises(KeyError):
+        go(linear(), Crash(13))
+    go(model)
+    assert_same(model, whole)
+
+
+# === Attributes ===
+
+
+def state_and_warnings(first, second, caplog):
+    """Restores the state of the first dataset in the second, and returns the messages."""
+    state, content = dataset_state.dataset_state(first)
+    with caplog.at_level(logging.WARNING):
+        dataset_state.restore_dataset(state, lambda: content, second)
+    return [record.getMessage() for record in caplog.records]
+
+
+class Sampler:
+    """An object that holds an order."""
+
+    def __init__(self, order):
+        self.order = order
+
+
+def test_an_attribute_that_cannot_be_stored_is_warned_of_if_it_differs(caplog):
+    def make(order):
+        return Shuffled(None, sampler=Sampler(order), key=lambda: 0, layer=keras.layers.Dense(2))
+
+    assert state_and_warnings(make([1, 2]), make([1, 2]), caplog) == []
+    (message,) = state_and_warnings(make([2, 1]), make([1, 2]), caplog)
+    assert "the attribute `sampler` of Shuffled differs from the training checkpoint's and cannot" in message
+
+
+def test_a_large_attribute_is_compared_and_not_stored(caplog, monkeypatch):
+    monkeypatch.setattr(dataset_state, "LIMIT", 1000)
+    first, second = (Shuffled(None, rows=np.arange(500) + extra) for extra in (0, 1))
+    assert dataset_state.dataset_state(first)[1].size < 1000
+    assert state_and_warnings(first, Shuffled(None, rows=np.arange(500)), caplog) == []
+    (message,) = state_and_warnings(first, second, caplog)
+    assert "the attribute `rows`" in message and second.rows[0] == 1
+
+
+def test_a_setting_that_differs_is_the_training_checkpoints_with_a_warning(caplog):
+    dataset = Shuffled(None, noise=0.2)
+    (message,) = state_and_warnings(Shuffled(None, noise=0.1), dataset, caplog)
+    assert message == "The run continues with the attribute `noise` of the training checkpoint, 0.1. Received: 0.2"
+    assert dataset.noise == 0.1
+
+
+def test_what_two_attributes_share_stays_shared(caplog):
+    generator = np.random.default_rng(0)
+    other = Shuffled(np.random.default_rng(1), again=None)
+    assert state_and_warnings(Shuffled(generator, again=generator), other, caplog) == []
+    assert other.again is other.generator and other.generator.random() == generator.random()
+
+
+def test_a_dataset_of_another_kind_is_warned_of(caplog):
+    (message,) = state_and_warnings(Shuffled(None), None, caplog)
+    assert message.startswith("The order of the batches can differ: the dataset is of another kind")
+
+
+def test_a_state_dict_of_other_objects_is_an_error():
+    dataset = WithStateDict(Sampler([1]))
+    with pytest.raises(ValueError, match=r"must return numbers, .*Received: .*Sampler from WithStateDict"):
+        dataset_state.dataset_state(dataset)
+
+
+# === Plain pickles ===
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": [1, 2.5, None, True, "ä", b"b", (3,)], 4: {5, 6}},
+        np.arange(6.0).reshape(2, 3).T,
+        np.array(["a", "bc"]),
+        np.array(["a", 1, None], "object"),
+        np.float32(1.5),
+        np.zeros(0),
+    ],
+    ids=str,
+)
+def test_plain_values_come_back(value):
+    again = unpack(pack(value))
+    assert type(again) is type(value) and repr(again) == repr(value)
+
+
+@pytest.mark.parametrize("kind", ["PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"])
+def test_generators_come_back_and_draw_the_same(kind):
+    generator = np.random.Generator(getattr(np.random, kind)(5))
+    generator.random()
+    assert unpack(pack(generator)).random() == generator.random()
+
+
+def test_a_pickle_that_would_call_something_is_refused(tmp_path):
+    class Call:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "made"),)
+
+    with pytest.raises(NotPlain, match="mkdir"):
+        pack([Call()])
+    for name in (b"builtins\neval", b"numpy\nload", b"numpy\nndarray.tofile", b"random\nRandom.__init__"):
+        with pytest.raises(NotPlain):
+            load(b"c" + name + b"\n(tR.")
+    assert os.listdir(tmp_path) == []
