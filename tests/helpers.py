@@ -7,7 +7,9 @@ import numpy as np
 
 from keras_transfer.training.optimizer import build_optimizer
 
-POLICIES = ("mixed_bfloat16", "mixed_float16")
+from tests import half_precision
+
+POLICIES = ("mixed_bfloat16", "mixed_float16") if half_precision.works() else ()
 # `run_eagerly` for a few steps, which take less time than tracing. JAX compiles single operations too.
 EAGER = keras.backend.backend() != "jax"
 

@@ -71,7 +71,7 @@ def test_another_family_learns_too(tmp_path):
     keras.utils.set_random_seed(0)
     model = TextClassifier.from_pretrained(folder, num_classes=2)
     model.compile(keras.optimizers.Adam(0.03), run_eagerly=True)
-    losses = model.fit(["film", " film film"], [0, 1], epochs=4, verbose=0).history["loss"]
+    losses = model.fit(["film", " film film"], [0, 1], epochs=12, verbose=0).history["loss"]
     assert losses[-1] < 0.8 * losses[0]
 
 
