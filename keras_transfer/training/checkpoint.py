@@ -247,7 +247,9 @@ class Checkpoint(keras.callbacks.Callback):
         self._settings, self._rates, self._count = state["optimizer"], state["rates"][0], state["count"]
         self._restore_callbacks(stored)
         if epoch >= epochs or ended(self._others):
-            log.warning("The run is complete: %d of %d epochs. Nothing is trained. %s", epoch, epochs, stored.path)
+            log.warning(
+                "The run is complete and is not trained further: %d of %d epochs: %s", epoch, epochs, stored.path
+            )
             epoch = max(epoch, epochs)
         else:
             place = f", after batch {batch}" if batch else ""

@@ -10,8 +10,8 @@ import weakref
 
 log = logging.getLogger("keras_transfer")
 
-# The locks of this process, by folder. A `fit` that raises releases nothing, and the next one takes over its lock.
-_held = weakref.WeakValueDictionary()
+# The locks of this process. A `fit` that raises releases nothing, and the next one takes over its lock.
+_held = weakref.WeakSet()
 
 
 class FolderLock:
@@ -49,11 +49,12 @@ def lock_folder(folder):
         RuntimeError: If another process has locked the folder.
         OSError: If the folder cannot be written.
     """
-    place = os.path.realpath(folder)
-    held = _held.get(place)
-    if held is None or not held.release.alive:
-        held = _held[place] = FolderLock(folder)
-    return held
+    for lock in list(_held):
+        if lock.release.alive and _is_at(lock.file, pathlib.Path(folder) / ".lock"):
+            return lock
+    lock = FolderLock(folder)
+    _held.add(lock)
+    return lock
 
 
 def _lock(file, folder):
@@ -91,7 +92,7 @@ def _remove(file, path):
 
 def _leave_to_parent():
     """Closes the files of the locks in a forked process, which would keep them when its parent is gone."""
-    for lock in list(_held.values()):
+    for lock in list(_held):
         if lock.release.detach():
             os.close(lock.file)
     _held.clear()
