@@ -55,7 +55,7 @@ def test_a_run_that_early_stopping_ended_is_complete(tmp_path, caplog):
     fit(whole, Scores(), early(), Checkpoint(tmp_path), data=SHORT, epochs=8)
     assert fit(model, Scores(), early(), Checkpoint(tmp_path), data=SHORT, epochs=8) == {}
     assert_same(model, whole)
-    assert "The run is complete: 3 of 8 epochs. Nothing is trained" in caplog.text
+    assert "The run is complete and is not trained further: 3 of 8 epochs" in caplog.text
 
 
 def test_with_more_patience_it_continues(tmp_path):
