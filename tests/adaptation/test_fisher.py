@@ -154,6 +154,7 @@ def test_the_likelihood_of_a_sequence_covers_all_positions_except_padding():
 # === Data ===
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eagerly")
 def test_every_form_of_the_same_data_gives_the_same_result():
     import tensorflow as tf
@@ -190,6 +191,7 @@ def test_batches_of_texts_keep_their_order_for_the_next_fit():
     np.testing.assert_array_equal(train.order, before)
 
 
+@pytest.mark.slow
 def test_samples_are_drawn_from_data_in_memory_and_taken_from_the_start_of_a_stream():
     model, (x, y) = linear(), features()
     stream = ((x[i : i + 3], y[i : i + 3]) for i in range(0, 20, 3))

@@ -37,6 +37,7 @@ def test_sentences_and_batches_give_the_fisher_information_of_words(made):
     np.testing.assert_allclose(found["logits/kernel"], expected(model), rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_labels_of_the_model_are_drawn_for_words_only():
     model = tagger()
     kernel = model.get_layer("logits")

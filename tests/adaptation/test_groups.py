@@ -73,6 +73,7 @@ def test_a_mean_pooled_classifier_has_no_group_for_its_unused_pooler():
     assert rows(groups) == [*ENCODER_ROWS, ("head", "head", False)]
 
 
+@pytest.mark.slow
 def test_seeds_metrics_and_optimizer_slots_are_not_weights():
     model = TextClassifier(BertEncoder(**SMALL), 2)
     before = rows(layer_groups(model)), [group.parameters for group in layer_groups(model)]

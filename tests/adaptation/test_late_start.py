@@ -30,6 +30,7 @@ def test_with_a_plain_adam_it_moves_several_times_the_rate():
     assert sum(length > first / 2 for length in lengths) >= 5
 
 
+@pytest.mark.slow
 def test_each_group_counts_its_own_steps_during_gradual_unfreezing():
     model = net()
     model.compile(LayerwiseOptimizer(keras.optimizers.Adam(RATE), model, decay=0.5), "mse")

@@ -245,6 +245,7 @@ def test_fit_trains_as_with_separate_optimizers_in_every_mode(kind, mode):
     assert difference(model.get_weights(), fitted_apart(KINDS[kind])) < 2e-6
 
 
+@pytest.mark.slow
 def test_learning_rate_scheduler_sets_the_rates_of_all_groups():
     callback = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.5 if epoch else rate)
     model = fitted(callbacks=[callback])
@@ -252,6 +253,7 @@ def test_learning_rate_scheduler_sets_the_rates_of_all_groups():
     assert difference(model.get_weights(), fitted_apart(rates=(1, 0.5, 0.25))) < 1e-6
 
 
+@pytest.mark.slow
 def test_reduce_lr_on_plateau_sets_the_rates_of_all_groups():
     callback = keras.callbacks.ReduceLROnPlateau("loss", factor=0.5, patience=1, min_delta=1e9)
     model = fitted(callbacks=[callback])

@@ -10,6 +10,7 @@ from tests.adaptation.layerwise_models import HALVES, RATE, X, Y, difference, ne
 optimizers = keras.optimizers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("penalty", [None, L2SP(0.5, squared=False)], ids=["no penalty", "penalty"])
 def test_inside_a_loss_scale_optimizer_it_trains_the_same(penalty):
     one, two = net(), net()

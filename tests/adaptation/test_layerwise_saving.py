@@ -137,6 +137,7 @@ def test_every_optimizer_keeps_its_state(kind, tmp_path, warned):
     assert difference(model.get_weights(), stateless.get_weights()) > 0
 
 
+@pytest.mark.slow
 def test_a_text_classifier_with_frozen_embeddings_resumes_with_its_schedule(tmp_path, warned):
     texts, labels = tiny.examples()
     model = tiny.classifier()
@@ -163,6 +164,7 @@ def test_a_file_written_during_a_stage_resumes(tmp_path, warned):
     assert difference(model.get_weights(), loaded.get_weights()) == 0 and not warned
 
 
+@pytest.mark.slow
 def test_it_resumes_with_loss_scaling(tmp_path, warned):
     model = net()
     inner = LayerwiseOptimizer(optimizers.Adam(RATE), model, decay=0.5, penalty=L2SP(0.5))
@@ -230,6 +232,7 @@ def test_layers_that_keras_renames_are_an_error_if_other_weights_train_than_befo
         keras.saving.load_model(tmp_path / "model.keras")
 
 
+@pytest.mark.slow
 def test_frozen_groups_do_not_affect_the_state_of_the_others(tmp_path, warned):
     model = net()
     freeze(model, 0)
@@ -257,6 +260,7 @@ def last_names(variable):
     return variable.path.split("/")[-2], variable.name
 
 
+@pytest.mark.slow
 def test_a_file_contains_each_array_once(tmp_path):
     keras.utils.set_random_seed(0)
     big = keras.Sequential([keras.Input((4,)), layers.Dense(20_000, name="low"), layers.Dense(2, name="top")])
@@ -271,6 +275,7 @@ def test_a_file_contains_each_array_once(tmp_path):
         assert expected < size < 1.05 * expected + 50_000
 
 
+@pytest.mark.slow
 def test_groups_and_layers_may_have_any_name(tmp_path, warned):
     # Joined by underscores, `a/b_c` and `a_b/c` would be the same.
     keras.utils.set_random_seed(0)
@@ -300,6 +305,7 @@ def test_names_that_other_layers_had_in_the_file_are_an_error(tmp_path):
 # Files of weights, and arrays
 
 
+@pytest.mark.slow
 def test_a_weights_file_restores_the_state_of_a_built_optimizer(tmp_path, warned):
     model, other = compiled(net(), penalty=L2SP(0.5)), compiled(net(), penalty=L2SP(0.5))
     model.fit(X, Y, shuffle=False, verbose=0, **BATCHES)
@@ -371,6 +377,7 @@ def test_an_ewc_penalty_from_a_config_alone_refuses_to_train():
     assert difference(model.get_weights(), start) == 0
 
 
+@pytest.mark.slow
 def test_step_counts_continue_after_a_reload_during_gradual_unfreezing(tmp_path):
     model = compiled(net())
     model.fit(X, Y, epochs=4, verbose=0, callbacks=[GradualUnfreezing(epochs=1)], **BATCHES)

@@ -58,6 +58,7 @@ def test_sgd_with_a_penalty_agrees_with_the_formula_in_float64(name):
     assert error < 1e-6 < 1e-3 < effect
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["squared", "unsquared", "EWC"])
 def test_the_gradient_of_a_penalty_enters_the_moments_of_adam(name):
     penalty, model, other = PENALTIES[name](), net(), net()
@@ -251,6 +252,7 @@ def fitted(penalty, strength=1.0):
     return model, history
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["squared", "unsquared", "EWC"])
 def test_the_reported_losses_are_those_of_the_task(name):
     model, history = fitted(PENALTIES[name]())

@@ -128,6 +128,7 @@ def learned():
     return model, model.get_weights(), before
 
 
+@pytest.mark.slow
 def test_the_same_outputs_learn_new_labels_and_change_less(learned):
     model, start, before = learned
     both = keras.Model(model.input, {"labels": model.output, "before": model.output})
@@ -166,6 +167,7 @@ def test_the_head_of_a_new_task_learns_and_the_old_one_forgets_less(learned):
     assert min(new) > 0.97
 
 
+@pytest.mark.slow
 def test_a_task_learns_recorded_logits_from_raw_text():
     texts, _ = tiny.examples(16)
     model = tiny.classifier()

@@ -179,6 +179,7 @@ def test_a_mistake_is_one_error(call, message):
         call()
 
 
+@pytest.mark.slow
 def test_sample_weights_reach_the_loss():
     model, x, y = classifier(), ids(), np.array(LABELS)
     start = [weight.numpy() for weight in model.weights]
@@ -191,6 +192,7 @@ def test_sample_weights_reach_the_loss():
     )
 
 
+@pytest.mark.slow
 def test_a_schedule_is_as_long_as_the_run_even_if_epochs_are_cut_short():
     for train in ((TEXTS, LABELS), (ids(), np.array(LABELS))):
         model = classifier()

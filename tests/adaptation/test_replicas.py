@@ -8,6 +8,7 @@ def test_two_replicas_train_in_stages_as_one_device_does(tensorflow_process):
     assert apart_by < 1e-6 < 1e-2 < moved
 
 
+@pytest.mark.slow
 def test_two_replicas_have_the_rates_and_penalties_of_one_device(tensorflow_process):
     for kind, (apart_by, moved, counts) in tensorflow_process("tests.adaptation.mirrored:layerwise").items():
         assert apart_by < 1e-6 < 1e-4 < moved, kind

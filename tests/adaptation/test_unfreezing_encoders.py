@@ -15,12 +15,14 @@ def test_each_method_trains_its_groups_of_our_encoder(method):
     check_encoder("ours", method, run_eagerly=method != "sequential")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["sequential", "freeze"])
 def test_each_method_trains_its_groups_of_a_keras_hub_backbone(method):
     pytest.importorskip("keras_hub")
     check_encoder("keras_hub", method, run_eagerly=method != "freeze")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["gradual", "freeze"])
 def test_each_method_trains_its_groups_of_a_module_of_tokens(method, tmp_path):
     from keras_transfer.hub import HubEncoder

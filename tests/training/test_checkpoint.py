@@ -96,6 +96,7 @@ def test_batches_before_the_checkpoint_are_skipped_without_training(tmp_path):
     assert len(trained) == 12 + 1
 
 
+@pytest.mark.slow
 def test_other_callbacks_see_the_skipped_batches_and_the_metrics_of_the_run(tmp_path):
     class See(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
@@ -112,6 +113,7 @@ def test_other_callbacks_see_the_skipped_batches_and_the_metrics_of_the_run(tmp_
     assert seen[4:BATCHES] == whole[4:]
 
 
+@pytest.mark.slow
 def test_changes_by_earlier_callbacks_at_the_start_and_end_of_an_epoch_are_kept(tmp_path):
     class Rates(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch, logs=None):
@@ -127,6 +129,7 @@ def test_changes_by_earlier_callbacks_at_the_start_and_end_of_an_epoch_are_kept(
     assert_same(model, whole)
 
 
+@pytest.mark.slow
 def test_validation_does_not_affect_resuming(tmp_path):
     options = {"validation_data": (X[:12], Y[:12]), "validation_batch_size": 4}
     whole, model = build(), build()
@@ -171,6 +174,7 @@ def test_fit_begins_in_the_epoch_that_the_callback_sets(tmp_path):
     assert begun == [0, 1]
 
 
+@pytest.mark.slow
 def test_a_run_that_another_callback_stops_within_an_epoch_resumes_there(tmp_path):
     def stop(model):
         model.stop_training = True

@@ -40,6 +40,7 @@ def classifier():
     return model
 
 
+@pytest.mark.slow
 def test_a_task_passes_its_batches_to_the_callback(tmp_path):
     texts, labels = tiny.examples(40)
 
@@ -64,6 +65,7 @@ def plain_classifier():
     return model
 
 
+@pytest.mark.slow
 def test_so_does_another_model(tmp_path):
     texts, labels = tiny.examples(40)
 
@@ -96,6 +98,7 @@ class Noise(keras.utils.PyDataset):
         return X[rows] + np.random.normal(size=(4, 4)).astype("float32"), Y[rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", ["noise", "arrays", "tf.data"])
 def test_data_from_global_random_numbers_are_drawn_again_identically(data, tmp_path):
     def go(model, *callbacks):

@@ -264,6 +264,7 @@ def test_a_full_disk_is_an_error_and_keeps_earlier_checkpoints(tmp_path, monkeyp
     assert bytes_of(tmp_path) == before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_disk_that_fills_up_ends_the_run_which_resumes_once_there_is_space(tmp_path, monkeypatch):
     model, checkpoint = build(), Checkpoint(tmp_path, save_every=4, keep=9)

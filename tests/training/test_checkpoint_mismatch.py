@@ -145,6 +145,7 @@ def test_another_loss_policy_shuffle_or_class_weight_is_warned_of(tmp_path, capl
     assert "class_weight.1=2.0 (training checkpoint: None)" in warned(loss, class_weight={0: 1.0, 1: 2.0, 2: 1.0})[0]
 
 
+@pytest.mark.slow
 def test_other_stages_or_frozen_weights_give_a_warning(crashed_in_stages, tmp_path, caplog):
     def warned(*callbacks, prepare=lambda model: None, epochs=3):
         folder = shutil.copytree(crashed_in_stages, tmp_path / str(len(list(tmp_path.iterdir()))))

@@ -50,6 +50,7 @@ def test_a_signal_within_an_epoch_writes_a_checkpoint_and_ends_the_run(tmp_path,
     assert_same(model, whole())
 
 
+@pytest.mark.slow
 def test_a_signal_during_validation_ends_the_run_at_the_end_of_the_epoch(tmp_path, handler):
     model = build()
     in_validation = keras.callbacks.LambdaCallback()
@@ -61,6 +62,7 @@ def test_a_signal_during_validation_ends_the_run_at_the_end_of_the_epoch(tmp_pat
     assert_same(model, whole())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["signal", "stop"])
 def test_a_run_that_ends_while_batches_are_skipped_first_restores_the_state(end, tmp_path, handler):
     def stop(model):

@@ -81,6 +81,7 @@ def messages(caplog):
     return [record.getMessage() for record in caplog.records if "schedule" in record.getMessage()]
 
 
+@pytest.mark.slow
 def test_a_task_warns_at_the_start_of_new_and_resumed_runs(caplog):
     model = tiny.classifier()
     x = {name: np.array(value) for name, value in tiny.preprocessor()(tiny.examples(8)[0]).items()}
@@ -95,6 +96,7 @@ def test_a_task_warns_at_the_start_of_new_and_resumed_runs(caplog):
     assert "ends at step 5, but the run ends at step 6" in message and "total_steps=6" in message
 
 
+@pytest.mark.slow
 def test_our_callbacks_warn_in_runs_of_other_models(caplog):
     model = make_model(SlantedTriangular(0.1, 10))
     model.fit(X, Y, batch_size=2, verbose=0, epochs=2, callbacks=[GradualUnfreezing()])
