@@ -1,4 +1,4 @@
-"""One trace of `predict` on TensorFlow for batches of all shapes."""
+"""One trace of `predict` on TensorFlow for batches of all shapes, for tasks, which cannot import TensorFlow."""
 
 import keras
 

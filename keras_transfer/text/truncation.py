@@ -14,7 +14,7 @@ _warned = weakref.WeakSet()  # preprocessors
 
 
 def count_truncated(preprocessor, texts, inputs):
-    """Returns the number of texts that were truncated.
+    """Returns the number of texts that were truncated, or 0 if there was a warning already.
 
     Args:
         preprocessor: Callable. Counts as 0 if it has no fixed `sequence_length`. Of a preprocessor of another library,
@@ -23,7 +23,7 @@ def count_truncated(preprocessor, texts, inputs):
         inputs: Dict of arrays [texts, length], what the preprocessor returned.
     """
     length, mask = getattr(preprocessor, "sequence_length", None), inputs.get("padding_mask")
-    if mask is None or length != mask.shape[1]:
+    if mask is None or length != mask.shape[1] or preprocessor in _warned:
         return 0
     [full] = np.nonzero(np.sum(mask, axis=1) == length)
     if not len(full) or not isinstance(preprocessor, WordLevelPreprocessor):

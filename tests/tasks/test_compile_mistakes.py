@@ -11,6 +11,11 @@ pytestmark = pytest.mark.core
 ONE_HOT = keras.losses.CategoricalCrossentropy(from_logits=True)
 
 
+def name_of(value):
+    """A test id without an address in memory, which differs between the test processes."""
+    return next((str(getattr(value, key)) for key in ("__name__", "name") if hasattr(value, key)), str(value))
+
+
 @pytest.fixture(scope="module")
 def model():
     return of_vectors()
@@ -33,7 +38,7 @@ def model():
         "precision",
         "crossentropy",
     ],
-    ids=str,
+    ids=name_of,
 )
 def test_a_metric_of_probabilities_is_an_error(model, metric):
     for options in ({"metrics": [metric]}, {"metrics": {"logits": metric}}, {"weighted_metrics": [metric]}):
@@ -56,7 +61,7 @@ def test_a_metric_of_probabilities_is_an_error(model, metric):
         ("mse", metrics.sparse_categorical_accuracy, "but the metric takes integer labels"),
         (ONE_HOT, "auto", r"Use `metrics=\['accuracy'\]`"),
     ],
-    ids=str,
+    ids=name_of,
 )
 def test_a_metric_of_other_labels_than_the_loss_is_an_error(model, loss, metric, expected):
     with pytest.raises(ValueError, match=expected):
@@ -75,7 +80,7 @@ def test_a_metric_of_other_labels_than_the_loss_is_an_error(model, loss, metric,
         (keras.losses.BinaryCrossentropy(from_logits=True), metrics.AUC(from_logits=True, multi_label=True)),
         (lambda y_true, y_pred: keras.ops.mean(y_pred, axis=-1), metrics.F1Score()),
     ],
-    ids=str,
+    ids=name_of,
 )
 def test_what_fits_is_compiled_and_evaluated(model, loss, metric):
     labels = [0, 1] if loss == "auto" else np.eye(2, dtype="float32")
