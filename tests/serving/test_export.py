@@ -211,7 +211,7 @@ def test_weights_are_written_once(moved):
     model, folder = moved
     weights = 4 * model.count_params()
     written = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    assert weights < written < 1.2 * weights
+    assert weights < written < weights + 1e6  # The graph and the tokenizer take 0.7 MB. Twice would be 3.5 MB more.
 
 
 def test_the_vocabulary_is_inside_and_the_folder_can_be_moved(moved):
