@@ -122,7 +122,7 @@ def _check_groups(groups):
     names = set()
     for pair in groups:
         is_pair = isinstance(pair, (list, tuple)) and len(pair) == 2
-        if not is_pair or not all(isinstance(part, str) and part for part in pair):
+        if not is_pair or not all(isinstance(part, str) for part in pair) or not pair[0]:
             raise ValueError(f"{expected}. Received: {pair!r:.100}")
         if pair[0] in names:
             raise ValueError(f"{expected}. Received: two groups with the name {pair[0]!r}")
