@@ -149,7 +149,7 @@ class Architecture:
                 f"Received: model_type={self.model_type!r}"
             )
         load = self.preprocessor_class.load
-        inspect.signature(load).bind(folder, **overrides)  # A misspelt argument is a TypeError, not one of the folder.
+        inspect.signature(load).bind(folder, **overrides)  # An unknown argument is not the folder's fault.
         with reading(f"The tokenizer of {folder}"):
             return load(folder, **overrides)
 

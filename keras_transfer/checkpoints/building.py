@@ -66,8 +66,8 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
     unused = sorted(name for name in readers if name.startswith(tuple(not_loaded)))
     try:
         encoder = architecture.encoder_class(**arguments)
-    except Exception as error:  # of Keras and its backend, for sizes that there cannot be
-        if isinstance(error, TypeError) and overrides:  # an argument that there is not
+    except Exception as error:  # of Keras and its backend, such as for invalid sizes
+        if isinstance(error, TypeError) and overrides:  # an unknown argument
             raise
         name = architecture.encoder_class.__name__
         raise CheckpointError(f"The settings of {source} do not fit {name}. Received: {error}") from error

@@ -1,6 +1,7 @@
 """How a task is compiled: with its own loss and metrics, or with others that fit logits and each other."""
 
 import inspect
+import itertools
 
 import keras
 import numpy as np
@@ -27,7 +28,8 @@ class Compiled:
         Args:
             optimizer: As in Keras. Defaults to `"auto"`, which is AdamW with a learning rate of 5e-5.
             loss: As in Keras, for logits. Defaults to `"auto"`, the loss of the task.
-            metrics: As in Keras. Defaults to `"auto"`, the metrics of the task.
+            metrics: As in Keras. Defaults to `"auto"`, the metrics of the task, or the accuracy if these do not take
+                the labels of the loss.
             **kwargs: As in Keras.
 
         Raises:
@@ -37,10 +39,17 @@ class Compiled:
         check_scope(self)
         optimizer = keras.optimizers.AdamW(5e-5) if isinstance(optimizer, str) and optimizer == "auto" else optimizer
         loss = self.default_loss() if isinstance(loss, str) and loss == "auto" else loss
-        metrics = self.default_metrics() if isinstance(metrics, str) and metrics == "auto" else metrics
+        metrics = self._metrics_for(loss) if isinstance(metrics, str) and metrics == "auto" else metrics
         check_loss(loss)
         check_metrics([metrics, kwargs.get("weighted_metrics")], loss)
         super().compile(optimizer, loss=loss, metrics=metrics, **kwargs)
+
+    def _metrics_for(self, loss):
+        """Returns the metrics of the task, or the accuracy if these take integer labels and the loss does not."""
+        metrics = self.default_metrics()
+        names = [_name(keras.metrics.get(metric)) for metric in keras.tree.flatten(metrics)]
+        integers = any(name is not None and _metric_takes_vectors(name) is False for name in names)
+        return ["accuracy"] if integers and takes_vectors(loss) else metrics
 
     def compile_from_config(self, config):
         """Compiles a loaded model as it was: Keras skips this for a class that overrides `compile`."""
@@ -52,7 +61,8 @@ class Compiled:
 def check_loss(losses):
     """Raises a `ValueError` if a loss expects probabilities, since the outputs of a task are logits."""
     for loss in keras.tree.flatten(losses):
-        if _settings(keras.losses.get(loss)).get("from_logits") is False:
+        found = keras.losses.get(loss)
+        if not _decides_itself(found) and _settings(found).get("from_logits") is False:
             raise ValueError(
                 "The model returns logits, but `loss` expects probabilities. Use `loss='auto'`, or a loss with "
                 f"`from_logits=True`. Received: loss={loss!r}"
@@ -77,7 +87,7 @@ def check_metrics(metrics, loss):
             )
         found = keras.metrics.get(metric)
         name = _name(found)
-        if name is None:
+        if name is None or _decides_itself(found):
             continue
         if name == "accuracy" or _expects_probabilities(name, _settings(found)):
             raise ValueError(
@@ -97,8 +107,9 @@ def check_metrics(metrics, loss):
 def takes_vectors(losses):
     """Returns whether a loss takes labels [..., classes] (True) or integers [...] (False); None if it is not known."""
     for loss in keras.tree.flatten(losses):
-        name = _name(keras.losses.get(loss))
-        if name is not None and name not in _OTHER_LOSSES:
+        found = keras.losses.get(loss)
+        name = _name(found)
+        if name is not None and name not in _OTHER_LOSSES and not _decides_itself(found):
             return name != "sparsecategoricalcrossentropy"
     return None
 
@@ -110,12 +121,25 @@ def trains_classes_apart(losses):
 
 def _name(function):
     """Returns the name of a loss or metric of Keras, or of its base that is one, or None."""
-    classes = type(function).__mro__ if isinstance(function, (keras.losses.Loss, keras.metrics.Metric)) else [function]
-    for found in classes:
-        if (getattr(found, "__module__", None) or "").startswith("keras."):
+    for found in _classes(function):
+        if _is_of_keras(found):
             name = found.__name__.replace("_", "").lower()
             return None if name in _BASES else name
     return None
+
+
+def _decides_itself(function):
+    """Returns whether a user's subclass converts labels or outputs itself, before or instead of Keras's class."""
+    own = itertools.takewhile(lambda found: not _is_of_keras(found), _classes(function))
+    return any({"call", "update_state", "__call__"} & vars(found).keys() for found in own if isinstance(found, type))
+
+
+def _classes(function):
+    return type(function).__mro__ if isinstance(function, (keras.losses.Loss, keras.metrics.Metric)) else [function]
+
+
+def _is_of_keras(found):
+    return (getattr(found, "__module__", None) or "").startswith("keras.")
 
 
 def _settings(function):

@@ -43,7 +43,7 @@ def columns_of(task, x):
         return task.raw_columns(x)
     if not isinstance(x, (Mapping, list, tuple)) and not hasattr(x, "shape"):
         return None
-    names = list(task.input) if isinstance(task.input, dict) else [tensor.name for tensor in task.inputs]
+    names = input_names(task)
     names, columns = (list(x), list(x.values())) if isinstance(x, Mapping) else (names, keras.tree.flatten(x))
     arrays = {name: to_numpy(column) for name, column in zip(names, columns)}
     if not arrays or len(columns) != len(names) or any(array.ndim == 0 for array in arrays.values()):
@@ -52,6 +52,11 @@ def columns_of(task, x):
             f"Received: {type(x).__name__} of {len(columns)} values"
         )
     return arrays
+
+
+def input_names(task):
+    """Returns the names of a functional model's inputs, in their order."""
+    return list(task.input) if isinstance(task.input, dict) else [tensor.name for tensor in task.inputs]
 
 
 def require_preprocessor(task):

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from keras_transfer.tasks.data import is_stream, texts_of_stream
+from keras_transfer.tasks.data import input_names, is_stream, texts_of_stream, to_numpy
 from keras_transfer.text import is_text
 from keras_transfer.text.label_checks import with_checked_labels
 
 
 def check_inputs(task, x):
     """Raises a `ValueError` if `x` is a dict without the encoder's inputs, an iterator, or a stream of other shapes."""
-    names = list(task.input) if isinstance(task.input, dict) else [tensor.name for tensor in task.inputs]
+    names = input_names(task)
     if isinstance(x, Mapping):
         if not set(names) <= set(x):
             raise ValueError(
@@ -82,7 +82,7 @@ def check_class_labels(labels, count, vectors=None):
 
 def _as_numbers(labels, expected):
     try:
-        values = np.asarray(labels)
+        values = np.asarray(to_numpy(labels) if hasattr(labels, "shape") else labels)
     except ValueError as error:
         raise ValueError(f"{expected}. Received: rows of different lengths") from error
     if values.dtype.kind in "biuf":

@@ -1,34 +1,41 @@
 """What a method of a task does when it fails: it leaves the model usable and names wrong labels."""
 
-import functools
+import contextlib
 
 import keras
 
+from keras_transfer.training.optimizer import build_optimizer
 from keras_transfer.training.private import keep_values
 
 
-def mends_failures(method):
-    """Decorates a method that trains or evaluates.
+@contextlib.contextmanager
+def mends_failures(task, function):
+    """Leaves the model usable if the method of Keras in the block fails, and raises the error that `keep_error` keeps.
 
     TensorFlow creates variables only while it traces a function for the first time. If that fails, the function stays
     unusable, so Keras must make it again. On JAX, the variables get their values back.
+
+    Args:
+        task: `Task`.
+        function: String. Name of the attribute that holds what the method runs, such as `"train_function"`.
     """
-
-    @functools.wraps(method)
-    def mended(self, *args, **kwargs):
-        self.kept_error, restore = None, keep_values(self)
-        try:
-            return method(self, *args, **kwargs)
-        except BaseException as error:
-            restore()
-            if keras.backend.backend() == "tensorflow":
-                self.train_function = self.test_function = None
-            found, self.kept_error = self.kept_error, None
-            if found is None or not isinstance(error, Exception):
-                raise
-            raise found from None
-
-    return mended
+    trains = function == "train_function" and task.trainable_variables and getattr(task, "optimizer", None) is not None
+    if trains and keras.backend.backend() == "jax":
+        build_optimizer(task)  # Keras would build it after its values are kept.
+    outer, task.kept_error = task.kept_error, None
+    restore = keep_values(task)
+    try:
+        yield
+    except BaseException as error:
+        restore()
+        if keras.backend.backend() == "tensorflow":
+            setattr(task, function, None)
+        # A wrong label that was only read ahead is not the cause of an error elsewhere.
+        if task.kept_error is None or not type(error).__module__.startswith("tensorflow"):
+            raise
+        raise task.kept_error from error
+    finally:
+        task.kept_error = outer
 
 
 class KeepsErrors:

@@ -27,17 +27,18 @@ class OneBatch(KeepsErrors, NotCloned):
             return inputs
         return {name: np.asarray(value) for name, value in inputs.items()}
 
-    @mends_failures
     def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
         """Trains on one batch as `keras.Model.train_on_batch` does. `x` may be raw text."""
         self.check_class_weight(class_weight)
         batch = self._one_batch(x, y, sample_weight)
-        return super().train_on_batch(*batch, class_weight=class_weight, return_dict=return_dict)
+        with mends_failures(self, "train_function"):
+            return super().train_on_batch(*batch, class_weight=class_weight, return_dict=return_dict)
 
-    @mends_failures
     def test_on_batch(self, x, y=None, sample_weight=None, return_dict=False):
         """Evaluates one batch as `keras.Model.test_on_batch` does. `x` may be raw text."""
-        return super().test_on_batch(*self._one_batch(x, y, sample_weight), return_dict=return_dict)
+        batch = self._one_batch(x, y, sample_weight)
+        with mends_failures(self, "test_function"):
+            return super().test_on_batch(*batch, return_dict=return_dict)
 
     def predict_on_batch(self, x):
         """Returns what `predict` returns, for one batch. `x` may be raw text."""

@@ -114,7 +114,8 @@ class Task(Compiled, OneBatch, StringInputs, keras.Model):
 
     def check_class_weight(self, class_weight):
         """Raises a `ValueError` if `class_weight` is not a dict from classes to weights."""
-        check_weights_of_classes(class_weight, self.output.shape[-1])
+        if class_weight is not None and hasattr(self.output, "shape"):  # one output
+            check_weights_of_classes(class_weight, self.output.shape[-1])
 
     def signatures(self, pairs=False):
         """Returns what an exported model answers.
@@ -277,7 +278,6 @@ class Task(Compiled, OneBatch, StringInputs, keras.Model):
 
     # === Training and prediction ===
 
-    @mends_failures
     def fit(
         self,
         x=None,
@@ -303,8 +303,10 @@ class Task(Compiled, OneBatch, StringInputs, keras.Model):
         """
         check_scope(self)
         self.check_class_weight(class_weight)
-        check_inputs(self, x)
-        columns = columns_of(self, x) if validation_split else None
+        columns = None
+        if validation_split:
+            check_inputs(self, x)
+            columns = columns_of(self, x)
         if columns is not None:
             if y is None:
                 raise ValueError("`validation_split` requires labels. Received: y=None")
@@ -317,19 +319,19 @@ class Task(Compiled, OneBatch, StringInputs, keras.Model):
         data = self._dataset_for("fit", x, y, sample_weight, batch_size, bool(shuffle))
         if not isinstance(callbacks, keras.callbacks.CallbackList):  # which knows its model and parameters already
             callbacks = [*keras.tree.flatten(callbacks or []), ScheduleLength()]
-        return super().fit(
-            data,
-            epochs=epochs,
-            verbose=verbose,
-            callbacks=callbacks,
-            validation_split=validation_split,
-            validation_data=validation_data,
-            shuffle=shuffle and not isinstance(data, TextBatches),  # These shuffle themselves, by their own seed.
-            class_weight=class_weight,
-            **kwargs,
-        )
+        with mends_failures(self, "train_function"):
+            return super().fit(
+                data,
+                epochs=epochs,
+                verbose=verbose,
+                callbacks=callbacks,
+                validation_split=validation_split,
+                validation_data=validation_data,
+                shuffle=shuffle and not isinstance(data, TextBatches),  # These shuffle themselves, by their own seed.
+                class_weight=class_weight,
+                **kwargs,
+            )
 
-    @mends_failures
     def evaluate(self, x=None, y=None, batch_size=None, verbose="auto", sample_weight=None, **kwargs):
         """Returns loss and metrics as `keras.Model.evaluate` does. `x`, `y` and `sample_weight` are as for `dataset`.
 
@@ -338,7 +340,8 @@ class Task(Compiled, OneBatch, StringInputs, keras.Model):
                 batches: there must be at least as many rows as replicas, and on JAX a multiple.
         """
         data = self._dataset_for("evaluate", x, y, sample_weight, batch_size)
-        return super().evaluate(data, verbose=verbose, **kwargs)
+        with mends_failures(self, "test_function"):
+            return super().evaluate(data, verbose=verbose, **kwargs)
 
     def predict(self, x, batch_size=None, verbose="auto", steps=None, **kwargs):
         """Returns the logits as `keras.Model.predict` does, one row for each text, in order. `x` is as for `dataset`.
@@ -350,7 +353,8 @@ class Task(Compiled, OneBatch, StringInputs, keras.Model):
         """
         data = self._dataset_for("predict", x, batch_size=batch_size)
         if not isinstance(data, (TextBatches, NoRows)):
-            return super().predict(data, verbose=verbose, steps=steps, **kwargs)
+            with mends_failures(self, "predict_function"):
+                return super().predict(data, verbose=verbose, steps=steps, **kwargs)
         if steps is not None:
             raise ValueError(
                 "`steps` cannot be used with data in memory, because `predict()` returns a result for each row. "
@@ -359,7 +363,8 @@ class Task(Compiled, OneBatch, StringInputs, keras.Model):
         if isinstance(data, NoRows):
             return self.predict_nothing(data.columns)
         trace_predict(self, data[0])
-        return self.predict_in_order(data, functools.partial(super().predict, verbose=verbose, **kwargs))
+        with mends_failures(self, "predict_function"):
+            return self.predict_in_order(data, functools.partial(super().predict, verbose=verbose, **kwargs))
 
     # === Config ===
 

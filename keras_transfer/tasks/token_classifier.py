@@ -9,7 +9,7 @@ from keras import ops
 from keras_transfer.layers import Dropout
 from keras_transfer.metrics import EntityF1, WordAccuracy
 from keras_transfer.tasks.compiled import takes_vectors
-from keras_transfer.tasks.data import require_preprocessor, texts_of_stream
+from keras_transfer.tasks.data import require_preprocessor, texts_of_stream, to_numpy
 from keras_transfer.tasks.mixed import encode_mixed
 from keras_transfer.tasks.signatures import Signature, most_likely
 from keras_transfer.tasks.task import Task
@@ -138,6 +138,7 @@ class TokenClassifier(Task):
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     def check_labels(self, labels):
+        labels = to_numpy(labels) if keras.ops.is_tensor(labels) else labels
         kind = getattr(getattr(labels, "dtype", None), "kind", "O")
         if isinstance(labels, (list, tuple)) or hasattr(labels, "to_pylist") or kind in "OUS":
             return _check_labels_of_sentences(labels)  # `word_batches` checks the labels of words.

@@ -157,6 +157,9 @@ def keep_values(model):
     """
     if keras.backend.backend() != "jax":
         return lambda: None
+    if any(variable._value is None for variable in model.variables):
+        model.jax_state_sync()  # in the middle of an epoch of `fit`
+    forget_jax_state(model)  # what an earlier method left
     optimizer = getattr(model, "optimizer", None)
     variables = [*model.variables, *(optimizer.variables if optimizer is not None else ()), *model.metrics_variables]
     kept = [(variable, variable.value) for variable in variables]
@@ -166,7 +169,10 @@ def keep_values(model):
         for variable, value in kept:
             if variable._value is None and not value.is_deleted():
                 variable.assign(value)
+        if any(variable._value is None for variable in model.metrics_variables):  # Keras created them since.
+            model.reset_metrics()
         forget_jax_state(model)
+        model._jax_state_synced = True  # An outer `fit` takes the variables as they are now.
 
     return restore
 

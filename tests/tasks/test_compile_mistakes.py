@@ -59,13 +59,56 @@ def test_a_metric_of_probabilities_is_an_error(model, metric):
             r"takes one-hot labels \[texts, classes\], but the metric takes",
         ),
         ("mse", metrics.sparse_categorical_accuracy, "but the metric takes integer labels"),
-        (ONE_HOT, "auto", r"Use `metrics=\['accuracy'\]`"),
     ],
     ids=name_of,
 )
 def test_a_metric_of_other_labels_than_the_loss_is_an_error(model, loss, metric, expected):
     with pytest.raises(ValueError, match=expected):
-        model.compile("sgd", loss=loss, metrics=metric if metric == "auto" else [metric])
+        model.compile("sgd", loss=loss, metrics=[metric])
+
+
+def test_the_metrics_of_the_task_become_the_accuracy_for_a_loss_of_one_hot_labels(model):
+    for loss in (ONE_HOT, "mse"):
+        model.compile("sgd", loss=loss, run_eagerly=True)
+        found = model.test_on_batch(
+            ["good", "bad"], np.eye(2, dtype="float32")[model.predict(["good", "bad"]).argmax(-1)]
+        )
+        assert found[1] == 1.0
+
+
+class SparseF1(metrics.F1Score):
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        super().update_state(keras.ops.one_hot(y_true, 2), y_pred, sample_weight)
+
+
+class SoftmaxPrecision(metrics.Precision):
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        super().update_state(y_true, keras.ops.softmax(y_pred), sample_weight)
+
+
+class SparseOfLogits(keras.losses.CategoricalCrossentropy):
+    def call(self, y_true, y_pred):
+        return super().call(keras.ops.one_hot(y_true, 2), keras.ops.softmax(y_pred))
+
+
+class NamedPrecision(metrics.Precision):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("loss", "metric"),
+    [("auto", SparseF1), (ONE_HOT, SoftmaxPrecision), (SparseOfLogits(), SparseF1)],
+    ids=["labels", "logits", "loss"],
+)
+def test_a_subclass_that_converts_labels_or_logits_itself_is_compiled_and_evaluated(model, loss, metric):
+    labels = np.eye(2, dtype="float32") if loss is ONE_HOT else [0, 1]
+    model.compile("sgd", loss=loss, metrics=[metric()], run_eagerly=True)
+    assert np.isfinite(model.test_on_batch(["good", "bad"], labels)[0])
+
+
+def test_a_subclass_that_converts_nothing_is_checked_as_its_base(model):
+    with pytest.raises(ValueError, match="returns logits, but the metric expects probabilities"):
+        model.compile("sgd", loss=ONE_HOT, metrics=[NamedPrecision()])
 
 
 @pytest.mark.parametrize(

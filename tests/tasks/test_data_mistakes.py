@@ -86,6 +86,28 @@ def test_classes_and_labels_may_be_of_numpy_and_labels_whole_floats(model):
         assert model.evaluate(TEXTS, labels, verbose=0) == pytest.approx(expected)
 
 
+@pytest.mark.core
+@pytest.mark.parametrize("kind", ["texts", "words"])
+def test_labels_may_be_tensors_that_only_the_backend_can_convert(model, kind, monkeypatch):
+    class OnDevice:
+        """Labels as torch keeps them on a GPU."""
+
+        def __init__(self, values):
+            self.values = np.array(values)
+            self.shape, self.dtype = self.values.shape, "int64"
+
+        def __array__(self, *args, **kwargs):
+            raise TypeError("can't convert cuda:0 device type tensor to numpy")
+
+    convert, is_tensor = keras.ops.convert_to_numpy, keras.ops.is_tensor
+    monkeypatch.setattr(keras.ops, "convert_to_numpy", lambda x: x.values if type(x) is OnDevice else convert(x))
+    monkeypatch.setattr(keras.ops, "is_tensor", lambda x: type(x) is OnDevice or is_tensor(x))
+    task, right, wrong = (model, [0, 1], [0, 2]) if kind == "texts" else (tagger("vectors"), [[0, 1]], [[0, 3]])
+    task.check_labels(OnDevice(right))
+    with pytest.raises(ValueError, match="Received: [23] at position"):
+        task.check_labels(OnDevice(wrong))
+
+
 # === Inputs ===
 
 

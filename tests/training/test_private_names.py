@@ -283,6 +283,32 @@ def test_jax_state_is_synced_into_the_variables_unless_it_is_none():
     assert model._jax_state is None
 
 
+@pytest.mark.core
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="is about JAX")
+def test_a_step_on_jax_takes_the_values_out_of_the_variables_and_keep_values_puts_them_back():
+    model = model_of()
+    model.optimizer.build(model.trainable_variables)
+    before, restore = values(model.variables), private.keep_values(model)
+    model._get_jax_state(trainable_variables=True, optimizer_variables=True, purge_model_variables=True)
+    assert all(v._value is None for v in (*model.trainable_variables, *model.optimizer.variables))
+    restore()
+    assert all((a == b).all() for a, b in zip(values(model.variables), before, strict=True))
+
+
+@pytest.mark.core
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="is about JAX")
+def test_jax_state_is_synced_only_if_keras_says_that_it_was_not():
+    model = model_of()
+    model._jax_state = {"trainable_variables": [np.full(v.shape, 7.0) for v in model.trainable_variables]}
+    before = values(model.variables)
+    for synced in (True, False):
+        model._jax_state_synced = synced
+        model.jax_state_sync()
+        expected = before if synced else [np.full(v.shape, 7.0) for v in model.trainable_variables]
+        assert all((a == b).all() for a, b in zip(values(model.trainable_variables), expected))
+    assert model._jax_state_synced
+
+
 # === The metrics of a compiled model ===
 
 
@@ -295,3 +321,16 @@ def test_metrics_that_are_given_by_name_are_created_before_the_first_step():
     if keras.backend.backend() == "tensorflow":
         assert model._compile_metrics.built
         assert type(model._compile_metrics.metrics[0]) is keras.metrics.SparseCategoricalAccuracy
+
+
+def test_the_strategy_of_a_model_is_none_without_replicas_and_with_one_its_metrics_are_created_by_keras():
+    tf = pytest.importorskip("tensorflow")
+    if keras.backend.backend() != "tensorflow":
+        pytest.skip("is about TensorFlow")
+    assert model_of()._distribute_strategy is None
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    with strategy.scope():
+        model = model_of(metrics=["mae"])
+    assert model._distribute_strategy is strategy
+    private.build_metrics(model, np.zeros((4, 1), "float32"))
+    assert not model._compile_metrics.built
