@@ -138,7 +138,6 @@ def test_a_wrong_label_that_was_only_read_ahead_does_not_hide_the_error_of_a_cal
     class Fails(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
             self.model.keep_error(ValueError("Invalid labels"))
-            self.model.evaluate(TEXTS, LABELS, verbose=0)
             raise RuntimeError("The disk is full.")
 
     model = made(run_eagerly=True)
