@@ -7,7 +7,7 @@ import re
 import keras
 import numpy as np
 
-from keras_transfer.training.dataset_state import dataset_state, restore_dataset
+from keras_transfer.training.dataset_state import restore_dataset, state_of_dataset
 from keras_transfer.training.optimizer import build_optimizer
 from keras_transfer.training.trainable import layers_within
 
@@ -204,7 +204,7 @@ def data_state(dataset):
     numbers = np.random.get_state(legacy=False)
     numbers["state"] = {name: np.asarray(value).tolist() for name, value in numbers["state"].items()}
     state = {"python": random.getstate(), "numpy": numbers, "torch": torch_numbers()}
-    state["dataset"], content = dataset_state(dataset)
+    state["dataset"], content = state_of_dataset(dataset)
     return state, {} if content is None else {"data/dataset": content}
 
 

@@ -32,11 +32,11 @@ def _counts_epochs(dataset):
 
 
 def has_state(dataset):
-    """Returns whether `dataset_state` can read the state of a dataset."""
+    """Returns whether `state_of_dataset` can read the state of a dataset."""
     return has_state_dict(dataset) or has_epoch(dataset) or isinstance(dataset, keras.utils.PyDataset)
 
 
-def dataset_state(dataset):
+def state_of_dataset(dataset):
     """Returns a JSON value and an array of bytes (or None) with the state of a dataset, or None, None without one.
 
     The state is that of `state_dict()`, or `epoch` and `seed`, or all attributes of a `PyDataset`. Of the attributes,
@@ -80,14 +80,14 @@ def dataset_state(dataset):
 
 
 def restore_dataset(state, read, dataset):
-    """Restores what `dataset_state` returned, and warns of what cannot be restored.
+    """Restores what `state_of_dataset` returned, and warns of what cannot be restored.
 
     Args:
         state: The JSON value.
         read: Function that returns the array of bytes.
         dataset: Dataset, or None.
     """
-    now, _ = dataset_state(dataset)
+    now, _ = state_of_dataset(dataset)
     if (now and now["kind"]) != (state and state["kind"]):
         log.warning(
             "The order of the batches can differ: the dataset is of another kind than the training checkpoint's."

@@ -143,7 +143,7 @@ def test_a_dataset_behind_tf_data_is_given_to_the_callback(tmp_path):
 
 def state_and_warnings(first, second, caplog):
     """Restores the state of the first dataset in the second, and returns the messages."""
-    state, content = dataset_state.dataset_state(first)
+    state, content = dataset_state.state_of_dataset(first)
     with caplog.at_level(logging.WARNING):
         dataset_state.restore_dataset(state, lambda: content, second)
     return [record.getMessage() for record in caplog.records]
@@ -168,7 +168,7 @@ def test_an_attribute_that_cannot_be_stored_is_warned_of_if_it_differs(caplog):
 def test_a_large_attribute_is_compared_and_not_stored(caplog, monkeypatch):
     monkeypatch.setattr(dataset_state, "LIMIT", 1000)
     first, second = (Shuffled(None, rows=[str(extra)] * 500) for extra in (0, 1))
-    assert dataset_state.dataset_state(first)[1].size < 1000
+    assert dataset_state.state_of_dataset(first)[1].size < 1000
     assert state_and_warnings(first, Shuffled(None, rows=["0"] * 500), caplog) == []
     (message,) = state_and_warnings(first, second, caplog)
     assert "the attribute `rows`" in message and second.rows[0] == "1"
@@ -211,7 +211,7 @@ def test_attributes_that_change_while_they_are_read_are_a_warning(caplog, monkey
 
     packed = dataset_state.pack
     monkeypatch.setattr(dataset_state, "pack", lambda value: packed(value) if value == {} else changing(value))
-    state, content = dataset_state.dataset_state(Shuffled(None))
+    state, content = dataset_state.state_of_dataset(Shuffled(None))
     assert state["digests"] and unpack(content) == {}
     assert "The attributes of Shuffled are not stored, because they changed while they were read" in caplog.text
 
@@ -238,7 +238,7 @@ def test_a_dataset_of_another_kind_is_warned_of(caplog):
 def test_a_state_dict_of_other_objects_is_an_error():
     dataset = WithStateDict(Sampler([1]))
     with pytest.raises(ValueError, match=r"must return numbers, .*Received: .*Sampler from WithStateDict"):
-        dataset_state.dataset_state(dataset)
+        dataset_state.state_of_dataset(dataset)
 
 
 # === Plain pickles ===
