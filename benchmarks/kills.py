@@ -164,7 +164,7 @@ def run_chain(trainer, configuration, rng, delay, most):
         run = trainer.run(**options, **({"kill_after": moment} if len(kills) < most else {}))
         if run["code"] != KILLED:
             break
-        kills.append({"writing": run["writes"].endswith("("), "half_written": bool(run["half_written"])})
+        kills.append({"writing": run["writes"].endswith("(")})
     shutil.rmtree(trainer.folder / "killed", ignore_errors=True)
     if run["code"]:
         return {"kills": kills, "end": "failed", "log": run["log"][-4000:]}

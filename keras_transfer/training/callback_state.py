@@ -7,6 +7,7 @@ import keras
 from keras_transfer.training import private
 from keras_transfer.training.dataset_state import has_state_dict
 from keras_transfer.training.plain_pickle import NotPlain, pack, unpack
+from keras_transfer.training.stages import StagedFit
 
 
 def stateful(callbacks):
@@ -68,7 +69,9 @@ def pause_saving(callbacks, paused=True):
 
 
 def ended(callbacks):
-    """Returns whether `EarlyStopping`, with the state that was restored, has ended the run."""
+    """Returns whether `EarlyStopping` or the last stage, with the state that was restored, has ended the run."""
+    if any(isinstance(callback, StagedFit) and callback.over for callback in callbacks):
+        return True
     early = [callback for callback in callbacks if isinstance(callback, keras.callbacks.EarlyStopping)]
     return any(callback.stopped_epoch and callback.wait >= callback.patience for callback in early)
 

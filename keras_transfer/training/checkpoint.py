@@ -35,23 +35,25 @@ class Checkpoint(keras.callbacks.Callback):
 
     A training checkpoint contains all variables of the model (including the states of its seeds), of the optimizer and
     of the metrics, the place in the run, the states that decide the order of the data, and the states of
-    `EarlyStopping`, `ModelCheckpoint`, `ReduceLROnPlateau`, `SwapEMAWeights` and of callbacks with the methods
-    `state_dict` and `load_state_dict`. When a run resumes in the middle of an epoch, the earlier batches are read
-    without training. Other callbacks see them, so `StagedTraining` trains what it would have trained. The newest intact
-    checkpoint is used; damaged ones are skipped with a warning. A folder belongs to one run, and to one process at a
-    time: once all epochs are complete or `EarlyStopping` has ended the run, `fit()` trains nothing, and with more
-    `epochs` or `patience` it continues. Another loss, dtype policy, `shuffle`, `class_weight` or plan of what trains is
-    a warning.
+    `StagedTraining`, `EarlyStopping`, `ModelCheckpoint`, `ReduceLROnPlateau`, `SwapEMAWeights` and of callbacks with
+    the methods `state_dict` and `load_state_dict`. When a run resumes in the middle of an epoch, the earlier batches
+    are read without training. Other callbacks see them. The newest intact checkpoint is used; damaged ones are skipped
+    with a warning. A folder belongs to one run, and to one process at a time: once all epochs are complete, or
+    `EarlyStopping` or the `patience` of the last stage has ended the run, `fit()` trains nothing. With more `epochs`,
+    or more `patience` of `EarlyStopping`, it continues. Another loss, dtype policy, `shuffle`, `class_weight` or plan
+    of what trains causes a warning. Resume only from folders that you trust: the checksum of a file reveals accidents,
+    not changes that somebody made on purpose.
 
     Resuming is exact if the order of the batches is the same in each run: for `text.batches`, a `keras.utils.PyDataset`
     without worker threads, arrays, and tf.data whose epochs are all alike (`reshuffle_each_iteration=False`). The state
     of a `PyDataset` is what its `state_dict()` returns, else its `epoch` if that can be set, else all attributes whose
-    values are numbers, strings, lists, dicts, arrays of at most 64 MB, or random generators. Other attributes are
-    compared, and a difference is a warning; what cannot be pickled is not compared. Arrays with `shuffle=True` are
-    exact on JAX and torch, and on TensorFlow after `keras.utils.set_random_seed()`, with which Keras draws the same
-    order in each epoch. Resuming is not exact if the data continue through the epochs (`steps_per_epoch` is shorter
-    than the data) or draw from a backend's global generator (`tf.random`). With several replicas, the statistics of
-    batch normalization are those of the first replica, as in everything that Keras saves.
+    values are numbers, strings, lists, dicts, arrays of at most 64 MB, or random generators. If the size of a restored
+    attribute or a number differs, there is a warning. Other attributes are compared (larger arrays and memory maps by
+    dtype and shape), and a difference causes a warning. What cannot be pickled is not compared. Arrays with
+    `shuffle=True` are exact on JAX and torch, and on TensorFlow after `keras.utils.set_random_seed()`, with which Keras
+    draws the same order in each epoch. Resuming is not exact if the data continue through the epochs (`steps_per_epoch`
+    is shorter than the data) or draw from a backend's global generator (`tf.random`). With several replicas, the
+    statistics of batch normalization are those of the first replica, as in everything that Keras saves.
 
     Put this callback last in the list, so that it writes what the others have done. With several machines, each needs
     its own folder.
@@ -145,7 +147,9 @@ class Checkpoint(keras.callbacks.Callback):
                 "Put `Checkpoint` last in the list of callbacks, so that it writes the state of the others. "
                 f"Received: {', '.join(type(callback).__name__ for callback in behind.values())} after it"
             )
-        self._made_with = made_with(self.model, fit, self.params.get("steps"), list(stateful(self._others)))
+        # `_trains` reports the stages.
+        others = [name for name, other in stateful(self._others).items() if not isinstance(other, StagedFit)]
+        self._made_with = made_with(self.model, fit, self.params.get("steps"), others)
 
     def on_epoch_begin(self, epoch, logs=None):
         private.set_initial_epoch(self.model, self._user_epoch)  # `fit` has read it

@@ -7,7 +7,7 @@ import re
 import keras
 import numpy as np
 
-from keras_transfer.training.dataset_state import dataset_state, restore_dataset
+from keras_transfer.training.dataset_state import restore_dataset, state_of_dataset
 from keras_transfer.training.optimizer import build_optimizer
 from keras_transfer.training.trainable import layers_within
 
@@ -97,13 +97,14 @@ def made_with(model, fit, batches, callbacks):
         callbacks: List of strings. Names of the callbacks whose state is stored.
     """
     weights = fit.get("class_weight")
+    shuffles = getattr(fit.get("x"), "shuffle", None)  # of our own datasets; tf.data has a method of this name
     return {
         "batches": batches,
         "backend": keras.backend.backend(),
         "keras": keras.version(),
         "loss": _describe(model.loss),
         "dtype": [f"{layer.dtype_policy.name} of {layer.name}" for layer, _ in layers_within(model)],
-        "shuffle": bool(fit.get("shuffle")),
+        "shuffle": bool(fit.get("shuffle")) or shuffles is True,
         "class_weight": _plain_config(weights, []) if isinstance(weights, dict) else None,
         "callbacks": callbacks,
     }
@@ -133,7 +134,7 @@ def _plain_config(value, rates):
     if isinstance(value, dict):
         rates.extend(float(part) for key, part in value.items() if _is_rate(key, part))
         kept = {key: part for key, part in value.items() if key not in _NOT_COMPARED and not _is_rate(key, part)}
-        return {key: _plain_config(part, rates) for key, part in kept.items()}
+        return {str(key): _plain_config(part, rates) for key, part in kept.items()}
     if isinstance(value, (list, tuple)):
         return [_plain_config(part, rates) for part in value]
     value = value.item() if isinstance(value, np.generic) else value
@@ -203,7 +204,7 @@ def data_state(dataset):
     numbers = np.random.get_state(legacy=False)
     numbers["state"] = {name: np.asarray(value).tolist() for name, value in numbers["state"].items()}
     state = {"python": random.getstate(), "numpy": numbers, "torch": torch_numbers()}
-    state["dataset"], content = dataset_state(dataset)
+    state["dataset"], content = state_of_dataset(dataset)
     return state, {} if content is None else {"data/dataset": content}
 
 

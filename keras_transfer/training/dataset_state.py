@@ -2,16 +2,15 @@
 
 import hashlib
 import logging
-import pickle
 
 import keras
 import numpy as np
 
-from keras_transfer.training.plain_pickle import NotPlain, load, pack, unpack
+from keras_transfer.training.plain_pickle import NotPlain, Pickler, pack, unpack
 
 log = logging.getLogger("keras_transfer")
 
-LIMIT = 2**26  # Bytes. Larger attributes are compared, but not stored.
+LIMIT = 2**26  # Bytes. Larger attributes are not stored.
 _METHODS = ("state_dict", "load_state_dict")
 
 
@@ -33,15 +32,16 @@ def _counts_epochs(dataset):
 
 
 def has_state(dataset):
-    """Returns whether `dataset_state` can read the state of a dataset."""
+    """Returns whether `state_of_dataset` can read the state of a dataset."""
     return has_state_dict(dataset) or has_epoch(dataset) or isinstance(dataset, keras.utils.PyDataset)
 
 
-def dataset_state(dataset):
+def state_of_dataset(dataset):
     """Returns a JSON value and an array of bytes (or None) with the state of a dataset, or None, None without one.
 
     The state is that of `state_dict()`, or `epoch` and `seed`, or all attributes of a `PyDataset`. Of the attributes,
-    plain values are stored, and other values are compared.
+    plain values are stored, and other values are compared. Large arrays and memory maps are compared by dtype and
+    shape.
 
     Raises:
         ValueError: If `state_dict()` does not return plain values.
@@ -66,21 +66,31 @@ def dataset_state(dataset):
         if is_plain:
             plain[name] = value
     # One pickle, so that what two attributes share stays shared.
-    return {"kind": "attributes", "digests": digests}, pack(plain)
+    try:
+        content = pack(plain)
+    except NotPlain as error:
+        log.warning(
+            "The attributes of %s are not stored, because they changed while they were read: %s. Define the methods "
+            "`state_dict` and `load_state_dict`.",
+            type(dataset).__name__,
+            error,
+        )
+        content = pack({})
+    return {"kind": "attributes", "digests": digests}, content
 
 
 def restore_dataset(state, read, dataset):
-    """Restores what `dataset_state` returned, and warns of what cannot be restored.
+    """Restores what `state_of_dataset` returned, and warns of what cannot be restored.
 
     Args:
         state: The JSON value.
         read: Function that returns the array of bytes.
         dataset: Dataset, or None.
     """
-    now, _ = dataset_state(dataset)
+    now, _ = state_of_dataset(dataset)
     if (now and now["kind"]) != (state and state["kind"]):
         log.warning(
-            "The order of the batches can differ: the dataset is of another kind than the training checkpoint's"
+            "The order of the batches can differ: the dataset is of another kind than the training checkpoint's."
         )
     elif state is None:
         return
@@ -97,58 +107,70 @@ def restore_dataset(state, read, dataset):
 def _restore_attributes(digests, now, plain, dataset):
     different = [name for name in {**now, **digests} if now.get(name) != digests.get(name)]
     for name in different:
-        value = plain.get(name)
+        value, received = plain.get(name), getattr(dataset, name, None)
         if name not in plain:
             log.warning(
                 "The order of the batches can differ: the attribute `%s` of %s differs from the training checkpoint's "
-                "and cannot be restored. Define the methods `state_dict` and `load_state_dict`",
+                "and cannot be restored. Define the methods `state_dict` and `load_state_dict`.",
                 name,
                 type(dataset).__name__,
             )
-        elif isinstance(value, (bool, int, float, str)):  # a setting, or a number that counts
+        elif isinstance(value, (bool, int, float, str)) or _resized(value, received):
             log.warning(
-                "The run continues with the attribute `%s` of the training checkpoint, %.100r. Received: %.100r",
+                "The run continues with the attribute `%s` of the training checkpoint, %s. Received: %s.",
                 name,
-                value,
-                getattr(dataset, name, None),
+                _describe(value),
+                _describe(received),
             )
     vars(dataset).update(plain)
 
 
+def _resized(value, received):
+    """Whether two containers differ by more than a shuffle. An empty one is yet to be filled."""
+    return bool(_length(received)) and _length(value) not in (None, _length(received))
+
+
+def _length(value):
+    """The length of a container or an array, or None."""
+    try:
+        return None if isinstance(value, str) else len(value)
+    except TypeError:  # it has no `__len__`, or is an array of one number
+        return None
+
+
+def _describe(value):
+    length = _length(value)
+    return f"{value!r:.100}" if length is None else f"{type(value).__name__} of length {length}"
+
+
 class _Sink:
-    """A file that keeps the digest of what is written to it, and up to `LIMIT` bytes."""
+    """A file that keeps the digest and the size of what is written to it."""
 
     def __init__(self):
-        self.digest, self.size, self.parts = hashlib.sha256(), 0, []
+        self.digest, self.size = hashlib.sha256(), 0
 
     def write(self, part):
         self.digest.update(part)
         self.size += len(part)
-        if self.size <= LIMIT:
-            self.parts.append(bytes(part))
-        else:
-            self.parts.clear()
 
 
-class _Pickler(pickle.Pickler):
+class _Pickler(Pickler):
     def reducer_override(self, value):
-        if isinstance(value, keras.Layer):  # Keras would pickle a whole `.keras` file, which has the time in it
-            return str, (type(value).__name__,)
-        return NotImplemented
+        name = type(value).__name__
+        if isinstance(value, np.ndarray) and (isinstance(value, np.memmap) or value.nbytes > LIMIT):
+            name = f"{name} of {value.dtype} and shape {value.shape}"  # without reading all of it
+        elif not isinstance(value, keras.Layer):  # Keras would pickle a whole `.keras` file, which has the time in it
+            return super().reducer_override(value)
+        self.other = type(value)
+        return str, (name,)
 
 
 def _examine(value):
     """Returns the digest of an attribute, or None if it cannot be pickled, and whether its value can be stored."""
     sink = _Sink()
+    pickler = _Pickler(sink, 5)
     try:
-        _Pickler(sink, 5).dump(value)
+        pickler.dump(value)
     except Exception:  # whatever an object's own method raises
         return None, False
-    digest = sink.digest.hexdigest()
-    if sink.size > LIMIT:
-        return digest, False
-    try:
-        load(b"".join(sink.parts))
-    except NotPlain:
-        return digest, False
-    return digest, True
+    return sink.digest.hexdigest(), pickler.other is None and sink.size <= LIMIT

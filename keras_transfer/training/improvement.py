@@ -4,6 +4,8 @@ import sys
 
 import keras
 
+from keras_transfer.training import private
+
 
 class Improvement:
     """Keras's `EarlyStopping` for one stage of a run.
@@ -13,10 +15,11 @@ class Improvement:
         monitor: String. Name of the metric.
         patience: Integer or None. Number of epochs without improvement after which the stage is over.
         restore_best: Boolean. Whether `finish` restores the weights of the best epoch.
+        validates: Boolean. Whether the run validates, though perhaps not in each epoch.
     """
 
-    def __init__(self, model, monitor, patience, restore_best):
-        self._model = model
+    def __init__(self, model, monitor, patience, restore_best, validates=False):
+        self._model, self._validates = model, validates
         self._watch = keras.callbacks.EarlyStopping(
             monitor, patience=patience or sys.maxsize, restore_best_weights=restore_best
         )
@@ -30,6 +33,8 @@ class Improvement:
             ValueError: If the metric is missing, or Keras does not know whether it should rise or fall.
         """
         monitor, stops = self._watch.monitor, self._model.stop_training
+        if monitor not in logs and self._validates and not any(name.startswith("val_") for name in logs):
+            return False  # because of `validation_freq`
         if monitor not in logs:
             raise ValueError(
                 "A stage with `patience` or `restore_best` requires the metric that it monitors. Pass "
@@ -44,6 +49,14 @@ class Improvement:
             ) from error
         self._model.stop_training = stops  # The stage is over, and not the run.
         return self._watch.stopped_epoch > 0
+
+    def state(self):
+        """Returns the epochs without improvement, and the best weights, as plain values."""
+        return {name: getattr(self._watch, name) for name in private.callback_attributes(self._watch)}
+
+    def restore(self, state):
+        """Restores what `state` returned."""
+        vars(self._watch).update(state)
 
     def finish(self):
         """Restores the best weights, if this is wanted."""

@@ -3,6 +3,7 @@
 import bisect
 import contextlib
 import dataclasses
+import inspect
 import logging
 import math
 
@@ -92,11 +93,13 @@ class StagedFit(keras.callbacks.Callback):
         schedule: List of `(first step, names of the layer groups that train)`, set when `fit` begins. It contains
             first epochs if the number of steps is unknown. If the optimizer is in the middle of a gradient that it
             accumulates, a stage begins with the next one. A start is None until it is known.
+        over: Boolean. Whether the last stage ended the run, because nothing improved.
     """
 
     def __init__(self):
         super().__init__()
         self.stage, self.schedule, self._improvement = None, [], None
+        self.over, self._ended, self._resumed = False, {}, None
 
     def place_stages(self):
         """Returns the list of `PlacedStage`s of the run."""
@@ -115,6 +118,9 @@ class StagedFit(keras.callbacks.Callback):
                 f"Received: {type(others[0]).__name__} and {type(self).__name__}"
             )
         self._placed, self._improvement = self.place_stages(), None
+        self.over, self._ended, self._resumed = False, {}, None
+        fit = private.arguments_of_fit(self.model, inspect.currentframe()) or {}
+        self._validates = fit.get("validation_data") is not None
         self._set_schedule()
         build_optimizer(self.model)
         if any(stage.fresh_optimizer for stage in self._placed):
@@ -138,14 +144,36 @@ class StagedFit(keras.callbacks.Callback):
         model, following = self._steps.model, self._place(epoch + 1)
         if self._improvement.is_over(logs or {}):
             if self.stage + 1 == len(self._placed):
-                model.stop_training = True
+                self.over = model.stop_training = True
             else:
-                for stage, start in zip(self._placed, self.starts_after(self.stage, following), strict=True):
-                    stage.start = start
-                self._set_schedule()
+                self._end(self.stage, epoch + 1)
         ends = epoch + 1 == self.params["epochs"] or model.stop_training
         if ends or self._stage_at(following) != self.stage:
             self._finish_stage()
+
+    def state_dict(self):
+        """Returns where stages ended because nothing improved, and how the current one improves, as plain values."""
+        improvement = None if self._improvement is None else [self.stage, self._improvement.state()]
+        return {"ended": list(self._ended.items()), "over": self.over, "improvement": improvement}
+
+    def load_state_dict(self, state):
+        """Restores what `state_dict` returned."""
+        for stage, epoch in state["ended"]:
+            if stage < len(self._placed) - 1:
+                self._end(stage, epoch)
+        self.over, self._resumed = state["over"], state["improvement"]
+        self._resume_improvement()
+
+    def _end(self, stage, epoch):
+        """Ends a stage before an epoch."""
+        self._ended[stage] = epoch
+        for placed, start in zip(self._placed, self.starts_after(stage, self._place(epoch)), strict=True):
+            placed.start = start
+        self._set_schedule()
+
+    def _resume_improvement(self):
+        if self._improvement is not None and self._resumed and self._resumed[0] == self.stage:
+            self._improvement.restore(self._resumed[1])
 
     def on_train_end(self, logs=None):
         self._finish_stage()
@@ -195,7 +223,9 @@ class StagedFit(keras.callbacks.Callback):
         self._steps.contexts[self] = _applied(model, placed)
         self._steps.rebuild()
         if placed.patience or placed.restore_best:
-            self._improvement = Improvement(model, placed.monitor, placed.patience, placed.restore_best)
+            options = placed.monitor, placed.patience, placed.restore_best, self._validates
+            self._improvement = Improvement(model, *options)
+            self._resume_improvement()
 
     def _stage_at(self, place):
         """The stage of a step, or of the first whose gradient is accumulated with that of this step."""

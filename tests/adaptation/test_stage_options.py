@@ -160,6 +160,63 @@ def test_a_run_that_was_killed_resumes_with_the_same_rates_and_fresh_optimizers(
 # === Until nothing improves ===
 
 
+LOSSES = [3, 2, 2.5, 5, 6, 1, 1, 2, 3, 4, 5]
+
+
+def until_best():
+    stages = [Stage("head", patience=1, restore_best=True), Stage("low", epochs=2, fresh_optimizer=True)]
+    return StagedTraining([*stages, Stage("all", patience=3, restore_best=True)])
+
+
+class KilledIn(keras.callbacks.Callback):
+    def __init__(self, epoch, batch):
+        super().__init__()
+        self.place = epoch, batch
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.epoch = epoch
+
+    def on_train_batch_end(self, batch, logs=None):
+        if (self.epoch, batch) == self.place:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("epoch", "batch"), [(2, 0), (2, 2), (3, 0), (4, 1), (5, 0), (7, 2), (8, 0)])
+def test_stages_with_patience_resume_where_they_were(epoch, batch, tmp_path, caplog):
+    whole, expected = eager(Adam(0.01)), until_best()
+    history = fit(whole, Say(LOSSES), expected, epochs=11).history
+    assert len(history["loss"]) == 9 and expected.over
+    for places in ((epoch, batch), None):
+        model, stages = eager(Adam(0.01)), until_best()
+        saving = [Checkpoint(tmp_path, save_every=1 if batch else "epoch")]
+        with contextlib.suppress(KeyboardInterrupt):
+            fit(model, Say(LOSSES), stages, *saving, *([KilledIn(*places)] if places else []), epochs=11)
+    assert stages.schedule == expected.schedule and stages.over
+    assert difference(values(model), values(whole)) == 0
+    assert "may differ" not in caplog.text
+
+
+def test_a_run_that_the_last_stage_ended_is_complete(tmp_path, caplog):
+    first, model = eager(Adam(0.01)), eager(Adam(0.01))
+    fit(first, Say(LOSSES), until_best(), Checkpoint(tmp_path), epochs=11)
+    assert fit(model, Say(LOSSES), until_best(), Checkpoint(tmp_path), epochs=11).history == {}
+    assert difference(values(model), values(first)) == 0
+    assert "The run is complete and is not trained further: 9 of 11 epochs" in caplog.text
+
+
+@pytest.mark.parametrize("options", [{"patience": 1}, {"restore_best": True}], ids=str)
+def test_a_stage_waits_for_the_validation_of_a_later_epoch(options):
+    plan = StagedTraining([Stage("head", epochs=2, **options), Stage("all")])
+    history = fit(eager(SGD(0.1)), plan, epochs=4, validation_data=(X, Y), validation_freq=2).history
+    assert len(history["loss"]) == 4 and len(history["val_loss"]) == 2
+
+
+def test_a_misspelt_metric_is_an_error_in_the_first_epoch_that_validates():
+    plan = StagedTraining([Stage("head", patience=1, monitor="val_los"), Stage("all")])
+    with pytest.raises(ValueError, match=r"Expected one of \['loss', 'val_loss'\]. Received: monitor='val_los'"):
+        fit(eager(SGD(0.1)), plan, epochs=4, validation_data=(X, Y), validation_freq=2)
+
+
 def test_a_stage_ends_when_nothing_improves_and_the_last_one_ends_the_run():
     model = eager(SGD(0.01))
     say = Say([3, 2, 2.5, 2.6, 5, 4, 3, 1, 2, 0, 0])

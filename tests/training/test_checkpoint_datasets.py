@@ -1,14 +1,16 @@
 """`Checkpoint`: a dataset that keeps the order of its batches itself continues in that order."""
 
+import collections
 import logging
 import os
+import pickle
 import random
 
 import keras
 import numpy as np
 import pytest
 
-from keras_transfer.training import dataset_state
+from keras_transfer.training import dataset_state, plain_pickle
 from keras_transfer.training.checkpoint import Checkpoint
 from keras_transfer.training.plain_pickle import NotPlain, load, pack, unpack
 from tests.training.checkpoint_runs import Crash, X, Y, assert_same, fit, linear
@@ -141,7 +143,7 @@ def test_a_dataset_behind_tf_data_is_given_to_the_callback(tmp_path):
 
 def state_and_warnings(first, second, caplog):
     """Restores the state of the first dataset in the second, and returns the messages."""
-    state, content = dataset_state.dataset_state(first)
+    state, content = dataset_state.state_of_dataset(first)
     with caplog.at_level(logging.WARNING):
         dataset_state.restore_dataset(state, lambda: content, second)
     return [record.getMessage() for record in caplog.records]
@@ -165,17 +167,59 @@ def test_an_attribute_that_cannot_be_stored_is_warned_of_if_it_differs(caplog):
 
 def test_a_large_attribute_is_compared_and_not_stored(caplog, monkeypatch):
     monkeypatch.setattr(dataset_state, "LIMIT", 1000)
-    first, second = (Shuffled(None, rows=np.arange(500) + extra) for extra in (0, 1))
-    assert dataset_state.dataset_state(first)[1].size < 1000
-    assert state_and_warnings(first, Shuffled(None, rows=np.arange(500)), caplog) == []
+    first, second = (Shuffled(None, rows=[str(extra)] * 500) for extra in (0, 1))
+    assert dataset_state.state_of_dataset(first)[1].size < 1000
+    assert state_and_warnings(first, Shuffled(None, rows=["0"] * 500), caplog) == []
     (message,) = state_and_warnings(first, second, caplog)
-    assert "the attribute `rows`" in message and second.rows[0] == 1
+    assert "the attribute `rows`" in message and second.rows[0] == "1"
+
+
+@pytest.mark.parametrize("kind", ["large", "mapped"])
+def test_a_large_or_mapped_array_is_compared_by_shape_and_never_read(kind, tmp_path, caplog, monkeypatch):
+    class Counted(np.ndarray if kind == "large" else np.memmap):
+        def __reduce_ex__(self, protocol):
+            raise AssertionError("read")
+
+    def make(count):
+        rows = np.memmap(tmp_path / "rows", "float32", "w+", shape=(count, 4))
+        return Shuffled(None, rows=(np.array(rows) if kind == "large" else rows).view(Counted))
+
+    monkeypatch.setattr(dataset_state, "LIMIT", 200 if kind == "large" else 2**26)
+    assert state_and_warnings(make(40), make(40), caplog) == []
+    (message,) = state_and_warnings(make(50), make(40), caplog)
+    assert "the attribute `rows` of Shuffled differs" in message
+
+
+def test_data_that_were_added_are_warned_of_and_a_shuffle_is_not(caplog):
+    first = Shuffled(None, rows=np.arange(4), names=["a", "b"], ragged=[[1], [2, 3]], later=[1])
+    shuffled = Shuffled(None, rows=np.arange(4)[::-1].copy(), names=["b", "a"], ragged=[[2, 3], [1]], later=None)
+    assert state_and_warnings(first, shuffled, caplog) == []
+    assert shuffled.names == ["a", "b"] and shuffled.later == [1]
+    other = Shuffled(None, rows=np.arange(40), names=["a", "b", "c"], ragged=[[1], [2, 3]], later=[])
+    messages = state_and_warnings(first, other, caplog)
+    assert messages == [
+        "The run continues with the attribute `rows` of the training checkpoint, ndarray of length 4. Received: "
+        "ndarray of length 40.",
+        "The run continues with the attribute `names` of the training checkpoint, list of length 2. Received: "
+        "list of length 3.",
+    ]
+
+
+def test_attributes_that_change_while_they_are_read_are_a_warning(caplog, monkeypatch):
+    def changing(value):
+        raise NotPlain("dictionary changed size during iteration")
+
+    packed = dataset_state.pack
+    monkeypatch.setattr(dataset_state, "pack", lambda value: packed(value) if value == {} else changing(value))
+    state, content = dataset_state.state_of_dataset(Shuffled(None))
+    assert state["digests"] and unpack(content) == {}
+    assert "The attributes of Shuffled are not stored, because they changed while they were read" in caplog.text
 
 
 def test_a_setting_that_differs_is_the_training_checkpoints_with_a_warning(caplog):
     dataset = Shuffled(None, noise=0.2)
     (message,) = state_and_warnings(Shuffled(None, noise=0.1), dataset, caplog)
-    assert message == "The run continues with the attribute `noise` of the training checkpoint, 0.1. Received: 0.2"
+    assert message == "The run continues with the attribute `noise` of the training checkpoint, 0.1. Received: 0.2."
     assert dataset.noise == 0.1
 
 
@@ -194,7 +238,7 @@ def test_a_dataset_of_another_kind_is_warned_of(caplog):
 def test_a_state_dict_of_other_objects_is_an_error():
     dataset = WithStateDict(Sampler([1]))
     with pytest.raises(ValueError, match=r"must return numbers, .*Received: .*Sampler from WithStateDict"):
-        dataset_state.dataset_state(dataset)
+        dataset_state.state_of_dataset(dataset)
 
 
 # === Plain pickles ===
@@ -209,6 +253,10 @@ def test_a_state_dict_of_other_objects_is_an_error():
         np.array(["a", 1, None], "object"),
         np.float32(1.5),
         np.zeros(0),
+        np.zeros((2, 0)),
+        np.array(["2026-11-22"], "datetime64[D]"),
+        np.str_("ä"),
+        [1 + 2j, range(3), slice(1, 2), collections.deque([1], 2), collections.OrderedDict(a=1), bytearray(b"a")],
     ],
     ids=str,
 )
@@ -221,7 +269,60 @@ def test_plain_values_come_back(value):
 def test_generators_come_back_and_draw_the_same(kind):
     generator = np.random.Generator(getattr(np.random, kind)(5))
     generator.random()
-    assert unpack(pack(generator)).random() == generator.random()
+    again = unpack(pack(generator))
+    assert again.random() == generator.random()
+    assert again.spawn(1)[0].random() == generator.spawn(1)[0].random()
+
+
+def test_bfloat16_comes_back():
+    import ml_dtypes
+
+    array = np.arange(3).astype(ml_dtypes.bfloat16)
+    again = unpack(pack(array))
+    assert again.dtype == array.dtype and again.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "value", [set, np.dtype("float32"), np.ones(2, "i4,f4"), np.ma.ones(2), collections.Counter("a"), len], ids=repr
+)
+def test_other_values_are_not_plain(value):
+    with pytest.raises(NotPlain):
+        pack(value)
+
+
+STATE = b"(N}X\x04\x00\x00\x00evilK\x01stb."  # sets an attribute of what is before it
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"ccollections\nCounter\n" + STATE,
+        b"crandom\nRandom\n" + STATE,
+        b"ckeras_transfer.training.plain_pickle\n_make\n" + STATE,
+        pickle.dumps(np.dtype("i4,f4")),
+        pickle.dumps(np.arange(3)),
+    ],
+    ids=["a class", "a class of Python", "our function", "a dtype with a state", "an array of NumPy"],
+)
+def test_a_pickle_cannot_change_a_class_or_the_state_of_a_dtype(content):
+    with pytest.raises(NotPlain):
+        load(content)
+    assert not hasattr(collections.Counter, "evil") and not hasattr(random.Random, "evil")
+
+
+@pytest.mark.parametrize("dtype", ["O", "i4,O", "V8", "T"])
+def test_bytes_never_become_objects(dtype):
+    with pytest.raises((NotPlain, TypeError)):
+        plain_pickle._make("array", dtype, (1,), bytes(16))
+
+
+@pytest.mark.parametrize(("kind", "key"), [("MT19937", "pos"), ("Philox", "buffer_pos")])
+@pytest.mark.parametrize("place", [-1, 10**6])
+def test_a_random_state_outside_of_its_memory_is_refused(kind, key, place):
+    state = getattr(np.random, kind)(1).state
+    (state["state"] if key == "pos" else state)[key] = place
+    with pytest.raises(NotPlain, match=f"a position of {place}"):
+        plain_pickle._make("bits", state)
 
 
 def test_a_pickle_that_would_call_something_is_refused(tmp_path):
@@ -229,8 +330,10 @@ def test_a_pickle_that_would_call_something_is_refused(tmp_path):
         def __reduce__(self):
             return os.mkdir, (str(tmp_path / "made"),)
 
-    with pytest.raises(NotPlain, match="mkdir"):
+    with pytest.raises(NotPlain, match="Call"):
         pack([Call()])
+    with pytest.raises(NotPlain, match="mkdir"):
+        load(pickle.dumps(Call()))
     for name in (b"builtins\neval", b"numpy\nload", b"numpy\nndarray.tofile", b"random\nRandom.__init__"):
         with pytest.raises(NotPlain):
             load(b"c" + name + b"\n(tR.")

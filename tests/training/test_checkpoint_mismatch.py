@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from keras_transfer.adaptation import ChainThaw, GradualUnfreezing, freeze
+from keras_transfer.text.batching import TextBatches
 from keras_transfer.training.checkpoint import Checkpoint
+from keras_transfer.training.checkpoint_state import made_with, warn_of_differences
 from tests.training.checkpoint_runs import (
     OPTIMIZERS,
     Crash,
@@ -16,6 +18,7 @@ from tests.training.checkpoint_runs import (
     build,
     crash,
     fit,
+    linear,
     names,
 )
 
@@ -142,7 +145,21 @@ def test_another_loss_policy_shuffle_or_class_weight_is_warned_of(tmp_path, capl
     assert "loss=sparse_categorical_crossentropy (training checkpoint:" in warned("sparse_categorical_crossentropy")[0]
     assert "dtype.2=mixed_bfloat16 of dense" in warned(loss, "mixed_bfloat16")[0]
     assert "shuffle=True (training checkpoint: False)" in warned(loss, shuffle=True)[0]
-    assert "class_weight.1=2.0 (training checkpoint: None)" in warned(loss, class_weight={0: 1.0, 1: 2.0, 2: 1.0})[0]
+    weights = {0: 1.0, 1: 2.0, 2: 1.0}
+    assert "class_weight.1=2.0 (training checkpoint: None)" in warned(loss, class_weight=weights)[0]
+    weights = dict(zip(np.unique(Y), np.array([1.0, 2.0, 1.0], "float32")))
+    assert "class_weight.1=2.0 (training checkpoint: None)" in warned(loss, class_weight=weights)[0]
+
+
+def test_text_batches_that_are_not_shuffled_any_more_are_warned_of(caplog):
+    def run(shuffle):
+        data = TextBatches({"x": X}, Y, None, 4, [1], shuffle, 0, False)
+        return made_with(linear(), {"x": data, "shuffle": False}, 10, [])
+
+    warn_of_differences(run(True), run(True))
+    assert caplog.text == ""
+    warn_of_differences(run(False), run(True))
+    assert "its result may differ. Received: shuffle=False (training checkpoint: True)" in caplog.text
 
 
 @pytest.mark.slow
