@@ -146,6 +146,7 @@ def test_a_wrong_label_that_was_only_read_ahead_does_not_hide_the_error_of_a_cal
     assert model.kept_error is None
 
 
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="on torch, Keras catches what a first metric raises")
 def test_after_an_interrupt_in_a_metric_the_next_fit_trains():
     class Interrupts(keras.metrics.Mean):
         first = True
