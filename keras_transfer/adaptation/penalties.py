@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.adaptation.rates import find_path
-from keras_transfer.adaptation.selection import is_norm_or_bias, select_groups
+from keras_transfer.adaptation.selection import is_norm_or_bias, select_groups, selection_for_config
 
 log = logging.getLogger("keras_transfer")
 
@@ -103,7 +103,7 @@ class L2SP(Penalty):
             if not isinstance(value, bool):
                 raise ValueError(f"`{name}` must be a boolean. Received: {name}={value!r}")
         self.squared, self.norms_and_biases = squared, norms_and_biases
-        self.groups = _plain(groups)
+        self.groups = selection_for_config(groups)
 
     @property
     def needs_distance(self):
@@ -178,7 +178,7 @@ class EWC(Penalty):
                 raise ValueError(
                     f"The values of `fisher` must be finite and at least 0. Received: invalid values for {path!r}"
                 )
-        self.groups = _plain(groups)
+        self.groups = selection_for_config(groups)
         self._complete = fisher is not None
 
     def select(self, groups):
@@ -238,10 +238,6 @@ class EWC(Penalty):
 
     def get_config(self):
         return {"fisher": None, "strength": self.strength, "groups": self.groups}
-
-
-def _plain(groups):
-    return list(groups) if isinstance(groups, (set, tuple)) else groups  # A config has no sets and tuples.
 
 
 def _squares(values):

@@ -12,6 +12,11 @@ NORM = re.compile(
 BIAS = re.compile(r"(?i)(^|/)([^/]*bias|b|beta)(:\d+)?$")
 
 
+def selection_for_config(selection):
+    """Returns a selection of layer groups as a config can contain it: with lists for sets and tuples."""
+    return list(selection) if isinstance(selection, (set, tuple)) else selection
+
+
 def select_groups(groups, selection):
     """Returns the layer groups that match a selection, from the lowest up.
 

@@ -9,7 +9,7 @@ import keras
 
 from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.rates import is_number
-from keras_transfer.adaptation.selection import select_groups
+from keras_transfer.adaptation.selection import select_groups, selection_for_config
 from keras_transfer.training.run_length import accumulation_steps
 from keras_transfer.training.stages import PlacedStage, StagedFit
 
@@ -78,8 +78,7 @@ class Stage:
                 "`learning_rate` must be a number of at least 0 or a `LearningRateSchedule`. "
                 f"Received: learning_rate={rate!r}"
             )
-        if isinstance(self.train, (set, tuple)):
-            self.train = list(self.train)  # a config has no sets and tuples
+        self.train = selection_for_config(self.train)
 
     def get_config(self):
         config = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}

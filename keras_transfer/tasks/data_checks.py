@@ -36,11 +36,9 @@ def check_weights_of_classes(weights, count):
     """Raises a `ValueError` if `class_weight` is not a dict from classes to weights.
 
     Args:
-        weights: Dict, or None.
+        weights: What was passed as `class_weight`.
         count: Integer. Number of classes.
     """
-    if weights is None:
-        return
     known = isinstance(weights, Mapping) and all(
         isinstance(key, numbers.Integral) and 0 <= key < count and isinstance(weight, numbers.Real)
         for key, weight in weights.items()

@@ -21,7 +21,8 @@ class OneBatch(KeepsErrors, NotCloned):
     def encode_batch(self, texts):
         """Returns the encoder's inputs of raw text or pairs, padded to the longest if the preprocessor can."""
         require_preprocessor(self)
-        columns = tuple([part] if isinstance(part, (str, bytes)) else part for part in _columns(texts))
+        columns = texts if isinstance(texts, tuple) else (texts,)
+        columns = tuple([part] if isinstance(part, (str, bytes)) else part for part in columns)
         inputs = encode_texts(self, *columns)
         if keras.backend.backend() == "tensorflow":
             return inputs
@@ -61,7 +62,3 @@ class OneBatch(KeepsErrors, NotCloned):
             raise ValueError(f"Raw text must have at least one row, and labels. Received: {received}")
         inputs, labels, *weights = data[0]
         return inputs, labels, weights[0] if weights else None
-
-
-def _columns(texts):
-    return texts if isinstance(texts, tuple) else (texts,)
