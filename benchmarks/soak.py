@@ -71,6 +71,8 @@ def draw(case):
         "jit": pick.choice([False, False, "auto", "auto", True]),
         "eager": pick.random() < 0.5,
     }
+    if options["optimizer"] == "Ftrl":  # divides by the learning rate, which is 0 where a schedule ends
+        options["schedule"] = None
     options["momentum"] &= options["schedule"] == "cycle" and options["optimizer"] in CYCLING
     options["logger"] &= options["layerwise"] and options["penalty"] is not None
     return options

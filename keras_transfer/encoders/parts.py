@@ -2,7 +2,13 @@
 
 import keras
 
-from keras_transfer.layers import FeedForward, MultiHeadAttention, PositionEmbedding, TransformerBlock
+from keras_transfer.layers import (
+    FeedForward,
+    MultiHeadAttention,
+    PositionEmbedding,
+    SegmentEmbedding,
+    TransformerBlock,
+)
 
 
 def make_embeddings(
@@ -20,16 +26,16 @@ def make_embeddings(
         dtype: Dtype or policy of the layers. Defaults to `None`, the global policy.
     """
 
-    def table(size, name):
-        return keras.layers.Embedding(size, dim, initializer.clone(), dtype=dtype, name=name)
+    def table(cls, size, name):
+        return cls(size, dim, initializer.clone(), dtype=dtype, name=name)
 
     positions = PositionEmbedding(
         max_sequence_length, initializer.clone(), position_offset, dtype=dtype, name="position_embedding"
     )
     return {
-        "token_embedding": table(vocabulary_size, "token_embedding"),
+        "token_embedding": table(keras.layers.Embedding, vocabulary_size, "token_embedding"),
         "position_embedding": positions,
-        "segment_embedding": table(num_segments, "segment_embedding") if num_segments else None,
+        "segment_embedding": table(SegmentEmbedding, num_segments, "segment_embedding") if num_segments else None,
     }
 
 

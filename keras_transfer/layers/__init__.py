@@ -5,7 +5,7 @@ from keras_transfer.layers.attention import MultiHeadAttention
 from keras_transfer.layers.attention_bias import AttentionBias
 from keras_transfer.layers.characters import CharacterCNN
 from keras_transfer.layers.dropout import Dropout
-from keras_transfer.layers.embeddings import PositionEmbedding
+from keras_transfer.layers.embeddings import PositionEmbedding, SegmentEmbedding
 from keras_transfer.layers.feed_forward import FeedForward, GatedFeedForward
 from keras_transfer.layers.pooling import SequencePooling
 from keras_transfer.layers.recurrent import ProjectedLSTM
@@ -24,6 +24,7 @@ __all__ = [
     "ProjectedLSTM",
     "RotaryPositions",
     "ScalarMix",
+    "SegmentEmbedding",
     "SequencePooling",
     "TransformerBlock",
     "gelu_tanh",

@@ -72,3 +72,38 @@ class PositionEmbedding(keras.layers.Layer):
             "initializer": keras.initializers.serialize(self.initializer),
             "offset": self.offset,
         }
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class SegmentEmbedding(keras.layers.Embedding):
+    """An embedding table with few rows, such as BERT's segments (Devlin et al. 2019).
+
+    On JAX, the layer multiplies one-hot vectors by the table. The gradient of a look-up adds the gradients of all
+    tokens to the same one or two rows, which accelerators do one after the other.
+
+    Args:
+        input_dim: Integer. Number of segments.
+        output_dim: Integer. Width of the table.
+        **kwargs: See `keras.layers.Embedding`.
+
+    Call arguments:
+        inputs: Integer tensor of shape `[batch, length]`, the segment of each token.
+
+    Returns:
+        A tensor of shape `[batch, length, output_dim]`. On JAX, it is NaN for a segment that does not exist, as with
+        `keras.layers.Embedding`. Other backends raise an error.
+
+    Example:
+    ```python
+    keras_transfer.layers.SegmentEmbedding(2, 8)(np.array([[0, 0, 1]]))
+    ```
+    """
+
+    def call(self, inputs):
+        if keras.backend.backend() != "jax":
+            return super().call(inputs)
+        table = ops.cast(self.embeddings, self.compute_dtype)
+        segments = ops.expand_dims(ops.arange(self.input_dim, dtype=inputs.dtype), 0)
+        one_hot = ops.expand_dims(inputs, -1) == segments
+        rows = ops.matmul(ops.cast(one_hot, self.compute_dtype), table)
+        return ops.where(ops.any(one_hot, -1, keepdims=True), rows, float("nan"))
