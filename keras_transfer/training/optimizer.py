@@ -8,10 +8,20 @@ from keras_transfer.training import private
 
 
 def build_optimizer(model):
-    """Builds the model's optimizer for all trainable weights, if it is not built yet."""
-    if not model.optimizer.built:
+    """Builds the model's optimizer for all trainable weights, if it is not built yet.
+
+    On JAX, weights and their moving averages are the same arrays after a `fit` with `use_ema=True`. The next one could
+    not donate them, so the averages become copies.
+    """
+    optimizer = model.optimizer
+    if not optimizer.built:
         with _scope(model):
-            _build(model.optimizer, list(model.trainable_variables))
+            _build(optimizer, list(model.trainable_variables))
+    elif keras.backend.backend() == "jax":
+        arrays = {id(variable.value) for variable in model.variables}
+        for variable in optimizer.variables:
+            if id(variable.value) in arrays:
+                _assign_copy(variable, variable)
 
 
 def restart_optimizer(model):
@@ -27,8 +37,12 @@ def restart_optimizer(model):
     kept = {id(variable) for variable in private.kept_variables(optimizer)}
     for variable, fresh in zip(optimizer.variables, new.variables, strict=True):
         if id(variable) not in kept:
-            variable.assign(keras.ops.convert_to_numpy(fresh).copy())  # JAX donates what is shared
+            _assign_copy(variable, fresh)
     private.start_averages(optimizer, weights)
+
+
+def _assign_copy(variable, source):
+    variable.assign(keras.ops.convert_to_numpy(source).copy())  # JAX donates what is shared
 
 
 def _scope(model):

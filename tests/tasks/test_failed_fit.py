@@ -175,3 +175,12 @@ def test_an_error_in_the_first_batch_of_a_dataset_keeps_the_weights(method):
         getattr(model, method)(data, verbose=0)
     assert type(error.value.__cause__).__module__.startswith("tensorflow")
     assert difference(model.get_weights(), before) == 0.0
+
+
+def test_a_second_fit_goes_on_from_moving_averages_of_the_weights():
+    model = of_vectors()
+    model.compile(keras.optimizers.Adam(0.1, use_ema=True, ema_momentum=0.5))
+    model.fit(TEXTS, LABELS, verbose=0)
+    before = [keras.ops.convert_to_numpy(weight).copy() for weight in model.trainable_weights]
+    model.fit(TEXTS, LABELS, verbose=0)
+    assert difference([keras.ops.convert_to_numpy(weight) for weight in model.trainable_weights], before) > 0
