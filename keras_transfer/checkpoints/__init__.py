@@ -1,6 +1,15 @@
 """Formats of pretrained weights, and one record per architecture that says how its weights are called in them."""
 
-from keras_transfer.checkpoints import bert, elmo, roberta  # noqa: F401 (they register their architectures)
+from keras_transfer.checkpoints import (  # noqa: F401 (they register their architectures)
+    albert,
+    bert,
+    distilbert,
+    electra,
+    elmo,
+    mpnet,
+    roberta,
+    xlnet,
+)
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
 from keras_transfer.checkpoints.building import CheckpointReport
 from keras_transfer.checkpoints.registry import load, load_preprocessor, resolve

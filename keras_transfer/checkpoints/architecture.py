@@ -33,8 +33,8 @@ class Architecture:
             element is a dict from the values in the configuration to those of the argument.
         tensors: Dict from the path of a layer or a variable of the encoder to the name of its tensors. A `*` stands
             for each item of a list. The name is a list if several tensors lie side by side in a layer, and
-            `(name, layout)` if a variable is not stored as it is. The path is a tuple if a tensor holds several
-            variables, one below the other.
+            `(name, layout)` if a variable is not stored as it is; the layout may be a function of the encoder. The path
+            is a tuple if a tensor holds several variables, one below the other.
         preprocessor_class: Class. The preprocessor of its checkpoints. Defaults to `None`, for none.
         format: String. The format that writes its checkpoints. Defaults to `"huggingface"`.
         model_class: String. The class of the encoder in Transformers. Defaults to `""`.
@@ -118,6 +118,7 @@ class Architecture:
         entries, covered = [], set()
         for paths, names in self.tensors.items():
             names, layout = names if isinstance(names, tuple) else (names, SAME)
+            layout = layout(encoder) if callable(layout) else layout
             found = [_find(encoder, path.split(".")) for path in ([paths] if isinstance(paths, str) else paths)]
             for owners in zip(*found, strict=True):
                 indices, first = owners[0]

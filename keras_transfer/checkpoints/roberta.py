@@ -1,15 +1,8 @@
 """RoBERTa's checkpoints, and those of XLM-R and CamemBERT."""
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.names import BERT_FIXED, BERT_NAMES, BERT_SETTINGS
+from keras_transfer.checkpoints.names import BERT_FIXED, BERT_NAMES, BERT_SETTINGS, shift_positions
 from keras_transfer.encoders import RobertaEncoder
-
-_UNUSED = 2  # rows of the position table, which Transformers counts as positions
-
-
-def _shift(values, name, rows):
-    return {**values, name: values[name] + rows}
-
 
 ROBERTA = register_architecture(
     Architecture(
@@ -23,7 +16,6 @@ ROBERTA = register_architecture(
         heads={"masked_lm": "lm_head.", "classifier": "classifier.", "span": "qa_outputs."},
         tied={"lm_head.decoder.weight": "embeddings.word_embeddings.weight", "lm_head.decoder.bias": "lm_head.bias"},
         fixed={**BERT_FIXED, "type_vocab_size": 1, "pad_token_id": 1},
-        read=lambda found, config: _shift(found, "max_sequence_length", -_UNUSED),
-        write=lambda config, encoder: _shift(config, "max_position_embeddings", _UNUSED),
+        **shift_positions(2),
     )
 )

@@ -1,19 +1,29 @@
 """Pretrained encoders, one file an architecture, behind one protocol: token ids in, vectors out."""
 
+from keras_transfer.encoders.albert import AlbertEncoder
 from keras_transfer.encoders.bert import BertEncoder
+from keras_transfer.encoders.distilbert import DistilBertEncoder
+from keras_transfer.encoders.electra import ElectraEncoder
 from keras_transfer.encoders.elmo import ElmoEncoder
 from keras_transfer.encoders.encoder import Encoded, Encoder, encode
+from keras_transfer.encoders.mpnet import MPNetEncoder
 from keras_transfer.encoders.roberta import RobertaEncoder
 from keras_transfer.encoders.transformer import TransformerEncoder
 from keras_transfer.encoders.word_vectors import WordVectorEncoder
+from keras_transfer.encoders.xlnet import XLNetEncoder
 
 __all__ = [
+    "AlbertEncoder",
     "BertEncoder",
+    "DistilBertEncoder",
+    "ElectraEncoder",
     "ElmoEncoder",
     "Encoded",
     "Encoder",
+    "MPNetEncoder",
     "RobertaEncoder",
     "TransformerEncoder",
     "WordVectorEncoder",
+    "XLNetEncoder",
     "encode",
 ]

@@ -9,9 +9,12 @@ from keras_transfer.layers.embeddings import PositionEmbedding, SegmentEmbedding
 from keras_transfer.layers.feed_forward import FeedForward, GatedFeedForward
 from keras_transfer.layers.pooling import SequencePooling
 from keras_transfer.layers.recurrent import ProjectedLSTM
+from keras_transfer.layers.relative_attention import RelativeAttention
+from keras_transfer.layers.relative_positions import RelativePositionBias, RelativePositions
 from keras_transfer.layers.rotary import RotaryPositions
 from keras_transfer.layers.scalar_mix import ScalarMix
 from keras_transfer.layers.transformer import TransformerBlock
+from keras_transfer.layers.two_streams import TwoStreams
 
 __all__ = [
     "AttentionBias",
@@ -22,11 +25,15 @@ __all__ = [
     "MultiHeadAttention",
     "PositionEmbedding",
     "ProjectedLSTM",
+    "RelativeAttention",
+    "RelativePositionBias",
+    "RelativePositions",
     "RotaryPositions",
     "ScalarMix",
     "SegmentEmbedding",
     "SequencePooling",
     "TransformerBlock",
+    "TwoStreams",
     "gelu_tanh",
     "get_activation",
 ]

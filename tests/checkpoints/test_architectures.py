@@ -14,10 +14,26 @@ from tests.checkpoints.folders import assert_same_outputs, bert_tensors, write_b
 SMALL = {"vocabulary_size": 12, "num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
 
 
+HEADS = {
+    "albert": ("masked_lm", "sentence_order"),
+    "bert": ("masked_lm", "next_sentence"),
+    "distilbert": ("masked_lm",),
+    "electra": ("replaced_token",),
+    "mpnet": ("masked_lm",),
+    "roberta": ("masked_lm",),
+    "xlnet": ("permutation_lm",),
+}
+
+
 @pytest.mark.core
-@pytest.mark.parametrize(("name", "heads"), [("bert", ("masked_lm", "next_sentence")), ("roberta", ("masked_lm",))])
+@pytest.mark.parametrize(("name", "heads"), HEADS.items(), ids=HEADS)
 def test_an_architecture_agrees_with_its_original(name, heads):
     run_architecture_test(name, FIXTURES / name, heads)
+
+
+@pytest.mark.core
+def test_a_generator_of_electra_agrees_with_its_original():
+    run_architecture_test("electra", FIXTURES / "electra_generator", ("masked_lm",))
 
 
 @keras.saving.register_keras_serializable("tests")

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from keras_transfer.checkpoints import load_preprocessor, resolve
-from keras_transfer.encoders import BertEncoder, RobertaEncoder, encode
+from keras_transfer.encoders import BertEncoder, Encoder, RobertaEncoder, encode
 from keras_transfer.text import BertPreprocessor
+from tests.architecture import FIXTURES
 from tests.checkpoints.folders import IDS, write_bert
 
 pytestmark = pytest.mark.parity
@@ -113,6 +114,16 @@ def test_transformers_gives_the_same_outputs_for_a_roberta_that_we_save(theirs, 
     encoder.save_pretrained(tmp_path / "saved")
     inputs = {"token_ids": np.array([[0, 6, 7, 2], [0, 9, 2, 1]], "int32"), "padding_mask": IDS["padding_mask"][::-1]}
     assert_equal(encoder, inputs, theirs(tmp_path / "saved", inputs), 1e-5)
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in FIXTURES.iterdir()))
+def test_transformers_gives_the_same_outputs_for_every_architecture_that_we_save(name, theirs, tmp_path):
+    inputs = dict(np.load(FIXTURES / name / "outputs.npz"))
+    states, sequence, _ = (inputs.pop(key, None) for key in ("states", "sequence", "pooled"))
+    Encoder.from_pretrained(FIXTURES / name).save_pretrained(tmp_path / "saved")
+    outputs = theirs(tmp_path / "saved", inputs)
+    last = states[-1] if sequence is None else sequence
+    np.testing.assert_array_equal(outputs.last_hidden_state, last)
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish"])

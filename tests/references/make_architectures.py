@@ -3,10 +3,11 @@
     python tests/references/make_architectures.py bert
 
 Needs torch, transformers and safetensors. Without names it makes all. Weights are large, so that errors are, too. The
-files also hold copies of tied weights, as those of older versions do.
+files also hold copies of tied weights and buffers, as those of older versions do.
 """
 
 import pathlib
+import re
 import sys
 
 import numpy as np
@@ -33,6 +34,63 @@ def bert():
     return model, {"token_ids": ids, "segment_ids": SEGMENTS, "padding_mask": MASK}
 
 
+def albert():
+    config = transformers.AlbertConfig(max_position_embeddings=12, embedding_size=4, **SIZES)
+    ids = [[2, 7, 9, 14, 3, 5, 3], [2, 11, 3, 0, 0, 0, 0]]
+    return transformers.AlbertForPreTraining(config), {"token_ids": ids, "segment_ids": SEGMENTS, "padding_mask": MASK}
+
+
+def distilbert():
+    sizes = {"vocab_size": 20, "dim": 8, "n_layers": 2, "n_heads": 2, "hidden_dim": 16, "attn_implementation": "eager"}
+    config = transformers.DistilBertConfig(max_position_embeddings=12, **sizes)
+    ids = [[2, 7, 9, 14, 3, 5, 3], [2, 11, 3, 0, 0, 0, 0]]
+    return transformers.DistilBertForMaskedLM(config), {"token_ids": ids, "padding_mask": MASK}
+
+
+def electra(model_class=transformers.ElectraForPreTraining, embedding_size=8):
+    config = transformers.ElectraConfig(max_position_embeddings=12, embedding_size=embedding_size, **SIZES)
+    ids = [[2, 7, 9, 14, 3, 5, 3], [2, 11, 3, 0, 0, 0, 0]]
+    return model_class(config), {"token_ids": ids, "segment_ids": SEGMENTS, "padding_mask": MASK}
+
+
+def electra_generator():
+    return electra(transformers.ElectraForMaskedLM, embedding_size=12)
+
+
+def mpnet():
+    config = transformers.MPNetConfig(max_position_embeddings=46, layer_norm_eps=1e-5, **SIZES)
+    model = transformers.MPNetForMaskedLM(config)
+    model.mpnet = transformers.MPNetModel(config)  # with a pooler, which the class leaves out
+    # Long enough for buckets of several distances.
+    ids = [[0, *(3 + i % 17 for i in range(38)), 2], [0, 11, 2, *[1] * 37]]
+    return model, {"token_ids": ids, "padding_mask": [[1] * 40, [1] * 3 + [0] * 37]}
+
+
+def xlnet():
+    sizes = {"vocab_size": 20, "d_model": 8, "n_layer": 2, "n_head": 2, "d_inner": 16, "mem_len": None}
+    model = transformers.XLNetLMHeadModel(transformers.XLNetConfig(**sizes))
+    ids = [[7, 9, 14, 4, 8, 4, 3], [11, 4, 3, 5, 5, 5, 5]]
+    segments = [[0, 0, 0, 0, 1, 1, 2], [0, 0, 2, 0, 0, 0, 0]]
+    return model, {"token_ids": ids, "segment_ids": segments, "padding_mask": MASK}
+
+
+def two_streams(encoder, inputs):
+    """Returns the outputs of XLNet's query stream at all positions, and where each position may look."""
+    batch, length = np.shape(inputs["token_ids"])
+    visible = np.random.default_rng(0).random((batch, length, length)) < 0.5
+    visible |= np.arange(length) == 0  # a row without any visible token would be undefined
+    with torch.no_grad():
+        outputs = encoder(
+            **{THEIRS[key]: torch.tensor(value) for key, value in inputs.items()},
+            perm_mask=torch.tensor(~visible).float(),
+            target_mapping=torch.eye(length).expand(batch, length, length),
+            output_hidden_states=True,
+        )
+    content = torch.stack(outputs.hidden_states[::2]).numpy()  # the states of the two streams take turns
+    query = outputs.last_hidden_state.numpy()
+    return {"attention_mask": visible.astype("int32"), "states": content, "query": query}
+
+
 def roberta():
     special = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
     config = transformers.RobertaConfig(
@@ -44,7 +102,19 @@ def roberta():
     return model, {"token_ids": ids, "padding_mask": MASK}
 
 
-ARCHITECTURES = {"bert": bert, "roberta": roberta}
+ARCHITECTURES = {
+    "albert": albert,
+    "bert": bert,
+    "distilbert": distilbert,
+    "electra": electra,
+    "electra_generator": electra_generator,
+    "mpnet": mpnet,
+    "roberta": roberta,
+    "xlnet": xlnet,
+}
+BUFFERS = ("position_ids", "attn.bias")
+NORM_SCALES = r"(norm|ln_\w)\.weight$"
+FINAL_NORMS = ("ln_f", "final_norm")
 THEIRS = {"token_ids": "input_ids", "segment_ids": "token_type_ids", "padding_mask": "attention_mask"}
 
 
@@ -54,8 +124,11 @@ def main(name):
     model.eval().tie_weights()
     with torch.no_grad():
         for path, weight in model.named_parameters():
-            weight.copy_(0.3 * torch.randn(weight.shape) + (1.0 if "norm.weight" in path.lower() else 0.0))
-    encoder = model.base_model
+            weight.copy_(0.3 * torch.randn(weight.shape) + (1.0 if re.search(NORM_SCALES, path.lower()) else 0.0))
+    encoder, before_norm = model.base_model, []
+    for path, module in encoder.named_children():
+        if path in FINAL_NORMS:  # Transformers has the state before it only here.
+            module.register_forward_pre_hook(lambda module, inputs: before_norm.append(inputs[0]))
     with torch.no_grad():
         outputs = encoder(
             **{THEIRS[key]: torch.tensor(value) for key, value in inputs.items()}, output_hidden_states=True
@@ -64,16 +137,19 @@ def main(name):
     folder.mkdir(parents=True, exist_ok=True)
     model.config.architectures = [type(model).__name__]
     model.config.save_pretrained(folder)
-    tensors = {path: tensor.clone().contiguous() for path, tensor in model.state_dict().items()}
-    positions = f"{model.base_model_prefix}.embeddings.position_ids"
-    tensors[positions] = torch.arange(model.config.max_position_embeddings)[None]
+    tensors = {**model.state_dict(), **{path: x for path, x in model.named_buffers() if path.endswith(BUFFERS)}}
+    tensors = {path: tensor.clone().contiguous() for path, tensor in tensors.items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    np.savez_compressed(
-        folder / "outputs.npz",
-        **{key: np.array(value, "int32") for key, value in inputs.items()},
-        states=torch.stack(outputs.hidden_states).numpy(),
-        pooled=outputs.pooler_output.numpy(),
-    )
+    arrays = {key: np.array(value, "int32") for key, value in inputs.items()}
+    states = list(outputs.hidden_states)
+    if before_norm:
+        arrays["sequence"] = outputs.last_hidden_state.numpy()
+        states[-1] = before_norm[0]
+    if "pooler_output" in outputs:
+        arrays["pooled"] = outputs.pooler_output.numpy()
+    np.savez_compressed(folder / "outputs.npz", **arrays, states=torch.stack(states).numpy())
+    if name == "xlnet":
+        np.savez_compressed(folder / "two_streams.npz", **two_streams(encoder, inputs))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,45 @@
+"""ALBERT's checkpoints, of both versions (Lan et al. 2020)."""
+
+from keras_transfer.checkpoints.architecture import Architecture, register_architecture
+from keras_transfer.checkpoints.names import BERT_EMBEDDINGS, BERT_SETTINGS, POSITION_IDS, with_defaults
+from keras_transfer.encoders import AlbertEncoder
+
+_BLOCK = "encoder.albert_layer_groups.*.albert_layers.0"
+
+ALBERT = register_architecture(
+    Architecture(
+        model_type="albert",
+        encoder_class=AlbertEncoder,
+        settings=(
+            *with_defaults(BERT_SETTINGS, dropout=0.0, attention_dropout=0.0, activation="gelu_new"),
+            ("num_segments", "type_vocab_size", 2),
+            ("embedding_dim", "embedding_size", 128),
+        ),
+        tensors={
+            **BERT_EMBEDDINGS,
+            "embeddings_projection": "encoder.embedding_hidden_mapping_in",
+            "blocks.*.attention.query_key_value": [f"{_BLOCK}.attention.{part}" for part in ("query", "key", "value")],
+            "blocks.*.attention.output_dense": f"{_BLOCK}.attention.dense",
+            "blocks.*.attention_norm": f"{_BLOCK}.attention.LayerNorm",
+            "blocks.*.feed_forward.inner": f"{_BLOCK}.ffn",
+            "blocks.*.feed_forward.outer": f"{_BLOCK}.ffn_output",
+            "blocks.*.feed_forward_norm": f"{_BLOCK}.full_layer_layer_norm",
+            "pooler": "pooler",
+        },
+        model_class="AlbertModel",
+        prefix="albert.",
+        heads={
+            "masked_lm": "predictions.",
+            "sentence_order": "sop_classifier.",
+            "classifier": "classifier.",
+            "span": "qa_outputs.",
+        },
+        tied={
+            "predictions.decoder.weight": "embeddings.word_embeddings.weight",
+            "predictions.decoder.bias": "predictions.bias",
+        },
+        ignored=(POSITION_IDS,),
+        optional=("pooler",),
+        fixed={"position_embedding_type": "absolute", "num_hidden_groups": 1, "inner_group_num": 1},
+    )
+)

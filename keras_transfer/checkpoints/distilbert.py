@@ -1,0 +1,47 @@
+"""DistilBERT's checkpoints (Sanh et al. 2019)."""
+
+from keras_transfer.checkpoints.architecture import Architecture, register_architecture
+from keras_transfer.checkpoints.names import ACTIVATIONS, BERT_EMBEDDINGS, POSITION_IDS
+from keras_transfer.encoders import DistilBertEncoder
+from keras_transfer.text import BertPreprocessor
+
+_BLOCK = "transformer.layer.*"
+
+DISTILBERT = register_architecture(
+    Architecture(
+        model_type="distilbert",
+        encoder_class=DistilBertEncoder,
+        settings=(
+            ("vocabulary_size", "vocab_size", int),
+            ("num_layers", "n_layers", int),
+            ("num_heads", "n_heads", int),
+            ("hidden_dim", "dim", int),
+            ("intermediate_dim", "hidden_dim", int),
+            ("dropout", "dropout", 0.1),
+            ("max_sequence_length", "max_position_embeddings", 512),
+            ("attention_dropout", "attention_dropout", 0.1),
+            ("activation", "activation", "gelu", ACTIVATIONS),
+            ("initializer_range", "initializer_range", 0.02),
+        ),
+        tensors={
+            **BERT_EMBEDDINGS,
+            "blocks.*.attention.query_key_value": [f"{_BLOCK}.attention.{part}_lin" for part in "qkv"],
+            "blocks.*.attention.output_dense": f"{_BLOCK}.attention.out_lin",
+            "blocks.*.attention_norm": f"{_BLOCK}.sa_layer_norm",
+            "blocks.*.feed_forward.inner": f"{_BLOCK}.ffn.lin1",
+            "blocks.*.feed_forward.outer": f"{_BLOCK}.ffn.lin2",
+            "blocks.*.feed_forward_norm": f"{_BLOCK}.output_layer_norm",
+        },
+        preprocessor_class=BertPreprocessor,
+        model_class="DistilBertModel",
+        prefix="distilbert.",
+        heads={
+            "masked_lm": "vocab_",  # vocab_transform, vocab_layer_norm, vocab_projector
+            "classifier": "classifier.",
+            "classifier_dense": "pre_classifier.",
+            "span": "qa_outputs.",
+        },
+        tied={"vocab_projector.weight": "embeddings.word_embeddings.weight"},
+        ignored=(POSITION_IDS,),
+    )
+)

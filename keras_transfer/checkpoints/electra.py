@@ -1,0 +1,31 @@
+"""ELECTRA's checkpoints, of discriminators and generators (Clark et al. 2020)."""
+
+from keras_transfer.checkpoints.architecture import Architecture, register_architecture
+from keras_transfer.checkpoints.names import BERT_BLOCKS, BERT_EMBEDDINGS, BERT_FIXED, BERT_SETTINGS, POSITION_IDS
+from keras_transfer.encoders import ElectraEncoder
+from keras_transfer.text import BertPreprocessor
+
+ELECTRA = register_architecture(
+    Architecture(
+        model_type="electra",
+        encoder_class=ElectraEncoder,
+        settings=(
+            *BERT_SETTINGS,
+            ("num_segments", "type_vocab_size", 2),
+            ("embedding_dim", "embedding_size", 128),
+        ),
+        tensors={**BERT_EMBEDDINGS, "embeddings_projection": "embeddings_project", **BERT_BLOCKS},
+        preprocessor_class=BertPreprocessor,
+        model_class="ElectraModel",
+        prefix="electra.",
+        heads={
+            "masked_lm": "generator_",  # generator_predictions, generator_lm_head
+            "replaced_token": "discriminator_predictions.",
+            "classifier": "classifier.",
+            "span": "qa_outputs.",
+        },
+        tied={"generator_lm_head.weight": "embeddings.word_embeddings.weight"},
+        ignored=(POSITION_IDS,),
+        fixed=BERT_FIXED,
+    )
+)
