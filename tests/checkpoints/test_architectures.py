@@ -36,6 +36,14 @@ def test_a_generator_of_electra_agrees_with_its_original():
     run_architecture_test("electra", FIXTURES / "electra_generator", ("masked_lm",))
 
 
+def test_a_sentence_transformers_folder_of_every_architecture_specifies_the_pooling(tmp_path):
+    for name in HEADS:
+        encoder = Encoder.from_pretrained(FIXTURES / name, pooling="mean", normalize=True)
+        encoder.save_pretrained(tmp_path / name)
+        again = Encoder.from_pretrained(tmp_path / name)
+        assert (type(again), again.pooling, again.normalize) == (type(encoder), "mean", True)
+
+
 @keras.saving.register_keras_serializable("tests")
 class ChildOfBert(BertEncoder):
     """A custom encoder without an architecture."""

@@ -1,0 +1,26 @@
+"""Encoders with relative positions in a TensorFlow graph in which the batch and the length are unknown."""
+
+import numpy as np
+import pytest
+
+from keras_transfer.encoders import MPNetEncoder, XLNetEncoder
+
+tf = pytest.importorskip("tensorflow")
+
+SMALL = {"vocabulary_size": 12, "num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
+
+
+@pytest.mark.parametrize(
+    ("cls", "options"), [(MPNetEncoder, {}), (XLNetEncoder, {}), (XLNetEncoder, {"two_streams": True})], ids=str
+)
+def test_one_graph_serves_texts_of_all_lengths(cls, options):
+    encoder = cls(**SMALL, **options, initializer_range=0.3)
+    names = list(encoder.input)
+    specs = [tf.TensorSpec((None,) * len(encoder.input[name].shape), tf.int32) for name in names]
+    function = tf.function(lambda *arrays: encoder(dict(zip(names, arrays))), input_signature=specs)
+    for batch, length in ((2, 3), (1, 5)):
+        arrays = [np.ones((batch, *[length] * (len(spec.shape) - 1)), "int32") for spec in specs]
+        for name, output in function(*arrays).items():
+            expected = encoder(dict(zip(names, arrays)))[name]
+            assert output.shape == expected.shape
+            np.testing.assert_allclose(output, expected, atol=1e-5)
