@@ -8,6 +8,7 @@ import pytest
 
 from keras_transfer.adaptation import layer_groups
 from keras_transfer.checkpoints import CheckpointError
+from keras_transfer.checkpoints.albert import ALBERT
 from keras_transfer.encoders import AlbertEncoder, Encoder
 from keras_transfer.tasks import TextClassifier
 from tests.architecture import FIXTURES
@@ -32,6 +33,15 @@ def test_all_layers_are_the_same_block():
 def test_the_shared_block_of_a_classifier_is_one_layer_group():
     groups = layer_groups(TextClassifier(AlbertEncoder(**SMALL), 2))
     assert [group.name for group in groups] == ["embeddings", "block_0", "pooler", "head"]
+
+
+def test_settings_that_a_configuration_lacks_are_those_of_the_second_version():
+    sizes = {"vocab_size": 12, "hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2}
+    found = ALBERT.arguments({**sizes, "intermediate_size": 16}, "albert")
+    own = AlbertEncoder(**SMALL).settings
+    for name in ("activation", "dropout", "attention_dropout", "num_segments", "layer_norm_epsilon"):
+        assert found[name] == own[name]
+    assert found["embedding_dim"] == 128
 
 
 def test_a_checkpoint_with_several_blocks_is_an_error(tmp_path):

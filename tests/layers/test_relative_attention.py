@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from keras.ops import convert_to_numpy as to_numpy
+from keras.ops import convert_to_tensor
 
 from keras_transfer.layers import RelativeAttention, RelativePositions
 
@@ -17,7 +18,7 @@ def test_scores_are_the_sum_of_those_of_content_distance_and_segment():
     positions = RelativePositions()(X, segment_ids=SEGMENTS)
     layer(X, **positions)
     query, key = RNG.normal(size=(2, 2, 2, 4, 3)).astype("float32")
-    scores = to_numpy(layer.scores(query, key, **positions))
+    scores = to_numpy(layer.scores(*map(convert_to_tensor, (query, key)), **positions))
     encodings = to_numpy(positions["relative_positions"][0]) @ to_numpy(layer.position.kernel)
     encodings = encodings.reshape(8, 2, 3)
     biases = [to_numpy(bias) for bias in (layer.content_bias, layer.position_bias, layer.segment_bias)]
