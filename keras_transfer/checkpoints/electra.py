@@ -23,6 +23,7 @@ ELECTRA = register_architecture(
             "replaced_token": "discriminator_predictions.",
             "classifier": "classifier.",
             "span": "qa_outputs.",
+            "choice_summary": "sequence_summary.",
         },
         tied={"generator_lm_head.weight": "embeddings.word_embeddings.weight"},
         ignored=(POSITION_IDS,),

@@ -170,9 +170,9 @@ def test_an_unknown_override_is_an_error(tmp_path):
 
 
 def test_a_checkpoint_of_another_architecture_is_an_error(tmp_path):
-    assert_error(write_bert(tmp_path / "a", model_type="gpt2"), r"Expected one of \['bert'.*\]. Received: 'gpt2'")
+    assert_error(write_bert(tmp_path / "a", model_type="gpt2"), r"Expected one of \[.*'bert'.*\]. Received: 'gpt2'")
     folder = write_bert(tmp_path / "b", model_type=None, architectures=["GPT2LMHeadModel"])
-    assert_error(folder, r"\['bert'.*\]. Received: 'GPT2LMHeadModel'")
+    assert_error(folder, r"\[.*'bert'.*\]. Received: 'GPT2LMHeadModel'")
     assert_error(write_bert(tmp_path / "c", model_type=None), r"Received: None")
 
 
