@@ -29,14 +29,16 @@ def run_architecture_test(name, fixture, heads=(), tolerance=1e-5):
     record = architecture_of({"model_type": name}, name)
     theirs = load_file(fixture / "model.safetensors")
     theirs = {record.plain_name(key): value for key, value in theirs.items()}
-    in_heads = {key for key in theirs if key.startswith(tuple(record.heads.values()))}
+    in_heads = {key for key in theirs if key.startswith(tuple(record.head_prefixes.values()))}
     outputs = dict(np.load(fixture / "outputs.npz"))
 
     # The encoder has the values of the original, and the report names the unused tensors.
     encoder = Encoder.from_pretrained(fixture)
     assert type(encoder) is record.encoder_class
     assert encoder.checkpoint_report.unused == sorted(in_heads - record.tied.keys())
-    assert {head for head, start in record.heads.items() if any(key.startswith(start) for key in in_heads)} == {*heads}
+    assert {head for head, start in record.head_prefixes.items() if any(key.startswith(start) for key in in_heads)} == {
+        *heads
+    }
     states, pooled, real = outputs.pop("states"), outputs.pop("pooled", None), outputs["padding_mask"] == 1
     sequence = outputs.pop("sequence", None)  # of an architecture with a final norm
     assert outputs.keys() == encoder.input.keys()

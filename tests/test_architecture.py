@@ -11,10 +11,11 @@ from tests.processes import run
 
 ROOT = pathlib.Path(keras_transfer.__file__).parent
 
-# A room may import those before it. `text` and `metrics` know no model, `training` and `distribute` any Keras model.
+# A room may import those before it. `text`, `metrics` and `objectives` know no model, `training` and `distribute` any
+# Keras model.
 ORDER = [
     {"files", "version"},
-    {"layers", "text", "datasets", "metrics", "training"},
+    {"layers", "text", "datasets", "metrics", "objectives", "training"},
     {"encoders", "distribute"},
     {"tasks"},
     {"adaptation", "checkpoints", "hub"},

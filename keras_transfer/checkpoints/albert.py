@@ -1,6 +1,9 @@
 """ALBERT's checkpoints, of both versions (Lan et al. 2020)."""
 
+import dataclasses
+
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
+from keras_transfer.checkpoints.head_names import CLASSIFIER, TOKENS, masked_lm
 from keras_transfer.checkpoints.names import BERT_EMBEDDINGS, BERT_SETTINGS, POSITION_IDS, with_defaults
 from keras_transfer.encoders import AlbertEncoder
 
@@ -29,9 +32,10 @@ ALBERT = register_architecture(
         model_class="AlbertModel",
         prefix="albert.",
         heads={
-            "masked_lm": "predictions.",
+            "masked_lm": masked_lm("predictions."),
             "sentence_order": "sop_classifier.",
-            "classifier": "classifier.",
+            "classifier": dataclasses.replace(CLASSIFIER, settings=(("dropout", "classifier_dropout_prob", 0.1),)),
+            "tokens": dataclasses.replace(TOKENS, settings=(("dropout", "classifier_dropout_prob", 0.1),)),
             "span": "qa_outputs.",
         },
         tied={

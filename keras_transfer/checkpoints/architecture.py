@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import keras
 
+from keras_transfer.checkpoints.settings import get_setting, put_setting, read_settings, write_settings
 from keras_transfer.checkpoints.tensors import SAME, TRANSPOSED, CheckpointError, Entry, reading
 
 # A layer's variables, the names that torch has for them, and how torch stores them.
@@ -40,7 +41,8 @@ class Architecture:
         model_class: String. The class of the encoder in Transformers. Defaults to `""`.
         aliases: Tuple of other values of `model_type` that are read. Defaults to `()`.
         prefix: String. What the names of the encoder's tensors begin with in a model with a head. Defaults to `""`.
-        heads: Dict from the name of a head to what the names of its tensors begin with. Defaults to `{}`.
+        heads: Dict from the `head_name` of a task to its `Head`. Of a head that no task has, only what the names of its
+            tensors begin with. Defaults to `{}`.
         tied: Dict from the name of a tensor to that of the tensor of which it is a copy. Defaults to `{}`.
         ignored: Tuple of regular expressions of tensors that are not weights. Defaults to `()`.
         renamed: Dict from regular expressions of older names of tensors to their replacements. Defaults to `{}`.
@@ -74,65 +76,34 @@ class Architecture:
 
     def arguments(self, config, source):
         """Returns the encoder's arguments from a configuration, or raises one error that lists all problems."""
-        found, problems = {}, []
-        for key, wanted in self.fixed.items():
-            if _get(config, key, wanted) != wanted:
-                problems.append(f"`{key}` must be {wanted!r}. Received: {_get(config, key)!r}")
-        for argument, key, default, *names in self.settings:
-            required = isinstance(default, type)
-            value = _get(config, key, None if required else default)
-            if value is None and required:
-                problems.append(f"`{key}` is missing.")
-            elif names and value not in list(names[0]):
-                problems.append(f"`{key}` must be one of {sorted(names[0])}. Received: {value!r}")
-            elif not _is_like(value, _kind(default)):
-                kind = {list: "a list", int: "an integer"}.get(_kind(default), "a number")
-                problems.append(f"`{key}` must be {kind}. Received: {value!r}")
-            else:
-                found[argument] = names[0][value] if names else value
-        if problems:
+        problems = [
+            f"`{key}` must be {wanted!r}. Received: {get_setting(config, key)!r}"
+            for key, wanted in self.fixed.items()
+            if get_setting(config, key, wanted) != wanted
+        ]
+        found, more_problems = read_settings(self.settings, config)
+        if problems := problems + more_problems:
             name = self.encoder_class.__name__
             raise CheckpointError("\n  ".join([f"The configuration of {source} does not match {name}:", *problems]))
         return self.read(found, config)
 
     def configuration(self, encoder):
         """Returns the configuration of an encoder."""
-        arguments, config = encoder.get_config(), {}
-        for argument, key, _, *names in self.settings:
-            value = arguments[argument]
-            if names:
-                theirs = {ours: name for name, ours in reversed(names[0].items())}
-                if not isinstance(value, str) or value not in theirs:
-                    raise CheckpointError(
-                        f"A checkpoint of {type(encoder).__name__} can be written only if `{argument}` is one of "
-                        f"{sorted(theirs)}. Received: {argument}={value!r}"
-                    )
-                value = theirs[value]
-            _put(config, key, value)
+        config = write_settings(self.settings, encoder.get_config(), type(encoder).__name__)
         for key, value in self.fixed.items():
-            _put(config, key, value)
+            put_setting(config, key, value)
         return self.write(config, encoder)
 
     def entries(self, encoder):
         """Returns an `Entry` for each variable of an encoder."""
-        entries, covered = [], set()
-        for paths, names in self.tensors.items():
-            names, layout = names if isinstance(names, tuple) else (names, SAME)
-            layout = layout(encoder) if callable(layout) else layout
-            found = [_find(encoder, path.split(".")) for path in ([paths] if isinstance(paths, str) else paths)]
-            for owners in zip(*found, strict=True):
-                indices, first = owners[0]
-                is_variable = isinstance(first, keras.Variable)
-                variables = [variable for _, variable in owners] if is_variable else first.variables
-                covered.update(map(id, variables))
-                filled = [_fill(name, indices) for name in ([names] if isinstance(names, str) else names)]
-                entries += [Entry(variables, filled, layout)] if is_variable else _entries_of_layer(first, filled)
-        if left := [weight.path for weight in encoder.weights if id(weight) not in covered]:
-            raise CheckpointError(
-                f"The architecture {self.model_type!r} must name a tensor for every weight of "
-                f"{type(encoder).__name__}. Received: no tensors for {left[:5]}"
-            )
+        entries = entries_of(encoder, self.tensors)
+        check_covered(entries, encoder.weights, self.model_type, type(encoder).__name__)
         return entries
+
+    @property
+    def head_prefixes(self):
+        """Dict from the name of each head to what the names of its tensors begin with."""
+        return {name: getattr(head, "prefix", head) for name, head in self.heads.items()}
 
     def plain_name(self, name):
         """Returns a tensor's name as in `tensors`: without the prefix, and renamed if it is an older one."""
@@ -233,29 +204,30 @@ def architecture_for(encoder):
     raise CheckpointError(f"This encoder cannot be written as a checkpoint. {advice} Received: {cls.__name__}")
 
 
-def _get(config, key, default=None):
-    """Returns the value under a name with dots. A `null` counts as missing."""
-    for part in key.split("."):
-        config = config.get(part) if isinstance(config, dict) else None
-    return default if config is None else config
+def entries_of(owner, tensors):
+    """Returns an `Entry` for each variable of an object that a table such as `Architecture.tensors` names."""
+    entries = []
+    for paths, names in tensors.items():
+        names, layout = names if isinstance(names, tuple) else (names, SAME)
+        layout = layout(owner) if callable(layout) else layout
+        found = [_find(owner, path.split(".")) for path in ([paths] if isinstance(paths, str) else paths)]
+        for owners in zip(*found, strict=True):
+            indices, first = owners[0]
+            filled = [_fill(name, indices) for name in ([names] if isinstance(names, str) else names)]
+            is_variable = isinstance(first, keras.Variable)
+            variables = [variable for _, variable in owners]
+            entries += [Entry(variables, filled, layout)] if is_variable else _entries_of_layer(first, filled)
+    return entries
 
 
-def _put(config, key, value):
-    *path, last = key.split(".")
-    for part in path:
-        config = config.setdefault(part, {})
-    config[last] = value
-
-
-def _kind(default):
-    return default if isinstance(default, type) else type(default)
-
-
-def _is_like(value, kind):
-    """Returns whether a setting has the type of its default. An integer is a number too."""
-    if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, kind) or (kind is not list and isinstance(value, (int, float)))
+def check_covered(entries, weights, model_type, owner):
+    """Raises a `CheckpointError` if no entry has one of the weights of an object with the given name."""
+    covered = {id(variable) for entry in entries for variable in entry.variables}
+    if left := [weight.path for weight in weights if id(weight) not in covered]:
+        raise CheckpointError(
+            f"The architecture {model_type!r} must name a tensor for every weight of {owner}. "
+            f"Received: no tensors for {left[:5]}"
+        )
 
 
 def _find(owner, path):

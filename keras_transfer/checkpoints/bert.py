@@ -3,6 +3,7 @@
 import numpy as np
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
+from keras_transfer.checkpoints.head_names import CLASSIFIER, TOKENS, masked_lm
 from keras_transfer.checkpoints.names import BERT_FIXED, BERT_NAMES, BERT_SETTINGS
 from keras_transfer.encoders import BertEncoder
 from keras_transfer.text import BertPreprocessor
@@ -21,9 +22,15 @@ BERT = register_architecture(
         model_class="BertModel",
         prefix="bert.",
         heads={
-            "masked_lm": "cls.predictions.",
+            "masked_lm": masked_lm(
+                "cls.predictions.",
+                dense="transform.dense",
+                norm="transform.LayerNorm",
+                model_classes=("ForMaskedLM", "ForPreTraining"),
+            ),
             "next_sentence": "cls.seq_relationship.",
-            "classifier": "classifier.",
+            "classifier": CLASSIFIER,
+            "tokens": TOKENS,
             "span": "qa_outputs.",
         },
         tied={

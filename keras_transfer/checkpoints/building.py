@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 
+from keras_transfer.checkpoints.heads import find_head
 from keras_transfer.checkpoints.tensors import CheckpointError, fill, log, reading
 
 
@@ -29,7 +30,7 @@ class CheckpointReport:
         return "; ".join([f"{self.source}: {self.loaded} tensors loaded{unused}", *self.remarks])
 
 
-def build(architecture, config, read_tensors, source, cls, overrides, remarks=()):
+def build(architecture, config, read_tensors, source, cls, overrides, remarks=(), head=None):
     """Makes the encoder that a configuration describes and fills it with the tensors.
 
     Args:
@@ -40,9 +41,10 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
         cls: Class. The encoder's class, or a base of it.
         overrides: Dict of the encoder's arguments that differ from the configuration.
         remarks: List of remarks for the report. Defaults to `()`.
+        head: String. The `head_name` of the task that the encoder is for. Defaults to `None`, for no task.
 
     Returns:
-        The encoder, with its `checkpoint_report`.
+        The encoder, with its `checkpoint_report`, and the `FoundHead` of the task or None.
 
     Raises:
         CheckpointError: If the encoder is of another class, or if the configuration or the tensors do not match.
@@ -55,7 +57,9 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
     with reading(source):
         readers = read_tensors()
     readers, remarks = _weights(architecture, readers, source), list(remarks)
-    not_loaded = list(architecture.heads.values())
+    found = find_head(architecture, head, config, readers, source)
+    in_head = {} if found is None else found.readers
+    not_loaded = list(architecture.head_prefixes.values())
     for part in architecture.optional:
         prefix = f"{architecture.tensors[part]}."
         if part not in overrides and not any(name.startswith(prefix) for name in readers):
@@ -63,7 +67,7 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
             remarks.append(f"it has no {part}, so the encoder has none")
         if not arguments.get(part, True):
             not_loaded.append(prefix)
-    unused = sorted(name for name in readers if name.startswith(tuple(not_loaded)))
+    unused = sorted(name for name in readers if _starts(name, not_loaded) and name not in in_head)
     try:
         encoder = architecture.encoder_class(**arguments)
     except Exception as error:  # of Keras and its backend, such as for invalid sizes
@@ -75,13 +79,17 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
     used = {
         name: read
         for name, read in readers.items()
-        if name not in unused and not (name in extra and np.array_equal(read(), extra[name]))
+        if name not in unused and name not in in_head and not (name in extra and np.array_equal(read(), extra[name]))
     }
     fill(architecture.entries(encoder), used, source)
     encoder.checkpoint_report = CheckpointReport(str(source), len(used), unused, remarks)
     if unused or remarks:
         log.warning("%s", encoder.checkpoint_report)
-    return encoder
+    return encoder, found
+
+
+def _starts(name, prefixes):
+    return any(name.startswith(prefix) for prefix in prefixes)
 
 
 def _safe(read, name, source):

@@ -1,6 +1,7 @@
 """DistilBERT's checkpoints (Sanh et al. 2019)."""
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
+from keras_transfer.checkpoints.head_names import AS_ENCODER, TOKENS, masked_lm, two_layer_classifier
 from keras_transfer.checkpoints.names import ACTIVATIONS, BERT_EMBEDDINGS, POSITION_IDS
 from keras_transfer.encoders import DistilBertEncoder
 from keras_transfer.text import BertPreprocessor
@@ -36,9 +37,15 @@ DISTILBERT = register_architecture(
         model_class="DistilBertModel",
         prefix="distilbert.",
         heads={
-            "masked_lm": "vocab_",  # vocab_transform, vocab_layer_norm, vocab_projector
-            "classifier": "classifier.",
-            "classifier_dense": "pre_classifier.",
+            "masked_lm": masked_lm(
+                "vocab_",
+                dense="transform",
+                norm="layer_norm",
+                bias="projector.bias",
+                arguments={**AS_ENCODER, "layer_norm_epsilon": 1e-12},
+            ),
+            "classifier": two_layer_classifier("relu", "pre_classifier", "classifier", "seq_classif_dropout"),
+            "tokens": TOKENS,
             "span": "qa_outputs.",
         },
         tied={"vocab_projector.weight": "embeddings.word_embeddings.weight"},

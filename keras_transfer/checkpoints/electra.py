@@ -1,6 +1,8 @@
 """ELECTRA's checkpoints, of discriminators and generators (Clark et al. 2020)."""
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
+from keras_transfer.checkpoints.head_names import AS_ENCODER, TOKENS, two_layer_classifier
+from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.names import BERT_BLOCKS, BERT_EMBEDDINGS, BERT_FIXED, BERT_SETTINGS, POSITION_IDS
 from keras_transfer.encoders import ElectraEncoder
 from keras_transfer.text import BertPreprocessor
@@ -19,9 +21,27 @@ ELECTRA = register_architecture(
         model_class="ElectraModel",
         prefix="electra.",
         heads={
-            "masked_lm": "generator_",  # generator_predictions, generator_lm_head
-            "replaced_token": "discriminator_predictions.",
-            "classifier": "classifier.",
+            "masked_lm": Head(
+                prefix="generator_",
+                model_classes=("ForMaskedLM",),
+                tensors={
+                    "head_dense": "generator_predictions.dense",
+                    "head_norm": "generator_predictions.LayerNorm",
+                    "logits.bias": "generator_lm_head.bias",
+                },
+                arguments={**AS_ENCODER, "activation": "gelu"},
+            ),
+            "replaced_token": Head(
+                prefix="discriminator_predictions.",
+                model_classes=("ForPreTraining",),
+                tensors={
+                    "head_dense": "discriminator_predictions.dense",
+                    "logits": "discriminator_predictions.dense_prediction",
+                },
+                arguments={"activation": AS_ENCODER["activation"]},
+            ),
+            "classifier": two_layer_classifier("gelu"),
+            "tokens": TOKENS,
             "span": "qa_outputs.",
             "choice_summary": "sequence_summary.",
         },

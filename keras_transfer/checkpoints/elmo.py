@@ -80,8 +80,8 @@ def recognises(folder):
     return (folder / OPTIONS).exists()
 
 
-def load(folder, cls, overrides):
-    """Returns the encoder in a folder with ELMo's two files; see `Encoder.from_pretrained`."""
+def load(folder, cls, overrides, head=None):
+    """Returns the encoder in a folder with ELMo's two files, and None, since such a folder has no head."""
     return build(ELMO, read_json(folder / OPTIONS), lambda: _readers(folder), folder, cls, overrides)
 
 
@@ -94,8 +94,8 @@ def load_preprocessor(folder, word_level=False, **overrides):
         return ElmoPreprocessor(**{"max_characters": arguments["max_characters"], **settings, **overrides})
 
 
-def save(architecture, encoder, preprocessor, folder, overwrite):
-    """Writes an encoder as a folder with ELMo's two files, and the settings of its preprocessor."""
+def save(architecture, encoder, preprocessor, folder, overwrite, head=None):
+    """Writes an encoder as a folder with ELMo's two files, and the settings of its preprocessor. It has no head."""
     import h5py
 
     settings = {} if preprocessor is None else preprocessor.get_config()

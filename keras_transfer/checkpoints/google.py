@@ -15,10 +15,10 @@ def recognises(folder):
     return (folder / "bert_config.json").exists()
 
 
-def load(folder, cls, overrides):
-    """Returns the encoder in a folder with a Google checkpoint; see `Encoder.from_pretrained`."""
+def load(folder, cls, overrides, head=None):
+    """Returns the encoder in a folder with a Google checkpoint, and the `FoundHead` of a task or None."""
     architecture, config = _describe(folder)
-    return build(architecture, config, lambda: _readers(folder), folder, cls, overrides)
+    return build(architecture, config, lambda: _readers(folder), folder, cls, overrides, head=head)
 
 
 def load_preprocessor(folder, word_level=False, **overrides):
@@ -59,6 +59,7 @@ def _prefix(folder):
 def _torch_name(name):
     """`bert/encoder/layer_0/output/dense/kernel` -> `bert.encoder.layer.0.output.dense.weight`."""
     name = re.sub(r"/layer_(\d+)/", r"/layer/\1/", name)
+    name = re.sub(r"/output_(weight|bias)s?$", r"/\1", name)  # of a head
     name = re.sub(r"(_embeddings|/kernel)$", lambda match: match[1].replace("/kernel", "") + "/weight", name)
     return name.replace("/", ".")
 

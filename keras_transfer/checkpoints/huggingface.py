@@ -25,12 +25,12 @@ def recognises(folder):
     return (folder / "config.json").exists() or (folder / "modules.json").exists()
 
 
-def load(folder, cls, overrides):
-    """Returns the encoder in a Hugging Face folder; see `Encoder.from_pretrained`."""
+def load(folder, cls, overrides, head=None):
+    """Returns the encoder in a Hugging Face folder, and the `FoundHead` of a task or None; see `building.build`."""
     weights_folder, pooling, remarks = _sentence_transformer(folder)
     architecture, config = _describe(weights_folder)
     overrides = {**pooling, **overrides}
-    return build(architecture, config, lambda: _readers(weights_folder), folder, cls, overrides, remarks)
+    return build(architecture, config, lambda: _readers(weights_folder), folder, cls, overrides, remarks, head)
 
 
 def load_preprocessor(folder, word_level=False, **overrides):
@@ -39,18 +39,25 @@ def load_preprocessor(folder, word_level=False, **overrides):
     return _describe(folder)[0].load_preprocessor(folder, **overrides)
 
 
-def save(architecture, encoder, preprocessor, folder, overwrite):
-    """Writes an encoder and its preprocessor as a Hugging Face folder; see `Encoder.save_pretrained`."""
+def save(architecture, encoder, preprocessor, folder, overwrite, head=None):
+    """Writes an encoder, its preprocessor and a `WrittenHead` as a Hugging Face folder.
+
+    The names of the encoder's tensors have the prefix of the architecture only if there is a head, as in Transformers.
+    """
     from safetensors.numpy import save_file
 
     config = {
-        "architectures": [architecture.model_class],
+        "architectures": [architecture.model_class if head is None else head.model_class],
         "model_type": architecture.model_type,
         **architecture.configuration(encoder),
+        **({} if head is None else head.config),
     }
     tensors = architecture.extra_tensors(encoder)
     for entry in architecture.entries(encoder):
-        tensors |= {name: np.ascontiguousarray(tensor) for name, tensor in entry.tensors().items()}
+        tensors |= entry.tensors()
+    if head is not None:
+        tensors = {f"{architecture.prefix}{name}": tensor for name, tensor in tensors.items()} | head.tensors
+    tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     with atomic_folder(folder, overwrite) as temporary:
         (temporary / "config.json").write_text(json.dumps(config, indent=2) + "\n")
         save_file(tensors, temporary / "model.safetensors", metadata={"format": "pt"})

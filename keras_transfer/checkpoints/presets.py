@@ -34,17 +34,18 @@ def recognises(source):
     return any((source / name).exists() for name in _MARKS)
 
 
-def load(source, cls=Encoder, overrides=None):
-    """Returns the backbone of a preset.
+def load(source, cls=Encoder, overrides=None, head=None):
+    """Returns the backbone of a preset, and None, since the heads of presets are not loaded.
 
     Args:
         source: A folder, or a string that starts with `"keras_hub://"`.
         cls: `Encoder`, or a class of KerasHub backbones.
         overrides: Dict of arguments of the backbone, or of its `from_preset`, that differ from the preset's. Defaults
             to `None`.
+        head: Not used. Defaults to `None`.
 
     Returns:
-        A `keras_hub.models.Backbone`.
+        A `keras_hub.models.Backbone`, and None.
 
     Raises:
         CheckpointError: If KerasHub is not installed or cannot load the preset, if the backbone does not encode token
@@ -60,7 +61,7 @@ def load(source, cls=Encoder, overrides=None):
         vocabulary_size=10, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16
     )
     backbone.save_to_preset("my_preset")
-    backbone = presets.load("keras_hub://my_preset", overrides={"dropout": 0.0})
+    backbone, _ = presets.load("keras_hub://my_preset", overrides={"dropout": 0.0})
     ```
     """
     keras_hub = _import_keras_hub(source)
@@ -82,7 +83,7 @@ def load(source, cls=Encoder, overrides=None):
             f"Unknown arguments for {source}. Expected some of {sorted(known)} for {type(backbone).__name__}. "
             f"Received: {unknown}"
         )
-    return backbone
+    return backbone, None
 
 
 def load_preprocessor(source, word_level=False, **overrides):

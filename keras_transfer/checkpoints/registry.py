@@ -8,6 +8,7 @@ import re
 
 from keras_transfer.checkpoints import elmo, google, huggingface, presets
 from keras_transfer.checkpoints.architecture import architecture_for
+from keras_transfer.checkpoints.heads import write_head
 from keras_transfer.checkpoints.tensors import CheckpointError
 from keras_transfer.encoders import encoder as protocol
 
@@ -80,7 +81,42 @@ def load(source, cls=protocol.Encoder, **overrides):
     ```
     """
     folder = _resolve_all_but_names(source)
-    return _format_of(folder).load(folder, cls, overrides)
+    return _format_of(folder).load(folder, cls, overrides)[0]
+
+
+def load_with_head(source, task, head, overrides, arguments):
+    """Returns what a task is made of, from a checkpoint with or without its head; see `Task.from_pretrained`.
+
+    Args:
+        source: As for `Encoder.from_pretrained`.
+        task: Class of the task.
+        head: String, `"new"` or None, as for `Task.from_pretrained`.
+        overrides: Dict of arguments of the encoder that differ from the checkpoint's.
+        arguments: Dict of the user's arguments of the task.
+
+    Returns:
+        The encoder, a dict of the arguments of the task, and a function that loads the head into the task.
+
+    Raises:
+        ValueError: If `head` is unknown.
+        CheckpointError: If the checkpoint has no head and `arguments` do not ask for a new one, if they contradict the
+            head, or if `load` raises one.
+    """
+    if head not in (None, "new"):
+        raise ValueError(f"`head` must be 'new' or None. Received: head={head!r}")
+    folder = _resolve_all_but_names(source)
+    name = task.head_name if head is None else None
+    encoder, found = _format_of(folder).load(folder, protocol.Encoder, overrides, name)
+    if found is not None:
+        return encoder, found.arguments(encoder, task.head_sizes, arguments), found.load_into
+    if name is not None and all(arguments.get(size) is None for size in task.head_sizes):
+        advice = " or ".join(f"`{size}`" for size in task.head_sizes) or '`head="new"`'
+        report = getattr(encoder, "checkpoint_report", None)
+        raise CheckpointError(
+            f"{source} has no head for a {task.__name__}. Pass {advice} for a new one, which is not trained yet. "
+            f"Received: tensors of other heads: {report.unused[:5] if report else []}"
+        )
+    return encoder, arguments, lambda task: None
 
 
 def load_preprocessor(source, sequence_length=None, word_level=False, **overrides):
@@ -111,8 +147,11 @@ def load_preprocessor(source, sequence_length=None, word_level=False, **override
     return _format_of(folder).load_preprocessor(folder, word_level, **overrides)
 
 
-def save(encoder, folder, preprocessor=None, overwrite=False):
-    """Writes an encoder and its preprocessor in the format of its architecture; see `Encoder.save_pretrained`."""
+def save(encoder, folder, preprocessor=None, overwrite=False, task=None):
+    """Writes an encoder, its preprocessor and the head of a task in the format of its architecture.
+
+    See `Encoder.save_pretrained` and `Task.save_pretrained`.
+    """
     architecture = architecture_for(encoder)
     expected = architecture.preprocessor_class
     if preprocessor is not None and type(preprocessor) is not expected:
@@ -120,7 +159,8 @@ def save(encoder, folder, preprocessor=None, overwrite=False):
             f"A checkpoint of {type(encoder).__name__} cannot contain this preprocessor. Expected "
             f"{'None' if expected is None else expected.__name__}. Received: {type(preprocessor).__name__}"
         )
-    FORMATS[architecture.format].save(architecture, encoder, preprocessor, folder, overwrite)
+    head = None if task is None or task.head_name is None else write_head(architecture, task)
+    FORMATS[architecture.format].save(architecture, encoder, preprocessor, folder, overwrite, head)
 
 
 def _format_of(source):
@@ -176,4 +216,6 @@ def _fetch(source):
     return pathlib.Path(folder)
 
 
-protocol.checkpoint_functions.update(load=load, save=save, load_preprocessor=load_preprocessor)
+protocol.checkpoint_functions.update(
+    load=load, load_with_head=load_with_head, save=save, load_preprocessor=load_preprocessor
+)

@@ -7,7 +7,9 @@ from keras_transfer.layers.characters import CharacterCNN
 from keras_transfer.layers.dropout import Dropout
 from keras_transfer.layers.embeddings import PositionEmbedding, SegmentEmbedding
 from keras_transfer.layers.feed_forward import FeedForward, GatedFeedForward
+from keras_transfer.layers.output_embeddings import OutputEmbeddings
 from keras_transfer.layers.pooling import SequencePooling
+from keras_transfer.layers.positions import TakePositions
 from keras_transfer.layers.recurrent import ProjectedLSTM
 from keras_transfer.layers.relative_attention import RelativeAttention
 from keras_transfer.layers.relative_positions import RelativePositionBias, RelativePositions
@@ -23,6 +25,7 @@ __all__ = [
     "FeedForward",
     "GatedFeedForward",
     "MultiHeadAttention",
+    "OutputEmbeddings",
     "PositionEmbedding",
     "ProjectedLSTM",
     "RelativeAttention",
@@ -32,6 +35,7 @@ __all__ = [
     "ScalarMix",
     "SegmentEmbedding",
     "SequencePooling",
+    "TakePositions",
     "TransformerBlock",
     "TwoStreams",
     "gelu_tanh",

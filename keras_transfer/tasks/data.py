@@ -85,7 +85,7 @@ def split_last(columns, y, sample_weight, fraction):
 
     Args:
         columns: What `columns_of` returns.
-        y: Labels.
+        y: Labels, or None.
         sample_weight: Sample weights, or None.
         fraction: Float between 0 and 1. Fraction of the rows to split off.
 
@@ -97,10 +97,11 @@ def split_last(columns, y, sample_weight, fraction):
     """
     count = count_rows(columns)
     at = int(count * (1 - fraction))
-    if not 0 < at < count or len(y) != count:
+    labels = count if y is None else len(y)
+    if not 0 < at < count or labels != count:
         raise ValueError(
             "`validation_split` must leave at least one row for each part, and each row must have a label. "
-            f"Received: {count} rows, {len(y)} labels, validation_split={fraction}"
+            f"Received: {count} rows, {labels} labels, validation_split={fraction}"
         )
 
     def take(values, part):

@@ -57,7 +57,7 @@ class OneBatch(KeepsErrors, NotCloned):
         if not self.is_raw(x):
             return x, y, sample_weight
         data = self.dataset(x, y, sample_weight, batch_size=_ALL_ROWS)
-        if isinstance(data, NoRows) or data.labels is None:
+        if isinstance(data, NoRows) or not data.has_labels:
             received = "no rows" if isinstance(data, NoRows) else "y=None"
             raise ValueError(f"Raw text must have at least one row, and labels. Received: {received}")
         inputs, labels, *weights = data[0]

@@ -7,8 +7,7 @@ import keras
 from keras_transfer.distribute import StringInputs
 from keras_transfer.distribute.replicas import check_distribution, check_scope, replicas_of, share
 from keras_transfer.distribute.tracing import trace_predict
-from keras_transfer.encoders import Encoder
-from keras_transfer.encoders.encoder import checkpoint_functions, select_inputs
+from keras_transfer.encoders.encoder import select_inputs
 from keras_transfer.tasks.checks import check_preprocessor
 from keras_transfer.tasks.compiled import Compiled
 from keras_transfer.tasks.data import (
@@ -26,14 +25,16 @@ from keras_transfer.tasks.data import (
 from keras_transfer.tasks.data_checks import check_inputs, check_weights_of_classes, checked_batches, validation_parts
 from keras_transfer.tasks.failures import mends_failures
 from keras_transfer.tasks.one_batch import OneBatch
+from keras_transfer.tasks.pretrained import Pretrained
 from keras_transfer.tasks.signatures import Signature
+from keras_transfer.tasks.target_batches import TargetBatches
 from keras_transfer.text import PlainText, TextBatches, batches, is_text, to_columns
 from keras_transfer.training.optimizer import build_optimizer
 from keras_transfer.training.run_length import ScheduleLength
 from keras_transfer.training.trainable import could_train, set_trainable
 
 
-class Task(Compiled, OneBatch, StringInputs, keras.Model):
+class Task(Compiled, OneBatch, Pretrained, StringInputs, keras.Model):
     """Base class of the tasks: a functional model from an encoder's inputs, through its layers, to a head.
 
     Each layer of the encoder is a layer of the task. `model.encoder` and `model.preprocessor` are references.
@@ -53,45 +54,23 @@ class Task(Compiled, OneBatch, StringInputs, keras.Model):
         outputs: Symbolic tensors. Outputs of the head.
         name: String. Name of the model. Defaults to `None`.
         scalar_mix: `layers.ScalarMix` between the encoder and the head, or None. Defaults to `None`.
+        inputs: Symbolic tensors. Inputs of the model. Defaults to `None`, those of the encoder.
     """
 
-    word_level = False  # Whether the preprocessor must take words.
     label_names = None  # Names of the classes, in the order of the logits.
+    makes_targets = False  # Whether raw text needs no labels, because `make_targets` makes them.
 
-    def __init__(self, encoder, preprocessor, outputs, name=None, scalar_mix=None):
+    def __init__(self, encoder, preprocessor, outputs, name=None, scalar_mix=None, inputs=None):
         if preprocessor is None and isinstance(encoder.input, dict) and "text" in encoder.input:
             preprocessor = PlainText()
         check_preprocessor(encoder, preprocessor)
-        super().__init__(inputs=encoder.input, outputs=outputs, name=name)
+        super().__init__(inputs=encoder.input if inputs is None else inputs, outputs=outputs, name=name)
         # Keras must not track these: the task has all layers of the encoder that it uses, and no others.
         object.__setattr__(self, "encoder", encoder)
         object.__setattr__(self, "preprocessor", preprocessor)
         object.__setattr__(self, "scalar_mix", scalar_mix)
         self.dtype_policy = encoder.dtype_policy
         self._made_for = None
-
-    @classmethod
-    def from_pretrained(cls, source, *, sequence_length=None, encoder=None, **kwargs):
-        """Builds the task over a pretrained encoder, with the encoder's preprocessor.
-
-        Args:
-            source: As for `Encoder.from_pretrained`.
-            sequence_length: Integer. Where texts are truncated. Defaults to what the checkpoint says.
-            encoder: Dict of arguments of the encoder that differ from the checkpoint's (`{"dropout": 0.0}`).
-            **kwargs: Arguments of the task.
-
-        Returns:
-            The task, not compiled.
-
-        Raises:
-            CheckpointError: If the checkpoint cannot be read, does not match, or has no preprocessor for the task.
-        """
-        preprocessor = checkpoint_functions["load_preprocessor"](source, sequence_length, cls.word_level)
-        return cls(Encoder.from_pretrained(source, **(encoder or {})), preprocessor=preprocessor, **kwargs)
-
-    def save_pretrained(self, folder, overwrite=False):
-        """Writes the encoder and the preprocessor, without the head; see `Encoder.save_pretrained`."""
-        checkpoint_functions["save"](self.encoder, folder, self.preprocessor, overwrite)
 
     def call(self, inputs, training=None, mask=None):
         if isinstance(inputs, dict) and not isinstance(self.input, dict):  # `dataset` names all arrays.
@@ -153,6 +132,10 @@ class Task(Compiled, OneBatch, StringInputs, keras.Model):
     def make_batches(self, x, y, batch_size, shuffle, sample_weight):
         """Returns raw data as `TextBatches`."""
         return batches(x, y, self.preprocessor, batch_size, shuffle=shuffle, sample_weight=sample_weight)
+
+    def make_targets(self, dataset):
+        """Returns a dataset of raw text with the targets that the task makes of it, and any other as it is."""
+        return dataset
 
     def prepare_stream(self, dataset):
         """Returns a `tf.data.Dataset` as one of prepared batches."""
@@ -248,7 +231,7 @@ class Task(Compiled, OneBatch, StringInputs, keras.Model):
                     "`y` and `sample_weight` must be None if `x` is a dataset, which contains them. "
                     f"Received: x of type {type(x).__name__}, and {'sample_weight' if y is None else 'y'}"
                 )
-            return self.prepare_stream(x) if is_stream(x) else x
+            return self.make_targets(self.prepare_stream(x) if is_stream(x) else x)
         if count_rows(columns) == 0:
             return NoRows(columns)
         if batch_size is None:
@@ -256,7 +239,7 @@ class Task(Compiled, OneBatch, StringInputs, keras.Model):
             batch_size = -(-32 // replicas) * replicas
         if isinstance(columns, dict):
             return batch_arrays(columns, y, sample_weight, batch_size, shuffle)
-        return self.make_batches(columns, y, batch_size, shuffle, sample_weight)
+        return self.make_targets(self.make_batches(columns, y, batch_size, shuffle, sample_weight))
 
     def _dataset_for(self, method, x, y=None, sample_weight=None, batch_size=None, shuffle=False):
         """Returns `dataset(...)` in the form in which a method needs it on the model's replicas."""
@@ -269,10 +252,12 @@ class Task(Compiled, OneBatch, StringInputs, keras.Model):
         data = self._dataset_of(columns, x, y, sample_weight, batch_size, shuffle)
         if method != "predict" and isinstance(data, NoRows):
             raise ValueError("`x` must have at least one row. Received: no rows")
-        if method != "predict" and isinstance(data, TextBatches) and data.labels is None:
+        if method != "predict" and isinstance(data, TextBatches) and not data.has_labels:
             raise ValueError(f"`{method}` requires labels. Received: y=None")
         if is_stream(data) and data is not x:
             check_stream_shares(self, x, method)
+        if method == "evaluate" and isinstance(data, TargetBatches):
+            data = data.fixed()
         prepare_metrics(self, data)
         return share(self, data, method) if isinstance(data, TextBatches) else checked_batches(self, data, method)
 
@@ -308,7 +293,7 @@ class Task(Compiled, OneBatch, StringInputs, keras.Model):
             check_inputs(self, x)
             columns = columns_of(self, x)
         if columns is not None:
-            if y is None:
+            if y is None and not self.makes_targets:
                 raise ValueError("`validation_split` requires labels. Received: y=None")
             (x, y, sample_weight), validation_data = split_last(columns, y, sample_weight, validation_split)
             validation_split = 0.0
@@ -382,7 +367,7 @@ class Task(Compiled, OneBatch, StringInputs, keras.Model):
     def from_config(cls, config, custom_objects=None):
         config = dict(config)
         frozen = set(config.pop("frozen", ()))
-        for part in {"encoder", "preprocessor", "scalar_mix"} & set(config):
+        for part in {"encoder", "preprocessor", "scalar_mix", "objective", "generator"} & set(config):
             config[part] = keras.saving.deserialize_keras_object(config[part], custom_objects=custom_objects)
         task = cls(**config)
         return set_trainable(task, [weight for weight in could_train(task) if weight.path not in frozen])

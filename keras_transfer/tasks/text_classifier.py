@@ -6,21 +6,26 @@ from keras import ops
 
 from keras_transfer.encoders import encode
 from keras_transfer.layers import Dropout, SequencePooling
+from keras_transfer.layers.activations import get_activation, serialize_activation
 from keras_transfer.layers.pooling import POOLINGS
 from keras_transfer.tasks.compiled import takes_vectors, trains_classes_apart
 from keras_transfer.tasks.data_checks import check_class_labels
 from keras_transfer.tasks.mixed import encode_mixed
 from keras_transfer.tasks.signatures import Signature, encode_texts, most_likely
 from keras_transfer.tasks.task import Task
+from keras_transfer.text.word_batching import checked_names
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class TextClassifier(Task):
     """A text classifier: an encoder, a pooling over the real tokens, dropout, and a dense layer of logits.
 
+    `from_pretrained` loads the head of a fine-tuned checkpoint, with the names of its labels. For any other checkpoint,
+    or with `head="new"`, `num_classes` or `label_names` create a new head.
+
     Args:
         encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
-        num_classes: Integer, at least 2. Number of classes.
+        num_classes: Integer, at least 2. Number of classes. Defaults to `None`, that of `label_names`.
         preprocessor: Callable from texts to the encoder's inputs, or None for prepared ids. Defaults to `None`.
         pooling: String. `"pooled"` (the encoder's own pooled output), `"first"`, `"mean"`, `"max"`, or `"concat"`
             (last, mean and maximum, as in ULMFiT). Defaults to the pooling of the encoder's checkpoint, otherwise to
@@ -29,13 +34,18 @@ class TextClassifier(Task):
         name: String. Name of the model. Defaults to `None`.
         scalar_mix: Boolean or `layers.ScalarMix`. Whether to pool a learned weighted mean of all layers of the encoder
             instead of the last layer. `model.scalar_mix` is the layer. Defaults to `False`.
+        label_names: List of strings. Names of the classes, in the order of the logits. Defaults to `None`, their
+            numbers.
+        hidden_activation: String or callable. Activation of a dense layer between the pooling and the dropout, as
+            heads of RoBERTa have it. Defaults to `None`, for no such layer.
 
     Outputs:
         Logits [batch, num_classes], float32.
 
     Raises:
-        ValueError: If `pooling` is unknown or not possible with the encoder, or if the vocabulary or the sequence
-            length of `preprocessor` does not match the encoder.
+        ValueError: If `label_names` contains duplicates or does not have `num_classes` names, if `pooling` is unknown
+            or not possible with the encoder, or if the vocabulary or the sequence length of `preprocessor` does not
+            match the encoder.
 
     Example:
     ```python
@@ -46,11 +56,32 @@ class TextClassifier(Task):
     ```
     """
 
-    def __init__(self, encoder, num_classes, preprocessor=None, pooling=None, dropout=0.1, name=None, scalar_mix=False):
+    head_name = "classifier"
+    head_sizes = ("num_classes", "label_names")
+
+    def __init__(
+        self,
+        encoder,
+        num_classes=None,
+        preprocessor=None,
+        pooling=None,
+        dropout=0.1,
+        name=None,
+        scalar_mix=False,
+        label_names=None,
+        hidden_activation=None,
+    ):
         # === Layers ===
+        label_names = None if label_names is None else checked_names(label_names)
+        if num_classes is None and label_names is not None:
+            num_classes = len(label_names)
         if not isinstance(num_classes, (int, np.integer)) or num_classes < 2:
             raise ValueError(f"`num_classes` must be an integer of at least 2. Received: num_classes={num_classes!r}")
         num_classes = int(num_classes)
+        if label_names is not None and len(label_names) != num_classes:
+            raise ValueError(
+                f"`label_names` must have `num_classes` names, {num_classes}. Received: label_names={label_names}"
+            )
         encoded, scalar_mix = encode_mixed(encoder, scalar_mix)
         if pooling is None:
             pooling = getattr(encoder, "pooling", None)
@@ -79,17 +110,20 @@ class TextClassifier(Task):
             pooled = encoded.pooled
         else:
             pooled = SequencePooling(pooling, dtype=dtype, name="pooling")(encoded.sequence, padding_mask=encoded.mask)
+        if hidden_activation is not None:
+            activation = get_activation(hidden_activation)
+            hidden = keras.layers.Dense(
+                pooled.shape[-1], activation, kernel_initializer=initializer.clone(), dtype=dtype, name="hidden"
+            )
+            pooled = hidden(pooled)
         super().__init__(encoder, preprocessor, logits(head_dropout(pooled)), name, scalar_mix)
 
         # === Config ===
         self.num_classes = num_classes
         self.pooling = pooling
         self.dropout = dropout
-
-    @property
-    def label_names(self):
-        """List of strings. Names of the classes: their numbers."""
-        return [str(number) for number in range(self.num_classes)]
+        self.label_names = label_names or [str(number) for number in range(num_classes)]
+        self.hidden_activation = hidden_activation
 
     def default_loss(self):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -155,4 +189,8 @@ class TextClassifier(Task):
             "num_classes": self.num_classes,
             "pooling": self.pooling,
             "dropout": self.dropout,
+            "label_names": list(self.label_names),
+            "hidden_activation": None
+            if self.hidden_activation is None
+            else serialize_activation(self.hidden_activation),
         }

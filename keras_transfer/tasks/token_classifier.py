@@ -33,6 +33,9 @@ class TokenClassifier(Task):
     The loss is the mean over the words of a batch. Each replica computes the mean over its own words. `fit` takes no
     `class_weight`, which Keras would apply to positions. Pass it to `text.word_batches`.
 
+    `from_pretrained` loads the head of a fine-tuned checkpoint, with the names of its labels. For any other checkpoint,
+    or with `head="new"`, `label_names` create a new head.
+
     Args:
         encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
         label_names: List of strings, at least 2. Names of the labels, in the order of the logits.
@@ -62,6 +65,8 @@ class TokenClassifier(Task):
     Source: https://arxiv.org/abs/1810.04805, section 5.3.
     """
 
+    head_name = "tokens"
+    head_sizes = ("label_names",)
     word_level = True
 
     def __init__(self, encoder, label_names, preprocessor=None, dropout=0.1, name=None, scalar_mix=False):

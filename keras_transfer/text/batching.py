@@ -126,6 +126,11 @@ class TextBatches(keras.utils.PyDataset):
         return other
 
     @property
+    def has_labels(self):
+        """Boolean. Whether the items contain labels."""
+        return self.labels is not None
+
+    @property
     def order(self):
         return np.concatenate([rows for _, rows in self._batches])
 

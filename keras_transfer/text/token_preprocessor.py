@@ -2,8 +2,9 @@
 
 import keras
 
+from keras_transfer.text.masked_text import mask_positions, masked_ids
 from keras_transfer.text.packing import Packing
-from keras_transfer.text.preprocessor import DEFAULT_LENGTH, batch_shape
+from keras_transfer.text.preprocessor import DEFAULT_LENGTH, as_text_tensors, batch_shape
 from keras_transfer.text.tokenizer import HasTokenizer, Tokenizer
 from keras_transfer.text.word_level import WordLevelPreprocessor
 
@@ -77,6 +78,54 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
     def tokenize(self, texts):
         """Returns the ids of texts without special tokens, neither truncated nor padded: see `Tokenizer.tokenize`."""
         return self.tokenizer.tokenize(texts)
+
+    @property
+    def special_ids(self):
+        """List of integers. The ids of all special tokens, in order."""
+        tokens = {*self.packing.special_tokens, self.tokenizer.unk_token, self.tokenizer.mask_token}
+        return sorted(id for id in map(self.token_to_id, tokens) if id is not None)
+
+    def encode_masked(self, texts, sequence_length=None):
+        """Returns the inputs of texts in which the user has masked words, and where these are.
+
+        The mask token is the only special token that a text may contain.
+
+        Args:
+            texts: A string, or a list, array, table column or tensor of strings, such as "Paris is in [MASK].".
+            sequence_length: As for the call. Defaults to `None`.
+
+        Returns:
+            Dict of the inputs, as for the call, and of `mask_positions`, int32 [batch, places], in order, and -1 at
+            places that a text lacks.
+
+        Raises:
+            ValueError: If the vocabulary lacks the mask token.
+
+        Example:
+        ```python
+        preprocessor = keras_transfer.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the"])
+        preprocessor.encode_masked(["the [MASK]"], sequence_length=6)["token_ids"]  # [[2, 5, 4, 3, 0, 0]]
+        ```
+        """
+        import tensorflow as tf
+
+        if self.mask_id is None:
+            raise ValueError(
+                "The vocabulary must contain the mask token. "
+                f"Received: mask_token={self.tokenizer.mask_token!r}, and {self.vocabulary_size} tokens without it"
+            )
+        with tf.device("CPU:0"):
+            ids = masked_ids(self.tokenizer, tf.reshape(as_text_tensors(texts), [-1]))
+            inputs = self._pack([ids], self._length_of(sequence_length))
+            return {**inputs, "mask_positions": mask_positions(inputs["token_ids"], self.mask_id)}
+
+    def to_tokens(self, token_ids):
+        """Returns the tokens of an integer tensor of ids as a string tensor of the same shape, "" for negative ids."""
+        import tensorflow as tf
+
+        with tf.device("CPU:0"):
+            index = tf.maximum(token_ids - self.tokenizer.first_id, 0)
+            return tf.where(token_ids < 0, "", tf.gather(tf.constant(self.vocabulary), index))
 
     def call(self, texts, sequence_length=None):
         import tensorflow as tf

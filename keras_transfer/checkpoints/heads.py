@@ -1,0 +1,188 @@
+"""The heads of tasks in checkpoints: what loads them, and what writes them."""
+
+import dataclasses
+import types
+
+from keras_transfer.checkpoints.architecture import check_covered, entries_of
+from keras_transfer.checkpoints.settings import read_settings, write_settings
+from keras_transfer.checkpoints.tensors import CheckpointError, fill
+
+
+@dataclasses.dataclass(frozen=True)
+class Head:
+    """The head of a task in the checkpoints of an architecture, as tables that are read in both directions.
+
+    Args:
+        prefix: String, or a tuple of strings. What the names of its tensors begin with.
+        model_classes: Tuple of strings. How the names of the classes in Transformers that have this head end. The first
+            one is written.
+        tensors: Dict from the path of a layer or a variable of the task to the name of its tensors, as in
+            `Architecture.tensors`. A path begins with the name of a layer of the task.
+        labels: String. Name of the tensor with one row for each label. Defaults to `None`, for a head without labels.
+        arguments: Dict of arguments of the task that the head determines: a value, or a function of the encoder.
+            Defaults to `{}`.
+        settings: Tuple of further arguments of the task, as in `Architecture.settings`. Defaults to `()`.
+    """
+
+    prefix: str | tuple
+    model_classes: tuple
+    tensors: dict
+    labels: str | None = None
+    arguments: dict = dataclasses.field(default_factory=dict)
+    settings: tuple = ()
+
+    def arguments_for(self, encoder):
+        """Returns a dict of the arguments of a task over an encoder that the head determines."""
+        return {name: value(encoder) if callable(value) else value for name, value in self.arguments.items()}
+
+    def entries(self, task, model_type):
+        """Returns an `Entry` for each weight of a task that is not one of its encoder."""
+        entries = entries_of(types.SimpleNamespace(**{layer.name: layer for layer in task.layers}), self.tensors)
+        in_encoder = {id(weight) for weight in task.encoder.weights}
+        weights = [weight for weight in task.weights if id(weight) not in in_encoder]
+        check_covered(entries, weights, model_type, type(task).__name__)
+        return entries
+
+
+@dataclasses.dataclass
+class FoundHead:
+    """A head in a checkpoint, which is loaded into a task.
+
+    Attributes:
+        head: `Head`.
+        model_type: String. The name of the architecture.
+        source: The checkpoint's name in errors.
+        config: Dict. The configuration.
+        readers: Dict from the names of its tensors to functions that read them.
+    """
+
+    head: Head
+    model_type: str
+    source: object
+    config: dict
+    readers: dict
+
+    def arguments(self, encoder, sizes, given):
+        """Returns the arguments of the task.
+
+        Args:
+            encoder: Encoder of the task.
+            sizes: Tuple of strings, some of `"num_classes"` and `"label_names"`: arguments that determine the size.
+            given: Dict of the user's arguments.
+
+        Raises:
+            CheckpointError: If the user's arguments contradict the head, or if its names do not match its tensors.
+        """
+        found, problems = read_settings(self.head.settings, self.config)
+        if problems:
+            raise CheckpointError("\n  ".join([f"The head of {self.source} cannot be loaded:", *problems]))
+        fixed = self.head.arguments_for(encoder)
+        if self.head.labels in self.readers:  # If the tensor is missing, `load_into` says so.
+            count = self.readers[self.head.labels]().shape[0]
+            names = self._label_names(count)
+            own = names or given.get("label_names")
+            own = [f"LABEL_{i}" for i in range(count)] if own is None or len(own) != count else list(own)
+            fixed |= {name: value for name, value in (("num_classes", count), ("label_names", own)) if name in sizes}
+        for name, value in given.items():
+            value = list(value) if name == "label_names" and value is not None else value
+            if name in fixed and value is not None and value != fixed[name]:
+                raise CheckpointError(
+                    f"The head of {self.source} has {name}={fixed[name]!r}. Leave the argument out, or pass "
+                    f'`head="new"` for a new head, which is not trained yet. Received: {name}={value!r}'
+                )
+        return {**found, **given, **fixed}
+
+    def load_into(self, task):
+        """Sets the weights of a task's head."""
+        fill(self.head.entries(task, self.model_type), self.readers, f"the head of {self.source}")
+
+    def _label_names(self, count):
+        """Returns the names of the labels in their order, or None if the checkpoint does not name them."""
+        named = self.config.get("id2label")
+        if named is None:
+            return None
+        names = [named.get(str(i)) for i in range(count)] if isinstance(named, dict) and len(named) == count else [None]
+        if not all(isinstance(name, str) for name in names):
+            raise CheckpointError(
+                f"`id2label` of {self.source} must name the {count} labels of its head, with the keys '0' to "
+                f"'{count - 1}'. Received: id2label={named!r:.200}"
+            )
+        return None if names == [f"LABEL_{i}" for i in range(count)] else names
+
+
+def find_head(architecture, name, config, readers, source):
+    """Returns the `FoundHead` of a task in a checkpoint, or None if it has none.
+
+    Two heads may have the same tensors, so that only the class in the configuration distinguishes them.
+
+    Args:
+        architecture: `Architecture`.
+        name: String. The `head_name` of the task, or None.
+        config: Dict. The configuration of the checkpoint.
+        readers: Dict from the plain names of all its tensors to functions that read them.
+        source: The checkpoint's name in errors.
+    """
+    head = architecture.heads.get(name)
+    if not isinstance(head, Head):
+        return None
+    stems = [stem for names in head.tensors.values() for stem in ([names] if isinstance(names, str) else names)]
+    present = [any(f"{stem}{part}" in readers for part in ("", ".weight", ".bias")) for stem in stems]
+    classes = config.get("architectures")
+    if isinstance(classes, list) and classes:
+        # A file may hold less than the class, such as the encoder alone.
+        is_there = any(str(cls).endswith(head.model_classes) for cls in classes) and (any(present) or not stems)
+    else:
+        is_there = all(present)
+    if not is_there:
+        return None
+    own = {key: read for key, read in readers.items() if key.startswith(head.prefix)}
+    return FoundHead(head, architecture.model_type, source, config, own)
+
+
+@dataclasses.dataclass
+class WrittenHead:
+    """What a task's head adds to a checkpoint.
+
+    Attributes:
+        model_class: String. The class of the encoder with the head in Transformers.
+        config: Dict. Its part of the configuration.
+        tensors: Dict of its tensors.
+    """
+
+    model_class: str
+    config: dict
+    tensors: dict
+
+
+def write_head(architecture, task):
+    """Returns the `WrittenHead` of a task.
+
+    Raises:
+        CheckpointError: If the checkpoints of the architecture have no such head.
+    """
+    advice = (
+        "Write the encoder alone with `model.encoder.save_pretrained(folder, model.preprocessor)`, or the whole model "
+        "with `model.save('model.keras')`."
+    )
+    head, kind = architecture.heads.get(task.head_name), type(task).__name__
+    if not isinstance(head, Head):
+        raise CheckpointError(
+            f"Checkpoints of {type(task.encoder).__name__} have no head for this task. {advice} Received: {kind}"
+        )
+    for name, value in head.arguments_for(task.encoder).items():
+        if getattr(task, name) != value:
+            raise CheckpointError(
+                f"The head of a {kind} can be written with a {type(task.encoder).__name__} only if it has "
+                f"{name}={value!r}. {advice} Received: {name}={getattr(task, name)!r}"
+            )
+    if task.scalar_mix is not None:
+        raise CheckpointError(f"The head of a {kind} cannot be written with its `scalar_mix`. {advice}")
+    config = write_settings(head.settings, vars(task), kind)
+    if head.labels:
+        names = list(task.label_names)
+        config["id2label"] = {str(i): name for i, name in enumerate(names)}
+        config["label2id"] = {name: i for i, name in enumerate(names)}
+    tensors = {}
+    for entry in head.entries(task, architecture.model_type):
+        tensors |= entry.tensors()
+    return WrittenHead(architecture.model_class.removesuffix("Model") + head.model_classes[0], config, tensors)

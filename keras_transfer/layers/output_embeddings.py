@@ -1,0 +1,63 @@
+"""The head of language models whose output embeddings are their token embeddings."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class OutputEmbeddings(keras.layers.Layer):
+    """Scores every token of the vocabulary by the product of a vector and the token's embedding (Press & Wolf 2017).
+
+    The layer has no table of its own. It reads that of the embedding layer, which another layer of the model is.
+
+    Args:
+        token_embedding: `keras.layers.Embedding`. The layer from token ids to vectors.
+        use_bias: Boolean. Whether each token has a bias of its own. Defaults to `False`.
+
+    Call arguments:
+        inputs: Tensor of shape `[..., dim]`.
+
+    Returns:
+        A float32 tensor of shape `[..., vocabulary_size]`, the logits.
+
+    Example:
+    ```python
+    embedding = keras.layers.Embedding(10, 4)
+    vectors = embedding(np.array([[1, 2, 3]]))
+    logits = keras_transfer.layers.OutputEmbeddings(embedding)(vectors)  # [1, 3, 10]
+    ```
+
+    Source: https://arxiv.org/abs/1608.05859
+    """
+
+    def __init__(self, token_embedding, use_bias=False, **kwargs):
+        super().__init__(**kwargs)
+        object.__setattr__(self, "token_embedding", token_embedding)  # Keras must not track its weights here.
+        self.use_bias = use_bias
+
+    def build(self, input_shape):
+        if self.use_bias:
+            size = self.token_embedding.input_dim
+            self.bias = self.add_weight(name="bias", shape=(size,), initializer="zeros", autocast=False)
+
+    def call(self, inputs):
+        rows = ops.shape(inputs)[:-1]
+        x = ops.reshape(ops.cast(inputs, self.compute_dtype), (-1, inputs.shape[-1]))
+        table = ops.cast(self.token_embedding.embeddings, self.compute_dtype)
+        logits = ops.cast(ops.matmul(x, ops.transpose(table)), "float32")
+        logits = logits + ops.cast(self.bias, "float32") if self.use_bias else logits
+        return ops.reshape(logits, (*rows, table.shape[0]))
+
+    def compute_output_spec(self, inputs):
+        return keras.KerasTensor((*inputs.shape[:-1], self.token_embedding.input_dim), "float32")
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "token_embedding": keras.saving.serialize_keras_object(self.token_embedding),
+            "use_bias": self.use_bias,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**{**config, "token_embedding": keras.saving.deserialize_keras_object(config["token_embedding"])})

@@ -1,0 +1,95 @@
+"""The objective of masked language models: some tokens are hidden and predicted from all others."""
+
+import keras
+import numpy as np
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class TokenMasking:
+    """Hides some tokens of each text, which a masked language model predicts (Devlin et al. 2019, section 3.1).
+
+    Of the real tokens of a text that are not special, a fraction is chosen, at least one. Of these, most become the
+    mask token, some a random token that is not special, and the others stay as they are.
+
+    Args:
+        fraction: Float between 0 and 1. Fraction of the tokens that are chosen. Defaults to `0.15`.
+        masked: Float between 0 and 1. Fraction of the chosen tokens that become the mask token. Defaults to `0.8`.
+        replaced: Float between 0 and 1. Fraction of the chosen tokens that become a random token. Defaults to `0.1`.
+        seed: Integer. Seed of all choices and of the order of the texts in training. Every epoch draws other tokens.
+            Defaults to `None`, which follows `keras.utils.set_random_seed`.
+
+    Call arguments:
+        inputs: Dict of integer arrays of shape `[batch, length]`: `token_ids`, `padding_mask` (1 for a real token) and
+            possibly others.
+        random: `np.random.Generator`.
+        mask_id: Integer. Id of the mask token.
+        special_ids: List of integers. Ids that are neither chosen nor drawn.
+        vocabulary_size: Integer. Number of ids.
+        spare: Integer. Number of further places, which are never used. Defaults to `0`.
+
+    Returns:
+        A tuple of the inputs, with other `token_ids` and with `mask_positions`, the places of the chosen tokens in
+        order, and the targets, the ids that were there. Both have the shape `[batch, places]`, int32, and are -1 at
+        places that a text does not use. The number of places depends on `length` and `spare` only.
+
+    Raises:
+        ValueError: If a fraction is not between 0 and 1, or if `masked` and `replaced` exceed 1 together.
+
+    Example:
+    ```python
+    objective = keras_transfer.objectives.TokenMasking(seed=0)
+    inputs = {"token_ids": np.array([[2, 7, 8, 9, 3, 0]]), "padding_mask": np.array([[1, 1, 1, 1, 1, 0]])}
+    tokens = {"mask_id": 4, "special_ids": [0, 1, 2, 3, 4], "vocabulary_size": 10}
+    inputs, targets = objective(inputs, np.random.default_rng(0), **tokens)
+    ```
+
+    Source: https://arxiv.org/abs/1810.04805
+    """
+
+    def __init__(self, fraction=0.15, masked=0.8, replaced=0.1, seed=None):
+        for name, value in (("fraction", fraction), ("masked", masked), ("replaced", replaced)):
+            if not 0 <= value <= 1 or (name == "fraction" and value in (0, 1)):
+                raise ValueError(f"`{name}` must be between 0 and 1. Received: {name}={value!r}")
+        if masked + replaced > 1:
+            raise ValueError(
+                f"`masked` and `replaced` must not exceed 1 together. Received: masked={masked}, replaced={replaced}"
+            )
+        self.fraction = fraction
+        self.masked = masked
+        self.replaced = replaced
+        self.seed = seed
+
+    def __call__(self, inputs, random, mask_id, special_ids, vocabulary_size, spare=0):
+        ids = np.asarray(inputs["token_ids"])
+        special_ids = np.unique(special_ids)
+        allowed = (np.asarray(inputs["padding_mask"]) == 1) & ~np.isin(ids, special_ids)
+        length, available = ids.shape[1], allowed.sum(axis=1)
+        places = int(np.ceil(self.fraction * length)) + spare
+        count = np.minimum(np.maximum(np.round(self.fraction * available), 1), available)
+        order = np.argsort(np.where(allowed, random.random(ids.shape), 2.0), axis=1)[:, :places]
+        order = np.pad(order, [(0, 0), (0, places - order.shape[1])])
+        positions = np.sort(np.where(np.arange(places) < count[:, None], order, length), axis=1)
+        row, place = np.nonzero(positions < length)
+        chosen = positions[row, place]
+        positions[positions == length] = -1
+        targets = np.full_like(positions, -1)
+        targets[row, place] = ids[row, chosen]
+
+        drawn = random.integers(0, max(vocabulary_size - len(special_ids), 1), len(row))
+        for special in special_ids:
+            drawn += drawn >= special
+        kind = random.random(len(row))
+        new = np.where(
+            kind < self.masked, mask_id, np.where(kind < self.masked + self.replaced, drawn, ids[row, chosen])
+        )
+        ids = ids.copy()
+        ids[row, chosen] = new
+        inputs = {**inputs, "token_ids": ids.astype("int32"), "mask_positions": positions.astype("int32")}
+        return inputs, targets.astype("int32")
+
+    def get_config(self):
+        return {"fraction": self.fraction, "masked": self.masked, "replaced": self.replaced, "seed": self.seed}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)

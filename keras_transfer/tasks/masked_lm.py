@@ -1,0 +1,288 @@
+"""Masked language models: the tokens that were hidden from a text."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.encoders import encode
+from keras_transfer.layers import OutputEmbeddings, TakePositions
+from keras_transfer.layers.activations import get_activation, serialize_activation
+from keras_transfer.metrics import WordAccuracy
+from keras_transfer.objectives import TokenMasking
+from keras_transfer.tasks.data import require_preprocessor, texts_of_stream
+from keras_transfer.tasks.signatures import Signature
+from keras_transfer.tasks.target_batches import TargetBatches
+from keras_transfer.tasks.task import Task
+from keras_transfer.text import TextBatches
+from keras_transfer.text.inputs import to_list
+
+_EXPORTED = 5  # Number of tokens that an exported model returns for each masked one.
+_MASKED = -1  # The target at places that a text does not use.
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class MaskedLM(Task):
+    """A masked language model: an encoder, a dense layer with a norm, and the token embeddings as output embeddings.
+
+    `fit` and `evaluate` take raw text without labels. The objective hides some tokens, other ones in each epoch of
+    `fit`, and the same ones whenever the model is evaluated. Only these tokens reach the vocabulary, which makes a step
+    cheaper. The loss is their mean, and `accuracy` is the fraction of them that the model predicts.
+
+    `from_pretrained` loads the head of the checkpoint's pretraining, so that `fit` continues it. A checkpoint without
+    this head requires `head="new"`. `save_pretrained` writes the head back.
+
+    Args:
+        encoder: Encoder of this library with a `token_embedding`, or a KerasHub backbone.
+        preprocessor: `text.TokenPreprocessor` whose vocabulary has a mask token, or None for prepared ids. Defaults to
+            `None`.
+        objective: `objectives.TokenMasking`. Defaults to `None`, one that hides 15 % of the tokens.
+        activation: String or callable. Activation of the dense layer. Defaults to `None`, that of the encoder.
+        layer_norm_epsilon: Float. Defaults to `None`, that of the encoder.
+        name: String. Name of the model. Defaults to `None`.
+
+    Inputs: Those of the encoder, and `mask_positions`, integers [batch, places], negative at unused places.
+
+    Outputs:
+        Logits [batch, places, vocabulary_size], float32.
+
+    Raises:
+        ValueError: If the encoder has no token embeddings or returns no vector for each token, or if `preprocessor` has
+            no mask token or does not match the encoder.
+
+    Example:
+    ```python
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film", "ends", "begins"]
+    preprocessor = keras_transfer.text.BertPreprocessor(words, sequence_length=8)
+    encoder = keras_transfer.encoders.BertEncoder(9, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    model = keras_transfer.tasks.MaskedLM(encoder, preprocessor)
+    model.compile(keras.optimizers.AdamW(1e-4))
+    model.fit(["The film begins", "The film ends"])
+    model.fill_mask(["The [MASK] ends"], top_k=2)
+    ```
+
+    Source: https://arxiv.org/abs/1810.04805
+    """
+
+    head_name = "masked_lm"
+    makes_targets = True
+
+    def __init__(self, encoder, preprocessor=None, objective=None, activation=None, layer_norm_epsilon=None, name=None):
+        # === Layers ===
+        table = getattr(encoder, "token_embedding", None)
+        encoded = encode(encoder)
+        if table is None or encoded.sequence is None:
+            raise ValueError(
+                "`encoder` must have a `token_embedding` and return a vector for each token. "
+                f"Received: encoder={encoder!r}"
+            )
+        if preprocessor is not None and not hasattr(preprocessor, "encode_masked"):
+            raise ValueError(
+                "`preprocessor` must be a `text.TokenPreprocessor` with a mask token. "
+                f"Received: {type(preprocessor).__name__}"
+            )
+        if activation is None:
+            activation = getattr(encoder, "activation", "gelu")
+        if layer_norm_epsilon is None:
+            layer_norm_epsilon = getattr(encoder, "layer_norm_epsilon", 1e-12)
+        dtype = encoder.dtype_policy
+        initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
+        positions = keras.Input((None,), dtype="int32", name="mask_positions")
+        take = TakePositions(dtype=dtype, name="masked_tokens")
+        dense = keras.layers.Dense(
+            table.output_dim,
+            get_activation(activation),
+            kernel_initializer=initializer,
+            dtype=dtype,
+            name="head_dense",
+        )
+        norm = keras.layers.LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="head_norm")
+        logits = OutputEmbeddings(table, use_bias=True, dtype=dtype, name="logits")
+
+        # === Functional model ===
+        outputs = logits(norm(dense(take(encoded.sequence, positions))))
+        inputs = {**encoder.input, "mask_positions": positions}
+        super().__init__(encoder, preprocessor, outputs, name, inputs=inputs)
+
+        # === Config ===
+        self.objective = TokenMasking() if objective is None else objective
+        self.activation = activation
+        self.layer_norm_epsilon = layer_norm_epsilon
+
+    # === Loss, metrics and labels ===
+
+    def default_loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=_MASKED)
+
+    def default_metrics(self):
+        return [WordAccuracy()]
+
+    def check_class_weight(self, class_weight):
+        if class_weight is not None:
+            raise ValueError(f"A `{type(self).__name__}` has no `class_weight`. Received: class_weight={class_weight}")
+
+    def check_labels(self, labels):
+        size = self.output.shape[-1]
+        labels = np.asarray(labels)
+        if labels.ndim != 2 or labels.dtype.kind not in "iu" or (labels < _MASKED).any() or (labels >= size).any():
+            raise ValueError(
+                "Raw text has no labels, since the objective makes the targets. Targets of prepared data must be "
+                f"integers [batch, places] below {size}, and -1 at unused places. "
+                f"Received: {labels.dtype} of shape {labels.shape}"
+            )
+
+    # === Data ===
+
+    def make_targets(self, dataset):
+        if not isinstance(dataset, TextBatches) or dataset.has_labels or "mask_positions" in dataset.inputs:
+            return dataset
+        require_preprocessor(self)
+        preprocessor = self.preprocessor
+        preprocessor.tokenizer.require([preprocessor.tokenizer.mask_token])
+        tokens = {
+            "mask_id": preprocessor.mask_id,
+            "special_ids": preprocessor.special_ids,
+            "vocabulary_size": preprocessor.vocabulary_size,
+        }
+
+        def make(inputs, random, spare):
+            return self.objective(inputs, random, **tokens, spare=spare)
+
+        return TargetBatches(dataset, make, self.objective.seed)
+
+    def make_batches(self, x, y, batch_size, shuffle, sample_weight):
+        if y is not None or sample_weight is not None:
+            raise ValueError(
+                f"`y` and `sample_weight` must be None for raw text, since a `{type(self).__name__}` makes its "
+                f"targets. Received: {'sample_weight' if y is None else 'y'}"
+            )
+        return super().make_batches(x, None, batch_size, shuffle, None)
+
+    def prepare_stream(self, dataset):
+        if texts_of_stream(dataset):
+            raise ValueError(
+                f"A `{type(self).__name__}` takes raw text in memory, such as a list. A `tf.data.Dataset` must contain "
+                f"`(inputs, targets)`. Received: {dataset.element_spec}"
+            )
+        return dataset
+
+    # === Prediction ===
+
+    def encode_batch(self, texts):
+        """Returns the inputs of raw text in which the mask token marks the hidden tokens."""
+        require_preprocessor(self)
+        inputs = self.preprocessor.encode_masked(texts, "longest")
+        inputs = {name: inputs[name] for name in self.input}
+        return inputs if keras.backend.backend() == "tensorflow" else {k: np.asarray(v) for k, v in inputs.items()}
+
+    def predict(self, x, **kwargs):
+        """Returns the logits of prepared data. For texts, use `fill_mask`."""
+        if self.is_raw(x):
+            raise ValueError(
+                "`predict` takes prepared inputs, with `mask_positions`. Use `fill_mask(texts)` for texts in which "
+                f"{self._mask_token()!r} marks the hidden tokens. Received: {x!r:.100}"
+            )
+        return super().predict(x, **kwargs)
+
+    def predict_on_batch(self, x):
+        """Returns the logits of one batch of prepared data, or of texts in which the mask token marks hidden tokens."""
+        return super().predict_on_batch(self.encode_batch(x) if self.is_raw(x) else x)
+
+    def fill_mask(self, texts, top_k=5, batch_size=32):
+        """Returns the most likely tokens for the masked ones in texts.
+
+        The mask token, such as "[MASK]" or "<mask>", is the only special token that these texts may contain. Everything
+        else is text, as always.
+
+        Args:
+            texts: A string, or a list, array or table column of strings, each with at least one mask token.
+            top_k: Integer. Number of tokens for each masked one. Defaults to `5`.
+            batch_size: Integer. Number of texts in a batch. Defaults to `32`.
+
+        Returns:
+            For each text, a list with one list for each masked token: `(token, probability)`, the most likely first.
+
+        Raises:
+            ValueError: If a text has no mask token, or one that is truncated, or if `top_k` is out of range.
+
+        Example:
+        ```python
+        words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film"]
+        encoder = keras_transfer.encoders.BertEncoder(7, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16)
+        model = keras_transfer.tasks.MaskedLM(encoder, keras_transfer.text.BertPreprocessor(words))
+        [[[(token, probability), _]]] = model.fill_mask(["the [MASK]"], top_k=2)
+        ```
+        """
+        require_preprocessor(self)
+        size = self.preprocessor.vocabulary_size  # The table may have more rows.
+        if not 1 <= top_k <= size:
+            raise ValueError(f"`top_k` must be from 1 to {size}, the vocabulary's size. Received: top_k={top_k!r}")
+        if not self.is_raw(texts) or isinstance(texts, tuple):
+            raise ValueError(f"`texts` must be a list of strings. Received: {type(texts).__name__}")
+        texts, mask, answers = to_list(texts), self._mask_token(), []
+        counts = [text.count(mask) for text in texts]
+        if 0 in counts:
+            at = counts.index(0)
+            raise ValueError(f"Every text must contain {mask!r}. Received: {texts[at]!r:.100} at position {at}")
+        for start in range(0, len(texts), batch_size):
+            inputs = self.encode_batch(texts[start : start + batch_size])
+            places = np.asarray(inputs["mask_positions"]) >= 0
+            for at, (count, found) in enumerate(zip(counts[start:], places.sum(axis=1)), start):
+                if count != found:
+                    raise ValueError(
+                        f"{mask!r} must be within the first {self.preprocessor.sequence_length} tokens of a text. "
+                        f"Received: {count - found} behind them, in the text at position {at}"
+                    )
+            found = self._best(super().predict_on_batch(inputs), top_k)
+            tokens, values = (np.asarray(part) for part in found)
+            words = np.asarray(self.preprocessor.to_tokens(tokens)).astype(str)
+            for row, real in enumerate(places):
+                answers.append(
+                    [list(zip(words[row, i].tolist(), values[row, i].tolist())) for i in np.flatnonzero(real)]
+                )
+        return answers
+
+    def _mask_token(self):
+        return getattr(getattr(self.preprocessor, "tokenizer", None), "mask_token", None)
+
+    def _best(self, logits, top_k):
+        """Returns the ids of the most likely tokens of the vocabulary, and their probabilities, from logits."""
+        probabilities, tokens = ops.top_k(ops.softmax(logits[..., : self.preprocessor.vocabulary_size]), top_k)
+        return ops.cast(tokens, "int32"), probabilities
+
+    # === Export ===
+
+    def signatures(self, pairs=False):
+        """Returns what an exported model answers.
+
+        Args:
+            pairs: Must be `False`, because a `MaskedLM` does not support pairs.
+
+        Returns:
+            Dict of one `Signature`, `"serving_default"`: from `text`, in which the mask token marks hidden tokens, to
+            `token` strings, `token_id` and `probability`, each [batch, places, 5], the most likely first. Unused places
+            have "", -1 and 0.
+
+        Raises:
+            ValueError: If `pairs=True`.
+        """
+        if pairs:
+            raise ValueError(f"`{type(self).__name__}` does not support pairs of texts. Received: pairs=True")
+
+        def fill(text):
+            inputs = self.encode_batch(text)
+            real = inputs["mask_positions"][:, :, None] >= 0
+            tokens, probabilities = self._best(
+                self(inputs, training=False), min(_EXPORTED, self.preprocessor.vocabulary_size)
+            )
+            tokens, probabilities = ops.where(real, tokens, -1), ops.where(real, probabilities, 0.0)
+            return {"token": self.preprocessor.to_tokens(tokens), "token_id": tokens, "probability": probabilities}
+
+        return {"serving_default": Signature(fill, {"text": keras.KerasTensor((None,), "string", name="text")})}
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "objective": keras.saving.serialize_keras_object(self.objective),
+            "activation": serialize_activation(self.activation),
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+        }

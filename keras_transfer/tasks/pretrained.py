@@ -1,0 +1,71 @@
+"""Tasks from checkpoints, with the checkpoint's own head or a new one, and back."""
+
+from keras_transfer.encoders.encoder import checkpoint_functions
+
+
+class Pretrained:
+    """A mixin for `from_pretrained` and `save_pretrained` of a task.
+
+    Attributes:
+        head_name: String. What `checkpoints.Architecture.heads` calls the head of the task. `None` for a task whose
+            head no checkpoint contains.
+        head_sizes: Tuple of strings, some of `"num_classes"` and `"label_names"`. Arguments that determine the size of
+            the head. A user who passes one asks for a new head if the checkpoint has none.
+        word_level: Boolean. Whether the preprocessor must take words.
+    """
+
+    head_name = None
+    head_sizes = ()
+    word_level = False
+
+    @classmethod
+    def from_pretrained(
+        cls, source, *, sequence_length=None, encoder=None, head=None, preprocessor="auto", **arguments
+    ):
+        """Builds the task over a pretrained encoder, with the encoder's preprocessor and the head of the checkpoint.
+
+        If the checkpoint has a head for this task, such as one that Transformers has fine-tuned, it is loaded with the
+        names of its labels. Arguments that contradict it are an error. If the checkpoint has none, arguments that
+        determine the size of a head (`num_classes` or `label_names`) create a new one. A task without such arguments
+        requires `head="new"`.
+
+        Args:
+            source: As for `Encoder.from_pretrained`.
+            sequence_length: Integer. Where texts are truncated. Defaults to what the checkpoint says.
+            encoder: Dict of arguments of the encoder that differ from the checkpoint's (`{"dropout": 0.0}`).
+            head: String. `"new"` for a new head, also if the checkpoint has one. Defaults to `None`.
+            preprocessor: As for the constructor. Defaults to `"auto"`, the preprocessor of the checkpoint.
+            **arguments: Arguments of the task.
+
+        Returns:
+            The task, not compiled.
+
+        Raises:
+            CheckpointError: If the checkpoint cannot be read, does not match, has no preprocessor for the task, has no
+                head while `arguments` do not ask for a new one, or has a head that `arguments` contradict.
+        """
+        if isinstance(preprocessor, str) and preprocessor == "auto":
+            preprocessor = checkpoint_functions["load_preprocessor"](source, sequence_length, cls.word_level)
+        built, arguments, load_head = checkpoint_functions["load_with_head"](
+            source, cls, head, encoder or {}, arguments
+        )
+        task = cls(built, preprocessor=preprocessor, **arguments)
+        load_head(task)
+        return task
+
+    def save_pretrained(self, folder, overwrite=False):
+        """Writes the encoder, the preprocessor and the head as a checkpoint; see `Encoder.save_pretrained`.
+
+        Transformers loads it with the class for the task, such as `AutoModelForSequenceClassification`, and the names
+        of the labels. A task with `head_name=None`, which no checkpoint can contain, is written without its head.
+
+        Args:
+            folder: String or path. Folder to write. It is written completely or not at all.
+            overwrite: Boolean. Whether to replace a folder that exists. Defaults to `False`.
+
+        Raises:
+            FileExistsError: If the folder exists and `overwrite=False`.
+            CheckpointError: If no format supports the encoder or the preprocessor, or if the head differs from that of
+                Transformers, such as in its pooling.
+        """
+        checkpoint_functions["save"](self.encoder, folder, self.preprocessor, overwrite, self)

@@ -1,0 +1,43 @@
+"""Batches of raw text whose targets an objective makes, other ones in each epoch."""
+
+import copy
+
+import numpy as np
+
+from keras_transfer.text import TextBatches
+
+
+class TargetBatches(TextBatches):
+    """`TextBatches` without labels, whose items are the inputs and targets of an objective.
+
+    The seed, the epoch and the number of a batch determine what the objective draws, so that a run can be resumed.
+
+    Args:
+        data: `TextBatches` without labels.
+        make: Function of the inputs of a batch, a `np.random.Generator`, and the number of further places that the
+            objective must add, which returns inputs and targets. Batches of different lengths get different numbers,
+            because Keras must see that the number of places varies if the length does.
+        seed: Integer. Defaults to `None`, the seed of `data` or a new one.
+    """
+
+    has_labels = True
+
+    def __init__(self, data, make, seed=None):
+        seed = data.seed if seed is None else seed
+        seed = np.random.randint(2**31) if seed is None else seed
+        rest = (data.batch_size, data.lengths, data.shuffle, seed, data.drop_remainder)
+        super().__init__(data.inputs, None, None, *rest)
+        self._make = make
+        self._fixed = False
+
+    def fixed(self):
+        """Returns the same batches with the targets of the first epoch in every epoch, for evaluation."""
+        other = copy.copy(self)
+        other._fixed = True
+        return other
+
+    def __getitem__(self, index):
+        (inputs,) = super().__getitem__(index)
+        random = np.random.default_rng([self.seed, 0 if self._fixed else self.epoch, index])
+        length = next(values.shape[1] for values in inputs.values() if values.ndim > 1)
+        return self._make(inputs, random, int(np.searchsorted(self.lengths, length)))

@@ -1,0 +1,210 @@
+"""Heads of checkpoints: what Transformers has fine-tuned or pretrained is loaded, and written back."""
+
+import json
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from keras_transfer.checkpoints import CheckpointError
+from keras_transfer.encoders import BertEncoder
+from keras_transfer.tasks import MaskedLM, ReplacedTokenDetection, TextClassifier, TokenClassifier
+from keras_transfer.text import BertPreprocessor
+from tests.checkpoints.folders import bert_tensors, write_bert
+
+HEADS = pathlib.Path(__file__).parents[1] / "references" / "heads"
+SMALL = {"vocabulary_size": 12, "num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
+NAMES = ["bad", "fine", "good"]
+
+
+def load(cls, name, **options):
+    """Returns a task from a reference folder, which has no vocabulary."""
+    return cls.from_pretrained(HEADS / name, preprocessor=None, **options)
+
+
+def copy(name, folder, tensors=None, **config):
+    """Copies a reference folder with another configuration, of which None leaves a key out."""
+    folder.mkdir()
+    found = {**json.loads((HEADS / name / "config.json").read_text()), **config}
+    (folder / "config.json").write_text(json.dumps({key: value for key, value in found.items() if value is not None}))
+    save_file(tensors or load_file(HEADS / name / "model.safetensors"), folder / "model.safetensors")
+    return folder
+
+
+def logits_of(model, outputs):
+    inputs = {name: outputs[name] for name in model.input if name in outputs}
+    if "mask_positions" in model.input:
+        length = inputs["token_ids"].shape[1]
+        inputs["mask_positions"] = np.tile(np.arange(length, dtype="int32"), (len(inputs["token_ids"]), 1))
+    return keras.ops.convert_to_numpy(model(inputs))
+
+
+TASKS = {
+    "classifier": TextClassifier,
+    "tokens": TokenClassifier,
+    "masked_lm": MaskedLM,
+    "replaced_token": ReplacedTokenDetection,
+}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("name", sorted(path.name for path in HEADS.iterdir()))
+def test_a_head_of_transformers_is_loaded_and_written_back(name, tmp_path):
+    model, outputs = load(TASKS[name.partition("_")[2]], name), dict(np.load(HEADS / name / "outputs.npz"))
+    logits, real = logits_of(model, outputs), outputs["padding_mask"] == 1
+    expected = outputs["logits"]
+    keep = real if logits.shape[:2] == real.shape else slice(None)
+    np.testing.assert_allclose(logits[keep], expected[keep], rtol=0, atol=1e-5)
+    assert model.encoder.checkpoint_report.unused == []
+
+    model.save_pretrained(tmp_path / "saved")
+    theirs, ours = (load_file(folder / "model.safetensors") for folder in (HEADS / name, tmp_path / "saved"))
+    assert ours.keys() == theirs.keys()
+    for key, value in theirs.items():
+        np.testing.assert_array_equal(ours[key], value, err_msg=key)
+    theirs, ours = (json.loads((folder / "config.json").read_text()) for folder in (HEADS / name, tmp_path / "saved"))
+    shared = {key for key in theirs.keys() & ours.keys() if theirs[key] is not None}
+    assert {key: ours[key] for key in shared} == {key: theirs[key] for key in shared}
+
+
+def test_the_names_of_the_labels_are_those_of_the_checkpoint():
+    assert load(TextClassifier, "bert_classifier").label_names == NAMES
+    assert load(TokenClassifier, "bert_tokens").label_names == NAMES
+    model = load(TextClassifier, "bert_classifier", num_classes=3, label_names=NAMES, dropout=0.3)
+    assert (model.num_classes, model.dropout) == (3, 0.3)
+
+
+def test_labels_without_names_can_be_named():
+    assert load(TextClassifier, "roberta_classifier").label_names == ["LABEL_0", "LABEL_1"]
+    assert load(TextClassifier, "roberta_classifier", label_names=["no", "yes"]).label_names == ["no", "yes"]
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "options", "expected"),
+    [
+        (TextClassifier, "bert_classifier", {"num_classes": 2}, "num_classes=3"),
+        (TextClassifier, "bert_classifier", {"label_names": ["a", "b"]}, "label_names=['bad', 'fine', 'good']"),
+        (TextClassifier, "roberta_classifier", {"label_names": NAMES}, "label_names=['LABEL_0', 'LABEL_1']"),
+        (TextClassifier, "bert_classifier", {"pooling": "mean"}, "pooling='pooled'"),
+        (TokenClassifier, "bert_tokens", {"label_names": NAMES[::-1]}, "label_names=['bad', 'fine', 'good']"),
+    ],
+)
+def test_arguments_that_contradict_the_head_are_an_error(cls, name, options, expected):
+    with pytest.raises(CheckpointError) as error:
+        load(cls, name, **options)
+    [(argument, value)] = options.items()
+    assert str(error.value) == (
+        f'The head of {HEADS / name} has {expected}. Leave the argument out, or pass `head="new"` for a new head, '
+        f"which is not trained yet. Received: {argument}={value!r}"
+    )
+
+
+def test_a_new_head_replaces_that_of_the_checkpoint():
+    model = load(TextClassifier, "bert_classifier", head="new", num_classes=2, pooling="mean")
+    assert (model.num_classes, model.pooling, model.label_names) == (2, "mean", ["0", "1"])
+    assert model.encoder.checkpoint_report.unused == ["classifier.bias", "classifier.weight"]
+
+
+def test_a_folder_without_a_head_needs_an_argument_for_a_new_one(tmp_path):
+    folder = write_bert(tmp_path / "bert")
+    for cls, advice in (
+        (TextClassifier, "`num_classes` or `label_names`"),
+        (TokenClassifier, "`label_names`"),
+        (MaskedLM, '`head="new"`'),
+    ):
+        with pytest.raises(CheckpointError, match=f"has no head for a {cls.__name__}. Pass {advice} for a new one"):
+            cls.from_pretrained(folder, preprocessor=None)
+    assert TextClassifier.from_pretrained(folder, preprocessor=None, label_names=NAMES).num_classes == 3
+    assert MaskedLM.from_pretrained(folder, preprocessor=None, head="new").output.shape[-1] == 12
+    with pytest.raises(ValueError, match="`head` must be 'new' or None. Received: head='old'"):
+        MaskedLM.from_pretrained(folder, preprocessor=None, head="old")
+
+
+def test_the_head_of_another_task_is_not_loaded_and_named_in_the_error():
+    with pytest.raises(CheckpointError, match=r"no head for a TextClassifier.*\['classifier.bias', 'classifier.weight"):
+        load(TextClassifier, "bert_tokens")
+    model = load(TextClassifier, "bert_tokens", num_classes=2, pooling="mean")
+    assert model.encoder.checkpoint_report.unused == ["classifier.bias", "classifier.weight"]
+
+
+def test_without_a_class_in_the_configuration_the_tensors_decide(tmp_path):
+    for name, cls in (("bert_classifier", TextClassifier), ("roberta_classifier", TextClassifier)):
+        folder = copy(name, tmp_path / name, architectures=None)
+        assert cls.from_pretrained(folder, preprocessor=None).num_classes == len(load(cls, name).label_names)
+    with pytest.raises(CheckpointError, match="no head for a TokenClassifier"):
+        TokenClassifier.from_pretrained(tmp_path / "roberta_classifier", preprocessor=None)
+
+
+@pytest.mark.parametrize(
+    ("id2label", "received"),
+    [({"0": "bad"}, "id2label={'0': 'bad'}"), ({"0": "a", "1": "b", "3": "c"}, "'3': 'c'"), (["a", "b", "c"], "'a'")],
+)
+def test_names_that_do_not_match_the_head_are_an_error(id2label, received, tmp_path):
+    folder = copy("bert_classifier", tmp_path / "copy", id2label=id2label)
+    with pytest.raises(CheckpointError, match=rf"must name the 3 labels of its head.*Received: .*{received}"):
+        TextClassifier.from_pretrained(folder, preprocessor=None)
+
+
+def test_a_damaged_head_is_one_error_that_lists_all_problems(tmp_path):
+    tensors = load_file(HEADS / "bert_masked_lm" / "model.safetensors")
+    tensors["cls.predictions.biases"] = tensors.pop("cls.predictions.bias")[:5]
+    tensors["cls.predictions.decoder.weight"] = tensors["cls.predictions.transform.dense.weight"].copy()
+    folder = copy("bert_masked_lm", tmp_path / "copy", tensors)
+    with pytest.raises(CheckpointError) as error:
+        MaskedLM.from_pretrained(folder, preprocessor=None)
+    assert str(error.value).splitlines() == [
+        f"The tensors of the head of {folder} do not match the encoder:",
+        "  missing: cls.predictions.bias (12,) (nearest: cls.predictions.biases)",
+        "  unexpected: cls.predictions.biases",
+        "  unexpected: cls.predictions.decoder.weight",
+    ]
+
+
+def test_a_head_with_one_output_is_not_a_classifier(tmp_path):
+    tensors = load_file(HEADS / "bert_classifier" / "model.safetensors")
+    tensors |= {f"classifier.{part}": tensors[f"classifier.{part}"][:1].copy() for part in ("weight", "bias")}
+    folder = copy("bert_classifier", tmp_path / "copy", tensors, id2label={"0": "score"})
+    with pytest.raises(ValueError, match="must be an integer of at least 2|at least two different names"):
+        TextClassifier.from_pretrained(folder, preprocessor=None)
+
+
+def test_a_head_that_transformers_would_compute_otherwise_is_not_written(tmp_path):
+    encoder, folder = BertEncoder(**SMALL), tmp_path / "saved"
+    advice = r"encoder alone with `model.encoder.save_pretrained\(folder, model.preprocessor\)`.*Received: "
+    for model, received in (
+        (TextClassifier(encoder, 2, pooling="mean"), "pooling='pooled'.*pooling='mean'"),
+        (TextClassifier(encoder, 2, hidden_activation="tanh"), "hidden_activation=None.*hidden_activation='tanh'"),
+        (MaskedLM(encoder, activation="relu"), "activation='gelu'.*activation='relu'"),
+    ):
+        expected, got = received.split(".*")
+        with pytest.raises(CheckpointError, match=f"only if it has {expected}.*{advice}{got}"):
+            model.save_pretrained(folder)
+    with pytest.raises(CheckpointError, match="cannot be written with its `scalar_mix`"):
+        TokenClassifier(encoder, NAMES, scalar_mix=True).save_pretrained(folder)
+    assert not folder.exists()
+
+
+def test_a_saved_task_loads_with_its_head_and_its_names(tmp_path):
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefg"]
+    model = TextClassifier(
+        BertEncoder(**SMALL), label_names=["no", "yes"], preprocessor=BertPreprocessor(words, sequence_length=8)
+    )
+    model.save_pretrained(tmp_path / "saved")
+    again = TextClassifier.from_pretrained(tmp_path / "saved")
+    assert (again.label_names, again.pooling, again.dropout) == (["no", "yes"], "pooled", 0.1)
+    np.testing.assert_array_equal(again(["a b", "c"]), model(["a b", "c"]))
+
+
+def test_a_google_checkpoint_has_the_head_of_its_pretraining(data_dir):
+    model = MaskedLM.from_pretrained(data_dir("bert_tf_ckpt_fixture"), preprocessor=None)
+    assert not [name for name in model.encoder.checkpoint_report.unused if "predictions" in name]
+
+
+def test_tokenizer_files_with_more_tokens_than_the_embedding_are_an_error(tmp_path):
+    tensors = {**bert_tensors(), "classifier.weight": np.ones((2, 8), "f4"), "classifier.bias": np.ones(2, "f4")}
+    folder = write_bert(tmp_path / "bert", tensors, architectures=["BertForSequenceClassification"])
+    BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdefghij"], sequence_length=8).save(folder)
+    with pytest.raises(ValueError, match="must not be larger than the encoder's embedding.*12 rows.*14 tokens"):
+        TextClassifier.from_pretrained(folder)

@@ -1,0 +1,100 @@
+"""Makes heads/NAME: small random checkpoints with the heads of tasks, as Transformers writes them, and their logits.
+
+    python tests/references/make_heads.py bert_classifier
+
+Needs torch and transformers. Without names it makes all. Weights are large, so that errors are, too.
+"""
+
+import json
+import pathlib
+import sys
+
+import numpy as np
+import torch
+import transformers
+
+FOLDER = pathlib.Path(__file__).with_name("heads")
+SIZES = {
+    "vocab_size": 12,
+    "hidden_size": 8,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "max_position_embeddings": 12,
+    "attn_implementation": "eager",
+}
+ROBERTA = {"type_vocab_size": 1, "layer_norm_eps": 1e-5, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}
+LABELS = {"id2label": {0: "bad", 1: "fine", 2: "good"}, "label2id": {"bad": 0, "fine": 1, "good": 2}}
+IDS = [[2, 7, 9, 4, 3, 5, 3], [2, 11, 3, 0, 0, 0, 0]]
+MASK = [[1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0, 0]]
+
+
+def bert(**options):
+    return transformers.BertConfig(**SIZES, **options)
+
+
+def roberta(**options):
+    return transformers.RobertaConfig(**SIZES, **ROBERTA, **options)
+
+
+def electra(**options):
+    return transformers.ElectraConfig(**SIZES, embedding_size=6, **options)
+
+
+def distilbert(**options):
+    sizes = {"vocab_size": 12, "dim": 8, "n_layers": 1, "n_heads": 2, "hidden_dim": 16, "max_position_embeddings": 12}
+    return transformers.DistilBertConfig(**sizes, attn_implementation="eager", **options)
+
+
+def albert(**options):
+    return transformers.AlbertConfig(**SIZES, embedding_size=6, **options)
+
+
+def mpnet(**options):
+    return transformers.MPNetConfig(**SIZES, pad_token_id=1, bos_token_id=0, eos_token_id=2, **options)
+
+
+HEADS = {
+    "bert_classifier": lambda: transformers.BertForSequenceClassification(bert(**LABELS)),
+    "bert_tokens": lambda: transformers.BertForTokenClassification(bert(**LABELS)),
+    "bert_masked_lm": lambda: transformers.BertForMaskedLM(bert()),
+    "roberta_classifier": lambda: transformers.RobertaForSequenceClassification(roberta()),
+    "roberta_masked_lm": lambda: transformers.RobertaForMaskedLM(roberta()),
+    "electra_classifier": lambda: transformers.ElectraForSequenceClassification(electra(**LABELS)),
+    "distilbert_classifier": lambda: transformers.DistilBertForSequenceClassification(distilbert(**LABELS)),
+    "distilbert_masked_lm": lambda: transformers.DistilBertForMaskedLM(distilbert()),
+    "albert_classifier": lambda: transformers.AlbertForSequenceClassification(albert(**LABELS)),
+    "albert_tokens": lambda: transformers.AlbertForTokenClassification(albert(**LABELS)),
+    "albert_masked_lm": lambda: transformers.AlbertForMaskedLM(albert()),
+    "mpnet_classifier": lambda: transformers.MPNetForSequenceClassification(mpnet(**LABELS)),
+    "mpnet_masked_lm": lambda: transformers.MPNetForMaskedLM(mpnet()),
+    "electra_replaced_token": lambda: transformers.ElectraForPreTraining(electra()),
+    "electra_masked_lm": lambda: transformers.ElectraForMaskedLM(electra()),
+}
+
+
+def main(name):
+    torch.manual_seed(0)
+    model = HEADS[name]().eval()
+    ids = np.array(IDS)
+    if model.config.model_type in ("roberta", "mpnet"):
+        ids = np.where(np.array(MASK) == 0, 1, np.where(ids == 2, 0, np.where(ids == 3, 2, ids)))
+    with torch.no_grad():
+        for path, weight in model.named_parameters():
+            weight.copy_(0.3 * torch.randn(weight.shape) + (1.0 if "norm.weight" in path.lower() else 0.0))
+        logits = model(input_ids=torch.tensor(ids), attention_mask=torch.tensor(MASK)).logits
+    folder = FOLDER / name
+    model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    arrays = {"token_ids": ids, "padding_mask": np.array(MASK)}
+    if hasattr(model.config, "type_vocab_size") and model.config.type_vocab_size == 2:
+        arrays["segment_ids"] = np.zeros_like(ids)
+    np.savez_compressed(
+        folder / "outputs.npz", **{key: value.astype("int32") for key, value in arrays.items()}, logits=logits.numpy()
+    )
+    print(name, json.loads((folder / "config.json").read_text())["architectures"], logits.shape)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or HEADS:
+        main(name)
