@@ -9,7 +9,7 @@ from keras_transfer.layers.embeddings import PositionEmbedding, SegmentEmbedding
 from keras_transfer.layers.feed_forward import FeedForward, GatedFeedForward
 from keras_transfer.layers.output_embeddings import OutputEmbeddings
 from keras_transfer.layers.pooling import SequencePooling
-from keras_transfer.layers.positions import TakePositions
+from keras_transfer.layers.positions import SampleTokens, TakePositions
 from keras_transfer.layers.recurrent import ProjectedLSTM
 from keras_transfer.layers.relative_attention import RelativeAttention
 from keras_transfer.layers.relative_positions import RelativePositionBias, RelativePositions
@@ -32,6 +32,7 @@ __all__ = [
     "RelativePositionBias",
     "RelativePositions",
     "RotaryPositions",
+    "SampleTokens",
     "ScalarMix",
     "SegmentEmbedding",
     "SequencePooling",

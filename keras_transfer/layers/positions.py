@@ -1,4 +1,4 @@
-"""The vectors at some positions of a sequence."""
+"""Some positions of sequences: their vectors, and other tokens there."""
 
 import keras
 from keras import ops
@@ -30,3 +30,58 @@ class TakePositions(keras.layers.Layer):
 
     def compute_output_spec(self, inputs, positions):
         return keras.KerasTensor((*positions.shape, inputs.shape[-1]), self.compute_dtype)
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class SampleTokens(keras.layers.Layer):
+    """Puts tokens that are drawn from a language model's distribution at some positions of each sequence.
+
+    No gradient flows through the tokens.
+
+    Args:
+        seed: Integer. Seed of the random numbers. Defaults to `None`.
+
+    Call arguments:
+        token_ids: Integer tensor of shape `[batch, length]`.
+        positions: Integer tensor of shape `[batch, places]`, different in each row, negative at unused places.
+        logits: Tensor of shape `[batch, places, vocabulary_size]`.
+
+    Returns:
+        An int32 tensor of shape `[batch, length]`.
+
+    Example:
+    ```python
+    logits = np.log([[[0.1, 0.1, 0.8]]])
+    keras_transfer.layers.SampleTokens()(np.array([[2, 0, 1]]), np.array([[1]]), logits)  # mostly [[2, 2, 1]]
+    ```
+
+    Source: https://arxiv.org/abs/2003.10555
+    """
+
+    def __init__(self, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed)
+
+    def call(self, token_ids, positions, logits):
+        logits = ops.stop_gradient(ops.cast(logits, "float32"))
+        # The largest of the log-probabilities with Gumbel noise is a draw from the distribution.
+        uniform = keras.random.uniform(ops.shape(logits), 1e-7, 1.0 - 1e-7, "float32", seed=self.seed_generator)
+        drawn = ops.argmax(logits - ops.log(-ops.log(uniform)), axis=-1)
+        return put_tokens(token_ids, positions, drawn)
+
+    def compute_output_spec(self, token_ids, positions, logits):
+        return keras.KerasTensor(token_ids.shape, "int32")
+
+    def get_config(self):
+        return {**super().get_config(), "seed": self.seed}
+
+
+def put_tokens(token_ids, positions, tokens):
+    """Returns ids [batch, length] with other tokens [batch, places] at the positions [batch, places] of each row.
+
+    A negative position is none.
+    """
+    token_ids, positions, tokens = (ops.cast(values, "int32") for values in (token_ids, positions, tokens))
+    here = ops.arange(ops.shape(token_ids)[1], dtype="int32")[None, :, None] == positions[:, None, :]
+    return ops.where(ops.any(here, axis=-1), ops.sum(ops.where(here, tokens[:, None, :], 0), axis=-1), token_ids)

@@ -9,19 +9,17 @@ from keras_transfer.layers import OutputEmbeddings, TakePositions
 from keras_transfer.layers.activations import get_activation, serialize_activation
 from keras_transfer.metrics import WordAccuracy
 from keras_transfer.objectives import TokenMasking
-from keras_transfer.tasks.data import require_preprocessor, texts_of_stream
+from keras_transfer.tasks.data import require_preprocessor
+from keras_transfer.tasks.self_supervised import UNUSED, SelfSupervised
 from keras_transfer.tasks.signatures import Signature
-from keras_transfer.tasks.target_batches import TargetBatches
 from keras_transfer.tasks.task import Task
-from keras_transfer.text import TextBatches
 from keras_transfer.text.inputs import to_list
 
 _EXPORTED = 5  # Number of tokens that an exported model returns for each masked one.
-_MASKED = -1  # The target at places that a text does not use.
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class MaskedLM(Task):
+class MaskedLM(SelfSupervised, Task):
     """A masked language model: an encoder, a dense layer with a norm, and the token embeddings as output embeddings.
 
     `fit` and `evaluate` take raw text without labels. The objective hides some tokens, other ones in each epoch of
@@ -64,13 +62,12 @@ class MaskedLM(Task):
     """
 
     head_name = "masked_lm"
-    makes_targets = True
 
     def __init__(self, encoder, preprocessor=None, objective=None, activation=None, layer_norm_epsilon=None, name=None):
         # === Layers ===
         table = getattr(encoder, "token_embedding", None)
-        encoded = encode(encoder)
-        if table is None or encoded.sequence is None:
+        encoded = None if table is None else encode(encoder)
+        if encoded is None or encoded.sequence is None:
             raise ValueError(
                 "`encoder` must have a `token_embedding` and return a vector for each token. "
                 f"Received: encoder={encoder!r}"
@@ -108,62 +105,13 @@ class MaskedLM(Task):
         self.activation = activation
         self.layer_norm_epsilon = layer_norm_epsilon
 
-    # === Loss, metrics and labels ===
+    # === Loss and metrics ===
 
     def default_loss(self):
-        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=_MASKED)
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=UNUSED)
 
     def default_metrics(self):
         return [WordAccuracy()]
-
-    def check_class_weight(self, class_weight):
-        if class_weight is not None:
-            raise ValueError(f"A `{type(self).__name__}` has no `class_weight`. Received: class_weight={class_weight}")
-
-    def check_labels(self, labels):
-        size = self.output.shape[-1]
-        labels = np.asarray(labels)
-        if labels.ndim != 2 or labels.dtype.kind not in "iu" or (labels < _MASKED).any() or (labels >= size).any():
-            raise ValueError(
-                "Raw text has no labels, since the objective makes the targets. Targets of prepared data must be "
-                f"integers [batch, places] below {size}, and -1 at unused places. "
-                f"Received: {labels.dtype} of shape {labels.shape}"
-            )
-
-    # === Data ===
-
-    def make_targets(self, dataset):
-        if not isinstance(dataset, TextBatches) or dataset.has_labels or "mask_positions" in dataset.inputs:
-            return dataset
-        require_preprocessor(self)
-        preprocessor = self.preprocessor
-        preprocessor.tokenizer.require([preprocessor.tokenizer.mask_token])
-        tokens = {
-            "mask_id": preprocessor.mask_id,
-            "special_ids": preprocessor.special_ids,
-            "vocabulary_size": preprocessor.vocabulary_size,
-        }
-
-        def make(inputs, random, spare):
-            return self.objective(inputs, random, **tokens, spare=spare)
-
-        return TargetBatches(dataset, make, self.objective.seed)
-
-    def make_batches(self, x, y, batch_size, shuffle, sample_weight):
-        if y is not None or sample_weight is not None:
-            raise ValueError(
-                f"`y` and `sample_weight` must be None for raw text, since a `{type(self).__name__}` makes its "
-                f"targets. Received: {'sample_weight' if y is None else 'y'}"
-            )
-        return super().make_batches(x, None, batch_size, shuffle, None)
-
-    def prepare_stream(self, dataset):
-        if texts_of_stream(dataset):
-            raise ValueError(
-                f"A `{type(self).__name__}` takes raw text in memory, such as a list. A `tf.data.Dataset` must contain "
-                f"`(inputs, targets)`. Received: {dataset.element_spec}"
-            )
-        return dataset
 
     # === Prediction ===
 
@@ -182,10 +130,6 @@ class MaskedLM(Task):
                 f"{self._mask_token()!r} marks the hidden tokens. Received: {x!r:.100}"
             )
         return super().predict(x, **kwargs)
-
-    def predict_on_batch(self, x):
-        """Returns the logits of one batch of prepared data, or of texts in which the mask token marks hidden tokens."""
-        return super().predict_on_batch(self.encode_batch(x) if self.is_raw(x) else x)
 
     def fill_mask(self, texts, top_k=5, batch_size=32):
         """Returns the most likely tokens for the masked ones in texts.

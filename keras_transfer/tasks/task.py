@@ -221,7 +221,7 @@ class Task(Compiled, OneBatch, Pretrained, StringInputs, keras.Model):
         model.fit(train, epochs=2)
         ```
         """
-        return self._dataset_of(columns_of(self, x), x, y, sample_weight, batch_size, shuffle)
+        return self.make_targets(self._dataset_of(columns_of(self, x), x, y, sample_weight, batch_size, shuffle))
 
     def _dataset_of(self, columns, x, y, sample_weight, batch_size, shuffle):
         """Returns `dataset(x, ...)`, given the columns of `x`."""
@@ -231,7 +231,7 @@ class Task(Compiled, OneBatch, Pretrained, StringInputs, keras.Model):
                     "`y` and `sample_weight` must be None if `x` is a dataset, which contains them. "
                     f"Received: x of type {type(x).__name__}, and {'sample_weight' if y is None else 'y'}"
                 )
-            return self.make_targets(self.prepare_stream(x) if is_stream(x) else x)
+            return self.prepare_stream(x) if is_stream(x) else x
         if count_rows(columns) == 0:
             return NoRows(columns)
         if batch_size is None:
@@ -239,7 +239,7 @@ class Task(Compiled, OneBatch, Pretrained, StringInputs, keras.Model):
             batch_size = -(-32 // replicas) * replicas
         if isinstance(columns, dict):
             return batch_arrays(columns, y, sample_weight, batch_size, shuffle)
-        return self.make_targets(self.make_batches(columns, y, batch_size, shuffle, sample_weight))
+        return self.make_batches(columns, y, batch_size, shuffle, sample_weight)
 
     def _dataset_for(self, method, x, y=None, sample_weight=None, batch_size=None, shuffle=False):
         """Returns `dataset(...)` in the form in which a method needs it on the model's replicas."""
@@ -250,6 +250,7 @@ class Task(Compiled, OneBatch, Pretrained, StringInputs, keras.Model):
         if labels is not None:
             self.check_labels(labels)
         data = self._dataset_of(columns, x, y, sample_weight, batch_size, shuffle)
+        data = data if method == "predict" else self.make_targets(data)
         if method != "predict" and isinstance(data, NoRows):
             raise ValueError("`x` must have at least one row. Received: no rows")
         if method != "predict" and isinstance(data, TextBatches) and not data.has_labels:

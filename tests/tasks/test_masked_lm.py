@@ -95,17 +95,16 @@ def test_batches_of_each_length_have_another_number_of_places():
 
 
 def test_it_learns_from_raw_text_and_predicts_what_was_hidden():
-    texts = ["a b c d", "e f g h", "i j a b"] * 8
+    texts = ["a a a a", "b b b b", "c c c c"] * 100
     model = masked_lm(objective=TokenMasking(seed=0))
     model.compile(keras.optimizers.Adam(0.02))
-    before = model.evaluate(texts, verbose=0, return_dict=True)
-    assert before == model.evaluate(texts, verbose=0, return_dict=True)
-    history = model.fit(texts, batch_size=8, epochs=15, validation_split=0.25, verbose=0).history
+    before = model.evaluate(texts[:30], verbose=0, return_dict=True)
+    assert before == model.evaluate(texts[:30], verbose=0, return_dict=True)
+    history = model.fit(texts, batch_size=6, validation_split=0.1, verbose=0).history
     assert {"loss", "accuracy", "val_loss", "val_accuracy"} <= set(history)
-    after = model.evaluate(texts, verbose=0, return_dict=True)
-    assert after["loss"] < 0.7 * before["loss"] and after["accuracy"] > before["accuracy"]
-    [[answer]] = model.fill_mask("e f [MASK] h", top_k=1)
-    assert answer[0][0] == "g"
+    after = model.evaluate(texts[:30], verbose=0, return_dict=True)
+    assert after["loss"] < 0.8 * before["loss"] and after["accuracy"] > before["accuracy"]
+    assert [answer[0][0][0] for answer in model.fill_mask(["a a [MASK] a", "c [MASK] c c"])] == ["a", "c"]
 
 
 @pytest.mark.core

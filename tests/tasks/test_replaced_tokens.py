@@ -1,0 +1,121 @@
+"""Replaced token detection: a generator and a discriminator train together on raw text."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer import serving
+from keras_transfer.objectives import TokenMasking
+from keras_transfer.tasks import MaskedLM, ReplacedTokenDetection
+from tests.helpers import EAGER, save_and_load
+from tests.tasks.tiny import encoder, preprocessor
+
+TEXTS = ["a b c", "d e", "f g h i j a b c d", "a b c d e f g h i j a b c d e f g h i j"]
+
+
+def model(**options):
+    keras.utils.set_random_seed(0)
+    return ReplacedTokenDetection(encoder(), preprocessor(), MaskedLM(encoder(hidden_dim=8)), **options)
+
+
+def numpy(x):
+    return keras.ops.convert_to_numpy(x)
+
+
+@pytest.mark.core
+def test_the_loss_is_that_of_both_models_and_every_weight_trains():
+    task = model(objective=TokenMasking(fraction=0.5, masked=1.0, replaced=0.0, seed=0))
+    task.compile(keras.optimizers.SGD(0.01), run_eagerly=EAGER)
+    inputs, targets = task.dataset(TEXTS, batch_size=4)[0]
+    outputs = {name: numpy(value) for name, value in task(inputs, training=True).items()}
+    rows, places = np.nonzero(targets >= 0)
+    positions = inputs["mask_positions"][rows, places]
+    before = inputs["token_ids"].copy()
+    before[rows, positions] = targets[rows, places]
+    untouched = np.ones(before.shape, bool)
+    untouched[rows, positions] = False
+    np.testing.assert_array_equal(outputs["token_ids"][untouched], before[untouched])
+    replaced = outputs["token_ids"] != before
+    assert replaced.any() and (outputs["token_ids"][rows, positions] != 4).mean() > 0.5
+    logits, real = outputs["discriminator"], inputs["padding_mask"] == 1
+    detection = np.log1p(np.exp(np.where(replaced, -logits, logits)))[real].mean()
+    scores = outputs["generator"][rows, places]
+    generation = (np.log(np.exp(scores).sum(-1)) - scores[range(len(rows)), targets[rows, places]]).mean()
+    loss = numpy(task.compute_loss(inputs, targets, task_outputs(outputs)))
+    assert float(loss) == pytest.approx(generation + 50 * detection, rel=1e-4)
+
+    weights = [numpy(weight).copy() for weight in task.trainable_weights]
+    result = task.train_on_batch(inputs, targets, return_dict=True)
+    assert set(result) == {"loss", "generator_loss", "discriminator_loss", "accuracy"}
+    moved = {w.path: (numpy(w) != old).any() for w, old in zip(task.trainable_weights, weights)}
+    # The generator's own pooler takes no part, and neither does the discriminator's.
+    assert [path for path, has_moved in moved.items() if not has_moved] == []
+
+
+def task_outputs(outputs):
+    return {name: keras.ops.convert_to_tensor(value) for name, value in outputs.items()}
+
+
+@pytest.mark.core
+def test_tokens_are_drawn_from_the_generators_distribution():
+    from keras_transfer.layers import SampleTokens
+
+    probabilities = np.array([0.1, 0.2, 0.7])
+    logits = np.tile(np.log(probabilities).astype("float32"), (4000, 1, 1))
+    ids = np.tile(np.array([[5, 6, 7]], "int32"), (4000, 1))
+    drawn = numpy(SampleTokens(seed=0)(ids, np.ones((4000, 1), "int32"), logits))
+    np.testing.assert_array_equal(drawn[:, [0, 2]], ids[:, [0, 2]])
+    counts = np.bincount(drawn[:, 1], minlength=3)
+    assert ((counts - 4000 * probabilities) ** 2 / (4000 * probabilities)).sum() < 13.8  # chi-square, p = 0.001
+
+
+def test_it_trains_on_raw_text_and_detects():
+    task = model()
+    task.compile(keras.optimizers.Adam(0.01), run_eagerly=True)
+    history = task.fit(TEXTS * 2, batch_size=4, epochs=2, verbose=0).history
+    assert all(np.isfinite(values).all() for values in history.values())
+    assert task.evaluate(TEXTS, verbose=0, return_dict=True)["loss"] > 0
+    answers = task.detect(["a zzz b", "c"])
+    assert [[token for token, _ in answer] for answer in answers] == [["a", "[UNK]", "b"], ["c"]]
+    inputs = {name: np.array(value) for name, value in task.preprocessor(["a zzz b"], "longest").items()}
+    probabilities = 1 / (1 + np.exp(-task.predict(inputs, verbose=0)))
+    np.testing.assert_allclose([value for _, value in answers[0]], probabilities[0, 1:-1], atol=1e-5)
+
+
+@pytest.mark.core
+def test_it_survives_keras_files_with_its_generator():
+    task = model(discriminator_weight=7.0, activation="relu")
+    again = save_and_load(task)
+    assert again.get_config() == task.get_config()
+    for ours, theirs in zip(again.weights, task.weights, strict=True):
+        np.testing.assert_array_equal(numpy(ours), numpy(theirs))
+
+
+def test_wrong_parts_and_data_are_one_clear_error():
+    task = model()
+    for function, message in (
+        (lambda: ReplacedTokenDetection(encoder(), generator=encoder()), "must be a `MaskedLM`.*Received: BertEncoder"),
+        (lambda: task.compile(loss="mse"), "has its own loss and metrics.*Received: loss='mse'"),
+        (lambda: task.predict(TEXTS), r"Use `detect\(texts\)`"),
+        (lambda: task.dataset(TEXTS, [0, 1, 0, 1]), "must be None for raw text, since a `ReplacedTokenDetection`"),
+        (lambda: task.detect((TEXTS, TEXTS)), "Received: tuple"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            function()
+    alone = ReplacedTokenDetection(encoder(), preprocessor())
+    alone.compile(run_eagerly=True)
+    with pytest.raises(ValueError, match="Training requires a `generator`"):
+        alone.fit(TEXTS, verbose=0)
+
+
+@pytest.mark.slow
+def test_an_export_detects_in_raw_text(tmp_path):
+    import tensorflow as tf
+
+    task = model()
+    serving.export(task, tmp_path / "served")
+    served = tf.saved_model.load(str(tmp_path / "served")).signatures["serving_default"]
+    outputs = {name: value.numpy() for name, value in served(text=tf.constant(["a b", "c"])).items()}
+    assert outputs["token"].astype(str).tolist() == [["[CLS]", "a", "b", "[SEP]"], ["[CLS]", "c", "[SEP]", ""]]
+    expected = [value for _, value in task.detect(["a b"])[0]]
+    np.testing.assert_allclose(outputs["probability"][0, 1:3], expected, atol=1e-6)
