@@ -29,7 +29,7 @@ def run_architecture_test(name, fixture, heads=(), tolerance=1e-5):
     record = architecture_of({"model_type": name}, name)
     theirs = load_file(fixture / "model.safetensors")
     theirs = {record.plain_name(key): value for key, value in theirs.items()}
-    in_heads = {key for key in theirs if key.startswith(tuple(record.head_prefixes.values()))}
+    in_heads = {key for key in theirs if key.startswith(sum(record.head_prefixes.values(), ()))}
     outputs = dict(np.load(fixture / "outputs.npz"))
 
     # The encoder has the values of the original, and the report names the unused tensors.

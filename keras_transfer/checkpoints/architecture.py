@@ -102,8 +102,9 @@ class Architecture:
 
     @property
     def head_prefixes(self):
-        """Dict from the name of each head to what the names of its tensors begin with."""
-        return {name: getattr(head, "prefix", head) for name, head in self.heads.items()}
+        """Dict from the name of each head to a tuple of what the names of its tensors begin with."""
+        prefixes = {name: getattr(head, "prefix", head) for name, head in self.heads.items()}
+        return {name: (prefix,) if isinstance(prefix, str) else prefix for name, prefix in prefixes.items()}
 
     def plain_name(self, name):
         """Returns a tensor's name as in `tensors`: without the prefix, and renamed if it is an older one."""

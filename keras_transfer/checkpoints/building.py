@@ -59,7 +59,7 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
     readers, remarks = _weights(architecture, readers, source), list(remarks)
     found = find_head(architecture, head, config, readers, source)
     in_head = {} if found is None else found.readers
-    not_loaded = list(architecture.head_prefixes.values())
+    not_loaded = [prefix for prefixes in architecture.head_prefixes.values() for prefix in prefixes]
     for part in architecture.optional:
         prefix = f"{architecture.tensors[part]}."
         if part not in overrides and not any(name.startswith(prefix) for name in readers):
@@ -67,7 +67,7 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
             remarks.append(f"it has no {part}, so the encoder has none")
         if not arguments.get(part, True):
             not_loaded.append(prefix)
-    unused = sorted(name for name in readers if _starts(name, not_loaded) and name not in in_head)
+    unused = sorted(name for name in readers if name.startswith(tuple(not_loaded)) and name not in in_head)
     try:
         encoder = architecture.encoder_class(**arguments)
     except Exception as error:  # of Keras and its backend, such as for invalid sizes
@@ -86,10 +86,6 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
     if unused or remarks:
         log.warning("%s", encoder.checkpoint_report)
     return encoder, found
-
-
-def _starts(name, prefixes):
-    return any(name.startswith(prefix) for prefix in prefixes)
 
 
 def _safe(read, name, source):
