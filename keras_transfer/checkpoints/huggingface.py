@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_transfer.checkpoints.architecture import architecture_of
 from keras_transfer.checkpoints.building import build
-from keras_transfer.checkpoints.tensors import CheckpointError, read_json, read_safetensors, shard_files
+from keras_transfer.checkpoints.tensors import CheckpointError, read_json, read_safetensors, reading, shard_files
 from keras_transfer.files import atomic_folder
 
 # Names of pooling in sentence-transformers, old and new, and ours.
@@ -37,6 +37,22 @@ def load_preprocessor(folder, word_level=False, **overrides):
     """Returns the preprocessor of a Hugging Face folder."""
     folder = _sentence_transformer(folder)[0]
     return _describe(folder)[0].load_preprocessor(folder, **overrides)
+
+
+def headers(folder):
+    """Returns the architecture, the configuration, and a dict from the names of all tensors to their shapes.
+
+    Only the headers of safetensors are read.
+    """
+    from safetensors import safe_open
+
+    folder = _sentence_transformer(folder)[0]
+    architecture, config = _describe(folder)
+    index, shapes = folder / "model.safetensors.index.json", {}
+    for file in shard_files(index) if index.exists() else [folder / "model.safetensors"]:
+        with reading(file), safe_open(file, framework="numpy") as tensors:
+            shapes |= {name: tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118
+    return architecture, config, shapes
 
 
 def save(architecture, encoder, preprocessor, folder, overwrite, head=None):

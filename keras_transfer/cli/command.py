@@ -22,9 +22,12 @@ def main(arguments=None):
         The exit status: 0, or 1 after an error that the user can fix.
     """
     options = vars(_parser().parse_args(arguments))
+    command = options.pop("command")
     try:
-        if options.pop("command") == "quickstart":
+        if command == "quickstart":
             _quickstart(**options)
+        elif command == "info":
+            _info(**options)
         else:
             runpy.run_path(str(ASK))["print_answers"](options["model"], options["texts"])
     except (ValueError, OSError) as error:
@@ -52,7 +55,17 @@ def _parser():
     command = commands.add_parser("classify", help="classify texts with an exported model")
     command.add_argument("model", help="folder of the SavedModel")
     command.add_argument("texts", nargs="+", metavar="text")
+
+    command = commands.add_parser("info", help="what a checkpoint contains and what loads, without loading its weights")
+    command.add_argument("source", help="folder, hf://organisation/name, or the name of a packaged encoder")
     return parser
+
+
+def _info(source):
+    runpy.run_path(str(ASK))["import_tensorflow"]()  # first, so that its log lines do not precede the output
+    from keras_transfer.cli.info import print_info
+
+    print_info(source)
 
 
 def _quickstart(dataset, data_dir, output, epochs, batch_size, overwrite, **options):

@@ -1,0 +1,86 @@
+"""What a checkpoint contains and what loads, from its configuration and the headers of its files alone."""
+
+import math
+import re
+
+from keras_transfer import checkpoints
+from keras_transfer.checkpoints import huggingface
+from keras_transfer.checkpoints.heads import Head, find_head
+
+# Names of tasks that load a head, by the name of the head.
+TASKS = {
+    "masked_lm": "tasks.MaskedLM",
+    "replaced_token": "tasks.ReplacedTokenDetection",
+    "classifier": "tasks.TextClassifier",
+    "tokens": "tasks.TokenClassifier",
+}
+
+
+def describe(source):
+    """Returns a description of a Hugging Face folder as lines of text, without loading its weights.
+
+    Args:
+        source: As for `Encoder.from_pretrained`.
+
+    Raises:
+        CheckpointError: If it is not a Hugging Face folder, if its architecture is not supported, or if its
+            configuration or its files cannot be read.
+    """
+    folder = checkpoints.resolve(source)
+    if not huggingface.recognises(folder):
+        raise checkpoints.CheckpointError(f"`info` describes folders with a config.json. Received: {folder}")
+    architecture, config, shapes = huggingface.headers(folder)
+    arguments = architecture.arguments(config, folder)
+    shapes = {architecture.plain_name(name): shape for name, shape in shapes.items()}
+    rows = [("architecture", f"{architecture.model_type}, loaded as {architecture.encoder_class.__name__}")]
+    rows += [(name, str(value)) for name, value in arguments.items()]
+
+    table = [name for names in architecture.tensors.values() for name in _listed(names)]
+    patterns = [re.escape(name).replace(r"\*", r"\d+") + r"(\.weight|\.bias)?" for name in table]
+    in_encoder = [name for name in shapes if any(re.fullmatch(pattern, name) for pattern in patterns)]
+    rest = [name for name in shapes if name not in in_encoder]
+    rows.append(("tensors", f"{len(shapes)} with {_count(shapes, shapes)} numbers"))
+    rows.append(("encoder", f"{len(in_encoder)} tensors with {_count(in_encoder, shapes)} numbers, which load"))
+    readers = dict.fromkeys(shapes)
+    for name, prefix in architecture.head_prefixes.items():
+        found = find_head(architecture, name, config, readers, folder)
+        if found is not None and name in TASKS:
+            rows.append((f"head {name}", f"{len(found.readers)} tensors, which {TASKS[name]} loads"))
+            rest = [tensor for tensor in rest if tensor not in found.readers]
+        elif not isinstance(architecture.heads[name], Head) and any(tensor.startswith(prefix) for tensor in rest):
+            rows.append((f"head {name}", "not loaded, since no task has it"))
+            rest = [tensor for tensor in rest if not tensor.startswith(prefix)]
+    if isinstance(config.get("id2label"), dict):
+        rows.append(("labels", ", ".join(map(str, config["id2label"].values()))))
+    rest = [name for name in rest if name not in architecture.tied]
+    rest = [name for name in rest if not any(re.search(pattern, name) for pattern in architecture.ignored)]
+    rows.append(("not loaded", ", ".join(sorted(rest)[:10]) or "nothing else"))
+    rows.append(("tokenizer", _tokenizer(folder, arguments)))
+    width = max(len(name) for name, _ in rows)
+    return [str(folder), *(f"  {name:<{width}}  {value}" for name, value in rows)]
+
+
+def print_info(source):
+    """Prints what `describe` returns."""
+    print("\n".join(describe(source)))
+
+
+def _listed(names):
+    names = names[0] if isinstance(names, tuple) else names
+    return [names] if isinstance(names, str) else names
+
+
+def _count(names, shapes):
+    return f"{sum(math.prod(shapes[name]) for name in names):,}"
+
+
+def _tokenizer(folder, arguments):
+    try:
+        preprocessor = checkpoints.load_preprocessor(folder)
+    except (ValueError, OSError, ImportError) as error:
+        return f"does not load: {error}"
+    size, rows = preprocessor.vocabulary_size, arguments.get("vocabulary_size")
+    fits = "" if rows is None or size <= rows else f", which do not fit the embedding of {rows} rows"
+    return (
+        f"{type(preprocessor).__name__}, {size} tokens{fits}, texts are truncated to {preprocessor.sequence_length} ids"
+    )
