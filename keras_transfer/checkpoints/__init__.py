@@ -3,9 +3,13 @@
 from keras_transfer.checkpoints import (  # noqa: F401 (they register their architectures)
     albert,
     bert,
+    deberta_v2,
     distilbert,
     electra,
     elmo,
+    gpt,
+    gpt2,
+    modernbert,
     mpnet,
     roberta,
     xlnet,

@@ -42,7 +42,7 @@ def write_settings(settings, arguments, owner):
         value = arguments[argument]
         if names:
             theirs = {ours: name for name, ours in reversed(names[0].items())}
-            if not isinstance(value, str) or value not in theirs:
+            if value not in list(theirs):
                 raise CheckpointError(
                     f"A checkpoint of {owner} can be written only if `{argument}` is one of {sorted(theirs)}. "
                     f"Received: {argument}={value!r}"

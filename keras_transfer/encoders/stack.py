@@ -35,7 +35,7 @@ class TransformerStack(Encoder):
         embeddings_dropout: Float between 0 and 1. Dropout rate after the norm. Defaults to `0.0`.
         embeddings_projection: Layer, applied after the dropout. Defaults to `None`.
         block_inputs: Layer from the embeddings to a dict of keyword arguments for every block, such as
-            `RotaryPositions`. `step` also passes it `start`. Defaults to `None`.
+            `RotaryPositions`, or a list of one layer for each block. `step` also passes it `start`. Defaults to `None`.
         final_norm: Layer, applied after the last block. Defaults to `None`.
         pooler: Layer from the first token's vector to `pooled_output`. Defaults to `None`.
         segment_ids: Boolean. Whether `segment_ids` is an input. Otherwise every token is in segment 0. Defaults to
@@ -66,15 +66,15 @@ class TransformerStack(Encoder):
         names += ["segment_ids"] if segment_embedding is not None and segment_ids else []
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
         x = _embed(types.SimpleNamespace(**layers), inputs)
-        arguments = {} if block_inputs is None else block_inputs(x)
+        arguments = _block_arguments(block_inputs, blocks, x)
         biases = {}
         for kind in map(_mask_kind, blocks):
             if kind not in biases:
                 name = f"attention_bias_{len(biases)}" if biases else "attention_bias"
                 biases[kind] = AttentionBias(*kind, dtype=dtype, name=name)(inputs["padding_mask"])
         hidden_states = [x]
-        for block in blocks:
-            x = block(x, attention_bias=biases[_mask_kind(block)], **arguments)
+        for block, own in zip(blocks, arguments):
+            x = block(x, attention_bias=biases[_mask_kind(block)], **own)
             hidden_states.append(x)
         outputs = {"sequence_output": x if final_norm is None else final_norm(x)}
         if pooler is not None:
@@ -85,7 +85,8 @@ class TransformerStack(Encoder):
         self.blocks = list(blocks)
 
     def layer_groups(self):
-        embeddings = [getattr(self, name) for name in _EMBEDDINGS if getattr(self, name) is not None]
+        layers = keras.tree.flatten([getattr(self, name) for name in _EMBEDDINGS])
+        embeddings = list({id(layer): layer for layer in layers if layer is not None}.values())
         blocks = list({id(block): block for block in self.blocks}.values())
         groups = [("embeddings", "embeddings", embeddings), *((block.name, "block", [block]) for block in blocks)]
         groups += [] if self.final_norm is None else [("final_norm", "other", [self.final_norm])]
@@ -135,20 +136,30 @@ class TransformerStack(Encoder):
                 "without a token. Received: padding_mask=None"
             )
         x = _embed(self, {"token_ids": ops.convert_to_tensor(token_ids)}, start)
-        arguments = {} if self.block_inputs is None else self.block_inputs(x, start=start)
+        arguments = _block_arguments(self.block_inputs, self.blocks, x, start=start)
         sizes = {"length": ops.shape(x)[1], "num_keys": ops.shape(cache[0]["attention"][0])[2], "start": start}
         biases, updated = {}, []
-        for block, block_cache in zip(self.blocks, cache):
+        for block, block_cache, own in zip(self.blocks, cache, arguments):
             kind = _mask_kind(block)
             if kind not in biases:
                 biases[kind] = mask_bias(padding_mask, None, *kind, **sizes)
-            x, block_cache = block(x, attention_bias=biases[kind], cache=block_cache, cache_index=start, **arguments)
+            x, block_cache = block(x, attention_bias=biases[kind], cache=block_cache, cache_index=start, **own)
             updated.append(block_cache)
         return (x if self.final_norm is None else self.final_norm(x)), updated
 
 
 def _mask_kind(block):
     return block.attention.causal, block.attention.window
+
+
+def _block_arguments(layers, blocks, x, **options):
+    """Returns the keyword arguments of each block. A layer that serves several blocks is called once."""
+    layers = layers if isinstance(layers, list) else [layers] * len(blocks)
+    results = {}
+    for layer in layers:
+        if id(layer) not in results:
+            results[id(layer)] = {} if layer is None else layer(x, **options)
+    return [results[id(layer)] for layer in layers]
 
 
 def _embed(layers, inputs, start=0):

@@ -4,6 +4,8 @@ from keras_transfer.layers.activations import gelu_tanh, get_activation
 from keras_transfer.layers.attention import MultiHeadAttention
 from keras_transfer.layers.attention_bias import AttentionBias
 from keras_transfer.layers.characters import CharacterCNN
+from keras_transfer.layers.convolution_block import ConvolutionBlock
+from keras_transfer.layers.disentangled import DisentangledAttention, DistanceEmbedding
 from keras_transfer.layers.dropout import Dropout
 from keras_transfer.layers.embeddings import PositionEmbedding, SegmentEmbedding
 from keras_transfer.layers.feed_forward import FeedForward, GatedFeedForward
@@ -21,6 +23,9 @@ from keras_transfer.layers.two_streams import TwoStreams
 __all__ = [
     "AttentionBias",
     "CharacterCNN",
+    "ConvolutionBlock",
+    "DisentangledAttention",
+    "DistanceEmbedding",
     "Dropout",
     "FeedForward",
     "GatedFeedForward",

@@ -3,6 +3,7 @@
 import keras
 
 from keras_transfer.layers.activations import get_activation, serialize_activation
+from keras_transfer.layers.dropout import Dropout
 from keras_transfer.layers.sublayers import make_dense
 
 
@@ -15,6 +16,7 @@ class FeedForward(keras.layers.Layer):
         activation: String or callable. `"gelu"` is exact and `"gelu_tanh"` its approximation. Defaults to `"gelu"`.
         use_bias: Boolean. Whether the dense layers have a bias. Defaults to `True`.
         kernel_initializer: Initializer of all kernels. Defaults to `"glorot_uniform"`.
+        dropout: Float between 0 and 1. Dropout rate between the two layers. Defaults to `0.0`.
 
     Call arguments:
         inputs: Tensor of shape `[..., dim]`.
@@ -29,20 +31,28 @@ class FeedForward(keras.layers.Layer):
     """
 
     def __init__(
-        self, intermediate_dim, activation="gelu", use_bias=True, kernel_initializer="glorot_uniform", **kwargs
+        self,
+        intermediate_dim,
+        activation="gelu",
+        use_bias=True,
+        kernel_initializer="glorot_uniform",
+        dropout=0.0,
+        **kwargs,
     ):
         super().__init__(**kwargs)
         self.intermediate_dim = intermediate_dim
         self.activation = activation
         self.use_bias = use_bias
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.dropout_rate = dropout
+        self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def build(self, inputs_shape):
         self.inner = make_dense(self, self.intermediate_dim, "inner", inputs_shape, get_activation(self.activation))
         self.outer = make_dense(self, inputs_shape[-1], "outer", (*inputs_shape[:-1], self.intermediate_dim))
 
     def call(self, inputs):
-        return self.outer(self.inner(inputs))
+        return self.outer(self.dropout(self.inner(inputs)))
 
     def compute_output_shape(self, inputs_shape):
         return inputs_shape
@@ -54,6 +64,7 @@ class FeedForward(keras.layers.Layer):
             "activation": serialize_activation(self.activation),
             "use_bias": self.use_bias,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "dropout": self.dropout_rate,
         }
 
 
@@ -64,7 +75,8 @@ class GatedFeedForward(FeedForward):
     With `activation="silu"` it is SwiGLU (Llama), with `"gelu_tanh"` GEGLU (T5 1.1, Gemma).
 
     Args:
-        intermediate_dim, activation, use_bias, kernel_initializer: See `FeedForward`. The activation is the gate's.
+        intermediate_dim, activation, use_bias, kernel_initializer, dropout: See `FeedForward`. The activation is the
+            gate's.
 
     Example:
     ```python
@@ -81,4 +93,4 @@ class GatedFeedForward(FeedForward):
         self.outer = make_dense(self, inputs_shape[-1], "outer", (*inputs_shape[:-1], self.intermediate_dim))
 
     def call(self, inputs):
-        return self.outer(self.gate(inputs) * self.inner(inputs))
+        return self.outer(self.dropout(self.gate(inputs) * self.inner(inputs)))

@@ -1,5 +1,7 @@
 """The Transformer block, written once for every architecture."""
 
+import functools
+
 import keras
 from keras import ops
 
@@ -7,7 +9,11 @@ from keras_transfer.layers.attention import batch_and_length
 from keras_transfer.layers.dropout import Dropout
 
 NORMS = ("pre", "post", "input")
-NORMALIZATIONS = {"layer": keras.layers.LayerNormalization, "rms": keras.layers.RMSNormalization}
+NORMALIZATIONS = {
+    "layer": keras.layers.LayerNormalization,
+    "layer_no_bias": functools.partial(keras.layers.LayerNormalization, center=False),
+    "rms": keras.layers.RMSNormalization,
+}
 SLOTS = ("attention", "cross_attention", "feed_forward")
 
 
@@ -25,7 +31,7 @@ class TransformerBlock(keras.layers.Layer):
         attention: Layer, a `MultiHeadAttention` or a subclass. Its name is part of the paths of its weights.
         feed_forward: Layer from `[rows, dim]` to the same shape, such as `FeedForward` or `GatedFeedForward`.
         norm: String, one of `"post"`, `"pre"` and `"input"`. Defaults to `"post"`.
-        normalization: String, `"layer"` or `"rms"` (Zhang & Sennrich 2019). Defaults to `"layer"`.
+        normalization: String, `"layer"`, `"layer_no_bias"` or `"rms"` (Zhang & Sennrich 2019). Defaults to `"layer"`.
         cross_attention: Layer, a `MultiHeadAttention` with `cross_attention=True`, called between the two with
             `context`. Defaults to `None`.
         dropout: Float between 0 and 1. Dropout rate of what is added to the residual. Defaults to `0.0`.

@@ -11,7 +11,7 @@ from tests.adaptation.staging_models import Watch
 from tests.architecture import FIXTURES
 from tests.helpers import EAGER
 
-NAMES = ["albert", "distilbert", "electra_generator", "mpnet", "xlnet"]
+NAMES = ["albert", "deberta-v2_convolution", "distilbert", "electra_generator", "modernbert", "mpnet", "xlnet"]
 
 
 @pytest.mark.parametrize("name", NAMES)

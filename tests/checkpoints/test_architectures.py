@@ -17,9 +17,13 @@ SMALL = {"vocabulary_size": 12, "num_layers": 1, "num_heads": 2, "hidden_dim": 8
 HEADS = {
     "albert": ("masked_lm", "sentence_order"),
     "bert": ("masked_lm", "next_sentence"),
+    "deberta-v2": ("legacy_masked_lm",),
     "distilbert": ("masked_lm",),
     "electra": ("replaced_token",),
+    "gpt2": ("causal_lm",),
+    "modernbert": ("masked_lm", "prediction"),
     "mpnet": ("masked_lm",),
+    "openai-gpt": ("causal_lm",),
     "roberta": ("masked_lm",),
     "xlnet": ("permutation_lm",),
 }
@@ -34,6 +38,11 @@ def test_an_architecture_agrees_with_its_original(name, heads):
 @pytest.mark.core
 def test_a_generator_of_electra_agrees_with_its_original():
     run_architecture_test("electra", FIXTURES / "electra_generator", ("masked_lm",))
+
+
+@pytest.mark.core
+def test_a_deberta_with_a_convolution_agrees_with_its_original():
+    run_architecture_test("deberta-v2", FIXTURES / "deberta-v2_convolution", ("masked_lm",))
 
 
 def test_a_sentence_transformers_folder_of_every_architecture_specifies_the_pooling(tmp_path):

@@ -14,12 +14,12 @@ ORIGINALS = json.loads(FILE.read_text())
 
 
 def expand(tensors):
-    """Returns a dict from each name to its shape, where `{3}` in a name stands for 0, 1 and 2."""
+    """Returns a dict from each name to its shape, where `{0-2}` in a name stands for 0, 1 and 2."""
     names = {}
     for pattern, shape in tensors.items():
-        count = re.search(r"\{(\d+)\}", pattern)
-        for index in range(int(count[1]) if count else 1):
-            names[pattern.replace(count[0], str(index)) if count else pattern] = tuple(shape)
+        found = re.search(r"\{(\d+)-(\d+)\}", pattern)
+        for index in range(int(found[1]), int(found[2]) + 1) if found else [0]:
+            names[pattern.replace(found[0], str(index)) if found else pattern] = tuple(shape)
     return names
 
 

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.encoders import TransformerEncoder
+from keras_transfer.encoders import GPT2Encoder, GPTEncoder, TransformerEncoder
 from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.parts import make_embeddings, make_pooler
 from keras_transfer.encoders.stack import TransformerStack
@@ -46,9 +46,16 @@ def test_a_stack_of_custom_blocks_is_a_well_behaved_encoder():
     run_encoder_test(Decoder, SMALL)
 
 
-@pytest.mark.parametrize("cls", [pytest.param(Decoder, marks=pytest.mark.core), TransformerEncoder])
-def test_steps_with_a_cache_equal_the_whole_sequence(cls):
-    options = {} if cls is Decoder else {"causal": True, "norm": "pre", "initializer_range": 0.5}
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [
+        pytest.param(Decoder, {}, marks=pytest.mark.core),
+        (TransformerEncoder, {"causal": True, "norm": "pre", "initializer_range": 0.5}),
+        pytest.param(GPT2Encoder, {"initializer_range": 0.5}, marks=pytest.mark.core),
+        (GPTEncoder, {"initializer_range": 0.5}),
+    ],
+)
+def test_steps_with_a_cache_equal_the_whole_sequence(cls, options):
     encoder = cls(**SMALL, **options)
     mask = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 1, 0]], "int32")
     whole = encoder({"token_ids": np.array(IDS), "padding_mask": mask})["sequence_output"]

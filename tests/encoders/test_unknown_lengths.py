@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_transfer.encoders import MPNetEncoder, XLNetEncoder
+from keras_transfer.encoders import DebertaV2Encoder, MPNetEncoder, XLNetEncoder
 
 tf = pytest.importorskip("tensorflow")
 
@@ -11,7 +11,9 @@ SMALL = {"vocabulary_size": 12, "num_layers": 1, "num_heads": 2, "hidden_dim": 8
 
 
 @pytest.mark.parametrize(
-    ("cls", "options"), [(MPNetEncoder, {}), (XLNetEncoder, {}), (XLNetEncoder, {"two_streams": True})], ids=str
+    ("cls", "options"),
+    [(DebertaV2Encoder, {}), (MPNetEncoder, {}), (XLNetEncoder, {}), (XLNetEncoder, {"two_streams": True})],
+    ids=str,
 )
 def test_one_graph_serves_texts_of_all_lengths(cls, options):
     encoder = cls(**SMALL, **options, initializer_range=0.3)

@@ -231,7 +231,8 @@ def test_an_unknown_norm_is_an_error():
 
 
 def test_an_unknown_normalization_is_an_error():
-    with pytest.raises(ValueError, match=r"`normalization`. Expected one of \('layer', 'rms'\). Received: .*'batch'"):
+    expected = r"`normalization`. Expected one of \('layer', 'layer_no_bias', 'rms'\). Received: .*'batch'"
+    with pytest.raises(ValueError, match=expected):
         make_block(normalization="batch")
 
 

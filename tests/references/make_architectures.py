@@ -25,6 +25,17 @@ SIZES = {
     "attn_implementation": "eager",
 }
 MASK = [[1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0, 0]]
+GPT_SIZES = {
+    "vocab_size": 20,
+    "n_embd": 8,
+    "n_layer": 2,
+    "n_head": 2,
+    "n_positions": 12,
+    "attn_implementation": "eager",
+}
+GPT_IDS = [[2, 7, 9, 14, 3, 5, 3], [2, 11, 3, 0, 0, 0, 0]]
+LONG_IDS = [[2, 7, 9, 14, 3, 5, 3, 8, 6, 4, 11, 12], [2, 11, 3, 9, 3, 8, 0, 0, 0, 0, 0, 0]]
+LONG_MASK = [[1] * 12, [1] * 6 + [0] * 6]
 SEGMENTS = [[0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 0, 0, 0]]
 
 
@@ -102,13 +113,50 @@ def roberta():
     return model, {"token_ids": ids, "padding_mask": MASK}
 
 
+def gpt2():
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_inner=16, **GPT_SIZES))
+    for block in model.transformer.h:
+        block.attn.register_buffer("bias", torch.ones(1, 1, 12, 12).tril())
+        block.attn.register_buffer("masked_bias", torch.tensor(-1e4))
+    return model, {"token_ids": GPT_IDS, "padding_mask": MASK}
+
+
+def gpt():
+    model = transformers.OpenAIGPTLMHeadModel(transformers.OpenAIGPTConfig(**GPT_SIZES))
+    return model, {"token_ids": GPT_IDS, "padding_mask": MASK}
+
+
+def modernbert():
+    special = {f"{name}_token_id": None for name in ("pad", "eos", "bos", "cls", "sep")}
+    sizes = {**SIZES, "num_hidden_layers": 3, "max_position_embeddings": 16, "local_attention": 4}
+    config = transformers.ModernBertConfig(global_attn_every_n_layers=2, decoder_bias=True, **sizes, **special)
+    config.rope_parameters["full_attention"]["rope_theta"] = 100.0
+    return transformers.ModernBertForMaskedLM(config), {"token_ids": LONG_IDS, "padding_mask": LONG_MASK}
+
+
+def deberta_v2(**options):
+    attention = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "share_att_key": True}
+    attention |= {"position_biased_input": False, "position_buckets": 4, "norm_rel_ebd": "layer_norm"}
+    config = transformers.DebertaV2Config(max_position_embeddings=10, **attention, **options, **SIZES)
+    return transformers.DebertaV2ForMaskedLM(config), {"token_ids": LONG_IDS, "padding_mask": LONG_MASK}
+
+
+def deberta_v2_convolution():
+    return deberta_v2(conv_kernel_size=3, conv_act="gelu", legacy=False)  # the other head
+
+
 ARCHITECTURES = {
     "albert": albert,
     "bert": bert,
+    "deberta-v2": deberta_v2,
+    "deberta-v2_convolution": deberta_v2_convolution,
     "distilbert": distilbert,
     "electra": electra,
     "electra_generator": electra_generator,
+    "gpt2": gpt2,
+    "modernbert": modernbert,
     "mpnet": mpnet,
+    "openai-gpt": gpt,
     "roberta": roberta,
     "xlnet": xlnet,
 }

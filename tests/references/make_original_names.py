@@ -1,7 +1,7 @@
 """Makes original_names.json: the configuration of published checkpoints, and the names and shapes of their tensors.
 
 Needs torch and transformers: `python tests/references/make_original_names.py`. The names and shapes are those of
-Transformers' own classes, which are built without memory for their weights. `{12}` in a name stands for 0, 1, ..., 11.
+Transformers' own classes, which are built without memory for their weights. `{0-11}` in a name stands for 0 to 11.
 """
 
 import json
@@ -78,6 +78,59 @@ XLNET = {
     "eos_token_id": 2,
     "pad_token_id": 5,
 }
+GPT = {
+    "n_embd": 768,
+    "n_layer": 12,
+    "n_head": 12,
+    "resid_pdrop": 0.1,
+    "embd_pdrop": 0.1,
+    "attn_pdrop": 0.1,
+    "layer_norm_epsilon": 1e-5,
+    "initializer_range": 0.02,
+}
+MODERNBERT = {
+    "vocab_size": 50368,
+    "hidden_size": 768,
+    "intermediate_size": 1152,
+    "num_hidden_layers": 22,
+    "num_attention_heads": 12,
+    "hidden_activation": "gelu",
+    "max_position_embeddings": 8192,
+    "local_attention": 128,
+    "global_attn_every_n_layers": 3,
+    "global_rope_theta": 160000.0,
+    "local_rope_theta": 10000.0,
+    "attention_bias": False,
+    "mlp_bias": False,
+    "norm_bias": False,
+    "norm_eps": 1e-5,
+    "attention_dropout": 0.0,
+    "embedding_dropout": 0.0,
+    "mlp_dropout": 0.0,
+    "initializer_range": 0.02,
+}
+DEBERTA = {
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "vocab_size": 128100,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "max_position_embeddings": 512,
+    "max_relative_positions": -1,
+    "position_biased_input": False,
+    "pos_att_type": ["p2c", "c2p"],
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+    "relative_attention": True,
+    "position_buckets": 256,
+    "type_vocab_size": 0,
+    "initializer_range": 0.02,
+    "layer_norm_eps": 1e-7,
+}
+LARGE = {"hidden_size": 1536, "num_hidden_layers": 24, "num_attention_heads": 24, "intermediate_size": 6144}
 # Name of the checkpoint: class, `model_type`, configuration.
 CHECKPOINTS = {
     "albert-base-v1": ("AlbertForPreTraining", "albert", ALBERT),
@@ -88,14 +141,31 @@ CHECKPOINTS = {
     ),
     "bert-base-uncased": ("BertForPreTraining", "bert", BERT),
     "camembert-base": ("CamembertForMaskedLM", "camembert", {**ROBERTA, "vocab_size": 32005}),
+    "deberta-v2-xlarge": (
+        "DebertaV2ForMaskedLM",
+        "deberta-v2",
+        {**DEBERTA, **LARGE, "conv_kernel_size": 3, "conv_act": "gelu"},
+    ),
+    "deberta-v3-base": ("DebertaV2ForMaskedLM", "deberta-v2", {**DEBERTA, "legacy": False}),
     "distilbert-base-uncased": ("DistilBertForMaskedLM", "distilbert", DISTILBERT),
     "electra-base-discriminator": ("ElectraForPreTraining", "electra", {**BERT, "embedding_size": 768}),
     "electra-base-generator": ("ElectraForMaskedLM", "electra", {**BERT, **SMALL, "embedding_size": 768}),
     "electra-small-discriminator": ("ElectraForPreTraining", "electra", {**BERT, **SMALL}),
+    "gpt2": (
+        "GPT2LMHeadModel",
+        "gpt2",
+        {**GPT, "vocab_size": 50257, "n_positions": 1024, "activation_function": "gelu_new"},
+    ),
+    "modernbert-base": ("ModernBertForMaskedLM", "modernbert", MODERNBERT),
     "mpnet-base": (
         "MPNetForMaskedLM",
         "mpnet",
         {**MPNET, "vocab_size": 30527, "relative_attention_num_buckets": 32},
+    ),
+    "openai-gpt": (
+        "OpenAIGPTLMHeadModel",
+        "openai-gpt",
+        {**GPT, "vocab_size": 40478, "n_positions": 512, "afn": "gelu"},
     ),
     "roberta-base": ("RobertaForMaskedLM", "roberta", ROBERTA),
     "xlm-roberta-base": ("XLMRobertaForMaskedLM", "xlm-roberta", {**ROBERTA, "vocab_size": 250002}),
@@ -116,14 +186,14 @@ def names_and_shapes(class_name, settings):
 
 def compress(shapes):
     """Returns the same dict with one name for all layers."""
-    counts = {}
+    layers = {}
     for name in shapes:
         pattern = re.sub(r"\.\d+\.", ".{}.", name, count=1)
-        counts[pattern] = counts.get(pattern, 0) + 1
+        layers.setdefault(pattern, []).extend(re.findall(r"\.(\d+)\.", name)[:1])
     compressed = {}
     for name, shape in shapes.items():
         pattern = re.sub(r"\.\d+\.", ".{}.", name, count=1)
-        key = pattern.replace("{}", f"{{{counts[pattern]}}}")
+        key = pattern.replace("{}", f"{{{layers[pattern][0]}-{layers[pattern][-1]}}}") if layers[pattern] else name
         if compressed.setdefault(key, shape) != shape:
             raise ValueError(f"The layers have different shapes: {name}")
     return compressed
