@@ -72,8 +72,8 @@ def test_a_folder_without_a_vocabulary(tmp_path):
 
 def test_an_unsupported_architecture_is_named_before_its_vocabulary_is_missed(tmp_path):
     for cls, options in ((TextClassifier, {"num_classes": 2}), (TokenClassifier, {"label_names": ["A", "B"]})):
-        with pytest.raises(CheckpointError, match=r"architecture of .* is not supported.* Received: 'gpt2'"):
-            cls.from_pretrained(write_config(tmp_path, model_type="gpt2"), **options)
+        with pytest.raises(CheckpointError, match=r"architecture of .* is not supported.* Received: 't5'"):
+            cls.from_pretrained(write_config(tmp_path, model_type="t5"), **options)
 
 
 def test_a_folder_without_a_configuration_is_an_error(tmp_path):
@@ -170,9 +170,9 @@ def test_an_unknown_override_is_an_error(tmp_path):
 
 
 def test_a_checkpoint_of_another_architecture_is_an_error(tmp_path):
-    assert_error(write_bert(tmp_path / "a", model_type="gpt2"), r"Expected one of \[.*'bert'.*\]. Received: 'gpt2'")
-    folder = write_bert(tmp_path / "b", model_type=None, architectures=["GPT2LMHeadModel"])
-    assert_error(folder, r"\[.*'bert'.*\]. Received: 'GPT2LMHeadModel'")
+    assert_error(write_bert(tmp_path / "a", model_type="t5"), r"Expected one of \[.*'bert'.*\]. Received: 't5'")
+    folder = write_bert(tmp_path / "b", model_type=None, architectures=["T5ForConditionalGeneration"])
+    assert_error(folder, r"\[.*'bert'.*\]. Received: 'T5ForConditionalGeneration'")
     assert_error(write_bert(tmp_path / "c", model_type=None), r"Received: None")
 
 
