@@ -4,6 +4,7 @@ from keras_transfer.checkpoints.architecture import Architecture, register_archi
 from keras_transfer.checkpoints.head_names import AS_ENCODER, TOKENS, masked_lm, two_layer_classifier
 from keras_transfer.checkpoints.names import BERT_FIXED, BERT_NAMES, BERT_SETTINGS, shift_positions
 from keras_transfer.encoders import RobertaEncoder
+from keras_transfer.text import TokenPreprocessor
 
 ROBERTA = register_architecture(
     Architecture(
@@ -12,6 +13,7 @@ ROBERTA = register_architecture(
         encoder_class=RobertaEncoder,
         settings=BERT_SETTINGS,
         **BERT_NAMES,
+        preprocessor_class=TokenPreprocessor,
         model_class="RobertaModel",
         prefix="roberta.",
         heads={

@@ -2,6 +2,7 @@
 
 from keras_transfer.text.batching import TextBatches, batches
 from keras_transfer.text.bert import BertPreprocessor
+from keras_transfer.text.byte_bpe import ByteBPETokenizer
 from keras_transfer.text.elmo import ElmoPreprocessor
 from keras_transfer.text.inputs import is_text, to_columns
 from keras_transfer.text.packing import Packing
@@ -15,6 +16,7 @@ from keras_transfer.text.words import WordPreprocessor
 
 __all__ = [
     "BertPreprocessor",
+    "ByteBPETokenizer",
     "ElmoPreprocessor",
     "Packing",
     "PlainText",

@@ -120,15 +120,26 @@ def _normalize_rare(texts, lowercase, strip_accents):
     import tensorflow as tf
 
     replace = tf.strings.regex_replace
-    texts = _checked_utf8(texts)
+    texts = checked_utf8(texts)
     texts = replace(texts, f"[{_REMOVED}]", "")
     texts = _translate(texts, {**_STAND_INS, **_LOWERED} if lowercase else _STAND_INS)
     if strip_accents:
         texts = replace(import_tensorflow_text().normalize_utf8(texts, "NFD"), _ACCENT, "")
     if lowercase:
-        texts = tf.strings.lower(replace(texts, "\u03a3", "\u03c3"), encoding="utf-8")
+        texts = _lower(texts)
     texts = replace(texts, f"[{_PUNCTUATION}{_IDEOGRAPHS}]", r" \0 ")
     return replace(texts, rf"[^\s\pZ]{{{MAX_WORD_LENGTH + 1},}}", UNKNOWN)
+
+
+def lower(texts):
+    """Returns texts [batch] in lower case, each letter by itself: a final sigma becomes a plain one."""
+    return _lower(_translate(texts, _LOWERED))
+
+
+def _lower(texts):
+    import tensorflow as tf
+
+    return tf.strings.lower(tf.strings.regex_replace(texts, "\u03a3", "\u03c3"), encoding="utf-8")
 
 
 def replace_newer(token):
@@ -153,11 +164,13 @@ def _translate(texts, table):
     return tf.tensor_scatter_nd_update(texts, rare, tf.strings.unicode_encode(codes, "UTF-8"))
 
 
-def _checked_utf8(texts):
+def checked_utf8(texts):
+    """Returns texts [batch], or raises an `InvalidArgumentError` if one of them is not UTF-8."""
     import tensorflow as tf
 
-    valid = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="ignore")
-    wrong = valid != texts
+    others = tf.boolean_mask(texts, ~tf.strings.regex_full_match(texts, r"[\x00-\x7f]*"))
+    valid = tf.strings.unicode_transcode(others, "UTF-8", "UTF-8", errors="ignore")
+    wrong = valid != others
     message = "Texts must be UTF-8. Decode them where they are read. Received (without the invalid bytes):"
     check = tf.debugging.Assert(~tf.reduce_any(wrong), [message, valid[wrong][:1]])
     with tf.control_dependencies([check] if check is not None else []):

@@ -20,10 +20,11 @@ class Packing:
         pad: String. Token that pads a row. Defaults to `"[PAD]"`.
         segments: Tuple of two integers, the segment ids of the first and of the second text, or `None` for a model
             without segments. Special tokens belong to the text before them, those in front to the first text; padding
-            has segment 0. Defaults to `None`.
+            has segment 0. A third integer is the segment of the last token of `end` (XLNet's `<cls>`). Defaults to
+            `None`.
 
     Raises:
-        ValueError: If tokens are not given as a list of strings, or if `segments` are not two integers.
+        ValueError: If tokens are not given as a list of strings, or if `segments` are not two or three integers.
 
     Example:
     ```python
@@ -47,8 +48,10 @@ class Packing:
             object.__setattr__(self, name, tuple(tokens))
         if self.segments is not None:
             object.__setattr__(self, "segments", tuple(self.segments))
-            if [type(segment) for segment in self.segments] != [int, int]:
-                raise ValueError(f"`segments` must be two integers or None. Received: segments={self.segments}")
+            if len(self.segments) not in (2, 3) or any(type(segment) is not int for segment in self.segments):
+                raise ValueError(
+                    f"`segments` must be two or three integers or None. Received: segments={self.segments}"
+                )
 
     @property
     def special_tokens(self):
@@ -113,6 +116,8 @@ class Packing:
             token_ids, end = _put(token_ids, position, end, after, tokenizer)
             if self.segments is not None:
                 segment_ids = tf.where((position >= begin) & (position < end), self.segments[index], segment_ids)
+        if self.segments is not None and len(self.segments) == 3:
+            segment_ids = tf.where(position == end - 1, self.segments[2], segment_ids)
         padding_mask = tf.cast(position < end, tf.int32)
         inputs = {"token_ids": token_ids, "segment_ids": segment_ids, "padding_mask": padding_mask}
         return {name: inputs[name] for name in self.features}

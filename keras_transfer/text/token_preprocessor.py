@@ -6,12 +6,18 @@ from keras_transfer.text.masked_text import mask_positions, masked_ids
 from keras_transfer.text.packing import Packing
 from keras_transfer.text.preprocessor import DEFAULT_LENGTH, as_text_tensors, batch_shape
 from keras_transfer.text.tokenizer import HasTokenizer, Tokenizer
+from keras_transfer.text.tokenizer_folder import read_tokenizer_folder, write_tokenizer_folder
 from keras_transfer.text.word_level import WordLevelPreprocessor
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
     """Turns texts, or pairs of texts, into token ids, a padding mask and, if the model has them, segments.
+
+    It is the preprocessor of every architecture but BERT, since `load` reads the tokenizer and the packing from a
+    checkpoint's folder: `<s> a </s></s> b </s>` for RoBERTa, `[CLS] a [SEP] b [SEP]` for ModernBERT, and no special
+    tokens for GPT-2, which is padded with its `eos_token`. Text never becomes a special token: "<s>" is three
+    characters. If a row is too long, the longer text is truncated first, at its end; padding is always on the right.
 
     Args:
         tokenizer: `Tokenizer`. Splits texts into tokens.
@@ -127,6 +133,21 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
             index = tf.maximum(token_ids - self.tokenizer.first_id, 0)
             return tf.where(token_ids < 0, "", tf.gather(tf.constant(self.vocabulary), index))
 
+    def detokenize(self, ids):
+        """Returns the texts of ids, such as `token_ids` of a call, without the special tokens.
+
+        Args:
+            ids: Int tensor or ragged tensor [batch, None], or [None] for a single text.
+
+        Returns:
+            A string tensor [batch], or a scalar.
+        """
+        import tensorflow as tf
+
+        special = [self.token_to_id(token) for token in self.packing.special_tokens]
+        kept = tf.reduce_all(tf.stack([ids != index for index in special]), 0)
+        return self.tokenizer.detokenize(tf.ragged.boolean_mask(ids, kept))
+
     def call(self, texts, sequence_length=None):
         import tensorflow as tf
 
@@ -168,3 +189,41 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
     def load_assets(self, dir_path):
         super().load_assets(dir_path)
         self._check_vocabulary()
+
+    def save(self, folder):
+        """Writes the tokenizer and the packing into a folder, which `load` and Transformers can read.
+
+        Args:
+            folder: Path. Created if it does not exist. `sequence_length` is written as `model_max_length`.
+        """
+        write_tokenizer_folder(folder, self.tokenizer, self.packing, self.sequence_length, self.split)
+
+    @classmethod
+    def load(cls, folder, sequence_length=None, split=None, name=None):
+        """Returns the preprocessor of a folder that `save` or Transformers wrote.
+
+        Args:
+            folder: Path of a folder with `tokenizer.json`, or with the older files of the tokenizer (`vocab.json` and
+                `merges.txt`) and a `config.json` or `tokenizer_config.json` that says which model it belongs to.
+            sequence_length: Integer. Defaults to `max_seq_length` of `sentence_bert_config.json`, else to
+                `model_max_length` of `tokenizer_config.json`, else to `128`.
+            split: String. As in the constructor. Defaults to what `save` wrote, else to `"punctuation"`.
+            name: String. Name of the layer.
+
+        Returns:
+            A `TokenPreprocessor`.
+
+        Raises:
+            FileNotFoundError: If the folder has no tokenizer.
+            ValueError: If its tokenizer is not supported.
+
+        Example:
+        ```python
+        preprocessor.save("my_preprocessor")
+        keras_transfer.text.TokenPreprocessor.load("my_preprocessor", sequence_length=64)
+        ```
+        """
+        found = read_tokenizer_folder(folder)
+        if sequence_length is None:
+            sequence_length = found["sequence_length"] or DEFAULT_LENGTH
+        return cls(found["tokenizer"], found["packing"], sequence_length, split or found["split"], name)

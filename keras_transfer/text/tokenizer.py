@@ -14,7 +14,7 @@ class Tokenizer:
     are added by a `Packing`.
 
     A subclass implements `_tokenize(texts)`, which returns the ids of a string tensor [batch] as an int32 ragged tensor
-    [batch, None], and `get_config`.
+    [batch, None], and `get_config`. To be written as a folder that Transformers can read, it implements `to_json`.
 
     Args:
         vocabulary: List of strings, the tokens in the order of their ids, or the path of a file with one token per
@@ -22,6 +22,7 @@ class Tokenizer:
         unk_token: String. Token for text that the vocabulary cannot express. `None` if there is no such text.
             Defaults to `None`.
         mask_token: String. Token that masked language models predict. The vocabulary may lack it. Defaults to `None`.
+        eos_token: String. Token that ends a generated text. The vocabulary may lack it. Defaults to `None`.
 
     Raises:
         ValueError: If the vocabulary contains duplicates, line breaks or anything but strings.
@@ -29,10 +30,13 @@ class Tokenizer:
 
     vocabulary_file = "vocab.txt"
     first_id = 0
+    added_tokens = ()  # Tokens that are found in texts before these are split.
+    special_tokens = ()  # Tokens that no text becomes, beside those of the arguments and of the packing.
 
-    def __init__(self, vocabulary=None, unk_token=None, mask_token=None):
+    def __init__(self, vocabulary=None, unk_token=None, mask_token=None, eos_token=None):
         self.unk_token = unk_token
         self.mask_token = mask_token
+        self.eos_token = eos_token
         self._vocabulary = None
         self._ids = {}
         if isinstance(vocabulary, str | os.PathLike):
@@ -83,6 +87,11 @@ class Tokenizer:
     def mask_id(self):
         """Integer. The id of `mask_token`, or `None`."""
         return self.token_to_id(self.mask_token)
+
+    @property
+    def eos_id(self):
+        """Integer. The id of `eos_token`, or `None`."""
+        return self.token_to_id(self.eos_token)
 
     def _check_loaded(self):
         if not self.is_loaded:
@@ -150,6 +159,10 @@ class Tokenizer:
     def load_assets(self, folder):
         """Reads the vocabulary that `save_assets` wrote."""
         self._set_vocabulary(self._read_vocabulary(pathlib.Path(folder) / self.vocabulary_file))
+
+    def to_json(self):
+        """Returns the `normalizer`, `pre_tokenizer`, `model` and `decoder` of a `tokenizer.json`, as a dict."""
+        raise NotImplementedError(f"{type(self).__name__} cannot be written as a tokenizer.json.")
 
     @classmethod
     def from_config(cls, config):

@@ -71,6 +71,27 @@ class WordPieceTokenizer(Tokenizer):
             self._splitter = _make_splitter(tuple(self.vocabulary), self.unk_token)
         return self._splitter.tokenize(normalize(texts, self.lowercase, strip_accents))
 
+    def to_json(self):
+        """Returns the normalizer, pre-tokenizer, decoder and model of this tokenizer in a `tokenizer.json`."""
+        return {
+            "normalizer": {
+                "type": "BertNormalizer",
+                "clean_text": True,
+                "handle_chinese_chars": True,
+                "strip_accents": self.strip_accents,
+                "lowercase": self.lowercase,
+            },
+            "pre_tokenizer": {"type": "BertPreTokenizer"},
+            "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+            "model": {
+                "type": "WordPiece",
+                "unk_token": self.unk_token,
+                "continuing_subword_prefix": "##",
+                "max_input_chars_per_word": MAX_WORD_LENGTH,
+                "vocab": self._ids,
+            },
+        }
+
     def get_config(self):
         return {
             "lowercase": self.lowercase,
@@ -116,8 +137,8 @@ def read_folder(folder):
         ValueError: If the tokenizer is not a WordPiece tokenizer, or splits words in another way.
     """
     folder = pathlib.Path(folder)
-    config = _read_json(folder / CONFIG_FILE)
-    fast = _read_json(folder / "tokenizer.json")
+    config = read_json(folder / CONFIG_FILE)
+    fast = read_json(folder / "tokenizer.json")
     normalizer = fast.get("normalizer") or {}
     for key, only in _FIXED.items():
         received = config.get(key, only)
@@ -128,7 +149,7 @@ def read_folder(folder):
             )
 
     limit = config.get("model_max_length")
-    limit = _read_json(folder / "sentence_bert_config.json").get("max_seq_length") or limit
+    limit = read_json(folder / "sentence_bert_config.json").get("max_seq_length") or limit
     return {
         "vocabulary": _folder_vocabulary(folder, fast),
         "split": config.get(SPLIT_KEY, "punctuation"),
@@ -185,5 +206,5 @@ def _read_lines(path):
     return [f"[duplicate{index}]" if index in duplicates else token for index, token in enumerate(lines)]
 
 
-def _read_json(path):
+def read_json(path):
     return json.loads(path.read_text("utf-8")) if path.is_file() else {}

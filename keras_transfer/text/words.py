@@ -4,6 +4,7 @@ import keras
 
 from keras_transfer.text.preprocessor import DEFAULT_LENGTH, batch_shape
 from keras_transfer.text.splitting import split_words
+from keras_transfer.text.string_table import look_up, make_table
 from keras_transfer.text.tokenizer import HasTokenizer, Tokenizer
 from keras_transfer.text.word_level import WholeWordPreprocessor, pad_words
 
@@ -13,9 +14,6 @@ PAD_ID, UNK_ID, FIRST_ID = 0, 1, 2
 @keras.saving.register_keras_serializable("keras_transfer")
 class WordTokenizer(Tokenizer):
     """Splits texts into words and looks up their ids; the tokenizer of `WordPreprocessor`.
-
-    Words are searched by their hashes, and the words that are found are compared. This needs no resource that Keras or
-    TensorFlow must track; a SavedModel contains the table as constants.
 
     Args:
         vocabulary, lowercase, split, case_folding: As for `WordPreprocessor`.
@@ -52,14 +50,16 @@ class WordTokenizer(Tokenizer):
             # A function that is being traced would keep the tables in its own graph.
             with tf.init_scope(), tf.device("CPU:0"):
                 keys = tf.constant(self.vocabulary, tf.string, [len(self.vocabulary)])
-                self._exact = _sort_by_hash(keys)
-                self._folded = _sort_by_hash(_fold(keys)) if self.case_folding else None
+                ids = tf.range(FIRST_ID, self.vocabulary_size)
+                self._exact = make_table(keys, ids)
+                self._folded = make_table(_fold(keys), ids) if self.case_folding else None
         words = tf.strings.lower(words, encoding="utf-8") if self.lowercase else words
-        ids = _search(self._exact, words)
+        ids = look_up(self._exact, words, UNK_ID)
         if self.case_folding:
             # Most words are found at once, and folding is slow.
             rare = tf.where(ids == UNK_ID)
-            ids = tf.tensor_scatter_nd_update(ids, rare, _search(self._folded, _fold(tf.gather_nd(words, rare))))
+            folded = look_up(self._folded, _fold(tf.gather_nd(words, rare)), UNK_ID)
+            ids = tf.tensor_scatter_nd_update(ids, rare, folded)
         return ids
 
     def get_config(self):
@@ -140,28 +140,3 @@ def _fold(words):
     for change in (tf.strings.lower, tf.strings.upper, tf.strings.lower):
         words = change(words, encoding="utf-8")
     return words
-
-
-def _hash(words):
-    import tensorflow as tf
-
-    return tf.strings.to_hash_bucket_fast(words, 2**63 - 1)
-
-
-def _sort_by_hash(keys):
-    """Returns sorted hashes, and the words and ids that they belong to; of equal words, the first comes first."""
-    import tensorflow as tf
-
-    hashes = _hash(keys)
-    order = tf.argsort(hashes, stable=True)
-    ids = tf.range(FIRST_ID, FIRST_ID + tf.size(keys))
-    return tf.gather(hashes, order), tf.gather(keys, order), tf.gather(ids, order)
-
-
-def _search(table, words):
-    import tensorflow as tf
-
-    hashes, keys, ids = table
-    at = tf.searchsorted(hashes, _hash(words))  # the first of equal ones
-    at = tf.minimum(at, tf.size(hashes) - 1)
-    return tf.where(tf.gather(keys, at) == words, tf.gather(ids, at), UNK_ID)

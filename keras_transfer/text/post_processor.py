@@ -1,0 +1,108 @@
+"""The packing in the `post_processor` of a `tokenizer.json`, to read and to write."""
+
+
+def read_post_processor(processor):
+    """Returns the packing that a post-processor describes.
+
+    Args:
+        processor: Dict, or `None`.
+
+    Returns:
+        The tokens in front of the first text, between texts and after the last one, and the segments or `None`.
+
+    Raises:
+        ValueError: If a `Packing` cannot describe it.
+    """
+    processors = _flatten(processor)
+    if len(processors) > 1 or (processors and processors[0]["type"] not in _READERS):
+        raise ValueError(f"The post-processor must be one of {sorted(_READERS)}. Received: {processor!r:.500}")
+    return _READERS[processors[0]["type"]](processors[0]) if processors else ([], [], [], None)
+
+
+def write_post_processor(packing, tokenizer):
+    """Returns the post-processor of a packing, as a dict."""
+    first, second, *last = packing.segments or (0, 0)
+
+    def items(tokens, segment):
+        return [{"SpecialToken": {"id": token, "type_id": segment}} for token in tokens]
+
+    def with_last(template):
+        if last:
+            template[-1]["SpecialToken"]["type_id"] = last[0]
+        return template
+
+    def text(name, segment):
+        return [{"Sequence": {"id": name, "type_id": segment}}]
+
+    start = items(packing.start, first)
+    tokens = sorted({*packing.start, *packing.between, *packing.end})
+    return {
+        "type": "TemplateProcessing",
+        "single": with_last([*start, *text("A", first), *items(packing.end, first)]),
+        "pair": with_last(
+            [
+                *start,
+                *text("A", first),
+                *items(packing.between, first),
+                *text("B", second),
+                *items(packing.end, second),
+            ]
+        ),
+        "special_tokens": {
+            token: {"id": token, "ids": [tokenizer.token_to_id(token)], "tokens": [token]} for token in tokens
+        },
+    }
+
+
+def _flatten(processor):
+    """The post-processors that add tokens."""
+    if processor is None or processor["type"] == "ByteLevel":
+        return []
+    if processor["type"] == "Sequence":
+        return [found for part in processor["processors"] for found in _flatten(part)]
+    return [processor]
+
+
+def _bert(processor):
+    cls, sep = processor["cls"][0], processor["sep"][0]
+    return [cls], [sep], [sep], (0, 1)
+
+
+def _roberta(processor):
+    cls, sep = processor["cls"][0], processor["sep"][0]
+    return [cls], [sep, sep], [sep], None
+
+
+def _template(processor):
+    single, pair = (_pieces(processor, name) for name in ("single", "pair"))
+    names = [name for name, _ in pair]
+    start, rest = names[: names.index("$A")], names[names.index("$A") + 1 :]
+    between, end = rest[: rest.index("$B")], rest[rest.index("$B") + 1 :]
+    types = [type_id for _, type_id in pair]
+    first, second = dict(pair)["$A"], dict(pair)["$B"]
+    segments = [first, second]
+    if end and types[-1] != second:
+        segments.append(types[-1])
+    last = segments[2:]
+    expected = [first] * (len(start) + 1 + len(between)) + [second] * (1 + len(end) - len(last)) + last
+    alone = [first] * (len(start) + 1 + len(end) - len(last)) + last
+    if types != expected or single != list(zip([*start, "$A", *end], alone, strict=True)):
+        raise ValueError(
+            "A pair must be packed like a single text, with more tokens between the texts. "
+            f"Received: single={single}, pair={pair}"
+        )
+    return start, between, end, None if len(set(segments)) == 1 else tuple(segments)
+
+
+def _pieces(processor, name):
+    """The tokens of a template, "$A" and "$B" among them, with their segments."""
+    pieces = []
+    for item in processor[name]:
+        [(kind, piece)] = item.items()
+        special = kind == "SpecialToken"
+        tokens = processor["special_tokens"][piece["id"]]["tokens"] if special else [f"${piece['id']}"]
+        pieces += [(token, piece["type_id"]) for token in tokens]
+    return pieces
+
+
+_READERS = {"BertProcessing": _bert, "RobertaProcessing": _roberta, "TemplateProcessing": _template}

@@ -1,0 +1,126 @@
+"""The files of SentencePiece, as far as a tokenizer needs them: pieces, scores and the normalization."""
+
+import dataclasses
+import enum
+import struct
+
+UNIGRAM, BPE = 1, 2  # `model_type`
+
+
+class PieceType(enum.IntEnum):
+    """What a piece is. Texts become only pieces that are normal or defined by the user."""
+
+    NORMAL = 1
+    UNKNOWN = 2
+    CONTROL = 3
+    USER_DEFINED = 4
+    UNUSED = 5
+    BYTE = 6
+
+
+@dataclasses.dataclass
+class SentencePieceModel:
+    """A SentencePiece model.
+
+    Attributes:
+        pieces: List of `(piece, score, type)`, in the order of the model's ids.
+        charsmap: Bytes. The compiled normalization, empty for none. Defaults to `b""`.
+        add_dummy_prefix: Boolean. Whether a text begins with a space. Defaults to `True`.
+        model_type: Integer, `UNIGRAM` or `BPE`. Defaults to `UNIGRAM`.
+
+    Source: https://github.com/google/sentencepiece (`sentencepiece_model.proto`).
+    """
+
+    pieces: list
+    charsmap: bytes = b""
+    add_dummy_prefix: bool = True
+    model_type: int = UNIGRAM
+
+    @classmethod
+    def from_bytes(cls, serialized):
+        """Returns the model of the contents of a `.model` file.
+
+        Raises:
+            ValueError: If it is no model of SentencePiece.
+        """
+        model = cls([])
+        try:
+            for field, value in _fields(serialized):
+                if field == 1:
+                    piece = {3: PieceType.NORMAL, 2: b"\0\0\0\0", **dict(_fields(value))}
+                    score = struct.unpack("<f", piece[2])[0]
+                    model.pieces.append((piece[1].decode("utf-8"), score, PieceType(piece[3])))
+                elif field == 2:
+                    model.model_type = dict(_fields(value)).get(3, UNIGRAM)
+                elif field == 3:
+                    spec = dict(_fields(value))
+                    model.charsmap, model.add_dummy_prefix = spec.get(2, b""), bool(spec.get(3, 1))
+        except (ValueError, IndexError, KeyError, TypeError, AttributeError, struct.error) as error:
+            raise ValueError(f"The file must be a SentencePiece model. Received: {error!r}") from error
+        if not model.pieces:
+            raise ValueError("The file must be a SentencePiece model. Received: no pieces")
+        return model
+
+    def to_bytes(self):
+        """Returns the contents of a `.model` file."""
+        pieces = b"".join(
+            _bytes_field(
+                1, _bytes_field(1, piece.encode("utf-8")) + b"\x15" + struct.pack("<f", score) + _number(3, type)
+            )
+            for piece, score, type in self.pieces
+        )
+        unknown = next(index for index, (_, _, type) in enumerate(self.pieces) if type == PieceType.UNKNOWN)
+        # There are no tokens for the start and the end of a text, nor for padding.
+        trainer = _number(3, self.model_type) + _number(40, unknown)
+        trainer += b"".join(_number(field, -1) for field in (41, 42, 43))
+        trainer += _bytes_field(45, self.pieces[unknown][0].encode("utf-8"))
+        normalizer = _bytes_field(2, self.charsmap) + _number(3, self.add_dummy_prefix)
+        return pieces + _bytes_field(2, trainer) + _bytes_field(3, normalizer)
+
+
+def _fields(data):
+    """Yields the number and the value of each field of a protocol buffer."""
+    at = 0
+    while at < len(data):
+        key, at = _read_number(data, at)
+        field, wire = key >> 3, key & 7
+        if wire == 0:
+            value, at = _read_number(data, at)
+        elif wire in (1, 5):
+            size = 8 if wire == 1 else 4
+            value, at = data[at : at + size], at + size
+        elif wire == 2:
+            size, at = _read_number(data, at)
+            value, at = data[at : at + size], at + size
+        else:
+            raise ValueError(f"unknown wire type {wire}")
+        if at > len(data):
+            raise ValueError("the file ends early")
+        yield field, value
+
+
+def _read_number(data, at):
+    number, shift = 0, 0
+    while True:
+        number |= (data[at] & 0x7F) << shift
+        shift += 7
+        at += 1
+        if data[at - 1] < 0x80:
+            return number, at
+
+
+def _write_number(number):
+    number &= 2**64 - 1  # negative numbers have all 64 bits
+    data = bytearray()
+    while number > 0x7F:
+        data.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*data, number])
+
+
+def _number(field, number):
+    return _write_number(field << 3) + _write_number(int(number))
+
+
+def _bytes_field(field, data):
+    return _write_number(field << 3 | 2) + _write_number(len(data)) + data

@@ -1,0 +1,41 @@
+"""Tables from strings to ids in the graph, without a resource that Keras or TensorFlow must track."""
+
+from typing import NamedTuple
+
+
+class StringTable(NamedTuple):
+    """Strings in the order of their hashes. A SavedModel contains the table as constants.
+
+    Attributes:
+        hashes: Int64 tensor [strings], sorted.
+        keys: String tensor [strings].
+        ids: Int32 tensor [strings].
+    """
+
+    hashes: object
+    keys: object
+    ids: object
+
+
+def make_table(keys, ids):
+    """Returns the table of string keys [strings] and their int32 ids [strings]. The first of equal keys counts."""
+    import tensorflow as tf
+
+    hashes = _hash(keys)
+    order = tf.argsort(hashes, stable=True)
+    return StringTable(tf.gather(hashes, order), tf.gather(keys, order), tf.gather(ids, order))
+
+
+def look_up(table, words, default):
+    """Returns the ids of words [words], which are searched by their hashes and compared, or `default`."""
+    import tensorflow as tf
+
+    at = tf.searchsorted(table.hashes, _hash(words))  # the first of equal ones
+    at = tf.minimum(at, tf.size(table.hashes) - 1)
+    return tf.where(tf.gather(table.keys, at) == words, tf.gather(table.ids, at), default)
+
+
+def _hash(words):
+    import tensorflow as tf
+
+    return tf.strings.to_hash_bucket_fast(words, 2**63 - 1)

@@ -1,0 +1,203 @@
+"""The tokenizer and the packing in a folder that Transformers wrote, to read and to write."""
+
+import json
+import pathlib
+
+from keras_transfer.text.byte_bpe import MERGES_FILE, ByteBPETokenizer, tokens_of
+from keras_transfer.text.packing import Packing
+from keras_transfer.text.post_processor import read_post_processor, write_post_processor
+from keras_transfer.text.wordpiece import (
+    CONFIG_FILE,
+    SPLIT_KEY,
+    WordPieceTokenizer,
+    looks_cased,
+    read_folder,
+    read_json,
+)
+
+FAST_FILE = "tokenizer.json"
+
+_BYTE_BPE = {"gpt2", "roberta"}
+_S = {
+    **{"cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"},
+    **{"bos_token": "<s>", "eos_token": "</s>"},
+}
+_GPT2 = dict.fromkeys(["bos_token", "eos_token", "unk_token"], "<|endoftext|>")
+
+# What folders without `tokenizer.json` do not say, by `model_type`: the special tokens, those in front of, between and
+# after texts, and the segments.
+_KINDS = {
+    "gpt2": (_GPT2, [], [], [], None),
+    "roberta": (_S, ["cls_token"], ["sep_token", "sep_token"], ["sep_token"], None),
+}
+_WITHOUT_SEGMENTS = {"distilbert", "modernbert", "mpnet"}
+
+
+def read_tokenizer_folder(folder):
+    """Returns what a preprocessor needs from a folder.
+
+    Args:
+        folder: Path of a folder with `tokenizer.json` or the older files of the tokenizer.
+
+    Returns:
+        Dict of `tokenizer`, `packing`, `sequence_length` (`None` if the folder does not specify it) and `split`.
+
+    Raises:
+        FileNotFoundError: If the folder has no tokenizer.
+        ValueError: If the tokenizer is not supported.
+    """
+    folder = pathlib.Path(folder)
+    config, model_config = read_json(folder / CONFIG_FILE), read_json(folder / "config.json")
+    kind = model_config.get("model_type") or _kind_of_class(config.get("tokenizer_class") or "")
+    special, *layout, segments = _KINDS.get(kind, ({}, [], [], [], None))
+    special = {**special, **_tokens(read_json(folder / "special_tokens_map.json")), **_tokens(config)}
+    fast = read_json(folder / FAST_FILE)
+    special = {**_tokens(fast.get("padding") or {}), **special}
+    if fast:
+        tokenizer = _fast_tokenizer(folder, fast, special)
+        start, between, end, segments = read_post_processor(fast.get("post_processor"))
+    elif kind in _KINDS:
+        tokenizer = _old_tokenizer(folder, kind, config, special)
+        start, between, end = ([special[role] for role in roles] for roles in layout)
+        if config.get("add_bos_token"):
+            start = [special["bos_token"]]
+    else:
+        found = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else "no folder"
+        raise FileNotFoundError(
+            f"{folder} must contain tokenizer.json, or a config.json with a `model_type` of {sorted(_KINDS)} and the "
+            f"older files of its tokenizer. Received: {found}, model_type={kind!r}"
+        )
+    if not _has_segments(kind, config, model_config):
+        segments = None
+    pad = next((special[role] for role in ("pad_token", "eos_token", "unk_token") if role in special), None)
+    if pad is None:
+        raise ValueError(f"The folder must name a `pad_token` or an `eos_token`. Received: {special} in {folder}")
+    limit = read_json(folder / "sentence_bert_config.json").get("max_seq_length") or config.get("model_max_length")
+    return {
+        "tokenizer": tokenizer,
+        "packing": Packing(start, between, end, pad, segments),
+        "sequence_length": limit if limit and limit < 1e6 else None,  # Transformers writes 1e30 for an unknown length
+        "split": config.get(SPLIT_KEY, "punctuation"),
+    }
+
+
+def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split):
+    """Writes `tokenizer.json`, `tokenizer_config.json` and the older files, which Transformers can read."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save_assets(folder)
+    first, last = packing.start[:1] or packing.end[1:][-1:], packing.between[:1]
+    roles = {
+        "bos_token": packing.start[0] if packing.start else None,
+        "eos_token": tokenizer.eos_token,
+        "unk_token": tokenizer.unk_token,
+        "pad_token": packing.pad,
+        "mask_token": tokenizer.mask_token,
+        "cls_token": first[0] if first else None,
+        "sep_token": last[0] if last else None,
+    }
+    roles = {role: token for role, token in roles.items() if tokenizer.token_to_id(token) is not None}
+    special = dict.fromkeys([*packing.special_tokens, *tokenizer.special_tokens, *roles.values()])
+    text_tokens = [token for token in tokenizer.added_tokens if token not in special]
+    added = [
+        {
+            "id": tokenizer.token_to_id(token),
+            "content": token,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": token in text_tokens,
+            "special": token in special,
+        }
+        for token in sorted([*special, *text_tokens], key=tokenizer.token_to_id)
+    ]
+    fast = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": added,
+        "post_processor": write_post_processor(packing, tokenizer),
+        **tokenizer.to_json(),
+    }
+    (folder / FAST_FILE).write_text(json.dumps(fast, ensure_ascii=False) + "\n", "utf-8")
+    names = {"token_ids": "input_ids", "segment_ids": "token_type_ids", "padding_mask": "attention_mask"}
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_input_names": [names[name] for name in packing.features],
+        "model_max_length": sequence_length,
+        "clean_up_tokenization_spaces": False,
+        SPLIT_KEY: split,
+        **roles,
+    }
+    (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _fast_tokenizer(folder, fast, special):
+    """The tokenizer of a `tokenizer.json`."""
+    model, added = fast["model"], fast.get("added_tokens") or []
+    kind = model.get("type") or ("BPE" if "merges" in model else None)
+    if kind == "WordPiece":
+        return _word_piece(folder, special)
+    ids = dict(model["vocab"]) | {token["content"]: token["id"] for token in added}
+    text_tokens = [token for token in added if not token["special"]]
+    for token in text_tokens:
+        if token["single_word"] or token["lstrip"] or token["rstrip"]:
+            raise ValueError(f"An added token that is not special must match anywhere in a text. Received: {token}")
+    classes = {"BPE": ByteBPETokenizer}
+    if kind not in classes:
+        raise ValueError(
+            f"The tokenizer must be one of {sorted([*classes, 'WordPiece'])}. Received: {kind!r} in {folder}"
+        )
+    return classes[kind].from_json(
+        fast, tokens_of(ids), [token["content"] for token in text_tokens], **_roles(special, ids)
+    )
+
+
+def _old_tokenizer(folder, kind, config, special):
+    """The tokenizer of a folder without `tokenizer.json`."""
+    path = folder / ByteBPETokenizer.vocabulary_file
+    if not path.is_file() or not (folder / MERGES_FILE).is_file():
+        found = sorted(path.name for path in folder.iterdir())
+        raise FileNotFoundError(
+            f"{folder} must contain tokenizer.json, or vocab.json and merges.txt. Received: {found}"
+        )
+    decoder = config.get("added_tokens_decoder") or {}
+    ids = read_json(path) | read_json(folder / "added_tokens.json")
+    ids |= {token["content"]: int(index) for index, token in decoder.items()}
+    return ByteBPETokenizer(ids, folder / MERGES_FILE, config.get("add_prefix_space", False), **_roles(special, ids))
+
+
+def _word_piece(folder, special):
+    found = read_folder(folder)
+    lowercase = found["lowercase"]
+    return WordPieceTokenizer(
+        found["vocabulary"],
+        not looks_cased(found["vocabulary"]) if lowercase is None else lowercase,
+        found["strip_accents"],
+        special.get("unk_token", "[UNK]"),
+        special.get("mask_token", "[MASK]"),
+    )
+
+
+def _roles(special, ids):
+    """The special tokens that a tokenizer knows. Transformers also names some that a vocabulary lacks."""
+    names = ("unk_token", "mask_token", "eos_token")
+    return {name: special[name] if special.get(name) in ids else None for name in names}
+
+
+def _tokens(config):
+    """The special tokens in a file of settings, by role."""
+    tokens = {key: value for key, value in config.items() if key.endswith("_token")}
+    tokens = {key: value.get("content") if isinstance(value, dict) else value for key, value in tokens.items()}
+    return {key: value for key, value in tokens.items() if isinstance(value, str)}
+
+
+def _kind_of_class(name):
+    kinds = {kind.replace("-", ""): kind for kind in _KINDS}
+    return kinds.get(name.removesuffix("Fast").removesuffix("Tokenizer").lower())
+
+
+def _has_segments(kind, config, model_config):
+    if "model_input_names" in config:
+        return "token_type_ids" in config["model_input_names"]
+    return kind not in _WITHOUT_SEGMENTS and model_config.get("type_vocab_size", 2) > 1

@@ -1,0 +1,213 @@
+"""The unigram tokenizer of SentencePiece, for ALBERT, XLNet, XLM-R, CamemBERT, DeBERTa v2 and v3, and T5."""
+
+import functools
+import os
+import pathlib
+
+import keras
+
+from keras_transfer.text.normalizer import checked_utf8
+from keras_transfer.text.preprocessor import import_tensorflow_text
+from keras_transfer.text.sentencepiece_model import UNIGRAM, PieceType, SentencePieceModel
+from keras_transfer.text.text_steps import STEPS, read_steps, write_steps
+from keras_transfer.text.tokenizer import Tokenizer
+
+_SPACE = "\u2581"  # stands for a space in pieces
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class UnigramTokenizer(Tokenizer):
+    """Splits texts into the most probable pieces of a SentencePiece unigram model.
+
+    The ids are those of SentencePiece, and of Hugging Face `tokenizers`. Texts never become the model's control
+    symbols, however they are written.
+
+    Args:
+        model: Bytes, the contents of a `.model` file of SentencePiece, or its path. If `None`, call `load_assets`
+            before the tokenizer is used. Defaults to `None`.
+        vocabulary: List of strings, the tokens in the order of their ids, if these are not the model's: XLM-R and
+            CamemBERT have other special tokens in front of the pieces. It must contain the pieces. Defaults to the
+            model's pieces.
+        normalization: List of strings, what is done to texts before the model's own normalization, in this order:
+            `"quotes"` (two quotes become one double quote), `"NFC"`, `"NFD"`, `"NFKC"` or `"NFKD"`, `"strip_accents"`,
+            `"lowercase"`, `"spaces"` (white space of several characters, tabs and line ends become a space),
+            `"whitespace"` (each white-space character becomes a space). Defaults to `["whitespace"]`.
+        unk_token: String. Token of characters that no piece contains. Defaults to the model's.
+        mask_token: String. Token that masked language models predict. Defaults to `None`.
+        eos_token: String. Token that ends a generated text. Defaults to `None`.
+
+    Raises:
+        ValueError: If the file is no unigram model of SentencePiece, or if the vocabulary lacks pieces.
+        ImportError: If TensorFlow Text is not installed.
+
+    Example:
+    ```python
+    tokenizer = keras_transfer.text.UnigramTokenizer("spiece.model", normalization=["lowercase", "whitespace"])
+    ids = tokenizer.tokenize(["A film"])
+    tokenizer.detokenize(ids)  # ["a film"]
+    ```
+
+    Source: Kudo 2018, "Subword Regularization"; https://github.com/google/sentencepiece.
+    """
+
+    model_file = "spiece.model"
+    vocabulary_file = "pieces.txt"
+
+    def __init__(
+        self,
+        model=None,
+        vocabulary=None,
+        normalization=("whitespace",),
+        unk_token=None,
+        mask_token=None,
+        eos_token=None,
+    ):
+        if unknown := [step for step in normalization if step not in STEPS]:
+            raise ValueError(
+                f"Invalid value for argument `normalization`. Expected a list of {sorted(STEPS)}. Received: {unknown}"
+            )
+        self.normalization = list(normalization)
+        self._model = None
+        if model is None and vocabulary is not None:
+            raise ValueError("A `vocabulary` requires a `model`. Received: model=None")
+        super().__init__(None, unk_token, mask_token, eos_token)
+        if model is not None:
+            self._set_model(pathlib.Path(model).read_bytes() if isinstance(model, str | os.PathLike) else model)
+            self._set_vocabulary([piece for piece, _, _ in self._model.pieces] if vocabulary is None else vocabulary)
+
+    def _set_model(self, serialized):
+        self._serialized = serialized
+        self._model = SentencePieceModel.from_bytes(serialized)
+        if self._model.model_type != UNIGRAM:
+            raise ValueError(
+                "The SentencePiece model must be a unigram model (model_type 1). "
+                f"Received: model_type={self._model.model_type}"
+            )
+        self._splitter = None
+
+    def _set_vocabulary(self, tokens):
+        super()._set_vocabulary(list(tokens))
+        unknown = [piece for piece, _, type in self._model.pieces if type == PieceType.UNKNOWN]
+        self.unk_token = self.unk_token or unknown[0]
+        normal = {piece for piece, _, type in self._model.pieces if type in (PieceType.NORMAL, PieceType.USER_DEFINED)}
+        if missing := sorted(normal - self._ids.keys()):
+            raise ValueError(
+                "The vocabulary must contain all pieces of the model. "
+                f"Received: {len(missing)} are missing, starting with {missing[:3]}"
+            )
+
+    @property
+    def special_tokens(self):
+        """List of strings, the control symbols, which no text becomes."""
+        return [piece for piece, _, type in self._model.pieces if type == PieceType.CONTROL and piece in self._ids]
+
+    def _tokenize(self, texts):
+        import tensorflow as tf
+
+        self._check_loaded()
+        if self._splitter is None:
+            self.require([self.unk_token])
+            ids = [self._ids.get(piece, self.unk_id) for piece, _, _ in self._model.pieces]
+            ids = [
+                self.unk_id if type == PieceType.UNKNOWN else index
+                for index, (_, _, type) in zip(ids, self._model.pieces, strict=True)
+            ]
+            self._splitter = _make_splitter(self._serialized), ids
+        splitter, ids = self._splitter
+        texts = checked_utf8(texts)
+        for step in self.normalization:
+            texts = STEPS[step](texts)
+        pieces = splitter.tokenize(texts)
+        return tf.RaggedTensor.from_row_splits(
+            tf.gather(tf.constant(ids), pieces.values), tf.cast(pieces.row_splits, tf.int64), validate=False
+        )
+
+    def detokenize(self, ids):
+        """Returns the texts of ids, as far as the normalization left them.
+
+        Args:
+            ids: Int tensor or ragged tensor [batch, None], or [None] for a single text.
+
+        Returns:
+            A string tensor [batch], or a scalar.
+        """
+        import tensorflow as tf
+
+        texts = tf.strings.reduce_join(tf.gather(tf.constant(self.vocabulary), ids), axis=-1)
+        return tf.strings.regex_replace(tf.strings.regex_replace(texts, f"^{_SPACE}", ""), _SPACE, " ")
+
+    def get_config(self):
+        return {
+            "normalization": self.normalization,
+            "unk_token": self.unk_token,
+            "mask_token": self.mask_token,
+            "eos_token": self.eos_token,
+        }
+
+    def save_assets(self, folder):
+        """Writes the model and the tokens into a folder."""
+        super().save_assets(folder)
+        (pathlib.Path(folder) / self.model_file).write_bytes(self._serialized)
+
+    def load_assets(self, folder):
+        self._set_model((pathlib.Path(folder) / self.model_file).read_bytes())
+        super().load_assets(folder)
+
+    def to_json(self):
+        """Returns the normalizer, pre-tokenizer, decoder and model of this tokenizer in a `tokenizer.json`."""
+        scores = {piece: score for piece, score, _ in self._model.pieces}
+        scheme = "always" if self._model.add_dummy_prefix else "never"
+        metaspace = {"type": "Metaspace", "replacement": _SPACE, "prepend_scheme": scheme, "split": True}
+        return {
+            "normalizer": write_steps(self.normalization, self._model.charsmap),
+            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]},
+            "decoder": metaspace,
+            "model": {
+                "type": "Unigram",
+                "unk_id": self.unk_id,
+                "vocab": [[token, scores.get(token, 0.0)] for token in self.vocabulary],
+                "byte_fallback": False,
+            },
+        }
+
+    @classmethod
+    def from_json(cls, fast, tokens, text_tokens, **special):
+        """Returns the tokenizer of a `tokenizer.json`, as `ByteBPETokenizer.from_json`."""
+        if text_tokens:
+            raise ValueError(f"Added tokens must be special. Received: {text_tokens}")
+        model = fast["model"]
+        if model.get("byte_fallback"):
+            raise ValueError("The unigram model must not have `byte_fallback`. Received: byte_fallback=True")
+        steps, charsmap = read_steps(fast.get("normalizer"))
+        splits_space, prefix = _read_pre_tokenizer(fast.get("pre_tokenizer"))
+        control = {token["content"] for token in fast.get("added_tokens") or []}
+        pieces = []
+        for index, (piece, score) in enumerate(model["vocab"]):
+            type = PieceType.CONTROL if piece in control else PieceType.NORMAL
+            pieces.append((piece, score, PieceType.UNKNOWN if index == model["unk_id"] else type))
+        serialized = SentencePieceModel(pieces, charsmap, prefix).to_bytes()
+        special["unk_token"] = model["vocab"][model["unk_id"]][0]
+        return cls(serialized, tokens, steps + ["whitespace"] * splits_space, **special)
+
+
+def _read_pre_tokenizer(settings):
+    """Whether a pre-tokenizer splits at all white space, and whether texts begin with a space."""
+    parts = [settings or {}]
+    if parts[0].get("type") == "Sequence":
+        parts = parts[0]["pretokenizers"]
+    kinds = [part.get("type") for part in parts]
+    if kinds not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]) or parts[-1]["replacement"] != _SPACE:
+        raise ValueError(
+            f"The pre-tokenizer must be 'Metaspace', with or without 'WhitespaceSplit'. Received: {settings}"
+        )
+    prefix = parts[-1].get("prepend_scheme", "always" if parts[-1].get("add_prefix_space", True) else "never")
+    return len(parts) == 2, prefix != "never"
+
+
+@functools.lru_cache(maxsize=4)
+def _make_splitter(serialized):
+    import tensorflow as tf
+
+    # A function that is being traced would keep the tokenizer in its own graph.
+    with tf.init_scope(), tf.device("CPU:0"):
+        return import_tensorflow_text().FastSentencepieceTokenizer(serialized)
