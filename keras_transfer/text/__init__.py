@@ -10,6 +10,7 @@ from keras_transfer.text.plain import PlainText
 from keras_transfer.text.preprocessor import Preprocessor
 from keras_transfer.text.token_preprocessor import TokenPreprocessor
 from keras_transfer.text.tokenizer import Tokenizer
+from keras_transfer.text.unigram import UnigramTokenizer
 from keras_transfer.text.word_batching import WordBatches, word_batches
 from keras_transfer.text.wordpiece import WordPieceTokenizer
 from keras_transfer.text.words import WordPreprocessor
@@ -24,6 +25,7 @@ __all__ = [
     "TextBatches",
     "TokenPreprocessor",
     "Tokenizer",
+    "UnigramTokenizer",
     "WordBatches",
     "WordPieceTokenizer",
     "WordPreprocessor",

@@ -265,11 +265,16 @@ def write_merges(merges, folder):
     (pathlib.Path(folder) / MERGES_FILE).write_text("".join(f"{line}\n" for line in lines), "utf-8", newline="\n")
 
 
+@functools.lru_cache
+def _byte_of_character():
+    return {character: byte for byte, character in enumerate(byte_characters())}
+
+
 def _bytes_of(token):
-    """The bytes of a token. Special tokens are not written in the characters of bytes."""
-    bytes_ = {character: byte for byte, character in enumerate(byte_characters())}
-    if all(character in bytes_ for character in token):
-        return bytes(bytes_[character] for character in token)
+    """The bytes of a token. Some special tokens are not written in the characters of bytes."""
+    table = _byte_of_character()
+    if all(character in table for character in token):
+        return bytes(table[character] for character in token)
     return token.encode("utf-8")
 
 

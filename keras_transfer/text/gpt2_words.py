@@ -2,6 +2,8 @@
 
 import re
 
+from keras_transfer.text.splitting import split_at
+
 # A byte that no UTF-8 text contains, and that no pattern matches: it separates words.
 CUT = b"\xff"
 
@@ -33,7 +35,7 @@ def split_gpt2(texts, add_prefix_space=False, whole=()):
     rare = tf.where(tf.strings.regex_full_match(texts, f"(?s:.*){_RUN}(?s:.*)"))
     separated = replace(tf.gather_nd(texts, rare), f"([{_SPACE}]+)([{_SPACE}][^{_SPACE}])", rb"\1" + CUT + rb"\2")
     texts = tf.tensor_scatter_nd_update(texts, rare, separated)
-    return _split(replace(texts, _WORD, rb"\0" + CUT))
+    return split_at(CUT, replace(texts, _WORD, rb"\0" + CUT))
 
 
 def _around(texts, add_prefix_space, whole):
@@ -41,18 +43,9 @@ def _around(texts, add_prefix_space, whole):
     import tensorflow as tf
 
     pattern = "|".join(re.escape(text) for text in sorted(whole, key=len, reverse=True))
-    parts = _split(tf.strings.regex_replace(texts, pattern, CUT + rb"\0" + CUT))
+    parts = split_at(CUT, tf.strings.regex_replace(texts, pattern, CUT + rb"\0" + CUT))
     is_whole = tf.strings.regex_full_match(parts.values, pattern)
     words = split_gpt2(tf.where(is_whole, "", parts.values), add_prefix_space)
     kept = tf.RaggedTensor.from_row_lengths(tf.boolean_mask(parts.values, is_whole), tf.cast(is_whole, tf.int64))
     words = tf.concat([words, kept], 1)
     return tf.RaggedTensor.from_row_splits(words.values, tf.gather(words.row_splits, parts.row_splits), validate=False)
-
-
-def _split(texts):
-    import tensorflow as tf
-
-    words = tf.strings.split(texts, CUT)
-    kept = tf.where(words.values != b"")[:, 0]
-    rows = tf.gather(words.value_rowids(), kept)
-    return tf.RaggedTensor.from_value_rowids(tf.gather(words.values, kept), rows, words.nrows(), validate=False)

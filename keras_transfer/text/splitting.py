@@ -19,3 +19,13 @@ def split_words(texts, split):
     if split == "punctuation":
         texts = tf.strings.regex_replace(texts, _PUNCTUATION, r" \0 ")
     return tf.strings.split(tf.strings.strip(tf.strings.regex_replace(texts, _SPACE, " ")))
+
+
+def split_at(separator, texts):
+    """Returns the parts of texts [batch] between separators, as a ragged tensor [batch, None] without empty strings."""
+    import tensorflow as tf
+
+    parts = tf.strings.split(texts, separator)
+    kept = tf.where(parts.values != "")[:, 0]
+    rows = tf.gather(parts.value_rowids(), kept)
+    return tf.RaggedTensor.from_value_rowids(tf.gather(parts.values, kept), rows, parts.nrows(), validate=False)

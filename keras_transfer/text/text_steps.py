@@ -5,7 +5,6 @@ import base64
 from keras_transfer.text.normalizer import lower
 from keras_transfer.text.preprocessor import import_tensorflow_text
 
-WHITESPACE = r"\s\x{0b}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
 _TWO_SPACES = " {2,}"
 _SPACES = r"\s{2,}|[\n\r\t]"
 
@@ -28,8 +27,6 @@ STEPS = {
     **{name: _form(name) for name in ("NFC", "NFD", "NFKC", "NFKD")},
     "strip_accents": _replace(r"\pM", ""),
     "lowercase": lower,
-    "spaces": _replace(rf"[{WHITESPACE}]{{2,}}|[\n\r\t]", " "),
-    "whitespace": _replace(rf"[{WHITESPACE}]", " "),
 }
 
 
@@ -44,12 +41,10 @@ def read_steps(normalizer):
         kind = part["type"]
         if kind == "Precompiled":
             charsmap = base64.b64decode(part["precompiled_charsmap"] or "")
-        elif kind == "Strip" or _pattern(part) == ("Regex", _TWO_SPACES):
-            pass  # The model removes such spaces.
+        elif kind == "Strip" or _pattern(part) in (("Regex", _TWO_SPACES), ("Regex", _SPACES)):
+            pass  # Texts are split at white space anyway.
         elif _pattern(part) in (("String", "``"), ("String", "''")) and part["content"] == '"':
             steps += ["quotes"] if "quotes" not in steps else []
-        elif _pattern(part) == ("Regex", _SPACES) and part["content"] == " ":
-            steps.append("spaces")
         elif kind in ("NFC", "NFD", "NFKC", "NFKD") and not charsmap:
             steps.append(kind)
         elif kind in ("StripAccents", "Lowercase") and not charsmap:
@@ -65,9 +60,7 @@ def write_steps(steps, charsmap):
     for step in steps:
         if step == "quotes":
             parts += [{"type": "Replace", "pattern": {"String": text}, "content": '"'} for text in ("``", "''")]
-        elif step == "spaces":
-            parts.append({"type": "Replace", "pattern": {"Regex": _SPACES}, "content": " "})
-        elif step != "whitespace":  # That is up to the pre-tokenizer.
+        else:
             parts.append({"type": {"strip_accents": "StripAccents", "lowercase": "Lowercase"}.get(step, step)})
     if charsmap:
         parts.append({"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode("ascii")})

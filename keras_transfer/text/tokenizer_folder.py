@@ -6,6 +6,8 @@ import pathlib
 from keras_transfer.text.byte_bpe import MERGES_FILE, ByteBPETokenizer, tokens_of
 from keras_transfer.text.packing import Packing
 from keras_transfer.text.post_processor import read_post_processor, write_post_processor
+from keras_transfer.text.sentencepiece_model import SentencePieceModel
+from keras_transfer.text.unigram import UnigramTokenizer
 from keras_transfer.text.wordpiece import (
     CONFIG_FILE,
     SPLIT_KEY,
@@ -17,20 +19,44 @@ from keras_transfer.text.wordpiece import (
 
 FAST_FILE = "tokenizer.json"
 
-_BYTE_BPE = {"gpt2", "roberta"}
 _S = {
     **{"cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"},
     **{"bos_token": "<s>", "eos_token": "</s>"},
+}
+_BRACKETS = {
+    **{"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]"},
+    **{"bos_token": "[CLS]", "eos_token": "[SEP]"},
 }
 _GPT2 = dict.fromkeys(["bos_token", "eos_token", "unk_token"], "<|endoftext|>")
 
 # What folders without `tokenizer.json` do not say, by `model_type`: the special tokens, those in front of, between and
 # after texts, and the segments.
 _KINDS = {
+    "albert": (
+        {**_BRACKETS, "pad_token": "<pad>", "unk_token": "<unk>"},
+        *(["cls_token"], ["sep_token"], ["sep_token"], (0, 1)),
+    ),
+    "camembert": (_S, ["cls_token"], ["sep_token", "sep_token"], ["sep_token"], None),
+    "deberta-v2": (_BRACKETS, ["cls_token"], ["sep_token"], ["sep_token"], (0, 1)),
     "gpt2": (_GPT2, [], [], [], None),
     "roberta": (_S, ["cls_token"], ["sep_token", "sep_token"], ["sep_token"], None),
+    "t5": (
+        {"eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"},
+        *([], ["eos_token"], ["eos_token"], None),
+    ),
+    "xlm-roberta": (_S, ["cls_token"], ["sep_token", "sep_token"], ["sep_token"], None),
+    "xlnet": (
+        {**_S, "cls_token": "<cls>", "sep_token": "<sep>"},
+        *([], ["sep_token"], ["sep_token", "cls_token"], (0, 1, 2)),
+    ),
 }
-_WITHOUT_SEGMENTS = {"distilbert", "modernbert", "mpnet"}
+_BYTE_BPE = {"gpt2", "roberta"}
+# The tokens in front of those of the SentencePiece model, and how many of its own these replace.
+_FAIRSEQ = {
+    "xlm-roberta": (["<s>", "<pad>", "</s>", "<unk>"], 3),
+    "camembert": (["<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>"], 1),
+}
+_WITHOUT_SEGMENTS = {"distilbert", "modernbert", "mpnet"}  # by their `tokenizer.json`, they would have some
 
 
 def read_tokenizer_folder(folder):
@@ -138,16 +164,17 @@ def _fast_tokenizer(folder, fast, special):
     kind = model.get("type") or ("BPE" if "merges" in model else None)
     if kind == "WordPiece":
         return _word_piece(folder, special)
-    ids = dict(model["vocab"]) | {token["content"]: token["id"] for token in added}
-    text_tokens = [token for token in added if not token["special"]]
-    for token in text_tokens:
-        if token["single_word"] or token["lstrip"] or token["rstrip"]:
-            raise ValueError(f"An added token that is not special must match anywhere in a text. Received: {token}")
-    classes = {"BPE": ByteBPETokenizer}
+    classes = {"BPE": ByteBPETokenizer, "Unigram": UnigramTokenizer}
     if kind not in classes:
         raise ValueError(
             f"The tokenizer must be one of {sorted([*classes, 'WordPiece'])}. Received: {kind!r} in {folder}"
         )
+    ids = model["vocab"] if kind == "BPE" else {token: index for index, (token, _) in enumerate(model["vocab"])}
+    ids = ids | {token["content"]: token["id"] for token in added}
+    text_tokens = [token for token in added if not token["special"]]
+    for token in text_tokens:
+        if token["single_word"] or token["lstrip"] or token["rstrip"]:
+            raise ValueError(f"An added token that is not special must match anywhere in a text. Received: {token}")
     return classes[kind].from_json(
         fast, tokens_of(ids), [token["content"] for token in text_tokens], **_roles(special, ids)
     )
@@ -155,16 +182,46 @@ def _fast_tokenizer(folder, fast, special):
 
 def _old_tokenizer(folder, kind, config, special):
     """The tokenizer of a folder without `tokenizer.json`."""
-    path = folder / ByteBPETokenizer.vocabulary_file
-    if not path.is_file() or not (folder / MERGES_FILE).is_file():
-        found = sorted(path.name for path in folder.iterdir())
-        raise FileNotFoundError(
-            f"{folder} must contain tokenizer.json, or vocab.json and merges.txt. Received: {found}"
-        )
+    if kind not in _BYTE_BPE:
+        return _sentence_piece(folder, kind, config, special)
+    path, merges = folder / ByteBPETokenizer.vocabulary_file, folder / MERGES_FILE
+    if not path.is_file() or not merges.is_file():
+        raise _missing(folder, "vocab.json and merges.txt")
+    ids = read_json(path) | _added_ids(folder, config)
+    return ByteBPETokenizer(ids, merges, config.get("add_prefix_space", False), **_roles(special, ids))
+
+
+def _sentence_piece(folder, kind, config, special):
+    models = sorted(folder.glob("*.model"))
+    if len(models) != 1:
+        raise _missing(folder, "one SentencePiece model (*.model)")
+    serialized = models[0].read_bytes()
+    pieces = [piece for piece, _, _ in SentencePieceModel.from_bytes(serialized).pieces]
+    front, replaced = _FAIRSEQ.get(kind, ([], 0))
+    tokens = [*front, *pieces[replaced:]]
+    extra = [special["mask_token"]] if "mask_token" in special else []
+    if kind == "t5":
+        extra = [f"<extra_id_{index}>" for index in reversed(range(config.get("extra_ids", 100)))]
+    added = _added_ids(folder, config)
+    tokens += [token for token in dict.fromkeys([*sorted(added, key=added.get), *extra]) if token not in tokens]
+    steps = []
+    if kind in ("albert", "xlnet"):
+        steps.append("quotes")
+        steps += [] if config.get("keep_accents", False) else ["NFKD", "strip_accents"]
+    if config.get("do_lower_case", kind == "albert"):
+        steps.append("lowercase")
+    return UnigramTokenizer(serialized, tokens, steps, **_roles(special, tokens))
+
+
+def _added_ids(folder, config):
     decoder = config.get("added_tokens_decoder") or {}
-    ids = read_json(path) | read_json(folder / "added_tokens.json")
-    ids |= {token["content"]: int(index) for index, token in decoder.items()}
-    return ByteBPETokenizer(ids, folder / MERGES_FILE, config.get("add_prefix_space", False), **_roles(special, ids))
+    ids = {token["content"]: int(index) for index, token in decoder.items()}
+    return read_json(folder / "added_tokens.json") | ids
+
+
+def _missing(folder, files):
+    found = sorted(path.name for path in folder.iterdir())
+    return FileNotFoundError(f"{folder} must contain tokenizer.json, or {files}. Received: {found}")
 
 
 def _word_piece(folder, special):

@@ -5,22 +5,27 @@ import os
 import pathlib
 
 import keras
+import numpy as np
 
 from keras_transfer.text.normalizer import checked_utf8
 from keras_transfer.text.preprocessor import import_tensorflow_text
 from keras_transfer.text.sentencepiece_model import UNIGRAM, PieceType, SentencePieceModel
+from keras_transfer.text.splitting import split_at
 from keras_transfer.text.text_steps import STEPS, read_steps, write_steps
 from keras_transfer.text.tokenizer import Tokenizer
 
 _SPACE = "\u2581"  # stands for a space in pieces
+# Without U+000B, which SentencePiece's normalization removes.
+_WHITESPACE = r"[\s\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class UnigramTokenizer(Tokenizer):
     """Splits texts into the most probable pieces of a SentencePiece unigram model.
 
-    The ids are those of SentencePiece, and of Hugging Face `tokenizers`. Texts never become the model's control
-    symbols, however they are written.
+    Texts are split at white space, and each word into the pieces whose scores have the largest sum. The ids are those
+    of Hugging Face `tokenizers`, but for a word with two splits of the same sum, and for several accents on a letter
+    that the model's normalization composes. Texts never become the model's control symbols, however they are written.
 
     Args:
         model: Bytes, the contents of a `.model` file of SentencePiece, or its path. If `None`, call `load_assets`
@@ -29,9 +34,8 @@ class UnigramTokenizer(Tokenizer):
             CamemBERT have other special tokens in front of the pieces. It must contain the pieces. Defaults to the
             model's pieces.
         normalization: List of strings, what is done to texts before the model's own normalization, in this order:
-            `"quotes"` (two quotes become one double quote), `"NFC"`, `"NFD"`, `"NFKC"` or `"NFKD"`, `"strip_accents"`,
-            `"lowercase"`, `"spaces"` (white space of several characters, tabs and line ends become a space),
-            `"whitespace"` (each white-space character becomes a space). Defaults to `["whitespace"]`.
+            `"quotes"` (two quotes become one double quote), `"NFC"`, `"NFD"`, `"NFKC"`, `"NFKD"`, `"strip_accents"`,
+            `"lowercase"`. Defaults to none.
         unk_token: String. Token of characters that no piece contains. Defaults to the model's.
         mask_token: String. Token that masked language models predict. Defaults to `None`.
         eos_token: String. Token that ends a generated text. Defaults to `None`.
@@ -42,7 +46,7 @@ class UnigramTokenizer(Tokenizer):
 
     Example:
     ```python
-    tokenizer = keras_transfer.text.UnigramTokenizer("spiece.model", normalization=["lowercase", "whitespace"])
+    tokenizer = keras_transfer.text.UnigramTokenizer("spiece.model", normalization=["lowercase"])
     ids = tokenizer.tokenize(["A film"])
     tokenizer.detokenize(ids)  # ["a film"]
     ```
@@ -57,7 +61,7 @@ class UnigramTokenizer(Tokenizer):
         self,
         model=None,
         vocabulary=None,
-        normalization=("whitespace",),
+        normalization=(),
         unk_token=None,
         mask_token=None,
         eos_token=None,
@@ -78,10 +82,10 @@ class UnigramTokenizer(Tokenizer):
     def _set_model(self, serialized):
         self._serialized = serialized
         self._model = SentencePieceModel.from_bytes(serialized)
-        if self._model.model_type != UNIGRAM:
+        if self._model.model_type != UNIGRAM or not self._model.add_dummy_prefix:
             raise ValueError(
-                "The SentencePiece model must be a unigram model (model_type 1). "
-                f"Received: model_type={self._model.model_type}"
+                "The SentencePiece model must be a unigram model (model_type 1) with add_dummy_prefix=True. Received: "
+                f"model_type={self._model.model_type}, add_dummy_prefix={self._model.add_dummy_prefix}"
             )
         self._splitter = None
 
@@ -107,20 +111,22 @@ class UnigramTokenizer(Tokenizer):
         self._check_loaded()
         if self._splitter is None:
             self.require([self.unk_token])
-            ids = [self._ids.get(piece, self.unk_id) for piece, _, _ in self._model.pieces]
             ids = [
-                self.unk_id if type == PieceType.UNKNOWN else index
-                for index, (_, _, type) in zip(ids, self._model.pieces, strict=True)
+                self.unk_id if type == PieceType.UNKNOWN else self._ids.get(piece, self.unk_id)
+                for piece, _, type in self._model.pieces
             ]
-            self._splitter = _make_splitter(self._serialized), ids
+            self._splitter = _make_splitter(self._serialized), np.array(ids, "int32")
         splitter, ids = self._splitter
         texts = checked_utf8(texts)
         for step in self.normalization:
             texts = STEPS[step](texts)
-        pieces = splitter.tokenize(texts)
-        return tf.RaggedTensor.from_row_splits(
-            tf.gather(tf.constant(ids), pieces.values), tf.cast(pieces.row_splits, tf.int64), validate=False
-        )
+        words = split_at(" ", tf.strings.regex_replace(texts, _WHITESPACE, " "))
+        distinct, index = tf.unique(words.values)
+        pieces = splitter.tokenize(distinct)
+        first, last = pieces.row_splits[:-1], pieces.row_splits[1:]
+        places = tf.ragged.range(tf.gather(first, index), tf.gather(last, index), row_splits_dtype=tf.int64)
+        values = tf.gather(tf.gather(ids, pieces.values), places.values)
+        return tf.RaggedTensor.from_row_splits(values, tf.gather(places.row_splits, words.row_splits), validate=False)
 
     def detokenize(self, ids):
         """Returns the texts of ids, as far as the normalization left them.
@@ -156,8 +162,7 @@ class UnigramTokenizer(Tokenizer):
     def to_json(self):
         """Returns the normalizer, pre-tokenizer, decoder and model of this tokenizer in a `tokenizer.json`."""
         scores = {piece: score for piece, score, _ in self._model.pieces}
-        scheme = "always" if self._model.add_dummy_prefix else "never"
-        metaspace = {"type": "Metaspace", "replacement": _SPACE, "prepend_scheme": scheme, "split": True}
+        metaspace = {"type": "Metaspace", "replacement": _SPACE, "prepend_scheme": "always", "split": True}
         return {
             "normalizer": write_steps(self.normalization, self._model.charsmap),
             "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]},
@@ -179,29 +184,33 @@ class UnigramTokenizer(Tokenizer):
         if model.get("byte_fallback"):
             raise ValueError("The unigram model must not have `byte_fallback`. Received: byte_fallback=True")
         steps, charsmap = read_steps(fast.get("normalizer"))
-        splits_space, prefix = _read_pre_tokenizer(fast.get("pre_tokenizer"))
+        _check_pre_tokenizer(fast.get("pre_tokenizer"))
         control = {token["content"] for token in fast.get("added_tokens") or []}
         pieces = []
         for index, (piece, score) in enumerate(model["vocab"]):
             type = PieceType.CONTROL if piece in control else PieceType.NORMAL
             pieces.append((piece, score, PieceType.UNKNOWN if index == model["unk_id"] else type))
-        serialized = SentencePieceModel(pieces, charsmap, prefix).to_bytes()
+        serialized = SentencePieceModel(pieces, charsmap).to_bytes()
         special["unk_token"] = model["vocab"][model["unk_id"]][0]
-        return cls(serialized, tokens, steps + ["whitespace"] * splits_space, **special)
+        return cls(serialized, tokens, steps, **special)
 
 
-def _read_pre_tokenizer(settings):
-    """Whether a pre-tokenizer splits at all white space, and whether texts begin with a space."""
+def _check_pre_tokenizer(settings):
     parts = [settings or {}]
     if parts[0].get("type") == "Sequence":
         parts = parts[0]["pretokenizers"]
     kinds = [part.get("type") for part in parts]
-    if kinds not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]) or parts[-1]["replacement"] != _SPACE:
+    last = parts[-1]
+    prefix = last.get("prepend_scheme", "always" if last.get("add_prefix_space", True) else "never")
+    if (
+        kinds not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"])
+        or last["replacement"] != _SPACE
+        or prefix == "never"
+    ):
         raise ValueError(
-            f"The pre-tokenizer must be 'Metaspace', with or without 'WhitespaceSplit'. Received: {settings}"
+            "The pre-tokenizer must be 'Metaspace' with a prefix, with or without 'WhitespaceSplit'. "
+            f"Received: {settings}"
         )
-    prefix = parts[-1].get("prepend_scheme", "always" if parts[-1].get("add_prefix_space", True) else "never")
-    return len(parts) == 2, prefix != "never"
 
 
 @functools.lru_cache(maxsize=4)

@@ -9,6 +9,8 @@ import pytest
 from keras_transfer.checkpoints import CheckpointError, load_preprocessor
 from keras_transfer.encoders import Encoder, RobertaEncoder
 from keras_transfer.tasks import TextClassifier
+from keras_transfer.text import ByteBPETokenizer, Packing, TokenPreprocessor
+from keras_transfer.text.byte_bpe import byte_characters
 from tests.architecture import FIXTURES
 from tests.helpers import encoder_inputs, run_encoder_test
 
@@ -73,8 +75,21 @@ def test_several_segments_or_another_padding_id_are_one_error(folder):
         Encoder.from_pretrained(folder(type_vocab_size=2, pad_token_id=0))
 
 
-def test_its_tokenizer_is_an_error_because_it_is_not_supported(folder):
+def test_a_folder_with_its_tokenizer_makes_a_classifier_of_raw_text(tmp_path):
+    pytest.importorskip("tensorflow_text")
+    vocabulary = ["<s>", "<pad>", "</s>", "<unk>", *byte_characters(), "th", "the", "<mask>"]
+    tokenizer = ByteBPETokenizer(vocabulary, [("t", "h"), ("th", "e")], mask_token="<mask>")
+    packing = Packing(["<s>"], ["</s>", "</s>"], ["</s>"], "<pad>")
+    encoder = RobertaEncoder(**{**SMALL, "vocabulary_size": len(vocabulary)})
+    encoder.save_pretrained(tmp_path / "saved", TokenPreprocessor(tokenizer, packing, 8))
+    model = TextClassifier.from_pretrained(tmp_path / "saved", num_classes=2)
+    ids = model.preprocessor(["the", "a" * 9])["token_ids"]
+    assert np.array(ids).tolist() == [[0, 261, 2, *[1] * 5], [0, *[vocabulary.index("a")] * 6, 2]]
+    assert model.predict(["the", "film"], verbose=0).shape == (2, 2)
+
+
+def test_a_folder_without_a_tokenizer_is_an_error(folder):
     source = folder()
     for function in (load_preprocessor, lambda source: TextClassifier.from_pretrained(source, num_classes=2)):
-        with pytest.raises(CheckpointError, match="cannot read the tokenizer.*Received: model_type='roberta'"):
+        with pytest.raises(CheckpointError, match="must contain tokenizer.json, or vocab.json and merges.txt"):
             function(source)

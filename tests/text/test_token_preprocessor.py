@@ -121,7 +121,7 @@ def test_it_is_saved_inside_a_keras_file_with_its_tokenizer_and_its_packing(tmp_
     [
         (lambda: Packing(start="<s>"), "`start` must be a list of tokens. Received: start='<s>'"),
         (lambda: Packing(end=[2]), r"`end` must be a list of tokens. Received: end=\[2\]"),
-        (lambda: Packing(segments=[0]), r"`segments` must be two integers or None. Received: segments=\(0,\)"),
+        (lambda: Packing(segments=[0]), r"`segments` must be two or three integers or None. Received: segments=\(0,\)"),
         (lambda: roberta(sequence_length=3), "at least 4.*Received: sequence_length=3"),
         (lambda: TokenPreprocessor(VOCABULARY, ROBERTA), "`tokenizer` must be a `Tokenizer`. Received: tokenizer="),
         (
