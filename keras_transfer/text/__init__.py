@@ -4,6 +4,7 @@ from keras_transfer.text.batching import TextBatches, batches
 from keras_transfer.text.bert import BertPreprocessor
 from keras_transfer.text.byte_bpe import ByteBPETokenizer
 from keras_transfer.text.elmo import ElmoPreprocessor
+from keras_transfer.text.gpt import GPTTokenizer
 from keras_transfer.text.inputs import is_text, to_columns
 from keras_transfer.text.packing import Packing
 from keras_transfer.text.plain import PlainText
@@ -11,6 +12,7 @@ from keras_transfer.text.preprocessor import Preprocessor
 from keras_transfer.text.token_preprocessor import TokenPreprocessor
 from keras_transfer.text.tokenizer import Tokenizer
 from keras_transfer.text.unigram import UnigramTokenizer
+from keras_transfer.text.vocabulary_training import train_vocabulary
 from keras_transfer.text.word_batching import WordBatches, word_batches
 from keras_transfer.text.wordpiece import WordPieceTokenizer
 from keras_transfer.text.words import WordPreprocessor
@@ -19,6 +21,7 @@ __all__ = [
     "BertPreprocessor",
     "ByteBPETokenizer",
     "ElmoPreprocessor",
+    "GPTTokenizer",
     "Packing",
     "PlainText",
     "Preprocessor",
@@ -32,5 +35,6 @@ __all__ = [
     "batches",
     "is_text",
     "to_columns",
+    "train_vocabulary",
     "word_batches",
 ]

@@ -1,20 +1,15 @@
 """The byte-level BPE tokenizer of GPT-2, RoBERTa and ModernBERT."""
 
 import functools
-import json
-import os
-import pathlib
 
 import keras
+import numpy as np
 
-from keras_transfer.text.byte_pairs import encode_words, make_pairs, merge_pairs
+from keras_transfer.text.bpe import BPETokenizer, merges_of
+from keras_transfer.text.byte_pairs import encode_words, make_pairs, make_whole, merge_pairs
 from keras_transfer.text.gpt2_words import split_gpt2
 from keras_transfer.text.normalizer import checked_utf8
 from keras_transfer.text.preprocessor import import_tensorflow_text
-from keras_transfer.text.string_table import look_up, make_table
-from keras_transfer.text.tokenizer import Tokenizer
-
-MERGES_FILE = "merges.txt"
 
 
 @functools.lru_cache
@@ -26,7 +21,7 @@ def byte_characters():
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class ByteBPETokenizer(Tokenizer):
+class ByteBPETokenizer(BPETokenizer):
     """Splits texts into words as GPT-2 does, and merges the bytes of each word by byte-pair encoding.
 
     The ids are those of Hugging Face `tokenizers`. Every text can be expressed, so there is no unknown token. The space
@@ -65,8 +60,6 @@ class ByteBPETokenizer(Tokenizer):
     https://github.com/openai/gpt-2 (`encoder.py`).
     """
 
-    vocabulary_file = "vocab.json"
-
     def __init__(
         self,
         vocabulary=None,
@@ -86,22 +79,10 @@ class ByteBPETokenizer(Tokenizer):
         self.add_prefix_space = bool(add_prefix_space)
         self.normalization = normalization
         self.added_tokens = list(added_tokens)
-        self._merges = read_merges(merges) if isinstance(merges, str | os.PathLike) else merges
-        if (vocabulary is None) != (merges is None):
-            raise ValueError(
-                "`vocabulary` and `merges` must be passed together. "
-                f"Received: vocabulary={vocabulary!r:.60}, merges={merges!r:.60}"
-            )
-        if isinstance(vocabulary, dict):
-            vocabulary = tokens_of(vocabulary)
-        super().__init__(vocabulary, unk_token, mask_token, eos_token)
-
-    def _read_vocabulary(self, path):
-        return tokens_of(json.loads(pathlib.Path(path).read_text("utf-8")))
+        super().__init__(vocabulary, merges, unk_token, mask_token, eos_token)
 
     def _set_vocabulary(self, tokens):
         super()._set_vocabulary(tokens)
-        self._merges = [tuple(pair) for pair in self._merges]
         characters = byte_characters()
         if missing := [character for character in characters if character not in self._ids]:
             raise ValueError(
@@ -109,26 +90,19 @@ class ByteBPETokenizer(Tokenizer):
                 f"Received: {len(missing)} are missing, starting with {missing[:5]}"
             )
         self.require(self.added_tokens)
-        self._constants = None
 
-    @property
-    def merges(self):
-        """List of pairs of tokens, in the order in which they are merged."""
-        self._check_loaded()
-        return self._merges
+    def _make(self):
+        return _make_constants(tuple(self.vocabulary), tuple(self.merges), tuple(self.added_tokens))
 
     def _tokenize(self, texts):
         import tensorflow as tf
 
-        self._check_loaded()
-        if self._constants is None:
-            self._constants = _make_constants(tuple(self.vocabulary), tuple(self.merges), tuple(self.added_tokens))
-        whole, merge = self._constants
+        whole, merge = self._constants()
         texts = checked_utf8(texts)
         if self.normalization:
             texts = import_tensorflow_text().normalize_utf8(texts, self.normalization)
         words = split_gpt2(texts, self.add_prefix_space, self.added_tokens)
-        ids = encode_words(words.values, lambda words: look_up(whole, words, -1), merge)
+        ids = encode_words(words.values, whole, merge)
         return tf.RaggedTensor.from_row_splits(ids.values, tf.gather(ids.row_splits, words.row_splits), validate=False)
 
     def word_pieces(self, words):
@@ -163,17 +137,6 @@ class ByteBPETokenizer(Tokenizer):
             "eos_token": self.eos_token,
         }
 
-    def save_assets(self, folder):
-        """Writes `vocab.json` and `merges.txt` into a folder."""
-        folder = pathlib.Path(folder)
-        ids = json.dumps(self._ids, ensure_ascii=False)
-        (folder / self.vocabulary_file).write_text(ids + "\n", "utf-8", newline="\n")
-        write_merges(self.merges, folder)
-
-    def load_assets(self, folder):
-        self._merges = read_merges(pathlib.Path(folder) / MERGES_FILE)
-        super().load_assets(folder)
-
     def to_json(self):
         """Returns the normalizer, pre-tokenizer, decoder and model of this tokenizer in a `tokenizer.json`."""
         byte_level = {"type": "ByteLevel", "trim_offsets": True, "use_regex": True}
@@ -181,13 +144,7 @@ class ByteBPETokenizer(Tokenizer):
             "normalizer": {"type": self.normalization} if self.normalization else None,
             "pre_tokenizer": {**byte_level, "add_prefix_space": self.add_prefix_space},
             "decoder": {**byte_level, "add_prefix_space": True},
-            "model": {
-                "type": "BPE",
-                "continuing_subword_prefix": "",
-                "end_of_word_suffix": "",
-                "vocab": self._ids,
-                "merges": [list(pair) for pair in self.merges],
-            },
+            "model": self._model_json(),
         }
 
     @classmethod
@@ -217,52 +174,6 @@ class ByteBPETokenizer(Tokenizer):
             text_tokens,
             **special,
         )
-
-
-def tokens_of(ids):
-    """Returns the tokens of a dict from tokens to ids, in the order of their ids.
-
-    Raises:
-        ValueError: If the ids are not consecutive or do not start at 0.
-    """
-    tokens = sorted(ids, key=ids.get)
-    if [ids[token] for token in tokens] != list(range(len(tokens))):
-        raise ValueError(
-            "The ids of a vocabulary must be consecutive and start at 0. "
-            f"Received: {len(tokens)} tokens with ids up to {ids[tokens[-1]]}"
-        )
-    return tokens
-
-
-def merges_of(model):
-    """Returns the merges of the BPE model of a `tokenizer.json` as a list of pairs.
-
-    Raises:
-        ValueError: If the model has settings that are not supported.
-    """
-    for key in ("continuing_subword_prefix", "dropout", "ignore_merges", "byte_fallback"):
-        if model.get(key):
-            raise ValueError(f"The BPE model must not have `{key}`. Received: {key}={model[key]!r}")
-    return [tuple(merge.split(" ")) if isinstance(merge, str) else tuple(merge) for merge in model["merges"]]
-
-
-def read_merges(path):
-    """Returns the merges of a `merges.txt` as a list of pairs.
-
-    Raises:
-        ValueError: If a line is not two tokens.
-    """
-    lines = pathlib.Path(path).read_bytes().decode("utf-8").replace("\r\n", "\n").split("\n")
-    merges = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
-    if wrong := [merge for merge in merges if len(merge) != 2]:
-        raise ValueError(f"Each line of {path} must be two tokens. Received: {' '.join(wrong[0])!r}")
-    return merges
-
-
-def write_merges(merges, folder):
-    """Writes a `merges.txt` into a folder."""
-    lines = ["#version: 0.2", *(" ".join(pair) for pair in merges)]
-    (pathlib.Path(folder) / MERGES_FILE).write_text("".join(f"{line}\n" for line in lines), "utf-8", newline="\n")
 
 
 @functools.lru_cache
@@ -299,12 +210,6 @@ def _make_constants(vocabulary, merges, added_tokens):
             return merge_pairs(pairs, tf.gather(byte_ids, symbols), rows, count)
 
         tokens = tf.constant([_bytes_of(token) for token in vocabulary])
-        # The bytes of nearly all tokens are merged to that token, but those of special tokens are not.
-        merged = merge(tokens)
-        own = (merged.row_lengths() == 1) & (
-            tf.gather(merged.values, merged.row_starts()) == tf.range(len(vocabulary), dtype=tf.int64)
-        )
-        own |= tf.constant([token in set(added_tokens) for token in vocabulary])
-        index = tf.where(own)[:, 0]
-        whole = make_table(tf.gather(tokens, index), tf.cast(index, tf.int32))
+        # Added tokens are found in texts although nothing is merged to them.
+        whole = make_whole(tokens, np.arange(len(vocabulary)), merge, [token in added_tokens for token in vocabulary])
     return whole, merge

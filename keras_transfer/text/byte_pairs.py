@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_transfer.text.string_table import look_up, make_table
+
 _NO_PAIR = 2**62
 
 
@@ -102,12 +104,29 @@ def merge_pairs(table, symbols, rows, num_rows):
     return tf.RaggedTensor.from_value_rowids(symbols, rows, nrows=num_rows, validate=False)
 
 
-def encode_words(words, look_up, merge):
+def make_whole(words, ids, merge, always=False):
+    """Returns the table of the words that are tokens. The bytes of special tokens are not merged to that token.
+
+    Args:
+        words: String tensor [words].
+        ids: Int array [words], the ids of these tokens.
+        merge: Function from words [words] to the int64 ids of their pieces, a ragged tensor [words, None].
+        always: Boolean or booleans [words]. Whether the word is in the table even so. Defaults to `False`.
+    """
+    import tensorflow as tf
+
+    merged = merge(words)
+    first = tf.gather(tf.concat([merged.values, [-1]], 0), merged.row_starts())
+    own = always | ((merged.row_lengths() == 1) & (first == ids)).numpy()
+    return make_table(tf.boolean_mask(words, own), tf.constant(ids[own], tf.int32))
+
+
+def encode_words(words, whole, merge):
     """Returns the ids of words: those that are tokens are looked up, each other distinct word is merged once.
 
     Args:
         words: String tensor [words].
-        look_up: Function from words [words] to int32 ids [words], -1 for a word that is no token.
+        whole: `StringTable` of the words that are tokens.
         merge: Function from words [words] to the int64 ids of their pieces, a ragged tensor [words, None].
 
     Returns:
@@ -115,15 +134,15 @@ def encode_words(words, look_up, merge):
     """
     import tensorflow as tf
 
-    whole = look_up(words)
-    rare = tf.where(whole < 0)
+    known = look_up(whole, words, -1)
+    rare = tf.where(known < 0)
     distinct, index = tf.unique(tf.gather_nd(words, rare))
     pieces = merge(distinct)
-    values = tf.concat([whole, tf.cast(pieces.values, tf.int32)], 0)
+    values = tf.concat([known, tf.cast(pieces.values, tf.int32)], 0)
     count = tf.size(words)
     first = count + tf.cast(tf.gather(pieces.row_starts(), index), tf.int32)
     first = tf.tensor_scatter_nd_update(tf.range(count), rare, first)
     lengths = tf.cast(tf.gather(pieces.row_lengths(), index), tf.int32)
-    lengths = tf.tensor_scatter_nd_update(tf.ones_like(whole), rare, lengths)
+    lengths = tf.tensor_scatter_nd_update(tf.ones_like(known), rare, lengths)
     places = tf.ragged.range(first, first + lengths, row_splits_dtype=tf.int64)
     return places.with_values(tf.gather(values, places.values))

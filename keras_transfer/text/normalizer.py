@@ -78,7 +78,7 @@ _LETTERS = f"[0-9A-Za-z]{{0,{MAX_WORD_LENGTH}}}"
 _PLAIN = rf"{_LETTERS}(?:[\t\n\r -/:-@\[-`{{-~]{_LETTERS})*"
 
 
-def normalize(texts, lowercase, strip_accents):
+def normalize(texts, lowercase, strip_accents, limit_words=True):
     """Returns texts in which white space separates the words of BERT.
 
     As `BertNormalizer` and `BertPreTokenizer` of Hugging Face `tokenizers`, it removes control characters, separates
@@ -90,6 +90,7 @@ def normalize(texts, lowercase, strip_accents):
         texts: String tensor [batch], UTF-8.
         lowercase: Boolean. Whether texts are lowercased.
         strip_accents: Boolean. Whether accents are removed.
+        limit_words: Boolean. Whether long words become U+FFFD. Defaults to `True`.
 
     Returns:
         A string tensor [batch].
@@ -111,12 +112,12 @@ def normalize(texts, lowercase, strip_accents):
 
     # Nearly all English is plain. Checking that costs a tenth of normalizing it.
     rare = tf.where(~tf.strings.regex_full_match(texts, _PLAIN))
-    normalized = _normalize_rare(tf.gather_nd(texts, rare), lowercase, strip_accents)
+    normalized = _normalize_rare(tf.gather_nd(texts, rare), lowercase, strip_accents, limit_words)
     texts = tf.tensor_scatter_nd_update(texts, rare, normalized)
     return tf.strings.lower(texts) if lowercase else texts
 
 
-def _normalize_rare(texts, lowercase, strip_accents):
+def _normalize_rare(texts, lowercase, strip_accents, limit_words):
     import tensorflow as tf
 
     replace = tf.strings.regex_replace
@@ -128,12 +129,15 @@ def _normalize_rare(texts, lowercase, strip_accents):
     if lowercase:
         texts = _lower(texts)
     texts = replace(texts, f"[{_PUNCTUATION}{_IDEOGRAPHS}]", r" \0 ")
-    return replace(texts, rf"[^\s\pZ]{{{MAX_WORD_LENGTH + 1},}}", UNKNOWN)
+    return replace(texts, rf"[^\s\pZ]{{{MAX_WORD_LENGTH + 1},}}", UNKNOWN) if limit_words else texts
 
 
 def lower(texts):
     """Returns texts [batch] in lower case, each letter by itself: a final sigma becomes a plain one."""
-    return _lower(_translate(texts, _LOWERED))
+    import tensorflow as tf
+
+    # TensorFlow drops what follows a NUL.
+    return _lower(_translate(tf.strings.regex_replace(texts, r"\x00", "\x01"), _LOWERED))
 
 
 def _lower(texts):

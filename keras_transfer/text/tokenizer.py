@@ -29,6 +29,7 @@ class Tokenizer:
     """
 
     vocabulary_file = "vocab.txt"
+    by_lines = True  # Whether the file has one token per line.
     first_id = 0
     added_tokens = ()  # Tokens that are found in texts before these are split.
     special_tokens = ()  # Tokens that no text becomes, beside those of the arguments and of the packing.
@@ -45,7 +46,7 @@ class Tokenizer:
             self._set_vocabulary(list(vocabulary))
 
     def _set_vocabulary(self, tokens):
-        wrong = [token for token in tokens if not isinstance(token, str) or "\n" in token]
+        wrong = [token for token in tokens if not isinstance(token, str) or (self.by_lines and "\n" in token)]
         if wrong:
             raise ValueError(f"A vocabulary must be a list of strings without line breaks. Received: {wrong[:3]}")
         ids = {token: index for index, token in enumerate(tokens, self.first_id)}

@@ -3,7 +3,9 @@
 import json
 import pathlib
 
-from keras_transfer.text.byte_bpe import MERGES_FILE, ByteBPETokenizer, tokens_of
+from keras_transfer.text.bpe import MERGES_FILE, BPETokenizer, tokens_of
+from keras_transfer.text.byte_bpe import ByteBPETokenizer
+from keras_transfer.text.gpt import GPTTokenizer
 from keras_transfer.text.packing import Packing
 from keras_transfer.text.post_processor import read_post_processor, write_post_processor
 from keras_transfer.text.sentencepiece_model import SentencePieceModel
@@ -39,6 +41,7 @@ _KINDS = {
     "camembert": (_S, ["cls_token"], ["sep_token", "sep_token"], ["sep_token"], None),
     "deberta-v2": (_BRACKETS, ["cls_token"], ["sep_token"], ["sep_token"], (0, 1)),
     "gpt2": (_GPT2, [], [], [], None),
+    "openai-gpt": ({"unk_token": "<unk>"}, [], [], [], None),
     "roberta": (_S, ["cls_token"], ["sep_token", "sep_token"], ["sep_token"], None),
     "t5": (
         {"eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"},
@@ -50,7 +53,7 @@ _KINDS = {
         *([], ["sep_token"], ["sep_token", "cls_token"], (0, 1, 2)),
     ),
 }
-_BYTE_BPE = {"gpt2", "roberta"}
+_WITH_MERGES = {"gpt2", "openai-gpt", "roberta"}
 # The tokens in front of those of the SentencePiece model, and how many of its own these replace.
 _FAIRSEQ = {
     "xlm-roberta": (["<s>", "<pad>", "</s>", "<unk>"], 3),
@@ -164,7 +167,8 @@ def _fast_tokenizer(folder, fast, special):
     kind = model.get("type") or ("BPE" if "merges" in model else None)
     if kind == "WordPiece":
         return _word_piece(folder, special)
-    classes = {"BPE": ByteBPETokenizer, "Unigram": UnigramTokenizer}
+    bpe = GPTTokenizer if model.get("end_of_word_suffix") == "</w>" else ByteBPETokenizer
+    classes = {"BPE": bpe, "Unigram": UnigramTokenizer}
     if kind not in classes:
         raise ValueError(
             f"The tokenizer must be one of {sorted([*classes, 'WordPiece'])}. Received: {kind!r} in {folder}"
@@ -182,12 +186,14 @@ def _fast_tokenizer(folder, fast, special):
 
 def _old_tokenizer(folder, kind, config, special):
     """The tokenizer of a folder without `tokenizer.json`."""
-    if kind not in _BYTE_BPE:
+    if kind not in _WITH_MERGES:
         return _sentence_piece(folder, kind, config, special)
-    path, merges = folder / ByteBPETokenizer.vocabulary_file, folder / MERGES_FILE
+    path, merges = folder / BPETokenizer.vocabulary_file, folder / MERGES_FILE
     if not path.is_file() or not merges.is_file():
         raise _missing(folder, "vocab.json and merges.txt")
     ids = read_json(path) | _added_ids(folder, config)
+    if kind == "openai-gpt":
+        return GPTTokenizer(ids, merges, **_roles(special, ids))
     return ByteBPETokenizer(ids, merges, config.get("add_prefix_space", False), **_roles(special, ids))
 
 

@@ -1,0 +1,50 @@
+"""`train_vocabulary`: tokenizers trained on texts."""
+
+import sys
+
+import pytest
+
+from keras_transfer.datasets import load_questions
+from keras_transfer.text import Packing, TokenPreprocessor, train_vocabulary
+
+pytest.importorskip("tensorflow_text")
+pytest.importorskip("tokenizers")
+pytest.importorskip("sentencepiece")
+
+TEXTS = load_questions().train.texts[:200]
+SPECIAL = ["<pad>", "<unk>", "<s>", "</s>", "<mask>", "<x>"]
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "byte_bpe", "unigram"])
+def test_a_trained_tokenizer_splits_its_texts_and_survives_its_folder(kind, tmp_path):
+    tokenizer = train_vocabulary(TEXTS, kind, 330, SPECIAL)
+    assert tokenizer.vocabulary[:6] == SPECIAL
+    assert 300 < tokenizer.vocabulary_size <= 330
+    assert (tokenizer.unk_id, tokenizer.mask_id) == (1, 4)
+    ids = tokenizer.tokenize(TEXTS)
+    assert (ids.values.numpy() == 1).mean() < 0.01  # SentencePiece leaves out the rarest characters
+    assert ids.row_lengths().numpy().sum() < 0.65 * sum(map(len, TEXTS))
+    TokenPreprocessor(tokenizer, Packing(["<s>"], ["</s>"], ["</s>"], "<pad>")).save(tmp_path)
+    assert TokenPreprocessor.load(tmp_path).tokenize(TEXTS).to_list() == ids.to_list()
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "byte_bpe", "unigram"])
+def test_text_never_becomes_a_special_token(kind):
+    tokenizer = train_vocabulary(TEXTS, kind, 300)
+    assert min(tokenizer.tokenize("what [MASK] [PAD] [SEP]").numpy().tolist()) >= 1
+    assert not {0, 2, 3, 4} & set(tokenizer.tokenize("what [MASK] [PAD] [SEP]").numpy().tolist())
+
+
+def test_a_mistake_is_one_clear_error(monkeypatch):
+    for arguments, message in (
+        ((TEXTS, "bpe", 300), "Expected one of .*Received: kind='bpe'"),
+        (([], "unigram", 300), "needs texts .*Received: 0 texts"),
+        ((TEXTS, "unigram", 300, ["[PAD]"]), r"special_tokens=\['\[PAD\]'\]"),
+        ((TEXTS, "byte_bpe", 260), "`size` must be at least 261. Received: size=260"),
+        ((TEXTS, "unigram", 10), "cannot train a vocabulary of this size"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            train_vocabulary(*arguments)
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    with pytest.raises(ImportError, match="`pip install sentencepiece`"):
+        train_vocabulary(TEXTS, "unigram", 300)
