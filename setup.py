@@ -31,6 +31,7 @@ EXTRAS = {
         "pytest>=8",
         "pytest-xdist>=3.6,<4",
         "ruff==0.17.5",
+        "sentencepiece>=0.2.1,<1",
         "tokenizers>=0.22",
         "pandas>=2",
         "matplotlib>=3.10,<4",

@@ -219,7 +219,9 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
 
         Example:
         ```python
-        preprocessor.save("my_preprocessor")
+        tokenizer = keras_transfer.text.WordPieceTokenizer(["<pad>", "<s>", "</s>", "[UNK]", "the", "film"])
+        packing = keras_transfer.text.Packing(start=["<s>"], between=["</s>"], end=["</s>"], pad="<pad>")
+        keras_transfer.text.TokenPreprocessor(tokenizer, packing).save("my_preprocessor")
         keras_transfer.text.TokenPreprocessor.load("my_preprocessor", sequence_length=64)
         ```
         """

@@ -46,9 +46,12 @@ class UnigramTokenizer(Tokenizer):
 
     Example:
     ```python
+    questions = keras_transfer.datasets.load_questions().train.texts
+    tokenizer = keras_transfer.text.train_vocabulary(questions, "unigram", 200)
+    tokenizer.save_assets(".")  # writes spiece.model
     tokenizer = keras_transfer.text.UnigramTokenizer("spiece.model", normalization=["lowercase"])
-    ids = tokenizer.tokenize(["A film"])
-    tokenizer.detokenize(ids)  # ["a film"]
+    ids = tokenizer.tokenize(["What is this?"])
+    tokenizer.detokenize(ids)  # ["what is this?"]
     ```
 
     Source: Kudo 2018, "Subword Regularization"; https://github.com/google/sentencepiece.

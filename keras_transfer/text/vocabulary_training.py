@@ -59,7 +59,7 @@ def train_vocabulary(texts, kind, size, special_tokens=SPECIAL_TOKENS, lowercase
 
 
 def _train_word_piece(texts, size, special, lowercase):
-    tokenizers = _import("tokenizers")
+    tokenizers = _import_tokenizers()
     model = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token=special[1]))
     model.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=lowercase)
     model.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
@@ -70,7 +70,7 @@ def _train_word_piece(texts, size, special, lowercase):
 
 
 def _train_byte_bpe(texts, size, special, lowercase):
-    tokenizers = _import("tokenizers")
+    tokenizers = _import_tokenizers()
     model = tokenizers.Tokenizer(tokenizers.models.BPE())
     model.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = tokenizers.trainers.BpeTrainer(
@@ -83,7 +83,10 @@ def _train_byte_bpe(texts, size, special, lowercase):
 
 
 def _train_unigram(texts, size, special, lowercase):
-    sentencepiece = _import("sentencepiece")
+    try:
+        import sentencepiece
+    except ImportError as error:
+        raise _missing("sentencepiece", error) from error
     file = io.BytesIO()
     pad, unknown, start, end, *others = special
     try:
@@ -102,8 +105,13 @@ def _train_unigram(texts, size, special, lowercase):
     return UnigramTokenizer(file.getvalue(), normalization=steps, mask_token=special[4], eos_token=end)
 
 
-def _import(name):
+def _import_tokenizers():
     try:
-        return __import__(name)
+        import tokenizers
     except ImportError as error:
-        raise ImportError(f"Training a vocabulary requires {name}: `pip install {name}`. Received: {error}") from error
+        raise _missing("tokenizers", error) from error
+    return tokenizers
+
+
+def _missing(name, error):
+    return ImportError(f"Training a vocabulary requires {name}: `pip install {name}`. Received: {error}")
