@@ -210,6 +210,15 @@ def test_the_script_in_the_page_on_words_runs(tmp_path, monkeypatch, minilm):
     assert (tmp_path / "served" / "saved_model.pb").exists()
 
 
+def test_the_script_in_the_page_on_tokenizers_runs(tmp_path, monkeypatch):
+    pytest.importorskip("tokenizers")
+    monkeypatch.chdir(tmp_path)
+    code = "\n".join(blocks((REPOSITORY / "docs" / "tokenizers.md").read_text("utf-8")))
+    names = {}
+    exec(compile(code, "docs/tokenizers.md", "exec"), names)
+    assert names["preprocessor"].detokenize(names["inputs"]["token_ids"]).numpy().tolist() == [b"Who wrote Hamlet?"]
+
+
 @pytest.mark.slow
 def test_the_module_example_runs_and_learns(monkeypatch, capsys, data_dir):
     pytest.importorskip("tensorflow_text", reason="the module has operations of TF Text")

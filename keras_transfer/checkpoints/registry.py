@@ -131,7 +131,7 @@ def load_preprocessor(source, sequence_length=None, word_level=False, **override
         **overrides: Arguments of the preprocessor that differ from the checkpoint's, such as `lowercase=False`.
 
     Returns:
-        A `BertPreprocessor`, an `ElmoPreprocessor`, or a `keras_hub.models.TextClassifierPreprocessor`.
+        A `BertPreprocessor`, `TokenPreprocessor`, `ElmoPreprocessor`, or `keras_hub.models.TextClassifierPreprocessor`.
 
     Raises:
         CheckpointError: If the source cannot be found, or if it has no preprocessor that keras_transfer can read.

@@ -52,7 +52,7 @@ class ByteBPETokenizer(BPETokenizer):
     vocabulary = [*byte_characters(), "\u0120f", "il", "\u0120fil"]
     merges = [("\u0120", "f"), ("i", "l"), ("\u0120f", "il")]
     tokenizer = keras_transfer.text.ByteBPETokenizer(vocabulary, merges)
-    ids = tokenizer.tokenize(["a film"])  # [[64, 258, 76]]
+    ids = tokenizer.tokenize(["a film"])  # [[97, 258, 109]]
     tokenizer.detokenize(ids)  # ["a film"]
     ```
 

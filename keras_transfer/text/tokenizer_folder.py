@@ -115,15 +115,15 @@ def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split):
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save_assets(folder)
-    first, last = packing.start[:1] or packing.end[1:][-1:], packing.between[:1]
+    cls, sep = packing.start[:1] or packing.end[1:][-1:], packing.between[:1]
     roles = {
         "bos_token": packing.start[0] if packing.start else None,
         "eos_token": tokenizer.eos_token,
         "unk_token": tokenizer.unk_token,
         "pad_token": packing.pad,
         "mask_token": tokenizer.mask_token,
-        "cls_token": first[0] if first else None,
-        "sep_token": last[0] if last else None,
+        "cls_token": cls[0] if cls else None,
+        "sep_token": sep[0] if sep else None,
     }
     roles = {role: token for role, token in roles.items() if tokenizer.token_to_id(token) is not None}
     special = dict.fromkeys([*packing.special_tokens, *tokenizer.special_tokens, *roles.values()])

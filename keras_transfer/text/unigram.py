@@ -96,8 +96,7 @@ class UnigramTokenizer(Tokenizer):
         super()._set_vocabulary(list(tokens))
         unknown = [piece for piece, _, type in self._model.pieces if type == PieceType.UNKNOWN]
         self.unk_token = self.unk_token or unknown[0]
-        normal = {piece for piece, _, type in self._model.pieces if type in (PieceType.NORMAL, PieceType.USER_DEFINED)}
-        if missing := sorted(normal - self._ids.keys()):
+        if missing := sorted(self._normal_pieces() - self._ids.keys()):
             raise ValueError(
                 "The vocabulary must contain all pieces of the model. "
                 f"Received: {len(missing)} are missing, starting with {missing[:3]}"
@@ -105,8 +104,13 @@ class UnigramTokenizer(Tokenizer):
 
     @property
     def special_tokens(self):
-        """List of strings, the control symbols, which no text becomes."""
-        return [piece for piece, _, type in self._model.pieces if type == PieceType.CONTROL and piece in self._ids]
+        """List of strings, the tokens that no text becomes: the control symbols, and those that the model lacks."""
+        normal = self._normal_pieces()
+        return [token for token in self.vocabulary if token not in normal]
+
+    def _normal_pieces(self):
+        kinds = (PieceType.NORMAL, PieceType.USER_DEFINED)
+        return {piece for piece, _, type in self._model.pieces if type in kinds}
 
     def _tokenize(self, texts):
         import tensorflow as tf

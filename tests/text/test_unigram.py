@@ -140,6 +140,8 @@ def test_a_folder_with_only_the_model_gets_the_packing_of_its_family(kind, model
         assert preprocessor.vocabulary[-1] == "<mask>"
     if kind == "t5":
         assert preprocessor.vocabulary[-1] == "<extra_id_0>"
+        assert "<extra_id_0>" in preprocessor.tokenizer.special_tokens
+        assert "a" not in preprocessor.tokenizer.special_tokens
 
 
 def test_a_saved_folder_gives_the_same_ids_here_and_in_hugging_face(model, tmp_path):
