@@ -144,6 +144,7 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
         """
         import tensorflow as tf
 
+        ids = ids if isinstance(ids, tf.RaggedTensor) else tf.convert_to_tensor(ids)
         special = [self.token_to_id(token) for token in self.packing.special_tokens]
         kept = tf.reduce_all(tf.stack([ids != index for index in special]), 0)
         return self.tokenizer.detokenize(tf.ragged.boolean_mask(ids, kept))
