@@ -6,6 +6,7 @@ from keras_transfer.checkpoints.architecture import Architecture, register_archi
 from keras_transfer.checkpoints.head_names import CLASSIFIER, TOKENS, masked_lm
 from keras_transfer.checkpoints.names import BERT_EMBEDDINGS, BERT_SETTINGS, POSITION_IDS, with_defaults
 from keras_transfer.encoders import AlbertEncoder
+from keras_transfer.text import TokenPreprocessor
 
 _BLOCK = "encoder.albert_layer_groups.*.albert_layers.0"
 
@@ -29,6 +30,7 @@ ALBERT = register_architecture(
             "blocks.*.feed_forward_norm": f"{_BLOCK}.full_layer_layer_norm",
             "pooler": "pooler",
         },
+        preprocessor_class=TokenPreprocessor,
         model_class="AlbertModel",
         prefix="albert.",
         heads={

@@ -11,6 +11,7 @@ from keras_transfer.checkpoints.names import (
 )
 from keras_transfer.checkpoints.tensors import CheckpointError, reading
 from keras_transfer.encoders import DebertaV2Encoder
+from keras_transfer.text import TokenPreprocessor
 
 _SELF = "encoder.layer.*.attention.self"
 _NORMS = {"layer_norm": True, "none": False}
@@ -62,6 +63,7 @@ DEBERTA_V2 = register_architecture(
             "block_inputs.embeddings": "encoder.rel_embeddings.weight",
             "block_inputs.norm": "encoder.LayerNorm",
         },
+        preprocessor_class=TokenPreprocessor,
         model_class="DebertaV2Model",
         prefix="deberta.",
         heads={

@@ -5,6 +5,7 @@ from keras_transfer.checkpoints.gpt2 import GPT_BLOCKS, GPT_HEADS, GPT_SETTINGS
 from keras_transfer.checkpoints.names import POSITION_IDS
 from keras_transfer.checkpoints.tensors import CheckpointError
 from keras_transfer.encoders import GPTEncoder
+from keras_transfer.text import TokenPreprocessor
 
 # OpenAI's GELU is the tanh approximation, and so is Transformers' on torch under the name "gelu".
 _ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"}
@@ -29,6 +30,7 @@ GPT = register_architecture(
             ("activation", "afn", "gelu", _ACTIVATIONS),
         ),
         tensors={"token_embedding": "tokens_embed", "position_embedding": "positions_embed", **GPT_BLOCKS},
+        preprocessor_class=TokenPreprocessor,
         model_class="OpenAIGPTModel",
         prefix="transformer.",
         heads=GPT_HEADS,

@@ -3,6 +3,7 @@
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
 from keras_transfer.checkpoints.names import ACTIVATIONS
 from keras_transfer.encoders import GPT2Encoder
+from keras_transfer.text import TokenPreprocessor
 
 GPT_SETTINGS = (
     ("vocabulary_size", "vocab_size", int),
@@ -45,6 +46,7 @@ GPT2 = register_architecture(
             ("activation", "activation_function", "gelu_new", ACTIVATIONS),
         ),
         tensors={"token_embedding": "wte", "position_embedding": "wpe", **GPT_BLOCKS, "final_norm": "ln_f"},
+        preprocessor_class=TokenPreprocessor,
         model_class="GPT2Model",
         prefix="transformer.",
         heads={**GPT_HEADS, "token_classifier": "classifier.", "span": "qa_outputs."},

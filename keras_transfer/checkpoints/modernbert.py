@@ -6,6 +6,7 @@ from keras_transfer.checkpoints.architecture import Architecture, register_archi
 from keras_transfer.checkpoints.names import ACTIVATIONS
 from keras_transfer.checkpoints.tensors import CheckpointError, Layout, reading
 from keras_transfer.encoders import ModernBertEncoder
+from keras_transfer.text import TokenPreprocessor
 
 _KINDS = ("full_attention", "sliding_attention")  # of blocks, in newer configurations
 _BASES = ("rotary_base", "local_rotary_base")
@@ -74,6 +75,7 @@ MODERN_BERT = register_architecture(
             "blocks.*.feed_forward.outer": "layers.*.mlp.Wo",
             "final_norm": "final_norm",
         },
+        preprocessor_class=TokenPreprocessor,
         model_class="ModernBertModel",
         prefix="model.",
         heads={"masked_lm": "decoder.", "prediction": "head.", "classifier": "classifier."},

@@ -4,6 +4,7 @@ from keras_transfer.checkpoints.architecture import Architecture, register_archi
 from keras_transfer.checkpoints.head_names import AS_ENCODER, TOKENS, masked_lm, two_layer_classifier
 from keras_transfer.checkpoints.names import BERT_BLOCKS, BERT_EMBEDDINGS, BERT_SETTINGS, POSITION_IDS, shift_positions
 from keras_transfer.encoders import MPNetEncoder
+from keras_transfer.text import TokenPreprocessor
 
 _ATTENTION = "encoder.layer.*.attention"
 
@@ -21,6 +22,7 @@ MPNET = register_architecture(
             "blocks.*.attention_norm": f"{_ATTENTION}.LayerNorm",
             "pooler": "pooler.dense",
         },
+        preprocessor_class=TokenPreprocessor,
         model_class="MPNetModel",
         prefix="mpnet.",
         heads={

@@ -4,6 +4,7 @@ from keras_transfer.checkpoints.architecture import Architecture, register_archi
 from keras_transfer.checkpoints.names import ACTIVATIONS
 from keras_transfer.checkpoints.tensors import Layout
 from keras_transfer.encoders import XLNetEncoder
+from keras_transfer.text import TokenPreprocessor
 
 _ATTENTION = "layer.*.rel_attn"
 
@@ -51,6 +52,7 @@ XLNET = register_architecture(
             "blocks.*.feed_forward.outer": "layer.*.ff.layer_2",
             "blocks.*.feed_forward_norm": "layer.*.ff.layer_norm",
         },
+        preprocessor_class=TokenPreprocessor,
         model_class="XLNetModel",
         prefix="transformer.",
         heads={
