@@ -13,6 +13,7 @@ from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.penalties import Penalty
 from keras_transfer.adaptation.rates import RateGroup, check_pattern, groups_of, rate_groups, rate_of, slots_of
 from keras_transfer.adaptation.selection import is_norm_or_bias
+from keras_transfer.distribute.updates import updates_of
 from keras_transfer.training import private
 
 log = logging.getLogger("keras_transfer")
@@ -137,7 +138,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         pulled = [weights[path] for group in self.groups if group.has_start for path in group.paths if path in weights]
         starts = {w.path: ops.convert_to_numpy(w).copy() for w in pulled if penalty.includes(w)}
         self._set_untracked(_class=type(optimizer), _own=own, _built_for=built_for, _saved_for=set(built_for or ()))
-        self._set_untracked(_records=[], _slots={}, _weights=weights, _starts=starts)
+        self._set_untracked(_records=[], _slots={}, _weights=weights, _starts=starts, _updates={}, _rates_now={})
 
     @property
     def rates(self):
@@ -235,21 +236,29 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
             if self.penalty.needs_distance:
                 self._distance.assign(self._distance_of(weights))
         before = ops.convert_to_tensor(self.iterations) + 0  # The sum is a copy, which does not follow the variable.
+        optimizers = {id(r.optimizer): r.optimizer for r in map(self._record, weights)}
+        self._set_untracked(_updates={key: updates_of(part) for key, part in optimizers.items()}, _rates_now={})
         super().apply(grads, trainable_variables)
+        self._set_untracked(_updates={}, _rates_now={})
         updates = ops.convert_to_tensor(self.iterations) - before  # This is 0 while gradients are accumulated.
-        for optimizer in {id(r.optimizer): r.optimizer for r in map(self._record, weights)}.values():
+        for optimizer in optimizers.values():
             optimizer.iterations.assign_add(updates)
 
     def update_step(self, gradient, variable, learning_rate):
         record = self._record(variable)
-        rate = ops.cast(learning_rate, variable.dtype) * record.group.rate
         if record.penalized:
             distance = self._distance if self.penalty.needs_distance else None
             term = self.penalty.gradient(variable, record.start, record.importance, distance)
             gradient = ops.convert_to_tensor(gradient) + ops.cast(term, gradient.dtype)
-        if self.decoupled_decay is not None and record.decays:
-            self.assign_sub(variable, variable * (rate * self.decoupled_decay))
-        record.optimizer.update_step(gradient, variable, rate)
+        decay = self.decoupled_decay if record.decays else None
+        self._updates[id(record.optimizer)](gradient, variable, self._rate_now(record, variable, learning_rate), decay)
+
+    def _rate_now(self, record, variable, learning_rate):
+        """Returns the rate of a weight in this step, which all weights of a layer group share."""
+        key = record.group.name, variable.dtype
+        if key not in self._rates_now:
+            self._rates_now[key] = ops.cast(learning_rate, variable.dtype) * record.group.rate
+        return self._rates_now[key]
 
     def _record(self, variable):
         return self._records[private.place_of(self, variable)]

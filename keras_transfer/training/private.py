@@ -88,7 +88,7 @@ def learning_rate(optimizer):
 @contextlib.contextmanager
 def learning_rate_of(optimizer, rate):
     """Gives an optimizer, or the one that it wraps, another learning rate in a block. None changes nothing."""
-    *_, part = _chain(optimizer)
+    part = innermost(optimizer)
     before = part._learning_rate
     try:
         object.__setattr__(part, "_learning_rate", before if rate is None else rate)
@@ -97,13 +97,42 @@ def learning_rate_of(optimizer, rate):
         object.__setattr__(part, "_learning_rate", before)
 
 
+def moments_of(optimizer, variable):
+    """Returns the two slots in which Adam keeps the moments of a variable's gradient."""
+    place = optimizer._get_variable_index(variable)
+    return optimizer._momentums[place], optimizer._velocities[place]
+
+
+@contextlib.contextmanager
+def updating_with(optimizer, update):
+    """Lets an optimizer, or the one that it wraps, update each weight in a block with another function.
+
+    Args:
+        optimizer: Keras optimizer.
+        update: Function of the gradient, the variable, the learning rate, and whether the variable decays. Keras itself
+            applies no weight decay in the block.
+    """
+    part = innermost(optimizer)
+    decay, excludes = part.weight_decay, part._use_weight_decay
+
+    def update_step(gradient, variable, learning_rate):
+        update(gradient, variable, learning_rate, bool(decay) and excludes(variable))
+
+    try:
+        object.__setattr__(part, "update_step", update_step)
+        object.__setattr__(part, "weight_decay", None)
+        yield
+    finally:
+        object.__delattr__(part, "update_step")
+        object.__setattr__(part, "weight_decay", decay)
+
+
 def batch_count(optimizer):
     """Returns the number of batches that an optimizer, or the one that it wraps, has counted, also without an update.
 
     (`iterations` counts updates, of which one comes after several batches if gradients are accumulated.)
     """
-    *_, part = _chain(optimizer)
-    return int(keras.ops.convert_to_numpy(part._iterations))
+    return int(keras.ops.convert_to_numpy(innermost(optimizer)._iterations))
 
 
 def forget_gradients(optimizer):
@@ -228,6 +257,12 @@ class BuildsFromOneReplica:
             )
             iterator = None
         super()._maybe_symbolic_build(iterator, data_batch)
+
+
+def innermost(optimizer):
+    """Returns an optimizer, or the one that it wraps."""
+    *_, part = _chain(optimizer)
+    return part
 
 
 def _chain(optimizer):

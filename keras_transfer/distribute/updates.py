@@ -1,0 +1,137 @@
+"""Adam's update of a weight as one operation of TensorFlow, for optimizers and tasks, which cannot import TensorFlow.
+
+Keras builds Adam's update from about 40 operations for each weight. Of a Transformer's training step, they are half of
+what TensorFlow traces and optimizes before the first step, and they allocate several copies of each weight.
+"""
+
+import contextlib
+
+import keras
+from keras import ops
+
+from keras_transfer.training import private
+
+
+def fused_updates(model):
+    """Returns a context in which the steps of a compiled model update its weights in one operation, where possible.
+
+    Args:
+        model: Compiled Keras model.
+    """
+    optimizer = getattr(model, "optimizer", None)
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        return contextlib.nullcontext()
+    optimizer = private.innermost(optimizer)
+    if not is_fusible(optimizer):
+        return contextlib.nullcontext()
+    adam, decay = AdamUpdates(optimizer), optimizer.weight_decay
+
+    def update(gradient, variable, rate, decays):
+        adam(gradient, variable, rate, decay if decays else None)
+
+    return private.updating_with(optimizer, update)
+
+
+def updates_of(optimizer):
+    """Returns the function by which an optimizer updates weights in a step that begins now.
+
+    Its arguments are the gradient, the variable, the learning rate and the weight decay, or None, as for `AdamUpdates`.
+    """
+    if is_fusible(optimizer):
+        return AdamUpdates(optimizer)
+
+    def update(gradient, variable, rate, decay):
+        if decay is not None:
+            optimizer.assign_sub(variable, variable * (rate * decay))
+        optimizer.update_step(gradient, variable, rate)
+
+    return update
+
+
+def is_fusible(optimizer):
+    """Returns whether `AdamUpdates` can update weights as an optimizer does."""
+    if keras.backend.backend() != "tensorflow":
+        return False
+    import tensorflow as tf
+
+    is_adam = type(optimizer) in (keras.optimizers.Adam, keras.optimizers.AdamW)
+    return is_adam and not optimizer.amsgrad and not tf.distribute.has_strategy()
+
+
+class AdamUpdates:
+    """The updates of all weights in one step of Keras's Adam or AdamW, without replicas.
+
+    All weights share the scalars of the step.
+
+    Args:
+        optimizer: Built `keras.optimizers.Adam` or `AdamW` for which `is_fusible` is true.
+    """
+
+    def __init__(self, optimizer):
+        self._optimizer, self._shared = optimizer, {}
+
+    def __call__(self, gradient, variable, rate, decay=None, rows=None):
+        """Updates a weight and its moments.
+
+        Args:
+            gradient: Tensor, `tf.IndexedSlices`, or the tensor [number of rows, ...] of the gradients of `rows`.
+            variable: `tf.Variable`.
+            rate: Scalar. Learning rate.
+            decay: Float. Weight decay, which the learning rate scales. Defaults to `None`.
+            rows: Tensor of the indices, without duplicates, of the only rows to update. Defaults to `None`, all rows.
+        """
+        import tensorflow as tf
+
+        def scalars():
+            step = ops.cast(self._optimizer.iterations + 1, variable.dtype)
+            names = ("beta_1", "beta_2", "epsilon")
+            beta_1, beta_2, epsilon = (ops.cast(getattr(self._optimizer, name), variable.dtype) for name in names)
+            powers = ops.power(beta_1, step), ops.power(beta_2, step)
+            return {"beta1_power": powers[0], "beta2_power": powers[1], "beta1": beta_1, "beta2": beta_2}, epsilon
+
+        betas, epsilon = self._once((variable.dtype,), scalars)
+        lr = self._once((variable.dtype, id(rate)), lambda: ops.cast(rate, variable.dtype))
+        shrinking = self._once((variable.dtype, id(rate), decay), lambda: lr * decay) if decay else None
+        gradient = tf.cast(gradient, variable.dtype)
+        moments = [slot.value for slot in private.moments_of(self._optimizer, variable)]
+        if rows is not None:
+            return _update_rows(gradient, variable, lr, betas, epsilon, shrinking, moments, rows)
+        if isinstance(gradient, tf.IndexedSlices):
+            gradient = tf.math.unsorted_segment_sum(gradient.values, gradient.indices, variable.shape[0])
+        if shrinking is not None:
+            variable.assign_sub(variable * shrinking)
+        m, v = (moment.handle for moment in moments)
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle, m=m, v=v, lr=lr, epsilon=epsilon, grad=gradient, use_locking=False, **betas
+        )
+
+    def _once(self, key, compute):
+        if key not in self._shared:
+            self._shared[key] = compute()
+        return self._shared[key]
+
+
+def _update_rows(gradient, variable, lr, betas, epsilon, shrinking, moments, rows):
+    import tensorflow as tf
+
+    def set_rows(target, values):
+        target.scatter_update(tf.IndexedSlices(values, rows))
+        return values
+
+    first, second = (tf.gather(moment, rows) for moment in moments)
+    first = set_rows(moments[0], first + (gradient - first) * (1 - betas["beta1"]))
+    second = set_rows(moments[1], second + (tf.square(gradient) - second) * (1 - betas["beta2"]))
+    alpha = lr * tf.sqrt(1 - betas["beta2_power"]) / (1 - betas["beta1_power"])
+    values = tf.gather(variable, rows)
+    values = values if shrinking is None else values - values * shrinking
+    set_rows(variable, values - first * alpha / (tf.sqrt(second) + epsilon))
+
+
+def gather_rows(gradient):
+    """Returns `(gradients, rows)` of a sparse gradient, each row once, or `(gradient, None)` of a dense one."""
+    import tensorflow as tf
+
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient, None
+    rows, places = tf.unique(gradient.indices)
+    return tf.math.unsorted_segment_sum(gradient.values, places, tf.size(rows)), rows
