@@ -13,7 +13,7 @@ from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.penalties import Penalty
 from keras_transfer.adaptation.rates import RateGroup, check_pattern, groups_of, rate_groups, rate_of, slots_of
 from keras_transfer.adaptation.selection import is_norm_or_bias
-from keras_transfer.distribute.updates import updates_of
+from keras_transfer.distribute.updates import check_sparse, gather_rows, updates_of
 from keras_transfer.training import private
 
 log = logging.getLogger("keras_transfer")
@@ -73,13 +73,18 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         decay_norms_and_biases: Boolean. Whether weight decay includes biases and normalization weights. Defaults to
             `False`.
         groups: List of `(name, regex)` as in `layer_groups`, to group the weights differently. Defaults to `None`.
+        sparse_embeddings: Boolean. Whether a step updates only those rows of an embedding that occur in its batch, as
+            torch's `SparseAdam` and the LazyAdam of TensorFlow Addons do. Word embeddings have tens of thousands of
+            rows, and a batch of short texts has a few hundred different tokens. The other rows stay bit for bit the
+            same: their moments do not decay, and weight decay does not shrink them. Requires TensorFlow, without
+            replicas, and Adam or AdamW, without AMSGrad, a penalty and gradient accumulation. Defaults to `False`.
         name: String. Defaults to `"layerwise"`.
         built_for: List of the paths of the weights that the optimizer was built for. Only `from_config` sets it.
 
     Raises:
         ValueError: If a rate is negative, or 0 with Ftrl; if a layer group does not exist, or the penalty applies to
-            none; or if the optimizer is built already or overrides `apply`. When it is built, if the weights belong to
-            another model.
+            none; if the optimizer is built already or overrides `apply`; or if `sparse_embeddings` is not possible.
+            When it is built, if the weights belong to another model.
 
     Example:
     ```python
@@ -101,6 +106,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         penalty=None,
         decay_norms_and_biases=False,
         groups=None,
+        sparse_embeddings=False,
         name="layerwise",
         built_for=None,
     ):
@@ -115,6 +121,8 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
                 "`penalty` cannot be combined with weight decay. Pass an optimizer with `weight_decay=0.0`. "
                 f"Received: weight_decay={config['weight_decay']}, penalty={type(penalty).__name__}"
             )
+        if sparse_embeddings:
+            check_sparse(optimizer, penalty)
         own = {key: value for key, value in config.items() if key not in SHARED or key == "weight_decay"}
         decoupled_decay = shared.pop("weight_decay", None)
         super().__init__(**{**shared, "learning_rate": rate_of(optimizer)}, name=name)
@@ -133,12 +141,13 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
                 f"instead. Received: a rate of 0 for {still}"
             )
         self.penalty = penalty
-        self.decay_norms_and_biases = decay_norms_and_biases
+        self.decay_norms_and_biases, self.sparse_embeddings = decay_norms_and_biases, sparse_embeddings
         weights = {} if model is None else {weight.path: weight for weight in model.weights}
         pulled = [weights[path] for group in self.groups if group.has_start for path in group.paths if path in weights]
         starts = {w.path: ops.convert_to_numpy(w).copy() for w in pulled if penalty.includes(w)}
         self._set_untracked(_class=type(optimizer), _own=own, _built_for=built_for, _saved_for=set(built_for or ()))
-        self._set_untracked(_records=[], _slots={}, _weights=weights, _starts=starts, _updates={}, _rates_now={})
+        self._set_untracked(_records=[], _slots={}, _weights=weights, _starts=starts)
+        self._set_untracked(_updates={}, _rates_now={}, _rows={})
 
     @property
     def rates(self):
@@ -230,6 +239,8 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
                 with keras.name_scope(self.name):
                     self.build(trainable_variables)
         weights = private.variables_of(self) if trainable_variables is None else trainable_variables
+        if self.sparse_embeddings:
+            grads = self._gather_rows(grads, weights)
         weights = [weight for gradient, weight in zip(grads, weights) if gradient is not None]
         if self.penalty is not None:
             self.penalty.check_complete()
@@ -239,7 +250,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         optimizers = {id(r.optimizer): r.optimizer for r in map(self._record, weights)}
         self._set_untracked(_updates={key: updates_of(part) for key, part in optimizers.items()}, _rates_now={})
         super().apply(grads, trainable_variables)
-        self._set_untracked(_updates={}, _rates_now={})
+        self._set_untracked(_updates={}, _rates_now={}, _rows={})
         updates = ops.convert_to_tensor(self.iterations) - before  # This is 0 while gradients are accumulated.
         for optimizer in optimizers.values():
             optimizer.iterations.assign_add(updates)
@@ -250,8 +261,32 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
             distance = self._distance if self.penalty.needs_distance else None
             term = self.penalty.gradient(variable, record.start, record.importance, distance)
             gradient = ops.convert_to_tensor(gradient) + ops.cast(term, gradient.dtype)
-        decay = self.decoupled_decay if record.decays else None
-        self._updates[id(record.optimizer)](gradient, variable, self._rate_now(record, variable, learning_rate), decay)
+        options = {"decay": self.decoupled_decay if record.decays else None}
+        place = private.place_of(self, variable)
+        if place in self._rows:
+            options["rows"] = self._rows[place]
+        rate = self._rate_now(record, variable, learning_rate)
+        self._updates[id(record.optimizer)](gradient, variable, rate, **options)
+
+    def _gather_rows(self, grads, weights):
+        """Returns the gradients, those of embeddings only for the rows of the batch, which `update_step` then updates.
+
+        The norms by which Keras clips gradients are those of the dense gradients.
+        """
+        found = [gather_rows(gradient) for gradient in grads]
+        rows = {private.place_of(self, w): indices for w, (_, indices) in zip(weights, found) if indices is not None}
+        dense = [
+            weight.path
+            for weight, gradient in zip(weights, grads)
+            if weight.name == "embeddings" and gradient is not None
+        ]
+        if dense and not rows:
+            raise ValueError(
+                "`sparse_embeddings=True` requires an embedding that is only used to look up rows. Received: dense "
+                f"gradients for {dense}"
+            )
+        self._set_untracked(_rows=rows)
+        return [gradient for gradient, _ in found]
 
     def _rate_now(self, record, variable, learning_rate):
         """Returns the rate of a weight in this step, which all weights of a layer group share."""
@@ -334,6 +369,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
             "groups": [dataclasses.asdict(group) for group in self.groups],
             "penalty": keras.saving.serialize_keras_object(self.penalty),
             "decay_norms_and_biases": self.decay_norms_and_biases,
+            "sparse_embeddings": self.sparse_embeddings,
             "name": self.name,
             "built_for": self._built_for,
         }

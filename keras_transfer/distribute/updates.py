@@ -11,6 +11,9 @@ from keras import ops
 
 from keras_transfer.training import private
 
+# The optimizers that update a weight as TensorFlow's operation does.
+FUSIBLE = (keras.optimizers.Adam, keras.optimizers.AdamW)
+
 
 def fused_updates(model):
     """Returns a context in which the steps of a compiled model update its weights in one operation, where possible.
@@ -54,8 +57,7 @@ def is_fusible(optimizer):
         return False
     import tensorflow as tf
 
-    is_adam = type(optimizer) in (keras.optimizers.Adam, keras.optimizers.AdamW)
-    return is_adam and not optimizer.amsgrad and not tf.distribute.has_strategy()
+    return type(optimizer) in FUSIBLE and not optimizer.amsgrad and not tf.distribute.has_strategy()
 
 
 class AdamUpdates:
@@ -127,10 +129,39 @@ def _update_rows(gradient, variable, lr, betas, epsilon, shrinking, moments, row
     set_rows(variable, values - first * alpha / (tf.sqrt(second) + epsilon))
 
 
+def check_sparse(optimizer, penalty):
+    """Raises a `ValueError` if an optimizer cannot update only the rows of embeddings that occur in a batch.
+
+    Args:
+        optimizer: Keras optimizer.
+        penalty: Penalty on the distance of the weights from their start, or None.
+    """
+    backend, kind = keras.backend.backend(), type(optimizer)
+    wrong = {
+        "backend": backend != "tensorflow" and backend,
+        "optimizer": kind not in FUSIBLE and kind.__name__,
+        "amsgrad": getattr(optimizer, "amsgrad", False),
+        "gradient_accumulation_steps": optimizer.gradient_accumulation_steps,
+        "penalty": penalty is not None and type(penalty).__name__,
+    }
+    if any(wrong.values()):
+        raise ValueError(
+            "`sparse_embeddings=True` requires TensorFlow, and Adam or AdamW without AMSGrad, gradient accumulation "
+            f"and a penalty. Received: {', '.join(f'{name}={value}' for name, value in wrong.items() if value)}"
+        )
+
+
 def gather_rows(gradient):
-    """Returns `(gradients, rows)` of a sparse gradient, each row once, or `(gradient, None)` of a dense one."""
+    """Returns `(gradients, rows)` of a sparse gradient, each row once, or `(gradient, None)` of a dense one.
+
+    Raises:
+        ValueError: Under a strategy of `tf.distribute`.
+    """
     import tensorflow as tf
 
+    if tf.distribute.has_strategy():
+        name = type(tf.distribute.get_strategy()).__name__
+        raise ValueError(f"`sparse_embeddings=True` does not support replicas. Received: {name}")
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient, None
     rows, places = tf.unique(gradient.indices)

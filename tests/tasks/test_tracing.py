@@ -5,6 +5,7 @@ import logging
 import keras
 import pytest
 
+from keras_transfer.adaptation import LayerwiseOptimizer, Stage, StagedTraining, freeze
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
 from tests.tasks.taggers import examples as tagged_examples
@@ -37,13 +38,32 @@ def traces(monkeypatch):
 
 def test_fit_with_validation_is_traced_once_for_each_of_the_two(traces):
     model = classifier()
-    model.compile("sgd", metrics=["accuracy"])
+    model.compile("adamw", metrics=["accuracy"])
     train = batches(TEXTS, LABELS, model.preprocessor, batch_size=4, seed=0)
     assert len(train.lengths) > 1 and len({len(train[i][1]) for i in range(len(train))}) == 2
     model.fit(train, validation_data=(TEXTS[:9], LABELS[:9]), batch_size=4, verbose=0)
     model.fit(TEXTS, LABELS, batch_size=8, verbose=0)
     model.evaluate(TEXTS, LABELS, batch_size=8, verbose=0)
     assert sorted(traces) == [("test_step", (None, None)), ("train_step", (None, None))]
+
+
+@pytest.mark.parametrize("kind", ["classifier", "tagger"])
+def test_each_stage_adds_one_trace_and_validation_one_for_the_whole_run(kind, traces, caplog):
+    if kind == "classifier":
+        model, (x, y) = classifier(), (TEXTS, LABELS)
+    else:
+        model, (x, y) = tagger(), tagged_examples(21, 20)
+    freeze(model, "embeddings")
+    rates = LayerwiseOptimizer(keras.optimizers.AdamW(1e-3), model, decay=0.5)
+    model.compile(rates if kind == "tagger" else "auto")
+    stages = StagedTraining([Stage("head", epochs=1), Stage("all")])
+    with caplog.at_level(logging.WARNING, "tensorflow"):
+        options = {"validation_data": (x[:9], y[:9]), "batch_size": 4, "epochs": 3, "verbose": 0}
+        model.fit(x, y, callbacks=[stages], **options)
+        model.predict(x, batch_size=4, verbose=0)
+    names = [name for name, _ in traces]
+    assert names == ["train_step", "test_step", "train_step", "predict_step"]
+    assert "retracing" not in caplog.text
 
 
 def test_the_metrics_of_a_stream_are_created_before_it_is_traced(traces):

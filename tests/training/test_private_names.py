@@ -97,6 +97,30 @@ def test_a_narrowed_optimizer_moves_only_the_selection_until_it_is_widened_again
     assert moved_by(optimizer, variables) == [True] * 4
 
 
+def test_adam_keeps_two_moments_of_each_variable():
+    optimizer = keras.optimizers.Adam(1.0)
+    variables = built(optimizer)
+    optimizer.apply([2.0 * keras.ops.ones(variable.shape) for variable in variables], variables)
+    for variable in variables:
+        first, second = private.moments_of(optimizer, variable)
+        assert first.shape == second.shape == variable.shape
+        np.testing.assert_allclose(first, 0.2 * np.ones(variable.shape), rtol=1e-5)
+        np.testing.assert_allclose(second, 0.004 * np.ones(variable.shape), rtol=1e-3)
+
+
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="Keras's optimizers on torch update all weights at once")
+def test_a_function_can_take_the_place_of_update_step_and_weight_decay():
+    optimizer, seen = keras.optimizers.AdamW(0.1, weight_decay=0.5), []
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    variables = built(optimizer)
+    before = values(variables)
+    with private.updating_with(optimizer, lambda gradient, variable, rate, decays: seen.append((float(rate), decays))):
+        optimizer.apply([keras.ops.ones(variable.shape) for variable in variables], variables)
+    assert seen == [(pytest.approx(0.1), decays) for decays in (True, False) * 2]
+    assert all((a == b).all() for a, b in zip(before, values(variables))) and optimizer.weight_decay == 0.5
+    assert moved_by(optimizer, variables) == [True] * 4
+
+
 # === Where `fit` begins ===
 
 

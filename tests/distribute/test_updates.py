@@ -1,0 +1,85 @@
+"""On TensorFlow, the steps of a task update each weight in one operation, as Keras's Adam does."""
+
+import collections
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.distribute import updates
+from tests.tasks.tiny import classifier, difference
+
+tf = pytest.importorskip("tensorflow")
+optimizers = keras.optimizers
+IDS = np.array([[2, 5, 6, 3], [2, 7, 3, 0]], "int32")
+INPUTS = {"token_ids": IDS, "segment_ids": IDS * 0, "padding_mask": (IDS > 0).astype("int32")}
+LABELS = np.array([0, 1])
+RATE = optimizers.schedules.PolynomialDecay(0.01, 10)
+
+
+def trained(optimizer, steps=3):
+    """The weights of a classifier after a few steps. No token occurs twice, which Keras treats differently."""
+    model = classifier()
+    model.get_layer("token_embedding").trainable = False
+    model.get_layer("segment_embedding").trainable = False
+    model.compile(optimizer, run_eagerly=True)
+    for _ in range(steps):
+        model.train_on_batch(INPUTS, LABELS)
+    return model
+
+
+def adam():
+    return optimizers.Adam(RATE, global_clipnorm=0.5)
+
+
+def adamw():
+    optimizer = optimizers.AdamW(RATE, weight_decay=0.5, use_ema=True, ema_momentum=0.5)
+    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+    return optimizer
+
+
+@pytest.mark.parametrize(
+    "make",
+    [adam, adamw, lambda: optimizers.LossScaleOptimizer(optimizers.AdamW(0.01, gradient_accumulation_steps=2))],
+    ids=["Adam", "AdamW", "wrapped"],
+)
+def test_weights_moments_and_counts_are_those_of_keras(make, monkeypatch):
+    ours = trained(make())
+    monkeypatch.setattr(updates, "FUSIBLE", ())
+    theirs = trained(make())
+    start = classifier().get_weights()
+    assert difference(ours.get_weights(), theirs.get_weights()) < 1e-5 < 0.005 < difference(ours.get_weights(), start)
+    for one, other in zip(ours.optimizer.variables, theirs.optimizer.variables, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6, err_msg=one.path)
+
+
+def test_a_graph_has_one_update_for_each_weight_and_the_optimizer_is_left_as_it_was():
+    model = classifier()
+    optimizer = optimizers.AdamW(RATE, weight_decay=0.1)
+    model.compile(optimizer)
+    optimizer.build(model.trainable_variables)
+    step = tf.function(model.train_step, autograph=False)
+    graph = step.get_concrete_function((INPUTS, LABELS)).graph
+    kinds = collections.Counter(operation.type for operation in graph.get_operations())
+    assert kinds["ResourceApplyAdam"] == kinds["AssignSubVariableOp"] == len(model.trainable_variables)
+    assert kinds["Pow"] <= 4 and optimizer.weight_decay == 0.1 and "update_step" not in vars(optimizer)
+
+
+@pytest.mark.parametrize("optimizer", [optimizers.SGD(0.1), optimizers.Adam(0.1, amsgrad=True)], ids=["SGD", "AMSGrad"])
+def test_other_optimizers_update_weights_themselves(optimizer):
+    assert not updates.is_fusible(optimizer)
+    with updates.fused_updates(classifier()):  # This model is not compiled.
+        pass
+
+
+def test_gradients_of_the_same_token_are_added_up_before_they_are_squared():
+    keras.utils.set_random_seed(0)
+    table = keras.Variable(np.ones((4, 2), "float32"))
+    optimizer = optimizers.Adam(0.1)
+    optimizer.build([table])
+    gradient = tf.IndexedSlices(tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.constant([1, 1]), tf.constant([4, 2]))
+    updates.AdamUpdates(optimizer)(gradient, table.value, 0.1)
+    _, _, first, second = (np.array(variable) for variable in optimizer.variables)
+    np.testing.assert_allclose(first[1], [0.4, 0.6], rtol=1e-5)
+    np.testing.assert_allclose(second[1], [0.016, 0.036], rtol=1e-4)
+    np.testing.assert_allclose(table, [[1, 1], [0.9, 0.9], [1, 1], [1, 1]], atol=1e-5)
