@@ -13,6 +13,7 @@ from keras_transfer.adaptation.rates import is_number
 from keras_transfer.adaptation.schedules import LinearWarmupDecay, SlantedTriangular
 from keras_transfer.adaptation.unfreezing import ChainThaw, GradualUnfreezing
 from keras_transfer.tasks import Task
+from keras_transfer.training.optimizer import build_optimizer
 from keras_transfer.training.trainable import could_train, remember_trainable
 
 log = logging.getLogger("keras_transfer")
@@ -220,6 +221,7 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
         log.warning("%d parameters were frozen before the recipe was applied and remain frozen.", frozen)
     plan.prepare(model)
     model.compile(optimizer, loss=loss, metrics=metrics)
+    build_optimizer(model)  # TensorFlow would trace the first step twice, the first time only to create its variables.
     callbacks = [*plan.build_callbacks(), *keras.tree.flatten(callbacks or [])]
     return model.fit(**data, epochs=plan.epochs, validation_data=validation_data, callbacks=callbacks, **options)
 

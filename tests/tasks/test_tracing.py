@@ -5,12 +5,12 @@ import logging
 import keras
 import pytest
 
-from keras_transfer.adaptation import LayerwiseOptimizer, Stage, StagedTraining, freeze
+from keras_transfer.adaptation import LayerwiseOptimizer, Stage, StagedTraining
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
 from tests.tasks.taggers import examples as tagged_examples
 from tests.tasks.taggers import tagger
-from tests.tasks.tiny import classifier, examples
+from tests.tasks.tiny import classifier, examples, of_vectors
 
 pytest.importorskip("tensorflow")
 TEXTS, LABELS = examples(21)
@@ -50,10 +50,9 @@ def test_fit_with_validation_is_traced_once_for_each_of_the_two(traces):
 @pytest.mark.parametrize("kind", ["classifier", "tagger"])
 def test_each_stage_adds_one_trace_and_validation_one_for_the_whole_run(kind, traces, caplog):
     if kind == "classifier":
-        model, (x, y) = classifier(), (TEXTS, LABELS)
+        model, (x, y) = of_vectors(), (TEXTS, LABELS)
     else:
-        model, (x, y) = tagger(), tagged_examples(21, 20)
-    freeze(model, "embeddings")
+        model, (x, y) = tagger("vectors"), tagged_examples(21, 20)
     rates = LayerwiseOptimizer(keras.optimizers.AdamW(1e-3), model, decay=0.5)
     model.compile(rates if kind == "tagger" else "auto")
     stages = StagedTraining([Stage("head", epochs=1), Stage("all")])

