@@ -13,6 +13,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 import harness
 
@@ -21,33 +22,39 @@ MEASURES = ("import", "from_pretrained", "fit, to the end of the first step")
 SCRIPT = """
 import json, time
 
-times = [time.perf_counter()]
+def now():
+    return time.perf_counter(), time.process_time()
+
+times = [now()]
 import keras
 import keras_transfer as kt
 
-times.append(time.perf_counter())
+times.append(now())
 model = kt.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=6)
-times.append(time.perf_counter())
+times.append(now())
 texts, labels = kt.datasets.load_questions().train
 model.compile()
-end = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: times.append(time.perf_counter()))
-begin = time.perf_counter()
+steps = []
+end = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: steps.append(now()))
+begin = now()
 model.fit(texts[:64], labels[:64], batch_size=32, verbose=0, callbacks=[end])
-print(json.dumps([times[1] - times[0], times[2] - times[1], times[3] - begin]))
+spans = (times[0], times[1]), (times[1], times[2]), (begin, steps[0])
+print(json.dumps([[after - before for before, after in zip(*span)] for span in spans]))
 """
 
 
 def sample(folder):
     """Returns a sample of each measure, as `harness.summary` takes it, from a process that uses a checkout."""
     environment = {**os.environ, "PYTHONPATH": str(folder), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    before, cpu = harness.busy_seconds(), harness.cpu_seconds()
+    before, cpu, start = harness.busy_seconds(), harness.cpu_seconds(), time.perf_counter()
     done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr)
-    after, cpu, seconds = harness.busy_seconds(), harness.cpu_seconds() - cpu, json.loads(done.stdout.splitlines()[-1])
-    others = None if before is None else max(0.0, after - before - cpu) / (sum(seconds) * harness.CORES)
-    print(f"{folder}: {seconds}", file=sys.stderr, flush=True)
-    return [{"seconds": value, "cpu_wall": cpu / sum(seconds), "others": others} for value in seconds]
+    after, cpu, wall = harness.busy_seconds(), harness.cpu_seconds() - cpu, time.perf_counter() - start
+    others = None if before is None else max(0.0, after - before - cpu) / (wall * harness.CORES)
+    spans = json.loads(done.stdout.splitlines()[-1])
+    print(f"{folder}: wall and CPU seconds {spans}, others {others}", file=sys.stderr, flush=True)
+    return [{"seconds": seconds, "cpu_wall": used / seconds, "others": others} for seconds, used in spans]
 
 
 def main():

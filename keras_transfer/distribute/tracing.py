@@ -1,6 +1,27 @@
-"""One trace of `predict` on TensorFlow for batches of all shapes, for tasks, which cannot import TensorFlow."""
+"""What TensorFlow traces for the steps of tasks, which cannot import TensorFlow: once for all shapes, and no more."""
+
+import contextlib
 
 import keras
+
+from keras_transfer.training import private
+
+
+def frozen_unwatched(model):
+    """Returns a context in which TensorFlow traces no gradients of operations that have only frozen weights below them.
+
+    Keras does not tell TensorFlow which weights are frozen. TensorFlow would trace the gradients of all of them, and
+    drop most of them again when it optimizes the graph.
+
+    Args:
+        model: Built Keras model.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return contextlib.nullcontext()
+    import tensorflow as tf
+
+    frozen = [] if tf.distribute.has_strategy() else model.non_trainable_variables
+    return private.unwatched([weight.value for weight in frozen])
 
 
 def trace_predict(model, batch):

@@ -6,7 +6,7 @@ import keras
 
 from keras_transfer.distribute import StringInputs
 from keras_transfer.distribute.replicas import check_distribution, check_scope, replicas_of, share
-from keras_transfer.distribute.tracing import trace_predict
+from keras_transfer.distribute.tracing import frozen_unwatched, trace_predict
 from keras_transfer.distribute.updates import fused_updates
 from keras_transfer.encoders.encoder import select_inputs
 from keras_transfer.tasks.checks import check_preprocessor
@@ -184,8 +184,8 @@ class Task(Compiled, OneBatch, Pretrained, StringInputs, keras.Model):
         return super().make_train_function(force=force)
 
     def train_step(self, *args, **kwargs):
-        """Takes a training step as `keras.Model` does. On TensorFlow, Adam updates each weight in one operation."""
-        with fused_updates(self):
+        """Takes a training step as `keras.Model` does, which TensorFlow traces and runs as fewer operations."""
+        with frozen_unwatched(self), fused_updates(self):
             return super().train_step(*args, **kwargs)
 
     # === Data ===

@@ -1,4 +1,4 @@
-"""The names private to Keras on which this library relies.
+"""The names private to Keras, and one of TensorFlow's variables, on which this library relies.
 
 Keras builds an optimizer once, for a list of variables. It keeps the slots at fixed places and finds those of a
 variable by an index. To train some of the variables, the list, the index and the moving averages are narrowed to them.
@@ -125,6 +125,19 @@ def updating_with(optimizer, update):
     finally:
         object.__delattr__(part, "update_step")
         object.__setattr__(part, "weight_decay", decay)
+
+
+@contextlib.contextmanager
+def unwatched(variables):
+    """Keeps gradient tapes of TensorFlow from watching variables (`tf.Variable`) in a block."""
+    watched = [variable for variable in variables if variable.trainable]
+    try:
+        for variable in watched:
+            variable._trainable = False
+        yield
+    finally:
+        for variable in watched:
+            variable._trainable = True
 
 
 def batch_count(optimizer):

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_transfer import adaptation
 from keras_transfer.distribute import updates
 from tests.tasks.tiny import classifier, difference
 
@@ -63,6 +64,26 @@ def test_a_graph_has_one_update_for_each_weight_and_the_optimizer_is_left_as_it_
     kinds = collections.Counter(operation.type for operation in graph.get_operations())
     assert kinds["ResourceApplyAdam"] == kinds["AssignSubVariableOp"] == len(model.trainable_variables)
     assert kinds["Pow"] <= 4 and optimizer.weight_decay == 0.1 and "update_step" not in vars(optimizer)
+
+
+def test_gradients_are_traced_down_to_the_lowest_weight_that_trains():
+    def products(trainable):
+        model = classifier()
+        model.compile("sgd")
+        adaptation.freeze(model, "pretrained")
+        if trainable:
+            adaptation.unfreeze(model, trainable)
+        model.optimizer.build(model.trainable_variables)
+        graph = tf.function(model.train_step, autograph=False).get_concrete_function((INPUTS, LABELS)).graph
+        assert all(weight.value.trainable for weight in model.weights if "float" in str(weight.dtype))
+        return sum("MatMul" in operation.type for operation in graph.get_operations())
+
+    # Forward, the block has four products with weights and two of attention, the pooler and the head one each.
+    # Backward, there are one for each weight and one for each value below it that depends on a weight.
+    forward = 4 + 2 + 1 + 1
+    assert products(None) == forward + 1
+    assert products("pooler") == forward + 1 + 1 + 1
+    assert products("all") == forward + 2 * forward
 
 
 @pytest.mark.parametrize("optimizer", [optimizers.SGD(0.1), optimizers.Adam(0.1, amsgrad=True)], ids=["SGD", "AMSGrad"])

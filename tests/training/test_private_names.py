@@ -121,6 +121,20 @@ def test_a_function_can_take_the_place_of_update_step_and_weight_decay():
     assert moved_by(optimizer, variables) == [True] * 4
 
 
+def test_a_tape_of_tensorflow_watches_a_variable_unless_told_otherwise():
+    tf = pytest.importorskip("tensorflow")
+    variable = tf.Variable(2.0)
+
+    def gradient():
+        with tf.GradientTape() as tape:
+            value = 3 * variable
+        return tape.gradient(value, variable)
+
+    with private.unwatched([variable]):
+        assert gradient() is None
+    assert float(gradient()) == 3
+
+
 # === Where `fit` begins ===
 
 
