@@ -65,6 +65,7 @@ def share(model, data, method):
         ValueError: If the batch size or the number of texts does not permit it.
     """
     data = data if method == "fit" else data.grouped()  # Only the order of `fit` matters.
+    data = data.few_lengths() if model.jit_compile else data
     replicas, evenly = replicas_of(model)
     if replicas == 1:
         return data

@@ -1,4 +1,4 @@
-"""Texts in memory as batches of a few fixed lengths, which wastes little padding and recompiles rarely."""
+"""Texts in memory as batches of texts of similar length, which wastes little padding."""
 
 import copy
 
@@ -6,13 +6,29 @@ import keras
 import numpy as np
 
 from keras_transfer.text.inputs import to_columns
-from keras_transfer.text.lengths import LENGTH_STEP, MAX_LENGTHS, choose_lengths, lengthen_first, put_varied_first
+from keras_transfer.text.lengths import (
+    LENGTH_STEP,
+    MAX_LENGTHS,
+    WINDOW,
+    choose_lengths,
+    lengthen_first,
+    lengths_for,
+    put_varied_first,
+    sort_within_windows,
+)
 from keras_transfer.text.preprocessor import preprocess
 from keras_transfer.text.truncation import count_truncated, warn_of_truncation
 
 
 class _ShuffleState:
-    """The random numbers of the shuffling and the number of epochs, shared by the batches of all replicas."""
+    """What changes from epoch to epoch, shared by the batches of all replicas.
+
+    Attributes:
+        random: The random numbers of the shuffling.
+        epoch: Integer. Number of epochs that have ended.
+        uniform: Boolean. Whether all batches of an epoch had one length. Keras on TensorFlow may have inferred from
+            them that the length is fixed, so all later batches have the length of the longest text.
+    """
 
     def __init__(self, seed):
         self.seed = seed
@@ -20,7 +36,7 @@ class _ShuffleState:
 
     def reset(self):
         """Returns to the first epoch."""
-        self.random, self.epoch = np.random.default_rng(self.seed), 0
+        self.random, self.epoch, self.uniform = np.random.default_rng(self.seed), 0, False
 
 
 class TextBatches(keras.utils.PyDataset):
@@ -51,47 +67,38 @@ class TextBatches(keras.utils.PyDataset):
         if shuffle and seed is None:  # without a seed of its own, the order follows `keras.utils.set_random_seed`
             seed = np.random.randint(2**31)
         self._state = _ShuffleState(seed)
-        self._bucket_of = np.searchsorted(lengths, _real_lengths(inputs))
+        self._needed = np.take(lengths, np.searchsorted(lengths, _real_lengths(inputs)))
         self._make_plan()
 
     def _make_plan(self):
-        plan = self._plan_groups() if self._grouped else self._plan_in_order()
-        self._plan, self._batches = plan, self._split_for_replicas(plan)
+        """Divides the texts into batches, and pads these."""
+        count, size = len(self._needed), self.batch_size
+        rows = self._state.random.permutation(count) if self.shuffle else np.arange(count)
+        rows = rows[: count // size * size] if self.drop_remainder else rows
+        if self._grouped:
+            # Texts that share one of few lengths meet at random anyway.
+            window = WINDOW if self.shuffle and len(self.lengths) > MAX_LENGTHS else count
+            rows = rows[sort_within_windows(self._needed[rows], size, window)]
+        plan = np.split(rows, range(size, len(rows), size))
+        self._plan = [plan[i] for i in self._state.random.permutation(len(plan))] if self.shuffle else plan
+        self._batches = self._pad(self._plan)
 
-    def _plan_in_order(self):
-        """Returns batches of consecutive texts, each with the length that its longest text needs."""
-        count = len(self._bucket_of)
-        starts = range(0, count - (count % self.batch_size if self.drop_remainder else 0), self.batch_size)
-        parts = [np.arange(start, min(start + self.batch_size, count)) for start in starts]
-        return [(self.lengths[self._bucket_of[rows].max()], rows) for rows in parts]
-
-    def _plan_groups(self):
-        """Assigns texts to full batches of each length; the remainder of a length moves to the next one."""
-        plan, remainder = [], np.zeros(0, int)
-        for bucket, length in enumerate(self.lengths):
-            rows = np.flatnonzero(self._bucket_of == bucket)
-            if self.shuffle:
-                self._state.random.shuffle(rows)
-            rows = np.concatenate([remainder, rows])
-            full = len(rows) // self.batch_size * self.batch_size
-            plan += [(length, batch) for batch in rows[:full].reshape(-1, self.batch_size)]
-            remainder = rows[full:]
-        if len(remainder) and not self.drop_remainder:
-            plan.append((self.lengths[self._bucket_of[remainder].max()], remainder))
-        if self.shuffle:
-            plan = [plan[i] for i in self._state.random.permutation(len(plan))]
-        return plan
-
-    def _split_for_replicas(self, plan):
-        """Returns the batches in the order in which Keras takes them, each such that the replicas can share it."""
+    def _pad(self, plan):
+        """Returns `(length, rows)` of each batch in the order in which Keras takes them; replicas can share them."""
         count = self._replicas
         if self._repeat:
-            plan = [(length, np.resize(rows, -(-len(rows) // count) * count)) for length, rows in plan]
+            plan = [np.resize(rows, -(-len(rows) // count) * count) for rows in plan]
         elif len(plan) == 1:
-            length, rows = plan[0]
-            even = len(rows) // count * count
-            plan = [(length, part) for part in (rows[:even], rows[even:]) if len(part)]
-        return put_varied_first(plan) if self._grouped else lengthen_first(plan)
+            even = len(plan[0]) // count * count
+            plan = [part for part in np.split(plan[0], [even]) if len(part)]
+        plan = [(int(self._needed[rows].max()), rows) for rows in plan]
+        if not self._grouped:
+            return lengthen_first(plan)
+        if self.shuffle:
+            self._state.uniform |= len({length for length, _ in plan}) == 1
+        if self._state.uniform:
+            plan = [(int(self._needed.max()), rows) for _, rows in plan]
+        return put_varied_first(plan)
 
     def grouped(self):
         """Returns the same texts in batches of similar length, as when they are shuffled.
@@ -103,6 +110,16 @@ class TextBatches(keras.utils.PyDataset):
         other = copy.copy(self)
         other._grouped = True
         other._make_plan()
+        return other
+
+    def few_lengths(self):
+        """Returns the same batches, padded to at most six lengths, for a step that is compiled for each length."""
+        if len(self.lengths) <= MAX_LENGTHS:
+            return self
+        other = copy.copy(self)
+        other.lengths = choose_lengths(self._needed, self.inputs["padding_mask"].shape[1])
+        other._needed = np.take(other.lengths, np.searchsorted(other.lengths, self._needed))
+        other._batches = other._pad(self._plan)
         return other
 
     def for_replicas(self, count, repeat):
@@ -122,7 +139,7 @@ class TextBatches(keras.utils.PyDataset):
         """
         other = copy.copy(self)
         other._replicas, other._repeat = count, repeat
-        other._batches = other._split_for_replicas(self._plan)
+        other._batches = other._pad(self._plan)
         return other
 
     @property
@@ -193,9 +210,13 @@ def batches(
 
     Without labels, it is a dataset for `predict` of any Keras model: the batches keep the order of the texts.
 
-    The number of batches is known (`len`). There are at most six sequence lengths, chosen to waste the least padding,
-    so that a step is compiled for few shapes. The last texts form a short batch. If replicas share it, `fit` of a task
-    fills it up by repeating some of its texts. If the preprocessor truncates texts, a warning says how many.
+    The number of batches is known (`len`). Before each epoch, the texts are shuffled and divided into windows of at
+    most 50 batches. Each window is sorted by length and cut into batches, and the batches of all windows are shuffled.
+    A batch is as long as its longest text. Where Keras compiles a step for each length (on JAX, on a GPU or TPU, and
+    in tasks with `jit_compile=True`), there are at most six lengths, chosen to waste the least padding, and one window.
+
+    The last texts form a short batch. If replicas share it, `fit` of a task fills it up by repeating some of its texts.
+    If the preprocessor truncates texts, a warning says how many.
 
     Args:
         texts: List, tuple, NumPy array or pandas column of strings; for pairs, a tuple of two.
@@ -210,7 +231,8 @@ def batches(
             labels, `False` for texts without.
         seed: Integer. Seed of the shuffling, for the same batches in every run. Defaults to `None`.
         sample_weight: List or array [texts] of floats. Defaults to `None`.
-        lengths: List of at most six sequence lengths. Defaults to lengths chosen from the texts.
+        lengths: List of at most six sequence lengths to use instead, such as `[128]` for a step of fixed shape.
+            Defaults to `None`.
         drop_remainder: Boolean. Whether the short batch is dropped, so that all batches have `batch_size` rows. Each
             shuffling drops other texts. Defaults to `False`.
 
@@ -252,7 +274,7 @@ def batches(
     if "padding_mask" not in inputs:
         lengths = [1]
     elif lengths is None:
-        lengths = choose_lengths(real, inputs["padding_mask"].shape[1])
+        lengths = lengths_for(real, inputs["padding_mask"].shape[1])
     else:
         lengths = sorted(lengths)
         if not 1 <= len(lengths) <= MAX_LENGTHS or lengths[-1] < real.max():

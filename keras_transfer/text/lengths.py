@@ -1,9 +1,31 @@
-"""The sequence lengths of batches: few, with little padding, and such that Keras sees that they vary."""
+"""The sequence lengths of batches: little padding, few to compile, and such that Keras sees that they vary."""
 
+import keras
 import numpy as np
 
-MAX_LENGTHS = 6
-LENGTH_STEP = 8  # lengths are multiples of it, so that two datasets often share them
+MAX_LENGTHS = 6  # if a step is compiled for each length
+LENGTH_STEP = 8  # Lengths to compile are multiples of it, so that two datasets often share them.
+WINDOW = 50  # Batches. Otherwise, shuffled texts are sorted by length within windows of at most this size.
+
+
+def lengths_for(real, longest):
+    """Returns the lengths of batches: every length of a text, or a few if Keras compiles a step for each length.
+
+    That is so on JAX, and on TensorFlow with a GPU or TPU, where Keras uses XLA by default.
+
+    Args:
+        real: Integer array. Number of real tokens of each text.
+        longest: Integer. Length of the inputs.
+
+    Returns:
+        Sorted list of integers.
+    """
+    few = keras.backend.backend() == "jax"
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        few = any(device.device_type != "CPU" for device in tf.config.list_physical_devices())
+    return choose_lengths(real, longest) if few else np.unique(np.maximum(real, 1)).tolist()
 
 
 def choose_lengths(real, longest):
@@ -33,6 +55,13 @@ def choose_lengths(real, longest):
         chosen.append(int(candidates[j - 1]))
         k, j = k - 1, back[k, j]
     return chosen[::-1]
+
+
+def sort_within_windows(lengths, batch_size, window):
+    """Returns the order that sorts lengths within windows of equal size, at most `window` batches each."""
+    count = -(-len(lengths) // batch_size)
+    size = -(-count // -(-count // window)) * batch_size
+    return np.lexsort((lengths, np.arange(len(lengths)) // size))
 
 
 def put_varied_first(plan):

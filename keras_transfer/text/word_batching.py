@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_transfer.text.batching import TextBatches, concatenate
 from keras_transfer.text.inputs import to_sentences
-from keras_transfer.text.lengths import LENGTH_STEP, choose_lengths
+from keras_transfer.text.lengths import LENGTH_STEP, lengths_for
 from keras_transfer.text.word_level import check_word_level
 
 NO_WORD = -1  # the label of positions where no word is read
@@ -32,12 +32,13 @@ class WordBatches(TextBatches):
         return (inputs, *(column[:, : self._batches[index][0]] for column in columns))
 
     def by_length(self):
-        """Yields the same batches, as one `WordBatches` for each length."""
-        for length in sorted({length for length, _ in self._batches}):
-            part = copy.copy(self)
+        """Yields the same batches, padded to few lengths, as one `WordBatches` for each length."""
+        few = self.few_lengths()
+        for length in sorted({length for length, _ in few._batches}):
+            part = copy.copy(few)
             # Keras also ends an epoch after `predict`, which must neither shuffle this part nor count for the others.
             part.shuffle, part._state = False, copy.copy(self._state)
-            part._batches = [batch for batch in self._batches if batch[0] == length]
+            part._batches = [batch for batch in few._batches if batch[0] == length]
             yield part
 
     def word_outputs(self, outputs):
@@ -72,8 +73,9 @@ def word_batches(
 ):
     """Turns sentences, as lists of words, and a label for each word into a dataset for `fit`.
 
-    As with `batches`, there are few lengths and the number of batches is known. A sentence that is too long is cut into
-    rows that overlap, and each word has its label in one of them: no word is lost, and none counts twice.
+    Rows are batched by length as texts are in `batches`, and the number of batches is known. A sentence that is too
+    long is cut into rows that overlap, and each word has its label in one of them: no word is lost, and none counts
+    twice.
 
     Args:
         sentences: List of lists of strings, the words.
@@ -128,7 +130,7 @@ def word_batches(
         weights[row, position] = _class_weights(class_weight, label_names, ids)
         weights *= _sentence_weights(sample_weight, len(sentences))[sentence][:, None]
     places = [len(words) for words in sentences], row, position
-    lengths = choose_lengths(real, inputs["padding_mask"].shape[1])
+    lengths = lengths_for(real, inputs["padding_mask"].shape[1])
     return WordBatches(inputs, places, table, weights, batch_size, lengths, shuffle, seed, False)
 
 

@@ -174,6 +174,19 @@ def test_our_part_of_a_benchmark_runs(script, request):
     assert "(1 rounds; ratio" in done.stdout
 
 
+@pytest.mark.slow
+def test_a_run_on_real_data_is_done_once_and_its_table_is_markdown(tmp_path, minilm, data_dir):
+    options = ["--contenders", "keras_transfer", "--datasets", "trec6", "ewt", "--epochs", "1", "--rounds", "1"]
+    folder = data_dir("ud_english_ewt") and data_dir("trec6").parent
+    options += ["--examples", "40", "--data-dir", str(folder), "--results", str(tmp_path / "results.jsonl")]
+    for _ in range(2):
+        done = run(BENCHMARKS / "real_data.py", *options)
+        assert done.returncode == 0, done.stderr[-4000:]
+    assert "| TREC-6 | 1 | keras_transfer | " in done.stdout and "| EWT, 2,000 | 1 | keras_transfer |" in done.stdout
+    lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert [line["dataset"] for line in lines] == ["trec6", "ewt"] and all(line["wall"] > 0 for line in lines)
+
+
 def test_without_a_gpu_the_gpu_benchmark_prints_a_message_and_succeeds():
     done = run(BENCHMARKS / "gpu_step.py")
     assert done.returncode == 0, done.stderr

@@ -1,12 +1,15 @@
-"""Texts in memory become batches of a few lengths without losing any text."""
+"""Texts in memory become batches of similar lengths without losing any text."""
+
+from types import SimpleNamespace
 
 import keras
 import numpy as np
 import pandas
 import pytest
 
+from keras_transfer.distribute.replicas import share
 from keras_transfer.text import BertPreprocessor, batches, is_text, to_columns
-from keras_transfer.text.lengths import choose_lengths
+from keras_transfer.text.lengths import choose_lengths, lengths_for, sort_within_windows
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
 
@@ -41,12 +44,68 @@ def test_every_text_occurs_once_per_epoch_with_its_label(preprocessor, texts):
     assert rows(dataset) == expected
 
 
-def test_there_are_at_most_six_lengths_and_the_number_of_batches_is_known(preprocessor, texts):
+def test_each_batch_is_as_long_as_its_longest_text_and_the_number_of_batches_is_known(preprocessor, texts):
     dataset = batches(texts, np.arange(101), preprocessor, batch_size=8, seed=0)
     assert len(dataset) == 13
-    shapes = [dataset[i][0]["token_ids"].shape for i in range(len(dataset))]
-    assert len(dataset.lengths) <= 6 and {length for _, length in shapes} <= set(dataset.lengths)
-    assert sorted(rows for rows, _ in shapes) == [5] + [8] * 12
+    masks = [dataset[i][0]["padding_mask"] for i in range(len(dataset))]
+    assert all(mask.shape[1] == mask.sum(1).max() in dataset.lengths for mask in masks)
+    assert sorted(len(mask) for mask in masks) == [5] + [8] * 12
+
+
+def test_the_same_batches_can_be_padded_to_six_lengths(preprocessor, texts):
+    dataset = batches(texts, np.arange(101), preprocessor, batch_size=8, seed=0)
+    few = dataset.few_lengths()
+    assert len(few.lengths) == 6 and all(length % 8 == 0 for length in few.lengths) and few.few_lengths() is few
+    assert {few[i][0]["token_ids"].shape[1] for i in range(13)} <= set(few.lengths)
+    assert rows(few) == rows(dataset)
+    assert share(SimpleNamespace(jit_compile=True), dataset, "fit").lengths == few.lengths
+    assert share(SimpleNamespace(jit_compile=False), dataset, "fit") is dataset
+
+
+def test_there_are_few_lengths_where_keras_compiles_a_step_for_each(preprocessor, texts, monkeypatch):
+    import tensorflow as tf
+
+    assert len(batches(texts, None, preprocessor).lengths) > 6
+    for module, name, value in (
+        (tf.config, "list_physical_devices", [SimpleNamespace(device_type="GPU")]),
+        (keras.backend, "backend", "jax"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, lambda value=value: value)
+            assert len(lengths_for(np.arange(60), 64)) == 6
+
+
+def test_texts_are_sorted_within_windows_of_equal_size():
+    lengths = np.random.default_rng(0).integers(1, 99, 401)  # 101 batches of 4: three windows of at most 34
+    order = sort_within_windows(lengths, 4, 50)
+    parts = [order[start : start + 136] for start in (0, 136, 272)]
+    assert [sorted(part) for part in parts] == [list(range(136)), list(range(136, 272)), list(range(272, 401))]
+    assert all((np.diff(lengths[part]) >= 0).all() for part in parts)
+
+
+def test_padding_is_at_most_that_of_the_length_grouping_of_transformers(preprocessor):
+    random = np.random.default_rng(0)
+    texts = [" ".join("a" * size) for size in np.minimum(random.lognormal(2.3, 0.7, 2000).astype(int) + 1, 60)]
+    dataset = batches(texts, np.arange(2000), preprocessor, seed=0)
+    real = dataset.inputs["padding_mask"].sum(1)
+    expected = 0
+    for part in np.array_split(random.permutation(2000), range(480, 2000, 480)):  # of 2000 // (4 * 32) batches
+        part = np.sort(real[part])[::-1]
+        expected += sum(part[start : start + 32].size * part[start] for start in range(0, len(part), 32))
+    assert sum(dataset[i][0]["token_ids"].size for i in range(len(dataset))) <= 1.01 * expected
+
+
+def test_after_an_epoch_of_batches_of_one_length_all_batches_have_it(preprocessor):
+    # One of nine texts is long, and one is left out of each epoch: without the long one, both batches are short.
+    dataset = batches([*"abcdefgh", "a b c d"], np.arange(9), preprocessor, 4, seed=0, drop_remainder=True)
+    found = []
+    for _ in range(40):
+        found.append({dataset[i][0]["token_ids"].shape[1] for i in range(2)})
+        dataset.on_epoch_end()
+    first = found.index({6})
+    assert found == [{3, 6}] * first + [{6}] * (40 - first) and first > 0
+    dataset.epoch = 0
+    assert {dataset[i][0]["token_ids"].shape[1] for i in range(2)} == {3, 6}
 
 
 def test_with_drop_remainder_all_batches_are_full_and_shuffling_leaves_out_other_texts(preprocessor, texts):
@@ -133,8 +192,8 @@ def test_given_lengths_are_used_and_must_reach_the_longest_text(preprocessor):
 
 def test_pairs_are_a_tuple_of_two_columns(preprocessor):
     inputs, _ = batches((["a", "b c"], ["d", "e"]), [0, 1], preprocessor, batch_size=2, shuffle=False)[0]
-    assert inputs["token_ids"][1, :7].tolist() == [2, 6, 7, 3, 9, 3, 0]
-    assert inputs["segment_ids"][1, :7].tolist() == [0, 0, 0, 0, 1, 1, 0]
+    assert inputs["token_ids"][1].tolist() == [2, 6, 7, 3, 9, 3]
+    assert inputs["segment_ids"][1].tolist() == [0, 0, 0, 0, 1, 1]
 
 
 COLUMNS = {

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_transfer.text import BertPreprocessor, WordPreprocessor, word_batches
+from keras_transfer.text import WordPreprocessor, word_batches
 
 pytest.importorskip("tensorflow")
 NAMES = ["DET", "NOUN", "VERB"]
@@ -52,18 +52,22 @@ def test_each_word_has_the_weight_of_its_label(weights):
     np.testing.assert_array_equal(both.sample_weight[both.labels >= 0], 2 * data.sample_weight[data.labels >= 0])
 
 
-def test_there_are_at_most_six_lengths_and_the_order_follows_the_seed():
+def test_rows_of_similar_length_form_a_batch_and_the_order_follows_the_seed():
     random = np.random.default_rng(0)
     sentences = [["film"] * count for count in random.integers(0, 60, 200)]
     made = [word_batches(sentences, None, preprocessor(64), 8, True, seed) for seed in (1, 1, 2)]
-    assert len(made[0].lengths) <= 6 and all(length % 8 == 0 for length in made[0].lengths)
+    masks = [made[0][i][0]["padding_mask"] for i in range(25)]
+    assert all(mask.shape[1] == max(mask.sum(1).max(), 1) and np.ptp(mask.sum(1)) < 6 for mask in masks)
     assert made[0].order.tolist() == made[1].order.tolist() != made[2].order.tolist()
 
 
-def test_the_shortest_texts_are_padded_to_eight_tokens():
-    data = word_batches([["film"]], [[1]], BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "film"]))
-    assert data[0][0]["token_ids"].tolist() == [[2, 4, 3, 0, 0, 0, 0, 0]]
-    assert data[0][1].tolist() == [[-1, 1, -1, -1, -1, -1, -1, -1]]
+def test_the_batches_of_one_length_are_few_datasets_that_contain_every_word_once():
+    sentences = [["film"] * count for count in np.random.default_rng(0).integers(0, 60, 200)]
+    data = word_batches(sentences, None, preprocessor(64), 8).grouped()
+    parts = list(data.by_length())
+    assert len(data.lengths) > 6 >= len(parts) > 1
+    found = [part.word_outputs(np.zeros((len(part.order), 64, 1)))[0] for part in parts]
+    assert sorted(np.concatenate(found)) == list(range(sum(map(len, sentences))))
 
 
 def test_sentences_and_labels_can_be_columns_or_arrays():
