@@ -134,7 +134,7 @@ def keras_transfer(data, folder, epochs, seed, clock):
         train = kt.text.word_batches(*data.train, model.preprocessor, BATCH, seed=seed, label_names=data.names)
     else:
         model = kt.tasks.TextClassifier.from_pretrained(
-            folder, label_names=data.names, sequence_length=data.length, pooling="pooled"
+            folder, num_classes=len(data.names), sequence_length=data.length, pooling="pooled"
         )
         train = kt.text.batches(*data.train, model.preprocessor, BATCH, seed=seed)
     model.compile(keras_optimizer(data, epochs * len(train)))
