@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_transfer.checkpoints.heads import find_head
 from keras_transfer.checkpoints.tensors import CheckpointError, fill, log, reading
+from keras_transfer.layers.initializers import replaced_weights
 
 
 @dataclasses.dataclass
@@ -69,7 +70,8 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
             not_loaded.append(prefix)
     unused = sorted(name for name in readers if name.startswith(tuple(not_loaded)) and name not in in_head)
     try:
-        encoder = architecture.encoder_class(**arguments)
+        with replaced_weights():
+            encoder = architecture.encoder_class(**arguments)
     except Exception as error:  # of Keras and its backend, such as for invalid sizes
         if isinstance(error, TypeError) and overrides:  # an unknown argument
             raise

@@ -60,7 +60,8 @@ class Entry:
 
     def assign(self, tensors):
         """Sets the variables, from a list of the tensors."""
-        whole = np.concatenate([self.layout.to_ours(tensor) for tensor in tensors], axis=-1)
+        parts = [self.layout.to_ours(tensor) for tensor in tensors]
+        whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
         ends = np.cumsum([variable.shape[0] for variable in self.variables])[:-1]
         for variable, value in zip(self.variables, np.split(whole, ends), strict=True):
             variable.assign(value)
@@ -166,4 +167,4 @@ def fill(entries, readers, source):
 
 def to_float32(tensor):
     """Returns a tensor as float32, which represents bfloat16 and float16 exactly."""
-    return np.asarray(tensor).astype("float32")
+    return np.asarray(tensor).astype("float32", copy=False)

@@ -5,6 +5,8 @@ import keras
 from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.parts import make_blocks, make_embeddings, make_pooler
 from keras_transfer.encoders.stack import TransformerStack
+from keras_transfer.layers import LayerNormalization
+from keras_transfer.layers.initializers import TruncatedNormal
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -59,7 +61,7 @@ class AlbertEncoder(TransformerStack):
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
-        initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
+        initializer = TruncatedNormal(stddev=initializer_range)
         tables = (vocabulary_size, embedding_dim, max_sequence_length, initializer, num_segments)
         norm = {"layer_norm_epsilon": layer_norm_epsilon, "dropout": dropout, "dtype": dtype}
         [block] = make_blocks(1, num_heads, intermediate_dim, activation, initializer, attention_dropout, **norm)
@@ -67,9 +69,7 @@ class AlbertEncoder(TransformerStack):
             settings,
             **make_embeddings(*tables, dtype=dtype),
             blocks=[block] * num_layers,
-            embeddings_norm=keras.layers.LayerNormalization(
-                epsilon=layer_norm_epsilon, dtype=dtype, name="embeddings_norm"
-            ),
+            embeddings_norm=LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="embeddings_norm"),
             embeddings_dropout=dropout,
             embeddings_projection=keras.layers.Dense(
                 hidden_dim, kernel_initializer=initializer.clone(), dtype=dtype, name="embeddings_projection"

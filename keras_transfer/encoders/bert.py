@@ -5,6 +5,8 @@ import keras
 from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.parts import make_blocks, make_embeddings, make_pooler
 from keras_transfer.encoders.stack import TransformerStack
+from keras_transfer.layers import LayerNormalization
+from keras_transfer.layers.initializers import TruncatedNormal
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -56,7 +58,7 @@ class BertEncoder(TransformerStack):
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
-        initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
+        initializer = TruncatedNormal(stddev=initializer_range)
         norm = {"epsilon": layer_norm_epsilon, "dtype": dtype}
         embeddings = make_embeddings(
             vocabulary_size, hidden_dim, max_sequence_length, initializer, num_segments, dtype=dtype
@@ -76,7 +78,7 @@ class BertEncoder(TransformerStack):
             settings,
             **embeddings,
             blocks=blocks,
-            embeddings_norm=keras.layers.LayerNormalization(**norm, name="embeddings_norm"),
+            embeddings_norm=LayerNormalization(**norm, name="embeddings_norm"),
             embeddings_dropout=dropout,
             pooler=make_pooler(hidden_dim, initializer, dtype) if pooler else None,
             dtype=dtype,

@@ -9,6 +9,7 @@ from keras_transfer.layers import (
     DisentangledAttention,
     DistanceEmbedding,
     FeedForward,
+    LayerNormalization,
     TransformerBlock,
 )
 
@@ -104,9 +105,7 @@ class DebertaV2Encoder(TransformerStack):
                 vocabulary_size, hidden_dim, initializer.clone(), dtype=dtype, name="token_embedding"
             ),
             blocks,
-            embeddings_norm=keras.layers.LayerNormalization(
-                epsilon=layer_norm_epsilon, dtype=dtype, name="embeddings_norm"
-            ),
+            embeddings_norm=LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="embeddings_norm"),
             embeddings_dropout=dropout,
             block_inputs=distances,
             dtype=dtype,

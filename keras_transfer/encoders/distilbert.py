@@ -5,6 +5,8 @@ import keras
 from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.parts import make_blocks, make_embeddings
 from keras_transfer.encoders.stack import TransformerStack
+from keras_transfer.layers import LayerNormalization
+from keras_transfer.layers.initializers import TruncatedNormal
 
 _EPSILON = 1e-12  # of all layer norms; a checkpoint cannot have another
 
@@ -52,14 +54,14 @@ class DistilBertEncoder(TransformerStack):
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
-        initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
+        initializer = TruncatedNormal(stddev=initializer_range)
         norm = {"layer_norm_epsilon": _EPSILON, "dropout": dropout, "dtype": dtype}
         blocks = (num_layers, num_heads, intermediate_dim, activation, initializer, attention_dropout)
         super().__init__(
             settings,
             **make_embeddings(vocabulary_size, hidden_dim, max_sequence_length, initializer, dtype=dtype),
             blocks=make_blocks(*blocks, **norm),
-            embeddings_norm=keras.layers.LayerNormalization(epsilon=_EPSILON, dtype=dtype, name="embeddings_norm"),
+            embeddings_norm=LayerNormalization(epsilon=_EPSILON, dtype=dtype, name="embeddings_norm"),
             embeddings_dropout=dropout,
             dtype=dtype,
             **options,

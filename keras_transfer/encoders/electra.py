@@ -5,6 +5,8 @@ import keras
 from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.parts import make_blocks, make_embeddings
 from keras_transfer.encoders.stack import TransformerStack
+from keras_transfer.layers import LayerNormalization
+from keras_transfer.layers.initializers import TruncatedNormal
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -57,7 +59,7 @@ class ElectraEncoder(TransformerStack):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         embedding_dim = hidden_dim if embedding_dim is None else embedding_dim
         settings = constructor_settings(locals())
-        initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
+        initializer = TruncatedNormal(stddev=initializer_range)
         tables = (vocabulary_size, embedding_dim, max_sequence_length, initializer, num_segments)
         blocks = (num_layers, num_heads, intermediate_dim, activation, initializer, attention_dropout)
         norm = {"layer_norm_epsilon": layer_norm_epsilon, "dropout": dropout, "dtype": dtype}
@@ -68,9 +70,7 @@ class ElectraEncoder(TransformerStack):
             settings,
             **make_embeddings(*tables, dtype=dtype),
             blocks=make_blocks(*blocks, **norm),
-            embeddings_norm=keras.layers.LayerNormalization(
-                epsilon=layer_norm_epsilon, dtype=dtype, name="embeddings_norm"
-            ),
+            embeddings_norm=LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="embeddings_norm"),
             embeddings_dropout=dropout,
             embeddings_projection=None if embedding_dim == hidden_dim else projection,
             dtype=dtype,

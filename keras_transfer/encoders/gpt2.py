@@ -5,6 +5,7 @@ import keras
 from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.parts import make_blocks, make_embeddings
 from keras_transfer.encoders.stack import TransformerStack
+from keras_transfer.layers import LayerNormalization
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -79,7 +80,7 @@ class GPT2Encoder(TransformerStack):
             **make_embeddings(vocabulary_size, hidden_dim, max_sequence_length, initializer, dtype=dtype),
             blocks=blocks,
             embeddings_dropout=embeddings_dropout,
-            final_norm=keras.layers.LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="final_norm"),
+            final_norm=LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="final_norm"),
             dtype=dtype,
             **options,
         )

@@ -5,6 +5,7 @@ import keras
 from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.stack import TransformerStack
 from keras_transfer.layers import GatedFeedForward, MultiHeadAttention, RotaryPositions, TransformerBlock
+from keras_transfer.layers.initializers import TruncatedNormal
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -72,7 +73,7 @@ class ModernBertEncoder(TransformerStack):
         **options,
     ):
         settings = constructor_settings(locals())
-        initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
+        initializer = TruncatedNormal(stddev=initializer_range)
         weights = {"use_bias": False, "kernel_initializer": initializer, "dtype": dtype}
         head_dim = hidden_dim // num_heads
         rotary = RotaryPositions(head_dim, rotary_base, dtype=dtype, name="rotary")

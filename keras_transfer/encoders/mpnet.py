@@ -5,7 +5,8 @@ import keras
 from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.parts import make_blocks, make_embeddings, make_pooler
 from keras_transfer.encoders.stack import TransformerStack
-from keras_transfer.layers import RelativePositionBias
+from keras_transfer.layers import LayerNormalization, RelativePositionBias
+from keras_transfer.layers.initializers import TruncatedNormal
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -53,7 +54,7 @@ class MPNetEncoder(TransformerStack):
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
-        initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
+        initializer = TruncatedNormal(stddev=initializer_range)
         tables = {"position_offset": 2, "dtype": dtype}
         norm = {"layer_norm_epsilon": layer_norm_epsilon, "dropout": dropout, "dtype": dtype}
         blocks = (num_layers, num_heads, intermediate_dim, activation, initializer, attention_dropout)
@@ -61,9 +62,7 @@ class MPNetEncoder(TransformerStack):
             settings,
             **make_embeddings(vocabulary_size, hidden_dim, max_sequence_length, initializer, **tables),
             blocks=make_blocks(*blocks, **norm),
-            embeddings_norm=keras.layers.LayerNormalization(
-                epsilon=layer_norm_epsilon, dtype=dtype, name="embeddings_norm"
-            ),
+            embeddings_norm=LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="embeddings_norm"),
             embeddings_dropout=dropout,
             block_inputs=RelativePositionBias(
                 num_heads, initializer=initializer.clone(), dtype=dtype, name="relative_positions"

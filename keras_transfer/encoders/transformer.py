@@ -5,6 +5,7 @@ import keras
 from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.parts import make_blocks, make_embeddings
 from keras_transfer.encoders.stack import TransformerStack
+from keras_transfer.layers import LayerNormalization
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -57,7 +58,7 @@ class TransformerEncoder(TransformerStack):
     ):
         settings = constructor_settings(locals())
         initializer = keras.initializers.RandomNormal(stddev=initializer_range)
-        final_norm = keras.layers.LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="final_norm")
+        final_norm = LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="final_norm")
         blocks = make_blocks(
             num_layers,
             num_heads,

@@ -12,6 +12,7 @@ from keras_transfer.layers import (
     TransformerBlock,
     TwoStreams,
 )
+from keras_transfer.layers.initializers import TruncatedNormal
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -62,7 +63,7 @@ class XLNetEncoder(Encoder):
     ):
         # === Layers ===
         settings = constructor_settings(locals())
-        initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
+        initializer = TruncatedNormal(stddev=initializer_range)
         weights = {"kernel_initializer": initializer, "dtype": dtype}
         token_embedding = keras.layers.Embedding(
             vocabulary_size, hidden_dim, initializer.clone(), dtype=dtype, name="token_embedding"

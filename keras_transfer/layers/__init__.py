@@ -9,6 +9,7 @@ from keras_transfer.layers.disentangled import DisentangledAttention, DistanceEm
 from keras_transfer.layers.dropout import Dropout
 from keras_transfer.layers.embeddings import PositionEmbedding, SegmentEmbedding
 from keras_transfer.layers.feed_forward import FeedForward, GatedFeedForward
+from keras_transfer.layers.normalization import LayerNormalization
 from keras_transfer.layers.output_embeddings import OutputEmbeddings
 from keras_transfer.layers.pooling import SequencePooling
 from keras_transfer.layers.positions import SampleTokens, TakePositions
@@ -29,6 +30,7 @@ __all__ = [
     "Dropout",
     "FeedForward",
     "GatedFeedForward",
+    "LayerNormalization",
     "MultiHeadAttention",
     "OutputEmbeddings",
     "PositionEmbedding",

@@ -1,6 +1,9 @@
 """Activation functions that Keras has only as a flag, under a name that a config can hold."""
 
+import math
+
 import keras
+from keras import ops
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -22,6 +25,28 @@ def get_activation(activation):
         ValueError: If Keras does not know the name.
     """
     return gelu_tanh if activation == "gelu_tanh" else keras.activations.get(activation)
+
+
+def activate(x, activation, training=None):
+    """Applies the activation with the given name; in training on TensorFlow, exact GELU with a cheaper gradient.
+
+    Args:
+        x: Tensor of any shape.
+        activation: See `get_activation`.
+        training: Boolean. Whether a gradient will be computed. Defaults to `None`, `False`.
+    """
+    # For inference, TensorFlow fuses the plain function with the matmul before it.
+    if activation == "gelu" and training and keras.backend.backend() == "tensorflow":
+        return _gelu_in_training(x)
+    return get_activation(activation)(x)
+
+
+@ops.custom_gradient
+def _gelu_in_training(x):
+    # Only the slope is kept for the gradient. TensorFlow's own gradient keeps five tensors of this size.
+    probability = 0.5 * ops.erf(x * 0.5**0.5) + 0.5
+    slope = probability + x * ops.exp(-0.5 * ops.square(x) - 0.5 * math.log(2 * math.pi))
+    return x * probability, lambda upstream: upstream * slope
 
 
 def serialize_activation(activation):

@@ -48,7 +48,18 @@ class Dropout(keras.layers.Dropout):
         number = keras.random.uniform(shape, maxval=LEVELS, dtype="float32", seed=self.seed_generator)
         upper = ops.floor(number)
         keep = ops.concatenate([upper >= dropped, number - upper >= dropped / LEVELS], axis)
-        return ops.where(keep, inputs * (LEVELS / (LEVELS - dropped)), 0)
+        return _scale_kept(inputs, keep, LEVELS / (LEVELS - dropped))
+
+
+def _scale_kept(inputs, keep, factor):
+    if keras.backend.backend() != "tensorflow":
+        return ops.where(keep, inputs * factor, 0)
+
+    @ops.custom_gradient  # TensorFlow's own also computes the gradients of the mask, the factor and the zero.
+    def scale_kept(inputs):
+        return ops.where(keep, inputs * factor, 0), lambda upstream: ops.where(keep, upstream * factor, 0)
+
+    return scale_kept(inputs)
 
 
 def _is_even(size):

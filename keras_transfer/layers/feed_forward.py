@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_transfer.layers.activations import get_activation, serialize_activation
+from keras_transfer.layers.activations import activate, serialize_activation
 from keras_transfer.layers.dropout import Dropout
 from keras_transfer.layers.sublayers import make_dense
 
@@ -48,11 +48,11 @@ class FeedForward(keras.layers.Layer):
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
     def build(self, inputs_shape):
-        self.inner = make_dense(self, self.intermediate_dim, "inner", inputs_shape, get_activation(self.activation))
+        self.inner = make_dense(self, self.intermediate_dim, "inner", inputs_shape)
         self.outer = make_dense(self, inputs_shape[-1], "outer", (*inputs_shape[:-1], self.intermediate_dim))
 
-    def call(self, inputs):
-        return self.outer(self.dropout(self.inner(inputs)))
+    def call(self, inputs, training=None):
+        return self.outer(self.dropout(activate(self.inner(inputs), self.activation, training)))
 
     def compute_output_shape(self, inputs_shape):
         return inputs_shape
@@ -88,9 +88,10 @@ class GatedFeedForward(FeedForward):
     """
 
     def build(self, inputs_shape):
-        self.gate = make_dense(self, self.intermediate_dim, "gate", inputs_shape, get_activation(self.activation))
+        self.gate = make_dense(self, self.intermediate_dim, "gate", inputs_shape)
         self.inner = make_dense(self, self.intermediate_dim, "inner", inputs_shape)
         self.outer = make_dense(self, inputs_shape[-1], "outer", (*inputs_shape[:-1], self.intermediate_dim))
 
-    def call(self, inputs):
-        return self.outer(self.dropout(self.gate(inputs) * self.inner(inputs)))
+    def call(self, inputs, training=None):
+        gate = activate(self.gate(inputs), self.activation, training)
+        return self.outer(self.dropout(gate * self.inner(inputs)))

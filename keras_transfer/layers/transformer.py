@@ -7,11 +7,12 @@ from keras import ops
 
 from keras_transfer.layers.attention import batch_and_length
 from keras_transfer.layers.dropout import Dropout
+from keras_transfer.layers.normalization import LayerNormalization
 
 NORMS = ("pre", "post", "input")
 NORMALIZATIONS = {
-    "layer": keras.layers.LayerNormalization,
-    "layer_no_bias": functools.partial(keras.layers.LayerNormalization, center=False),
+    "layer": LayerNormalization,
+    "layer_no_bias": functools.partial(LayerNormalization, center=False),
     "rms": keras.layers.RMSNormalization,
 }
 SLOTS = ("attention", "cross_attention", "feed_forward")

@@ -39,3 +39,21 @@ def test_the_kernels_start_from_different_numbers():
     layer(X)
     kernels = [layer.gate.kernel.numpy(), layer.inner.kernel.numpy(), layer.outer.kernel.numpy()]
     assert (kernels[0] != kernels[1]).any() and (kernels[1] != kernels[2].T).any()
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_exact_gelu_has_the_same_outputs_and_gradients_in_training(traced):
+    import tensorflow as tf
+
+    layer = FeedForward(6)
+    layer.build(X.shape)
+
+    def gradients(training):
+        with tf.GradientTape() as tape:
+            outputs = layer(4 * X, training=training)
+            loss = tf.reduce_sum(outputs**2)
+        return [outputs, *tape.gradient(loss, [weight.value for weight in layer.weights])]
+
+    run = tf.function(gradients, autograph=False) if traced else gradients
+    for ours, expected in zip(run(True), run(False), strict=True):
+        np.testing.assert_allclose(ours, expected, atol=1e-5)

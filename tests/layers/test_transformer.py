@@ -53,7 +53,7 @@ def written_out(block, x, padding_mask, attention_mask):
         return block.attention(x, padding_mask=padding_mask, attention_mask=attention_mask)
 
     def feed_forward(x):
-        return block.feed_forward.outer(block.feed_forward.inner(x))
+        return block.feed_forward.outer(keras.ops.relu(block.feed_forward.inner(x)))
 
     norm1, norm2 = block.attention_norm, block.feed_forward_norm
     if block.norm == "post":

@@ -1,0 +1,56 @@
+"""Layer normalization with a gradient of few operations."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class LayerNormalization(keras.layers.LayerNormalization):
+    """Layer normalization (Ba et al. 2016) that takes about half as many operations to train on TensorFlow.
+
+    In training on TensorFlow, the layer computes the gradient by its closed formula instead of operation by operation.
+    The other backends fuse the operations of Keras's layer, which this one equals.
+
+    Args:
+        axis, epsilon, **options: See `keras.layers.LayerNormalization`.
+
+    Call arguments:
+        inputs: Tensor of shape `[..., dim]`.
+        training: Boolean. Whether a gradient will be computed. It changes the outputs only by rounding. Defaults
+            to `None`, `False`.
+
+    Returns:
+        A tensor of the same shape.
+
+    Example:
+    ```python
+    keras_transfer.layers.LayerNormalization(epsilon=1e-12)(keras.random.normal((2, 3, 8)))
+    ```
+    """
+
+    def call(self, inputs, training=None):
+        last = list(self.axis) == [len(inputs.shape) - 1] or list(self.axis) == [-1]
+        plain = self.gamma is None or self.beta is None or not last
+        # SavedModels cannot store a custom gradient, but they contain only the model for inference.
+        if not training or plain or keras.backend.backend() != "tensorflow":
+            return super().call(inputs)
+        x = ops.cast(inputs, keras.backend.result_type(inputs.dtype, "float32"))
+        gamma, beta = ops.cast(self.gamma, x.dtype), ops.cast(self.beta, x.dtype)  # tensors, not variables
+
+        @ops.custom_gradient
+        def normalize(x, gamma, beta):
+            centered = x - ops.mean(x, axis=-1, keepdims=True)
+            scale = ops.rsqrt(ops.mean(ops.square(centered), axis=-1, keepdims=True) + self.epsilon)
+            normalized = centered * scale
+
+            def gradient(upstream):
+                inner = upstream * gamma
+                inner -= normalized * ops.mean(inner * normalized, axis=-1, keepdims=True)
+                inner -= ops.mean(inner, axis=-1, keepdims=True)
+                rows = (-1, x.shape[-1])
+                gamma_gradient = ops.sum(ops.reshape(upstream * normalized, rows), axis=0)
+                return inner * scale, gamma_gradient, ops.sum(ops.reshape(upstream, rows), axis=0)
+
+            return normalized * gamma + beta, gradient
+
+        return ops.cast(normalize(x, gamma, beta), self.compute_dtype)

@@ -1,0 +1,51 @@
+"""`LayerNormalization` against Keras's, and its gradient in training."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.layers import LayerNormalization
+from tests.helpers import run_layer_test
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(1, 2, size=(2, 3, 4)).astype("float32")
+
+
+def pair(**options):
+    layers = LayerNormalization(epsilon=1e-3, **options), keras.layers.LayerNormalization(epsilon=1e-3, **options)
+    for layer in layers:
+        layer.build(X.shape)
+        layer.set_weights([np.linspace(0.5, 2, weight.shape[0]) for weight in layer.weights])
+    return layers
+
+
+def test_it_is_a_well_behaved_layer():
+    run_layer_test(LayerNormalization, {"epsilon": 1e-5}, X, output_shape=X.shape)
+
+
+@pytest.mark.parametrize("options", [pytest.param({}, marks=pytest.mark.core), {"axis": 1}, {"center": False}])
+def test_it_equals_the_layer_of_keras(options):
+    ours, theirs = pair(**options)
+    expected = keras.ops.convert_to_numpy(theirs(X))
+    for training in (False, True):
+        np.testing.assert_allclose(keras.ops.convert_to_numpy(ours(X, training=training)), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_its_gradients_in_training_are_those_of_the_layer_of_keras(traced):
+    import tensorflow as tf
+
+    def gradients(layer, x):
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                loss = tf.reduce_sum(tf.sin(layer(x, training=True) if layer is ours else layer(x)))
+            first = inner.gradient(loss, [x, *(weight.value for weight in layer.weights)])
+            squares = tf.reduce_sum(first[0] ** 2)
+        return [*first, outer.gradient(squares, x)]
+
+    ours, theirs = pair()
+    run = tf.function(gradients, autograph=False) if traced else gradients
+    for gradient, expected in zip(run(ours, tf.constant(X)), run(theirs, tf.constant(X)), strict=True):
+        np.testing.assert_allclose(gradient, expected, atol=1e-5)
