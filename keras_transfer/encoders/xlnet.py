@@ -25,8 +25,8 @@ class XLNetEncoder(Encoder):
     the original, which pads on the left, because positions are relative.
 
     Args:
-        dropout: Float between 0 and 1. Dropout rate of embeddings, attention weights, residuals and outputs. Defaults
-            to `0.1`.
+        dropout: Float between 0 and 1. Dropout rate of embeddings, attention weights, feed-forward networks, residuals
+            and outputs. Defaults to `0.1`.
         two_streams: Boolean. Whether there is the query stream too. Defaults to `False`.
         vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, activation, layer_norm_epsilon,
             initializer_range, dtype, **options: See `BertEncoder`.
@@ -72,7 +72,7 @@ class XLNetEncoder(Encoder):
         blocks = [
             TransformerBlock(
                 RelativeAttention(num_heads, two_streams, dropout, **weights, name="attention"),
-                FeedForward(intermediate_dim, activation, **weights, name="feed_forward"),
+                FeedForward(intermediate_dim, activation, dropout=dropout, **weights, name="feed_forward"),
                 dropout=dropout,
                 layer_norm_epsilon=layer_norm_epsilon,
                 dtype=dtype,
