@@ -1,6 +1,7 @@
 """GPT-2's checkpoints (Radford et al. 2019)."""
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
+from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.names import ACTIVATIONS
 from keras_transfer.encoders import GPT2Encoder
 from keras_transfer.text import TokenPreprocessor
@@ -33,7 +34,11 @@ GPT_BLOCKS = {
     "blocks.*.attention_norm": "h.*.ln_1",
     "blocks.*.feed_forward_norm": "h.*.ln_2",
 }
-GPT_HEADS = {"causal_lm": "lm_head.", "multiple_choice": "multiple_choice_head.", "classifier": "score."}
+GPT_HEADS = {
+    "causal_lm": Head("lm_head.", ("LMHeadModel",), tensors={}),  # The token embeddings, which are the encoder's.
+    "multiple_choice": "multiple_choice_head.",
+    "classifier": "score.",
+}
 
 GPT2 = register_architecture(
     Architecture(

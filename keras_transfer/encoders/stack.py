@@ -106,15 +106,20 @@ class TransformerStack(Encoder):
         """
         return [block.empty_cache(batch_size, length) for block in self.blocks]
 
-    def step(self, token_ids, cache, start, padding_mask=None):
+    def step(self, token_ids, cache, start, padding_mask=None, first=None):
         """Encodes further tokens, given the cache of those before them.
+
+        Sequences of different lengths can take their steps together if they are aligned on the right: `first` says
+        where each begins, and all that is before it is padding.
 
         Args:
             token_ids: Tensor of shape `[batch, length]`, the further tokens.
             cache: List from `empty_cache` or from the last step.
-            start: Integer or integer tensor. Position of the first of these tokens.
+            start: Integer or integer tensor. Place in the cache of the first of these tokens.
             padding_mask: Tensor of shape `[batch, room of the cache]`, 1 for a real token. Defaults to `None`, in which
                 case the blocks must be causal.
+            first: Integer tensor of shape `[batch]`. Place in the cache of the first token of each sequence, which has
+                position 0. Defaults to `None`, 0 for all.
 
         Returns:
             A tuple of `sequence_output`, `[batch, length, dim]`, and the updated cache.
@@ -135,9 +140,12 @@ class TransformerStack(Encoder):
                 "`padding_mask` is required unless all blocks are causal, because the cache also contains positions "
                 "without a token. Received: padding_mask=None"
             )
-        x = _embed(self, {"token_ids": ops.convert_to_tensor(token_ids)}, start)
+        x = _embed(self, {"token_ids": ops.convert_to_tensor(token_ids)}, start if first is None else start - first)
         arguments = _block_arguments(self.block_inputs, self.blocks, x, start=start)
         sizes = {"length": ops.shape(x)[1], "num_keys": ops.shape(cache[0]["attention"][0])[2], "start": start}
+        if first is not None:
+            real = ops.arange(sizes["num_keys"]) >= first[:, None]
+            padding_mask = real if padding_mask is None else ops.logical_and(real, ops.cast(padding_mask, "bool"))
         biases, updated = {}, []
         for block, block_cache, own in zip(self.blocks, cache, arguments):
             kind = _mask_kind(block)

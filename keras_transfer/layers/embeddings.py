@@ -16,10 +16,12 @@ class PositionEmbedding(keras.layers.Layer):
 
     Call arguments:
         inputs: Tensor of shape `[batch, length, dim]`, the token embeddings. Only its shape is read.
-        start: Integer. Position of the first token when decoding with a cache. Defaults to `0`.
+        start: Integer, or integer tensor of shape `[]` or `[batch]`. Position of the first token when decoding with a
+            cache. In a tensor of shape `[batch]` it may be negative: positions below 0 are padding on the left and use
+            the first row of the table. Defaults to `0`.
 
     Returns:
-        A tensor of shape `[1, length, dim]`, to be added to the token embeddings.
+        A tensor of shape `[1 or batch, length, dim]`, to be added to the token embeddings.
 
     Raises:
         ValueError: If the sequence is longer than the table.
@@ -48,6 +50,9 @@ class PositionEmbedding(keras.layers.Layer):
         if isinstance(start, int):
             self._check(inputs.shape[1], start)
         length, row = ops.shape(inputs)[1], start + self.offset
+        if len(getattr(row, "shape", ())) == 1:
+            rows = ops.clip(row[:, None] + ops.arange(length), self.offset, self.offset + self.max_sequence_length - 1)
+            return ops.cast(ops.take(self.embeddings, rows, axis=0), self.compute_dtype)
         if isinstance(row, int):
             positions = self.embeddings[row : row + length]
         else:

@@ -1,9 +1,10 @@
 """What a pretrained encoder is turned into: models with a head and a loss that take raw text."""
 
+from keras_transfer.tasks.causal_lm import CausalLM
 from keras_transfer.tasks.masked_lm import MaskedLM
 from keras_transfer.tasks.replaced_tokens import ReplacedTokenDetection
 from keras_transfer.tasks.task import Task
 from keras_transfer.tasks.text_classifier import TextClassifier
 from keras_transfer.tasks.token_classifier import TokenClassifier
 
-__all__ = ["MaskedLM", "ReplacedTokenDetection", "Task", "TextClassifier", "TokenClassifier"]
+__all__ = ["CausalLM", "MaskedLM", "ReplacedTokenDetection", "Task", "TextClassifier", "TokenClassifier"]

@@ -122,6 +122,16 @@ class TextBatches(keras.utils.PyDataset):
         other._batches = other._pad(self._plan)
         return other
 
+    def by_length(self):
+        """Yields the same batches, padded to few lengths, as one dataset for each length."""
+        few = self.few_lengths()
+        for length in sorted({length for length, _ in few._batches}):
+            part = copy.copy(few)
+            # Keras also ends an epoch after `predict`, which must neither shuffle this part nor count for the others.
+            part.shuffle, part._state = False, copy.copy(self._state)
+            part._batches = [batch for batch in few._batches if batch[0] == length]
+            yield part
+
     def for_replicas(self, count, repeat):
         """Returns the same batches such that `count` replicas can share each of them.
 

@@ -111,6 +111,10 @@ class ByteBPETokenizer(BPETokenizer):
 
         return self._tokenize(tf.where(tf.strings.regex_full_match(words, "(?s) .*"), words, " " + words))
 
+    def token_bytes(self):
+        """Returns what each token adds to a text, a list of bytes in the order of the ids."""
+        return [_bytes_of(token) for token in self.vocabulary]
+
     def detokenize(self, ids):
         """Returns the texts of ids. Bytes that are not UTF-8, such as a part of a character, become U+FFFD.
 
@@ -123,7 +127,7 @@ class ByteBPETokenizer(BPETokenizer):
         import tensorflow as tf
 
         with tf.init_scope():
-            table = tf.constant([_bytes_of(token) for token in self.vocabulary])
+            table = tf.constant(self.token_bytes())
         texts = tf.strings.reduce_join(tf.gather(table, ids), axis=-1)
         return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
 

@@ -148,6 +148,13 @@ class Tokenizer:
         unknown = tf.fill([tf.math.count_nonzero(empty)], self.unk_id)
         return tf.concat([ids, tf.RaggedTensor.from_row_lengths(unknown, tf.cast(empty, tf.int64))], 1)
 
+    def token_bytes(self):
+        """Returns what each token adds to a text, a list of bytes in the order of the ids.
+
+        The bytes of tokens that follow each other, joined, are UTF-8. A text may begin with a space too many.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement `token_bytes`.")
+
     def _read_vocabulary(self, path):
         # A word may contain characters that Python takes for the end of a line.
         return pathlib.Path(path).read_bytes().decode("utf-8").removesuffix("\n").split("\n")

@@ -1,7 +1,5 @@
 """Sentences of words in memory as batches of ids, with a label for each word."""
 
-import copy
-
 import numpy as np
 
 from keras_transfer.text.batching import TextBatches, concatenate
@@ -30,16 +28,6 @@ class WordBatches(TextBatches):
     def __getitem__(self, index):
         inputs, *columns = super().__getitem__(index)
         return (inputs, *(column[:, : self._batches[index][0]] for column in columns))
-
-    def by_length(self):
-        """Yields the same batches, padded to few lengths, as one `WordBatches` for each length."""
-        few = self.few_lengths()
-        for length in sorted({length for length, _ in few._batches}):
-            part = copy.copy(few)
-            # Keras also ends an epoch after `predict`, which must neither shuffle this part nor count for the others.
-            part.shuffle, part._state = False, copy.copy(self._state)
-            part._batches = [batch for batch in few._batches if batch[0] == length]
-            yield part
 
     def word_outputs(self, outputs):
         """Returns the words that are read in these batches, and the outputs of a model for them.

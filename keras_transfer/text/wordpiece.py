@@ -71,6 +71,11 @@ class WordPieceTokenizer(Tokenizer):
             self._splitter = _make_splitter(tuple(self.vocabulary), self.unk_token)
         return self._splitter.tokenize(normalize(texts, self.lowercase, strip_accents))
 
+    def token_bytes(self):
+        """Returns what each token adds to a text: a space and a word, or the rest of a word."""
+        tokens = (token[2:] if token.startswith("##") else f" {token}" for token in self.vocabulary)
+        return [token.encode("utf-8") for token in tokens]
+
     def to_json(self):
         """Returns the normalizer, pre-tokenizer, decoder and model of this tokenizer in a `tokenizer.json`."""
         return {

@@ -1,0 +1,19 @@
+"""How a causal language model writes: samplers, what they must avoid, and the loop that runs them with a cache."""
+
+from keras_transfer.generation.beam import BeamSearch
+from keras_transfer.generation.contrastive import ContrastiveSearch
+from keras_transfer.generation.sampler import Sampler, get_sampler
+from keras_transfer.generation.samplers import Greedy, MinP, Random, TopK, TopP, Typical
+
+__all__ = [
+    "BeamSearch",
+    "ContrastiveSearch",
+    "Greedy",
+    "MinP",
+    "Random",
+    "Sampler",
+    "TopK",
+    "TopP",
+    "Typical",
+    "get_sampler",
+]

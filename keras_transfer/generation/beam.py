@@ -1,0 +1,136 @@
+"""Beam search: the most likely continuations as a whole."""
+
+from keras import ops
+
+from keras_transfer.generation.constraints import NEVER
+from keras_transfer.generation.decoder import extend, take_rows
+from keras_transfer.generation.sampler import Sampler, check_range, register_name
+
+
+@register_name("beam")
+class BeamSearch(Sampler):
+    """Keeps the `num_beams` most likely continuations at each step, and returns the best that ended.
+
+    The score of a continuation is its log-likelihood divided by `tokens ** length_penalty`. The results are those of
+    Transformers. `num_sequences` of `generate` returns several beams, the best first.
+
+    Args:
+        num_beams: Integer, at least 2. Number of continuations that are kept. Defaults to `4`.
+        length_penalty: Float. Above 0, longer continuations are preferred, below 0 shorter ones. Defaults to `1.0`.
+        early_stopping: Boolean. Whether the search ends as soon as `num_beams` continuations have ended. Otherwise it
+            ends when no other is likely to be better. Defaults to `False`.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Example:
+    ```python
+    keras_transfer.generation.BeamSearch(num_beams=5, length_penalty=0.6)
+    ```
+
+    Source: https://arxiv.org/abs/1609.08144, section 7.
+    """
+
+    streams = False
+
+    def __init__(self, num_beams=4, length_penalty=1.0, early_stopping=False):
+        self.num_beams = num_beams
+        self.length_penalty = length_penalty
+        self.early_stopping = early_stopping
+        check_range(self, "num_beams", 2, float("inf"), int)
+        check_range(self, "length_penalty", float("-inf"), float("inf"))
+
+    def num_rows(self, num_sequences):
+        if num_sequences > self.num_beams:
+            raise ValueError(
+                f"`num_sequences` must be at most {self.num_beams}, the number of beams. "
+                f"Received: num_sequences={num_sequences}"
+            )
+        return self.num_beams
+
+    def start(self, decoder, given, rows):
+        cache = decoder.encode_prompts(given, rows, decoder.length - 1)[1]
+        limit = ops.reshape(given["limit"], (-1, rows))
+        tokens = ops.repeat(extend(given["token_ids"], decoder.room)[:, None], rows, axis=1)
+        score = ops.zeros_like(limit, dtype="float32")
+        return {
+            "column": ops.convert_to_tensor(decoder.length, "int32"),
+            "cache": cache,
+            "tokens": tokens,  # of the beams that go on, [prompts, beams, room]
+            "score": score + ops.where(ops.arange(rows) > 0, NEVER, 0.0),  # The beams are equal, so only one counts.
+            "stop_state": decoder.first_stop_state(limit),
+            "ended_tokens": tokens,
+            "ended_score": score + NEVER,
+            "end": ops.zeros_like(limit) + decoder.length,
+            "has_ended": ops.zeros_like(limit, dtype="bool"),
+            "open": limit[:, 0] > decoder.length,  # [prompts]
+        }
+
+    def advance(self, decoder, given, state):
+        beams, column, tokens = self.num_beams, state["column"], state["tokens"]
+        prompts, _, room = ops.shape(tokens)
+        flat, first = ops.reshape(tokens, (-1, room)), given["first"]
+        last = ops.take(flat, column - 1, axis=1)
+        _, logits, cache = decoder.step(last, state["cache"], column - 1, first)
+        scores = decoder.constrain(ops.log_softmax(logits), flat, column, first)
+
+        # Twice as many candidates as beams: enough to go on, even if all of the best ones end here.
+        vocabulary = logits.shape[-1]
+        scores = ops.reshape(scores, (-1, beams, vocabulary)) + state["score"][:, :, None]
+        score, index = ops.top_k(ops.reshape(scores, (-1, beams * vocabulary)), 2 * beams)
+        index = ops.cast(index, "int32")
+        parent, chosen = index // vocabulary, index % vocabulary
+        here = ops.arange(room) == column
+        tokens = ops.where(here, chosen[:, :, None], _take(tokens, parent))
+        limit = ops.reshape(given["limit"], (-1, beams))[:, :1]
+        ended, stop_state = decoder.ends(chosen, _take(state["stop_state"], parent), column, limit)
+        count = ops.cast(column + 1 - decoder.length, "float32")
+        penalty = ops.power(count, self.length_penalty)
+
+        # The beams that go on.
+        running, kept = ops.top_k(score + ops.where(ended, NEVER, 0.0), beams)
+        rows = ops.reshape(ops.arange(prompts)[:, None] * beams + _take(parent, kept), (-1,))
+
+        # The continuations that ended. Only those among the best `num_beams` candidates count.
+        is_new = ops.logical_and(ended, ops.arange(2 * beams) < beams)
+        full = ops.all(state["has_ended"], axis=1) if self.early_stopping else ops.zeros_like(state["open"])
+        is_new = ops.logical_and(is_new, ops.logical_and(state["open"], ops.logical_not(full))[:, None])
+        ended_score = ops.concatenate([state["ended_score"], score / penalty + ops.where(is_new, 0.0, NEVER)], axis=1)
+        ended_score, best = ops.top_k(ended_score, beams)
+
+        def merge(old, new):
+            return _take(ops.concatenate([old, new], axis=1), best)
+
+        has_ended = merge(state["has_ended"], is_new)
+        possible = running[:, :1] / penalty
+        worst = ops.where(has_ended, ops.min(ended_score, axis=1, keepdims=True), NEVER)
+        goes_on = ops.logical_and(ops.any(possible > worst, axis=1), ops.logical_not(ops.all(ended, axis=1)))
+        if self.early_stopping:
+            goes_on = ops.logical_and(goes_on, ops.logical_not(ops.all(has_ended, axis=1)))
+        return {
+            "column": column + 1,
+            "cache": take_rows(cache, rows),
+            "tokens": _take(tokens, kept),
+            "score": running,
+            "stop_state": _take(stop_state, kept),
+            "ended_tokens": merge(state["ended_tokens"], tokens),
+            "ended_score": ended_score,
+            "end": merge(state["end"], ops.zeros_like(chosen) + column + 1),
+            "has_ended": has_ended,
+            "open": ops.logical_and(state["open"], goes_on),
+        }
+
+    def goes_on(self, state):
+        return ops.any(state["open"])
+
+    def result(self, state, num_sequences):
+        tokens, end = state["ended_tokens"][:, :num_sequences], state["end"][:, :num_sequences]
+        return {"tokens": ops.reshape(tokens, (-1, ops.shape(tokens)[2])), "end": ops.reshape(end, (-1,))}
+
+
+def _take(values, index):
+    """Returns `values` `[prompts, beams, ...]` of the beams `index` `[prompts, kept]` of each prompt."""
+    index = ops.cast(index, "int32")
+    if len(values.shape) == 2:
+        return ops.take_along_axis(values, index, axis=1)
+    return ops.take_along_axis(values, index[:, :, None], axis=1)

@@ -1,0 +1,91 @@
+"""What a generated text must avoid: repetitions and bad words."""
+
+import dataclasses
+
+from keras import ops
+
+NEVER = -1e9  # Softmax makes it exactly 0, and sums of it are finite.
+
+
+@dataclasses.dataclass(frozen=True)
+class Constraints:
+    """Changes the scores of the next token, given the tokens before it, those of the prompt included.
+
+    Args:
+        repetition_penalty: Float greater than 0. Factor that makes tokens less likely which occurred: positive scores
+            are divided by it, negative ones multiplied (Keskar et al. 2019). Defaults to `1.0`.
+        no_repeat_ngram: Integer. No sequence of so many tokens occurs twice (Paulus et al. 2018). Defaults to `0`, any
+            may.
+        bad_words: Tuple of tuples of token ids. Sequences that must not occur. Defaults to `()`.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+
+    repetition_penalty: float = 1.0
+    no_repeat_ngram: int = 0
+    bad_words: tuple = ()
+
+    def __post_init__(self):
+        if not self.repetition_penalty > 0:
+            raise ValueError(
+                f"`repetition_penalty` must be greater than 0. Received: repetition_penalty={self.repetition_penalty!r}"
+            )
+        if not isinstance(self.no_repeat_ngram, int) or self.no_repeat_ngram < 0:
+            raise ValueError(
+                "`no_repeat_ngram` must be an integer of at least 0. "
+                f"Received: no_repeat_ngram={self.no_repeat_ngram!r}"
+            )
+        if not all(len(word) for word in self.bad_words):
+            raise ValueError(f"`bad_words` must not contain empty words. Received: bad_words={self.bad_words!r}")
+
+    def apply(self, scores, tokens, column, first):
+        """Returns the scores `[rows, vocabulary]` of the token at `column`.
+
+        Args:
+            scores: Float tensor of shape `[rows, vocabulary]`.
+            tokens: Integer tensor of shape `[rows, room]`.
+            column: Scalar tensor. The place of the token to be chosen.
+            first: Integer tensor of shape `[rows]`. The place of each row's first token.
+        """
+        place = ops.arange(ops.shape(tokens)[1])[None]
+        real = ops.logical_and(place >= first[:, None], place < column)
+        if self.repetition_penalty != 1.0:
+            found = ops.take_along_axis(scores, tokens, axis=1)
+            found = ops.where(found < 0, found * self.repetition_penalty, found / self.repetition_penalty)
+            scores = _put(scores, tokens, real, found)
+        if self.no_repeat_ngram:
+            before = self.no_repeat_ngram - 1
+            same = ops.logical_and(place >= first[:, None] + before, place < column)
+            for back in range(1, before + 1):
+                same = ops.logical_and(same, _back(tokens, back) == _at(tokens, column - back)[:, None])
+            scores = _put(scores, tokens, same, NEVER)
+        for word in self.bad_words:
+            banned = column - first >= len(word) - 1
+            for back, token in enumerate(reversed(word[:-1]), 1):
+                banned = ops.logical_and(banned, _at(tokens, column - back) == token)
+            is_last = ops.arange(scores.shape[-1])[None] == word[-1]
+            scores = ops.where(ops.logical_and(banned[:, None], is_last), NEVER, scores)
+        return scores
+
+
+def _at(tokens, place):
+    """Returns the tokens at a place, or at the first if it is before that."""
+    return ops.take(tokens, ops.maximum(place, 0), axis=1)
+
+
+def _back(tokens, count):
+    """Returns the tokens `[rows, room]` moved to the right by `count` places."""
+    return ops.pad(tokens, [(0, 0), (count, 0)])[:, : ops.shape(tokens)[1]]
+
+
+def _put(scores, tokens, where, values):
+    """Returns scores with `values` for those tokens `[rows, room]` for which `where` is true."""
+    vocabulary = scores.shape[-1]
+    # All others are written to a column that is cut off afterwards.
+    ids = ops.where(where, tokens, vocabulary)
+    values = ops.broadcast_to(ops.cast(values, scores.dtype), ops.shape(ids))
+    rows = ops.broadcast_to(ops.arange(ops.shape(ids)[0])[:, None], ops.shape(ids))
+    indices = ops.stack([ops.reshape(rows, (-1,)), ops.reshape(ids, (-1,))], axis=1)
+    scores = ops.pad(scores, [(0, 0), (0, 1)])
+    return ops.scatter_update(scores, indices, ops.reshape(values, (-1,)))[:, :vocabulary]

@@ -1,0 +1,106 @@
+"""What a sampler needs of a language model: the scores of the next tokens, and when a text ends."""
+
+import dataclasses
+
+from keras import ops
+
+from keras_transfer.generation.constraints import Constraints
+
+
+@dataclasses.dataclass
+class Decoder:
+    """A causal language model that continues a batch of prompts with a cache.
+
+    Texts are rows of `room` places. The prompts are aligned on the right and end at place `length - 1`, so that all
+    rows take each step together. In a step, `column` is the place of the tokens that are to be chosen.
+
+    Args:
+        encoder: `TransformerStack`. Its blocks are causal.
+        output: Layer from the encoder's vectors to logits.
+        length: Integer or scalar tensor. Number of places of the prompts.
+        room: Integer or scalar tensor. Number of places of prompts and continuations.
+        end_id: Integer. The token that ends a text. Defaults to `None`, for none.
+        constraints: `Constraints`. Defaults to `None`.
+        stop_table: Integer tensor of shape `[states, vocabulary]`, from `stop_table`. Defaults to `None`.
+    """
+
+    encoder: object
+    output: object
+    length: object
+    room: object
+    end_id: int | None = None
+    constraints: Constraints | None = None
+    stop_table: object = None
+
+    def encode_prompts(self, given, rows, count):
+        """Returns vectors and the cache of the first `count` places of the prompts, with `rows` rows for each prompt.
+
+        `given` is a dict of `token_ids` `[prompts, length]` and `first` `[prompts * rows]`, the place of each row's
+        first token.
+        """
+        token_ids = given["token_ids"]
+        cache = self.encoder.empty_cache(ops.shape(token_ids)[0], self.room)
+        vectors, cache = self.encoder.step(token_ids[:, :count], cache, 0, first=given["first"][::rows])
+        return vectors, repeat_rows(cache, rows)
+
+    def step(self, token_ids, cache, column, first):
+        """Returns vectors `[rows, dim]`, logits `[rows, vocabulary]` and the cache, given the tokens at a place."""
+        vectors, cache = self.encoder.step(token_ids[:, None], cache, column, first=first)
+        return vectors[:, 0], self.output(vectors[:, 0]), cache
+
+    def constrain(self, scores, tokens, column, first):
+        """Returns logits or log-probabilities `[rows, vocabulary]` after the constraints."""
+        return scores if self.constraints is None else self.constraints.apply(scores, tokens, column, first)
+
+    def first_stop_state(self, rows):
+        """Returns the states of the stop strings before the first new token, for `rows` (a tensor of any shape)."""
+        return ops.zeros_like(rows, dtype="int32")
+
+    def ends(self, chosen, stop_state, column, limit):
+        """Returns which rows end with the chosen tokens, and the new states of their stop strings.
+
+        Args:
+            chosen: Integer tensor of any shape, the tokens at `column`.
+            stop_state: Integer tensor of the same shape, the states before them.
+            column: Scalar tensor.
+            limit: Integer tensor that broadcasts to this shape. Number of places that each row may use.
+        """
+        ended = ops.broadcast_to(column + 1 >= limit, ops.shape(chosen))
+        if self.end_id is not None:
+            ended = ops.logical_or(ended, chosen == self.end_id)
+        if self.stop_table is not None:
+            states, vocabulary = self.stop_table.shape
+            stop_state = ops.take(ops.reshape(self.stop_table, (-1,)), stop_state * vocabulary + chosen, axis=0)
+            ended = ops.logical_or(ended, stop_state == states - 1)
+        return ended, stop_state
+
+
+def write(values, column, new):
+    """Returns `values` `[rows, room, ...]` with `new` `[rows, ...]` at place `column`."""
+    start = (0, column, *[0] * (len(values.shape) - 2))
+    return ops.slice_update(values, start, ops.expand_dims(new, 1))
+
+
+def extend(values, room):
+    """Returns values `[rows, length, ...]`, with zeros up to `room` places."""
+    missing = room - ops.shape(values)[1]
+    zeros = ops.zeros((ops.shape(values)[0], missing, *values.shape[2:]), values.dtype)
+    return ops.concatenate([values, zeros], axis=1)
+
+
+def take_rows(cache, rows):
+    """Returns a cache of the given rows (integer tensor `[count]`) of another."""
+    return [
+        {name: tuple(ops.take(values, rows, axis=0) for values in pair) for name, pair in block.items()}
+        for block in cache
+    ]
+
+
+def repeat_rows(cache, count):
+    """Returns a cache in which each row occurs `count` times in sequence."""
+    if count == 1:
+        return cache
+    return [
+        {name: tuple(ops.repeat(values, count, axis=0) for values in pair) for name, pair in block.items()}
+        for block in cache
+    ]

@@ -1,0 +1,91 @@
+"""The loop that continues prompts, as a Keras model: compiled on every backend, once for each shape."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.generation.decoder import Decoder
+
+# Prompts and continuations are padded to multiples of these, so that few shapes are compiled.
+PROMPT_STEP, NEW_STEP = 16, 32
+
+
+class Generator(keras.Model):
+    """Continues prompts of one shape with one sampler.
+
+    Args:
+        encoder: `TransformerStack`. Its blocks are causal.
+        output: Layer from the encoder's vectors to logits.
+        sampler: `Sampler`.
+        steps: Integer. Number of new tokens for which there is room.
+        num_sequences: Integer. Number of sequences for each prompt. Defaults to `1`.
+        end_id: Integer. The token that ends a text. Defaults to `None`, for none.
+        constraints: `Constraints`.
+        returns_state: Boolean. Whether a call returns its whole state, from which another call goes on. Otherwise it
+            returns what `Sampler.result` does. Defaults to `False`.
+
+    Call arguments:
+        inputs: Dict of
+
+            - `token_ids`: Integers `[prompts, length]`. Prompts, aligned on the right.
+            - `first`: Integers `[prompts]`. The place of each prompt's first token.
+            - `limit`: Integers `[prompts]`. How many places each row may use, padding included.
+            - `until`: Integer. The place at which this call stops.
+            - `uniform`: Floats `[rows, steps]`. Random numbers from 0 to 1, for random samplers.
+            - `stop_table`: Integers `[states, vocabulary]`, if there are stop strings.
+            - `state`: The state of an earlier call, to go on from there.
+    """
+
+    def __init__(
+        self, encoder, output, sampler, steps, num_sequences, end_id, constraints, returns_state=False, jit_compile=True
+    ):
+        super().__init__(dtype="float32", autocast=False)
+        self.encoder = encoder
+        self.output_layer = output
+        self.sampler = sampler
+        self.steps = steps
+        self.num_sequences = num_sequences
+        self.end_id = end_id
+        self.constraints = constraints
+        self.returns_state = returns_state
+        self.jit_compile = jit_compile and keras.backend.backend() != "torch"
+        self.built = True  # All weights are those of the encoder.
+
+    def call(self, inputs, training=None):
+        rows = self.sampler.num_rows(self.num_sequences)
+        length = inputs["token_ids"].shape[1]
+        length = ops.shape(inputs["token_ids"])[1] if length is None else length
+        decoder = Decoder(
+            self.encoder,
+            self.output_layer,
+            length,
+            length + self.steps,
+            self.end_id,
+            self.constraints,
+            inputs.get("stop_table"),
+        )
+        given = {
+            **inputs,
+            "first": ops.repeat(inputs["first"], rows, axis=0),
+            "limit": ops.repeat(inputs["limit"], rows, axis=0),
+        }
+        state = inputs["state"] if "state" in inputs else self.sampler.start(decoder, given, rows)
+        [state] = ops.while_loop(
+            lambda state: ops.logical_and(self.sampler.goes_on(state), state["column"] < inputs["until"]),
+            lambda state: (self.sampler.advance(decoder, given, state),),
+            (state,),
+        )
+        return state if self.returns_state else self.sampler.result(state, self.num_sequences)
+
+
+def align_right(rows, length):
+    """Returns token ids as an array `[rows, length]`, zeros on the left, and the place of each row's first token."""
+    token_ids = np.zeros((len(rows), length), "int32")
+    for index, row in enumerate(rows):
+        token_ids[index, length - len(row) :] = row
+    return token_ids, np.array([length - len(row) for row in rows], "int32")
+
+
+def round_up(number, step):
+    """Returns the smallest multiple of `step` that is at least `number` and not 0."""
+    return max(-(-number // step), 1) * step

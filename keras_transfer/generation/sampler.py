@@ -1,0 +1,153 @@
+"""The base class of samplers, and their names."""
+
+import inspect
+
+import keras
+from keras import ops
+
+from keras_transfer.generation.decoder import extend, write
+
+_samplers = {}
+
+
+class Sampler:
+    """Chooses the tokens of a continuation; the base class of all samplers.
+
+    A subclass implements `choose(logits, uniform)`. One that does not choose token by token overrides `start`,
+    `advance`, `goes_on` and `result`, which the loop of `Generator` calls. `get_config` returns the attributes that
+    have the names of the constructor's arguments.
+
+    All tensors with rows have one row for each sequence. The sequences of a prompt are neighbours.
+    """
+
+    is_random = False
+    streams = True  # Whether a chosen token is final, so that it can be shown at once.
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        keras.saving.register_keras_serializable(package="keras_transfer")(cls)
+
+    def num_rows(self, num_sequences):
+        """Returns the number of rows for each prompt.
+
+        Raises:
+            ValueError: If the sampler cannot return so many sequences.
+        """
+        if num_sequences > 1 and not self.is_random:
+            raise ValueError(
+                f"`{type(self).__name__}` has one result for each prompt. For several, use a random sampler or "
+                f"`BeamSearch`. Received: num_sequences={num_sequences}"
+            )
+        return num_sequences
+
+    def choose(self, logits, uniform):
+        """Returns the next tokens, an int32 tensor `[rows]`.
+
+        Args:
+            logits: Float32 tensor of shape `[rows, vocabulary]`.
+            uniform: Float32 tensor of shape `[rows]` of random numbers from 0 to 1, or `None` unless `is_random`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement `choose`.")
+
+    def start(self, decoder, given, rows):
+        """Returns the state before the first new token, a dict of tensors with a scalar `column` (see `Decoder`).
+
+        Args:
+            decoder: `Decoder`.
+            given: Dict of `token_ids` `[prompts, length]`, and `first` and `limit` `[rows]` (see `Decoder.ends`).
+            rows: Integer. Number of rows for each prompt.
+        """
+        # The last token of the prompt is left for the first step.
+        cache = decoder.encode_prompts(given, rows, decoder.length - 1)[1]
+        limit = given["limit"]
+        return {
+            "column": ops.convert_to_tensor(decoder.length, "int32"),
+            "tokens": extend(ops.repeat(given["token_ids"], rows, axis=0), decoder.room),
+            "cache": cache,
+            "finished": limit <= decoder.length,
+            "end": ops.zeros_like(limit) + decoder.length,
+            "stop_state": decoder.first_stop_state(limit),
+        }
+
+    def advance(self, decoder, given, state):
+        """Returns the state after one more token."""
+        column, tokens = state["column"], state["tokens"]
+        last = ops.take(tokens, column - 1, axis=1)
+        _, logits, cache = decoder.step(last, state["cache"], column - 1, given["first"])
+        logits = decoder.constrain(logits, tokens, column, given["first"])
+        uniform = ops.take(given["uniform"], column - decoder.length, axis=1) if self.is_random else None
+        return {**state, "cache": cache, **self.add(decoder, given, state, self.choose(logits, uniform))}
+
+    def add(self, decoder, given, state, chosen):
+        """Returns what the tokens that were chosen change in a state."""
+        column, finished = state["column"], state["finished"]
+        chosen = ops.where(finished, 0, chosen)
+        ended, stop_state = decoder.ends(chosen, state["stop_state"], column, given["limit"])
+        return {
+            "column": column + 1,
+            "tokens": write(state["tokens"], column, chosen),
+            "finished": ops.logical_or(finished, ended),
+            "end": ops.where(finished, state["end"], column + 1),
+            "stop_state": stop_state,
+        }
+
+    def goes_on(self, state):
+        """Returns whether any sequence is unfinished."""
+        return ops.logical_not(ops.all(state["finished"]))
+
+    def result(self, state, num_sequences):
+        """Returns `tokens` `[sequences, room]` and their `end`s `[sequences]`, the place behind the last token."""
+        return {"tokens": state["tokens"], "end": state["end"]}
+
+    def get_config(self):
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
+
+def register_name(name):
+    """Returns a decorator that makes `get_sampler` find a class of samplers by a name."""
+
+    def register(cls):
+        _samplers[name] = cls
+        return cls
+
+    return register
+
+
+def get_sampler(sampler):
+    """Returns a sampler, given itself or its name.
+
+    Args:
+        sampler: `Sampler`, or one of the strings `"greedy"`, `"random"`, `"top_k"`, `"top_p"`, `"min_p"`, `"typical"`,
+            `"beam"` and `"contrastive"`, for a sampler with its default arguments.
+
+    Raises:
+        ValueError: If the name is unknown.
+
+    Example:
+    ```python
+    keras_transfer.generation.get_sampler("top_p")
+    ```
+    """
+    if isinstance(sampler, Sampler):
+        return sampler
+    if not isinstance(sampler, str) or sampler not in _samplers:
+        raise ValueError(
+            f"Invalid value for argument `sampler`. Expected a `Sampler` or one of {list(_samplers)}. "
+            f"Received: sampler={sampler!r}"
+        )
+    return _samplers[sampler]()
+
+
+def check_range(sampler, name, low, high, kind=float, above=False):
+    """Raises a `ValueError` if an attribute of a sampler is not a number from `low` (or above it) to `high`."""
+    value = getattr(sampler, name)
+    number = isinstance(value, int if kind is int else (int, float)) and not isinstance(value, bool)
+    if not number or not (low < value if above else low <= value) or value > high:
+        kind = "an integer" if kind is int else "a number"
+        lower = f"greater than {low}" if above else f"of at least {low}"
+        upper = "" if high == float("inf") else f" and at most {high}"
+        raise ValueError(f"`{name}` must be {kind} {lower}{upper}. Received: {name}={value!r}")

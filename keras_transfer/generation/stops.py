@@ -1,0 +1,56 @@
+"""Stop strings: an automaton over tokens, which also finds those that cross the borders of tokens."""
+
+import numpy as np
+
+
+def stop_table(stops, pieces):
+    """Returns the transitions of an automaton that reads tokens and recognizes stop strings.
+
+    Its state is the longest beginning of a stop string with which the text ends (Aho & Corasick 1975). A token moves it
+    by all of its bytes at once.
+
+    Args:
+        stops: List of strings, not empty.
+        pieces: List of bytes, what each token of the vocabulary adds to a text.
+
+    Returns:
+        An int32 array of shape `[states, vocabulary]` of next states. The first state is the start. The last one, which
+        is never left, says that a stop string occurred.
+
+    Raises:
+        ValueError: If a stop string is empty or not a string.
+
+    Example:
+    ```python
+    from keras_transfer.generation.stops import stop_table
+
+    stop_table(["ab"], [b"a", b"b", b"xa"])  # [[1, 0, 1], [1, 2, 1], [2, 2, 2]]
+    ```
+    """
+    for stop in stops:
+        if not isinstance(stop, str) or not stop:
+            raise ValueError(f"`stop` must contain strings that are not empty. Received: {stop!r}")
+    by_byte = _byte_table([stop.encode("utf-8") for stop in stops])
+    length = max(map(len, pieces), default=0)
+    padded = np.zeros((len(pieces), length), "int32")
+    for index, piece in enumerate(pieces):
+        padded[index, : len(piece)] = np.frombuffer(piece, np.uint8)
+    lengths = np.array([len(piece) for piece in pieces])
+    states = np.repeat(np.arange(len(by_byte), dtype="int32")[:, None], len(pieces), axis=1)
+    for position in range(length):
+        states = np.where(lengths > position, by_byte[states, padded[:, position]], states)
+    return states
+
+
+def _byte_table(stops):
+    """Returns next states `[states, 256]` of the automaton over bytes."""
+    prefixes = sorted({stop[:end] for stop in stops for end in range(len(stop))}, key=len)
+    number = {prefix: index for index, prefix in enumerate(prefixes)}
+    last = len(prefixes)
+    table = np.full((last + 1, 256), last, "int32")
+    for prefix, state in number.items():
+        for byte in range(256):
+            text = prefix + bytes([byte])
+            if not any(text.endswith(stop) for stop in stops):
+                table[state, byte] = next(number[text[i:]] for i in range(len(text) + 1) if text[i:] in number)
+    return table

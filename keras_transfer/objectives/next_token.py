@@ -1,0 +1,38 @@
+"""The objective of causal language models: each token predicts the next one."""
+
+import numpy as np
+
+
+class NextToken:
+    """Makes the targets of a causal language model (Bengio et al. 2003): at each position, the token that follows.
+
+    The last token of a text predicts nothing, and neither does padding. Their weight is 0.
+
+    Call arguments:
+        inputs: Dict of integer arrays of shape `[batch, length]`: `token_ids`, `padding_mask` (1 for a real token) and
+            possibly others. Padding is on the right.
+        weights: Array of shape `[batch]`. Weights of the texts. Defaults to `None`, 1 for all.
+
+    Returns:
+        A tuple of `inputs`, unchanged, the targets (int32) and their weights (float32), both of shape
+        `[batch, length]`.
+
+    Example:
+    ```python
+    objective = keras_transfer.objectives.NextToken()
+    inputs = {"token_ids": np.array([[5, 6, 7, 0]]), "padding_mask": np.array([[1, 1, 1, 0]])}
+    inputs, targets, weights = objective(inputs)  # [[6, 7, 0, 0]], [[1, 1, 0, 0]]
+    ```
+
+    Source: https://www.jmlr.org/papers/v3/bengio03a.html
+    """
+
+    def __call__(self, inputs, weights=None):
+        real = _shifted(inputs["padding_mask"]).astype("float32")
+        targets = _shifted(inputs["token_ids"]).astype("int32") * real.astype("int32")
+        return inputs, targets, real if weights is None else real * np.asarray(weights, "float32")[:, None]
+
+
+def _shifted(values):
+    """Returns what follows at each position of an array `[batch, length]`, and 0 at the last."""
+    return np.pad(np.asarray(values)[:, 1:], [(0, 0), (0, 1)])

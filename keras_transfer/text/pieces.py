@@ -1,0 +1,42 @@
+"""Ragged ids as the input of a generator, and ids as text, in the TensorFlow graph."""
+
+
+def align_ragged_right(ids, start, max_length):
+    """Returns the last ids of texts, aligned on the right, and where each text begins.
+
+    Args:
+        ids: Int32 ragged tensor [batch, None].
+        start: List of integers, ids that are put before each text.
+        max_length: Integer. Number of ids that a text keeps, those of `start` included.
+
+    Returns:
+        A tuple of int32 tensors: ids [batch, length], zeros on the left, with a length of at least 1; and the place of
+        each text's first id [batch], which is `length` for a text without ids.
+    """
+    import tensorflow as tf
+
+    ids = ids[:, -(max_length - len(start)) :]
+    if start:
+        ids = tf.concat([tf.tile([start], [ids.nrows(out_type=tf.int32), 1]), ids], axis=1)
+    lengths = tf.cast(ids.row_lengths(), tf.int32)
+    length = tf.maximum(tf.reduce_max(lengths, keepdims=False), 1)
+    first = length - lengths
+    place = tf.range(length)[None] - first[:, None]
+    dense = ids.to_tensor(shape=tf.stack([-1, length]))
+    return tf.where(place >= 0, tf.gather(dense, tf.maximum(place, 0), batch_dims=1), 0), first
+
+
+def join_pieces(ids, kept, pieces):
+    """Returns ids as texts, a string tensor [batch].
+
+    Args:
+        ids: Int32 tensor [batch, length].
+        kept: Boolean tensor [batch, length]. Which ids belong to the texts.
+        pieces: List of bytes, what each id adds to a text.
+    """
+    import tensorflow as tf
+
+    with tf.init_scope():
+        table = tf.constant(pieces)
+    joined = tf.strings.reduce_join(tf.where(kept, tf.gather(table, ids), ""), axis=-1)
+    return tf.strings.unicode_transcode(joined, "UTF-8", "UTF-8", errors="replace")
