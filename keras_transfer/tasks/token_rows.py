@@ -103,5 +103,5 @@ def end_id(task):
 
 
 def is_texts(x):
-    """Returns whether `x` is a list of texts, not of ids; an empty list is."""
-    return not isinstance(x, dict) and not (hasattr(x, "ndim") and x.ndim > 1) and is_text(x)
+    """Returns whether `x` is a list of texts, not of ids; an empty list is not."""
+    return not isinstance(x, dict) and len(x) > 0 and getattr(x, "ndim", 1) == 1 and is_text(x)

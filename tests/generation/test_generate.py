@@ -1,0 +1,146 @@
+"""`CausalLM.generate` on token ids: Transformers' results (references/make_generation.py), the cache, and bad input."""
+
+import json
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+from keras.ops import convert_to_numpy as to_numpy
+
+from keras_transfer import generation
+from keras_transfer.encoders import Encoder
+from keras_transfer.tasks import CausalLM
+
+FOLDER = pathlib.Path(__file__).parents[1] / "references" / "generation"
+REFERENCE = json.loads((FOLDER / "outputs.json").read_text())
+END, LENGTH = 7, 24
+PROMPTS = REFERENCE["prompts"]
+CASES = {
+    "greedy": {},
+    "constrained": {"repetition_penalty": 1.3, "no_repeat_ngram": 2, "bad_words": [[5], [3, 4], [1, 2, 6]]},
+    "beam": {"sampler": generation.BeamSearch(3), "num_sequences": 2},
+    "beam_short": {"sampler": generation.BeamSearch(4, length_penalty=-1.0)},
+    "beam_early": {"sampler": generation.BeamSearch(2, 0.5, early_stopping=True), "no_repeat_ngram": 3},
+}
+
+
+@pytest.fixture(scope="module")
+def model():
+    """The model of the references."""
+    return CausalLM.from_pretrained(FOLDER, preprocessor=None, max_length=LENGTH)
+
+
+def uncached(model, prompt, length):
+    """Returns the most likely continuation of a prompt, by whole passes without a cache."""
+    ids = list(prompt)
+    while len(ids) < length and ids[-1] != END:
+        row = np.array([ids], "int32")
+        logits = model({"token_ids": row, "padding_mask": np.ones_like(row)})
+        ids.append(int(to_numpy(logits)[0, -1].argmax()))
+    return ids[len(prompt) :]
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.core if case in ("greedy", "beam") else ()) for case in CASES]
+)
+def test_prompts_of_unequal_length_continue_as_in_transformers(model, eagerly, case):
+    found = model.generate(PROMPTS, end_token=END, batch_size=50, **CASES[case])
+    found = found if CASES[case].get("num_sequences") else [[ids] for ids in found]
+    assert found == REFERENCE[case]
+
+
+def test_the_compiled_loop_gives_the_same_in_batches_of_any_size(model):
+    assert model.generate(PROMPTS[:7], end_token=END, batch_size=3) == [ids for [ids] in REFERENCE["greedy"][:7]]
+
+
+@pytest.mark.core
+def test_a_cache_changes_nothing_in_bfloat16(eagerly):
+    encoder = Encoder.from_pretrained(FOLDER, dtype="mixed_bfloat16")
+    model = CausalLM(encoder)
+    found = model.generate(PROMPTS[:3], 20, end_token=END)
+    assert found == [uncached(model, prompt, 20) for prompt in PROMPTS[:3]]
+
+
+@pytest.mark.core
+def test_contrastive_search_equals_its_definition(model, eagerly):
+    k, alpha, prompts = 3, 0.4, [[12], [9, 14, 20]]
+
+    def by_hand(ids, length):
+        count = len(ids)
+        encoder = keras.Model(model.input, [model.encoder.output["sequence_output"], model.output])
+        while len(ids) < length:
+            rows = np.array([ids], "int32")
+            logits = to_numpy(encoder({"token_ids": rows, "padding_mask": np.ones_like(rows)})[1])[0, -1]
+            weights = np.exp(logits - logits.max())
+            candidates = np.argsort(-weights)[:k]
+            rows = np.array([[*ids, token] for token in candidates], "int32")
+            vectors = to_numpy(encoder({"token_ids": rows, "padding_mask": np.ones_like(rows)})[0])
+            vectors /= np.linalg.norm(vectors, axis=-1, keepdims=True)
+            similarity = np.einsum("kd,ktd->kt", vectors[:, -1], vectors[:, :-1]).max(axis=1)
+            score = (1 - alpha) * weights[candidates] / weights.sum() - alpha * similarity
+            ids = [*ids, int(candidates[score.argmax()])]
+        return ids[count:]
+
+    sampler = generation.ContrastiveSearch(k, alpha)
+    found = model.generate(prompts, 8, sampler=sampler, end_token=None)
+    assert found == [by_hand(prompt, 8) for prompt in prompts]
+    greedy = model.generate(prompts, 8, end_token=None)
+    assert model.generate(prompts, 8, sampler=generation.ContrastiveSearch(k, 0), end_token=None) == greedy != found
+
+
+@pytest.mark.core
+def test_random_sequences_depend_on_the_seed_and_not_on_the_batch(model, eagerly):
+    options = {"max_length": 20, "sampler": generation.Random(3.0), "num_sequences": 2, "end_token": None}
+    found = model.generate(PROMPTS[:3], seed=1, **options)
+    assert [len(ids) for pair in found for ids in pair] == [
+        20 - len(prompt) for prompt in PROMPTS[:3] for _ in range(2)
+    ]
+    assert all(first != second for first, second in found)
+    assert model.generate(PROMPTS[:3], seed=1, batch_size=1, **options) == found
+    assert model.generate(PROMPTS[:3], seed=2, **options) != found
+    keras.utils.set_random_seed(5)
+    one = model.generate(PROMPTS[:3], **options)
+    keras.utils.set_random_seed(5)
+    assert model.generate(PROMPTS[:3], **options) == one != found
+
+
+@pytest.mark.core
+def test_each_token_is_reported_as_soon_as_it_is_chosen(model, eagerly):
+    seen = [[], [], []]
+    found = model.generate(PROMPTS[:3], end_token=END, on_token=lambda index, token: seen[index].append(token))
+    assert seen == found == [ids for [ids] in REFERENCE["greedy"][:3]]
+
+
+@pytest.mark.core
+def test_padded_ids_and_a_prompt_without_room_are_accepted(model, eagerly):
+    padded = {"token_ids": np.array([[9, 8, 0], [12, 20, 9]]), "padding_mask": np.array([[1, 1, 0], [1, 1, 1]])}
+    assert model.generate(padded, 6, end_token=None) == model.generate([[9, 8], [12, 20, 9]], 6, end_token=None)
+    assert model.generate([[9, 8]], 2) == [[]]
+    assert model.generate([], 2) == []
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    ("prompts", "options", "message"),
+    [
+        ([[9], []], {}, "Each prompt must have at least one token. Received: an empty prompt at position 1"),
+        ([list(range(33)) * 1], {}, "at most 32 tokens, the encoder's number of positions. Received: 33 tokens at pos"),
+        ([[9, 9, 9]], {"max_length": 2}, "counts the tokens of the prompt too.*max_length=2 and a prompt of 3 tokens"),
+        ([[9]], {"max_length": 33}, "`max_length` must be at most 32, the encoder's number of positions"),
+        ([[24]], {}, "Token ids must be from 0 to 23"),
+        ([[0.5]], {}, "Prompts must be strings, lists of token ids"),
+        (["a"], {}, "Raw text requires a preprocessor"),
+        ([[9]], {"sampler": "best"}, "Invalid value for argument `sampler`"),
+        ([[9]], {"num_sequences": 2}, "`Greedy` has one result for each prompt"),
+        ([[9]], {"num_sequences": 0}, "`num_sequences` must be an integer of at least 1"),
+        ([[9]], {"num_sequences": 5, "sampler": "beam"}, "at most 4, the number of beams"),
+        ([[9]], {"sampler": "beam", "on_token": print}, "`on_token` requires a sampler that decides token by token"),
+        ([[9]], {"bad_words": ["word"]}, "`bad_words` must be ids if there is no preprocessor"),
+        ([[9]], {"stop": "."}, "Raw text requires a preprocessor"),
+        ([[9]], {"end_token": "[END]"}, "`end_token` must be a token of the vocabulary"),
+    ],
+)
+def test_bad_input_is_an_error(model, prompts, options, message):
+    with pytest.raises(ValueError, match=message):
+        model.generate(prompts, **options)
