@@ -12,7 +12,7 @@ from keras_transfer.generation.generator import NEW_STEP, PROMPT_STEP, Generator
 from keras_transfer.generation.sampler import get_sampler
 from keras_transfer.generation.stops import stop_table
 from keras_transfer.tasks.signatures import Signature
-from keras_transfer.tasks.token_rows import check_rows, end_id, is_texts, prepared_rows, text_pieces, token_rows
+from keras_transfer.tasks.token_lists import check_rows, end_id, is_texts, prepared_rows, text_pieces, token_rows
 from keras_transfer.text import TokenPreprocessor
 from keras_transfer.text.pieces import align_ragged_right, join_pieces
 

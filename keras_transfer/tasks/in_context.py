@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_transfer.tasks.token_rows import check_rows, token_rows
+from keras_transfer.tasks.token_lists import check_rows, token_rows
 from keras_transfer.text.inputs import to_list
 
 CONTENT_FREE = ("N/A", "[MASK]", "")  # As in Zhao et al. 2021.

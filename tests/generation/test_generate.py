@@ -14,11 +14,11 @@ from keras_transfer.tasks import CausalLM
 
 FOLDER = pathlib.Path(__file__).parents[1] / "references" / "generation"
 REFERENCE = json.loads((FOLDER / "outputs.json").read_text())
-END, LENGTH = 7, 24
+END, LENGTH = 5, 24
 PROMPTS = REFERENCE["prompts"]
 CASES = {
     "greedy": {},
-    "constrained": {"repetition_penalty": 1.3, "no_repeat_ngram": 2, "bad_words": [[5], [3, 4], [1, 2, 6]]},
+    "constrained": {"repetition_penalty": 1.3, "no_repeat_ngram": 2, "bad_words": [[18], [11, 12], [17, 11, 11]]},
     "beam": {"sampler": generation.BeamSearch(3), "num_sequences": 2},
     "beam_short": {"sampler": generation.BeamSearch(4, length_penalty=-1.0)},
     "beam_early": {"sampler": generation.BeamSearch(2, 0.5, early_stopping=True), "no_repeat_ngram": 3},

@@ -15,11 +15,15 @@ import transformers
 from safetensors.torch import save_file
 
 FOLDER = pathlib.Path(__file__).with_name("generation")
-END, MAX_LENGTH = 7, 24
+END, MAX_LENGTH = 5, 24
 SIZES = {"vocab_size": 24, "n_embd": 8, "n_layer": 2, "n_head": 2, "n_inner": 16, "n_positions": 32}
 CASES = {
     "greedy": {},
-    "constrained": {"repetition_penalty": 1.3, "no_repeat_ngram_size": 2, "bad_words_ids": [[5], [3, 4], [1, 2, 6]]},
+    "constrained": {
+        "repetition_penalty": 1.3,
+        "no_repeat_ngram_size": 2,
+        "bad_words_ids": [[18], [11, 12], [17, 11, 11]],
+    },
     "beam": {"num_beams": 3, "num_return_sequences": 2},
     "beam_short": {"num_beams": 4, "length_penalty": -1.0},
     "beam_early": {"num_beams": 2, "length_penalty": 0.5, "early_stopping": True, "no_repeat_ngram_size": 3},
@@ -27,12 +31,16 @@ CASES = {
 
 
 def main():
-    torch.manual_seed(0)
+    torch.manual_seed(3)
+    torch.set_num_threads(1)
     config = transformers.GPT2Config(**SIZES, bos_token_id=END, eos_token_id=END, attn_implementation="eager")
     model = transformers.GPT2LMHeadModel(config).eval()
     with torch.no_grad():
         for path, weight in model.named_parameters():
-            weight.copy_(0.8 * torch.randn(weight.shape) + (1.0 if "ln_" in path and path.endswith("weight") else 0.0))
+            scale = 0.4 if "wte" in path else 0.8
+            shift = 1.0 if "ln_" in path and path.endswith("weight") else 0.0
+            weight.copy_(scale * torch.randn(weight.shape) + shift)
+        model.transformer.ln_f.weight.mul_(4)
     FOLDER.mkdir(exist_ok=True)
     config.architectures = ["GPT2LMHeadModel"]
     config.save_pretrained(FOLDER)
