@@ -131,6 +131,15 @@ def test_the_script_in_the_page_on_modules_runs(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_the_script_in_the_page_on_generation_runs(capsys):
+    code = "\n".join(blocks((REPOSITORY / "docs" / "generation.md").read_text("utf-8")))
+    names = {}
+    exec(compile(code, "docs/generation.md", "exec"), names)
+    assert names["scores"].perplexity_per_word > 1
+    assert set(capsys.readouterr().out.split()) <= set(names["words"])
+
+
+@pytest.mark.slow
 def test_the_script_in_the_page_on_adaptation_runs(tmp_path, monkeypatch, minilm):
     monkeypatch.chdir(tmp_path)
     code = "\n".join(blocks((REPOSITORY / "docs" / "adaptation.md").read_text("utf-8")))

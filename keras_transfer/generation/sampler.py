@@ -18,14 +18,20 @@ class Sampler:
     have the names of the constructor's arguments.
 
     All tensors with rows have one row for each sequence. The sequences of a prompt are neighbours.
+
+    Example:
+    ```python
+    class SecondBest(keras_transfer.generation.Sampler):
+        def choose(self, logits, uniform):
+            return keras.ops.cast(keras.ops.top_k(logits, 2)[1][:, 1], "int32")
+
+    encoder = keras_transfer.encoders.TransformerEncoder(20, 1, 2, 8, 16, causal=True)
+    keras_transfer.tasks.CausalLM(encoder).generate([[3, 4]], max_length=6, sampler=SecondBest())
+    ```
     """
 
     is_random = False
     streams = True  # Whether a chosen token is final, so that it can be shown at once.
-
-    def __init_subclass__(cls, **kwargs):
-        super().__init_subclass__(**kwargs)
-        keras.saving.register_keras_serializable(package="keras_transfer")(cls)
 
     def num_rows(self, num_sequences):
         """Returns the number of rows for each prompt.
@@ -108,10 +114,10 @@ class Sampler:
 
 
 def register_name(name):
-    """Returns a decorator that makes `get_sampler` find a class of samplers by a name."""
+    """Returns a decorator that makes `get_sampler` find a class of samplers by a name, and `.keras` files its class."""
 
     def register(cls):
-        _samplers[name] = cls
+        _samplers[name] = keras.saving.register_keras_serializable(package="keras_transfer")(cls)
         return cls
 
     return register

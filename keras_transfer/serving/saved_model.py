@@ -38,6 +38,12 @@ def export(model, folder, labels=None, pairs=False, overwrite=False):
     - `words`: from `words` [batch, words] strings, padded with "", to the same outputs without `words`
     - `tokens`: from the encoder's inputs to `logits` [batch, length, labels] float32
 
+    A `CausalLM` has:
+
+    - `serving_default`: from `text` [batch] strings, the prompts, to `continuation` [batch] strings, by the task's
+      `sampler`, up to its `max_length`. Of a prompt that is too long, the last tokens are read.
+    - `tokens`: from the encoder's inputs to `logits` [batch, length, vocabulary] float32
+
     Texts are UTF-8. A request may be empty (no texts, words or ids). The outputs then have as many rows as the
     request. To load the model, import `tensorflow` and `tensorflow_text` (for the text operations); nothing else is
     needed. TensorFlow Serving expects a folder for each version: `served/1`. The file `assets.extra/labels.json` in it

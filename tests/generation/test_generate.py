@@ -64,7 +64,7 @@ def test_a_cache_changes_nothing_in_bfloat16(eagerly):
 
 @pytest.mark.core
 def test_contrastive_search_equals_its_definition(model, eagerly):
-    k, alpha, prompts = 3, 0.4, [[12], [9, 14, 20]]
+    k, alpha, prompts = 3, 0.8, [[12], [9, 14, 20]]
 
     def by_hand(ids, length):
         count = len(ids)
