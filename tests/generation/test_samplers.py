@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from keras.ops import convert_to_numpy as to_numpy
+from keras.ops import convert_to_tensor as to_tensor
 from scipy import stats
 
 from keras_transfer import generation
@@ -40,7 +41,7 @@ def test_a_sampler_draws_from_its_distribution(sampler, weights):
     count = 4000
     logits = np.tile(np.log(PROBABILITIES).astype("float32") + 3.0, (count, 1))
     uniform = np.random.default_rng(1).random(count).astype("float32")
-    drawn = np.bincount(to_numpy(sampler.choose(logits, uniform)), minlength=6)
+    drawn = np.bincount(to_numpy(sampler.choose(to_tensor(logits), to_tensor(uniform))), minlength=6)
     kept = weights > 0
     assert (drawn[~kept] == 0).all()
     expected = count * weights[kept] / weights.sum()
@@ -55,12 +56,12 @@ def test_the_typical_tokens_are_those_whose_information_is_close_to_the_entropy(
 @pytest.mark.parametrize("uniform", [0.0, 1.0])
 def test_the_extreme_random_numbers_draw_the_first_and_the_last_candidate(uniform):
     logits = np.log(PROBABILITIES).astype("float32")[None]
-    [drawn] = to_numpy(generation.MinP(p=0.24).choose(logits, np.array([uniform], "float32")))
+    [drawn] = to_numpy(generation.MinP(p=0.24).choose(to_tensor(logits), to_tensor([uniform], "float32")))
     assert drawn == (5 if uniform else 1)
 
 
 def test_greedy_chooses_the_most_likely_token():
-    assert to_numpy(generation.Greedy().choose(np.log(PROBABILITIES)[None], None)).tolist() == [1]
+    assert to_numpy(generation.Greedy().choose(to_tensor(np.log(PROBABILITIES)[None]), None)).tolist() == [1]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,9 @@ FIRST, COLUMN = np.array([2, 0]), 6
 def changed(constraints, scores=None):
     """Returns the scores after constraints."""
     scores = np.tile(np.array([1.0, -1.0, 2.0, -2.0, 0.5], "float32"), (2, 1)) if scores is None else scores
-    return to_numpy(constraints.apply(scores, TOKENS, np.int32(COLUMN), FIRST))
+    return to_numpy(
+        constraints.apply(to_tensor(scores), to_tensor(TOKENS, "int32"), to_tensor(COLUMN), to_tensor(FIRST))
+    )
 
 
 def test_a_repetition_penalty_applies_to_the_real_tokens_before():

@@ -16,11 +16,10 @@ def small(sampler):
     return CausalLM(encoder, BertPreprocessor(VOCABULARY, sequence_length=16), sampler=sampler, max_length=10)
 
 
-@pytest.mark.parametrize("sampler", ["greedy", "beam"])
-def test_an_export_continues_prompts_as_generate_does(sampler, tmp_path):
+def test_an_export_continues_prompts_as_generate_does(tmp_path):
     import tensorflow as tf
 
-    model, prompts = small(sampler), ["the film", "", "a b c d"]
+    model, prompts = small("greedy"), ["the film", "", "a b c d"]
     folder = serving.export(model, tmp_path / "served")
     served = tf.saved_model.load(str(folder)).signatures["serving_default"]
     found = served(text=tf.constant(prompts))["continuation"].numpy()

@@ -42,7 +42,6 @@ def test_calibration_divides_by_the_likelihoods_for_texts_without_content():
     calibrated = probabilities(texts) / probabilities(CONTENT_FREE).mean(axis=0)
     labels = [list(LABELS)[best] for best in calibrated.argmax(axis=1)]
     assert model.classify(texts, LABELS, calibrate=True) == labels
-    assert len(set(labels)) == 2 > len(set(model.classify(texts, LABELS)))
 
 
 @pytest.mark.parametrize(
