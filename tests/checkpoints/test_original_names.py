@@ -34,7 +34,7 @@ def test_the_tensors_of_an_original_are_those_that_are_loaded_and_saved(name):
         ours = {key: shape for entry in record.entries(encoder) for key, shape in entry.shapes().items()}
         saved = record.configuration(encoder)
     left = theirs.keys() - ours.keys()
-    heads = tuple(record.heads.values())
+    heads = tuple(prefix for prefixes in record.head_prefixes.values() for prefix in prefixes)
     assert {key: theirs.get(key) for key in ours} == ours
     assert {key for key in left if not key.startswith(heads) and key not in record.tied} == set()
     shared = saved.keys() & config.keys()
