@@ -21,10 +21,11 @@ from keras_transfer.text.truncation import count_truncated, warn_of_truncation
 
 
 class _ShuffleState:
-    """What changes from epoch to epoch, shared by the batches of all replicas.
+    """What changes from epoch to epoch, shared by all copies of the batches.
 
     Attributes:
         random: The random numbers of the shuffling.
+        orders: Tuple of two integer arrays, the orders of the texts and of the batches in this epoch.
         epoch: Integer. Number of epochs that have ended.
         uniform: Boolean. Whether all batches of an epoch had one length. Keras on TensorFlow may have inferred from
             them that the length is fixed, so all later batches have the length of the longest text.
@@ -37,6 +38,7 @@ class _ShuffleState:
     def reset(self):
         """Returns to the first epoch."""
         self.random, self.epoch, self.uniform = np.random.default_rng(self.seed), 0, False
+        self.orders = None
 
 
 class TextBatches(keras.utils.PyDataset):
@@ -68,20 +70,33 @@ class TextBatches(keras.utils.PyDataset):
             seed = np.random.randint(2**31)
         self._state = _ShuffleState(seed)
         self._needed = np.take(lengths, np.searchsorted(lengths, _real_lengths(inputs)))
-        self._make_plan()
+        self._shuffle()
 
-    def _make_plan(self):
-        """Divides the texts into batches, and pads these."""
+    def _shuffle(self):
+        """Draws the orders of the texts and of the batches in an epoch, and arranges the batches."""
         count, size = len(self._needed), self.batch_size
         rows = self._state.random.permutation(count) if self.shuffle else np.arange(count)
         rows = rows[: count // size * size] if self.drop_remainder else rows
+        order = np.arange(-(-len(rows) // size))
+        self._state.orders = rows, self._state.random.permutation(order) if self.shuffle else order
+        self._arrange()
+
+    def _arrange(self):
+        """Divides the texts into batches, and pads these."""
+        rows, order = self._state.orders
         if self._grouped:
             # Texts that share one of few lengths meet at random anyway.
-            window = WINDOW if self.shuffle and len(self.lengths) > MAX_LENGTHS else count
-            rows = rows[sort_within_windows(self._needed[rows], size, window)]
-        plan = np.split(rows, range(size, len(rows), size))
-        self._plan = [plan[i] for i in self._state.random.permutation(len(plan))] if self.shuffle else plan
-        self._batches = self._pad(self._plan)
+            window = WINDOW if self.shuffle and len(self.lengths) > MAX_LENGTHS else len(rows)
+            rows = rows[sort_within_windows(self._needed[rows], self.batch_size, window)]
+        plan = np.split(rows, range(self.batch_size, len(rows), self.batch_size))
+        self._arranged = self._state.orders, self._pad([plan[i] for i in order])
+
+    @property
+    def _batches(self):
+        """List of `(length, rows)` in the current order, which a copy of these batches may have drawn."""
+        if self._arranged[0] is not self._state.orders:
+            self._arrange()
+        return self._arranged[1]
 
     def _pad(self, plan):
         """Returns `(length, rows)` of each batch in the order in which Keras takes them; replicas can share them."""
@@ -109,7 +124,7 @@ class TextBatches(keras.utils.PyDataset):
             return self
         other = copy.copy(self)
         other._grouped = True
-        other._make_plan()
+        other._arrange()
         return other
 
     def few_lengths(self):
@@ -119,7 +134,7 @@ class TextBatches(keras.utils.PyDataset):
         other = copy.copy(self)
         other.lengths = choose_lengths(self._needed, self.inputs["padding_mask"].shape[1])
         other._needed = np.take(other.lengths, np.searchsorted(other.lengths, self._needed))
-        other._batches = other._pad(self._plan)
+        other._arrange()
         return other
 
     def by_length(self):
@@ -149,7 +164,7 @@ class TextBatches(keras.utils.PyDataset):
         """
         other = copy.copy(self)
         other._replicas, other._repeat = count, repeat
-        other._batches = other._pad(self._plan)
+        other._arrange()
         return other
 
     @property
@@ -173,7 +188,7 @@ class TextBatches(keras.utils.PyDataset):
     def on_epoch_end(self):
         self._state.epoch += 1
         if self.shuffle:
-            self._make_plan()
+            self._shuffle()
 
     @property
     def epoch(self):
@@ -184,7 +199,7 @@ class TextBatches(keras.utils.PyDataset):
         if isinstance(epoch, bool) or not isinstance(epoch, (int, np.integer)) or epoch < 0:
             raise ValueError(f"`epoch` must be an integer of at least 0. Received: epoch={epoch!r}")
         self._state.reset()
-        self._make_plan()
+        self._shuffle()
         for _ in range(epoch):
             self.on_epoch_end()
 

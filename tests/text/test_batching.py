@@ -62,6 +62,23 @@ def test_the_same_batches_can_be_padded_to_six_lengths(preprocessor, texts):
     assert share(SimpleNamespace(jit_compile=False), dataset, "fit") is dataset
 
 
+def test_copies_have_the_order_of_the_epoch_whichever_of_them_is_shuffled_or_set_back(preprocessor, texts):
+    dataset, fresh = (batches(texts, np.arange(101), preprocessor, batch_size=1, seed=0) for _ in range(2))
+    copies = [dataset.few_lengths(), dataset.for_replicas(2, repeat=True)]
+    first = [data.order.tolist() for data in (dataset, *copies)]
+    copies[0].on_epoch_end()
+    second = [data.order.tolist() for data in (dataset, *copies)]
+    assert all(one != other for one, other in zip(first, second))
+    assert [data.order.tolist() for data in (dataset.few_lengths(), dataset.for_replicas(2, repeat=True))] == second[1:]
+    fresh.epoch = 1
+    assert fresh.order.tolist() == second[0]
+    for epoch, expected in ((0, first), (1, second)):
+        dataset.epoch = epoch
+        assert [data.order.tolist() for data in (dataset, *copies)] == expected
+        copies[0].epoch = epoch
+        assert copies[0].order.tolist() == expected[1]
+
+
 def test_there_are_few_lengths_where_keras_compiles_a_step_for_each(preprocessor, texts, monkeypatch):
     import tensorflow as tf
 
