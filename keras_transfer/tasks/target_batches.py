@@ -5,6 +5,7 @@ import copy
 import numpy as np
 
 from keras_transfer.text import TextBatches
+from keras_transfer.text.lengths import MAX_LENGTHS
 
 
 class TargetBatches(TextBatches):
@@ -15,8 +16,8 @@ class TargetBatches(TextBatches):
     Args:
         data: `TextBatches` without labels.
         make: Function of the inputs of a batch, a `np.random.Generator`, and the number of further places that the
-            objective must add, which returns inputs and targets. Batches of different lengths get different numbers,
-            because Keras must see that the number of places varies if the length does.
+            objective must add, which returns inputs and targets. The first two batches get different numbers if their
+            lengths differ, because Keras must see that the number of places varies.
         seed: Integer. Defaults to `None`, the seed of `data` or a new one.
     """
 
@@ -40,4 +41,7 @@ class TargetBatches(TextBatches):
         (inputs,) = super().__getitem__(index)
         random = np.random.default_rng([self.seed, 0 if self._fixed else self.epoch, index])
         length = next(values.shape[1] for values in inputs.values() if values.ndim > 1)
-        return self._make(inputs, random, int(np.searchsorted(self.lengths, length)))
+        # If a step is compiled for each length, the number depends on the length alone.
+        few = len(self.lengths) <= MAX_LENGTHS
+        steps = self.lengths if few else sorted(length for length, _ in self._batches[:2])
+        return self._make(inputs, random, int(np.searchsorted(steps, length)))

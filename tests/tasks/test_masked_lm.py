@@ -64,6 +64,14 @@ def test_an_encoder_or_a_preprocessor_that_does_not_fit_is_an_error():
 # === Targets ===
 
 
+def test_a_batch_has_at_most_two_places_more_than_it_uses_however_many_lengths_there_are():
+    model = masked_lm()
+    data = model.dataset([" ".join(["a"] * size) for size in range(1, 20)], batch_size=1, shuffle=True)
+    sizes = [(data[i][0]["token_ids"].shape[1], data[i][1].shape[1]) for i in range(len(data))]
+    assert len(data.lengths) > 6 and all(0 <= places - np.ceil(0.15 * length) <= 2 for length, places in sizes)
+    assert sizes[0][1] != sizes[1][1]
+
+
 def test_targets_are_drawn_anew_in_each_epoch_and_fixed_for_evaluation():
     model = masked_lm(objective=TokenMasking(seed=1))
     data = model.dataset(TEXTS * 4, batch_size=4, shuffle=True)
