@@ -96,6 +96,7 @@ def _train_unigram(texts, size, special, lowercase):
             model_type="unigram",
             vocab_size=size,
             hard_vocab_limit=False,
+            max_sentence_length=max(len(text.encode()) for text in texts) + 1,  # It would leave out longer texts.
             **{"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3, "pad_piece": pad, "unk_piece": unknown},
             **{"bos_piece": start, "eos_piece": end, "control_symbols": others, "minloglevel": 2},
         )

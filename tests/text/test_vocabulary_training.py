@@ -35,6 +35,11 @@ def test_text_never_becomes_a_special_token(kind):
     assert not {0, 2, 3, 4} & set(tokenizer.tokenize("what [MASK] [PAD] [SEP]").numpy().tolist())
 
 
+def test_long_texts_count_in_the_training_of_a_unigram_vocabulary():
+    tokenizer = train_vocabulary([*TEXTS, "zebra zebras " * 400], "unigram", 330)
+    assert "\u2581zebra" in tokenizer.vocabulary
+
+
 def test_a_mistake_is_one_clear_error(monkeypatch):
     for arguments, message in (
         ((TEXTS, "bpe", 300), "Expected one of .*Received: kind='bpe'"),
