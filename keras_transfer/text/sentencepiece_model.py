@@ -41,7 +41,7 @@ class SentencePieceModel:
         """Returns the model of the contents of a `.model` file.
 
         Raises:
-            ValueError: If it is no model of SentencePiece.
+            ValueError: If it is not a SentencePiece model.
         """
         model = cls([])
         try:

@@ -41,7 +41,7 @@ class UnigramTokenizer(Tokenizer):
         eos_token: String. Token that ends a generated text. Defaults to `None`.
 
     Raises:
-        ValueError: If the file is no unigram model of SentencePiece, or if the vocabulary lacks pieces.
+        ValueError: If the file is not a SentencePiece unigram model, or if the vocabulary lacks pieces.
         ImportError: If TensorFlow Text is not installed.
 
     Example:
@@ -188,8 +188,9 @@ class UnigramTokenizer(Tokenizer):
         if text_tokens:
             raise ValueError(f"Added tokens must be special. Received: {text_tokens}")
         model = fast["model"]
-        if model.get("byte_fallback"):
-            raise ValueError("The unigram model must not have `byte_fallback`. Received: byte_fallback=True")
+        if model.get("byte_fallback") or model.get("unk_id") is None:
+            received = ", ".join(f"{name}={model.get(name)}" for name in ("unk_id", "byte_fallback"))
+            raise ValueError(f"The unigram model must have an `unk_id` and no `byte_fallback`. Received: {received}")
         steps, charsmap = read_steps(fast.get("normalizer"))
         _check_pre_tokenizer(fast.get("pre_tokenizer"))
         control = {token["content"] for token in fast.get("added_tokens") or []}

@@ -164,6 +164,15 @@ def test_a_saved_folder_gives_the_same_ids_here_and_in_hugging_face(model, tmp_p
         assert inputs["segment_ids"].numpy().tolist() == [encoding.type_ids for encoding in expected]
 
 
+def test_a_tokenizer_json_without_an_unknown_token_or_with_byte_fallback_is_an_error(model, tmp_path):
+    TokenPreprocessor(UnigramTokenizer(model), Packing(end=["</s>"], pad="<s>")).save(tmp_path)
+    fast = json.loads((tmp_path / "tokenizer.json").read_text("utf-8"))
+    for name, value in (("unk_id", None), ("byte_fallback", True)):
+        (tmp_path / "tokenizer.json").write_text(json.dumps({**fast, "model": {**fast["model"], name: value}}))
+        with pytest.raises(ValueError, match=f"must have an `unk_id` and no `byte_fallback`.*{name}={value}"):
+            TokenPreprocessor.load(tmp_path)
+
+
 def test_a_keras_file_and_a_saved_model_contain_the_tokenizer(model, tmp_path):
     text = keras.Input((), dtype="string")
     preprocessor = TokenPreprocessor(UnigramTokenizer(model), Packing(end=["</s>"], pad="<s>"), 8)
