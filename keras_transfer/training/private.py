@@ -113,10 +113,10 @@ def updating_with(optimizer, update):
             applies no weight decay in the block.
     """
     part = innermost(optimizer)
-    decay, excludes = part.weight_decay, part._use_weight_decay
+    decay, decays = part.weight_decay, part._use_weight_decay
 
     def update_step(gradient, variable, learning_rate):
-        update(gradient, variable, learning_rate, bool(decay) and excludes(variable))
+        update(gradient, variable, learning_rate, bool(decay) and decays(variable))
 
     try:
         object.__setattr__(part, "update_step", update_step)
