@@ -144,7 +144,7 @@ class TextBatches(keras.utils.PyDataset):
             part = copy.copy(few)
             # Keras also ends an epoch after `predict`, which must neither shuffle this part nor count for the others.
             part.shuffle, part._state = False, copy.copy(self._state)
-            part._batches = [batch for batch in few._batches if batch[0] == length]
+            part._arranged = part._state.orders, [batch for batch in few._batches if batch[0] == length]
             yield part
 
     def for_replicas(self, count, repeat):
