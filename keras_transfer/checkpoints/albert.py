@@ -34,7 +34,7 @@ ALBERT = register_architecture(
         model_class="AlbertModel",
         prefix="albert.",
         heads={
-            "masked_lm": masked_lm("predictions."),
+            "masked_lm": masked_lm("predictions.", model_classes=("ForMaskedLM", "ForPreTraining")),
             "sentence_order": "sop_classifier.",
             "classifier": dataclasses.replace(CLASSIFIER, settings=(("dropout", "classifier_dropout_prob", 0.1),)),
             "tokens": dataclasses.replace(TOKENS, settings=(("dropout", "classifier_dropout_prob", 0.1),)),

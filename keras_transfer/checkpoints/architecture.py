@@ -41,7 +41,7 @@ class Architecture:
         model_class: String. The class of the encoder in Transformers. Defaults to `""`.
         aliases: Tuple of other values of `model_type` that are read. Defaults to `()`.
         prefix: String. What the names of the encoder's tensors begin with in a model with a head. Defaults to `""`.
-        heads: Dict from the `head_name` of a task to its `Head`. Of a head that no task has, only what the names of its
+        heads: Dict from the `head_name` of a task to its `Head`. If a head cannot be loaded, only what the names of its
             tensors begin with. Defaults to `{}`.
         tied: Dict from the name of a tensor to that of the tensor of which it is a copy. Defaults to `{}`.
         ignored: Tuple of regular expressions of tensors that are not weights. Defaults to `()`.

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 
-from keras_transfer.checkpoints.heads import find_head
+from keras_transfer.checkpoints.heads import check_supported, find_head
 from keras_transfer.checkpoints.tensors import CheckpointError, fill, log, reading
 from keras_transfer.layers.initializers import replaced_weights
 
@@ -42,13 +42,14 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
         cls: Class. The encoder's class, or a base of it.
         overrides: Dict of the encoder's arguments that differ from the configuration.
         remarks: List of remarks for the report. Defaults to `()`.
-        head: String. The `head_name` of the task that the encoder is for. Defaults to `None`, for no task.
+        head: String. The `head_name` of the task whose head is wanted. Defaults to `None`, for no head.
 
     Returns:
         The encoder, with its `checkpoint_report`, and the `FoundHead` of the task or None.
 
     Raises:
-        CheckpointError: If the encoder is of another class, or if the configuration or the tensors do not match.
+        CheckpointError: If the encoder is of another class, if the configuration or the tensors do not match, or if
+            the checkpoint has a head for the task that cannot be loaded.
     """
     if not issubclass(architecture.encoder_class, cls):
         raise CheckpointError(
@@ -59,6 +60,8 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
         readers = read_tensors()
     readers, remarks = _weights(architecture, readers, source), list(remarks)
     found = find_head(architecture, head, config, readers, source)
+    if found is None:
+        check_supported(architecture, head, readers, source)
     in_head = {} if found is None else found.readers
     not_loaded = [prefix for prefixes in architecture.head_prefixes.values() for prefix in prefixes]
     for part in architecture.optional:

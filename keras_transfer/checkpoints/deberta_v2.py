@@ -73,6 +73,7 @@ DEBERTA_V2 = register_architecture(
             "replaced_token": "mask_predictions.",
             "pooler": "pooler.",
             "classifier": "classifier.",
+            "tokens": "classifier.",
             "span": "qa_outputs.",
         },
         tied={

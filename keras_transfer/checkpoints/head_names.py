@@ -55,3 +55,15 @@ def two_layer_classifier(
         arguments={"pooling": "first", "hidden_activation": activation},
         settings=(("dropout", dropout, 0.1),),
     )
+
+
+# Of RoBERTa and MPNet.
+ROBERTA_HEADS = {
+    "heads": {
+        "masked_lm": masked_lm("lm_head.", norm="layer_norm", arguments={**AS_ENCODER, "activation": "gelu"}),
+        "classifier": two_layer_classifier("tanh"),
+        "tokens": TOKENS,
+        "span": "qa_outputs.",
+    },
+    "tied": {"lm_head.decoder.weight": "embeddings.word_embeddings.weight", "lm_head.decoder.bias": "lm_head.bias"},
+}

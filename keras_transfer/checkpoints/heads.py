@@ -79,6 +79,11 @@ class FoundHead:
         fixed = self.head.arguments_for(encoder)
         if self.head.labels in self.readers:  # If the tensor is missing, `load_into` says so.
             count = self.readers[self.head.labels]().shape[0]
+            if count < 2:
+                raise CheckpointError(
+                    f'The head of {self.source} must have at least two labels. Pass `head="new"` for a new head, which '
+                    f"is not trained yet. Received: {self.head.labels} with {count} row"
+                )
             names = self._label_names(count)
             own = names or given.get("label_names")
             own = [f"LABEL_{i}" for i in range(count)] if own is None or len(own) != count else list(own)
@@ -139,6 +144,22 @@ def find_head(architecture, name, config, readers, source):
     return FoundHead(head, architecture.model_type, source, config, own)
 
 
+def check_supported(architecture, name, readers, source):
+    """Raises a `CheckpointError` if a checkpoint has a head for a task, but its record has no table for it.
+
+    Args:
+        architecture, name, readers, source: As for `find_head`.
+    """
+    if name not in architecture.heads or isinstance(architecture.heads[name], Head):
+        return
+    if tensors := sorted(key for key in readers if key.startswith(architecture.head_prefixes[name])):
+        raise CheckpointError(
+            f"The head {name!r} of {source} cannot be loaded, because heads of {architecture.model_type!r} are not "
+            'supported for this task. Pass `head="new"` for a new head, which is not trained yet. '
+            f"Received: {tensors[:5]}"
+        )
+
+
 @dataclasses.dataclass
 class WrittenHead:
     """What a task's head adds to a checkpoint.
@@ -158,7 +179,7 @@ def write_head(architecture, task):
     """Returns the `WrittenHead` of a task.
 
     Raises:
-        CheckpointError: If the checkpoints of the architecture have no such head.
+        CheckpointError: If the architecture's record has no such head, or if the task's head differs from it.
     """
     advice = (
         "Write the encoder alone with `model.encoder.save_pretrained(folder, model.preprocessor)`, or the whole model "
@@ -167,7 +188,8 @@ def write_head(architecture, task):
     head, kind = architecture.heads.get(task.head_name), type(task).__name__
     if not isinstance(head, Head):
         raise CheckpointError(
-            f"Checkpoints of {type(task.encoder).__name__} have no head for this task. {advice} Received: {kind}"
+            f"The head of a {kind} cannot be written with a {type(task.encoder).__name__}. {advice} "
+            f"Received: {kind} with model_type={architecture.model_type!r}"
         )
     for name, value in head.arguments_for(task.encoder).items():
         if getattr(task, name) != value:

@@ -49,6 +49,11 @@ def headers(folder):
     folder = _sentence_transformer(folder)[0]
     architecture, config = _describe(folder)
     index, shapes = folder / "model.safetensors.index.json", {}
+    if not index.exists() and not (folder / "model.safetensors").exists():
+        raise CheckpointError(
+            f"{folder} must contain model.safetensors or its shards, because other files have no header to read. "
+            f"Received: {', '.join(sorted(path.name for path in folder.iterdir()))}"
+        )
     for file in shard_files(index) if index.exists() else [folder / "model.safetensors"]:
         with reading(file), safe_open(file, framework="numpy") as tensors:
             shapes |= {name: tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118

@@ -78,7 +78,7 @@ MODERN_BERT = register_architecture(
         preprocessor_class=TokenPreprocessor,
         model_class="ModernBertModel",
         prefix="model.",
-        heads={"masked_lm": "decoder.", "prediction": "head.", "classifier": "classifier."},
+        heads={"masked_lm": "decoder.", "prediction": "head.", "classifier": "classifier.", "tokens": "classifier."},
         tied={"decoder.weight": "embeddings.tok_embeddings.weight"},
         fixed={
             "attention_bias": False,

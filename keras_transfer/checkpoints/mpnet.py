@@ -1,7 +1,7 @@
 """MPNet's checkpoints (Song et al. 2020)."""
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import AS_ENCODER, TOKENS, masked_lm, two_layer_classifier
+from keras_transfer.checkpoints.head_names import ROBERTA_HEADS
 from keras_transfer.checkpoints.names import BERT_BLOCKS, BERT_EMBEDDINGS, BERT_SETTINGS, POSITION_IDS, shift_positions
 from keras_transfer.encoders import MPNetEncoder
 from keras_transfer.text import TokenPreprocessor
@@ -25,13 +25,7 @@ MPNET = register_architecture(
         preprocessor_class=TokenPreprocessor,
         model_class="MPNetModel",
         prefix="mpnet.",
-        heads={
-            "masked_lm": masked_lm("lm_head.", norm="layer_norm", arguments={**AS_ENCODER, "activation": "gelu"}),
-            "classifier": two_layer_classifier("tanh"),
-            "tokens": TOKENS,
-            "span": "qa_outputs.",
-        },
-        tied={"lm_head.decoder.weight": "embeddings.word_embeddings.weight", "lm_head.decoder.bias": "lm_head.bias"},
+        **ROBERTA_HEADS,
         ignored=(POSITION_IDS,),
         optional=("pooler",),
         fixed={"pad_token_id": 1, "relative_attention_num_buckets": 32},

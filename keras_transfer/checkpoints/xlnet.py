@@ -59,7 +59,7 @@ XLNET = register_architecture(
             "permutation_lm": "lm_loss.",
             "classifier": "logits_proj.",
             "classifier_dense": "sequence_summary.",
-            "tagger": "classifier.",
+            "tokens": "classifier.",
             "span": "qa_outputs.",
             "span_start": "start_logits.",
             "span_end": "end_logits.",

@@ -4,7 +4,7 @@ import math
 import re
 
 from keras_transfer import checkpoints
-from keras_transfer.checkpoints import huggingface
+from keras_transfer.checkpoints import huggingface, presets
 from keras_transfer.checkpoints.heads import Head, find_head
 
 # Names of tasks that load a head, by the name of the head.
@@ -27,8 +27,10 @@ def describe(source):
             configuration or its files cannot be read.
     """
     folder = checkpoints.resolve(source)
-    if not huggingface.recognises(folder):
-        raise checkpoints.CheckpointError(f"`info` describes folders with a config.json. Received: {folder}")
+    if presets.recognises(folder) or not huggingface.recognises(folder):
+        raise checkpoints.CheckpointError(
+            f"`info` describes Hugging Face folders, which have a config.json. Received: {folder}"
+        )
     architecture, config, shapes = huggingface.headers(folder)
     arguments = architecture.arguments(config, folder)
     shapes = {architecture.plain_name(name): shape for name, shape in shapes.items()}
@@ -48,13 +50,14 @@ def describe(source):
             rows.append((f"head {name}", f"{len(found.readers)} tensors, which {TASKS[name]} loads"))
             rest = [tensor for tensor in rest if tensor not in found.readers]
         elif not isinstance(architecture.heads[name], Head) and any(tensor.startswith(prefix) for tensor in rest):
-            rows.append((f"head {name}", "not loaded, since no task has it"))
+            rows.append((f"head {name}", "not supported"))
             rest = [tensor for tensor in rest if not tensor.startswith(prefix)]
     if isinstance(config.get("id2label"), dict):
         rows.append(("labels", ", ".join(map(str, config["id2label"].values()))))
     rest = [name for name in rest if name not in architecture.tied]
     rest = [name for name in rest if not any(re.search(pattern, name) for pattern in architecture.ignored)]
-    rows.append(("not loaded", ", ".join(sorted(rest)[:10]) or "nothing else"))
+    more = f" and {len(rest) - 10} more" if len(rest) > 10 else ""
+    rows.append(("not loaded", (", ".join(sorted(rest)[:10]) or "nothing else") + more))
     rows.append(("tokenizer", _tokenizer(folder, arguments)))
     width = max(len(name) for name, _ in rows)
     return [str(folder), *(f"  {name:<{width}}  {value}" for name, value in rows)]

@@ -58,7 +58,7 @@ class DistanceEmbedding(keras.layers.Layer):
         super().__init__(**kwargs)
         if max_distance < num_buckets // 2 + 2:
             raise ValueError(
-                "`max_distance` must be greater than half of `num_buckets` by at least 2. "
+                f"`max_distance` must be at least {num_buckets // 2 + 2}, half of `num_buckets` plus 2. "
                 f"Received: max_distance={max_distance}, num_buckets={num_buckets}"
             )
         self.max_distance = max_distance

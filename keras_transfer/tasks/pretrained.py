@@ -41,11 +41,17 @@ class Pretrained:
             The task, not compiled.
 
         Raises:
+            ValueError: If both `preprocessor` and `sequence_length` are given.
             CheckpointError: If the checkpoint cannot be read, does not match, has no preprocessor for the task, has no
                 head while `arguments` do not ask for a new one, or has a head that `arguments` contradict.
         """
         if isinstance(preprocessor, str) and preprocessor == "auto":
             preprocessor = checkpoint_functions["load_preprocessor"](source, sequence_length, cls.word_level)
+        elif sequence_length is not None:
+            raise ValueError(
+                "`sequence_length` applies to the preprocessor of the checkpoint. Pass it to your own preprocessor "
+                f"instead. Received: sequence_length={sequence_length}, preprocessor={preprocessor!r:.100}"
+            )
         built, arguments, load_head = checkpoint_functions["load_with_head"](
             source, cls, head, encoder or {}, arguments
         )

@@ -145,6 +145,11 @@ class ReplacedTokenDetection(SelfSupervised, Task):
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Returns the loss of the generator plus that of the discriminator, times its weight."""
+        if sample_weight is not None:
+            raise ValueError(
+                "`ReplacedTokenDetection` does not support sample weights. Received: sample_weight of type "
+                f"{type(sample_weight).__name__}"
+            )
         generator, discriminator, _ = self._parts_of(x, y, y_pred)
         return generator + self.discriminator_weight * discriminator + ops.sum(ops.array([0.0, *self.losses]))
 

@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from keras_transfer.checkpoints import CheckpointError
-from keras_transfer.encoders import BertEncoder
+from keras_transfer.encoders import BertEncoder, DebertaV2Encoder
 from keras_transfer.tasks import MaskedLM, ReplacedTokenDetection, TextClassifier, TokenClassifier
 from keras_transfer.text import BertPreprocessor
 from tests.checkpoints.folders import bert_tensors, write_bert
@@ -129,6 +129,31 @@ def test_the_head_of_another_task_is_not_loaded_and_named_in_the_error():
     assert model.encoder.checkpoint_report.unused == ["classifier.bias", "classifier.weight"]
 
 
+def test_a_head_for_the_task_that_is_not_supported_is_an_error_unless_a_new_one_is_wanted(tmp_path):
+    encoder, folder = DebertaV2Encoder(**SMALL), tmp_path / "deberta"
+    encoder.save_pretrained(folder)
+    tensors = {f"deberta.{name}": value for name, value in load_file(folder / "model.safetensors").items()}
+    save_file(tensors | {"classifier.weight": np.ones((2, 8), "f4")}, folder / "model.safetensors")
+    for cls, name in ((TextClassifier, "classifier"), (TokenClassifier, "tokens")):
+        options = {"preprocessor": None, "label_names": ["no", "yes"]}
+        with pytest.raises(
+            CheckpointError, match=rf"The head '{name}' of .*'deberta-v2'.*Received: \['classifier.weight'\]"
+        ):
+            cls.from_pretrained(folder, **options)
+        assert cls.from_pretrained(folder, head="new", **options).label_names == ["no", "yes"]
+
+
+def test_a_folder_of_the_whole_pretraining_has_the_head_of_the_language_model(tmp_path):
+    for name, model_class in (("albert_masked_lm", "AlbertForPreTraining"), ("bert_masked_lm", "BertForPreTraining")):
+        model = MaskedLM.from_pretrained(copy(name, tmp_path / name, architectures=[model_class]), preprocessor=None)
+        assert model.encoder.checkpoint_report.unused == []
+
+
+def test_a_length_for_a_preprocessor_of_ones_own_is_an_error():
+    with pytest.raises(ValueError, match="Pass it to your own preprocessor.*Received: sequence_length=8, preprocessor"):
+        load(TextClassifier, "bert_classifier", sequence_length=8)
+
+
 def test_without_a_class_in_the_configuration_the_tensors_decide(tmp_path):
     for name, cls in (("bert_classifier", TextClassifier), ("roberta_classifier", TextClassifier)):
         folder = copy(name, tmp_path / name, architectures=None)
@@ -166,7 +191,7 @@ def test_a_head_with_one_output_is_not_a_classifier(tmp_path):
     tensors = load_file(HEADS / "bert_classifier" / "model.safetensors")
     tensors |= {f"classifier.{part}": tensors[f"classifier.{part}"][:1].copy() for part in ("weight", "bias")}
     folder = copy("bert_classifier", tmp_path / "copy", tensors, id2label={"0": "score"})
-    with pytest.raises(ValueError, match="must be an integer of at least 2|at least two different names"):
+    with pytest.raises(CheckpointError, match=r"at least two labels.*Received: classifier.weight with 1 row$"):
         TextClassifier.from_pretrained(folder, preprocessor=None)
 
 

@@ -51,5 +51,7 @@ def test_it_is_a_well_behaved_layer():
 def test_attention_without_distances_and_too_small_a_range_are_errors():
     with pytest.raises(ValueError, match="`relative_positions` is required"):
         DisentangledAttention(2)(X)
-    with pytest.raises(ValueError, match="by at least 2. Received: max_distance=4, num_buckets=8"):
+    with pytest.raises(
+        ValueError, match="must be at least 6, half of `num_buckets` plus 2. Received: max_distance=4, num_buckets=8"
+    ):
         DistanceEmbedding(4, 8)
