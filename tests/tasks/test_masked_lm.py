@@ -105,7 +105,7 @@ def test_batches_of_each_length_have_another_number_of_places():
 def test_it_learns_from_raw_text_and_predicts_what_was_hidden():
     texts = ["a a a a", "b b b b", "c c c c"] * 100
     model = masked_lm(objective=TokenMasking(seed=0))
-    model.compile(keras.optimizers.Adam(0.02))
+    model.compile(keras.optimizers.Adam(0.005))
     before = model.evaluate(texts[:30], verbose=0, return_dict=True)
     assert before == model.evaluate(texts[:30], verbose=0, return_dict=True)
     history = model.fit(texts, epochs=2, batch_size=6, validation_split=0.1, verbose=0).history
