@@ -4,13 +4,12 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.encoders import encode
 from keras_transfer.layers import OutputEmbeddings, TakePositions
 from keras_transfer.layers.activations import get_activation, serialize_activation
 from keras_transfer.metrics import WordAccuracy
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks.data import require_preprocessor
-from keras_transfer.tasks.self_supervised import UNUSED, SelfSupervised
+from keras_transfer.tasks.self_supervised import UNUSED, SelfSupervised, for_backend, tokens_of
 from keras_transfer.tasks.signatures import Signature
 from keras_transfer.tasks.task import Task
 from keras_transfer.text.inputs import to_list
@@ -65,13 +64,7 @@ class MaskedLM(SelfSupervised, Task):
 
     def __init__(self, encoder, preprocessor=None, objective=None, activation=None, layer_norm_epsilon=None, name=None):
         # === Layers ===
-        table = getattr(encoder, "token_embedding", None)
-        encoded = None if table is None else encode(encoder)
-        if encoded is None or encoded.sequence is None:
-            raise ValueError(
-                "`encoder` must have a `token_embedding` and return a vector for each token. "
-                f"Received: encoder={encoder!r}"
-            )
+        table, sequence = tokens_of(encoder)
         if preprocessor is not None and not hasattr(preprocessor, "encode_masked"):
             raise ValueError(
                 "`preprocessor` must be a `text.TokenPreprocessor` with a mask token. "
@@ -96,7 +89,7 @@ class MaskedLM(SelfSupervised, Task):
         logits = OutputEmbeddings(table, use_bias=True, dtype=dtype, name="logits")
 
         # === Functional model ===
-        outputs = logits(norm(dense(take(encoded.sequence, positions))))
+        outputs = logits(norm(dense(take(sequence, positions))))
         inputs = {**encoder.input, "mask_positions": positions}
         super().__init__(encoder, preprocessor, outputs, name, inputs=inputs)
 
@@ -120,7 +113,7 @@ class MaskedLM(SelfSupervised, Task):
         require_preprocessor(self)
         inputs = self.preprocessor.encode_masked(texts, "longest")
         inputs = {name: inputs[name] for name in self.input}
-        return inputs if keras.backend.backend() == "tensorflow" else {k: np.asarray(v) for k, v in inputs.items()}
+        return for_backend(inputs)
 
     def predict(self, x, **kwargs):
         """Returns the logits of prepared data. For texts, use `fill_mask`."""

@@ -4,14 +4,13 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.encoders import encode
 from keras_transfer.layers import SampleTokens
 from keras_transfer.layers.activations import get_activation, serialize_activation
 from keras_transfer.layers.positions import put_tokens
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks.data import require_preprocessor
 from keras_transfer.tasks.masked_lm import MaskedLM
-from keras_transfer.tasks.self_supervised import SelfSupervised
+from keras_transfer.tasks.self_supervised import SelfSupervised, for_backend, tokens_of
 from keras_transfer.tasks.signatures import Signature, encode_texts
 from keras_transfer.tasks.task import Task
 from keras_transfer.text.inputs import to_list
@@ -79,13 +78,7 @@ class ReplacedTokenDetection(SelfSupervised, Task):
         name=None,
     ):
         # === Layers ===
-        table = getattr(encoder, "token_embedding", None)
-        encoded = None if table is None else encode(encoder)
-        if encoded is None or encoded.sequence is None:
-            raise ValueError(
-                "`encoder` must have a `token_embedding` and return a vector for each token. "
-                f"Received: encoder={encoder!r}"
-            )
+        table, sequence = tokens_of(encoder)
         if generator is not None and (
             not isinstance(generator, MaskedLM) or generator.output.shape[-1] != table.input_dim
         ):
@@ -97,7 +90,7 @@ class ReplacedTokenDetection(SelfSupervised, Task):
         activation = getattr(encoder, "activation", "gelu") if activation is None else activation
         initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
         dense = keras.layers.Dense(
-            encoded.sequence.shape[-1],
+            sequence.shape[-1],
             get_activation(activation),
             kernel_initializer=initializer,
             dtype=encoder.dtype_policy,
@@ -106,7 +99,7 @@ class ReplacedTokenDetection(SelfSupervised, Task):
         logits = keras.layers.Dense(1, kernel_initializer=initializer.clone(), dtype="float32", name="logits")
 
         # === Functional model ===
-        super().__init__(encoder, preprocessor, ops.squeeze(logits(dense(encoded.sequence)), -1), name)
+        super().__init__(encoder, preprocessor, ops.squeeze(logits(dense(sequence)), -1), name)
 
         # === Config ===
         self.generator = generator
@@ -179,7 +172,7 @@ class ReplacedTokenDetection(SelfSupervised, Task):
         """Returns the encoder's inputs of raw text, padded to the longest."""
         require_preprocessor(self)
         inputs = encode_texts(self, [texts] if isinstance(texts, (str, bytes)) else texts)
-        return inputs if keras.backend.backend() == "tensorflow" else {k: np.asarray(v) for k, v in inputs.items()}
+        return for_backend(inputs)
 
     def predict(self, x, **kwargs):
         """Returns the logits of prepared data. For texts, use `detect`."""

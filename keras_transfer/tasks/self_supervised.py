@@ -1,7 +1,9 @@
 """Tasks that learn from raw text alone: an objective hides tokens, and the task predicts what was there."""
 
+import keras
 import numpy as np
 
+from keras_transfer.encoders import encode
 from keras_transfer.tasks.data import require_preprocessor, texts_of_stream, to_numpy
 from keras_transfer.tasks.target_batches import TargetBatches
 from keras_transfer.text import TextBatches
@@ -69,3 +71,23 @@ class SelfSupervised:
     def predict_on_batch(self, x):
         """Returns the outputs for one batch of prepared data, or of raw text as for the call."""
         return super().predict_on_batch(self.encode_batch(x) if self.is_raw(x) else x)
+
+
+def tokens_of(encoder):
+    """Returns the layer of an encoder's token embeddings, and its symbolic vectors of the tokens.
+
+    Raises:
+        ValueError: If the encoder lacks one of them.
+    """
+    table = getattr(encoder, "token_embedding", None)
+    sequence = None if table is None else encode(encoder).sequence
+    if sequence is None:
+        raise ValueError(
+            f"`encoder` must have a `token_embedding` and return a vector for each token. Received: encoder={encoder!r}"
+        )
+    return table, sequence
+
+
+def for_backend(inputs):
+    """Returns a preprocessor's inputs, which are TensorFlow tensors, as something that the backend can read."""
+    return inputs if keras.backend.backend() == "tensorflow" else {k: np.asarray(v) for k, v in inputs.items()}
