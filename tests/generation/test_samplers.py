@@ -106,7 +106,9 @@ def changed(constraints, scores=None):
     """Returns the scores after constraints."""
     scores = np.tile(np.array([1.0, -1.0, 2.0, -2.0, 0.5], "float32"), (2, 1)) if scores is None else scores
     return to_numpy(
-        constraints.apply(to_tensor(scores), to_tensor(TOKENS, "int32"), to_tensor(COLUMN), to_tensor(FIRST))
+        constraints.apply(
+            to_tensor(scores), to_tensor(TOKENS, "int32"), to_tensor(COLUMN, "int32"), to_tensor(FIRST, "int32")
+        )
     )
 
 
