@@ -71,11 +71,18 @@ class FoundHead:
             given: Dict of the user's arguments.
 
         Raises:
-            CheckpointError: If the user's arguments contradict the head, or if its names do not match its tensors.
+            CheckpointError: If the user's arguments contradict the head, if its names do not match its tensors, or if
+                it does not classify into one label.
         """
         found, problems = read_settings(self.head.settings, self.config)
         if problems:
             raise CheckpointError("\n  ".join([f"The head of {self.source} cannot be loaded:", *problems]))
+        problem = self.config.get("problem_type")
+        if problem not in (None, "single_label_classification"):
+            raise CheckpointError(
+                f"The head of {self.source} must classify into one label, since other problems are not supported yet. "
+                f'Pass `head="new"` for a new head, which is not trained yet. Received: problem_type={problem!r}'
+            )
         fixed = self.head.arguments_for(encoder)
         if self.head.labels in self.readers:  # If the tensor is missing, `load_into` says so.
             count = self.readers[self.head.labels]().shape[0]

@@ -9,6 +9,7 @@ from keras_transfer.checkpoints.heads import Head, find_head
 
 # Names of tasks that load a head, by the name of the head.
 TASKS = {
+    "causal_lm": "tasks.CausalLM",
     "masked_lm": "tasks.MaskedLM",
     "replaced_token": "tasks.ReplacedTokenDetection",
     "classifier": "tasks.TextClassifier",

@@ -72,6 +72,11 @@ class ModernBertEncoder(TransformerStack):
         dtype=None,
         **options,
     ):
+        if global_attention_every < 1:
+            raise ValueError(
+                "`global_attention_every` must be at least 1. "
+                f"Received: global_attention_every={global_attention_every}"
+            )
         settings = constructor_settings(locals())
         initializer = TruncatedNormal(stddev=initializer_range)
         weights = {"use_bias": False, "kernel_initializer": initializer, "dtype": dtype}

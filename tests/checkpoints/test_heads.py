@@ -187,6 +187,12 @@ def test_a_damaged_head_is_one_error_that_lists_all_problems(tmp_path):
     ]
 
 
+def test_a_head_for_several_labels_of_a_text_is_an_error(tmp_path):
+    folder = copy("bert_classifier", tmp_path / "copy", problem_type="multi_label_classification")
+    with pytest.raises(CheckpointError, match="must classify into one label.*problem_type='multi_label_class"):
+        TextClassifier.from_pretrained(folder, preprocessor=None)
+
+
 def test_a_head_with_one_output_is_not_a_classifier(tmp_path):
     tensors = load_file(HEADS / "bert_classifier" / "model.safetensors")
     tensors |= {f"classifier.{part}": tensors[f"classifier.{part}"][:1].copy() for part in ("weight", "bias")}

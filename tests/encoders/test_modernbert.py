@@ -48,3 +48,8 @@ def test_configurations_of_both_generations_are_read():
 def test_other_variants_are_an_error(setting, message):
     with pytest.raises(CheckpointError, match=message):
         MODERN_BERT.arguments({**CONFIG, **setting}, "modernbert")
+
+
+def test_some_blocks_must_be_global():
+    with pytest.raises(ValueError, match="must be at least 1. Received: global_attention_every=0"):
+        ModernBertEncoder(**{**SMALL, "global_attention_every": 0})
