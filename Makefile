@@ -20,10 +20,11 @@ PYTEST := $(BIN)/pytest -n auto --dist worksteal
 quickstart: .venv/installed
 	$(BIN)/keras-transfer quickstart --overwrite
 
-# Everything on TensorFlow but what is slow. TensorFlow keeps memory: two runs need less of it than one.
+# Everything on TensorFlow but what is slow. TensorFlow keeps memory: three runs need less of it than one.
 test: .venv/installed-test
 	$(PYTEST) tests/adaptation tests/training
-	$(PYTEST) --ignore=tests/adaptation --ignore=tests/training
+	$(PYTEST) tests/hub tests/tasks
+	$(PYTEST) --ignore=tests/adaptation --ignore=tests/training --ignore=tests/hub --ignore=tests/tasks
 
 # On JAX, what is marked `core`.
 test-jax: .venv/installed-test
