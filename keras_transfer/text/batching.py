@@ -128,7 +128,7 @@ class TextBatches(keras.utils.PyDataset):
         return other
 
     def few_lengths(self):
-        """Returns the same batches, padded to at most six lengths, for a step that is compiled for each length."""
+        """Returns the same texts in batches of at most six lengths, for a step that is compiled for each length."""
         if len(self.lengths) <= MAX_LENGTHS:
             return self
         other = copy.copy(self)
