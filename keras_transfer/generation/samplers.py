@@ -118,8 +118,7 @@ class TopP(Random):
     def candidates(self, logits):
         logits, token_ids = ops.top_k(logits, logits.shape[-1])
         weights = ops.softmax(logits)
-        before = ops.cumsum(weights, axis=-1) - weights
-        return ops.where(before < self.p, weights, 0.0), token_ids
+        return _first_with_probability(self.p, weights), token_ids
 
 
 @register_name("min_p")
@@ -183,5 +182,10 @@ class Typical(Random):
         entropy = -ops.sum(ops.where(weights > 0, weights * logs, 0.0), axis=-1, keepdims=True)
         _, token_ids = ops.top_k(-ops.abs(-logs - entropy), logits.shape[-1])
         weights = ops.take_along_axis(weights, token_ids, axis=-1)
-        before = ops.cumsum(weights, axis=-1) - weights
-        return ops.where(before < self.p, weights, 0.0), token_ids
+        return _first_with_probability(self.p, weights), token_ids
+
+
+def _first_with_probability(p, weights):
+    """Returns the first weights that have the probability `p` together, and zeros for the others."""
+    before = ops.cumsum(weights, axis=-1) - weights
+    return ops.where(before < p, weights, 0.0)
