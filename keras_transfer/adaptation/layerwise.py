@@ -13,7 +13,7 @@ from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.penalties import Penalty
 from keras_transfer.adaptation.rates import RateGroup, check_pattern, groups_of, rate_groups, rate_of, slots_of
 from keras_transfer.adaptation.selection import is_norm_or_bias
-from keras_transfer.distribute.updates import check_sparse, gather_rows, updates_of
+from keras_transfer.distribute.updates import check_sparse, fused_clipping, gather_rows, updates_of
 from keras_transfer.training import private
 
 log = logging.getLogger("keras_transfer")
@@ -249,7 +249,8 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         before = ops.convert_to_tensor(self.iterations) + 0  # The sum is a copy, which does not follow the variable.
         optimizers = {id(r.optimizer): r.optimizer for r in map(self._record, weights)}
         self._set_untracked(_updates={key: updates_of(part) for key, part in optimizers.items()}, _rates_now={})
-        super().apply(grads, trainable_variables)
+        with fused_clipping(self, optimizers.values()):
+            super().apply(grads, trainable_variables)
         self._set_untracked(_updates={}, _rates_now={}, _rows={})
         updates = ops.convert_to_tensor(self.iterations) - before  # This is 0 while gradients are accumulated.
         for optimizer in optimizers.values():

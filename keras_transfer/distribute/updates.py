@@ -1,7 +1,8 @@
 """Adam's update of a weight as one operation of TensorFlow, for optimizers and tasks, which cannot import TensorFlow.
 
 Keras builds Adam's update from about 40 operations for each weight. Of a Transformer's training step, they are half of
-what TensorFlow traces and optimizes before the first step, and they allocate several copies of each weight.
+what TensorFlow traces and optimizes before the first step, and they allocate several copies of each weight. To clip by
+the global norm, Keras also squares each gradient, and makes those of embeddings dense first.
 """
 
 import contextlib
@@ -15,24 +16,36 @@ from keras_transfer.training import private
 FUSIBLE = (keras.optimizers.Adam, keras.optimizers.AdamW)
 
 
+@contextlib.contextmanager
 def fused_updates(model):
-    """Returns a context in which the steps of a compiled model update its weights in one operation, where possible.
+    """A context in which the steps of a compiled model clip gradients and update weights in few operations.
 
     Args:
         model: Compiled Keras model.
     """
     optimizer = getattr(model, "optimizer", None)
-    if not isinstance(optimizer, keras.optimizers.Optimizer):
-        return contextlib.nullcontext()
-    optimizer = private.innermost(optimizer)
+    optimizer = private.innermost(optimizer) if isinstance(optimizer, keras.optimizers.Optimizer) else None
     if not is_fusible(optimizer):
-        return contextlib.nullcontext()
+        yield
+        return
     adam, decay = AdamUpdates(optimizer), optimizer.weight_decay
 
     def update(gradient, variable, rate, decays):
         adam(gradient, variable, rate, decay if decays else None)
 
-    return private.updating_with(optimizer, update)
+    with private.updating_with(optimizer, update), private.clipping_with(optimizer, clip_by_global_norm):
+        yield
+
+
+def fused_clipping(optimizer, parts):
+    """Returns a context in which an optimizer clips gradients in few operations, if possible.
+
+    Args:
+        optimizer: Keras optimizer.
+        parts: Iterable of the optimizers that update its weights.
+    """
+    fusible = all(is_fusible(part) for part in parts)
+    return private.clipping_with(optimizer, clip_by_global_norm) if fusible else contextlib.nullcontext()
 
 
 def updates_of(optimizer):
@@ -58,6 +71,32 @@ def is_fusible(optimizer):
     import tensorflow as tf
 
     return type(optimizer) in FUSIBLE and not optimizer.amsgrad and not tf.distribute.has_strategy()
+
+
+def clip_by_global_norm(gradients, norm):
+    """Returns the gradients, scaled so that the norm of all of them is at most `norm`. Sparse ones remain sparse.
+
+    If the norm is not finite, all gradients become NaN, as in Keras.
+
+    Args:
+        gradients: List of tensors, `tf.IndexedSlices` and None.
+        norm: Float.
+    """
+    import tensorflow as tf
+
+    found = [None if gradient is None else gather_rows(gradient) for gradient in gradients]
+    squares = tf.add_n([tf.cast(tf.nn.l2_loss(pair[0]), "float32") for pair in found if pair is not None])
+    own = tf.sqrt(2 * squares)
+    scale = norm * tf.minimum(1 / own, 1 / norm) + (own - own)
+
+    def scaled(gradient, pair):
+        if pair is None:
+            return None
+        values, rows = pair
+        values = values * tf.cast(scale, values.dtype)
+        return values if rows is None else tf.IndexedSlices(values, rows, gradient.dense_shape)
+
+    return [scaled(gradient, pair) for gradient, pair in zip(gradients, found)]
 
 
 class AdamUpdates:

@@ -128,6 +128,25 @@ def updating_with(optimizer, update):
 
 
 @contextlib.contextmanager
+def clipping_with(optimizer, clip):
+    """Lets an optimizer with `global_clipnorm`, or the one that it wraps, clip all gradients in a block by a function.
+
+    Args:
+        optimizer: Keras optimizer.
+        clip: Function of the list of gradients, of which some may be None, and the norm. Returns the clipped list.
+    """
+    part = innermost(optimizer)
+    if not part.global_clipnorm:
+        yield
+        return
+    try:
+        object.__setattr__(part, "_clip_gradients", lambda gradients: clip(gradients, part.global_clipnorm))
+        yield
+    finally:
+        object.__delattr__(part, "_clip_gradients")
+
+
+@contextlib.contextmanager
 def unwatched(variables):
     """Keeps gradient tapes of TensorFlow from watching variables (`tf.Variable`) in a block."""
     watched = [variable for variable in variables if variable.trainable]

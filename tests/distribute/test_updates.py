@@ -104,3 +104,22 @@ def test_gradients_of_the_same_token_are_added_up_before_they_are_squared():
     np.testing.assert_allclose(first[1], [0.4, 0.6], rtol=1e-5)
     np.testing.assert_allclose(second[1], [0.016, 0.036], rtol=1e-4)
     np.testing.assert_allclose(table, [[1, 1], [0.9, 0.9], [1, 1], [1, 1]], atol=1e-5)
+
+
+def test_gradients_are_clipped_as_keras_clips_them_and_sparse_ones_remain_sparse():
+    values, rows = tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), tf.constant([1, 3, 1])
+    sparse = tf.IndexedSlices(values, rows, tf.constant([4, 2]))
+    dense = tf.constant([7.0, 8.0])
+    for norm, size in ((3.0, 3.0), (100.0, np.sqrt(36 + 64 + 9 + 16 + 49 + 64))):
+        clipped = updates.clip_by_global_norm([sparse, None, dense], norm)
+        expected = optimizers.SGD(global_clipnorm=norm)._clip_gradients([tf.convert_to_tensor(sparse), None, dense])
+        assert isinstance(clipped[0], tf.IndexedSlices) and clipped[1] is None and len(clipped[0].indices) == 2
+        np.testing.assert_allclose(tf.convert_to_tensor(clipped[0]), expected[0], rtol=1e-6)
+        np.testing.assert_allclose(clipped[2], expected[2], rtol=1e-6)
+        np.testing.assert_allclose(
+            np.sqrt(sum(np.sum(np.square(clipped[i])) for i in (2,)) + np.sum(np.square(clipped[0].values))),
+            size,
+            rtol=1e-5,
+        )
+    broken = updates.clip_by_global_norm([sparse, tf.constant([np.inf])], 1.0)
+    assert np.isnan(broken[0].values).all() and np.isnan(broken[1]).all()

@@ -121,6 +121,19 @@ def test_a_function_can_take_the_place_of_update_step_and_weight_decay():
     assert moved_by(optimizer, variables) == [True] * 4
 
 
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="Keras's optimizers on torch update all weights at once")
+def test_a_function_can_clip_all_gradients():
+    optimizer = keras.optimizers.SGD(1.0, global_clipnorm=0.1)
+    variables = built(optimizer)
+    before = values(variables)
+    gradients = [keras.ops.ones(variable.shape) for variable in variables]
+    with private.clipping_with(optimizer, lambda gradients, norm: [norm * 20 * gradient for gradient in gradients]):
+        optimizer.apply(gradients, variables)
+    for old, new in zip(before, values(variables)):
+        np.testing.assert_allclose(old - new, 2, rtol=1e-5)
+    assert "_clip_gradients" not in vars(optimizer)
+
+
 def test_a_tape_of_tensorflow_watches_a_variable_unless_told_otherwise():
     tf = pytest.importorskip("tensorflow")
     variable = tf.Variable(2.0)
