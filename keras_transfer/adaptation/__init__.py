@@ -1,5 +1,7 @@
 """Adaptation methods for any encoder: which layer groups train, when, how fast, and how far from their start."""
 
+from keras_transfer.adaptation.comparison import compare
+from keras_transfer.adaptation.comparison_report import Comparison
 from keras_transfer.adaptation.fisher import Fisher, estimate_fisher
 from keras_transfer.adaptation.freezing import freeze, freeze_to, trainable_summary, unfreeze
 from keras_transfer.adaptation.groups import LayerGroup, LayerGroups, layer_groups
@@ -27,6 +29,7 @@ __all__ = [
     "RECIPES",
     "ChainThaw",
     "Checkpoint",
+    "Comparison",
     "Fisher",
     "GradualUnfreezing",
     "InverseSquareRoot",
@@ -44,6 +47,7 @@ __all__ = [
     "Stage",
     "StagedTraining",
     "WarmupCosine",
+    "compare",
     "estimate_fisher",
     "fine_tune",
     "freeze",

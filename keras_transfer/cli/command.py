@@ -8,8 +8,10 @@ import sys
 # These files are run, since `from keras_transfer import ...` would import the whole package.
 FOLDER = pathlib.Path(__file__).parent
 VERSION, ARGUMENTS, ASK = FOLDER.parent / "version.py", FOLDER / "arguments.py", FOLDER / "ask.py"
+LABELLED_TEXTS = FOLDER / "labelled_texts.py"
 # Names in `adaptation.RECIPES`.
 RECIPES = ("bert", "chain_thaw", "feature_extraction", "ulmfit_classifier")
+COMPARED = ("bert", "feature_extraction", "ulmfit_classifier")  # by default, without those that take much longer
 
 
 def main(arguments=None):
@@ -28,6 +30,8 @@ def main(arguments=None):
             _quickstart(**options)
         elif command == "info":
             _info(**options)
+        elif command == "compare":
+            _compare(**options)
         else:
             runpy.run_path(str(ASK))["print_answers"](options["model"], options["texts"])
     except (ValueError, OSError) as error:
@@ -56,6 +60,22 @@ def _parser():
     command.add_argument("model", help="folder of the SavedModel")
     command.add_argument("texts", nargs="+", metavar="text")
 
+    command = commands.add_parser("compare", help="compare recipes on your texts, over several seeds")
+    command.add_argument("--data", required=True, help=".csv or .tsv file of the training texts, with a line of names")
+    command.add_argument("--validation", help="file of the validation texts; default: a fifth of the training texts")
+    command.add_argument("--test", help="file of the test texts")
+    command.add_argument("--text", default="text", help="column of the texts; default: text")
+    command.add_argument("--label", default="label", help="column of the labels; default: label")
+    command.add_argument("--encoder", default="minilm-l6", help="folder, hf://... or the name of a packaged encoder")
+    command.add_argument("--methods", nargs="+", choices=RECIPES, default=COMPARED, metavar="RECIPE", help=", ".join(RECIPES))
+    command.add_argument("--baseline", choices=RECIPES, metavar="RECIPE", help="default: the first of the methods")
+    command.add_argument("--seeds", type=int, default=5, help="number of seeds; default: 5")
+    command.add_argument("--epochs", type=int, help="default: those of each recipe")
+    command.add_argument("--batch-size", type=int, help="default: that of each recipe")
+    command.add_argument("--results", default="comparison.jsonl", help="file of the runs; the same command continues it")
+    command.add_argument("--markdown", help="file for the table")
+    command.add_argument("--plot", help="file for a picture")
+
     command = commands.add_parser("info", help="what a checkpoint contains and what loads, without loading its weights")
     command.add_argument("source", help="folder, hf://organisation/name, or the name of a packaged encoder")
     return parser
@@ -66,6 +86,15 @@ def _info(source):
     from keras_transfer.cli.info import print_info
 
     print_info(source)
+
+
+def _compare(data, validation, test, text, label, **options):
+    read_parts = runpy.run_path(str(LABELLED_TEXTS))["read_parts"]
+    parts, label_names = read_parts(data, validation, test, text, label)
+    runpy.run_path(str(ASK))["import_tensorflow"]()  # first, so that its log lines do not precede the output
+    from keras_transfer.cli.comparison import run_comparison
+
+    run_comparison(parts, label_names, **options)
 
 
 def _quickstart(dataset, data_dir, output, epochs, batch_size, overwrite, **options):

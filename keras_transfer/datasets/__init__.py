@@ -6,7 +6,7 @@ from keras_transfer.datasets.conllu import (
     load_universal_dependencies,
     read_conllu,
 )
-from keras_transfer.datasets.dataset import Dataset, Split
+from keras_transfer.datasets.dataset import Dataset, Split, hold_out
 from keras_transfer.datasets.questions import TREC_FILES, load_questions, load_trec6
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Split",
     "TaggedDataset",
     "TaggedSentences",
+    "hold_out",
     "load_questions",
     "load_trec6",
     "load_universal_dependencies",

@@ -1,6 +1,9 @@
 """Datasets of labelled texts, which the readers return."""
 
+import math
 from typing import NamedTuple
+
+import numpy as np
 
 
 class Split(NamedTuple):
@@ -42,3 +45,42 @@ def make_dataset(train, test):
         )
     parts = [Split([text for text, _ in part], [names.index(label) for _, label in part]) for part in (train, test)]
     return Dataset(*parts, names)
+
+
+def hold_out(split, fraction=0.2, seed=0):
+    """Divides training data at random into training and validation data.
+
+    Args:
+        split: `Split` or another tuple of columns of the same length, such as texts and labels.
+        fraction: Float between 0 and 1. Fraction of the rows in the validation data. Defaults to `0.2`.
+        seed: Integer. Seed of the choice, which is the same on every machine. Defaults to `0`.
+
+    Returns:
+        `(train, validation)`, two tuples like `split`. The rows keep their order.
+
+    Raises:
+        ValueError: If `split` is not a tuple of columns of the same length, or if one of the parts would be empty.
+
+    Example:
+    ```python
+    data = keras_transfer.datasets.load_questions()
+    train, validation = keras_transfer.datasets.hold_out(data.train)
+    ```
+    """
+    lengths = [len(column) for column in split] if isinstance(split, tuple) else []
+    if not lengths or len(set(lengths)) > 1:
+        raise ValueError(
+            "`split` must be a tuple of columns of the same length. "
+            f"Received: {f'columns of lengths {lengths}' if lengths else type(split).__name__}"
+        )
+    count = math.floor(fraction * lengths[0] + 0.5)
+    if not 0 < count < lengths[0]:
+        raise ValueError(
+            f"Training and validation data must have at least one row. Received: fraction={fraction} of {lengths[0]} rows"
+        )
+    order = np.random.default_rng(seed).permutation(lengths[0])
+    parts = []
+    for rows in (np.sort(order[count:]), np.sort(order[:count])):
+        columns = [column[rows] if isinstance(column, np.ndarray) else [column[i] for i in rows] for column in split]
+        parts.append(type(split)(*columns) if hasattr(split, "_fields") else tuple(columns))
+    return tuple(parts)

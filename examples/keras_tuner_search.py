@@ -1,0 +1,48 @@
+"""Searches hyper-parameters with KerasTuner: the learning rate, its decay over the layer groups, and unfreezing.
+
+    pip install keras-tuner
+    python examples/keras_tuner_search.py --trials 20
+
+`adaptation.compare` trains a few methods with several seeds. In a larger space, let a tuner choose what to try, and then
+compare the best with several seeds. The same command continues an interrupted search.
+"""
+
+import argparse
+
+import keras_tuner
+
+import keras_transfer as kt
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--trials", type=int, default=20)
+parser.add_argument("--epochs", type=int, default=4)
+parser.add_argument("--directory", default="keras_tuner_search", help="folder of the search")
+args = parser.parse_args()
+
+data = kt.datasets.load_questions()
+train, validation = kt.datasets.hold_out(data.train)
+
+
+class FineTuning(keras_tuner.HyperModel):
+    """A pretrained model, and its training by a recipe whose fields the tuner chooses."""
+
+    def build(self, hp):
+        return kt.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=data.label_names)
+
+    def fit(self, hp, model, callbacks=(), **options):
+        recipe = kt.adaptation.get_recipe(
+            "bert",
+            epochs=args.epochs,
+            learning_rate=hp.Float("learning_rate", 3e-5, 1e-3, sampling="log"),
+            decay=hp.Choice("decay", [0.4, 0.7, 0.9, 1.0]),
+            unfreezing="gradual" if hp.Boolean("gradual_unfreezing") else None,
+        )
+        return kt.adaptation.fine_tune(model, train, validation, recipe, callbacks=callbacks, verbose=0)
+
+
+tuner = keras_tuner.RandomSearch(
+    FineTuning(), objective="val_accuracy", max_trials=args.trials, seed=0, directory=args.directory
+)
+tuner.search(verbose=0)
+for trial in tuner.oracle.get_best_trials(5):
+    print(f"validation accuracy {trial.score:.4f}: {trial.hyperparameters.values}")

@@ -1,0 +1,68 @@
+"""The methods of a comparison: their names, their variants, and what distinguishes one from another."""
+
+import functools
+import inspect
+
+from keras_transfer.adaptation.recipes import Recipe, get_recipe
+
+PLAIN = (bool, int, float, str, type(None))
+
+
+def named_variants(methods):
+    """Returns `{name: {definition: Recipe or callable}}` for the argument `methods` of `compare`.
+
+    Raises:
+        ValueError: If there are no methods, or if one is unknown or has no name.
+    """
+    if isinstance(methods, dict):
+        named = list(methods.items())
+    elif isinstance(methods, (list, tuple)):
+        named = [(_name(method), method) for method in methods]
+    else:
+        raise ValueError(f"`methods` must be a list or a dict. Received: methods={methods!r}")
+    names = [name for name, _ in named]
+    if not names:
+        raise ValueError(f"`methods` must have at least one method. Received: methods={methods!r}")
+    if len(set(names)) < len(names) or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"`methods` must have different names, which are strings. Received: {names}")
+    return {name: _variants(name, method) for name, method in named}
+
+
+def _name(method):
+    name = method if isinstance(method, str) else getattr(method, "__name__", None)
+    if name is None or name == "<lambda>":
+        raise ValueError(
+            "A list of methods can contain names of recipes and named functions. To name other methods, pass a dict. "
+            f"Received: {method!r}"
+        )
+    return name
+
+
+def _variants(name, method):
+    several = method if isinstance(method, (list, tuple)) else [method]
+    if not several:
+        raise ValueError(f"A method must have at least one variant. Received: methods[{name!r}]={method!r}")
+    variants = {}
+    for variant in several:
+        if not isinstance(variant, Recipe) and not callable(variant):
+            variant = get_recipe(variant)
+        definition = define(variant)
+        alike = sum(other.partition(" #")[0] == definition for other in variants)
+        variants[f"{definition} #{alike + 1}" if alike else definition] = variant
+    return variants
+
+
+def define(method):
+    """Returns what a recipe or callable is, as a string that is the same in each process."""
+    if isinstance(method, Recipe):
+        return repr(method)
+    values = {}
+    if isinstance(method, functools.partial):
+        values = {**{str(place): value for place, value in enumerate(method.args)}, **method.keywords}
+        name = define(method.func)
+    elif inspect.isfunction(method):
+        values, name = inspect.getclosurevars(method).nonlocals, method.__qualname__
+    else:
+        name = getattr(method, "__qualname__", None) or type(method).__qualname__
+    plain = ", ".join(f"{key}={value!r}" for key, value in values.items() if isinstance(value, PLAIN))
+    return f"{name}({plain})" if plain else name

@@ -1,0 +1,61 @@
+"""What a few seeds say about a mean: its t interval, and the paired t test of two methods."""
+
+import math
+
+import numpy as np
+
+
+def t_probability(t, degrees):
+    """Returns the probability that the absolute value of Student's t is at most `t`.
+
+    The sums are finite and exact for an integer number of degrees of freedom.
+
+    Args:
+        t: Float of at least 0.
+        degrees: Integer. Degrees of freedom, at least 1.
+
+    Source: Abramowitz and Stegun 1964, equations 26.7.3 and 26.7.4.
+    """
+    angle = math.atan(t / math.sqrt(degrees))
+    odd, cosine = degrees % 2, math.cos(angle)
+    term, total = cosine if odd else 1.0, 0.0
+    for power in range(odd, degrees - 1, 2):
+        total += term
+        term *= (power + 1) / (power + 2) * cosine**2
+    total *= math.sin(angle)
+    return 2 / math.pi * (angle + total) if odd else total
+
+
+def t_quantile(probability, degrees):
+    """Returns the `t` for which `t_probability(t, degrees)` is `probability`."""
+    low, high = 0.0, math.pi / 2  # of the angle, which is bounded
+    for _ in range(60):
+        middle = (low + high) / 2
+        below = t_probability(math.sqrt(degrees) * math.tan(middle), degrees) < probability
+        low, high = (middle, high) if below else (low, middle)
+    return math.sqrt(degrees) * math.tan((low + high) / 2)
+
+
+def mean_interval(values, probability=0.95):
+    """Returns the mean of values, and half the width of its t interval, or None for a single value."""
+    values = np.asarray(values, "float64")
+    if len(values) < 2:
+        return float(values.mean()), None
+    error = values.std(ddof=1) / math.sqrt(len(values))
+    return float(values.mean()), float(t_quantile(probability, len(values) - 1) * error)
+
+
+def paired_test(values, others):
+    """Returns the p value of the two-sided paired t test.
+
+    Args:
+        values, others: Arrays [pairs], such as the scores of two methods with the same seeds.
+
+    Returns:
+        A float, or None if there are fewer than two pairs, or if all differences are equal.
+    """
+    differences = np.subtract(values, others, dtype="float64")
+    if len(differences) < 2 or not np.ptp(differences) > 0:
+        return None
+    t = differences.mean() / (differences.std(ddof=1) / math.sqrt(len(differences)))
+    return 1 - t_probability(abs(float(t)), len(differences) - 1)

@@ -1,0 +1,40 @@
+"""`keras-transfer compare`: recipes on the user's texts, over several seeds, as a table."""
+
+import pathlib
+
+from keras_transfer import adaptation, datasets, tasks
+
+
+def run_comparison(
+    parts, label_names, encoder, methods, baseline, seeds, epochs, batch_size, results, markdown=None, plot=None
+):
+    """Compares recipes on labelled texts, and prints the table.
+
+    Args:
+        parts: Dict with `"train"` and perhaps `"validation"` and `"test"`: tuples of texts and integer labels. Without
+            validation data, a fifth of the training data are held out.
+        label_names: List of strings.
+        encoder: As for `TextClassifier.from_pretrained`.
+        methods: List of names of recipes.
+        baseline, seeds, results: As for `adaptation.compare`.
+        epochs, batch_size: Integers that replace those of each recipe, or None.
+        markdown, plot: Paths of files to write, or None.
+    """
+    if "validation" not in parts:
+        train, held_out = datasets.hold_out(parts["train"])
+        parts = {**parts, "train": train, "validation": held_out}
+    changes = {name: value for name, value in {"epochs": epochs, "batch_size": batch_size}.items() if value is not None}
+    print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()) + f", {label_names}")
+    comparison = adaptation.compare(
+        lambda: tasks.TextClassifier.from_pretrained(encoder, label_names=label_names, head="new"),
+        parts,
+        {name: adaptation.get_recipe(name, **changes) for name in methods},
+        seeds,
+        baseline,
+        results=results,
+    )
+    print(f"\n{comparison}")
+    if markdown is not None:
+        pathlib.Path(markdown).write_text(comparison.to_markdown() + "\n", "utf-8")
+    if plot is not None:
+        comparison.plot().savefig(plot)

@@ -1,0 +1,94 @@
+"""The benchmark of all methods: each trains, an interrupted series goes on, and the page has their figures."""
+
+import argparse
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+from keras_transfer.adaptation import Comparison, layer_groups
+from keras_transfer.datasets import load_questions
+from tests.tasks.tiny import classifier, examples
+
+BENCHMARKS = pathlib.Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def methods(monkeypatch):
+    """The module `methods`."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import methods
+
+    return methods
+
+
+def test_the_table_has_errors_in_percent_and_costs_as_ratios(methods):
+    def run(rate, validation, test, **figures):
+        figures = {"seconds": 10.0, "step_seconds": 0.2, "trainable": 1000, "parameters": 1000, **figures}
+        return {"definition": f"fine_tune(rate={rate}, epochs=3)", "validation": validation, "test": test, **figures}
+
+    runs = {
+        "full": [run(0.1, 0.9, 0.8), run(0.1, 0.9, 0.82)],
+        "BitFit": [run(0.3, 0.95, 0.85, step_seconds=0.1, trainable=10), run(0.3, 0.95, 0.83, step_seconds=0.1)],
+    }
+    table = methods.table(Comparison(runs, "accuracy", "max", "full"), {"full": 1000.0, "BitFit": 500.0})
+    full, biases = ([cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:])
+    assert full == ["full", "100.00 %", "0.00", "10.00 ± 0.00", "19.00 ± 12.71", "", "", "1.00", "1.00", "1.00", "0.1"]
+    assert biases[:2] == [r"BitFit \*", "50.50 %"] and biases[4] == "16.00 ± 12.71"
+    assert biases[5] == "-3.00" and biases[7:] == ["0.50", "1.00", "0.50", "0.3"]
+
+
+def test_the_grid_has_three_rates_and_an_option_leaves_the_middle_one(methods):
+    options = argparse.Namespace(epochs=None, no_grid=False)
+    assert [one.keywords["rate"] for one in methods.variants("full", options)] == [3.33e-5, 1e-4, 3e-4]
+    options = argparse.Namespace(epochs=1, no_grid=True)
+    assert [one.keywords for one in methods.variants("full", options)] == [{"rate": 1e-4, "epochs": 1}]
+    assert {method.keywords["epochs"] for method in methods.METHODS.values()} == {3, 10}
+
+
+@pytest.mark.slow
+def test_each_method_trains_its_layer_groups(methods, monkeypatch, eagerly):
+    monkeypatch.setattr(methods, "BATCH", 8)
+    texts, labels = examples(48)
+    for name, method in methods.METHODS.items():
+        model = classifier()
+        before = {id(weight): weight.numpy() for weight in model.weights}
+        answer = method(model, (texts, labels), (texts, labels), 0, [], epochs=3)
+        model = answer if name.startswith("frozen") else model
+        moved = [
+            group.name
+            for group in layer_groups(model)
+            if any(id(w) not in before or (w.numpy() != before[id(w)]).any() for w in group.variables)
+        ]
+        expected = ["head"] if name.startswith("frozen") else ["embeddings", "block_0", "pooler", "head"]
+        assert [group for group in moved if group not in ("scalar_mix",)] == expected, name
+
+
+@pytest.mark.slow
+def test_an_interrupted_series_goes_on_and_the_page_has_all_finished_methods(
+    methods, small_package, tmp_path, capfd, monkeypatch
+):
+    monkeypatch.setenv("PYTHONPATH", str(BENCHMARKS.parent))
+    (tmp_path / "trec6").mkdir()
+    data = load_questions()
+    for name, part in (("train_5500.label", data.train), ("TREC_10.label", data.test)):
+        lines = [f"{data.label_names[label]}:fine {text}" for text, label in zip(*part)]
+        (tmp_path / "trec6" / name).write_text("\n".join(np.roll(lines, 7)) + "\n", "iso-8859-1")
+    line = ["--data-dir", str(tmp_path), "--encoder", str(small_package / "model"), "--results", str(tmp_path / "runs")]
+    line += ["--datasets", "trec6", "--no-grid", "--epochs", "1", "--examples", "40", "--seeds", "0", "1"]
+    methods.main([*line, "--methods", "full"])
+    results = tmp_path / "runs" / "trec6.jsonl"
+    whole = results.read_text()
+    assert len(whole.splitlines()) == 3
+    (tmp_path / "runs" / "trec6-notes.jsonl").write_text("")
+    results.write_text(whole[:-20])  # the process was killed
+    methods.main([*line, "--methods", "full", "BitFit", "--table", str(tmp_path / "results.md")])
+    lines = [json.loads(text) for text in results.read_text().splitlines()[1:]]
+    assert [(run["method"], run["seed"]) for run in lines] == [("full", 0), ("full", 1), ("BitFit", 0), ("BitFit", 1)]
+    page = (tmp_path / "results.md").read_text()
+    assert page.startswith("# Which method to use") and "## TREC-6" in page
+    assert page.count("\n| full") == page.count("\n| BitFit") == 1
+    capfd.readouterr()
+    methods.main([*line, "--methods", "full", "BitFit"])
+    assert page in capfd.readouterr().out

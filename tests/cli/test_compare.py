@@ -1,0 +1,77 @@
+"""`keras-transfer compare` reads tables, compares recipes on them, and checks its arguments before it starts."""
+
+import pytest
+
+from keras_transfer.cli import command
+from keras_transfer.cli.labelled_texts import read_parts, read_texts
+from keras_transfer.datasets import load_questions
+
+
+def write(path, rows, head=("text", "label")):
+    path.write_text("".join("\t".join(row) + "\n" for row in (head, *rows)), "utf-8")
+    return str(path)
+
+
+def test_the_command_compares_recipes_continues_and_writes_the_table(
+    tmp_path, monkeypatch, small_minilm, eagerly, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    data = load_questions()
+    rows = [(text, data.label_names[label]) for text, label in zip(*data.train)]
+    train = write(tmp_path / "train.tsv", rows[::12], ("question", "kind"))
+    test = write(tmp_path / "test.tsv", rows[1::60], ("question", "kind"))
+    line = ["compare", "--data", train, "--test", test, "--text", "question", "--label", "kind", "--epochs", "1"]
+    line += ["--methods", "feature_extraction", "bert", "--seeds", "2", "--markdown", "table.md"]
+    assert command.main(line) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("38 texts for train, 10 texts for validation, 10 texts for test, ['ABBR', ")
+    assert printed.count(", seed ") == 4 and "against 'feature_extraction'" in printed
+    assert (tmp_path / "table.md").read_text().startswith("| method | validation | test |")
+    assert command.main(line) == 0
+    again = capsys.readouterr().out
+    assert ", seed " not in again and again.splitlines()[-6:] == printed.splitlines()[-6:]
+    assert command.main([*line, "--seeds", "0"]) == 1
+    assert "`seeds` must be a positive integer" in capsys.readouterr().err
+
+
+def test_tables_have_named_columns_and_quotes_only_in_csv(tmp_path):
+    path = tmp_path / "texts.csv"
+    path.write_text('label,id,text\ngood,1,"a ""fine"", long film"\nbad,2,a bore\n', "utf-8-sig")
+    assert read_texts(path) == (['a "fine", long film', "a bore"], ["good", "bad"])
+    table = write(tmp_path / "texts.tsv", [('"a fine', "1"), ("a bore", "0")], ("sentence", "label"))
+    parts, names = read_parts(table, test=table, text="sentence")
+    assert names == ["0", "1"] and list(parts) == ["train", "test"]
+    assert parts["test"] == (['"a fine', "a bore"], [1, 0])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("none.tsv", None, "The table does not exist. Received: none.tsv"),
+        ("texts.json", "{}", "must be a .csv or .tsv file. Received: texts.json"),
+        ("texts.tsv", "sentence\tlabel\na\tb\n", r"the columns 'text' and 'label'. Received: ['sentence', 'label']"),
+        ("texts.tsv", "text\tlabel\na\tb\nc\n", "line 3: Expected a text and a label. Received: text='c' and label=None"),
+        ("texts.tsv", "text\tlabel\n", "Expected at least one row"),
+        ("texts.tsv", "text\tlabel\na\tb\nc\tb\n", "Expected at least two labels. Received: ['b']"),
+        ("texts.tsv", b"text\tlabel\n\xff\tb\n", "Expected a table in UTF-8"),
+        ("texts.tsv", "", "Received: []"),
+    ],
+)
+def test_a_bad_table_is_one_line_of_error_before_anything_is_imported(
+    name, content, message, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command, "ASK", None)  # from which TensorFlow would be imported
+    if content is not None:
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert command.main(["compare", "--data", name]) == 1
+    error = capsys.readouterr().err
+    assert message in error and len(error.splitlines()) == 1
+    assert not (tmp_path / "comparison.jsonl").exists()
+
+
+def test_labels_that_the_training_data_lack_are_an_error(tmp_path):
+    train = write(tmp_path / "train.tsv", [("a", "good"), ("b", "bad")])
+    test = write(tmp_path / "test.tsv", [("a", "fair")])
+    with pytest.raises(ValueError, match=r"test.tsv: Labels must occur.*\['bad', 'good'\]. Received: \['fair'\]"):
+        read_parts(train, test=test)

@@ -1,0 +1,39 @@
+"""Validation data are held out at random, the same on each machine."""
+
+import numpy as np
+import pytest
+
+from keras_transfer.datasets import Split, hold_out
+
+TEXTS = [f"text {i}" for i in range(10)]
+
+
+def test_a_fraction_of_the_rows_is_held_out_in_order_and_no_row_is_in_both_parts():
+    train, held_out = hold_out(Split(TEXTS, list(range(10))), fraction=0.3, seed=1)
+    assert isinstance(train, Split) and len(held_out.texts) == 3 and len(train.labels) == 7
+    assert [TEXTS[i] for i in train.labels] == train.texts and [TEXTS[i] for i in held_out.labels] == held_out.texts
+    assert sorted(train.labels + held_out.labels) == list(range(10))
+    assert train.labels == sorted(train.labels) and held_out.labels == sorted(held_out.labels)
+    assert hold_out((TEXTS, TEXTS), 0.3, 1) == ((train.texts,) * 2, (held_out.texts,) * 2)
+    assert hold_out((TEXTS,), 0.3, 2)[1] != (held_out.texts,)
+
+
+def test_arrays_remain_arrays_and_the_choice_never_changes():
+    train, held_out = hold_out((np.arange(10.0), TEXTS))
+    assert held_out[0].tolist() == [float(text.split()[1]) for text in held_out[1]]
+    assert (len(train[0]), len(held_out[0])) == (8, 2)
+
+
+@pytest.mark.parametrize(
+    ("split", "fraction", "message"),
+    [
+        (TEXTS, 0.2, "`split` must be a tuple of columns of the same length. Received: list"),
+        ((TEXTS, [1]), 0.2, r"Received: columns of lengths \[10, 1\]"),
+        ((), 0.2, "Received: tuple"),
+        ((TEXTS,), 0.0, "at least one row. Received: fraction=0.0 of 10 rows"),
+        ((TEXTS,), 1.0, "at least one row. Received: fraction=1.0 of 10 rows"),
+    ],
+)
+def test_a_mistake_is_one_error(split, fraction, message):
+    with pytest.raises(ValueError, match=message):
+        hold_out(split, fraction)
