@@ -237,7 +237,8 @@ def comparison(dataset, names, args, seeds, verbose=0):
 
 # === The page ===
 
-HEADS = ("method", "trained", "MB", "dev error, %", "test error, %", "difference", "p", "step", "time", "memory", "rate")
+HEADS = ["method", "trained", "MB", "dev error, %", "test error, %"]
+HEADS += ["difference", "p", "step", "time", "memory", "rate"]
 
 
 def report(args):

@@ -191,14 +191,14 @@ def _rank(score, mode):
 
 
 def _seeds(seeds):
-    seeds = list(range(seeds)) if isinstance(seeds, (int, np.integer)) and not isinstance(seeds, bool) else seeds
-    right = isinstance(seeds, (list, tuple, range)) and len(seeds) > 0 and len(set(seeds)) == len(seeds)
-    if not right or not all(isinstance(seed, (int, np.integer)) and seed >= 0 for seed in seeds):
+    given = range(seeds) if isinstance(seeds, (int, np.integer)) and not isinstance(seeds, bool) else seeds
+    right = isinstance(given, (list, tuple, range)) and len(given) > 0 and len(set(given)) == len(given)
+    if not right or not all(isinstance(seed, (int, np.integer)) and seed >= 0 for seed in given):
         raise ValueError(
             "`seeds` must be a positive integer, or a list of different integers of at least 0. "
             f"Received: seeds={seeds!r}"
         )
-    return [int(seed) for seed in seeds]
+    return [int(seed) for seed in given]
 
 
 def _parts(data):

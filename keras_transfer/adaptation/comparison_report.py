@@ -130,7 +130,8 @@ class Comparison:
             return [*notes, "1 seed: no intervals and no tests."]
         notes.append(f"±: 95 % t interval of the mean over {count} seeds.")
         if len(self.rows) > 1:
-            notes.append(f"difference, p: {part} {self.metric} against {self.baseline!r}, paired t test over the seeds.")
+            against = f"{part} {self.metric} against {self.baseline!r}"
+            notes.append(f"difference, p: {against}, paired t test over the seeds.")
         return notes
 
 

@@ -61,9 +61,7 @@ class RunFile:
                     f"Received: {str(self.path)!r}, whose line {number} is {line[:80]!r}"
                 )
         if end == 0 and data and not b'{"settings": '.startswith(data[:13]):
-            raise ValueError(
-                f"`results` must be a new file, or one that `compare` wrote. Received: {str(self.path)!r}"
-            )
+            raise ValueError(f"`results` must be a new file, or one that `compare` wrote. Received: {str(self.path)!r}")
         if lines and (different := _differences(lines[0]["settings"], settings)):
             raise ValueError(
                 "The file contains runs with other settings. Choose another file for `results`. "

@@ -67,12 +67,13 @@ def _parser():
     command.add_argument("--text", default="text", help="column of the texts; default: text")
     command.add_argument("--label", default="label", help="column of the labels; default: label")
     command.add_argument("--encoder", default="minilm-l6", help="folder, hf://... or the name of a packaged encoder")
-    command.add_argument("--methods", nargs="+", choices=RECIPES, default=COMPARED, metavar="RECIPE", help=", ".join(RECIPES))
-    command.add_argument("--baseline", choices=RECIPES, metavar="RECIPE", help="default: the first of the methods")
+    recipes = {"choices": RECIPES, "metavar": "RECIPE"}
+    command.add_argument("--methods", nargs="+", default=COMPARED, help=f"some of {', '.join(RECIPES)}", **recipes)
+    command.add_argument("--baseline", help="default: the first of the methods", **recipes)
     command.add_argument("--seeds", type=int, default=5, help="number of seeds; default: 5")
     command.add_argument("--epochs", type=int, help="default: those of each recipe")
     command.add_argument("--batch-size", type=int, help="default: that of each recipe")
-    command.add_argument("--results", default="comparison.jsonl", help="file of the runs; the same command continues it")
+    command.add_argument("--results", default="comparison.jsonl", help="file of the runs, which go on after a kill")
     command.add_argument("--markdown", help="file for the table")
     command.add_argument("--plot", help="file for a picture")
 

@@ -1,5 +1,6 @@
 """`keras-transfer compare`: recipes on the user's texts, over several seeds, as a table."""
 
+import importlib.util
 import pathlib
 
 from keras_transfer import adaptation, datasets, tasks
@@ -19,7 +20,12 @@ def run_comparison(
         baseline, seeds, results: As for `adaptation.compare`.
         epochs, batch_size: Integers that replace those of each recipe, or None.
         markdown, plot: Paths of files to write, or None.
+
+    Raises:
+        ValueError: If an argument is invalid, or matplotlib is missing for `plot`.
     """
+    if plot is not None and importlib.util.find_spec("matplotlib") is None:
+        raise ValueError(f"A plot requires matplotlib. Install it with `pip install matplotlib`. Received: plot={plot}")
     if "validation" not in parts:
         train, held_out = datasets.hold_out(parts["train"])
         parts = {**parts, "train": train, "validation": held_out}

@@ -76,7 +76,8 @@ def hold_out(split, fraction=0.2, seed=0):
     count = math.floor(fraction * lengths[0] + 0.5)
     if not 0 < count < lengths[0]:
         raise ValueError(
-            f"Training and validation data must have at least one row. Received: fraction={fraction} of {lengths[0]} rows"
+            "Training and validation data must have at least one row. "
+            f"Received: fraction={fraction} of {lengths[0]} rows"
         )
     order = np.random.default_rng(seed).permutation(lengths[0])
     parts = []
