@@ -4,7 +4,6 @@ import argparse
 import json
 import pathlib
 
-import numpy as np
 import pytest
 
 from keras_transfer.adaptation import Comparison, layer_groups
@@ -74,7 +73,7 @@ def test_an_interrupted_series_goes_on_and_the_page_has_all_finished_methods(
     data = load_questions()
     for name, part in (("train_5500.label", data.train), ("TREC_10.label", data.test)):
         lines = [f"{data.label_names[label]}:fine {text}" for text, label in zip(*part)]
-        (tmp_path / "trec6" / name).write_text("\n".join(np.roll(lines, 7)) + "\n", "iso-8859-1")
+        (tmp_path / "trec6" / name).write_text("\n".join(lines) + "\n", "iso-8859-1", errors="replace")
     line = ["--data-dir", str(tmp_path), "--encoder", str(small_package / "model"), "--results", str(tmp_path / "runs")]
     line += ["--datasets", "trec6", "--no-grid", "--epochs", "1", "--examples", "40", "--seeds", "0", "1"]
     methods.main([*line, "--methods", "full"])
