@@ -23,26 +23,23 @@ data = kt.datasets.load_questions()
 train, validation = kt.datasets.hold_out(data.train)
 
 
-class FineTuning(keras_tuner.HyperModel):
-    """A pretrained model, and its training by a recipe whose fields the tuner chooses."""
+class Search(keras_tuner.RandomSearch):
+    """Trains a pretrained model in each trial by a recipe whose fields the tuner chooses."""
 
-    def build(self, hp):
-        return kt.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=data.label_names)
-
-    def fit(self, hp, model, callbacks=(), **options):
+    def run_trial(self, trial):
+        choice = trial.hyperparameters
         recipe = kt.adaptation.get_recipe(
             "bert",
             epochs=args.epochs,
-            learning_rate=hp.Float("learning_rate", 3e-5, 1e-3, sampling="log"),
-            decay=hp.Choice("decay", [0.4, 0.7, 0.9, 1.0]),
-            unfreezing="gradual" if hp.Boolean("gradual_unfreezing") else None,
+            learning_rate=choice.Float("learning_rate", 3e-5, 1e-3, sampling="log"),
+            decay=choice.Choice("decay", [0.4, 0.7, 0.9, 1.0]),
+            unfreezing="gradual" if choice.Boolean("gradual_unfreezing") else None,
         )
-        return kt.adaptation.fine_tune(model, train, validation, recipe, callbacks=callbacks, verbose=0)
+        model = kt.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=data.label_names)
+        return kt.adaptation.fine_tune(model, train, validation, recipe, verbose=0)
 
 
-tuner = keras_tuner.RandomSearch(
-    FineTuning(), objective="val_accuracy", max_trials=args.trials, seed=0, directory=args.directory
-)
-tuner.search(verbose=0)
+tuner = Search(objective="val_accuracy", max_trials=args.trials, seed=0, directory=args.directory)
+tuner.search()
 for trial in tuner.oracle.get_best_trials(5):
     print(f"validation accuracy {trial.score:.4f}: {trial.hyperparameters.values}")
