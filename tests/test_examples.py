@@ -159,7 +159,7 @@ def test_the_script_in_the_page_on_comparing_runs(tmp_path, monkeypatch, small_m
     monkeypatch.chdir(tmp_path)
     code = "\n".join(blocks((REPOSITORY / "docs" / "compare.md").read_text("utf-8")))
     whole = kt.datasets.load_questions()
-    train, test = (type(part)(part.texts[::3], part.labels[::3]) for part in whole[:2])
+    train, test = (type(part)(part.texts[::8], part.labels[::8]) for part in whole[:2])
     monkeypatch.setattr(kt.datasets, "load_questions", lambda: whole._replace(train=train, test=test))
     names = {}
     exec(compile(code, "docs/compare.md", "exec"), names)
