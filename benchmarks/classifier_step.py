@@ -1,10 +1,11 @@
-"""The training step and the forward pass of a BERT classifier, against KerasHub and Transformers on torch.
+"""The training step and the forward pass of a classifier, against KerasHub and Transformers on torch.
 
-    pip install -e .[benchmarks] && python benchmarks/classifier_step.py
+    pip install -e .[benchmarks] && python benchmarks/classifier_step.py --architecture roberta
 
-BERT with 4 blocks, 512 wide, 8 heads, random weights and the tanh GELU; 32 texts of 64 to 128 tokens, padded to 128;
-float32, AdamW, dropout 0.1 in training. The `xla` rows are compiled with `jit_compile=True`; to compare them
-with each other: `--contenders "keras_transfer, xla" "keras_hub, xla"`.
+4 blocks, 512 wide, 8 heads, 30,522 tokens, random weights, the head of the architecture; 32 texts of 64 to 128 tokens,
+padded to 128; float32, AdamW, dropout 0.1 in training (none in ModernBERT). BERT has the tanh GELU, the others the exact
+one. KerasHub has no ModernBERT. The `xla` rows are compiled with `jit_compile=True`; to compare them with each other:
+`--contenders "keras_transfer, xla" "keras_hub, xla"`.
 """
 
 import harness
@@ -12,6 +13,48 @@ import numpy as np
 
 LAYERS, HEADS, DIM, VOCABULARY = 4, 8, 512, 30522
 BATCH, LENGTH = 32, 128
+SIZES = {"num_layers": LAYERS, "num_heads": HEADS, "hidden_dim": DIM}
+# Our encoder and its task, the classes of KerasHub and Transformers, and their arguments.
+ARCHITECTURES = {
+    "bert": {
+        "ours": ("BertEncoder", {"activation": "gelu_tanh"}, {"pooling": "pooled"}),
+        "keras_hub": ("Bert", {}),
+        "transformers": ("Bert", {"hidden_act": "gelu_pytorch_tanh"}),
+    },
+    "roberta": {
+        "ours": ("RobertaEncoder", {"pooler": False}, {"pooling": "first", "hidden_activation": "tanh"}),
+        "keras_hub": ("Roberta", {"dropout": 0.1}),
+        "transformers": ("Roberta", {"max_position_embeddings": 514, "type_vocab_size": 1}),
+    },
+    "distilbert": {
+        "ours": ("DistilBertEncoder", {}, {"pooling": "first", "hidden_activation": "relu"}),
+        "keras_hub": ("DistilBert", {"dropout": 0.1}),
+        "transformers": ("DistilBert", {"hidden_dim": 4 * DIM, "seq_classif_dropout": 0.1}),
+    },
+    "deberta_v3": {
+        "ours": ("DebertaV2Encoder", {}, {"pooling": "first", "hidden_activation": "gelu"}),
+        "keras_hub": ("DebertaV3", {}),
+        "transformers": (
+            "DebertaV2",
+            {
+                "relative_attention": True,
+                "pos_att_type": ["p2c", "c2p"],
+                "share_att_key": True,
+                "position_biased_input": False,
+                "position_buckets": 256,
+                "norm_rel_ebd": "layer_norm",
+            },
+        ),
+    },
+    "modernbert": {
+        "ours": (
+            "ModernBertEncoder",
+            {"intermediate_dim": 3 * DIM // 2},
+            {"pooling": "mean", "hidden_activation": "gelu", "hidden_norm": True, "dropout": 0.0},
+        ),
+        "transformers": ("ModernBert", {"intermediate_size": 3 * DIM // 2, "classifier_pooling": "mean"}),
+    },
+}
 
 
 def data():
@@ -22,18 +65,24 @@ def data():
     return inputs, random.integers(0, 2, BATCH)
 
 
-def keras_transfer(xla=False):
+def keras_transfer(architecture, xla=False):
     import keras_transfer as kt
 
-    encoder = kt.encoders.BertEncoder(VOCABULARY, LAYERS, HEADS, DIM, 4 * DIM, activation="gelu_tanh")
-    return keras_measures(kt.tasks.TextClassifier(encoder, num_classes=2, pooling="pooled"), xla)
+    name, options, head = ARCHITECTURES[architecture]["ours"]
+    encoder = getattr(kt.encoders, name)(VOCABULARY, **{**SIZES, "intermediate_dim": 4 * DIM, **options})
+    return keras_measures(kt.tasks.TextClassifier(encoder, num_classes=2, **head), xla)
 
 
-def keras_hub(xla=False):
+def keras_hub(architecture, xla=False):
     import keras_hub
 
-    backbone = keras_hub.models.BertBackbone(VOCABULARY, LAYERS, HEADS, DIM, 4 * DIM, dropout=0.1)
-    return keras_measures(keras_hub.models.BertTextClassifier(backbone, num_classes=2), xla)
+    if "keras_hub" not in ARCHITECTURES[architecture]:
+        return {}
+    name, head = ARCHITECTURES[architecture]["keras_hub"]
+    backbone = getattr(keras_hub.models, f"{name}Backbone")(
+        VOCABULARY, **SIZES, intermediate_dim=4 * DIM, dropout=0.1, max_sequence_length=512
+    )
+    return keras_measures(getattr(keras_hub.models, f"{name}TextClassifier")(backbone, num_classes=2, **head), xla)
 
 
 def keras_measures(model, xla):
@@ -42,7 +91,7 @@ def keras_measures(model, xla):
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.AdamW(5e-5), loss=loss, metrics=[], jit_compile=xla)
     inputs, labels = data()
-    inputs = {name: keras.ops.convert_to_tensor(value) for name, value in inputs.items()}
+    inputs = {name: keras.ops.convert_to_tensor(inputs[name]) for name in model.input}
     labels = keras.ops.convert_to_tensor(labels)
     one = {name: value[:1] for name, value in inputs.items()}
     return {
@@ -52,25 +101,21 @@ def keras_measures(model, xla):
     }
 
 
-def transformers():
+def transformers(architecture):
     import torch
-    from transformers import BertConfig, BertForSequenceClassification
+    import transformers as theirs
 
-    config = BertConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=DIM,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        intermediate_size=4 * DIM,
-        hidden_act="gelu_pytorch_tanh",
-        num_labels=2,
-        attn_implementation="sdpa",
+    name, options = ARCHITECTURES[architecture]["transformers"]
+    sizes = {"vocab_size": VOCABULARY, "hidden_size": DIM, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS}
+    special = {f"{kind}_token_id": None for kind in ("bos", "eos", "cls", "sep")} if name == "ModernBert" else {}
+    config = getattr(theirs, f"{name}Config")(
+        **{**sizes, "intermediate_size": 4 * DIM, "num_labels": 2, "pad_token_id": 0, **special, **options}
     )
-    model = BertForSequenceClassification(config)
+    model = getattr(theirs, f"{name}ForSequenceClassification")(config)
     optimizer = torch.optim.AdamW(model.parameters(), 5e-5)
     inputs, labels = data()
-    names = {"token_ids": "input_ids", "segment_ids": "token_type_ids", "padding_mask": "attention_mask"}
-    inputs = {names[name]: torch.tensor(value, dtype=torch.long) for name, value in inputs.items()}
+    names = {"token_ids": "input_ids", "padding_mask": "attention_mask"}
+    inputs = {names[key]: torch.tensor(inputs[key], dtype=torch.long) for key in names}
     labels = torch.tensor(labels)
 
     def step():
@@ -98,7 +143,8 @@ if __name__ == "__main__":
         "keras_transfer": keras_transfer,
         "keras_hub": keras_hub,
         "transformers": transformers,
-        "keras_transfer, xla": lambda: keras_transfer(xla=True),
-        "keras_hub, xla": lambda: keras_hub(xla=True),
+        "keras_transfer, xla": lambda architecture: keras_transfer(architecture, xla=True),
+        "keras_hub, xla": lambda architecture: keras_hub(architecture, xla=True),
     }
-    harness.main(__doc__, contenders)
+    options = {"architecture": {"choices": list(ARCHITECTURES), "default": "bert"}}
+    harness.main(__doc__, contenders, options=options)

@@ -1,6 +1,8 @@
 """The checkpoints of DeBERTa v2 and v3 (He et al. 2021)."""
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
+from keras_transfer.checkpoints.head_names import TOKENS, masked_lm
+from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.names import (
     ACTIVATIONS,
     BERT_BLOCKS,
@@ -15,6 +17,8 @@ from keras_transfer.text import TokenPreprocessor
 
 _SELF = "encoder.layer.*.attention.self"
 _NORMS = {"layer_norm": True, "none": False}
+_ACTIVATIONS = {**ACTIVATIONS, "tanh": "tanh"}
+_MASKED_LM = "lm_predictions.lm_head."
 
 
 def _read(found, config):
@@ -51,7 +55,7 @@ DEBERTA_V2 = register_architecture(
             *with_defaults(BERT_SETTINGS, layer_norm_epsilon=1e-7),
             ("num_buckets", "position_buckets", -1),
             ("conv_kernel_size", "conv_kernel_size", 0),
-            ("conv_activation", "conv_act", "tanh", {**ACTIVATIONS, "tanh": "tanh"}),
+            ("conv_activation", "conv_act", "tanh", _ACTIVATIONS),
             ("distance_norm", "norm_rel_ebd", "none", _NORMS),
         ),
         tensors={
@@ -67,19 +71,29 @@ DEBERTA_V2 = register_architecture(
         model_class="DebertaV2Model",
         prefix="deberta.",
         heads={
-            "masked_lm": "lm_predictions.",
-            "legacy_masked_lm": "cls.predictions.",
+            "masked_lm": masked_lm(_MASKED_LM, written={"legacy": False}),
             "masked_lm_positions": "embeddings.position_embeddings.",
             "replaced_token": "mask_predictions.",
-            "pooler": "pooler.",
-            "classifier": "classifier.",
-            "tokens": "classifier.",
+            "classifier": Head(
+                prefix=("pooler.", "classifier."),
+                model_classes=("ForSequenceClassification",),
+                tensors={"hidden": "pooler.dense", "logits": "classifier"},
+                labels="classifier.weight",
+                arguments={"pooling": "first", "hidden_norm": False},
+                settings=(
+                    ("hidden_activation", "pooler_hidden_act", "gelu", _ACTIVATIONS),
+                    ("dropout", "cls_dropout", 0.1),
+                ),
+            ),
+            "tokens": TOKENS,
             "span": "qa_outputs.",
         },
         tied={
-            "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",
-            "cls.predictions.decoder.bias": "cls.predictions.bias",
+            f"{_MASKED_LM}decoder.weight": "embeddings.word_embeddings.weight",
+            f"{_MASKED_LM}decoder.bias": f"{_MASKED_LM}bias",
         },
+        # The "legacy" head computes the same under other names.
+        renamed={r"^cls\.predictions\.(transform\.)?": _MASKED_LM},
         ignored=(POSITION_IDS,),
         fixed={"relative_attention": True, "share_att_key": True, "type_vocab_size": 0, "conv_groups": 1},
         read=_read,

@@ -4,8 +4,8 @@ import operator
 
 from keras_transfer.checkpoints.heads import Head
 
-# The head of a language model is made as its encoder.
-AS_ENCODER = {name: operator.attrgetter(name) for name in ("activation", "layer_norm_epsilon")}
+# The head of a language model is made as its encoder, with biases.
+AS_ENCODER = {name: operator.attrgetter(name) for name in ("activation", "layer_norm_epsilon")} | {"use_bias": True}
 # A pooled output, dropout and a dense layer.
 CLASSIFIER = Head(
     prefix="classifier.",
@@ -20,6 +20,7 @@ TOKENS = Head(
     model_classes=("ForTokenClassification",),
     tensors={"logits": "classifier"},
     labels="classifier.weight",
+    arguments={"hidden_activation": None},
     settings=(("dropout", "classifier_dropout", 0.1),),
 )
 
@@ -52,7 +53,7 @@ def two_layer_classifier(
         model_classes=("ForSequenceClassification",),
         tensors={"hidden": hidden, "logits": logits},
         labels=f"{logits}.weight",
-        arguments={"pooling": "first", "hidden_activation": activation},
+        arguments={"pooling": "first", "hidden_activation": activation, "hidden_norm": False},
         settings=(("dropout", dropout, 0.1),),
     )
 

@@ -21,7 +21,9 @@ class Head:
         labels: String. Name of the tensor with one row for each label. Defaults to `None`, for a head without labels.
         arguments: Dict of arguments of the task that the head determines: a value, or a function of the encoder.
             Defaults to `{}`.
-        settings: Tuple of further arguments of the task, as in `Architecture.settings`. Defaults to `()`.
+        settings: Tuple of further arguments of the task, as in `Architecture.settings`. Of these, a user may change only
+            `dropout`. Defaults to `()`.
+        written: Dict of further settings that a configuration with this head has. Defaults to `{}`.
     """
 
     prefix: str | tuple
@@ -30,6 +32,7 @@ class Head:
     labels: str | None = None
     arguments: dict = dataclasses.field(default_factory=dict)
     settings: tuple = ()
+    written: dict = dataclasses.field(default_factory=dict)
 
     def arguments_for(self, encoder):
         """Returns a dict of the arguments of a task over an encoder that the head determines."""
@@ -83,7 +86,7 @@ class FoundHead:
                 f"The head of {self.source} must classify into one label, since other problems are not supported yet. "
                 f'Pass `head="new"` for a new head, which is not trained yet. Received: problem_type={problem!r}'
             )
-        fixed = self.head.arguments_for(encoder)
+        fixed = self.head.arguments_for(encoder) | {name: value for name, value in found.items() if name != "dropout"}
         if self.head.labels in self.readers:  # If the tensor is missing, `load_into` says so.
             count = self.readers[self.head.labels]().shape[0]
             if count < 2:
@@ -206,7 +209,7 @@ def write_head(architecture, task):
             )
     if task.scalar_mix is not None:
         raise CheckpointError(f"The head of a {kind} cannot be written with its `scalar_mix`. {advice}")
-    config = write_settings(head.settings, vars(task), kind)
+    config = {**write_settings(head.settings, vars(task), kind), **head.written}
     if head.labels:
         names = list(task.label_names)
         config["id2label"] = {str(i): name for i, name in enumerate(names)}

@@ -1,8 +1,12 @@
 """ModernBERT's checkpoints (Warner et al. 2024)."""
 
+import dataclasses
+
 import numpy as np
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
+from keras_transfer.checkpoints.head_names import AS_ENCODER
+from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.names import ACTIVATIONS
 from keras_transfer.checkpoints.tensors import CheckpointError, Layout, reading
 from keras_transfer.encoders import ModernBertEncoder
@@ -11,6 +15,20 @@ from keras_transfer.text import TokenPreprocessor
 _KINDS = ("full_attention", "sliding_attention")  # of blocks, in newer configurations
 _BASES = ("rotary_base", "local_rotary_base")
 _THETAS = ("global_rope_theta", "local_rope_theta")
+
+
+_POOLINGS = {"cls": "first", "mean": "mean"}
+_HIDDEN = ("hidden_activation", "classifier_activation", "gelu", ACTIVATIONS)
+_DROPOUT = ("dropout", "classifier_dropout", 0.0)
+# Both classifiers: a dense layer with a norm, as in the head of the language model, and one more dense layer.
+_CLASSIFIER = Head(
+    prefix=("head.", "classifier."),
+    model_classes=("ForSequenceClassification",),
+    tensors={"hidden": "head.dense", "hidden_norm": "head.norm", "logits": "classifier"},
+    labels="classifier.weight",
+    arguments={"hidden_norm": True},
+    settings=(("pooling", "classifier_pooling", "cls", _POOLINGS), _HIDDEN, _DROPOUT),
+)
 
 
 def _transpose_halves(tensor):
@@ -78,7 +96,20 @@ MODERN_BERT = register_architecture(
         preprocessor_class=TokenPreprocessor,
         model_class="ModernBertModel",
         prefix="model.",
-        heads={"masked_lm": "decoder.", "prediction": "head.", "classifier": "classifier.", "tokens": "classifier."},
+        heads={
+            "masked_lm": Head(
+                prefix=("head.", "decoder."),
+                model_classes=("ForMaskedLM",),
+                tensors={"head_dense": "head.dense", "head_norm": "head.norm", "logits.bias": "decoder.bias"},
+                arguments={"layer_norm_epsilon": AS_ENCODER["layer_norm_epsilon"], "use_bias": False},
+                settings=(("activation", *_HIDDEN[1:]),),
+            ),
+            "classifier": _CLASSIFIER,
+            "tokens": dataclasses.replace(
+                _CLASSIFIER, model_classes=("ForTokenClassification",), settings=(_HIDDEN, _DROPOUT)
+            ),
+            "span": "qa_outputs.",
+        },
         tied={"decoder.weight": "embeddings.tok_embeddings.weight"},
         fixed={
             "attention_bias": False,

@@ -1,6 +1,10 @@
 """XLNet's checkpoints (Yang et al. 2019)."""
 
+import dataclasses
+
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
+from keras_transfer.checkpoints.head_names import TOKENS
+from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.names import ACTIVATIONS
 from keras_transfer.checkpoints.tensors import Layout
 from keras_transfer.encoders import XLNetEncoder
@@ -57,9 +61,19 @@ XLNET = register_architecture(
         prefix="transformer.",
         heads={
             "permutation_lm": "lm_loss.",
-            "classifier": "logits_proj.",
-            "classifier_dense": "sequence_summary.",
-            "tokens": "classifier.",
+            "classifier": Head(
+                prefix=("sequence_summary.", "logits_proj."),
+                model_classes=("ForSequenceClassification",),
+                tensors={"hidden": "sequence_summary.summary", "logits": "logits_proj"},
+                labels="logits_proj.weight",
+                arguments={"hidden_norm": False},
+                settings=(
+                    ("pooling", "summary_type", "last", {"last": "last"}),
+                    ("hidden_activation", "summary_activation", "tanh", {"tanh": "tanh"}),
+                    ("dropout", "summary_last_dropout", 0.1),
+                ),
+            ),
+            "tokens": dataclasses.replace(TOKENS, settings=(("dropout", "classifier_dropout", 0.0),)),
             "span": "qa_outputs.",
             "span_start": "start_logits.",
             "span_end": "end_logits.",

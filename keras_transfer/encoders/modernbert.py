@@ -4,7 +4,13 @@ import keras
 
 from keras_transfer.encoders.encoder import constructor_settings
 from keras_transfer.encoders.stack import TransformerStack
-from keras_transfer.layers import GatedFeedForward, MultiHeadAttention, RotaryPositions, TransformerBlock
+from keras_transfer.layers import (
+    GatedFeedForward,
+    LayerNormalization,
+    MultiHeadAttention,
+    RotaryPositions,
+    TransformerBlock,
+)
 from keras_transfer.layers.initializers import TruncatedNormal
 
 
@@ -85,7 +91,7 @@ class ModernBertEncoder(TransformerStack):
         local_rotary = RotaryPositions(head_dim, local_rotary_base, dtype=dtype, name="local_rotary")
 
         def norm(name):
-            return keras.layers.LayerNormalization(epsilon=layer_norm_epsilon, center=False, dtype=dtype, name=name)
+            return LayerNormalization(epsilon=layer_norm_epsilon, center=False, dtype=dtype, name=name)
 
         blocks, positions = [], []
         for i in range(num_layers):

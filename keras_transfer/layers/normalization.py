@@ -30,15 +30,15 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     def call(self, inputs, training=None):
         last = list(self.axis) == [len(inputs.shape) - 1] or list(self.axis) == [-1]
-        plain = self.gamma is None or self.beta is None or not last
         # SavedModels cannot store a custom gradient, but they contain only the model for inference.
-        if not training or plain or keras.backend.backend() != "tensorflow":
+        if not training or self.gamma is None or not last or keras.backend.backend() != "tensorflow":
             return super().call(inputs)
         x = ops.cast(inputs, keras.backend.result_type(inputs.dtype, "float32"))
-        gamma, beta = ops.cast(self.gamma, x.dtype), ops.cast(self.beta, x.dtype)  # tensors, not variables
+        variables = (self.gamma,) if self.beta is None else (self.gamma, self.beta)
+        weights = [ops.cast(variable, x.dtype) for variable in variables]  # tensors, not variables
 
         @ops.custom_gradient
-        def normalize(x, gamma, beta):
+        def normalize(x, gamma, *beta):
             centered = x - ops.mean(x, axis=-1, keepdims=True)
             scale = ops.rsqrt(ops.mean(ops.square(centered), axis=-1, keepdims=True) + self.epsilon)
             normalized = centered * scale
@@ -49,8 +49,8 @@ class LayerNormalization(keras.layers.LayerNormalization):
                 inner -= ops.mean(inner, axis=-1, keepdims=True)
                 rows = (-1, x.shape[-1])
                 gamma_gradient = ops.sum(ops.reshape(upstream * normalized, rows), axis=0)
-                return inner * scale, gamma_gradient, ops.sum(ops.reshape(upstream, rows), axis=0)
+                return inner * scale, gamma_gradient, *(ops.sum(ops.reshape(upstream, rows), axis=0) for _ in beta)
 
-            return normalized * gamma + beta, gradient
+            return sum(beta, normalized * gamma), gradient
 
-        return ops.cast(normalize(x, gamma, beta), self.compute_dtype)
+        return ops.cast(normalize(x, *weights), self.compute_dtype)

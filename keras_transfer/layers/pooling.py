@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-POOLINGS = ("first", "mean", "max", "concat")
+POOLINGS = ("first", "last", "mean", "max", "concat")
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -11,6 +11,7 @@ class SequencePooling(keras.layers.Layer):
     """Pools the vectors of a sequence's real tokens into one vector.
 
     - `"first"`: the vector of the first real token (BERT's [CLS])
+    - `"last"`: the vector of the last real token (XLNet's <cls>)
     - `"mean"`, `"max"`: the mean or the maximum over the real tokens
     - `"concat"`: the last real token's vector, the mean and the maximum, concatenated (Howard & Ruder 2018, section
       3.3)
@@ -51,7 +52,8 @@ class SequencePooling(keras.layers.Layer):
         mask = ops.cast(padding_mask, "bool")[:, :, None]
         if self.pooling == "concat":
             return ops.concatenate([self._last(inputs, mask), self._mean(inputs, mask), self._max(inputs, mask)], -1)
-        return {"first": self._first, "mean": self._mean, "max": self._max}[self.pooling](inputs, mask)
+        pool = {"first": self._first, "last": self._last, "mean": self._mean, "max": self._max}[self.pooling]
+        return pool(inputs, mask)
 
     def _first(self, inputs, mask):
         count = ops.cumsum(ops.cast(mask, "int32"), axis=1)

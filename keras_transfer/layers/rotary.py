@@ -61,5 +61,6 @@ def rotate(x, rotary):
     """Returns queries or keys `[batch, heads, length, head_dim]` turned by their positions."""
     cosine, sine = rotary
     half = cosine.shape[-1]
-    first, second, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
-    return ops.concatenate([first * cosine - second * sine, second * cosine + first * sine, rest], axis=-1)
+    # `split`, because TensorFlow's gradient of each slice would be a tensor of zeros around it.
+    first, second, *rest = ops.split(x, 2 if x.shape[-1] == 2 * half else [half, 2 * half], axis=-1)
+    return ops.concatenate([first * cosine - second * sine, second * cosine + first * sine, *rest], axis=-1)

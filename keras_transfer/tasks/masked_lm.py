@@ -35,6 +35,8 @@ class MaskedLM(SelfSupervised, Task):
         objective: `objectives.TokenMasking`. Defaults to `None`, one that hides 15 % of the tokens.
         activation: String or callable. Activation of the dense layer. Defaults to `None`, that of the encoder.
         layer_norm_epsilon: Float. Defaults to `None`, that of the encoder.
+        use_bias: Boolean. Whether the dense layer and the norm have a bias. (The output embeddings always have one.)
+            Defaults to `True`.
         name: String. Name of the model. Defaults to `None`.
 
     Inputs: Those of the encoder, and `mask_positions`, integers [batch, places], negative at unused places.
@@ -62,7 +64,16 @@ class MaskedLM(SelfSupervised, Task):
 
     head_name = "masked_lm"
 
-    def __init__(self, encoder, preprocessor=None, objective=None, activation=None, layer_norm_epsilon=None, name=None):
+    def __init__(
+        self,
+        encoder,
+        preprocessor=None,
+        objective=None,
+        activation=None,
+        layer_norm_epsilon=None,
+        use_bias=True,
+        name=None,
+    ):
         # === Layers ===
         table, sequence = tokens_of(encoder)
         if preprocessor is not None and not hasattr(preprocessor, "encode_masked"):
@@ -81,11 +92,14 @@ class MaskedLM(SelfSupervised, Task):
         dense = keras.layers.Dense(
             table.output_dim,
             get_activation(activation),
+            use_bias=use_bias,
             kernel_initializer=initializer,
             dtype=dtype,
             name="head_dense",
         )
-        norm = keras.layers.LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="head_norm")
+        norm = keras.layers.LayerNormalization(
+            epsilon=layer_norm_epsilon, center=use_bias, dtype=dtype, name="head_norm"
+        )
         logits = OutputEmbeddings(table, use_bias=True, dtype=dtype, name="logits")
 
         # === Functional model ===
@@ -97,6 +111,7 @@ class MaskedLM(SelfSupervised, Task):
         self.objective = TokenMasking() if objective is None else objective
         self.activation = activation
         self.layer_norm_epsilon = layer_norm_epsilon
+        self.use_bias = use_bias
 
     # === Loss and metrics ===
 
@@ -222,4 +237,5 @@ class MaskedLM(SelfSupervised, Task):
             "objective": keras.saving.serialize_keras_object(self.objective),
             "activation": serialize_activation(self.activation),
             "layer_norm_epsilon": self.layer_norm_epsilon,
+            "use_bias": self.use_bias,
         }

@@ -6,10 +6,11 @@ from keras import ops
 
 from keras_transfer.encoders import encode
 from keras_transfer.layers import Dropout, SequencePooling
-from keras_transfer.layers.activations import get_activation, serialize_activation
+from keras_transfer.layers.activations import serialize_activation
 from keras_transfer.layers.pooling import POOLINGS
 from keras_transfer.tasks.compiled import takes_vectors, trains_classes_apart
 from keras_transfer.tasks.data_checks import check_class_labels
+from keras_transfer.tasks.hidden import hidden_vectors
 from keras_transfer.tasks.mixed import encode_mixed
 from keras_transfer.tasks.signatures import Signature, encode_texts, most_likely
 from keras_transfer.tasks.task import Task
@@ -27,8 +28,8 @@ class TextClassifier(Task):
         encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
         num_classes: Integer, at least 2. Number of classes. Defaults to `None`, that of `label_names`.
         preprocessor: Callable from texts to the encoder's inputs, or None for prepared ids. Defaults to `None`.
-        pooling: String. `"pooled"` (the encoder's own pooled output), `"first"`, `"mean"`, `"max"`, or `"concat"`
-            (last, mean and maximum, as in ULMFiT). Defaults to the pooling of the encoder's checkpoint, otherwise to
+        pooling: String. `"pooled"` (the encoder's own pooled output), `"first"`, `"last"`, `"mean"`, `"max"`, or
+            `"concat"` (last, mean and maximum, as in ULMFiT). Defaults to the pooling of the encoder's checkpoint, otherwise to
             `"pooled"` if the encoder has that output, otherwise to `"mean"`.
         dropout: Float between 0 and 1. Dropout rate before the dense layer. Defaults to `0.1`.
         name: String. Name of the model. Defaults to `None`.
@@ -38,6 +39,8 @@ class TextClassifier(Task):
             numbers.
         hidden_activation: String or callable. Activation of a dense layer between the pooling and the dropout, as
             heads of RoBERTa have it. Defaults to `None`, for no such layer.
+        hidden_norm: Boolean. Whether a layer norm follows that dense layer, as in heads of ModernBERT. If so, neither
+            has a bias. Defaults to `False`.
 
     Outputs:
         Logits [batch, num_classes], float32.
@@ -45,7 +48,7 @@ class TextClassifier(Task):
     Raises:
         ValueError: If `label_names` contains duplicates or does not have `num_classes` names, if `pooling` is unknown
             or not possible with the encoder, or if the vocabulary or the sequence length of `preprocessor` does not
-            match the encoder.
+            match the encoder, or if `hidden_norm=True` without `hidden_activation`.
 
     Example:
     ```python
@@ -70,6 +73,7 @@ class TextClassifier(Task):
         scalar_mix=False,
         label_names=None,
         hidden_activation=None,
+        hidden_norm=False,
     ):
         # === Layers ===
         label_names = None if label_names is None else checked_names(label_names)
@@ -110,12 +114,7 @@ class TextClassifier(Task):
             pooled = encoded.pooled
         else:
             pooled = SequencePooling(pooling, dtype=dtype, name="pooling")(encoded.sequence, padding_mask=encoded.mask)
-        if hidden_activation is not None:
-            activation = get_activation(hidden_activation)
-            hidden = keras.layers.Dense(
-                pooled.shape[-1], activation, kernel_initializer=initializer.clone(), dtype=dtype, name="hidden"
-            )
-            pooled = hidden(pooled)
+        pooled = hidden_vectors(pooled, encoder, hidden_activation, hidden_norm)
         super().__init__(encoder, preprocessor, logits(head_dropout(pooled)), name, scalar_mix)
 
         # === Config ===
@@ -124,6 +123,7 @@ class TextClassifier(Task):
         self.dropout = dropout
         self.label_names = label_names or [str(number) for number in range(num_classes)]
         self.hidden_activation = hidden_activation
+        self.hidden_norm = hidden_norm
 
     def default_loss(self):
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -193,4 +193,5 @@ class TextClassifier(Task):
             "hidden_activation": None
             if self.hidden_activation is None
             else serialize_activation(self.hidden_activation),
+            "hidden_norm": self.hidden_norm,
         }

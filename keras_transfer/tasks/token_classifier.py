@@ -7,9 +7,11 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.layers import Dropout
+from keras_transfer.layers.activations import serialize_activation
 from keras_transfer.metrics import EntityF1, WordAccuracy
 from keras_transfer.tasks.compiled import takes_vectors
 from keras_transfer.tasks.data import require_preprocessor, texts_of_stream, to_numpy
+from keras_transfer.tasks.hidden import hidden_vectors
 from keras_transfer.tasks.mixed import encode_mixed
 from keras_transfer.tasks.signatures import Signature, most_likely
 from keras_transfer.tasks.task import Task
@@ -45,6 +47,7 @@ class TokenClassifier(Task):
         name: String. Name of the model. Defaults to `None`.
         scalar_mix: Boolean or `layers.ScalarMix`. Whether to label a learned weighted mean of all layers of the encoder
             instead of the last layer. `model.scalar_mix` is the layer. Defaults to `False`.
+        hidden_activation, hidden_norm: See `TextClassifier`. The dense layer is applied to each token.
 
     Outputs:
         Logits [batch, length, labels], float32.
@@ -69,7 +72,17 @@ class TokenClassifier(Task):
     head_sizes = ("label_names",)
     word_level = True
 
-    def __init__(self, encoder, label_names, preprocessor=None, dropout=0.1, name=None, scalar_mix=False):
+    def __init__(
+        self,
+        encoder,
+        label_names,
+        preprocessor=None,
+        dropout=0.1,
+        name=None,
+        scalar_mix=False,
+        hidden_activation=None,
+        hidden_norm=False,
+    ):
         # === Layers ===
         label_names = checked_names(label_names)
         encoded, scalar_mix = encode_mixed(encoder, scalar_mix)
@@ -82,11 +95,14 @@ class TokenClassifier(Task):
         logits = keras.layers.Dense(len(label_names), kernel_initializer=initializer, dtype="float32", name="logits")
 
         # === Functional model ===
-        super().__init__(encoder, preprocessor, logits(head_dropout(encoded.sequence)), name, scalar_mix)
+        vectors = hidden_vectors(encoded.sequence, encoder, hidden_activation, hidden_norm)
+        super().__init__(encoder, preprocessor, logits(head_dropout(vectors)), name, scalar_mix)
 
         # === Config ===
         self.label_names = label_names
         self.dropout = dropout
+        self.hidden_activation = hidden_activation
+        self.hidden_norm = hidden_norm
 
     # === Loss, metrics and labels ===
 
@@ -329,6 +345,10 @@ class TokenClassifier(Task):
             **super().get_config(),
             "label_names": self.label_names,
             "dropout": self.dropout,
+            "hidden_activation": None
+            if self.hidden_activation is None
+            else serialize_activation(self.hidden_activation),
+            "hidden_norm": self.hidden_norm,
         }
 
 

@@ -156,6 +156,7 @@ def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split):
         "model_max_length": sequence_length,
         "clean_up_tokenization_spaces": False,
         SPLIT_KEY: split,
+        **({"padding_side": "left"} if cls and not packing.start else {}),  # XLNet reads the last place
         **roles,
     }
     (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", "utf-8")

@@ -175,6 +175,15 @@ def test_our_part_of_a_benchmark_runs(script, request):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["roberta", "distilbert", "deberta_v3", "modernbert"])
+def test_our_part_of_the_step_of_each_architecture_runs(architecture):
+    options = ["--architecture", architecture, "--rounds", "1", "--measures", "training step"]
+    done = run(BENCHMARKS / "classifier_step.py", *options, "--contenders", "keras_transfer")
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "training step (1 rounds; ratio" in done.stdout
+
+
+@pytest.mark.slow
 def test_a_run_on_real_data_is_done_once_and_its_table_is_markdown(tmp_path, minilm, data_dir):
     options = ["--contenders", "keras_transfer", "--datasets", "trec6", "ewt", "--epochs", "1", "--rounds", "1"]
     folder = data_dir("ud_english_ewt") and data_dir("trec6").parent

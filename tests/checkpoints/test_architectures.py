@@ -17,11 +17,11 @@ SMALL = {"vocabulary_size": 12, "num_layers": 1, "num_heads": 2, "hidden_dim": 8
 HEADS = {
     "albert": ("masked_lm", "sentence_order"),
     "bert": ("masked_lm", "next_sentence"),
-    "deberta-v2": ("legacy_masked_lm",),
+    "deberta-v2": ("masked_lm",),
     "distilbert": ("masked_lm",),
     "electra": ("replaced_token",),
     "gpt2": ("causal_lm",),
-    "modernbert": ("masked_lm", "prediction"),
+    "modernbert": ("masked_lm", "classifier", "tokens"),  # They share a layer.
     "mpnet": ("masked_lm",),
     "openai-gpt": ("causal_lm",),
     "roberta": ("masked_lm",),

@@ -5,9 +5,9 @@ import importlib.util
 import numpy as np
 import pytest
 
-from keras_transfer.encoders import BertEncoder
+from keras_transfer.encoders import BertEncoder, XLNetEncoder
 from keras_transfer.tasks import MaskedLM, TextClassifier, TokenClassifier
-from keras_transfer.text import BertPreprocessor
+from keras_transfer.text import BertPreprocessor, Packing, TokenPreprocessor, WordPieceTokenizer
 from tests.checkpoints.test_heads import HEADS, TASKS, load, logits_of
 
 pytestmark = pytest.mark.parity
@@ -36,9 +36,16 @@ def logits_of_theirs(transformers, head, folder, inputs):
     import torch
 
     model = getattr(transformers, AUTO[head]).from_pretrained(folder, attn_implementation="eager").eval()
+    inputs = {name: np.array(value) for name, value in inputs.items()}
+    padding = (inputs["padding_mask"] == 0).sum(axis=1) * (model.config.model_type == "xlnet")
+
+    def shift(rows, direction):  # XLNet's head reads the last place, so that padding must be on the left.
+        return np.stack([np.roll(row, direction * count, axis=0) for row, count in zip(rows, padding)])
+
     with torch.no_grad():
-        tensors = {NAMES[name]: torch.tensor(np.array(value)).long() for name, value in inputs.items()}
-        return model.config, model(**tensors).logits.numpy()
+        tensors = {NAMES[name]: torch.tensor(shift(value, 1)).long() for name, value in inputs.items()}
+        logits = model(**tensors).logits.numpy()
+    return model.config, shift(logits, -1) if logits.ndim == 3 else logits
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in HEADS.iterdir()))
@@ -81,3 +88,23 @@ def test_fill_mask_gives_the_answers_of_the_pipeline_of_transformers(transformer
         expected = [(found["token_str"], found["score"]) for found in pipeline(text)]
         assert [token for token, _ in answer] == [token for token, _ in expected]
         np.testing.assert_allclose([value for _, value in answer], [value for _, value in expected], atol=1e-5)
+
+
+def test_transformers_pads_xlnet_so_that_its_head_reads_the_last_token(transformers, tmp_path):
+    import torch
+
+    packing = Packing([], ["[SEP]"], ["[SEP]", "[CLS]"], "[PAD]", segments=(0, 1, 2))
+    model = TextClassifier(
+        XLNetEncoder(len(WORDS), **SMALL),
+        label_names=["no", "yes"],
+        preprocessor=TokenPreprocessor(WordPieceTokenizer(WORDS), packing, sequence_length=8),
+        pooling="last",
+        hidden_activation="tanh",
+    )
+    model.save_pretrained(tmp_path / "saved")
+    texts = ["the film was good", "so bad"]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "saved")
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "saved").eval()
+    with torch.no_grad():
+        expected = theirs(**tokenizer(texts, padding=True, return_tensors="pt")).logits.numpy()
+    np.testing.assert_allclose(np.array(model(texts)), expected, rtol=0, atol=1e-5)

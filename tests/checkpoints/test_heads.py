@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from keras_transfer.checkpoints import CheckpointError
-from keras_transfer.encoders import BertEncoder, DebertaV2Encoder
+from keras_transfer.encoders import BertEncoder, GPT2Encoder
 from keras_transfer.tasks import MaskedLM, ReplacedTokenDetection, TextClassifier, TokenClassifier
 from keras_transfer.text import BertPreprocessor
 from tests.checkpoints.folders import bert_tensors, write_bert
@@ -88,6 +88,9 @@ def test_labels_without_names_can_be_named():
         (TextClassifier, "bert_classifier", {"label_names": ["a", "b"]}, "label_names=['bad', 'fine', 'good']"),
         (TextClassifier, "roberta_classifier", {"label_names": NAMES}, "label_names=['LABEL_0', 'LABEL_1']"),
         (TextClassifier, "bert_classifier", {"pooling": "mean"}, "pooling='pooled'"),
+        (TextClassifier, "modernbert_classifier", {"pooling": "first"}, "pooling='mean'"),
+        (TextClassifier, "deberta-v2_classifier", {"hidden_activation": "tanh"}, "hidden_activation='gelu'"),
+        (MaskedLM, "modernbert_masked_lm", {"use_bias": True}, "use_bias=False"),
         (TokenClassifier, "bert_tokens", {"label_names": NAMES[::-1]}, "label_names=['bad', 'fine', 'good']"),
     ],
 )
@@ -130,15 +133,14 @@ def test_the_head_of_another_task_is_not_loaded_and_named_in_the_error():
 
 
 def test_a_head_for_the_task_that_is_not_supported_is_an_error_unless_a_new_one_is_wanted(tmp_path):
-    encoder, folder = DebertaV2Encoder(**SMALL), tmp_path / "deberta"
+    encoder, folder = GPT2Encoder(**SMALL), tmp_path / "gpt2"
     encoder.save_pretrained(folder)
-    tensors = {f"deberta.{name}": value for name, value in load_file(folder / "model.safetensors").items()}
-    save_file(tensors | {"classifier.weight": np.ones((2, 8), "f4")}, folder / "model.safetensors")
-    for cls, name in ((TextClassifier, "classifier"), (TokenClassifier, "tokens")):
+    tensors = {f"transformer.{name}": value for name, value in load_file(folder / "model.safetensors").items()}
+    tensors |= {f"{name}.weight": np.ones((2, 8), "f4") for name in ("score", "classifier")}
+    save_file(tensors, folder / "model.safetensors")
+    for cls, name, tensor in ((TextClassifier, "classifier", "score"), (TokenClassifier, "tokens", "classifier")):
         options = {"preprocessor": None, "label_names": ["no", "yes"]}
-        with pytest.raises(
-            CheckpointError, match=rf"The head '{name}' of .*'deberta-v2'.*Received: \['classifier.weight'\]"
-        ):
+        with pytest.raises(CheckpointError, match=rf"The head '{name}' of .*'gpt2'.*Received: \['{tensor}.weight'\]"):
             cls.from_pretrained(folder, **options)
         assert cls.from_pretrained(folder, head="new", **options).label_names == ["no", "yes"]
 
@@ -147,6 +149,31 @@ def test_a_folder_of_the_whole_pretraining_has_the_head_of_the_language_model(tm
     for name, model_class in (("albert_masked_lm", "AlbertForPreTraining"), ("bert_masked_lm", "BertForPreTraining")):
         model = MaskedLM.from_pretrained(copy(name, tmp_path / name, architectures=[model_class]), preprocessor=None)
         assert model.encoder.checkpoint_report.unused == []
+
+
+def test_the_legacy_names_of_the_language_model_of_deberta_are_read(tmp_path):
+    stem = "lm_predictions.lm_head."
+    names = {f"{stem}{part}": f"cls.predictions.transform.{part}" for part in ("dense", "LayerNorm")}
+    tensors = {}
+    for key, value in load_file(HEADS / "deberta-v2_masked_lm" / "model.safetensors").items():
+        layer, _, kind = key.rpartition(".")
+        tensors[f"{names[layer]}.{kind}" if layer in names else key.replace(stem, "cls.predictions.")] = value
+    folder, outputs = tmp_path / "legacy", dict(np.load(HEADS / "deberta-v2_masked_lm" / "outputs.npz"))
+    copy("deberta-v2_masked_lm", folder, tensors, legacy=True)
+    model = MaskedLM.from_pretrained(folder, preprocessor=None)
+    real = outputs["padding_mask"] == 1
+    np.testing.assert_allclose(logits_of(model, outputs)[real], outputs["logits"][real], rtol=0, atol=1e-5)
+    model.save_pretrained(tmp_path / "saved")
+    assert json.loads((tmp_path / "saved" / "config.json").read_text())["legacy"] is False
+
+
+def test_a_head_that_reads_another_place_of_the_text_is_an_error(tmp_path):
+    folder = copy("xlnet_classifier", tmp_path / "copy", summary_type="first")
+    with pytest.raises(CheckpointError, match=r"`summary_type` must be one of \['last'\]. Received: 'first'"):
+        TextClassifier.from_pretrained(folder, preprocessor=None)
+    assert TextClassifier.from_pretrained(folder, preprocessor=None, head="new", num_classes=3).pooling == "mean"
+    folder = copy("modernbert_classifier", tmp_path / "first", classifier_pooling="cls")
+    assert TextClassifier.from_pretrained(folder, preprocessor=None).pooling == "first"
 
 
 def test_a_length_for_a_preprocessor_of_ones_own_is_an_error():
@@ -208,6 +235,11 @@ def test_a_head_that_transformers_would_compute_otherwise_is_not_written(tmp_pat
         (TextClassifier(encoder, 2, pooling="mean"), "pooling='pooled'.*pooling='mean'"),
         (TextClassifier(encoder, 2, hidden_activation="tanh"), "hidden_activation=None.*hidden_activation='tanh'"),
         (MaskedLM(encoder, activation="relu"), "activation='gelu'.*activation='relu'"),
+        (MaskedLM(encoder, use_bias=False), "use_bias=True.*use_bias=False"),
+        (
+            TokenClassifier(encoder, NAMES, hidden_activation="gelu"),
+            "hidden_activation=None.*hidden_activation='gelu'",
+        ),
     ):
         expected, got = received.split(".*")
         with pytest.raises(CheckpointError, match=f"only if it has {expected}.*{advice}{got}"):

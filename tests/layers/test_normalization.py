@@ -31,8 +31,8 @@ def test_it_equals_the_layer_of_keras(options):
         np.testing.assert_allclose(keras.ops.convert_to_numpy(ours(X, training=training)), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("traced", [False, True])
-def test_its_gradients_in_training_are_those_of_the_layer_of_keras(traced):
+@pytest.mark.parametrize(("traced", "center"), [(False, True), (True, True), (True, False)])
+def test_its_gradients_in_training_are_those_of_the_layer_of_keras(traced, center):
     import tensorflow as tf
 
     def gradients(layer, x):
@@ -45,7 +45,7 @@ def test_its_gradients_in_training_are_those_of_the_layer_of_keras(traced):
             squares = tf.reduce_sum(first[0] ** 2)
         return [*first, outer.gradient(squares, x)]
 
-    ours, theirs = pair()
+    ours, theirs = pair(center=center)
     run = tf.function(gradients, autograph=False) if traced else gradients
     for gradient, expected in zip(run(ours, tf.constant(X)), run(theirs, tf.constant(X)), strict=True):
         np.testing.assert_allclose(gradient, expected, atol=1e-5)

@@ -13,6 +13,7 @@ MASK = np.array([[1] * 5, [1, 1, 0, 0, 0], [0, 0, 1, 1, 1], [1, 0, 0, 0, 0], [0]
 REAL = [X[0], X[1, :2], X[2, 2:], X[3, :1]]
 EXPECTED = {
     "first": [tokens[0] for tokens in REAL],
+    "last": [tokens[-1] for tokens in REAL],
     "mean": [tokens.mean(0) for tokens in REAL],
     "max": [tokens.max(0) for tokens in REAL],
     "concat": [np.concatenate([tokens[-1], tokens.mean(0), tokens.max(0)]) for tokens in REAL],

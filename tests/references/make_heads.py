@@ -27,6 +27,7 @@ ROBERTA = {"type_vocab_size": 1, "layer_norm_eps": 1e-5, "pad_token_id": 1, "bos
 LABELS = {"id2label": {0: "bad", 1: "fine", 2: "good"}, "label2id": {"bad": 0, "fine": 1, "good": 2}}
 IDS = [[2, 7, 9, 4, 3, 5, 3], [2, 11, 3, 0, 0, 0, 0]]
 MASK = [[1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0, 0]]
+XLNET_SEGMENTS = [[0, 0, 0, 1, 1, 1, 2], [0, 0, 2, 0, 0, 0, 0]]
 
 
 def bert(**options):
@@ -54,6 +55,22 @@ def mpnet(**options):
     return transformers.MPNetConfig(**SIZES, pad_token_id=1, bos_token_id=0, eos_token_id=2, **options)
 
 
+def deberta(**options):
+    attention = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "share_att_key": True}
+    attention |= {"position_biased_input": False, "position_buckets": 4, "norm_rel_ebd": "layer_norm"}
+    return transformers.DebertaV2Config(**SIZES, **attention, **options)
+
+
+def modernbert(**options):
+    special = {f"{name}_token_id": None for name in ("pad", "eos", "bos", "cls", "sep")}
+    return transformers.ModernBertConfig(**SIZES, **special, local_attention=4, **options)
+
+
+def xlnet(**options):
+    sizes = {"vocab_size": 12, "d_model": 8, "n_layer": 1, "n_head": 2, "d_inner": 16, "mem_len": None}
+    return transformers.XLNetConfig(**sizes, **options)
+
+
 HEADS = {
     "bert_classifier": lambda: transformers.BertForSequenceClassification(bert(**LABELS)),
     "bert_tokens": lambda: transformers.BertForTokenClassification(bert(**LABELS)),
@@ -70,7 +87,22 @@ HEADS = {
     "mpnet_masked_lm": lambda: transformers.MPNetForMaskedLM(mpnet()),
     "electra_replaced_token": lambda: transformers.ElectraForPreTraining(electra()),
     "electra_masked_lm": lambda: transformers.ElectraForMaskedLM(electra()),
+    "deberta-v2_classifier": lambda: transformers.DebertaV2ForSequenceClassification(deberta(**LABELS)),
+    "deberta-v2_tokens": lambda: transformers.DebertaV2ForTokenClassification(deberta(**LABELS)),
+    "deberta-v2_masked_lm": lambda: transformers.DebertaV2ForMaskedLM(deberta(legacy=False)),
+    "modernbert_classifier": lambda: transformers.ModernBertForSequenceClassification(
+        modernbert(classifier_pooling="mean", **LABELS)
+    ),
+    "modernbert_tokens": lambda: transformers.ModernBertForTokenClassification(modernbert(**LABELS)),
+    "modernbert_masked_lm": lambda: transformers.ModernBertForMaskedLM(modernbert()),
+    "xlnet_classifier": lambda: transformers.XLNetForSequenceClassification(xlnet(**LABELS)),
+    "xlnet_tokens": lambda: transformers.XLNetForTokenClassification(xlnet(**LABELS)),
 }
+
+
+def shift(rows, direction):
+    """Returns rows that are padded on the left (`direction=1`), as XLNet's are, or on the right again (-1)."""
+    return np.stack([np.roll(row, direction * np.sum(np.array(real) == 0), axis=0) for row, real in zip(rows, MASK)])
 
 
 def main(name):
@@ -82,13 +114,20 @@ def main(name):
     with torch.no_grad():
         for path, weight in model.named_parameters():
             weight.copy_(0.3 * torch.randn(weight.shape) + (1.0 if "norm.weight" in path.lower() else 0.0))
-        logits = model(input_ids=torch.tensor(ids), attention_mask=torch.tensor(MASK)).logits
+        if model.config.model_type == "xlnet":
+            inputs = {"input_ids": ids, "attention_mask": MASK, "token_type_ids": XLNET_SEGMENTS}
+            logits = model(**{key: torch.tensor(shift(np.array(rows), 1)) for key, rows in inputs.items()}).logits
+            logits = torch.tensor(shift(logits.numpy(), -1)) if logits.ndim == 3 else logits
+        else:
+            logits = model(input_ids=torch.tensor(ids), attention_mask=torch.tensor(MASK)).logits
     folder = FOLDER / name
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     arrays = {"token_ids": ids, "padding_mask": np.array(MASK)}
     if hasattr(model.config, "type_vocab_size") and model.config.type_vocab_size == 2:
         arrays["segment_ids"] = np.zeros_like(ids)
+    if model.config.model_type == "xlnet":
+        arrays["segment_ids"] = np.array(XLNET_SEGMENTS)
     np.savez_compressed(
         folder / "outputs.npz", **{key: value.astype("int32") for key, value in arrays.items()}, logits=logits.numpy()
     )

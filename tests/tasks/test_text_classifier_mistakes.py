@@ -162,6 +162,8 @@ def test_unknown_poolings_and_too_few_classes_are_errors():
     for classes in (1, None):
         with pytest.raises(ValueError, match=f"at least 2. Received: num_classes={classes}"):
             TextClassifier(encoder(), classes)
+    with pytest.raises(ValueError, match="`hidden_norm=True` requires `hidden_activation`"):
+        TextClassifier(encoder(), 2, hidden_norm=True)
     with pytest.raises(ValueError, match="must be a model. Use `from_pretrained.*Received: encoder='minilm-l6'"):
         TextClassifier("minilm-l6", 2)
     with pytest.raises(ValueError, match="Received: preprocessor='minilm-l6'"):

@@ -1,5 +1,7 @@
 """`Packing`, `WordPieceTokenizer` and `TokenPreprocessor`: the inputs of any architecture, described by data."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
@@ -62,6 +64,13 @@ def test_a_packing_can_add_no_tokens():
     rows = plain.encode_words([["the", "films", "film", "the"]])
     read = np.asarray(rows.inputs["token_ids"])[np.asarray(rows.row), np.asarray(rows.position)]
     assert read.tolist() == [5, 6, 6, 5]
+
+
+def test_a_packing_with_the_token_for_classification_at_the_end_is_padded_on_the_left_by_transformers(tmp_path):
+    for packing, expected in ((Packing([], ["</s>"], ["</s>", "<s>"], "<pad>"), "left"), (ROBERTA, None)):
+        folder = tmp_path / str(expected)
+        TokenPreprocessor(roberta().tokenizer, packing).save(folder)
+        assert json.loads((folder / "tokenizer_config.json").read_text()).get("padding_side") == expected
 
 
 def test_segment_ids_are_those_of_the_packing():
