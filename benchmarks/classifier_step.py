@@ -3,9 +3,9 @@
     pip install -e .[benchmarks] && python benchmarks/classifier_step.py --architecture roberta
 
 4 blocks, 512 wide, 8 heads, 30,522 tokens, random weights, the head of the architecture; 32 texts of 64 to 128 tokens,
-padded to 128; float32, AdamW, dropout 0.1 in training (none in ModernBERT). BERT has the tanh GELU, the others the exact
-one. KerasHub has no ModernBERT. The `xla` rows are compiled with `jit_compile=True`; to compare them with each other:
-`--contenders "keras_transfer, xla" "keras_hub, xla"`.
+padded to 128; float32, AdamW, dropout 0.1 in training (none in ModernBERT). BERT has the tanh GELU, the others the
+exact one. KerasHub has no ModernBERT. The `xla` rows are compiled with `jit_compile=True`; to compare them with each
+other: `--contenders "keras_transfer, xla" "keras_hub, xla"`.
 """
 
 import harness

@@ -60,8 +60,9 @@ def main(description, contenders, measures=None, rounds=15, warm_up=2, per_call=
         parser.add_argument(f"--{name.replace('_', '-')}", **keywords)
     parser.add_argument("--worker", choices=contenders, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    chosen = {name: getattr(args, name) for name in options or {}}
     if args.worker:
-        return work(contenders[args.worker], {name: getattr(args, name) for name in options or {}}, warm_up)
+        return work(contenders[args.worker], chosen, warm_up)
     workers = {name: Worker(name) for name in args.contenders}
     try:
         samples = take(workers, args.measures, args.rounds, warm=warm_up > 0)
@@ -71,7 +72,7 @@ def main(description, contenders, measures=None, rounds=15, warm_up=2, per_call=
     results = {measure: summary(measure, by_name, per_call, unit) for measure, by_name in samples.items()}
     for result in results.values():
         print(table(result), flush=True)
-        line = json.dumps({"benchmark": pathlib.Path(sys.argv[0]).stem, **result, "machine": machine()})
+        line = json.dumps({"benchmark": pathlib.Path(sys.argv[0]).stem, **chosen, **result, "machine": machine()})
         print(line, "\n", flush=True)
         if args.json:
             with args.json.open("a") as file:

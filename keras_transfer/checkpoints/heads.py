@@ -21,8 +21,8 @@ class Head:
         labels: String. Name of the tensor with one row for each label. Defaults to `None`, for a head without labels.
         arguments: Dict of arguments of the task that the head determines: a value, or a function of the encoder.
             Defaults to `{}`.
-        settings: Tuple of further arguments of the task, as in `Architecture.settings`. Of these, a user may change only
-            `dropout`. Defaults to `()`.
+        settings: Tuple of further arguments of the task, as in `Architecture.settings`. Of these, a user may change
+            only `dropout`. Defaults to `()`.
         written: Dict of further settings that a configuration with this head has. Defaults to `{}`.
     """
 

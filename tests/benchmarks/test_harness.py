@@ -134,7 +134,7 @@ def test_a_benchmark_prints_a_table_and_a_json_line(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "work (2 rounds; ratio: the time of ours divided by the other's)" in done.stdout
     result = json.loads(lines.read_text())
-    assert result["benchmark"] == "toy" and result["measure"] == "work"
+    assert (result["benchmark"], result["numbers"], result["measure"]) == ("toy", "500", "work")
     assert set(result["contenders"]) == {"ours", "theirs"}
     low, high = result["contenders"]["theirs"]["interval"]
     assert 0 < low <= high
