@@ -1,4 +1,4 @@
-"""Cost of a training step with lower blocks frozen, or with `LayerwiseOptimizer`, against full fine-tuning.
+"""Cost of a training step with lower blocks frozen, `LayerwiseOptimizer` or adapters, against full fine-tuning.
 
     pip install -e . && python benchmarks/adaptation_cost.py
 
@@ -45,6 +45,14 @@ def plain(frozen_below=None):
     return measures(made, keras.optimizers.Adam(RATE))
 
 
+def adapters(spec):
+    import keras
+
+    import keras_transfer as kt
+
+    return measures(kt.adaptation.add_adapters(model(), spec), keras.optimizers.Adam(RATE))
+
+
 def layerwise(**options):
     import keras
 
@@ -62,6 +70,9 @@ CONTENDERS = {
     "lower 6 frozen": lambda: plain("block_6"),
     "lower 9 frozen": lambda: plain("block_9"),
     "head only": lambda: plain("head"),
+    "adapters of 64": lambda: adapters("houlsby:64"),
+    "LoRA of rank 8": lambda: adapters("lora:r=8"),
+    "BitFit": lambda: adapters("bitfit"),
     "rates by depth": lambda: layerwise(decay=0.95),
     "rates and L2-SP": lambda: layerwise(decay=0.95, penalty=True),
 }

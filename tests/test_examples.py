@@ -154,6 +154,14 @@ def test_the_script_in_the_page_on_adaptation_runs(tmp_path, monkeypatch, minilm
     assert names["optimizer"].penalty.strength == 10.0
 
 
+def test_the_script_in_the_page_on_adapters_runs(tmp_path, monkeypatch, small_minilm):
+    monkeypatch.chdir(tmp_path)
+    code = "\n".join(blocks((REPOSITORY / "docs" / "adapters.md").read_text("utf-8")))
+    names = {}
+    exec(compile(code, "docs/adapters.md", "exec"), names)
+    assert names["model"].encoder.active_adapters == ("both",)
+
+
 @pytest.mark.slow
 def test_the_script_in_the_page_on_comparing_runs(tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)

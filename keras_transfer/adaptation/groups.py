@@ -7,6 +7,9 @@ import re
 
 import keras
 
+from keras_transfer.layers.adapter_slots import Adapter
+from keras_transfer.training.trainable import layers_within
+
 
 @dataclasses.dataclass
 class LayerGroup:
@@ -14,7 +17,7 @@ class LayerGroup:
 
     Attributes:
         name: String. Unique within the model.
-        kind: `"embeddings"`, `"block"`, `"pooler"`, `"head"` or `"other"`.
+        kind: `"embeddings"`, `"block"`, `"pooler"`, `"adapters"`, `"head"` or `"other"`.
         variables: List of `keras.Variable`s.
         depth: Integer. Position of the group, counted from the input, starting at 0.
         pretrained: Boolean. `False` for layers that were added to a pretrained encoder.
@@ -66,7 +69,7 @@ def layer_groups(model, groups=None):
     `transformer_layers`. An encoder inside another model (a task, a functional or nested model) keeps its groups, and
     everything else in that model is its head, which is not pretrained. In a model without an encoder, each layer with
     weights is a group, in topological order, and the last one is the head. A weight that two groups use belongs to the
-    lower one.
+    lower one. The adapters of a group are a group above it, such as `"block_0_adapters"`, which is not pretrained.
 
     Args:
         model: Built `keras.Model` or `keras.layers.Layer`.
@@ -105,14 +108,32 @@ def layer_groups(model, groups=None):
             taken = [remaining.pop(id(weight)) for weight in candidates if id(weight) in remaining]
             weights += taken
             owners += [part] if taken and is_layer else []
-        if weights:
+        own, added = _split(weights, owners)
+        adapters = [layer for layer, _ in added]
+        if own:
             name = _unused(name, {group.name for group in found})
-            found.append(LayerGroup(name, kind, weights, len(found), pretrained, owners))
+            found.append(LayerGroup(name, kind, own, len(found), pretrained, owners))
+        if added:
+            taken = {group.name for group in found}
+            weights = [weight for _, weights in added for weight in weights]
+            found.append(
+                LayerGroup(_unused(f"{name}_adapters", taken), "adapters", weights, len(found), False, adapters)
+            )
     if remaining:  # A subclassed model can hold weights outside its layers.
         name = _unused("other", {group.name for group in found})
         pretrained = found[-1].pretrained if found else True
         found.append(LayerGroup(name, "other", list(remaining.values()), len(found), pretrained, []))
     return found if groups is None else _regroup(found, groups)
+
+
+def _split(weights, layers):
+    """Returns the weights without those of adapters, and `(adapter, weights)` for each adapter in the layers."""
+    remaining, added = {id(weight): weight for weight in weights}, []
+    for owner in layers:
+        for layer in [layer for layer, _ in layers_within(owner) if isinstance(layer, Adapter)]:
+            found = [remaining.pop(id(weight)) for weight in layer.weights if id(weight) in remaining]
+            added += [(layer, found)] if found else []
+    return list(remaining.values()), added
 
 
 def _check_groups(groups):

@@ -7,7 +7,7 @@ import pathlib
 import re
 
 from keras_transfer.checkpoints import elmo, google, huggingface, presets
-from keras_transfer.checkpoints.architecture import architecture_for
+from keras_transfer.checkpoints.architecture import architecture_for, entries_of
 from keras_transfer.checkpoints.heads import write_head
 from keras_transfer.checkpoints.tensors import CheckpointError
 from keras_transfer.encoders import encoder as protocol
@@ -153,6 +153,11 @@ def save(encoder, folder, preprocessor=None, overwrite=False, task=None):
     See `Encoder.save_pretrained` and `Task.save_pretrained`.
     """
     architecture = architecture_for(encoder)
+    if encoder.adapters:
+        raise CheckpointError(
+            "A checkpoint cannot contain adapters. Call `adaptation.merge_adapters` or `remove_adapters` first, or "
+            f"`adaptation.save_adapters`. Received: adapters {list(encoder.adapters)}"
+        )
     expected = architecture.preprocessor_class
     if preprocessor is not None and type(preprocessor) is not expected:
         raise CheckpointError(
@@ -161,6 +166,12 @@ def save(encoder, folder, preprocessor=None, overwrite=False, task=None):
         )
     head = None if task is None or task.head_name is None else write_head(architecture, task)
     FORMATS[architecture.format].save(architecture, encoder, preprocessor, folder, overwrite, head)
+
+
+def tensor_names(encoder):
+    """Returns a dict from the id of each variable of an encoder that a table names to the names of its tensors."""
+    entries = entries_of(encoder, architecture_for(encoder).tensors)
+    return {id(variable): entry.names for entry in entries for variable in entry.variables}
 
 
 def _format_of(source):
@@ -217,5 +228,9 @@ def _fetch(source):
 
 
 protocol.checkpoint_functions.update(
-    load=load, load_with_head=load_with_head, save=save, load_preprocessor=load_preprocessor
+    load=load,
+    load_with_head=load_with_head,
+    save=save,
+    load_preprocessor=load_preprocessor,
+    tensor_names=tensor_names,
 )

@@ -174,6 +174,9 @@ class Encoder(keras.Model):
         self.hidden_states = hidden_states
         self.pooling = pooling
         self.normalize = normalize
+        self.adapters = {}  # From names to lists of kinds, such as `adaptation.LoRA`.
+        self.active_adapters = ()
+        object.__setattr__(self, "adapter_slots", [])  # Keras must not track these: the layers hold them.
 
     def call(self, inputs, training=None, mask=None):
         return super().call(select_inputs(inputs, self.input), training=training, mask=mask)
@@ -182,11 +185,39 @@ class Encoder(keras.Model):
         """Returns the encoder's layers or weights in order as a list of `(name, kind, layers)`."""
         raise NotImplementedError(f"{type(self).__name__} must implement `layer_groups()`.")
 
+    def attach_adapters(self, name, kinds):
+        """Adds adapters under a name, and makes them the active ones. Use `adaptation.add_adapters` instead.
+
+        Args:
+            name: String.
+            kinds: List of kinds of adapters, such as `adaptation.LoRA`.
+        """
+        for kind in kinds:
+            kind.attach(self, name)
+        self.adapters[name] = list(kinds)
+        self.activate_adapters([name])
+
+    def activate_adapters(self, names):
+        """Applies the adapters with these names, in this order, and no others."""
+        self.active_adapters = tuple(names)
+        for slot in self.adapter_slots:
+            slot.activate(names)
+        for block in getattr(self, "blocks", ()):
+            block.adapted = list(self.adapters)
+
     def get_config(self):
+        adapters = {}
+        if self.adapters:
+            kinds = {
+                name: [keras.saving.serialize_keras_object(kind) for kind in found]
+                for name, found in self.adapters.items()
+            }
+            adapters = {"adapters": kinds, "active_adapters": list(self.active_adapters)}
         return {
             **{
                 name: serialize_activation(value) if callable(value) else value for name, value in self.settings.items()
             },
+            **adapters,
             "pooling": self.pooling,
             "normalize": self.normalize,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
@@ -199,7 +230,12 @@ class Encoder(keras.Model):
         config = dict(config)
         if isinstance(config.get("dtype"), dict):
             config["dtype"] = keras.dtype_policies.deserialize(config["dtype"])
-        return cls(**config)
+        adapters, active = config.pop("adapters", {}), config.pop("active_adapters", ())
+        encoder = cls(**config)
+        for name, kinds in adapters.items():
+            encoder.attach_adapters(name, [keras.saving.deserialize_keras_object(kind) for kind in kinds])
+        encoder.activate_adapters(active)
+        return encoder
 
     @classmethod
     def from_pretrained(cls, source, **overrides):

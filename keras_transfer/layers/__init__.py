@@ -3,6 +3,7 @@
 from keras_transfer.layers.activations import gelu_tanh, get_activation
 from keras_transfer.layers.attention import MultiHeadAttention
 from keras_transfer.layers.attention_bias import AttentionBias
+from keras_transfer.layers.bottleneck import BottleneckAdapter
 from keras_transfer.layers.characters import CharacterCNN
 from keras_transfer.layers.convolution_block import ConvolutionBlock
 from keras_transfer.layers.disentangled import DisentangledAttention, DistanceEmbedding
@@ -23,6 +24,7 @@ from keras_transfer.layers.two_streams import TwoStreams
 
 __all__ = [
     "AttentionBias",
+    "BottleneckAdapter",
     "CharacterCNN",
     "ConvolutionBlock",
     "DisentangledAttention",

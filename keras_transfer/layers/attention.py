@@ -107,6 +107,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.window = window
         self.dropout_rate = dropout
         self.cross_attention = cross_attention
+        self.prefix = None  # A `PrefixSlot` of `adaptation.add_adapters`.
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
@@ -155,6 +156,8 @@ class MultiHeadAttention(keras.layers.Layer):
         if cache is not None and not self.cross_attention:
             start = (0, 0, cache_index, 0)
             cache = key, value = tuple(ops.slice_update(old, start, new) for old, new in zip(cache, (key, value)))
+        if self.prefix is not None:
+            key, value, bias = self.prefix(key, value, bias)
         if self.num_key_value_heads < self.num_heads:
             key, value = (ops.repeat(x, self.num_heads // self.num_key_value_heads, axis=1) for x in (key, value))
         outputs = self.attend(self.scores(query, key, relative_positions), value, bias, training)

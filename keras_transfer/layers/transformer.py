@@ -5,6 +5,7 @@ import functools
 import keras
 from keras import ops
 
+from keras_transfer.layers.adapter_slots import AdapterSlot
 from keras_transfer.layers.attention import batch_and_length
 from keras_transfer.layers.dropout import Dropout
 from keras_transfer.layers.normalization import LayerNormalization
@@ -101,6 +102,7 @@ class TransformerBlock(keras.layers.Layer):
         self.layer_norm_epsilon = layer_norm_epsilon
         self.dropout_rate = dropout
         self.adapters = adapters
+        self.adapted = []  # Names of the adapters of `add_adapters`, which are in the config of the encoder.
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
         self.attention = attention
@@ -139,7 +141,9 @@ class TransformerBlock(keras.layers.Layer):
         training=None,
         **kwargs,
     ):
-        cache, updated = cache or {}, {}
+        cache, updated, prompt = cache or {}, {}, self.adapters.get("prompt")
+        if prompt is not None:
+            inputs, attention_bias = prompt(inputs, attention_bias)
         mask = padding_mask if attention_bias is None else attention_bias
         rows = batch_and_length(inputs, None if cache or mask is None else ops.convert_to_tensor(mask))
 
@@ -161,21 +165,38 @@ class TransformerBlock(keras.layers.Layer):
             h = ops.reshape(x, (-1, x.shape[-1]))  # a plain matmul, which TensorFlow fuses with bias and activation
             return ops.reshape(self.feed_forward(h), (*rows, x.shape[-1]))
 
+        beside = self.adapters.get("block")
+        if beside is not None and cache:
+            raise ValueError("A block with `PALs` has no cache. Received: cache=...")
+
         x = self._sublayer(inputs, attention, self.attention_norm, "attention", training)
         if self.cross_attention is not None:
             x = self._sublayer(x, cross_attention, self.cross_attention_norm, "cross_attention", training)
-        x = self._sublayer(x, feed_forward, self.feed_forward_norm, "feed_forward", training)
+        if beside is not None:
+            beside = functools.partial(beside, inputs=inputs, attention_bias=attention_bias, training=training)
+        x = self._sublayer(x, feed_forward, self.feed_forward_norm, "feed_forward", training, beside)
+        x = x if prompt is None else prompt.trimmed(x)
         return (x, updated) if cache else x
 
-    def _sublayer(self, x, function, norm, slot, training):
+    def _sublayer(self, x, function, norm, slot, training, beside=None):
         """One residual step, with the normalization where `self.norm` places it."""
         if self.norm == "input":
             x = norm(x)
-        h = function(norm(x) if self.norm == "pre" else x)
-        h = self.dropout(h, training=training)
+        inputs = norm(x) if self.norm == "pre" else x
+        h = self.dropout(function(inputs), training=training)
         if slot in self.adapters:
-            h = ops.cast(self.adapters[slot](h), self.compute_dtype)
+            h = ops.cast(self._adapted(self.adapters[slot], h, inputs, x, norm, training), self.compute_dtype)
+        if beside is not None:
+            h = beside(h)
         return norm(x + h) if self.norm == "post" else x + h
+
+    def _adapted(self, adapter, h, inputs, x, norm, training):
+        if not isinstance(adapter, AdapterSlot):
+            return adapter(h)
+        summed = None
+        if adapter.uses_sum:
+            summed = norm(x + h) if self.norm == "post" else x + h
+        return adapter(h, inputs, summed, training=training)
 
     def empty_cache(self, batch_size, length, context=None):
         """Returns the cache of no token yet, with room for `length` tokens and with the keys of `context`, if any."""
@@ -191,6 +212,11 @@ class TransformerBlock(keras.layers.Layer):
         return outputs, keras.tree.map_structure(lambda x: keras.KerasTensor(x.shape, dtype=x.dtype), cache)
 
     def get_config(self):
+        if self.adapted:
+            raise ValueError(
+                "A block with adapters of `add_adapters` has no config of its own. Save the task or the encoder. "
+                f"Received: the adapters {self.adapted} in {self.name!r}"
+            )
         parts = {name: getattr(self, name) for name in SLOTS}
         return {
             **super().get_config(),

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import keras
 
 from keras_transfer.files import atomic_folder, check_folder
+from keras_transfer.serving.by_adapter import check_adapters, signatures_by_adapter
 from keras_transfer.serving.signature import concrete_signature, in_tensorflow
 from keras_transfer.tasks import Task
 
@@ -18,7 +19,7 @@ from keras_transfer.tasks import Task
 LABELS_FILE = "assets.extra/labels.json"
 
 
-def export(model, folder, labels=None, pairs=False, overwrite=False):
+def export(model, folder, labels=None, pairs=False, overwrite=False, adapters=None):
     """Writes a task as a TensorFlow SavedModel, with its weights once and its vocabulary inside.
 
     TensorFlow Serving and `tf.saved_model.load` offer the task's `signatures` by name. A `TextClassifier` has:
@@ -58,6 +59,9 @@ def export(model, folder, labels=None, pairs=False, overwrite=False):
             `id2label` of Transformers. Defaults to `model.label_names`.
         pairs: Boolean. Whether the task takes pairs of texts. Defaults to `False`.
         overwrite: Boolean. Whether to replace an existing folder. Defaults to `False`.
+        adapters: List of names of adapters of the model. The signatures that take texts then also take `adapter`
+            [batch] strings, the name for each row, and use its head; there are no others. Defaults to `None`, for a
+            model with its active adapters.
 
     Returns:
         `folder` as a `pathlib.Path`.
@@ -80,13 +84,15 @@ def export(model, folder, labels=None, pairs=False, overwrite=False):
     if model.preprocessor is None:
         raise ValueError("`export` requires a model with a preprocessor. Received: preprocessor=None")
     check_folder(folder, overwrite)
+    if adapters is not None:
+        check_adapters(model, adapters)
     model.signatures(pairs)  # Raises an error if the task cannot answer requests.
     labels = _names(labels, list(model.label_names or ()))
     with atomic_folder(folder, overwrite) as temporary:
         if keras.backend.backend() == "tensorflow":
-            _write(model, temporary, labels, pairs)
+            _write(model, temporary, labels, pairs, adapters)
         else:
-            _write_with_tensorflow_backend(model, temporary, labels, pairs)
+            _write_with_tensorflow_backend(model, temporary, labels, pairs, adapters)
     return pathlib.Path(folder)
 
 
@@ -110,7 +116,7 @@ def _names(labels, own):
     return labels
 
 
-def _write(model, folder, labels, pairs):
+def _write(model, folder, labels, pairs, adapters):
     import tensorflow as tf
 
     # A module of plain variables: tracking the Keras model would write every weight twice.
@@ -119,27 +125,30 @@ def _write(model, folder, labels, pairs):
     module.preprocessor = model.preprocessor
     # Tables and other objects of TF Hub modules, besides their weights.
     module.resources = [layer.resources for layer in _layers(model) if hasattr(layer, "resources")]
-    tf.saved_model.save(module, str(folder), signatures=make_signatures(model, labels, pairs))
+    tf.saved_model.save(module, str(folder), signatures=make_signatures(model, labels, pairs, adapters))
     file = pathlib.Path(folder) / LABELS_FILE
     file.parent.mkdir()
     file.write_text(json.dumps(labels, ensure_ascii=False, indent=2) + "\n", "utf-8")
 
 
-def make_signatures(model, labels, pairs=False):
+def make_signatures(model, labels, pairs=False, adapters=None):
     """Returns a task's signatures as a dict of concrete functions, by name.
 
     Args:
         model: Task with a preprocessor, on the TensorFlow backend.
         labels: List of strings. Names of the classes, in order.
         pairs: Boolean. Whether the task takes pairs of texts. Defaults to `False`.
+        adapters: List of names of adapters to choose from. Defaults to `None`.
 
     Returns:
         Dict from the names of `model.signatures(pairs)` to `tf.types.experimental.ConcreteFunction`s.
     """
     import tensorflow as tf
 
-    concrete = {}
-    for name, signature in model.signatures(pairs).items():
+    concrete, signatures = {}, model.signatures(pairs)
+    if adapters is not None:
+        signatures = signatures_by_adapter(model, signatures, adapters)
+    for name, signature in signatures.items():
         specs = {key: tf.TensorSpec(spec.shape, spec.dtype, name=key) for key, spec in signature.inputs.items()}
         concrete[name] = concrete_signature(in_tensorflow(signature, labels), specs, axes=signature.shared_axes)
     return concrete
@@ -155,20 +164,20 @@ def _layers(layer):
 _EXPORT_SAVED = """
 import json, sys
 import keras, keras_transfer
-path, folder, labels, pairs = json.load(sys.stdin)
+path, folder, labels, pairs, adapters = json.load(sys.stdin)
 model = keras.saving.load_model(path, compile=False, safe_mode=False)  # The caller has just saved it.
-keras_transfer.serving.export(model, folder, labels, pairs, overwrite=True)
+keras_transfer.serving.export(model, folder, labels, pairs, overwrite=True, adapters=adapters)
 """
 
 
-def _write_with_tensorflow_backend(model, folder, labels, pairs):
+def _write_with_tensorflow_backend(model, folder, labels, pairs, adapters):
     """Saves the model and exports it in a process with the TensorFlow backend."""
     with tempfile.TemporaryDirectory() as scratch:
         path = pathlib.Path(scratch) / "model.keras"
         model.save(path)
         result = subprocess.run(
             [sys.executable, "-P", "-c", _EXPORT_SAVED],
-            input=json.dumps([str(path), str(folder.absolute()), labels, bool(pairs)]),
+            input=json.dumps([str(path), str(folder.absolute()), labels, bool(pairs), adapters]),
             env={
                 **os.environ,
                 "KERAS_BACKEND": "tensorflow",

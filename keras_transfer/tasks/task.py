@@ -3,6 +3,7 @@
 import functools
 
 import keras
+import numpy as np
 
 from keras_transfer.distribute import StringInputs
 from keras_transfer.distribute.replicas import check_distribution, check_scope, replicas_of, share
@@ -70,6 +71,8 @@ class Task(Compiled, OneBatch, Pretrained, StringInputs, keras.Model):
         object.__setattr__(self, "encoder", encoder)
         object.__setattr__(self, "preprocessor", preprocessor)
         object.__setattr__(self, "scalar_mix", scalar_mix)
+        # From adapters that are not active to the values of their head, for `adaptation.set_active_adapter`.
+        object.__setattr__(self, "adapter_heads", {})
         self.dtype_policy = encoder.dtype_policy
         self._made_for = None
 
@@ -359,6 +362,21 @@ class Task(Compiled, OneBatch, Pretrained, StringInputs, keras.Model):
             return self.predict_in_order(data, functools.partial(super().predict, verbose=verbose, **kwargs))
 
     # === Config ===
+
+    def save_own_variables(self, store):
+        """Adds the heads of adapters that are not active to a file."""
+        super().save_own_variables(store)
+        for name, values in self.adapter_heads.items():
+            for i, value in enumerate(values):
+                store[f"head {i:03} of {name}"] = value
+
+    def load_own_variables(self, store):
+        """Reads what `save_own_variables` writes."""
+        values = {key: store[key] for key in list(store.keys())}
+        for key in sorted(key for key in values if key.startswith("head ")):
+            name = key.split(" of ", 1)[1]
+            self.adapter_heads.setdefault(name, []).append(np.array(values.pop(key)))
+        super().load_own_variables(values)
 
     def get_config(self):
         mix = {} if self.scalar_mix is None else {"scalar_mix": keras.saving.serialize_keras_object(self.scalar_mix)}

@@ -325,3 +325,20 @@ def _narrowed(optimizer, variables):
     if _LISTS[2] in lists:
         values.append([lists[_LISTS[2]][index[key]] for key in keys])
     return dict(zip(_LISTS, values))
+
+
+@contextlib.contextmanager
+def unlocked(layer):
+    """Lets a built layer take further layers in a block, as Keras does for `Dense.enable_lora`."""
+    tracker = layer._tracker
+    locked = tracker.locked
+    try:
+        tracker.unlock()
+        yield
+    finally:
+        tracker.locked = locked
+
+
+def forget(layer, part):
+    """Removes a layer from those that another one tracks."""
+    layer._tracker.untrack(part)

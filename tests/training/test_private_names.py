@@ -385,3 +385,17 @@ def test_the_strategy_of_a_model_is_none_without_replicas_and_with_one_its_metri
     assert model._distribute_strategy is strategy
     private.build_metrics(model, np.zeros((4, 1), "float32"))
     assert not model._compile_metrics.built
+
+
+def test_a_built_layer_takes_further_layers_only_while_it_is_unlocked():
+    layer = keras.layers.Dense(2)
+    layer.build((None, 3))
+    part = keras.layers.Dense(1)
+    part.build((None, 3))
+    with private.unlocked(layer):
+        layer.part = part
+    assert len(layer.weights) == 4 and layer._tracker.locked
+    with pytest.raises(ValueError, match="cannot add new elements"):
+        layer.other = keras.layers.Dense(1)
+    private.forget(layer, part)
+    assert len(layer.weights) == 2

@@ -1,0 +1,189 @@
+"""Adapters in small files: their weights and the head, without the encoder's weights."""
+
+import hashlib
+import json
+import pathlib
+
+import numpy as np
+from keras import ops
+
+from keras_transfer.adaptation import peft_files
+from keras_transfer.adaptation.adapter_kinds import kind_of
+from keras_transfer.adaptation.adapters import (
+    adapted_encoder,
+    adapter_weights,
+    add_adapters,
+    check_names,
+    head_weights,
+    remove_adapters,
+)
+from keras_transfer.files import atomic_file, check_folder
+
+FORMAT = "keras_transfer adapters 1"
+
+
+def save_adapters(model, path, name=None, format="keras_transfer", overwrite=False):
+    """Writes adapters and the head of a model to a safetensors file.
+
+    The file holds no weights of the encoder, only their fingerprint. `load_adapters` refuses any other encoder.
+
+    Args:
+        model: Model with adapters.
+        path: String or path. File to write, or folder with `format="peft"`.
+        name: String. Name of the adapters. Defaults to `None`, the active ones.
+        format: String. `"keras_transfer"`, or `"peft"` for a folder with LoRA that PEFT loads over the same encoder of
+            Transformers. It does not contain the head. Defaults to `"keras_transfer"`.
+        overwrite: Boolean. Whether to replace what exists. Defaults to `False`.
+
+    Returns:
+        `path` as a `pathlib.Path`.
+
+    Raises:
+        ValueError: If the model has no adapters with this name, if several are active and no name is given, or if PEFT
+            cannot load them.
+        FileExistsError: If `path` exists and `overwrite=False`.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.adaptation.add_adapters(model, "lora:r=4")
+    keras_transfer.adaptation.save_adapters(model, "sentiment.safetensors")
+    ```
+    """
+    from safetensors.numpy import save
+
+    encoder, path = adapted_encoder(model), pathlib.Path(path)
+    name = the_name(encoder, name)
+    arrays = {key: _array(weight) for key, weight in adapter_weights(encoder, name).items()}
+    if format not in ("keras_transfer", "peft"):
+        raise ValueError(
+            f"Invalid value for argument `format`. Expected 'keras_transfer' or 'peft'. Received: format={format!r}"
+        )
+    check_folder(path, overwrite)
+    if format == "peft":
+        peft_files.write(encoder, path, encoder.adapters[name], arrays, overwrite)
+        return path
+    tensors = {f"adapter/{key}": array for key, array in arrays.items()}
+    if model is not encoder:
+        head = {weight.path: _array(weight) for weight in head_weights(model)}
+        if encoder.active_adapters != (name,) and name in model.adapter_heads:
+            head = dict(zip(head, model.adapter_heads[name]))
+        tensors |= {f"head/{path}": array for path, array in head.items()}
+    kinds = [[type(kind).__name__, kind.get_config()] for kind in encoder.adapters[name]]
+    metadata = {"format": FORMAT, "name": name, "kinds": json.dumps(kinds), "base": fingerprint(encoder)}
+    with atomic_file(path) as file:
+        file.write(save(tensors, metadata))
+    return path
+
+
+def load_adapters(model, path, name=None):
+    """Adds the adapters of a file to a model, with the head of the file.
+
+    Args:
+        model: Task over the same pretrained encoder as the one from which the adapters were saved, or such an encoder,
+            which has no head.
+        path: String or path. File of `save_adapters`, or a folder of PEFT with LoRA (`adapter_config.json` and
+            `adapter_model.safetensors`), which has no fingerprint of its encoder.
+        name: String. Name of the adapters in this model. Defaults to `None`, the name in the file, or `"default"`.
+
+    Returns:
+        The model, whose active adapters are the loaded ones. Compile it to train it further.
+
+    Raises:
+        ValueError: If the file cannot be read, if it belongs to another encoder, if its tensors do not match, or as for
+            `add_adapters`. The model is then unchanged.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.adaptation.add_adapters(model, "lora:r=4")
+    keras_transfer.adaptation.save_adapters(model, "sentiment.safetensors")
+    again = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.adaptation.load_adapters(again, "sentiment.safetensors")
+    ```
+    """
+    encoder = adapted_encoder(model)
+    if pathlib.Path(path).is_dir():
+        kinds, tensors = peft_files.read(encoder, pathlib.Path(path))
+    else:
+        metadata, tensors = _read(path)
+        name = metadata["name"] if name is None else name
+        if (own := fingerprint(encoder)) != metadata["base"]:
+            raise ValueError(
+                "The adapters belong to an encoder with other weights. Load the encoder from which they were saved. "
+                f"Received: path={str(path)!r}, made for {metadata['base'][:12]}, and an encoder {own[:12]}"
+            )
+        kinds = [kind_of(*found) for found in json.loads(metadata["kinds"])]
+    name = "default" if name is None else name
+    add_adapters(model, kinds, name)
+    wanted = {f"adapter/{key}": weight for key, weight in adapter_weights(encoder, name).items()}
+    heads = {key: value for key, value in tensors.items() if key.startswith("head/")}
+    if model is not encoder and heads:
+        wanted |= {f"head/{weight.path}": weight for weight in head_weights(model)}
+    elif model is encoder:
+        tensors = {key: value for key, value in tensors.items() if key not in heads}
+    if problems := _problems(wanted, tensors):
+        remove_adapters(model, name)
+        raise ValueError(f"The tensors of the file do not match the model. Received: {'; '.join(problems[:5])}")
+    for key, weight in wanted.items():
+        weight.assign(tensors[key])
+    return model
+
+
+def fingerprint(encoder):
+    """Returns a hash of an encoder's class and weights, without those of adapters, as a string."""
+    added = {id(weight) for name in encoder.adapters for weight in adapter_weights(encoder, name).values()}
+    found = hashlib.sha256(type(encoder).__name__.encode())
+    for weight in encoder.weights:
+        if id(weight) not in added:
+            array = _array(weight)
+            found.update(str(array.shape).encode())
+            found.update(np.ascontiguousarray(array))
+    return found.hexdigest()
+
+
+def the_name(encoder, name):
+    """Returns the name of the adapters that a user means."""
+    if name is None:
+        if len(encoder.active_adapters) != 1:
+            raise ValueError(
+                f"Pass `name`, one of {list(encoder.adapters)}. Received: name=None, while the active adapters are "
+                f"{list(encoder.active_adapters)}"
+            )
+        [name] = encoder.active_adapters
+    check_names(encoder, [name])
+    return name
+
+
+def _array(weight):
+    return np.array(ops.convert_to_numpy(ops.cast(weight, "float32")))
+
+
+def _read(path):
+    from safetensors import safe_open
+
+    try:
+        with safe_open(str(path), "np") as file:
+            metadata = file.metadata() or {}
+            tensors = {key: file.get_tensor(key) for key in list(file.keys())}
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # of safetensors, which has its own class in each version
+        raise ValueError(f"{path} cannot be read. Received: {type(error).__name__}: {error}") from error
+    if metadata.get("format") != FORMAT:
+        raise ValueError(
+            f"{path} must be a file of `save_adapters`, with format={FORMAT!r}. "
+            f"Received: format={metadata.get('format')!r}"
+        )
+    return metadata, tensors
+
+
+def _problems(wanted, tensors):
+    missing = [f"no tensor {key!r}" for key in wanted if key not in tensors]
+    unknown = [f"unknown tensor {key!r}" for key in tensors if key not in wanted]
+    shapes = [
+        f"{key!r} of shape {tensors[key].shape} instead of {tuple(weight.shape)}"
+        for key, weight in wanted.items()
+        if key in tensors and tuple(tensors[key].shape) != tuple(weight.shape)
+    ]
+    return missing + unknown + shapes

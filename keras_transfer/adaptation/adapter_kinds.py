@@ -1,0 +1,66 @@
+"""What all kinds of adapters have in common: a kind is a small dataclass that puts its layers into an encoder."""
+
+import dataclasses
+
+import keras
+
+
+class AdapterKind:
+    """Base of the kinds of adapters, each a dataclass of its sizes."""
+
+    def attach(self, encoder, name):
+        """Puts the layers of this kind into an encoder, under a name."""
+        raise NotImplementedError
+
+    def get_config(self):
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
+    def check(self, **rules):
+        """Raises a `ValueError` for the first field whose rule is False."""
+        for field, (right, expected) in rules.items():
+            if not right:
+                raise ValueError(
+                    f"Invalid value for argument `{field}` of `{type(self).__name__}`. Expected {expected}. "
+                    f"Received: {field}={getattr(self, field)!r}"
+                )
+
+
+def kind_of(class_name, config):
+    """Returns the kind with a class name and a config, from a file.
+
+    Raises:
+        ValueError: If the name is unknown.
+    """
+    known = {cls.__name__: cls for cls in AdapterKind.__subclasses__()}
+    if class_name not in known:
+        raise ValueError(f"Unknown kind of adapters. Expected one of {sorted(known)}. Received: {class_name!r}")
+    return known[class_name].from_config(config)
+
+
+def register_kind(cls):
+    """Makes a registered dataclass of a kind."""
+    return keras.saving.register_keras_serializable(package="keras_transfer")(dataclasses.dataclass(frozen=True)(cls))
+
+
+def positive(value):
+    """Returns the rule of `AdapterKind.check` for a positive integer."""
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0, "a positive integer"
+
+
+def fraction(value):
+    """Returns the rule of `AdapterKind.check` for a dropout rate."""
+    return isinstance(value, (int, float)) and 0 <= value < 1, "a number from 0 to below 1"
+
+
+def dim_of(block):
+    """Returns the width of a block."""
+    return block.attention.output_dense.kernel.shape[-1]
+
+
+def strings(value):
+    """Returns a string, or a list of strings, as a tuple."""
+    return (value,) if isinstance(value, str) else tuple(value)

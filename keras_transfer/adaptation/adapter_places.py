@@ -1,0 +1,206 @@
+"""Where adapters go: the slots of an encoder's blocks and layers."""
+
+import contextlib
+import difflib
+import re
+
+import keras
+
+from keras_transfer.layers import MultiHeadAttention
+from keras_transfer.layers.adapter_slots import AdaptedDense, AdapterSlot, PrefixSlot, WeightCopies, WeightSlot
+from keras_transfer.layers.prompt import PromptSlot
+from keras_transfer.training import private
+
+
+def blocks_of(encoder):
+    """Returns the different blocks of an encoder, from the input up."""
+    return list({id(block): block for block in encoder.blocks}.values())
+
+
+def put(encoder, slot, name, layer, shape=None):
+    """Builds an adapter, and adds it to a slot under a name.
+
+    Args:
+        encoder: `TransformerStack` that has the slot.
+        slot: `AdapterSlot`, from one of the functions below.
+        name: String. Name of the adapter.
+        layer: `Adapter` that is not built.
+        shape: Tuple. Shape of the inputs. Defaults to `None`.
+    """
+    if name in slot.adapters:
+        raise ValueError(
+            "Two kinds of adapters act at the same place. Add them under two names, and activate both with "
+            f"`set_active_adapter`. Received: name={name!r} twice at {slot.place!r}"
+        )
+    with _scope(slot.place):
+        layer.build(shape)
+    with private.unlocked(slot):
+        slot.adapters[name] = layer
+    if slot not in encoder.adapter_slots:
+        encoder.adapter_slots.append(slot)
+
+
+def take(encoder, name):
+    """Removes the adapters with a name from all slots, and slots without adapters from the encoder."""
+    for slot in list(encoder.adapter_slots):
+        if name in slot.adapters:
+            slot.activate([other for other in slot.active if other != name])
+            with private.unlocked(slot):
+                private.forget(slot, slot.adapters.pop(name))
+        if not slot.adapters:
+            with private.unlocked(slot.parent()):
+                slot.detach()
+                private.forget(slot.parent(), slot)
+            encoder.adapter_slots.remove(slot)
+
+
+def sublayer_slot(block, attribute):
+    """Returns the slot at the output of a sub-layer of a block, or at the output of the `"block"` itself."""
+    if not isinstance(block.adapters.get(attribute), AdapterSlot):
+        if attribute in block.adapters:
+            raise ValueError(
+                f"The slot is taken by a layer of the constructor. Received: {attribute!r} of block {block.name!r}"
+            )
+        with private.unlocked(block):
+            block.adapters[attribute] = AdapterSlot(block, attribute, f"{block.name}.{attribute}")
+    return block.adapters[attribute]
+
+
+def dense_slot(parent, attribute, place):
+    """Returns the slot of a dense layer, which takes its place in its parent."""
+    layer = getattr(parent, attribute)
+    if not isinstance(layer, AdaptedDense):
+        with private.unlocked(parent):
+            layer = AdaptedDense(layer, parent, attribute, place)
+            setattr(parent, attribute, layer)
+    return layer
+
+
+def prefix_slot(block):
+    """Returns the slot of prefixes in the attention of a block."""
+    attention = block.attention
+    if type(attention) is not MultiHeadAttention:
+        raise ValueError(
+            f"Prefixes need attention of the class `MultiHeadAttention`. Received: {type(attention).__name__} in "
+            f"{block.name!r}"
+        )
+    if attention.prefix is None:
+        with private.unlocked(attention):
+            attention.prefix = PrefixSlot(attention, "prefix", f"{block.name}.attention.prefix")
+    return attention.prefix
+
+
+def prompt_slots(encoder):
+    """Returns the slots of prompts around each block of an encoder.
+
+    Raises:
+        ValueError: If a longer sequence does not fit its blocks.
+    """
+    blocks = blocks_of(encoder)
+    if encoder.block_inputs is not None or len(blocks) < len(encoder.blocks):
+        raise ValueError(
+            "`Prompt` needs an encoder whose blocks share neither weights nor relative positions. "
+            f"Received: {type(encoder).__name__}"
+        )
+    if any(block.attention.causal or block.attention.window is not None for block in blocks):
+        raise ValueError("`Prompt` needs blocks that see all tokens. Use `Prefix`. Received: causal or local blocks")
+    for block in blocks:
+        if "prompt" not in block.adapters:
+            ends = (block is blocks[0], block is blocks[-1])
+            with private.unlocked(block):
+                block.adapters["prompt"] = PromptSlot(*ends, block, "prompt", f"{block.name}.prompt")
+    return [block.adapters["prompt"] for block in blocks]
+
+
+def weight_slot(layer, attributes, place):
+    """Returns the slot for copies of some weights of a layer."""
+    slot = getattr(layer, "weight_slot", None)
+    if slot is None:
+        with private.unlocked(layer):
+            layer.weight_slot = slot = WeightSlot(layer, "weight_slot", f"{place}.weights")
+    slot.cover(attributes)
+    return slot
+
+
+def copy_weights(encoder, layer, attributes, place, name):
+    """Puts copies of those weights of a layer that exist into its slot, under a name."""
+    attributes = [attribute for attribute in attributes if getattr(layer, attribute, None) is not None]
+    if attributes:
+        slot = weight_slot(layer, attributes, place)
+        originals = slot.originals()
+        copies = WeightCopies({attribute: originals[attribute] for attribute in attributes}, name=name)
+        put(encoder, slot, name, copies)
+
+
+def dense_targets(block):
+    """Returns the dense layers of a block by their names, as tuples of parent, attribute and part of the outputs.
+
+    The parts of the fused projection of attention, `"query_key_value"`, are `"query"`, `"key"` and `"value"`.
+    """
+    attention, feed_forward, found = block.attention, block.feed_forward, {}
+    if hasattr(attention, "query_key_value"):
+        keys = attention.num_key_value_heads * attention.head_dim
+        sizes, start = {"query": attention.num_heads * attention.head_dim, "key": keys, "value": keys}, 0
+        for name, size in sizes.items():
+            found[name] = (attention, "query_key_value", (start, size))
+            start += size
+        found["query_key_value"] = (attention, "query_key_value", (0, start))
+    for parent, attributes in ((attention, ("output_dense", "position")), (feed_forward, ("gate", "inner", "outer"))):
+        for attribute in attributes:
+            layer = getattr(parent, attribute, None)
+            if isinstance(layer, (keras.layers.Dense, AdaptedDense)):
+                found[attribute.removesuffix("_dense")] = (parent, attribute, (0, layer.kernel.shape[-1]))
+    return found
+
+
+def choose_targets(encoder, targets):
+    """Returns `(parent, attribute, place, parts)` for each dense layer that a target matches.
+
+    Args:
+        encoder: `TransformerStack`.
+        targets: List of names of `dense_targets`, or regular expressions of whole paths (`"block_[01].query"`).
+
+    Raises:
+        ValueError: If a target matches nothing.
+    """
+    available = {}
+    for block in blocks_of(encoder):
+        for name, found in dense_targets(block).items():
+            available[f"{block.name}.{name}"] = (block, *found)
+    names = list(dict.fromkeys(path.split(".", 1)[1] for path in available))
+    chosen = {}
+    for target in targets:
+        matches = [path for path in available if path.split(".", 1)[1] == target or _matches(target, path)]
+        if not matches:
+            close = difflib.get_close_matches(str(target), names, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise ValueError(
+                f"A target matches no dense layer. Expected some of {names}, or a regular expression of a whole path "
+                f"such as {next(iter(available))!r}.{hint} Received: {target!r}"
+            )
+        for path in matches:
+            block, parent, attribute, part = available[path]
+            place = f"{block.name}.{parent.name}.{attribute}"
+            parts = chosen.setdefault(place, (parent, attribute, place, {}))[3]
+            parts[path.split(".", 1)[1]] = part
+    return [
+        (parent, attribute, place, dict(sorted(parts.items(), key=lambda item: item[1])))
+        for parent, attribute, place, parts in chosen.values()
+    ]
+
+
+def _matches(pattern, path):
+    whole = "query_key_value"  # Expressions match its parts, unless they name it.
+    try:
+        return re.fullmatch(pattern, path) is not None and (not path.endswith(whole) or whole in pattern)
+    except (re.error, TypeError):
+        return False
+
+
+@contextlib.contextmanager
+def _scope(place):
+    """Gives new weights paths below the place of their slot."""
+    with contextlib.ExitStack() as stack:
+        for i, part in enumerate(place.split(".")):
+            stack.enter_context(keras.name_scope(part, **({} if i else {"override_parent": ""})))
+        yield

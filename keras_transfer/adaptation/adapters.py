@@ -1,0 +1,300 @@
+"""Adding adapters to a model, activating, merging and removing them."""
+
+import ast
+import dataclasses
+import difflib
+import functools
+import re
+
+import numpy as np
+from keras import ops
+
+from keras_transfer.adaptation.adapter_kinds import AdapterKind
+from keras_transfer.adaptation.adapter_places import take
+from keras_transfer.adaptation.attention_kinds import PALs, Prefix, Prompt
+from keras_transfer.adaptation.bottleneck_kinds import Compacter, Houlsby, Parallel, Pfeiffer
+from keras_transfer.adaptation.groups import layer_groups
+from keras_transfer.adaptation.weight_kinds import IA3, BitFit, LoRA
+from keras_transfer.encoders.stack import TransformerStack
+from keras_transfer.layers.adapter_slots import AdaptedDense
+from keras_transfer.training import private
+from keras_transfer.training.trainable import set_trainable
+
+KINDS = {
+    "houlsby": Houlsby,
+    "pfeiffer": Pfeiffer,
+    "parallel": Parallel,
+    "compacter": Compacter,
+    "lora": LoRA,
+    "rslora": functools.partial(LoRA, rank_stabilized=True),
+    "dora": functools.partial(LoRA, magnitude=True),
+    "ia3": IA3,
+    "prefix": Prefix,
+    "prompt": Prompt,
+    "bitfit": BitFit,
+    "pals": PALs,
+}
+
+
+def add_adapters(model, spec, name="default"):
+    """Adds adapters to the encoder of a model. Only the adapters and the head train from now on.
+
+    The weights of the encoder do not change. A kind that trains norms or biases trains copies of them. The outputs are
+    the same as before, except with `Prefix` and `Prompt`. Compile the model afterwards.
+
+    Args:
+        model: Task over a Transformer encoder of this library, or such an encoder.
+        spec: Name of a kind with its sizes, a kind, or a list of these:
+            - `"houlsby:64"`, `"pfeiffer:48"`, `"parallel:64"`, `"compacter:32"`: bottlenecks of this width
+            - `"lora:8"`, `"lora:rank=8,alpha=16"` (also `"rslora"`, `"dora"`), `"ia3"`: changes of dense layers
+            - `"prefix:20"`, `"prompt:20"`, `"pals:204"`: changes of attention
+            - `"bitfit"`: biases
+            The first letters of an argument are enough (`"lora:r=8"`).
+        name: String. Name of the adapters. Several may be added under different names. The last one is active.
+            Defaults to `"default"`.
+
+    Returns:
+        The model.
+
+    Raises:
+        ValueError: If the model has no Transformer encoder of this library; if `spec` is unknown or has an invalid
+            size; if a target matches nothing; or if `name` is taken. The model is then unchanged.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.adaptation.add_adapters(model, "lora:r=4")
+    keras_transfer.adaptation.trainable_summary(model)
+    ```
+    """
+    encoder, found = adapted_encoder(model), get_adapters(spec)
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
+        raise ValueError(f"`name` must consist of letters, digits, '-' and '_'. Received: name={name!r}")
+    if name in encoder.adapters:
+        raise ValueError(
+            f"The model has adapters with this name. Remove them, or pass another `name`. Received: name={name!r}"
+        )
+    if getattr(model, "scalar_mix", None) is not None and any(isinstance(kind, Prompt) for kind in found):
+        raise ValueError("`Prompt` cannot be combined with `scalar_mix`. Received: a model with a `scalar_mix`")
+    before = encoder.active_adapters
+    try:
+        encoder.attach_adapters(name, found)
+    except BaseException:
+        take(encoder, name)
+        encoder.activate_adapters(before)
+        raise
+    return _changed(model, before)
+
+
+def remove_adapters(model, name=None):
+    """Removes adapters, so that the model computes what it did before they were added, apart from the head.
+
+    The weights of the encoder stay frozen. To train them, call `unfreeze`.
+
+    Args:
+        model: Model with adapters.
+        name: String. Name of the adapters. Defaults to `None`, for all.
+
+    Returns:
+        The model, to be compiled again.
+
+    Raises:
+        ValueError: If the model has no adapters with this name, or if others need them (`Fusion`).
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.adaptation.add_adapters(model, "houlsby:16")
+    keras_transfer.adaptation.remove_adapters(model)
+    ```
+    """
+    encoder = adapted_encoder(model)
+    before, names = encoder.active_adapters, list(encoder.adapters) if name is None else [name]
+    check_names(encoder, names or [name])
+    for other, found in encoder.adapters.items():
+        needed = {source for kind in found for source in getattr(kind, "sources", ())} & set(names)
+        if needed and other not in names:
+            raise ValueError(f"The adapters {other!r} need those that are to be removed. Received: {sorted(needed)}")
+    for removed in names:
+        take(encoder, removed)
+        encoder.adapters.pop(removed)
+        getattr(model, "adapter_heads", {}).pop(removed, None)
+    encoder.activate_adapters([other for other in before if other not in names])
+    return _changed(model, encoder.active_adapters)
+
+
+def merge_adapters(model):
+    """Adds the active adapters to the weights of the encoder, and removes them.
+
+    The model then computes the same as with the adapters, in the time of a model without them.
+
+    Args:
+        model: Model whose active adapters are all `LoRA` or `IA3`.
+
+    Returns:
+        The model, to be compiled again.
+
+    Raises:
+        ValueError: If no adapters are active, if one of them is no change of a dense layer, or if the model has other
+            adapters, whose base would change.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.adaptation.add_adapters(model, "lora:r=4")
+    keras_transfer.adaptation.merge_adapters(model)
+    ```
+    """
+    encoder = adapted_encoder(model)
+    active = list(encoder.active_adapters)
+    check_names(encoder, active or [None])
+    if others := [name for name in encoder.adapters if name not in active]:
+        raise ValueError(f"Merging changes the base of other adapters. Remove these first. Received: {others}")
+    for slot in encoder.adapter_slots:
+        if not isinstance(slot, AdaptedDense):
+            found = [type(kind).__name__ for name in active for kind in encoder.adapters[name]]
+            raise ValueError(f"Only `LoRA` and `IA3` can be merged. Received: {found}")
+    for slot in encoder.adapter_slots:
+        slot.merge()
+    return remove_adapters(model)
+
+
+def set_active_adapter(model, name):
+    """Chooses the adapters that a model applies. They and the head train, and all others are frozen.
+
+    Each choice has its own values of the head: those that the head had when it was last left. The head of adapters that
+    were just added begins with its present values.
+
+    Args:
+        model: Model with adapters.
+        name: String, a list of names to apply several in this order, or None for none.
+
+    Returns:
+        The model, to be compiled again.
+
+    Raises:
+        ValueError: If the model has no adapters with such a name.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.adaptation.add_adapters(model, "lora:r=4", name="first")
+    keras_transfer.adaptation.add_adapters(model, "pfeiffer:8", name="second")
+    keras_transfer.adaptation.set_active_adapter(model, ["first", "second"])
+    ```
+    """
+    encoder = adapted_encoder(model)
+    names = [] if name is None else [name] if isinstance(name, str) else list(name)
+    check_names(encoder, names)
+    before = encoder.active_adapters
+    encoder.activate_adapters(names)
+    return _changed(model, before)
+
+
+def get_adapters(spec):
+    """Returns the kinds of adapters that a specification means, as a list.
+
+    Args:
+        spec: As for `add_adapters`.
+
+    Raises:
+        ValueError: If a name is unknown or an argument invalid.
+
+    Example:
+    ```python
+    [kind] = keras_transfer.adaptation.get_adapters("lora:rank=8,alpha=16")
+    ```
+    """
+    if isinstance(spec, (list, tuple)) and spec:
+        return [kind for part in spec for kind in get_adapters(part)]
+    if isinstance(spec, AdapterKind):
+        return [spec]
+    word, _, arguments = str(spec).partition(":")
+    if not isinstance(spec, str) or word not in KINDS:
+        close = difflib.get_close_matches(word, KINDS, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(
+            f"`spec` must be a kind of adapters, a list, or a name, one of {list(KINDS)}.{hint} Received: {spec!r}"
+        )
+    cls = KINDS[word]
+    fields = [field.name for field in dataclasses.fields(getattr(cls, "func", cls))]
+    values = {}
+    for i, argument in enumerate(part for part in arguments.split(",") if part):
+        key, equals, value = argument.partition("=")
+        key, value = (key.strip(), value) if equals else (fields[i] if i < len(fields) else argument, key)
+        found = [field for field in fields if key and field.startswith(key)]
+        if not found:
+            raise ValueError(f"Unknown argument of {word!r}. Expected some of {fields}. Received: {spec!r}")
+        try:
+            values[found[0]] = ast.literal_eval(value.strip())
+        except (ValueError, SyntaxError):
+            values[found[0]] = value.strip()
+    return [cls(**values)]
+
+
+def adapted_encoder(model):
+    """Returns the encoder of a model that can have adapters.
+
+    Raises:
+        ValueError: If the model has none.
+    """
+    encoder = model if isinstance(model, TransformerStack) else getattr(model, "encoder", None)
+    if not isinstance(encoder, TransformerStack):
+        raise ValueError(
+            "Adapters need a Transformer encoder of this library, or a task over one, since they are put into its "
+            f"blocks. Received: model={type(model).__name__} with encoder={type(encoder).__name__}"
+        )
+    return encoder
+
+
+def check_names(encoder, names):
+    """Raises a `ValueError` if an encoder has no adapters with one of these names, or if a name occurs twice."""
+    for name in names:
+        if name not in encoder.adapters:
+            raise ValueError(f"Unknown adapters. Expected some of {list(encoder.adapters)}. Received: name={name!r}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"Each name must occur once. Received: {names}")
+
+
+def adapter_weights(encoder, name):
+    """Returns the weights of adapters by the place of their slot and their names, `"block_0.attention/up_kernel"`."""
+    found = {}
+    for slot in encoder.adapter_slots:
+        if name in slot.adapters:
+            layer = slot.adapters[name]
+            for weight in layer.weights:
+                inside = weight.path.removeprefix(layer.path).strip("/")
+                if not any(weight is other for other in found.values()):
+                    found[f"{slot.place}/{inside}"] = weight
+    return found
+
+
+def head_weights(model):
+    """Returns the weights of a model that are neither of its encoder nor of adapters."""
+    new = [group for group in layer_groups(model) if not group.pretrained and group.kind != "adapters"]
+    return [weight for group in new for weight in group.variables]
+
+
+def _changed(model, before):
+    """Lets the active adapters and the head train, and Keras forget what it has traced and compiled.
+
+    Args:
+        model: The model.
+        before: Tuple of the names of the adapters that were active before.
+    """
+    encoder = adapted_encoder(model)
+    after, head = encoder.active_adapters, [] if model is encoder else head_weights(model)
+    heads = getattr(model, "adapter_heads", {})
+    if before != after:
+        heads["+".join(before)] = [np.array(ops.convert_to_numpy(weight)) for weight in head]
+        for weight, value in zip(head, heads.get("+".join(after), ())):
+            weight.assign(value)
+    active = [weight for name in after for weight in adapter_weights(encoder, name).values()]
+    chosen = {id(weight) for weight in (*head, *active)}
+    set_trainable(model, [weight for weight in model.weights if id(weight) in chosen])
+    for changed in {id(part): part for part in (model, encoder)}.values():
+        changed.train_function = changed.test_function = changed.predict_function = None
+        changed.compiled = False
+        private.forget_jax_state(changed)
+        getattr(changed, "compiled_generators", {}).clear()
+    return model

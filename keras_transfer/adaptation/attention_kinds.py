@@ -1,0 +1,95 @@
+"""Adapters around attention: prefixes, prompts and projected attention layers."""
+
+from keras_transfer.adaptation.adapter_kinds import AdapterKind, dim_of, positive, register_kind
+from keras_transfer.adaptation.adapter_places import blocks_of, prefix_slot, prompt_slots, put, sublayer_slot
+from keras_transfer.layers.prefix import PrefixAdapter, ProjectedAttention, Projections
+from keras_transfer.layers.prompt import PromptAdapter
+
+
+@register_kind
+class Prefix(AdapterKind):
+    """Learned keys and values before those of the text, in every block (Li & Liang 2021).
+
+    Unlike the other kinds, a prefix changes what the encoder returns from the beginning.
+
+    Args:
+        length: Integer. Number of keys and values. Defaults to `20`.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.adaptation.add_adapters(model, keras_transfer.adaptation.Prefix(length=5))
+    ```
+    """
+
+    length: int = 20
+
+    def __post_init__(self):
+        self.check(length=positive(self.length))
+
+    def attach(self, encoder, name):
+        for block in blocks_of(encoder):
+            attention, options = block.attention, {"dtype": block.dtype_policy, "name": name}
+            slot = prefix_slot(block)
+            layer = PrefixAdapter(self.length, attention.num_key_value_heads, attention.head_dim, **options)
+            put(encoder, slot, name, layer)
+
+
+@register_kind
+class Prompt(AdapterKind):
+    """Learned vectors before those of the text, after the embeddings (Lester et al. 2021).
+
+    They are removed from the outputs, but not from hidden states, so that a task with `scalar_mix` cannot use them. A
+    prompt changes what the encoder returns from the beginning. Causal encoders need `Prefix` instead.
+
+    Args:
+        length: Integer. Number of vectors. Defaults to `20`.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.adaptation.add_adapters(model, keras_transfer.adaptation.Prompt(length=5))
+    ```
+    """
+
+    length: int = 20
+
+    def __post_init__(self):
+        self.check(length=positive(self.length))
+
+    def attach(self, encoder, name):
+        for slot in prompt_slots(encoder):
+            layer = PromptAdapter(self.length, slot.first, dtype=slot.dtype_policy, name=name)
+            put(encoder, slot, name, layer, (None, None, dim_of(slot.parent())))
+
+
+@register_kind
+class PALs(AdapterKind):
+    """A small attention beside each block (projected attention layers, Stickland & Murray 2019).
+
+    Args:
+        size: Integer. Width of the attention. Defaults to `204`.
+        num_heads: Integer, a divisor of `size`. Number of heads. Defaults to `12`.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.adaptation.add_adapters(model, keras_transfer.adaptation.PALs(size=12, num_heads=2))
+    ```
+    """
+
+    size: int = 204
+    num_heads: int = 12
+
+    def __post_init__(self):
+        self.check(size=positive(self.size), num_heads=positive(self.num_heads))
+        self.check(num_heads=(self.size % self.num_heads == 0, "a divisor of `size`"))
+
+    def attach(self, encoder, name):
+        blocks = blocks_of(encoder)
+        if causal := [block.name for block in blocks if block.attention.causal]:
+            raise ValueError(f"`PALs` have no cache, which causal blocks need. Received: causal blocks {causal}")
+        projections = Projections(self.size, name="projections", dtype=blocks[0].dtype_policy)
+        for block in blocks:
+            layer = ProjectedAttention(self.num_heads, projections, dtype=block.dtype_policy, name=name)
+            put(encoder, sublayer_slot(block, "block"), name, layer, (None, None, dim_of(block)))

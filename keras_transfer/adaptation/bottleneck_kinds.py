@@ -1,0 +1,172 @@
+"""Bottleneck adapters: Houlsby, Pfeiffer, parallel, Compacter, and their fusion."""
+
+from keras_transfer.adaptation.adapter_kinds import AdapterKind, dim_of, positive, register_kind, strings
+from keras_transfer.adaptation.adapter_places import blocks_of, copy_weights, put, sublayer_slot
+from keras_transfer.layers.bottleneck import BottleneckAdapter, CompacterAdapter, FusionAdapter, Rule
+
+
+@register_kind
+class Houlsby(AdapterKind):
+    """Bottleneck adapters after attention and after the feed-forward network (Houlsby et al. 2019).
+
+    The norms of the blocks train, too, as copies.
+
+    Args:
+        size: Integer. Width of the bottleneck. Defaults to `64`.
+        activation: String. Defaults to `"gelu"`.
+        norms: Boolean. Whether the norms of the blocks train. Defaults to `True`.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.adaptation.add_adapters(model, keras_transfer.adaptation.Houlsby(size=32))
+    ```
+    """
+
+    size: int = 64
+    activation: str = "gelu"
+    norms: bool = True
+
+    def __post_init__(self):
+        self.check(size=positive(self.size))
+
+    def attach(self, encoder, name):
+        for block in blocks_of(encoder):
+            for attribute in ("attention", "feed_forward"):
+                layer = BottleneckAdapter(self.size, self.activation, dtype=block.dtype_policy, name=name)
+                put(encoder, sublayer_slot(block, attribute), name, layer, (None, None, dim_of(block)))
+            if self.norms:
+                for attribute in ("attention_norm", "feed_forward_norm"):
+                    copy_weights(
+                        encoder, getattr(block, attribute), ("gamma", "beta"), f"{block.name}.{attribute}", name
+                    )
+
+
+@register_kind
+class Pfeiffer(AdapterKind):
+    """One bottleneck adapter after the feed-forward network, which reads the sum with the residual (Pfeiffer 2021).
+
+    Args:
+        size: Integer. Width of the bottleneck. Defaults to `48`.
+        activation: String. Defaults to `"relu"`.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.adaptation.add_adapters(model, keras_transfer.adaptation.Pfeiffer(size=32))
+    ```
+    """
+
+    size: int = 48
+    activation: str = "relu"
+
+    def __post_init__(self):
+        self.check(size=positive(self.size))
+
+    def attach(self, encoder, name):
+        for block in blocks_of(encoder):
+            layer = BottleneckAdapter(self.size, self.activation, "summed", dtype=block.dtype_policy, name=name)
+            put(encoder, sublayer_slot(block, "feed_forward"), name, layer, (None, None, dim_of(block)))
+
+
+@register_kind
+class Parallel(AdapterKind):
+    """A bottleneck beside the feed-forward network, with the same inputs (He et al. 2022).
+
+    Args:
+        size: Integer. Width of the bottleneck. Defaults to `64`.
+        scale: Float. Factor of what it adds. Defaults to `4.0`.
+        activation: String. Defaults to `"relu"`.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.adaptation.add_adapters(model, keras_transfer.adaptation.Parallel(size=32))
+    ```
+    """
+
+    size: int = 64
+    scale: float = 4.0
+    activation: str = "relu"
+
+    def __post_init__(self):
+        self.check(size=positive(self.size))
+
+    def attach(self, encoder, name):
+        for block in blocks_of(encoder):
+            options = {"dtype": block.dtype_policy, "name": name}
+            layer = BottleneckAdapter(self.size, self.activation, "inputs", float(self.scale), **options)
+            put(encoder, sublayer_slot(block, "feed_forward"), name, layer, (None, None, dim_of(block)))
+
+
+@register_kind
+class Compacter(AdapterKind):
+    """Bottlenecks as Houlsby's whose kernels are sums of Kronecker products (Karimi Mahabadi et al. 2021).
+
+    Args:
+        size: Integer. Width of the bottleneck. Defaults to `32`.
+        terms: Integer, a divisor of `size` and of the width of the encoder. Number of products. Defaults to `4`.
+        rank: Integer. Defaults to `1`.
+        activation: String. Defaults to `"gelu"`.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.adaptation.add_adapters(model, keras_transfer.adaptation.Compacter(size=16, terms=2))
+    ```
+    """
+
+    size: int = 32
+    terms: int = 4
+    rank: int = 1
+    activation: str = "gelu"
+
+    def __post_init__(self):
+        self.check(size=positive(self.size), terms=positive(self.terms), rank=positive(self.rank))
+
+    def attach(self, encoder, name):
+        blocks = blocks_of(encoder)
+        self.check(terms=(dim_of(blocks[0]) % self.terms == self.size % self.terms == 0, "a divisor of both widths"))
+        rule = Rule(self.terms, name="rule")
+        for block in blocks:
+            for attribute in ("attention", "feed_forward"):
+                options = {"dtype": block.dtype_policy, "name": name}
+                layer = CompacterAdapter(self.size, self.activation, rule, self.rank, **options)
+                put(encoder, sublayer_slot(block, attribute), name, layer, (None, None, dim_of(block)))
+
+
+@register_kind
+class Fusion(AdapterKind):
+    """Attention over the outputs of several trained bottleneck adapters (AdapterFusion, Pfeiffer et al. 2021).
+
+    Args:
+        sources: List of at least two names of adapters of the encoder.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    for name in ("first", "second"):
+        keras_transfer.adaptation.add_adapters(model, "pfeiffer:8", name=name)
+    fusion = keras_transfer.adaptation.Fusion(["first", "second"])
+    keras_transfer.adaptation.add_adapters(model, fusion, name="both")
+    ```
+    """
+
+    sources: tuple = ()
+
+    def __post_init__(self):
+        object.__setattr__(self, "sources", strings(self.sources))
+        self.check(sources=(len(set(self.sources)) > 1, "at least two names of adapters"))
+
+    def attach(self, encoder, name):
+        if unknown := [source for source in self.sources if source not in encoder.adapters]:
+            raise ValueError(
+                f"Unknown adapters. Expected some of {list(encoder.adapters)}. Received: sources={unknown}"
+            )
+        found = [slot for slot in encoder.adapter_slots if all(source in slot.adapters for source in self.sources)]
+        found = [slot for slot in found if all(hasattr(slot.adapters[source], "change") for source in self.sources)]
+        if not found:
+            raise ValueError(f"`Fusion` needs bottleneck adapters at the same places. Received: {self.sources}")
+        for slot in found:
+            layer = FusionAdapter(slot, self.sources, dtype=slot.dtype_policy, name=name)
+            put(encoder, slot, name, layer, (None, None, dim_of(slot.parent())))

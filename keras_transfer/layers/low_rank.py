@@ -1,0 +1,130 @@
+"""Adapters of dense layers: low-rank changes of the kernel, and scales of inputs or outputs."""
+
+import weakref
+
+import numpy as np
+from keras import ops
+
+from keras_transfer.layers.adapter_slots import Adapter
+from keras_transfer.layers.bottleneck import uniform
+from keras_transfer.layers.dropout import Dropout
+
+
+class LowRankAdapter(Adapter):
+    """Adds `scale * x A B` to the outputs of a dense layer (LoRA, Hu et al. 2022). `B` starts as zero.
+
+    With `magnitude=True` (DoRA, Liu et al. 2024), each column of the changed kernel is scaled to a length that is a
+    weight of its own.
+
+    Args:
+        base: The dense layer.
+        parts: Dict from names to slices `(start, size)` of the outputs. Each has its own `A` and `B`.
+        rank: Integer. Rank of each change.
+        scale: Float.
+        dropout: Float between 0 and 1. Dropout rate of the inputs. Defaults to `0.0`.
+        magnitude: Boolean. Defaults to `False`.
+    """
+
+    mergeable = True
+
+    def __init__(self, base, parts, rank, scale, dropout=0.0, magnitude=False, **kwargs):
+        super().__init__(**kwargs)
+        self.base = weakref.ref(base)
+        self.parts = dict(parts)
+        self.rank = rank
+        self.scale = scale
+        self.magnitude = magnitude
+        self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+
+    def build(self, _=None):
+        rows, self.units = self.base().kernel.shape
+        self.factors = []
+        for name, (_, size) in self.parts.items():
+            a = self.add_weight(name=f"{name}_a", shape=(rows, self.rank), initializer=uniform())
+            b = self.add_weight(name=f"{name}_b", shape=(self.rank, size), initializer="zeros")
+            self.factors.append((a, b))
+        self.magnitudes = []
+        if self.magnitude:
+            norms = np.linalg.norm(ops.convert_to_numpy(self.base().kernel), axis=0)
+            for name, (start, size) in self.parts.items():
+                weight = self.add_weight(name=f"{name}_magnitude", shape=(size,), initializer="ones")
+                weight.assign(norms[start : start + size])
+                self.magnitudes.append(weight)
+
+    def _factors(self):
+        """Returns `A` of all parts side by side, and `B` of all parts one below the other, each in its columns."""
+        placed = [
+            ops.pad(ops.convert_to_tensor(b), ((0, 0), (start, self.units - start - size)))
+            for (_, b), (start, size) in zip(self.factors, self.parts.values())
+        ]
+        return ops.concatenate([a for a, _ in self.factors], axis=1), ops.concatenate(placed, axis=0)
+
+    def _gain(self, kernel):
+        """Returns by what each column of a changed kernel is multiplied."""
+        norms = ops.stop_gradient(ops.sqrt(ops.sum(ops.square(kernel), axis=0)))
+        gain = ops.ones((self.units,), norms.dtype)
+        for weight, (start, size) in zip(self.magnitudes, self.parts.values()):
+            change = ops.cast(weight, norms.dtype) / norms[start : start + size] - 1
+            gain = gain + ops.pad(change, ((start, self.units - start - size),))
+        return gain
+
+    def call(self, outputs, inputs, summed=None, training=None):
+        a, b = (ops.cast(factor, self.compute_dtype) for factor in self._factors())
+        x = self.dropout(inputs, training=training)
+        outputs = outputs + ops.matmul(ops.matmul(x, a), b) * self.scale
+        if not self.magnitude:
+            return outputs
+        kernel, bias = self.base().kernel, self.base().bias
+        gain = ops.cast(self._gain(self._changed(ops.convert_to_tensor(kernel))), outputs.dtype)
+        return gain * outputs if bias is None else gain * (outputs - bias) + bias
+
+    def _changed(self, kernel):
+        a, b = (ops.cast(factor, kernel.dtype) for factor in self._factors())
+        return kernel + ops.matmul(a, b) * self.scale
+
+    def merged(self, kernel, bias):
+        kernel = self._changed(kernel)
+        return kernel * self._gain(kernel) if self.magnitude else kernel, bias
+
+
+class ScalingAdapter(Adapter):
+    """Multiplies the outputs, or the inputs, of a dense layer by learned numbers (IA3, Liu et al. 2022).
+
+    Args:
+        base: The dense layer.
+        parts: As for `LowRankAdapter`, or None to scale the inputs.
+    """
+
+    mergeable = True
+
+    def __init__(self, base, parts, **kwargs):
+        super().__init__(**kwargs)
+        self.base = weakref.ref(base)
+        self.parts = None if parts is None else dict(parts)
+
+    def build(self, _=None):
+        rows, self.units = self.base().kernel.shape
+        if self.parts is None:
+            self.scales = [self.add_weight(name="inputs", shape=(rows,), initializer="ones")]
+        else:
+            self.scales = [
+                self.add_weight(name=name, shape=(size,), initializer="ones") for name, (_, size) in self.parts.items()
+            ]
+
+    def before(self, inputs):
+        return inputs if self.parts is not None else inputs * ops.cast(self.scales[0], inputs.dtype)
+
+    def _gain(self, dtype):
+        gain = ops.ones((self.units,), dtype)
+        for weight, (start, size) in zip(self.scales, self.parts.values()):
+            gain = gain + ops.pad(ops.cast(weight, dtype) - 1, ((start, self.units - start - size),))
+        return gain
+
+    def call(self, outputs, inputs=None, summed=None, training=None):
+        return outputs if self.parts is None else outputs * self._gain(outputs.dtype)
+
+    def merged(self, kernel, bias):
+        if self.parts is None:
+            return kernel * ops.cast(self.scales[0], kernel.dtype)[:, None], bias
+        gain = self._gain(kernel.dtype)
+        return kernel * gain, None if bias is None else bias * gain

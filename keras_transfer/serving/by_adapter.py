@@ -1,0 +1,96 @@
+"""Signatures of one encoder with several adapters: each row of a request names its own."""
+
+import dataclasses
+
+import keras
+
+from keras_transfer.adaptation.adapters import adapted_encoder, check_names, head_weights
+
+
+def signatures_by_adapter(model, signatures, names):
+    """Returns signatures that also take `adapter` [batch] strings, the name of the adapters for each row.
+
+    The rows of each adapter run together, so that a row costs the same as without the choice.
+
+    Args:
+        model: Task with adapters, on the TensorFlow backend.
+        signatures: Dict from names to `Signature`s. Those that take something else than texts are left out.
+        names: List of names of adapters. The first one is also that of rows with `""`.
+    """
+    heads = {name: _head(model, name) for name in names}
+    name = keras.KerasTensor((None,), "string", name="adapter")
+    return {
+        key: dataclasses.replace(
+            signature,
+            function=_choosing(model, signature.function, heads),
+            inputs={**signature.inputs, "adapter": name},
+        )
+        for key, signature in signatures.items()
+        if all(len(spec.shape) == 1 for spec in signature.inputs.values())
+    }
+
+
+def check_adapters(model, names):
+    """Raises a `ValueError` if a model cannot be exported with these adapters to choose from."""
+    if isinstance(names, str) or len(names) < 2:
+        raise ValueError(f"`adapters` must be a list of at least two names. Received: adapters={names!r}")
+    check_names(adapted_encoder(model), names)
+
+
+def _head(model, name):
+    """Returns pairs of a variable of the head and its value for the adapters of a name."""
+    if model.encoder.active_adapters != (name,) and name in model.adapter_heads:
+        return list(zip(head_weights(model), model.adapter_heads[name]))
+    return []
+
+
+def _choosing(model, function, heads):
+    import tensorflow as tf
+
+    names = list(heads)
+
+    def answer(name, inputs):
+        before = model.encoder.active_adapters
+        model.encoder.activate_adapters([name])
+        try:
+            values = [(variable, tf.constant(value)) for variable, value in heads[name]]
+            with keras.StatelessScope(state_mapping=values):
+                return function(**inputs)
+        finally:
+            model.encoder.activate_adapters(before)
+
+    def choose(adapter, **inputs):
+        adapter = tf.where(adapter == "", names[0], adapter)
+        known = tf.reduce_any(adapter[:, None] == tf.constant(names)[None], axis=1)
+        message = f"`adapter` must be one of {names}. Received:"
+        with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(known), [message, adapter])]):
+            adapter = tf.identity(adapter)
+        parts, places = [], []
+        for name in names:
+            rows = tf.where(adapter == name)[:, 0]
+            parts.append(_rows_or_none(lambda found, name=name: answer(name, found), inputs, rows))
+            places.append(rows)
+        order = tf.argsort(tf.concat(places, axis=0))
+        return {key: tf.gather(tf.concat([part[key] for part in parts], axis=0), order) for key in parts[0]}
+
+    return choose
+
+
+def _rows_or_none(function, inputs, rows):
+    """Returns the outputs of a function for some rows of the inputs, without calling it for no rows if possible."""
+    import tensorflow as tf
+
+    def run():
+        # A row more for no rows, since some kernels fail on empty tensors.
+        some = tf.concat([rows, tf.zeros([tf.cast(tf.equal(tf.size(rows), 0), tf.int32)], rows.dtype)], axis=0)
+        outputs = function({key: tf.gather(value, some) for key, value in inputs.items()})
+        return {key: value[: tf.size(rows)] for key, value in outputs.items()}
+
+    traced = tf.function(run, autograph=False).get_concrete_function().structured_outputs
+    if any(isinstance(spec, tf.RaggedTensorSpec) or None in spec.shape[1:] for spec in traced.values()):
+        return run()
+    return tf.cond(
+        tf.size(rows) > 0,
+        run,
+        lambda: {key: tf.zeros([0, *spec.shape[1:]], spec.dtype) for key, spec in traced.items()},
+    )

@@ -1,0 +1,72 @@
+"""Tiny models of every kind of task and encoder, for the tests of adapters."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.encoders import BertEncoder, GPT2Encoder, RobertaEncoder
+from keras_transfer.tasks import CausalLM, MaskedLM, TextClassifier, TokenClassifier
+
+SIZES = {"num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "max_sequence_length": 12}
+DIM, LAYERS, INNER = 8, 2, 16
+IDS = np.array([[2, 7, 9, 14, 3], [2, 11, 3, 0, 0]], "int32")
+INPUTS = {"token_ids": IDS, "segment_ids": 0 * IDS, "padding_mask": (IDS > 0).astype("int32")}
+LABELS = np.array([0, 1])
+
+
+def encoder(cls=BertEncoder, **options):
+    """An encoder whose weights are all random, so that each of them counts."""
+    keras.utils.set_random_seed(0)
+    made = cls(20, **{**SIZES, "dropout": 0.0, **options})
+    random = np.random.default_rng(0)
+    for weight in made.weights:
+        weight.assign(ops.convert_to_numpy(weight) + random.normal(scale=0.2, size=weight.shape))
+    return made
+
+
+def classifier(cls=BertEncoder):
+    return TextClassifier(encoder(cls), 2, dropout=0.0)
+
+
+def tagger():
+    return TokenClassifier(encoder(RobertaEncoder), ["A", "B"], dropout=0.0)
+
+
+def language_model():
+    return CausalLM(encoder(GPT2Encoder))
+
+
+def masked():
+    return MaskedLM(encoder())
+
+
+def outputs(model, inputs=INPUTS):
+    """What a model computes for a batch, as an array."""
+    found = model({name: inputs[name] for name in model.input if name in inputs}, training=False)
+    found = found["sequence_output"] if isinstance(found, dict) else found
+    return np.array(ops.convert_to_numpy(found))
+
+
+def values(model):
+    return {weight.path: np.array(ops.convert_to_numpy(weight)) for weight in model.weights}
+
+
+def randomize(model, name="default"):
+    """Gives adapters random weights, so that they change what the model computes."""
+    from keras_transfer.adaptation.adapters import adapted_encoder, adapter_weights
+
+    random = np.random.default_rng(1)
+    for weight in adapter_weights(adapted_encoder(model), name).values():
+        weight.assign(ops.convert_to_numpy(weight) + random.normal(scale=0.3, size=weight.shape))
+    return model
+
+
+def train(model, steps=1):
+    """Takes a few steps towards random labels."""
+    inputs = {name: INPUTS[name] for name in model.input if name in INPUTS}
+    shape = model.output.shape[1:-1]
+    labels = LABELS if not shape else np.where(IDS > 0, IDS % 2, -1)
+    model.compile(keras.optimizers.Adam(0.05), metrics=[], run_eagerly=keras.backend.backend() == "tensorflow")
+    for _ in range(steps):
+        model.train_on_batch(inputs, labels)
+    return model

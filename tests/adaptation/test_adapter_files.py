@@ -1,0 +1,123 @@
+"""Adapters in files: round trips, the head, other encoders, damaged files, and LoRA of PEFT."""
+
+import pathlib
+
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_transfer import adaptation as kt
+from keras_transfer.adaptation.adapters import adapter_weights
+from keras_transfer.encoders import Encoder, RobertaEncoder, encode
+from tests.adaptation import adapter_models as models
+from tests.adaptation.adapter_models import outputs, train
+
+pytestmark = pytest.mark.core
+
+
+@pytest.mark.parametrize("spec", [["dora:r=2", "bitfit"], "compacter:4,terms=2"])
+def test_a_file_brings_adapters_and_head_to_another_model_of_the_same_base(spec, tmp_path):
+    model = train(kt.add_adapters(models.classifier(), spec, name="task"))
+    file = kt.save_adapters(model, tmp_path / "task.safetensors")
+    again = kt.load_adapters(models.classifier(), file)
+    np.testing.assert_array_equal(outputs(again), outputs(model))
+    assert list(again.encoder.adapters) == ["task"] and again.encoder.adapters == model.encoder.adapters
+    kt.load_adapters(again, file, name="twin")
+    np.testing.assert_array_equal(outputs(again), outputs(model))
+    alone = kt.load_adapters(models.encoder(), file)  # An encoder has no head.
+    np.testing.assert_array_equal(outputs(alone), outputs(model.encoder))
+
+
+def test_what_does_not_fit_is_an_error_that_changes_nothing(tmp_path):
+    model = kt.add_adapters(models.classifier(), "pfeiffer:2")
+    file = kt.save_adapters(model, tmp_path / "a.safetensors")
+    (tmp_path / "text").write_text("text")
+    (tmp_path / "folder").mkdir()
+    for target, path, message in (
+        (models.classifier(RobertaEncoder), file, "other weights"),
+        (models.masked(), file, "do not match the model"),
+        (models.classifier(), tmp_path / "text", "cannot be read"),
+        (models.classifier(), tmp_path / "folder", "a folder of PEFT"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            kt.load_adapters(target, path)
+        assert not target.encoder.adapters
+    with pytest.raises(FileExistsError):
+        kt.save_adapters(model, file)
+    with pytest.raises(ValueError, match="Received: format='zip'"):
+        kt.save_adapters(model, tmp_path / "b", format="zip")
+    with pytest.raises(ValueError, match="Only `LoRA`"):
+        kt.save_adapters(model, tmp_path / "b", format="peft")
+
+
+# === Agreement with PEFT, and with the definitions of the `adapters` library ===
+
+REFERENCES = pathlib.Path(__file__).parents[1] / "references"
+IDS = np.array([[2, 7, 9, 14, 3, 5, 3], [2, 11, 3, 0, 0, 0, 0]], "int32")
+MASK = np.array([[1] * 7, [1] * 3 + [0] * 4], "int32")
+
+
+def states(encoder):
+    inputs = {"token_ids": IDS, "segment_ids": 0 * IDS, "padding_mask": MASK}
+    found = encode(encoder, {name: inputs[name] for name in encoder.input}).sequence
+    return np.array(ops.convert_to_numpy(found))[MASK == 1]
+
+
+def original(name):
+    return Encoder.from_pretrained(REFERENCES / "architectures" / name)
+
+
+@pytest.mark.parametrize("name", ["peft_lora", "peft_rslora", "peft_dora", "peft_gpt2"])
+def test_lora_of_peft_loads_computes_the_same_and_is_written_back(name, tmp_path):
+    from safetensors.numpy import load_file
+
+    folder = REFERENCES / "adapters" / name
+    made = original("gpt2" if "gpt2" in name else "bert")
+    encoder = kt.load_adapters(made, folder)
+    [expected] = np.load(folder / "outputs.npz").values()
+    np.testing.assert_allclose(states(encoder), expected[MASK == 1], rtol=0, atol=1e-5)
+    saved = kt.save_adapters(encoder, tmp_path / "again", format="peft")
+    ours, theirs = (load_file(path / "adapter_model.safetensors") for path in (saved, folder))
+    assert ours.keys() == theirs.keys()
+    for key, value in theirs.items():
+        np.testing.assert_array_equal(ours[key], value)
+    expected = states(encoder)
+    np.testing.assert_allclose(states(kt.merge_adapters(encoder)), expected, rtol=0, atol=1e-5)
+
+
+DEFINITIONS = {
+    "ia3": "ia3",
+    "prefix": "prefix:3",
+    "houlsby": kt.Houlsby(4, activation="silu", norms=False),
+    "pfeiffer": "pfeiffer:4",
+    "parallel": "parallel:4",
+    "compacter": kt.Compacter(4, terms=2),
+    "pals": kt.PALs(4, num_heads=2),
+}
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_a_kind_computes_what_peft_or_the_adapters_library_computes(name):
+    arrays = dict(np.load(REFERENCES / "adapters" / f"{name}.npz"))
+    expected = arrays.pop("outputs")
+    encoder = kt.add_adapters(original("gpt2" if name == "prefix" else "bert"), DEFINITIONS[name])
+    fill(encoder, "default", arrays)
+    np.testing.assert_allclose(states(encoder), expected[MASK == 1], rtol=0, atol=1e-5)
+
+
+def test_fusion_computes_what_the_adapters_library_computes():
+    arrays = dict(np.load(REFERENCES / "adapters" / "fusion.npz"))
+    expected, encoder = arrays.pop("outputs"), original("bert")
+    for name in ("a", "b"):
+        kt.add_adapters(encoder, "pfeiffer:4", name=name)
+    kt.add_adapters(encoder, kt.Fusion(["a", "b"]), name="fusion")
+    for name in ("a", "b", "fusion"):
+        fill(encoder, name, {key.split(":")[1]: value for key, value in arrays.items() if key.startswith(f"{name}:")})
+    np.testing.assert_allclose(states(encoder), expected[MASK == 1], rtol=0, atol=1e-5)
+
+
+def fill(encoder, name, arrays):
+    weights = adapter_weights(encoder, name)
+    assert weights.keys() == arrays.keys()
+    for key, weight in weights.items():
+        weight.assign(arrays[key])

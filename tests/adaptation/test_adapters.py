@@ -1,0 +1,242 @@
+"""Adapters of every kind: identity at the start, what trains, parameters, `.keras`, removal, and mistakes."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer import adaptation as kt
+from keras_transfer.adaptation.adapters import adapted_encoder, adapter_weights
+from keras_transfer.layers.adapter_slots import AdapterSlot
+from keras_transfer.training.trainable import layers_within
+from tests.adaptation import adapter_models as models
+from tests.adaptation.adapter_models import DIM, INNER, LAYERS, outputs, randomize, train, values
+from tests.helpers import EAGER, save_and_load
+
+pytestmark = pytest.mark.core
+NORMS = LAYERS * 4 * DIM
+BOTTLENECK = 2 * DIM * 3 + DIM + 3
+# A specification, and its number of parameters by the formula of the paper, for two blocks of width 8.
+KINDS = {
+    "houlsby:3": LAYERS * 2 * BOTTLENECK + NORMS,
+    "pfeiffer:3": LAYERS * BOTTLENECK,
+    "parallel:3": LAYERS * BOTTLENECK,
+    "compacter:4,terms=2": 2**3 + LAYERS * 2 * (2 * (DIM + 4) + DIM + 4),
+    "lora:r=2": LAYERS * 2 * 2 * 2 * DIM,
+    "rslora:r=2": LAYERS * 2 * 2 * 2 * DIM,
+    "dora:r=2": LAYERS * 2 * (2 * 2 * DIM + DIM),
+    "ia3": LAYERS * (2 * DIM + INNER),
+    "prefix:3": LAYERS * 2 * 3 * DIM,
+    "prompt:3": 3 * DIM,
+    "bitfit": LAYERS * (3 * DIM + DIM + INNER + DIM + 2 * DIM) + DIM + DIM,
+    "pals:size=4,num_heads=2": 2 * DIM * 4 + LAYERS * 3 * 4 * 4,
+}
+
+
+def count(weights):
+    return sum(int(np.prod(weight.shape)) for weight in weights)
+
+
+@pytest.mark.parametrize("spec", KINDS)
+def test_a_kind_starts_as_the_identity_and_trains_only_itself_and_the_head(spec):
+    model = models.classifier()
+    before, base = outputs(model), values(model)
+    assert kt.add_adapters(model, spec) is model
+
+    # The outputs are the same, and the number of parameters is that of the paper.
+    if not spec.startswith("pr"):
+        np.testing.assert_allclose(outputs(model), before, rtol=0, atol=1e-6)
+    if spec.startswith(("lora", "parallel")):
+        np.testing.assert_array_equal(outputs(model), before)
+    own = adapter_weights(model.encoder, "default")
+    assert count(own.values()) == KINDS[spec]
+    head = {"logits/kernel", "logits/bias"}
+    assert {weight.path for weight in model.trainable_weights} == {weight.path for weight in own.values()} | head
+    assert len({weight.path for weight in model.weights}) == len(model.weights)
+
+    # Adapters are groups of their own, above their block.
+    groups = kt.layer_groups(model)
+    assert sum(len(group.variables) for group in groups) == len(model.weights)
+    added = [weight for group in groups if group.kind == "adapters" for weight in group.variables]
+    assert {id(weight) for weight in added} == {id(weight) for weight in own.values()}
+    assert "block_0_adapters" in [group.name for group in groups if not group.pretrained]
+
+    # Every weight that trains moves, and no weight of the encoder does.
+    randomize(model)
+    start = values(model)
+    assert np.abs(outputs(model) - before).max() > 1e-3
+    after = values(train(model))
+    assert {path for path in base if (after[path] != base[path]).any()} == head
+    assert {path for path in after if (after[path] == start[path]).all()} == base.keys() - head
+
+    # Without the adapters, the model is the old one.
+    kt.remove_adapters(model)
+    assert values(model).keys() == base.keys()
+    model.get_layer("logits").set_weights([base["logits/kernel"], base["logits/bias"]])
+    np.testing.assert_array_equal(outputs(model), before)
+    assert not any(isinstance(layer, AdapterSlot) for layer, _ in layers_within(model))
+
+
+def test_a_file_rebuilds_all_kinds_and_the_state_of_the_optimizer():
+    model, names = models.classifier(), [f"kind{i}" for i in range(len(KINDS))]
+    for name, spec in zip(names, KINDS):
+        randomize(kt.add_adapters(model, spec, name=name), name)
+    active = [name for name, spec in zip(names, KINDS) if spec != "bitfit"]  # Only one can copy a weight.
+    train(kt.set_active_adapter(model, active))
+    again = save_and_load(model)
+    np.testing.assert_array_equal(outputs(again), outputs(model))
+    assert again.encoder.adapters == model.encoder.adapters
+    for attribute in ("weights", "trainable_weights"):
+        assert [w.path for w in getattr(again, attribute)] == [w.path for w in getattr(model, attribute)]
+    for ours, theirs in zip(again.optimizer.variables, model.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(keras.ops.convert_to_numpy(ours), keras.ops.convert_to_numpy(theirs))
+    kt.remove_adapters(again)
+    assert [weight.path for weight in again.weights] == [weight.path for weight in models.classifier().weights]
+
+
+@pytest.mark.parametrize("make", [models.tagger, models.language_model, models.masked])
+def test_other_tasks_and_encoders_take_adapters(make):
+    model = kt.add_adapters(make(), ["houlsby:3", kt.LoRA(2, targets=".*"), "prefix:2"])
+    inputs = dict(models.INPUTS, mask_positions=np.array([[1], [2]], "int32"))
+    expected = outputs(randomize(model), inputs)
+    np.testing.assert_array_equal(outputs(save_and_load(model), inputs), expected)
+    assert np.abs(outputs(kt.remove_adapters(model), inputs) - expected).max() > 1e-3
+
+
+def test_decoding_with_a_cache_uses_the_adapters():
+    model = models.language_model()
+    names = ["houlsby", "parallel", "lora", "ia3", "prefix", "bitfit"]
+    for name in names:
+        randomize(kt.add_adapters(model, name, name=name), name)
+    kt.set_active_adapter(model, names)
+    encoder, ids = model.encoder, models.IDS[:1]
+    expected = encoder({"token_ids": ids, "padding_mask": np.ones_like(ids)})["sequence_output"]
+    cache, steps = encoder.empty_cache(1, ids.shape[1]), []
+    for i in range(ids.shape[1]):
+        step, cache = encoder.step(ids[:, i : i + 1], cache, start=i)
+        steps.append(keras.ops.convert_to_numpy(step))
+    np.testing.assert_allclose(np.concatenate(steps, 1), keras.ops.convert_to_numpy(expected), atol=1e-5)
+
+
+@pytest.mark.parametrize("spec", ["lora:r=2", "dora:r=2", "ia3", ["lora:targets='inner'", "ia3"]])
+def test_merged_adapters_compute_the_same_in_plain_layers(spec):
+    model = models.classifier()
+    paths = [weight.path for weight in model.weights]
+    randomize(kt.add_adapters(model, spec))
+    expected = outputs(model)
+    kt.merge_adapters(model)
+    assert [weight.path for weight in model.weights] == paths
+    np.testing.assert_allclose(outputs(model), expected, rtol=0, atol=1e-5)
+
+
+def test_several_adapters_on_one_base_are_chosen_by_name():
+    model = models.classifier()
+    plain = outputs(model)
+    kt.add_adapters(model, "houlsby:2", name="first")
+    randomize(model, "first")
+    first = outputs(model)
+    kt.add_adapters(model, ["pfeiffer:2", "bitfit"], name="second")
+    np.testing.assert_array_equal(outputs(model), plain)
+    randomize(model, "second")
+    second = outputs(model)
+    kt.set_active_adapter(model, "first")
+    np.testing.assert_array_equal(outputs(model), first)
+    assert not any("second" in weight.path for weight in model.trainable_weights)
+    stacked = outputs(kt.set_active_adapter(model, ["first", "second"]))
+    assert min(np.abs(stacked - other).max() for other in (plain, first, second)) > 1e-3
+    np.testing.assert_array_equal(outputs(save_and_load(model)), stacked)
+    np.testing.assert_array_equal(outputs(kt.set_active_adapter(model, None)), plain)
+    kt.remove_adapters(model, "first")
+    np.testing.assert_array_equal(outputs(kt.set_active_adapter(model, "second")), second)
+
+
+def test_each_adapter_has_its_own_head():
+    model = train(kt.add_adapters(models.classifier(), "lora:r=2", name="first"))
+    first = outputs(model)
+    second = outputs(train(kt.add_adapters(model, "ia3", name="second")))
+    again = save_and_load(model)
+    for name, expected in (("first", first), ("second", second), ("first", first)):
+        np.testing.assert_array_equal(outputs(kt.set_active_adapter(again, name)), expected)
+
+
+def test_fusion_attends_to_several_adapters_and_trains_alone():
+    model = models.classifier()
+    for name in ("first", "second"):
+        randomize(kt.add_adapters(model, "pfeiffer:2", name=name), name)
+    kt.add_adapters(model, kt.Fusion(["first", "second"]), name="both")
+    before = values(model)
+    train(model)
+    after = values(model)
+    moved = {path for path in after if (after[path] != before[path]).any()}
+    assert moved and all("/both/" in path or path.startswith("logits") for path in moved)
+    np.testing.assert_array_equal(outputs(save_and_load(model)), outputs(model))
+    with pytest.raises(ValueError, match="need those that are to be removed"):
+        kt.remove_adapters(model, "first")
+
+
+def test_a_name_stands_for_a_kind_with_its_sizes():
+    assert kt.get_adapters("houlsby:16") == [kt.Houlsby(16)]
+    assert kt.get_adapters("lora:r=4,alpha=8,targets='value'") == [kt.LoRA(4, 8, "value")]
+    assert kt.get_adapters(["dora:2", kt.Prefix(3)]) == [kt.LoRA(2, magnitude=True), kt.Prefix(3)]
+    assert kt.LoRA(4, 8).scale == 2 and kt.LoRA(4, 8, rank_stabilized=True).scale == 4
+
+
+MISTAKES = [
+    ("hulsby", r"Did you mean 'houlsby'\?"),
+    ("houlsby:0", "a positive integer. Received: size=0"),
+    ("lora:width=3", "Unknown argument of 'lora'"),
+    ("lora:targets='valu'", r"Did you mean 'value'\?"),
+    ("compacter:5,terms=2", "a divisor of both widths"),
+    (kt.LoRA(dropout=0.5, targets=["query", "no"]), "Received: 'no'"),
+    (["houlsby:2", kt.Fusion(["a", "b"])], "Unknown adapters"),
+    (7, "Received: 7"),
+]
+
+
+@pytest.mark.parametrize(("spec", "message"), MISTAKES)
+def test_a_wrong_specification_is_an_error_that_changes_nothing(spec, message):
+    model = models.classifier()
+    paths = [weight.path for weight in model.weights]
+    with pytest.raises(ValueError, match=message):
+        kt.add_adapters(model, spec)
+    assert [weight.path for weight in model.trainable_weights] == paths and not model.encoder.adapters
+
+
+def test_other_mistakes_are_clear_errors():
+    model = kt.add_adapters(models.classifier(), "houlsby:2")
+    for call, message in (
+        (lambda: kt.add_adapters(model, "lora"), "has adapters with this name"),
+        (lambda: kt.add_adapters(model, "lora", name="a/b"), "letters, digits"),
+        (lambda: kt.merge_adapters(model), r"Only `LoRA` and `IA3` can be merged. Received: \['Houlsby'\]"),
+        (lambda: kt.set_active_adapter(model, "other"), r"Expected some of \['default'\]. Received: name='other'"),
+        (lambda: kt.remove_adapters(model, "other"), "Unknown adapters"),
+        (lambda: kt.Fusion(["default"]), "at least two names"),
+        (lambda: kt.add_adapters(keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)]), "lora"), "Transformer"),
+        (lambda: kt.add_adapters(models.language_model(), "pals:4,num_heads=2"), "causal"),
+        (lambda: model.save_pretrained("nowhere"), "cannot contain adapters"),
+        (lambda: model.encoder.blocks[0].get_config(), "Save the task or the encoder"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_a_compiled_model_must_be_compiled_again():
+    model = models.classifier()
+    model.compile()
+    kt.add_adapters(model, "lora:r=2")
+    with pytest.raises(ValueError, match="compile"):
+        model.fit(models.INPUTS, models.LABELS)
+    assert adapted_encoder(model) is model.encoder
+
+
+def test_a_run_with_adapters_resumes_from_its_training_checkpoint(tmp_path):
+    def fit(epochs, *callbacks):
+        model = kt.add_adapters(models.classifier(), ["houlsby:2", "lora:r=2"])
+        model.compile(keras.optimizers.Adam(0.05), metrics=[], run_eagerly=EAGER)
+        inputs = {name: models.INPUTS[name] for name in model.input}
+        model.fit(inputs, models.LABELS, epochs=epochs, verbose=0, callbacks=list(callbacks))
+        return model
+
+    fit(1, kt.Checkpoint(tmp_path / "run"))
+    resumed, whole = values(fit(2, kt.Checkpoint(tmp_path / "run"))), values(fit(2))
+    for path, value in whole.items():
+        np.testing.assert_array_equal(resumed[path], value, err_msg=path)
