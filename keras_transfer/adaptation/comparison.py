@@ -48,10 +48,13 @@ def compare(
             not given, a task.
         data: Dict with `"train"`, `"validation"` and, if there are test data, `"test"`: tuples `(x, y)` or
             `(x, y, sample_weight)` in memory, as `fit` takes them.
-        methods: List of methods, or dict from names to methods or to lists of variants. A method is the name of a
-            recipe, a `Recipe`, or a callable `(model, train, validation, seed)` that compiles and trains the model. It
-            may return another model, which is then evaluated instead. If the callable has an argument `callbacks`, it
-            receives a list for its `fit`, which measures the time of a step.
+        methods: List of methods, or dict from names to methods or to lists of variants. A method is one of:
+            - the name of a recipe, or a `Recipe`
+            - the name of adapters with their sizes, as for `add_adapters`, which are trained with the recipe `"bert"`
+              at a learning rate of 1e-3
+            - a callable `(model, train, validation, seed)` that compiles and trains the model. It may return another
+              model, which is then evaluated instead. If it has an argument `callbacks`, it receives a list for its
+              `fit`, which measures the time of a step.
         seeds: Integer, the number of seeds, which are 0, 1 and so on, or a list of integers. Defaults to `5`. With one
             seed, there are no intervals and no tests.
         baseline: String. Name of the method with which the others are compared. Defaults to `None`, the first one.

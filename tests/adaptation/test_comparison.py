@@ -10,7 +10,7 @@ import pytest
 from keras_transfer.adaptation import Recipe, compare, get_recipe
 from keras_transfer.adaptation.comparison_methods import define
 from keras_transfer.adaptation.comparison_report import shorten
-from tests.tasks.tiny import examples, of_vectors
+from tests.tasks.tiny import classifier, examples, of_vectors
 
 pytestmark = [pytest.mark.core, pytest.mark.usefixtures("eagerly")]
 X, Y = np.arange(12.0).reshape(6, 2), np.arange(6)
@@ -127,6 +127,14 @@ def test_recipes_are_trained_by_their_names_and_report_times_and_what_trains(cap
     assert len(printed) == 2 and printed[0].startswith("head, seed 3: validation accuracy ")
 
 
+def test_adapters_are_trained_by_their_names():
+    texts, labels = examples(8)
+    data = {"train": (texts, labels), "validation": (texts, labels)}
+    comparison = compare(classifier, data, ["ia3", "lora:r=2"], seeds=1, verbose=0)
+    assert [row["method"] for row in comparison.rows] == ["ia3", "lora:r=2"]
+    assert 0 < comparison.rows[0]["trainable"] < comparison.rows[1]["trainable"] < 0.5
+
+
 def test_a_callable_may_return_another_model_and_take_callbacks_that_measure_steps():
     def method(model, train, validation, seed, callbacks):
         top = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
@@ -229,7 +237,9 @@ def mistake(methods=None, data=DATA, maker=make_model, **options):
         (mistake([]), r"`methods` must have at least one method. Received: methods=\[\]"),
         (mistake("bert"), "`methods` must be a list or a dict. Received: methods='bert'"),
         (mistake(["brt"]), "Did you mean 'bert'.*Received: 'brt'"),
-        (mistake({"mine": "brt"}), "Did you mean 'bert'.*Received: 'brt'"),
+        (mistake({"mine": "huolsby:8"}), "Did you mean 'houlsby'.*Received: 'huolsby:8'"),
+        (mistake(["lora:size=8"]), "Unknown argument of 'lora'.*Received: 'lora:size=8'"),
+        (mistake({"mine": 3}), "A method must be a `Recipe`.*Received: 3"),
         (mistake(["bert", "bert"]), "must have different names"),
         (mistake([lambda *args: None]), "To name other methods, pass a dict"),
         (mistake([Recipe()]), "To name other methods, pass a dict"),
