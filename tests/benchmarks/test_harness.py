@@ -176,11 +176,11 @@ def test_our_part_of_a_benchmark_runs(script, request):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["roberta", "distilbert", "deberta_v3", "modernbert"])
-def test_our_part_of_the_step_of_each_architecture_runs(architecture):
-    options = ["--architecture", architecture, "--rounds", "1", "--measures", "training step"]
+def test_our_part_of_a_comparison_of_each_architecture_runs(architecture):
+    options = ["--architecture", architecture, "--rounds", "1", "--measures", "forward, batch 1"]
     done = run(BENCHMARKS / "classifier_step.py", *options, "--contenders", "keras_transfer")
     assert done.returncode == 0, done.stderr[-4000:]
-    assert "training step (1 rounds; ratio" in done.stdout
+    assert "forward, batch 1 (1 rounds; ratio" in done.stdout
 
 
 @pytest.mark.slow
