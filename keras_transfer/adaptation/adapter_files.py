@@ -16,8 +16,10 @@ from keras_transfer.adaptation.adapters import (
     check_names,
     head_weights,
     remove_adapters,
+    set_active_adapter,
 )
 from keras_transfer.files import atomic_file, check_folder
+from keras_transfer.training.trainable import remember_trainable
 
 FORMAT = "keras_transfer adapters 1"
 
@@ -115,6 +117,7 @@ def load_adapters(model, path, name=None):
             )
         kinds = [kind_of(*found) for found in json.loads(metadata["kinds"])]
     name = "default" if name is None else name
+    before, restore = encoder.active_adapters, remember_trainable(model)
     add_adapters(model, kinds, name)
     wanted = {f"adapter/{key}": weight for key, weight in adapter_weights(encoder, name).items()}
     heads = {key: value for key, value in tensors.items() if key.startswith("head/")}
@@ -123,7 +126,8 @@ def load_adapters(model, path, name=None):
     elif model is encoder:
         tensors = {key: value for key, value in tensors.items() if key not in heads}
     if problems := _problems(wanted, tensors):
-        remove_adapters(model, name)
+        set_active_adapter(remove_adapters(model, name), before)
+        restore()
         raise ValueError(f"The tensors of the file do not match the model. Received: {'; '.join(problems[:5])}")
     for key, weight in wanted.items():
         weight.assign(tensors[key])
