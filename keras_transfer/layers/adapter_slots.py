@@ -3,6 +3,7 @@
 import weakref
 
 import keras
+import numpy as np
 from keras import ops
 
 
@@ -161,7 +162,7 @@ class WeightCopies(Adapter):
     def build(self, _=None):
         for name, variable in self.originals().items():
             copy = self.add_weight(name=name, shape=variable.shape, dtype=variable.dtype, initializer="zeros")
-            copy.assign(variable)
+            copy.assign(np.array(ops.convert_to_numpy(variable)))  # On JAX, it would share the original's memory.
             setattr(self, name, copy)
 
 
