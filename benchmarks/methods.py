@@ -81,6 +81,14 @@ def frozen(model, train, validation, seed, callbacks, rate, epochs, pooling="mea
     return model
 
 
+def adapted(model, train, validation, seed, callbacks, rate, epochs, adapters):
+    """Trains adapters and the head."""
+    from keras_transfer import adaptation
+
+    adaptation.add_adapters(model, adapters)
+    return fine_tune(model, train, validation, seed, callbacks, rate, epochs)
+
+
 def penalized(model, train, validation, seed, callbacks, rate, epochs, penalty, strength=0.01):
     """Trains all weights, with a penalty on their distance from the start instead of weight decay."""
     import keras
@@ -101,15 +109,6 @@ def penalized(model, train, validation, seed, callbacks, rate, epochs, penalty, 
     return model.fit(data, epochs=epochs, callbacks=callbacks, verbose=0)
 
 
-def bias_only(model, train, validation, seed, callbacks, rate, epochs):
-    """Trains the biases and the head (BitFit)."""
-    from keras_transfer import adaptation
-
-    adaptation.freeze(model, "pretrained")
-    adaptation.unfreeze(model, "pretrained", paths="(bias|beta)$")
-    return fine_tune(model, train, validation, seed, callbacks, rate, epochs)
-
-
 def of(function, rate, epochs=EPOCHS, **options):
     return functools.partial(function, rate=rate, epochs=epochs, **options)
 
@@ -128,7 +127,15 @@ METHODS = {
     "sequential": of(fine_tune, 1e-4, callback="SequentialUnfreezing"),
     "L2-SP": of(penalized, 1e-4, penalty="L2SP"),
     "EWC": of(penalized, 1e-4, penalty="EWC"),
-    "BitFit": of(bias_only, 1e-3),
+    "Houlsby": of(adapted, 1e-3, adapters="houlsby:64"),
+    "Pfeiffer": of(adapted, 1e-3, adapters="pfeiffer:48"),
+    "parallel": of(adapted, 1e-3, adapters="parallel:64"),
+    "LoRA": of(adapted, 1e-3, adapters="lora:rank=8,alpha=16"),
+    "DoRA": of(adapted, 1e-3, adapters="dora:rank=8,alpha=16"),
+    "IA3": of(adapted, 3e-3, adapters="ia3"),
+    "BitFit": of(adapted, 1e-3, adapters="bitfit"),
+    "prefix": of(adapted, 3e-3, adapters="prefix:20"),
+    "PALs": of(adapted, 3e-4, adapters="pals:96"),
 }
 
 
