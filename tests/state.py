@@ -3,11 +3,13 @@
 import ctypes
 import gc
 import os
+import pathlib
 import sys
 
 import keras
 
 _set_random_seed = keras.utils.set_random_seed
+MEMORY = 1.4e9  # bytes from which the programs of JAX are freed
 # Shifts every seed that a test sets, to check that training does not depend on it.
 SEED = int(os.environ.get("KERAS_TRANSFER_TEST_SEED", 0))
 
@@ -29,13 +31,26 @@ def forget_gradients():
         del kept[name]
 
 
+def memory():
+    """Returns the bytes of memory that this process uses, or 0 if they are not known."""
+    if sys.platform != "linux":
+        return 0
+    return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def forget_programs():
+    """Frees the programs that JAX has compiled, if they take much memory. Later tests may need the same ones again."""
+    if "jax" in sys.modules and (memory() or MEMORY) >= MEMORY:
+        sys.modules["jax"].clear_caches()
+        gc.collect()
+
+
 def clear():
     """Frees the memory of earlier tests, so that no process grows and no test depends on what ran before."""
     keras.utils.clear_session(free_memory=False)
     if keras.backend.backend() == "tensorflow":
         forget_gradients()
-    if "jax" in sys.modules:
-        sys.modules["jax"].clear_caches()
+    forget_programs()
     gc.collect()
     gc.freeze()  # What is left stays for ever. Later collections need not look at it.
     if sys.platform == "linux":

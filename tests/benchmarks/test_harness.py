@@ -120,8 +120,9 @@ TOY = """
 """
 
 
-def run(script, *arguments):
-    environment = {**os.environ, "PYTHONPATH": str(BENCHMARKS), "PATH": "/nowhere"}
+def run(script, *arguments, package=None, **environment):
+    paths = [str(path) for path in (package, BENCHMARKS, os.environ.get("PYTHONPATH")) if path]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PATH": "/nowhere", **environment}
     command = [sys.executable, str(script), *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
@@ -162,14 +163,14 @@ def test_the_help_of_a_benchmark_is_printed(script):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("script", ["serve.py", "tokenise.py", "gpu_step.py"])
-def test_our_part_of_a_benchmark_runs(script, request):
+def test_our_part_of_a_benchmark_runs(script, small_package):
     options = ["--rounds", "1"]
     if script == "gpu_step.py":
         pytest.importorskip("jax", reason="needs JAX: pip install jax")
         options += ["--cpu"]
-    else:
-        request.getfixturevalue("minilm")
-    done = run(BENCHMARKS / script, *options, "--contenders", "exported" if script == "serve.py" else "keras_transfer")
+    options += ["--contenders", "exported" if script == "serve.py" else "keras_transfer"]
+    quickly = "--xla_backend_optimization_level=0"
+    done = run(BENCHMARKS / script, *options, package=small_package, XLA_FLAGS=quickly)
     assert done.returncode == 0, done.stderr[-4000:]
     assert "(1 rounds; ratio" in done.stdout
 
@@ -184,12 +185,12 @@ def test_our_part_of_a_comparison_of_each_architecture_runs(architecture):
 
 
 @pytest.mark.slow
-def test_a_run_on_real_data_is_done_once_and_its_table_is_markdown(tmp_path, minilm, data_dir):
+def test_a_run_on_real_data_is_done_once_and_its_table_is_markdown(tmp_path, small_package, data_dir):
     options = ["--contenders", "keras_transfer", "--datasets", "trec6", "ewt", "--epochs", "1", "--rounds", "1"]
     folder = data_dir("ud_english_ewt") and data_dir("trec6").parent
     options += ["--examples", "40", "--data-dir", str(folder), "--results", str(tmp_path / "results.jsonl")]
     for _ in range(2):
-        done = run(BENCHMARKS / "real_data.py", *options)
+        done = run(BENCHMARKS / "real_data.py", *options, package=small_package)
         assert done.returncode == 0, done.stderr[-4000:]
     assert "| TREC-6 | 1 | keras_transfer | " in done.stdout and "| EWT, 2,000 | 1 | keras_transfer |" in done.stdout
     lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]

@@ -13,6 +13,7 @@ from keras_transfer.encoders import BertEncoder, GPT2Encoder
 from keras_transfer.tasks import MaskedLM, ReplacedTokenDetection, TextClassifier, TokenClassifier
 from keras_transfer.text import BertPreprocessor
 from tests.checkpoints.folders import bert_tensors, write_bert
+from tests.helpers import outputs_of
 
 HEADS = pathlib.Path(__file__).parents[1] / "references" / "heads"
 SMALL = {"vocabulary_size": 12, "num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
@@ -38,7 +39,7 @@ def logits_of(model, outputs):
     if "mask_positions" in model.input:
         length = inputs["token_ids"].shape[1]
         inputs["mask_positions"] = np.tile(np.arange(length, dtype="int32"), (len(inputs["token_ids"]), 1))
-    return keras.ops.convert_to_numpy(model(inputs))
+    return outputs_of(model, inputs)
 
 
 TASKS = {

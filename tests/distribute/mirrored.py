@@ -1,6 +1,10 @@
 """Run by test_mirrored.py in the process with two CPU devices: compares one device with two replicas."""
 
+import contextlib
+import io
 import pathlib
+import runpy
+import sys
 
 import keras
 import tensorflow as tf
@@ -21,11 +25,11 @@ def main(folder):
     one = tiny.for_replicas()
     with strategy.scope():
         two = tiny.for_replicas()
+    one.run_eagerly = True  # few steps are cheaper without a graph
     models, start = (one, two), one.get_weights()
     for name, data in {"texts": text_batches, "tf.data": stream}.items():
         report["steps"][name] = steps(models, start, data)
-    report["saved"] = saved(two, strategy, folder / "two.keras")
-    one.run_eagerly = True  # few steps are cheaper without a graph
+    report["saved"] = saved(strategy, folder / "two.keras")
     report["short"] = {count: short(models, start, count) for count in (1, 33)}
     report["validation"] = validation(two)
     report["errors"] = errors(two, strategy)
@@ -38,9 +42,9 @@ def words(strategy):
 
     Each replica's loss is the mean over its own words, so the weights are equal if sentences have as many words.
     """
-    models = [taggers.tagger()]
+    models = [taggers.tagger("vectors")]
     with strategy.scope():
-        models.append(taggers.tagger())
+        models.append(taggers.tagger("vectors"))
         models[1].compile(keras.optimizers.SGD(0.5))
     models[0].compile(keras.optimizers.SGD(0.5), run_eagerly=True)
     sentences, tags = taggers.examples(64)
@@ -79,8 +83,12 @@ def steps(models, start, data):
 # Saving
 
 
-def saved(model, strategy, path):
+def saved(strategy, path):
     """Differences of weights and outputs after loading outside and inside the scope, and of weights after training."""
+    with strategy.scope():
+        model = tiny.of_vectors()  # whose steps are traced quickly
+        model.compile(keras.optimizers.SGD(0.5, momentum=0.9))
+    model.fit(stream(model), verbose=0)
     model.save(path)
     weights, expected = model.get_weights(), model.predict(TEXTS, verbose=0)
     outside = keras.saving.load_model(path)
@@ -163,6 +171,20 @@ def errors(two, strategy):
         "evaluate": tiny.message(lambda: two.evaluate(TEXTS[:1], LABELS[:1], verbose=0)),
         "stream": tiny.message(lambda: two.fit(uneven, verbose=0)),
     }
+
+
+def run_script(package, script, *arguments):
+    """Runs a script with arguments and a package for "minilm-l6", and returns what it prints."""
+    policy, path, given = keras.config.dtype_policy(), list(sys.path), sys.argv
+    sys.path.insert(0, package)
+    sys.argv = [script, *arguments]
+    try:
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            runpy.run_path(script, run_name="__main__")
+    finally:
+        sys.path[:], sys.argv = path, given
+        keras.config.set_dtype_policy(policy)
+    return printed.getvalue()
 
 
 def keras_hub_losses():

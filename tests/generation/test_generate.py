@@ -6,11 +6,11 @@ import pathlib
 import keras
 import numpy as np
 import pytest
-from keras.ops import convert_to_numpy as to_numpy
 
 from keras_transfer import generation
 from keras_transfer.encoders import Encoder
 from keras_transfer.tasks import CausalLM
+from tests.helpers import outputs_of
 
 FOLDER = pathlib.Path(__file__).parents[1] / "references" / "generation"
 REFERENCE = json.loads((FOLDER / "outputs.json").read_text())
@@ -34,7 +34,7 @@ def model():
 def logits_of(model, ids):
     """Returns the logits of a row of ids, by a whole pass without a cache."""
     row = np.array([ids], "int32")
-    return to_numpy(model({"token_ids": row, "padding_mask": np.ones_like(row)}))[0]
+    return outputs_of(model, {"token_ids": row, "padding_mask": np.ones_like(row)})[0]
 
 
 @pytest.mark.parametrize(
@@ -63,16 +63,22 @@ def test_with_a_cache_each_token_is_the_most_likely_one_without(eagerly, dtype, 
 def test_contrastive_search_equals_its_definition(model, eagerly):
     k, alpha, prompts = 3, 0.8, [[12], [9, 14, 20]]
 
+    both = keras.Model(model.input, [model.encoder.output["sequence_output"], model.output])
+
+    def whole_pass(rows):
+        """Returns vectors and logits of k rows, which are padded to 8 ids so that there is one shape."""
+        length = len(rows[0])
+        ids = np.array([[*row, *[0] * (8 - length)] for row in rows * (k if len(rows) == 1 else 1)], "int32")
+        mask = np.broadcast_to(np.arange(8) < length, ids.shape).astype("int32")
+        return [values[:, :length] for values in outputs_of(both, {"token_ids": ids, "padding_mask": mask})]
+
     def by_hand(ids, length):
         count = len(ids)
-        encoder = keras.Model(model.input, [model.encoder.output["sequence_output"], model.output])
         while len(ids) < length:
-            rows = np.array([ids], "int32")
-            logits = to_numpy(encoder({"token_ids": rows, "padding_mask": np.ones_like(rows)})[1])[0, -1]
+            logits = whole_pass([ids])[1][0, -1]
             weights = np.exp(logits - logits.max())
             candidates = np.argsort(-weights)[:k]
-            rows = np.array([[*ids, token] for token in candidates], "int32")
-            vectors = to_numpy(encoder({"token_ids": rows, "padding_mask": np.ones_like(rows)})[0])
+            vectors = whole_pass([[*ids, token] for token in candidates])[0]
             vectors /= np.linalg.norm(vectors, axis=-1, keepdims=True)
             similarity = np.einsum("kd,ktd->kt", vectors[:, -1], vectors[:, :-1]).max(axis=1)
             score = (1 - alpha) * weights[candidates] / weights.sum() - alpha * similarity

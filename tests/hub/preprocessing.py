@@ -25,19 +25,20 @@ def save_preprocessing_module(folder):
         words = tf.strings.split(texts)
         return tf.cast(words.with_values(module.table.lookup(words.values)), tf.int32)
 
-    def padded(ids, length):
-        ids = ids[:, :length].to_tensor()
-        ids = tf.pad(ids, [[0, 0], [0, length - tf.shape(ids)[1]]])
-        return tf.ensure_shape(ids, [None, length if isinstance(length, int) else None])
+    def padded(codes, length):
+        codes = codes[:, :length].to_tensor(-1)
+        codes = tf.pad(codes, [[0, 0], [0, length - tf.shape(codes)[1]]], constant_values=-1)
+        return tf.ensure_shape(codes, [None, length if isinstance(length, int) else None])
 
     def pack(segments, seq_length=LENGTH):
         rows = segments[0].nrows()
         first, separator = (tf.RaggedTensor.from_tensor(tf.fill([rows, 1], mark)) for mark in (FIRST, SEPARATOR))
         parts = [[first, segments[0], separator], *([segment, separator] for segment in segments[1:])]
-        ids = tf.concat([part for group in parts for part in group], 1)
-        types = tf.concat([tf.fill([1], i) + 0 * part for i, group in enumerate(parts) for part in group], 1)
-        dense = {"input_word_ids": ids, "input_mask": 0 * ids + 1, "input_type_ids": types}
-        return {name: padded(part, seq_length) for name, part in dense.items()}
+        # The id and the segment of each token as one number: tracing operations on ragged tensors takes long.
+        codes = [part.with_values(2 * part.values + i) for i, group in enumerate(parts) for part in group]
+        codes = padded(tf.concat(codes, 1), seq_length)
+        mask = tf.cast(codes >= 0, tf.int32)
+        return {"input_word_ids": mask * (codes // 2), "input_mask": mask, "input_type_ids": mask * (codes % 2)}
 
     module.tokenize = tf.function(tokenize, input_signature=[strings], autograph=False)
     module.bert_pack_inputs = tf.function(pack, autograph=False)

@@ -12,7 +12,7 @@ import pytest
 from keras_transfer.hub import HubError, resolve
 from tests.hub.fetching import pack, tree, write_stub
 
-CASES = 300
+CASES = 120
 
 
 def flip(random, content):

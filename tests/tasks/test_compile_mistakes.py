@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from keras import metrics
 
+from tests.helpers import EAGER
 from tests.tasks.tiny import of_vectors
 
-pytestmark = pytest.mark.core
 ONE_HOT = keras.losses.CategoricalCrossentropy(from_logits=True)
 
 
@@ -21,6 +21,7 @@ def model():
     return of_vectors()
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     "metric",
     [
@@ -46,6 +47,7 @@ def test_a_metric_of_probabilities_is_an_error(model, metric):
             model.compile("sgd", loss=ONE_HOT, **{"metrics": None, **options})
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     ("loss", "metric", "expected"),
     [
@@ -67,9 +69,10 @@ def test_a_metric_of_other_labels_than_the_loss_is_an_error(model, loss, metric,
         model.compile("sgd", loss=loss, metrics=[metric])
 
 
+@pytest.mark.core
 def test_the_metrics_of_the_task_become_the_accuracy_for_a_loss_of_one_hot_labels(model):
     for loss in (ONE_HOT, "mse"):
-        model.compile("sgd", loss=loss, run_eagerly=True)
+        model.compile("sgd", loss=loss, run_eagerly=EAGER)
         found = model.test_on_batch(
             ["good", "bad"], np.eye(2, dtype="float32")[model.predict(["good", "bad"]).argmax(-1)]
         )
@@ -97,15 +100,20 @@ class NamedPrecision(metrics.Precision):
 
 @pytest.mark.parametrize(
     ("loss", "metric"),
-    [("auto", SparseF1), (ONE_HOT, SoftmaxPrecision), (SparseOfLogits(), SparseF1)],
+    [
+        pytest.param("auto", SparseF1, marks=pytest.mark.core),
+        (ONE_HOT, SoftmaxPrecision),
+        (SparseOfLogits(), SparseF1),
+    ],
     ids=["labels", "logits", "loss"],
 )
 def test_a_subclass_that_converts_labels_or_logits_itself_is_compiled_and_evaluated(model, loss, metric):
     labels = np.eye(2, dtype="float32") if loss is ONE_HOT else [0, 1]
-    model.compile("sgd", loss=loss, metrics=[metric()], run_eagerly=True)
+    model.compile("sgd", loss=loss, metrics=[metric()], run_eagerly=EAGER)
     assert np.isfinite(model.test_on_batch(["good", "bad"], labels)[0])
 
 
+@pytest.mark.core
 def test_a_subclass_that_converts_nothing_is_checked_as_its_base(model):
     with pytest.raises(ValueError, match="returns logits, but the metric expects probabilities"):
         model.compile("sgd", loss=ONE_HOT, metrics=[NamedPrecision()])
@@ -114,10 +122,10 @@ def test_a_subclass_that_converts_nothing_is_checked_as_its_base(model):
 @pytest.mark.parametrize(
     ("loss", "metric"),
     [
-        ("auto", "accuracy"),
+        pytest.param("auto", "accuracy", marks=pytest.mark.core),
         ("auto", metrics.SparseTopKCategoricalAccuracy(2)),
         ("auto", metrics.SparseCategoricalCrossentropy(from_logits=True)),
-        (ONE_HOT, metrics.F1Score()),
+        pytest.param(ONE_HOT, metrics.F1Score(), marks=pytest.mark.core),
         (ONE_HOT, "acc"),
         (keras.losses.BinaryCrossentropy(from_logits=True), metrics.Precision(thresholds=0)),
         (keras.losses.BinaryCrossentropy(from_logits=True), metrics.AUC(from_logits=True, multi_label=True)),
@@ -127,13 +135,14 @@ def test_a_subclass_that_converts_nothing_is_checked_as_its_base(model):
 )
 def test_what_fits_is_compiled_and_evaluated(model, loss, metric):
     labels = [0, 1] if loss == "auto" else np.eye(2, dtype="float32")
-    model.compile("sgd", loss=loss, metrics=[metric], run_eagerly=True)
+    model.compile("sgd", loss=loss, metrics=[metric], run_eagerly=EAGER)
     assert np.isfinite(model.test_on_batch(["good", "bad"], labels)[0])
 
 
+@pytest.mark.core
 def test_integer_labels_do_not_go_with_a_loss_of_one_hot_labels(model):
     for loss in (ONE_HOT, "mse", keras.losses.BinaryCrossentropy(from_logits=True)):
-        model.compile("sgd", loss=loss, metrics=[], run_eagerly=True)
+        model.compile("sgd", loss=loss, metrics=[], run_eagerly=EAGER)
         for call in (model.fit, model.evaluate):
             with pytest.raises(ValueError, match=r"labels of shape \[texts, 2\].* For integers, use `loss='auto'`"):
                 call(["good", "bad"], [0, 1], verbose=0)

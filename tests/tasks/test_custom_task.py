@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.tasks import Task
+from tests.helpers import EAGER
 from tests.tasks.tiny import difference, encoder, preprocessor
 
 
@@ -40,7 +41,7 @@ def test_a_task_with_several_outputs_trains():
     keras.utils.set_random_seed(0)
     model = Two(encoder(), preprocessor())
     loss = {name: keras.losses.SparseCategoricalCrossentropy(from_logits=True) for name in ("first", "second")}
-    model.compile("sgd", loss=loss, metrics=None, run_eagerly=True)
+    model.compile("sgd", loss=loss, metrics=None, run_eagerly=EAGER)
     inputs = {name: np.array(values) for name, values in model.preprocessor(["a b", "good"]).items()}
     labels = {"first": np.array([0, 1]), "second": np.array([1, 1])}
     before = model.get_weights()

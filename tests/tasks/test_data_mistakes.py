@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.datasets import Dataset, Split
+from tests.helpers import EAGER
 from tests.tasks.taggers import tagger
 from tests.tasks.tiny import of_vectors
 
@@ -14,7 +15,7 @@ TEXTS, LABELS = ["good", "bad a", "good b"], [1, 0, 1]
 @pytest.fixture(scope="module")
 def model():
     model = of_vectors()
-    model.compile("sgd", run_eagerly=True)
+    model.compile("sgd", run_eagerly=EAGER)
     return model
 
 
@@ -32,7 +33,7 @@ def test_a_label_out_of_range_in_a_dataset_is_an_error_and_not_trained(model, id
     wrong = [1, 0, 5]
     prepared = tf.data.Dataset.from_tensor_slices((ids, wrong, np.ones(3, "float32"))).batch(2)
     message = "in a batch of the dataset. Labels must be integers from 0 to 1. Received: 5 at position 0"
-    for run_eagerly in (False, True):
+    for run_eagerly in {False, EAGER}:
         model.compile("sgd", run_eagerly=run_eagerly)
         with pytest.raises(ValueError, match=message):
             model.fit(prepared, verbose=0)
@@ -46,7 +47,7 @@ def test_a_label_out_of_range_in_a_dataset_is_an_error_and_not_trained(model, id
 
 @pytest.mark.core
 def test_a_label_out_of_range_from_a_generator_is_an_error(model, ids):
-    model.compile("sgd", run_eagerly=True)
+    model.compile("sgd", run_eagerly=EAGER)
 
     def generator(label):
         for _ in range(3):
@@ -63,7 +64,7 @@ def test_labels_of_datasets_may_have_an_axis_of_one_and_those_of_words_any_negat
     column = tf.data.Dataset.from_tensor_slices((ids, np.array(LABELS)[:, None])).batch(3)
     assert model.evaluate(column, verbose=0) == pytest.approx(model.evaluate(ids, LABELS, verbose=0))
     words = tagger("vectors")
-    words.compile("sgd", run_eagerly=True)
+    words.compile("sgd", run_eagerly=EAGER)
     inputs = {name: np.ones((1, 2), "int32") for name in words.input}
     for labels, wrong in (([[0, -100]], False), ([[0, 3]], True)):
         data = tf.data.Dataset.from_tensor_slices((inputs, np.array(labels))).batch(1)

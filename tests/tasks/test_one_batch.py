@@ -5,17 +5,17 @@ import numpy as np
 import pytest
 
 from keras_transfer.tasks import TextClassifier
+from tests.helpers import EAGER
 from tests.tasks.taggers import examples, tagger
 from tests.tasks.tiny import classifier, difference, ids_of, of_vectors
 
-pytestmark = pytest.mark.core
 TEXTS, LABELS = ["good a b c d e f g h", "bad", "good a"], [1, 0, 1]
 
 
 @pytest.fixture(scope="module")
 def model():
     model = classifier()
-    model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+    model.compile(keras.optimizers.SGD(0.1), run_eagerly=EAGER)
     return model
 
 
@@ -25,7 +25,13 @@ def numpy(values):
 
 @pytest.mark.parametrize(
     "texts",
-    [TEXTS, np.array(TEXTS), tuple(TEXTS[:2]), (TEXTS, TEXTS[::-1]), ["good"]],
+    [
+        pytest.param(TEXTS, marks=pytest.mark.core),
+        np.array(TEXTS),
+        tuple(TEXTS[:2]),
+        pytest.param((TEXTS, TEXTS[::-1]), marks=pytest.mark.core),
+        ["good"],
+    ],
     ids=["list", "array", "pair", "pairs", "one"],
 )
 def test_predict_on_batch_and_the_call_take_what_predict_takes(model, texts):
@@ -33,6 +39,7 @@ def test_predict_on_batch_and_the_call_take_what_predict_takes(model, texts):
     assert difference([model.predict_on_batch(texts), numpy(model(texts))], [expected, expected]) < 1e-6
 
 
+@pytest.mark.core
 def test_the_call_takes_a_string_and_tensors_of_strings():
     model = of_vectors()
     expected = model.predict(["good a"], verbose=0)
@@ -43,6 +50,7 @@ def test_the_call_takes_a_string_and_tensors_of_strings():
         assert difference([tf.function(model)(tf.constant(["good a"]))], [expected]) < 1e-6
 
 
+@pytest.mark.core
 def test_prepared_inputs_are_passed_on(model):
     inputs = ids_of(model, TEXTS)
     expected = model.predict(TEXTS, verbose=0)
@@ -50,6 +58,7 @@ def test_prepared_inputs_are_passed_on(model):
     assert model.predict_on_batch([]).shape == (0, 2)
 
 
+@pytest.mark.core
 def test_train_on_batch_learns_what_fit_learns_from_one_batch(model):
     start, weights = model.get_weights(), [1.0, 0.5, 2.0]
     model.fit(TEXTS, LABELS, sample_weight=np.array(weights), verbose=0)
@@ -62,6 +71,7 @@ def test_train_on_batch_learns_what_fit_learns_from_one_batch(model):
     model.set_weights(start)
 
 
+@pytest.mark.core
 def test_labels_of_one_batch_are_checked(model):
     for call in (model.train_on_batch, model.test_on_batch):
         with pytest.raises(ValueError, match="Received: 2 at position 1"):
@@ -74,6 +84,7 @@ def test_labels_of_one_batch_are_checked(model):
             call([], [])
 
 
+@pytest.mark.core
 def test_a_task_without_a_preprocessor_says_so():
     model = TextClassifier(of_vectors().encoder, 2)
     for call in (model, model.predict_on_batch):
@@ -81,9 +92,10 @@ def test_a_task_without_a_preprocessor_says_so():
             call(TEXTS)
 
 
+@pytest.mark.core
 def test_a_tagger_takes_one_batch_of_sentences():
     model = tagger("vectors")
-    model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+    model.compile(keras.optimizers.SGD(0.1), run_eagerly=EAGER)
     words, tags = ([row * 9 if i == 0 else row for i, row in enumerate(rows)] for rows in examples(4))
     found, expected = model.predict_on_batch(words), model.predict(words, verbose=0)
     assert [len(row) for row in found] == [len(row) for row in words]
@@ -97,6 +109,7 @@ def test_a_tagger_takes_one_batch_of_sentences():
         model.train_on_batch(words, tags, class_weight={0: 2.0})
 
 
+@pytest.mark.core
 def test_clone_model_says_what_to_call_instead(model):
     with pytest.raises(ValueError, match=r"cannot clone a `TextClassifier`. Use `TextClassifier.from_config") as error:
         keras.models.clone_model(model)

@@ -3,6 +3,7 @@
 import pytest
 
 from keras_transfer.text import BertPreprocessor, WordPieceTokenizer
+from tests.samples import sample
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
@@ -87,8 +88,13 @@ def test_newer_characters_get_the_ids_of_hugging_face(lowercase, strip_accents):
 
 @pytest.mark.slow
 @VARIANTS
-def test_every_character_gets_the_id_of_hugging_face(lowercase, strip_accents):
-    codes = [*range(0x20, 0x20000), *range(0x2A6D0, 0x2A710), *range(0x2B730, 0x2B930), *range(0x2CEA0, 0x2CEC0)]
+def test_characters_get_the_ids_of_hugging_face(lowercase, strip_accents):
+    codes = [
+        *sample(range(0x20, 0x20000), 3),
+        *range(0x2A6D0, 0x2A710),
+        *range(0x2B730, 0x2B930),
+        *range(0x2CEA0, 0x2CEC0),
+    ]
     codes += [*range(0x2EBE0, 0x2EE80), *range(0x30000, 0x30010), *range(0xE0000, 0xE0200)]
     assert different_characters(codes, lowercase, strip_accents) == []
 
