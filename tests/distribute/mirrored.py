@@ -5,6 +5,7 @@ import io
 import pathlib
 import runpy
 import sys
+from unittest import mock
 
 import keras
 import tensorflow as tf
@@ -179,7 +180,10 @@ def run_script(package, script, *arguments):
     sys.path.insert(0, package)
     sys.argv = [script, *arguments]
     try:
-        with contextlib.redirect_stdout(io.StringIO()) as printed:
+        with (
+            contextlib.redirect_stdout(io.StringIO()) as printed,
+            mock.patch("tensorflow.distribute.MirroredStrategy", lambda devices: two_replicas()),
+        ):
             runpy.run_path(script, run_name="__main__")
     finally:
         sys.path[:], sys.argv = path, given
