@@ -13,8 +13,10 @@ import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 if os.environ.get("KERAS_BACKEND") == "jax":
-    # Two devices for the tests that need them. Optimizing small programs takes much longer than compiling them.
+    # Two devices for the tests that need them. Optimizing small programs takes much longer than compiling them, and
+    # without fusion emitters, compiling takes half of the time and of the memory.
     flags = "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0"
+    flags += " --xla_cpu_use_fusion_emitters=false"
     os.environ["XLA_FLAGS"] = f"{flags} {os.environ.get('XLA_FLAGS', '')}"
 
 import keras

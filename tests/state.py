@@ -38,11 +38,18 @@ def memory():
     return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def return_memory():
+    """Returns freed memory to the system."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def forget_programs():
     """Frees the programs that JAX has compiled, if they take much memory. Later tests may need the same ones again."""
     if "jax" in sys.modules and (memory() or MEMORY) >= MEMORY:
         sys.modules["jax"].clear_caches()
         gc.collect()
+        return_memory()
 
 
 def clear():
@@ -53,5 +60,4 @@ def clear():
     forget_programs()
     gc.collect()
     gc.freeze()  # What is left stays for ever. Later collections need not look at it.
-    if sys.platform == "linux":
-        ctypes.CDLL(None).malloc_trim(0)
+    return_memory()

@@ -44,9 +44,9 @@ def test_it_trains_on_raw_text_and_padding_counts_nowhere():
     expected = -np.concatenate(by_hand(model, TEXTS)).mean()
     loss, perplexity = model.evaluate(TEXTS, verbose=0)
     assert loss == pytest.approx(expected, rel=1e-4) and perplexity == pytest.approx(np.exp(expected), rel=1e-4)
-    history = model.fit(TEXTS, batch_size=2, epochs=3, validation_split=0.25, verbose=0).history
+    history = model.fit(TEXTS, batch_size=3, epochs=3, validation_split=0.25, verbose=0).history
     assert history["loss"][-1] < history["loss"][0] and {"perplexity", "val_perplexity"} < history.keys()
-    assert model.train_on_batch(TEXTS, return_dict=True)["loss"] < expected
+    assert model.train_on_batch(TEXTS[:3], return_dict=True)["loss"] < expected
 
 
 @pytest.mark.core
