@@ -242,7 +242,7 @@ def test_the_tagging_example_runs_on_a_part_of_ewt(frozen, tmp_path, monkeypatch
 
 
 @pytest.mark.slow
-def test_the_script_in_the_page_on_words_runs(tmp_path, monkeypatch, small_minilm, eagerly):
+def test_the_script_in_the_page_on_words_runs(tmp_path, monkeypatch, two_blocks, eagerly):
     pytest.importorskip("h5py", reason="ELMo's files are HDF5")
     monkeypatch.chdir(tmp_path)
     whole = kt.datasets.load_questions()
