@@ -129,6 +129,12 @@ class Architecture:
 
 _architectures = {}  # by `model_type` and alias
 
+# Other values of `model_type`, whose folders are handed over to KerasHub: its outputs were equal to Transformers' ones.
+CONVERTED_BY_KERAS_HUB = (
+    "gemma",
+    "llama",
+)
+
 
 def register_architecture(architecture):
     """Registers the checkpoints of an architecture for `from_pretrained` and `save_pretrained`.
@@ -167,6 +173,12 @@ def register_architecture(architecture):
     return architecture
 
 
+def is_for_keras_hub(config):
+    """Returns whether KerasHub converts what a Hugging Face configuration names, and no architecture here loads it."""
+    name = config.get("model_type")
+    return isinstance(name, str) and name in CONVERTED_BY_KERAS_HUB and name not in _architectures
+
+
 def architecture_of(config, source, default=None):
     """Returns the architecture that a Hugging Face configuration names.
 
@@ -181,7 +193,8 @@ def architecture_of(config, source, default=None):
         name = next((stems[stem] for stem in sorted(stems, reverse=True) if name.startswith(stem)), name)
     if not isinstance(name, str) or name not in known:
         raise CheckpointError(
-            f"The architecture of {source} is not supported. Expected one of {sorted(known)}. Received: {name!r}"
+            f"The architecture of {source} is not supported. Expected one of {sorted(known)}, or of "
+            f"{list(CONVERTED_BY_KERAS_HUB)}, which KerasHub converts. Received: {name!r}"
         )
     return known[name]
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from keras_transfer.checkpoints.architecture import architecture_of
+from keras_transfer.checkpoints.architecture import architecture_of, is_for_keras_hub
 from keras_transfer.checkpoints.building import build
 from keras_transfer.checkpoints.tensors import CheckpointError, read_json, read_safetensors, reading, shard_files
 from keras_transfer.files import atomic_folder
@@ -42,7 +42,7 @@ def load_preprocessor(folder, word_level=False, **overrides):
 def headers(folder):
     """Returns the architecture, the configuration, and a dict from the names of all tensors to their shapes.
 
-    Only the headers of safetensors are read.
+    Only the headers of safetensors are read. The architecture is None for a folder that KerasHub converts.
     """
     from safetensors import safe_open
 
@@ -93,7 +93,7 @@ def _describe(folder):
     if not (folder / "config.json").exists():
         raise CheckpointError(f"A Hugging Face folder must have a config.json. Received: {folder} without one")
     config = read_json(folder / "config.json")
-    return architecture_of(config, folder), config
+    return None if is_for_keras_hub(config) else architecture_of(config, folder), config
 
 
 def _readers(folder):

@@ -1,4 +1,4 @@
-"""KerasHub presets: folders from `save_to_preset`, or names that KerasHub resolves."""
+"""What KerasHub loads: folders from `save_to_preset`, names that it resolves, and folders that it converts."""
 
 import contextlib
 import difflib
@@ -6,13 +6,15 @@ import inspect
 import json
 import pathlib
 
-from keras_transfer.checkpoints.tensors import CheckpointError, read_json
+from keras_transfer.checkpoints.architecture import is_for_keras_hub
+from keras_transfer.checkpoints.tensors import CheckpointError, read_json, reading
 from keras_transfer.encoders import Encoder
-from keras_transfer.text import BertPreprocessor
+from keras_transfer.text import BertPreprocessor, TokenPreprocessor
 
 PREFIX = "keras_hub://"
 
 _WEIGHTS = ("model.weights.h5", "model.weights.json")  # a single file, or the index of several
+_TENSORS = ("model.safetensors", "model.safetensors.index.json")  # what KerasHub converts
 # Files that only KerasHub writes. They distinguish an incomplete preset from a folder of another kind.
 _MARKS = (*_WEIGHTS, "task.json", "preprocessor.json", "assets/tokenizer")
 _INPUTS = {"token_ids", "segment_ids", "padding_mask"}
@@ -25,13 +27,23 @@ def is_name(source):
 
 
 def recognises(source):
-    """Returns whether a name or a folder is a preset, complete or not."""
-    if is_name(source):
+    """Returns whether a name or a folder is a preset, complete or not, or a folder that KerasHub converts."""
+    if is_name(source) or converts(source):
         return True
-    with contextlib.suppress(OSError, ValueError):  # `load` reports them
-        config = json.loads((source / "config.json").read_text("utf-8"))
-        return isinstance(config, dict) and "registered_name" in config
-    return any((source / name).exists() for name in _MARKS)
+    config = _read_config(source)
+    return any((source / name).exists() for name in _MARKS) if config is None else "registered_name" in config
+
+
+def converts(source):
+    """Returns whether KerasHub converts a folder of Transformers, because no architecture here loads it."""
+    return not is_name(source) and is_for_keras_hub(_read_config(source) or {})
+
+
+def _read_config(folder):
+    """Returns the configuration of a folder, or None if it has none that can be read, which `load` reports."""
+    with contextlib.suppress(OSError, ValueError):
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+        return config if isinstance(config, dict) else {}
 
 
 def load(source, cls=Encoder, overrides=None, head=None):
@@ -69,7 +81,7 @@ def load(source, cls=Encoder, overrides=None, head=None):
     wanted = keras_hub.models.Backbone if cls is Encoder else cls
     if not issubclass(wanted, keras_hub.models.Backbone):
         raise CheckpointError(
-            f"{source} is a KerasHub preset, which contains a KerasHub backbone. Load it with "
+            f"{source} is for KerasHub, which makes a KerasHub backbone of it. Load it with "
             f"`Encoder.from_pretrained`. Received: {cls.__name__}.from_pretrained"
         )
     name = _name_for_keras_hub(source, keras_hub, weights=overrides.get("load_weights", True))
@@ -98,12 +110,16 @@ def load_preprocessor(source, word_level=False, **overrides):
         **overrides: Arguments of the preprocessor that differ from the preset's, such as `sequence_length=64`.
 
     Returns:
-        The `keras_hub.models.TextClassifierPreprocessor` of the preset, or a `BertPreprocessor`.
+        The `keras_hub.models.TextClassifierPreprocessor` of the preset, or a `BertPreprocessor`. For a folder that
+        KerasHub converts, a `TokenPreprocessor`, because KerasHub's tokenizers are not exact.
 
     Raises:
         CheckpointError: If KerasHub is not installed or cannot load the preset, if the preset has no preprocessor for
             text classifiers, or if `word_level=True` and its tokenizer is not BERT's.
     """
+    if converts(source):
+        with reading(f"The tokenizer of {source}"):
+            return TokenPreprocessor.load(source, **overrides)
     keras_hub = _import_keras_hub(source)
     name = _name_for_keras_hub(source, keras_hub, weights=False)
     options = {} if word_level else overrides
@@ -132,7 +148,7 @@ def _import_keras_hub(source):
         import keras_hub
     except ImportError as error:
         raise CheckpointError(
-            f"KerasHub presets require KerasHub: `pip install keras-hub`. Received: {source} and {_reason(error)}"
+            f"This checkpoint requires KerasHub: `pip install keras-hub`. Received: {source} and {_reason(error)}"
         ) from error
     return keras_hub
 
@@ -158,6 +174,13 @@ def _name_for_keras_hub(source, keras_hub, weights):
 
 def _check_folder(folder, weights):
     found = sorted(path.name for path in folder.iterdir())
+    if converts(folder):
+        if not set(_TENSORS) & set(found):
+            raise CheckpointError(
+                f"KerasHub converts only safetensors. Expected {_TENSORS[0]} or its shards in {folder}. "
+                f"Received: {found}"
+            )
+        return
     if "config.json" not in found or (weights and not set(_WEIGHTS) & set(found)):
         raise CheckpointError(
             f"{folder} is an incomplete KerasHub preset. Expected config.json and {_WEIGHTS[0]}, which "

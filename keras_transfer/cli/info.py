@@ -28,11 +28,16 @@ def describe(source):
             configuration or its files cannot be read.
     """
     folder = checkpoints.resolve(source)
-    if presets.recognises(folder) or not huggingface.recognises(folder):
+    for_keras_hub = presets.converts(folder)
+    if not for_keras_hub and (presets.recognises(folder) or not huggingface.recognises(folder)):
         raise checkpoints.CheckpointError(
             f"`info` describes Hugging Face folders, which have a config.json. Received: {folder}"
         )
     architecture, config, shapes = huggingface.headers(folder)
+    size = f"{len(shapes)} with {_count(shapes, shapes)} numbers"
+    if for_keras_hub:
+        rows = [("architecture", f"{config['model_type']}, loaded by KerasHub without its heads"), ("tensors", size)]
+        return _table(folder, [*rows, ("tokenizer", _tokenizer(folder, {"vocabulary_size": config.get("vocab_size")}))])
     arguments = architecture.arguments(config, folder)
     shapes = {architecture.plain_name(name): shape for name, shape in shapes.items()}
     rows = [("architecture", f"{architecture.model_type}, loaded as {architecture.encoder_class.__name__}")]
@@ -42,7 +47,7 @@ def describe(source):
     patterns = [re.escape(name).replace(r"\*", r"\d+") + r"(\.weight|\.bias)?" for name in table]
     in_encoder = [name for name in shapes if any(re.fullmatch(pattern, name) for pattern in patterns)]
     rest = [name for name in shapes if name not in in_encoder]
-    rows.append(("tensors", f"{len(shapes)} with {_count(shapes, shapes)} numbers"))
+    rows.append(("tensors", size))
     rows.append(("encoder", f"{len(in_encoder)} tensors with {_count(in_encoder, shapes)} numbers, which load"))
     readers = dict.fromkeys(shapes)
     for name, prefix in architecture.head_prefixes.items():
@@ -60,13 +65,17 @@ def describe(source):
     more = f" and {len(rest) - 10} more" if len(rest) > 10 else ""
     rows.append(("not loaded", (", ".join(sorted(rest)[:10]) or "nothing else") + more))
     rows.append(("tokenizer", _tokenizer(folder, arguments)))
-    width = max(len(name) for name, _ in rows)
-    return [str(folder), *(f"  {name:<{width}}  {value}" for name, value in rows)]
+    return _table(folder, rows)
 
 
 def print_info(source):
     """Prints what `describe` returns."""
     print("\n".join(describe(source)))
+
+
+def _table(folder, rows):
+    width = max(len(name) for name, _ in rows)
+    return [str(folder), *(f"  {name:<{width}}  {value}" for name, value in rows)]
 
 
 def _listed(names):

@@ -1,5 +1,6 @@
 """What all Transformer encoders share: the functional model, layer groups, and decoding with a cache."""
 
+import inspect
 import types
 
 import keras
@@ -125,7 +126,8 @@ class TransformerStack(Encoder):
             A tuple of `sequence_output`, `[batch, length, dim]`, and the updated cache.
 
         Raises:
-            ValueError: If `padding_mask` is `None` and a block is not causal.
+            ValueError: If `padding_mask` is `None` and a block is not causal, or if `block_inputs` needs all tokens at
+                once.
 
         Example:
         ```python
@@ -135,6 +137,13 @@ class TransformerStack(Encoder):
         third, cache = encoder.step(np.array([[7]]), cache, start=2)
         ```
         """
+        for layer in keras.tree.flatten(self.block_inputs):
+            if layer is not None and "start" not in inspect.signature(layer.call).parameters:
+                raise ValueError(
+                    f"`{type(self).__name__}` cannot decode with a cache, because its `{type(layer).__name__}` needs all "
+                    "tokens at once. Call the encoder with whole texts instead. "
+                    f"Received: `step` with a cache of {len(cache)} blocks"
+                )
         if padding_mask is None and not all(block.attention.causal for block in self.blocks):
             raise ValueError(
                 "`padding_mask` is required unless all blocks are causal, because the cache also contains positions "

@@ -15,6 +15,7 @@ from keras_transfer.tasks.in_context import InContext
 from keras_transfer.tasks.likelihood import Likelihood
 from keras_transfer.tasks.target_batches import TargetBatches
 from keras_transfer.tasks.task import Task
+from keras_transfer.tasks.token_lists import check_rows, token_rows
 from keras_transfer.text import TextBatches
 
 
@@ -148,6 +149,19 @@ class CausalLM(Generates, InContext, Likelihood, Task):
     def predict_nothing(self, columns):
         return []
 
+    def _score_labels(self, prompts, words, batch_size):
+        starts = [start for start, _ in prompts]
+        wholes = [start + word for start in starts for word in words]
+        rows = token_rows(self, wholes)
+        check_rows(self, rows, "text with its examples")
+        values = self.token_log_likelihoods(rows, batch_size)
+        scores = np.zeros((len(starts), len(words)))
+        for index, start in enumerate(token_rows(self, starts)):
+            part = range(index * len(words), (index + 1) * len(words))
+            common = min(_common(start, rows[row]) for row in part)
+            scores[index] = [values[row][max(common - 1, 0) :].sum(dtype="float64") for row in part]
+        return scores
+
     # === Config ===
 
     def get_config(self):
@@ -172,3 +186,10 @@ def check_causal(encoder):
             "A causal language model needs an encoder whose tokens see only earlier ones, such as `GPT2Encoder` or "
             f"`TransformerEncoder(causal=True)`. Received: {type(encoder).__name__}"
         )
+
+
+def _common(first, second):
+    """Returns the number of ids with which two arrays both begin."""
+    length = min(len(first), len(second))
+    different = np.flatnonzero(first[:length] != second[:length])
+    return int(different[0]) if len(different) else length

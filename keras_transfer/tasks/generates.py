@@ -14,7 +14,7 @@ from keras_transfer.generation.stops import stop_table
 from keras_transfer.tasks.signatures import Signature
 from keras_transfer.tasks.token_lists import check_rows, end_id, is_texts, prepared_rows, text_pieces, token_rows
 from keras_transfer.text import TokenPreprocessor
-from keras_transfer.text.pieces import align_ragged_right, join_pieces
+from keras_transfer.text.pieces import align_ragged_right, take_pieces
 
 _COMPILED = 8  # Number of generators that are kept.
 
@@ -209,7 +209,7 @@ class Generates:
             found = generator.call({"token_ids": token_ids, "first": first, "limit": limit, "until": until})
             place = ops.arange(ops.shape(found["tokens"])[1])[None]
             new = ops.logical_and(place >= length, place < found["end"][:, None])
-            return {"continuation": join_pieces(found["tokens"], new, pieces)}
+            return {"continuation": take_pieces(found["tokens"], new, pieces)}
 
         text = keras.KerasTensor((None,), "string")
         return {"serving_default": Signature(continue_text, {"text": text}), **signatures}

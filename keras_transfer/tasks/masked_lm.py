@@ -9,6 +9,7 @@ from keras_transfer.layers.activations import get_activation, serialize_activati
 from keras_transfer.metrics import WordAccuracy
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks.data import require_preprocessor
+from keras_transfer.tasks.in_context import InContext
 from keras_transfer.tasks.self_supervised import UNUSED, SelfSupervised, for_backend, tokens_of
 from keras_transfer.tasks.signatures import Signature
 from keras_transfer.tasks.task import Task
@@ -18,7 +19,7 @@ _EXPORTED = 5  # Number of tokens that an exported model returns for each masked
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class MaskedLM(SelfSupervised, Task):
+class MaskedLM(SelfSupervised, InContext, Task):
     """A masked language model: an encoder, a dense layer with a norm, and the token embeddings as output embeddings.
 
     `fit` and `evaluate` take raw text without labels. The objective hides some tokens, other ones in each epoch of
@@ -63,6 +64,7 @@ class MaskedLM(SelfSupervised, Task):
     """
 
     head_name = "masked_lm"
+    reads_ahead = True
 
     def __init__(
         self,
@@ -192,6 +194,54 @@ class MaskedLM(SelfSupervised, Task):
                     [list(zip(words[row, i].tolist(), values[row, i].tolist())) for i in np.flatnonzero(real)]
                 )
         return answers
+
+    # === In-context use ===
+
+    def _score_labels(self, prompts, words, batch_size):
+        require_preprocessor(self)
+        mask, limit = self._mask_token(), self.preprocessor.sequence_length
+        everything = [*words, *(part for prompt in prompts for part in prompt)]
+        if found := [part for part in everything if mask is not None and mask in part]:
+            raise ValueError(
+                f"Texts, labels, examples and the template must not contain {mask!r}, which takes the place of "
+                f"'{{label}}'. Received: {found[0]!r:.200}"
+            )
+        scores = np.zeros((len(prompts), len(words)))
+        tokens = self._tokens_of_labels(prompts[0][0] if prompts else "", words)
+        texts = [f"{before}{mask}{after}" for before, after in prompts]
+        for start in range(0, len(texts), batch_size):
+            part = texts[start : start + batch_size]
+            counts = np.asarray(self.preprocessor.tokenize_masked(part).row_lengths())
+            counts = counts + self.preprocessor.num_special_tokens
+            if counts.max() > limit:
+                raise ValueError(
+                    f"Each text with its examples must have at most {limit} tokens, the `sequence_length` of the "
+                    f"preprocessor. Received: {counts.max()} tokens at position {start + counts.argmax()}"
+                )
+            logits = super().predict_on_batch(self.encode_batch(part))
+            logits = ops.convert_to_numpy(logits).astype("float64")[:, 0]
+            logits -= logits.max(axis=1, keepdims=True)
+            scores[start : start + batch_size] = logits[:, tokens] - np.log(np.exp(logits).sum(axis=1))[:, None]
+        return scores
+
+    def _tokens_of_labels(self, before, words):
+        """Returns the token of each label behind the start of a prompt."""
+        mask, unknown = self._mask_token(), self.preprocessor.unk_id
+        start, *rows = self.preprocessor.tokenize_masked([f"{before}{text}" for text in (mask, *words)]).to_list()
+        for word, row in zip(words, rows):
+            if len(row) != len(start) or row[:-1] != start[:-1] or row[-1] == unknown:
+                own = [self.preprocessor.vocabulary[index] for index in row[len(start) - 1 :]]
+                raise ValueError(
+                    "There is one mask token in the place of '{label}', so each label must be written as a single token. "
+                    f"Received: {word!r}, which becomes {own}"
+                )
+        tokens = [row[-1] for row in rows]
+        if len(set(tokens)) < len(tokens):
+            raise ValueError(f"Labels must become different tokens. Received: {words} with the ids {tokens}")
+        return tokens
+
+    def _texts_without_content(self):
+        return [text for text in super()._texts_without_content() if text != self._mask_token()]
 
     def _mask_token(self):
         return getattr(getattr(self.preprocessor, "tokenizer", None), "mask_token", None)

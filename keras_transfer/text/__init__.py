@@ -9,6 +9,7 @@ from keras_transfer.text.inputs import is_text, to_columns
 from keras_transfer.text.packing import Packing
 from keras_transfer.text.plain import PlainText
 from keras_transfer.text.preprocessor import Preprocessor
+from keras_transfer.text.sentencepiece_bpe import SentencePieceBPETokenizer
 from keras_transfer.text.token_preprocessor import TokenPreprocessor
 from keras_transfer.text.tokenizer import Tokenizer
 from keras_transfer.text.unigram import UnigramTokenizer
@@ -25,6 +26,7 @@ __all__ = [
     "Packing",
     "PlainText",
     "Preprocessor",
+    "SentencePieceBPETokenizer",
     "TextBatches",
     "TokenPreprocessor",
     "Tokenizer",

@@ -57,16 +57,22 @@ class BPETokenizer(Tokenizer):
         return self._made
 
     def save_assets(self, folder):
-        """Writes `vocab.json` and `merges.txt` into a folder."""
+        """Writes the vocabulary and the merges into a folder."""
         folder = pathlib.Path(folder)
         ids = json.dumps(self._ids, ensure_ascii=False)
         (folder / self.vocabulary_file).write_text(ids + "\n", "utf-8", newline="\n")
+        self._write_merges(folder)
+
+    def load_assets(self, folder):
+        self._merges = self._read_merges(pathlib.Path(folder))
+        super().load_assets(folder)
+
+    def _write_merges(self, folder):
         lines = ["#version: 0.2", *(" ".join(pair) for pair in self.merges)]
         (folder / MERGES_FILE).write_text("".join(f"{line}\n" for line in lines), "utf-8", newline="\n")
 
-    def load_assets(self, folder):
-        self._merges = read_merges(pathlib.Path(folder) / MERGES_FILE)
-        super().load_assets(folder)
+    def _read_merges(self, folder):
+        return read_merges(folder / MERGES_FILE)
 
     def _model_json(self, end_of_word_suffix=""):
         return {
@@ -94,14 +100,18 @@ def tokens_of(ids):
     return tokens
 
 
-def merges_of(model):
+def merges_of(model, allowed=()):
     """Returns the merges of the BPE model of a `tokenizer.json` as a list of pairs.
+
+    Args:
+        model: Dict.
+        allowed: List of strings. Settings that the tokenizer supports. Defaults to none.
 
     Raises:
         ValueError: If the model has settings that are not supported.
     """
     for key in ("continuing_subword_prefix", "dropout", "ignore_merges", "byte_fallback"):
-        if model.get(key):
+        if model.get(key) and key not in allowed:
             raise ValueError(f"The BPE model must not have `{key}`. Received: {key}={model[key]!r}")
     return [tuple(merge.split(" ")) if isinstance(merge, str) else tuple(merge) for merge in model["merges"]]
 

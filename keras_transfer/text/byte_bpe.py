@@ -10,6 +10,7 @@ from keras_transfer.text.byte_pairs import encode_words, make_pairs, make_whole,
 from keras_transfer.text.gpt2_words import split_gpt2
 from keras_transfer.text.normalizer import checked_utf8
 from keras_transfer.text.preprocessor import import_tensorflow_text
+from keras_transfer.text.splitting import split_around
 
 
 @functools.lru_cache
@@ -101,7 +102,7 @@ class ByteBPETokenizer(BPETokenizer):
         texts = checked_utf8(texts)
         if self.normalization:
             texts = import_tensorflow_text().normalize_utf8(texts, self.normalization)
-        words = split_gpt2(texts, self.add_prefix_space, self.added_tokens)
+        words = split_around(texts, self.added_tokens, lambda parts: split_gpt2(parts, self.add_prefix_space))
         ids = encode_words(words.values, whole, merge)
         return tf.RaggedTensor.from_row_splits(ids.values, tf.gather(ids.row_splits, words.row_splits), validate=False)
 
@@ -114,22 +115,6 @@ class ByteBPETokenizer(BPETokenizer):
     def token_bytes(self):
         """Returns what each token adds to a text, a list of bytes in the order of the ids."""
         return [_bytes_of(token) for token in self.vocabulary]
-
-    def detokenize(self, ids):
-        """Returns the texts of ids. Bytes that are not UTF-8, such as a part of a character, become U+FFFD.
-
-        Args:
-            ids: Int tensor or ragged tensor [batch, None], or [None] for a single text.
-
-        Returns:
-            A string tensor [batch], or a scalar.
-        """
-        import tensorflow as tf
-
-        with tf.init_scope():
-            table = tf.constant(self.token_bytes())
-        texts = tf.strings.reduce_join(tf.gather(table, ids), axis=-1)
-        return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
 
     def get_config(self):
         return {

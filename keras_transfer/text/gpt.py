@@ -47,6 +47,8 @@ class GPTTokenizer(BPETokenizer):
     https://github.com/openai/finetune-transformer-lm (`text_utils.py`).
     """
 
+    outer_space = " $"
+
     def __init__(self, vocabulary=None, merges=None, unk_token="<unk>", mask_token=None, eos_token=None):
         super().__init__(vocabulary, merges, unk_token, mask_token, eos_token)
 
@@ -63,19 +65,9 @@ class GPTTokenizer(BPETokenizer):
         ids = encode_words(words.values, whole, merge)
         return tf.RaggedTensor.from_row_splits(ids.values, tf.gather(ids.row_splits, words.row_splits), validate=False)
 
-    def detokenize(self, ids):
-        """Returns the texts of ids, in lower case and with a space between all words.
-
-        Args:
-            ids: Int tensor or ragged tensor [batch, None], or [None] for a single text.
-
-        Returns:
-            A string tensor [batch], or a scalar.
-        """
-        import tensorflow as tf
-
-        texts = tf.strings.reduce_join(tf.gather(tf.constant(self.vocabulary), ids), axis=-1)
-        return tf.strings.regex_replace(tf.strings.regex_replace(texts, f"{_END}$", ""), _END, " ")
+    def token_bytes(self):
+        """Returns what each token adds to a text: a word and a space, or the beginning of a word."""
+        return [token.replace(_END, " ").encode("utf-8") for token in self.vocabulary]
 
     def get_config(self):
         return {"unk_token": self.unk_token, "mask_token": self.mask_token, "eos_token": self.eos_token}

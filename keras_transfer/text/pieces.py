@@ -26,7 +26,7 @@ def align_ragged_right(ids, start, max_length):
     return tf.where(place >= 0, tf.gather(dense, tf.maximum(place, 0), batch_dims=1), 0), first
 
 
-def join_pieces(ids, kept, pieces):
+def take_pieces(ids, kept, pieces):
     """Returns ids as texts, a string tensor [batch].
 
     Args:
@@ -38,5 +38,15 @@ def join_pieces(ids, kept, pieces):
 
     with tf.init_scope():
         table = tf.constant(pieces)
-    joined = tf.strings.reduce_join(tf.where(kept, tf.gather(table, ids), ""), axis=-1)
+    return join_pieces(tf.where(kept, tf.gather(table, ids), ""))
+
+
+def join_pieces(pieces):
+    """Returns pieces of UTF-8, a string tensor or ragged tensor [..., None], as texts [...].
+
+    Bytes that are not UTF-8 become U+FFFD.
+    """
+    import tensorflow as tf
+
+    joined = tf.strings.reduce_join(pieces, axis=-1)
     return tf.strings.unicode_transcode(joined, "UTF-8", "UTF-8", errors="replace")

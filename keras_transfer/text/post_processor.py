@@ -1,11 +1,12 @@
 """The packing in the `post_processor` of a `tokenizer.json`, to read and to write."""
 
 
-def read_post_processor(processor):
+def read_post_processor(processor, has_segments=True):
     """Returns the packing that a post-processor describes.
 
     Args:
         processor: Dict, or `None`.
+        has_segments: Boolean. Whether the model reads the segments, which are otherwise arbitrary. Defaults to `True`.
 
     Returns:
         The tokens in front of the first text, between texts and after the last one, and the segments or `None`.
@@ -16,7 +17,7 @@ def read_post_processor(processor):
     processors = _flatten(processor)
     if len(processors) > 1 or (processors and processors[0]["type"] not in _READERS):
         raise ValueError(f"The post-processor must be one of {sorted(_READERS)}. Received: {processor!r:.500}")
-    return _READERS[processors[0]["type"]](processors[0]) if processors else ([], [], [], None)
+    return _READERS[processors[0]["type"]](processors[0], has_segments) if processors else ([], [], [], None)
 
 
 def write_post_processor(packing, tokenizer):
@@ -63,18 +64,18 @@ def _flatten(processor):
     return [processor]
 
 
-def _bert(processor):
+def _bert(processor, has_segments):
     cls, sep = processor["cls"][0], processor["sep"][0]
     return [cls], [sep], [sep], (0, 1)
 
 
-def _roberta(processor):
+def _roberta(processor, has_segments):
     cls, sep = processor["cls"][0], processor["sep"][0]
     return [cls], [sep, sep], [sep], None
 
 
-def _template(processor):
-    single, pair = (_pieces(processor, name) for name in ("single", "pair"))
+def _template(processor, has_segments):
+    single, pair = (_pieces(processor, name, has_segments) for name in ("single", "pair"))
     names = [name for name, _ in pair]
     start, rest = names[: names.index("$A")], names[names.index("$A") + 1 :]
     between, end = rest[: rest.index("$B")], rest[rest.index("$B") + 1 :]
@@ -94,14 +95,14 @@ def _template(processor):
     return start, between, end, None if len(set(segments)) == 1 else tuple(segments)
 
 
-def _pieces(processor, name):
+def _pieces(processor, name, has_segments):
     """The tokens of a template, "$A" and "$B" among them, with their segments."""
     pieces = []
     for item in processor[name]:
         [(kind, piece)] = item.items()
         special = kind == "SpecialToken"
         tokens = processor["special_tokens"][piece["id"]]["tokens"] if special else [f"${piece['id']}"]
-        pieces += [(token, piece["type_id"]) for token in tokens]
+        pieces += [(token, piece["type_id"] if has_segments else 0) for token in tokens]
     return pieces
 
 

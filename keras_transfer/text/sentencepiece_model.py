@@ -5,6 +5,7 @@ import enum
 import struct
 
 UNIGRAM, BPE = 1, 2  # `model_type`
+SPACE = "\u2581"  # stands for a space in pieces
 
 
 class PieceType(enum.IntEnum):
@@ -26,6 +27,8 @@ class SentencePieceModel:
         pieces: List of `(piece, score, type)`, in the order of the model's ids.
         charsmap: Bytes. The compiled normalization, empty for none. Defaults to `b""`.
         add_dummy_prefix: Boolean. Whether a text begins with a space. Defaults to `True`.
+        remove_extra_whitespaces: Boolean. Whether spaces at the ends of a text and those after a space are removed.
+            Defaults to `True`.
         model_type: Integer, `UNIGRAM` or `BPE`. Defaults to `UNIGRAM`.
 
     Source: https://github.com/google/sentencepiece (`sentencepiece_model.proto`).
@@ -34,6 +37,7 @@ class SentencePieceModel:
     pieces: list
     charsmap: bytes = b""
     add_dummy_prefix: bool = True
+    remove_extra_whitespaces: bool = True
     model_type: int = UNIGRAM
 
     @classmethod
@@ -55,6 +59,7 @@ class SentencePieceModel:
                 elif field == 3:
                     spec = dict(_fields(value))
                     model.charsmap, model.add_dummy_prefix = spec.get(2, b""), bool(spec.get(3, 1))
+                    model.remove_extra_whitespaces = bool(spec.get(4, 1))
         except (ValueError, IndexError, KeyError, TypeError, AttributeError, struct.error) as error:
             raise ValueError(f"The file must be a SentencePiece model. Received: {error!r}") from error
         if not model.pieces:
@@ -75,6 +80,7 @@ class SentencePieceModel:
         trainer += b"".join(_number(field, -1) for field in (41, 42, 43))
         trainer += _bytes_field(45, self.pieces[unknown][0].encode("utf-8"))
         normalizer = _bytes_field(2, self.charsmap) + _number(3, self.add_dummy_prefix)
+        normalizer += _number(4, self.remove_extra_whitespaces)
         return pieces + _bytes_field(2, trainer) + _bytes_field(3, normalizer)
 
 

@@ -1,6 +1,11 @@
 """How texts are split into words, in the graph."""
 
+import re
+
 SPLITS = ("punctuation", "whitespace")
+
+# A byte that no UTF-8 text contains, and that no pattern matches: it separates words.
+CUT = b"\xff"
 
 _SPACE = r"[\s\pZ\x{85}]+"
 _PUNCTUATION = r"[!-/:-@\[-`{-~\pP]"  # all of ASCII but letters and digits
@@ -29,3 +34,25 @@ def split_at(separator, texts):
     kept = tf.where(parts.values != "")[:, 0]
     rows = tf.gather(parts.value_rowids(), kept)
     return tf.RaggedTensor.from_value_rowids(tf.gather(parts.values, kept), rows, parts.nrows(), validate=False)
+
+
+def split_around(texts, whole, split):
+    """Returns the words of texts [batch] as a ragged tensor [batch, None], in which some strings stay whole.
+
+    Args:
+        texts: String tensor [batch], UTF-8.
+        whole: List of strings that are words wherever they occur; the longest counts.
+        split: Function from the parts between these strings [parts] to their words, a ragged tensor [parts, None]. It
+            splits each part like a text of its own.
+    """
+    import tensorflow as tf
+
+    if not whole:
+        return split(texts)
+    pattern = "|".join(re.escape(text) for text in sorted(whole, key=len, reverse=True))
+    parts = split_at(CUT, tf.strings.regex_replace(texts, pattern, CUT + rb"\0" + CUT))
+    is_whole = tf.strings.regex_full_match(parts.values, pattern)
+    words = split(tf.where(is_whole, "", parts.values))
+    kept = tf.RaggedTensor.from_row_lengths(tf.boolean_mask(parts.values, is_whole), tf.cast(is_whole, tf.int64))
+    words = tf.concat([words, kept], 1)
+    return tf.RaggedTensor.from_row_splits(words.values, tf.gather(words.row_splits, parts.row_splits), validate=False)

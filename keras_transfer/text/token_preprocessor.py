@@ -115,15 +115,31 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
         """
         import tensorflow as tf
 
+        with tf.device("CPU:0"):
+            inputs = self._pack([self.tokenize_masked(texts)], self._length_of(sequence_length))
+            return {**inputs, "mask_positions": mask_positions(inputs["token_ids"], self.mask_id)}
+
+    def tokenize_masked(self, texts):
+        """Returns the ids of texts as `tokenize`, and those of the mask tokens in them.
+
+        Args:
+            texts: As for `encode_masked`.
+
+        Returns:
+            An int32 `tf.RaggedTensor` [batch, None].
+
+        Raises:
+            ValueError: As for `encode_masked`.
+        """
+        import tensorflow as tf
+
         if self.mask_id is None:
             raise ValueError(
                 "The vocabulary must contain the mask token. "
                 f"Received: mask_token={self.tokenizer.mask_token!r}, and {self.vocabulary_size} tokens without it"
             )
         with tf.device("CPU:0"):
-            ids = masked_ids(self.tokenizer, tf.reshape(as_text_tensors(texts), [-1]))
-            inputs = self._pack([ids], self._length_of(sequence_length))
-            return {**inputs, "mask_positions": mask_positions(inputs["token_ids"], self.mask_id)}
+            return masked_ids(self.tokenizer, tf.reshape(as_text_tensors(texts), [-1]))
 
     def to_tokens(self, token_ids):
         """Returns the tokens of an integer tensor of ids as a string tensor of the same shape, "" for negative ids."""

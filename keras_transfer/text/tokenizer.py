@@ -3,6 +3,7 @@
 import os
 import pathlib
 
+from keras_transfer.text.pieces import join_pieces
 from keras_transfer.text.preprocessor import as_text_tensors
 
 
@@ -14,7 +15,8 @@ class Tokenizer:
     are added by a `Packing`.
 
     A subclass implements `_tokenize(texts)`, which returns the ids of a string tensor [batch] as an int32 ragged tensor
-    [batch, None], and `get_config`. To be written as a folder that Transformers can read, it implements `to_json`.
+    [batch, None], and `get_config`; `token_bytes`, for texts of ids; and `to_json`, to be written as a folder that
+    Transformers can read.
 
     Args:
         vocabulary: List of strings, the tokens in the order of their ids, or the path of a file with one token per
@@ -31,6 +33,7 @@ class Tokenizer:
     vocabulary_file = "vocab.txt"
     by_lines = True  # Whether the file has one token per line.
     first_id = 0
+    outer_space = ""  # Regular expression of the space that texts of ids have too many.
     added_tokens = ()  # Tokens that are found in texts before these are split.
     special_tokens = ()  # Tokens that no text becomes, beside those of the arguments and of the packing.
 
@@ -56,7 +59,7 @@ class Tokenizer:
                 "A vocabulary must not contain duplicates. "
                 f"Received: {len(duplicates)} duplicates, starting with {duplicates[:3]}"
             )
-        self._vocabulary, self._ids = tokens, ids
+        self._vocabulary, self._ids, self._pieces = tokens, ids, None
 
     @property
     def is_loaded(self):
@@ -151,9 +154,30 @@ class Tokenizer:
     def token_bytes(self):
         """Returns what each token adds to a text, a list of bytes in the order of the ids.
 
-        The bytes of tokens that follow each other, joined, are UTF-8. A text may begin with a space too many.
+        The bytes of tokens that follow each other, joined, are UTF-8. A text may begin or end with a space too many,
+        which `outer_space` matches.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement `token_bytes`.")
+
+    def detokenize(self, ids):
+        """Returns the texts of ids, as far as the tokenizer keeps them.
+
+        Bytes that are not UTF-8, such as a part of a character, become U+FFFD.
+
+        Args:
+            ids: Int tensor or ragged tensor [batch, None], or [None] for a single text.
+
+        Returns:
+            A string tensor [batch], or a scalar.
+        """
+        import tensorflow as tf
+
+        self._check_loaded()
+        if self._pieces is None:
+            with tf.init_scope(), tf.device("CPU:0"):
+                self._pieces = tf.constant(self.token_bytes())
+        texts = join_pieces(tf.gather(self._pieces, ids))
+        return tf.strings.regex_replace(texts, self.outer_space, "") if self.outer_space else texts
 
     def _read_vocabulary(self, path):
         # A word may contain characters that Python takes for the end of a line.

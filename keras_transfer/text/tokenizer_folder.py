@@ -8,7 +8,8 @@ from keras_transfer.text.byte_bpe import ByteBPETokenizer
 from keras_transfer.text.gpt import GPTTokenizer
 from keras_transfer.text.packing import Packing
 from keras_transfer.text.post_processor import read_post_processor, write_post_processor
-from keras_transfer.text.sentencepiece_model import SentencePieceModel
+from keras_transfer.text.sentencepiece_bpe import SentencePieceBPETokenizer
+from keras_transfer.text.sentencepiece_model import SPACE, SentencePieceModel
 from keras_transfer.text.unigram import UnigramTokenizer
 from keras_transfer.text.wordpiece import (
     CONFIG_FILE,
@@ -82,9 +83,10 @@ def read_tokenizer_folder(folder):
     special = {**special, **_tokens(read_json(folder / "special_tokens_map.json")), **_tokens(config)}
     fast = read_json(folder / FAST_FILE)
     special = {**_tokens(fast.get("padding") or {}), **special}
+    has_segments = _has_segments(kind, config, model_config)
     if fast:
         tokenizer = _fast_tokenizer(folder, fast, special)
-        start, between, end, segments = read_post_processor(fast.get("post_processor"))
+        start, between, end, segments = read_post_processor(fast.get("post_processor"), has_segments)
     elif kind in _KINDS:
         tokenizer = _old_tokenizer(folder, kind, config, special)
         start, between, end = ([special[role] for role in roles] for roles in layout)
@@ -96,8 +98,7 @@ def read_tokenizer_folder(folder):
             f"{folder} must contain tokenizer.json, or a config.json with a `model_type` of {sorted(_KINDS)} and the "
             f"older files of its tokenizer. Received: {found}, model_type={kind!r}"
         )
-    if not _has_segments(kind, config, model_config):
-        segments = None
+    segments = segments if has_segments else None
     pad = next((special[role] for role in ("pad_token", "eos_token", "unk_token") if role in special), None)
     if pad is None:
         raise ValueError(f"The folder must name a `pad_token` or an `eos_token`. Received: {special} in {folder}")
@@ -135,7 +136,7 @@ def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split):
             "single_word": False,
             "lstrip": False,
             "rstrip": False,
-            "normalized": token in text_tokens,
+            "normalized": token in text_tokens and not isinstance(tokenizer, SentencePieceBPETokenizer),
             "special": token in special,
         }
         for token in sorted([*special, *text_tokens], key=tokenizer.token_to_id)
@@ -168,7 +169,8 @@ def _fast_tokenizer(folder, fast, special):
     kind = model.get("type") or ("BPE" if "merges" in model else None)
     if kind == "WordPiece":
         return _word_piece(folder, special)
-    bpe = GPTTokenizer if model.get("end_of_word_suffix") == "</w>" else ByteBPETokenizer
+    bpe = SentencePieceBPETokenizer if SPACE in model["vocab"] else ByteBPETokenizer
+    bpe = GPTTokenizer if model.get("end_of_word_suffix") == "</w>" else bpe
     classes = {"BPE": bpe, "Unigram": UnigramTokenizer}
     if kind not in classes:
         raise ValueError(

@@ -9,12 +9,11 @@ import numpy as np
 
 from keras_transfer.text.normalizer import checked_utf8
 from keras_transfer.text.preprocessor import import_tensorflow_text
-from keras_transfer.text.sentencepiece_model import UNIGRAM, PieceType, SentencePieceModel
+from keras_transfer.text.sentencepiece_model import SPACE, UNIGRAM, PieceType, SentencePieceModel
 from keras_transfer.text.splitting import split_at
 from keras_transfer.text.text_steps import STEPS, read_steps, write_steps
 from keras_transfer.text.tokenizer import Tokenizer
 
-_SPACE = "\u2581"  # stands for a space in pieces
 # Without U+000B, which SentencePiece's normalization removes.
 _WHITESPACE = r"[\s\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
 
@@ -59,6 +58,7 @@ class UnigramTokenizer(Tokenizer):
 
     model_file = "spiece.model"
     vocabulary_file = "pieces.txt"
+    outer_space = "^ "
 
     def __init__(
         self,
@@ -87,7 +87,8 @@ class UnigramTokenizer(Tokenizer):
         self._model = SentencePieceModel.from_bytes(serialized)
         if self._model.model_type != UNIGRAM or not self._model.add_dummy_prefix:
             raise ValueError(
-                "The SentencePiece model must be a unigram model (model_type 1) with add_dummy_prefix=True. Received: "
+                "The SentencePiece model must be a unigram model (model_type 1) with add_dummy_prefix=True. For BPE "
+                "models, see `SentencePieceBPETokenizer.from_model`. Received: "
                 f"model_type={self._model.model_type}, add_dummy_prefix={self._model.add_dummy_prefix}"
             )
         self._splitter = None
@@ -135,19 +136,9 @@ class UnigramTokenizer(Tokenizer):
         values = tf.gather(tf.gather(ids, pieces.values), places.values)
         return tf.RaggedTensor.from_row_splits(values, tf.gather(places.row_splits, words.row_splits), validate=False)
 
-    def detokenize(self, ids):
-        """Returns the texts of ids, as far as the normalization left them.
-
-        Args:
-            ids: Int tensor or ragged tensor [batch, None], or [None] for a single text.
-
-        Returns:
-            A string tensor [batch], or a scalar.
-        """
-        import tensorflow as tf
-
-        texts = tf.strings.reduce_join(tf.gather(tf.constant(self.vocabulary), ids), axis=-1)
-        return tf.strings.regex_replace(tf.strings.regex_replace(texts, f"^{_SPACE}", ""), _SPACE, " ")
+    def token_bytes(self):
+        """Returns what each token adds to a text, with a space in front of a word."""
+        return [token.replace(SPACE, " ").encode("utf-8") for token in self.vocabulary]
 
     def get_config(self):
         return {
@@ -169,7 +160,7 @@ class UnigramTokenizer(Tokenizer):
     def to_json(self):
         """Returns the normalizer, pre-tokenizer, decoder and model of this tokenizer in a `tokenizer.json`."""
         scores = {piece: score for piece, score, _ in self._model.pieces}
-        metaspace = {"type": "Metaspace", "replacement": _SPACE, "prepend_scheme": "always", "split": True}
+        metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
         return {
             "normalizer": write_steps(self.normalization, self._model.charsmap),
             "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]},
@@ -212,7 +203,7 @@ def _check_pre_tokenizer(settings):
     prefix = last.get("prepend_scheme", "always" if last.get("add_prefix_space", True) else "never")
     if (
         kinds not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"])
-        or last["replacement"] != _SPACE
+        or last["replacement"] != SPACE
         or prefix == "never"
     ):
         raise ValueError(

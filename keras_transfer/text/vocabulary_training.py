@@ -11,7 +11,7 @@ from keras_transfer.text.wordpiece import WordPieceTokenizer
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-def train_vocabulary(texts, kind, size, special_tokens=SPECIAL_TOKENS, lowercase=True):
+def train_vocabulary(texts, kind, size, special_tokens=SPECIAL_TOKENS, lowercase=None):
     """Trains a tokenizer on texts.
 
     To save it, pass it to a `TokenPreprocessor`, and call `save`.
@@ -22,15 +22,15 @@ def train_vocabulary(texts, kind, size, special_tokens=SPECIAL_TOKENS, lowercase
         size: Integer. Number of tokens, special tokens included. Texts with few different words give fewer.
         special_tokens: List of strings, the first tokens of the vocabulary: padding, unknown, start, end and mask, then
             any others. Defaults to `("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")`.
-        lowercase: Boolean. Whether texts are lowercased, for `"wordpiece"` and `"unigram"`. Byte-level BPE keeps case.
-            Defaults to `True`.
+        lowercase: Boolean. Whether texts are lowercased. `"byte_bpe"` cannot lowercase. Defaults to `None`, which is
+            `False` for `"byte_bpe"` and otherwise `True`.
 
     Returns:
         A `WordPieceTokenizer`, `ByteBPETokenizer` or `UnigramTokenizer`.
 
     Raises:
-        ValueError: If `kind` is unknown, if there are no texts or fewer than five special tokens, or if `size` is too
-            small.
+        ValueError: If `kind` is unknown, if there are no texts or fewer than five special tokens, if `size` is too
+            small, or if `"byte_bpe"` is combined with `lowercase=True`.
         ImportError: If `tokenizers`, or for `"unigram"` `sentencepiece`, is not installed.
 
     Example:
@@ -46,6 +46,12 @@ def train_vocabulary(texts, kind, size, special_tokens=SPECIAL_TOKENS, lowercase
         raise ValueError(
             f"Invalid value for argument `kind`. Expected one of {tuple(trainers)}. Received: kind={kind!r}"
         )
+    if kind == "byte_bpe" and lowercase:
+        raise ValueError(
+            "Byte-level BPE keeps upper case. Use `lowercase=False`, or lowercase texts in training and in use. "
+            "Received: kind='byte_bpe', lowercase=True"
+        )
+    lowercase = True if lowercase is None else lowercase
     texts, special_tokens = to_list(texts), list(special_tokens)
     if not texts or len(special_tokens) < 5 or len(set(special_tokens)) < len(special_tokens):
         raise ValueError(

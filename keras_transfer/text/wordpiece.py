@@ -49,6 +49,8 @@ class WordPieceTokenizer(Tokenizer):
     Source: Devlin et al. 2019, "BERT", section 3; https://github.com/google-research/bert.
     """
 
+    outer_space = "^ "
+
     def __init__(self, vocabulary=None, lowercase=True, strip_accents=None, unk_token="[UNK]", mask_token="[MASK]"):
         self._splitter = None
         super().__init__(vocabulary, unk_token, mask_token)

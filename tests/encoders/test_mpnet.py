@@ -34,6 +34,12 @@ def test_the_biases_of_distances_that_occur_matter():
         table.assign(changed)
 
 
+def test_a_step_with_a_cache_is_an_error():
+    encoder = MPNetEncoder(**SMALL)
+    with pytest.raises(ValueError, match="`MPNetEncoder` cannot decode with a cache, because its `RelativePositionBia"):
+        encoder.step(np.array([[5, 6]]), encoder.empty_cache(1, 4), 0, np.ones((1, 4)))
+
+
 def test_another_number_of_buckets_is_an_error(tmp_path):
     folder = shutil.copytree(FIXTURES / "mpnet", tmp_path / "mpnet")
     config = json.loads((folder / "config.json").read_text())

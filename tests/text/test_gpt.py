@@ -43,6 +43,9 @@ def test_the_ids_are_those_of_transformers(tokenizer):
 def test_texts_of_ids_are_in_lower_case_with_spaces(tokenizer):
     assert tokenizer.detokenize(tokenizer.tokenize(["The FILM!", ""])).numpy().tolist() == [b"the film !", b""]
     assert tokenizer.word_pieces(tf.constant(["film", ""])).to_list()[1] == [tokenizer.unk_id]
+    [ids] = tokenizer.tokenize(["the film"]).to_list()
+    pieces = tokenizer.token_bytes()
+    assert b"".join(pieces[index] for index in ids) == b"the film "
 
 
 @pytest.mark.parametrize("old", [False, True])

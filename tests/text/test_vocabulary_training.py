@@ -47,6 +47,7 @@ def test_a_mistake_is_one_clear_error(monkeypatch):
         ((TEXTS, "unigram", 300, ["[PAD]"]), r"special_tokens=\['\[PAD\]'\]"),
         ((TEXTS, "byte_bpe", 260), "`size` must be at least 261. Received: size=260"),
         ((TEXTS, "unigram", 10), "cannot train a vocabulary of this size"),
+        ((TEXTS, "byte_bpe", 300, SPECIAL, True), "keeps upper case.*Received: kind='byte_bpe', lowercase=True"),
     ):
         with pytest.raises(ValueError, match=message):
             train_vocabulary(*arguments)

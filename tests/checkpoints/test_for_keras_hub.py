@@ -1,0 +1,68 @@
+"""Folders of architectures that only KerasHub converts (references/make_keras_hub.py)."""
+
+import json
+import pathlib
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+from keras_transfer.checkpoints import CheckpointError, load_preprocessor
+from keras_transfer.cli.info import describe
+from keras_transfer.encoders import BertEncoder, Encoder
+from keras_transfer.tasks import TextClassifier
+from keras_transfer.text import Packing, SentencePieceBPETokenizer, TokenPreprocessor
+from tests.checkpoints.presets import keras_hub
+
+LLAMA = pathlib.Path(__file__).parents[1] / "references" / "keras_hub" / "llama"
+VOCABULARY = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "\u2581", *"film", "\u2581f", "il"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A Llama with a tokenizer."""
+    shutil.copytree(LLAMA, tmp_path / "llama")
+    tokenizer = SentencePieceBPETokenizer(VOCABULARY, [("\u2581", "f"), ("i", "l")], eos_token="</s>")
+    TokenPreprocessor(tokenizer, Packing(["<s>"], ["<s>"], [], "</s>"), 16).save(tmp_path / "llama")
+    return tmp_path / "llama"
+
+
+def test_the_outputs_are_those_of_transformers():
+    encoder = Encoder.from_pretrained(LLAMA)
+    assert isinstance(encoder, keras_hub.models.Llama3Backbone)
+    outputs = np.load(LLAMA / "outputs.npz")
+    found = np.array(encoder({name: outputs[name] for name in ("token_ids", "padding_mask")}))
+    real = outputs["padding_mask"] == 1
+    np.testing.assert_allclose(found[real], outputs["sequence"][real], atol=1e-4)
+
+
+def test_a_task_has_the_exact_tokenizer_of_the_folder(folder):
+    model = TextClassifier.from_pretrained(folder, num_classes=2, sequence_length=8)
+    assert model.preprocessor.tokenize(["film"]).to_list() == [[264, 265, 263]]
+    assert np.asarray(model(["film", "a film \u00e9"])).shape == (2, 2)
+
+
+def test_info_says_that_keras_hub_loads_it(folder):
+    rows = dict(line.strip().split("  ", 1) for line in describe(folder)[1:])
+    rows = {name: value.strip() for name, value in rows.items()}
+    assert rows["architecture"] == "llama, loaded by KerasHub without its heads"
+    assert rows["tokenizer"].startswith(f"TokenPreprocessor, {len(VOCABULARY)} tokens, texts")
+
+
+def test_what_cannot_be_converted_is_an_error_that_names_what_can(tmp_path, monkeypatch):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama"}))
+    with pytest.raises(CheckpointError, match="KerasHub converts only safetensors. .*Received: .'config.json'."):
+        Encoder.from_pretrained(tmp_path)
+    with pytest.raises(CheckpointError, match="must contain tokenizer.json"):
+        load_preprocessor(tmp_path)
+    with pytest.raises(CheckpointError, match="is for KerasHub.* Received: BertEncoder.from_pretrained"):
+        BertEncoder.from_pretrained(LLAMA)
+    monkeypatch.setitem(sys.modules, "keras_hub", None)
+    with pytest.raises(CheckpointError, match="requires KerasHub: `pip install keras-hub`"):
+        Encoder.from_pretrained(LLAMA)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "t5"}))
+    with pytest.raises(
+        CheckpointError, match=r"is not supported. .*'llama'.*, which KerasHub converts. Received: 't5'"
+    ):
+        Encoder.from_pretrained(tmp_path)
