@@ -132,7 +132,14 @@ _architectures = {}  # by `model_type` and alias
 # Other values of `model_type`, whose folders are handed over to KerasHub: its outputs were equal to Transformers' ones.
 CONVERTED_BY_KERAS_HUB = (
     "gemma",
+    "gemma2",
+    "gemma3_text",
     "llama",
+    "mixtral",
+    "qwen2",
+    "qwen2_moe",
+    "qwen3",
+    "smollm3",
 )
 
 

@@ -78,6 +78,8 @@ def load(source, cls=Encoder, overrides=None, head=None):
     """
     keras_hub = _import_keras_hub(source)
     overrides = overrides or {}
+    if converts(source) and "rms_norm_eps" in (config := _read_config(source)):
+        overrides = {"layer_norm_epsilon": config["rms_norm_eps"], **overrides}  # KerasHub does not read it for all.
     wanted = keras_hub.models.Backbone if cls is Encoder else cls
     if not issubclass(wanted, keras_hub.models.Backbone):
         raise CheckpointError(

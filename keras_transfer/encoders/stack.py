@@ -140,8 +140,8 @@ class TransformerStack(Encoder):
         for layer in keras.tree.flatten(self.block_inputs):
             if layer is not None and "start" not in inspect.signature(layer.call).parameters:
                 raise ValueError(
-                    f"`{type(self).__name__}` cannot decode with a cache, because its `{type(layer).__name__}` needs all "
-                    "tokens at once. Call the encoder with whole texts instead. "
+                    f"`{type(self).__name__}` cannot decode with a cache, because its `{type(layer).__name__}` needs "
+                    "all tokens at once. Call the encoder with whole texts instead. "
                     f"Received: `step` with a cache of {len(cache)} blocks"
                 )
         if padding_mask is None and not all(block.attention.causal for block in self.blocks):

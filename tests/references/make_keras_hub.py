@@ -26,6 +26,7 @@ def main():
         num_key_value_heads=2,
         intermediate_size=16,
         max_position_embeddings=32,
+        rms_norm_eps=1e-2,
         tie_word_embeddings=True,
         attn_implementation="eager",
     )

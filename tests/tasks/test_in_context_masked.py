@@ -77,7 +77,7 @@ def test_bad_input_is_an_error(options, message):
 def test_without_a_mask_token_or_a_preprocessor_it_is_an_error():
     words = [word for word in preprocessor().vocabulary if word != "[MASK]"]
     for model, message in (
-        (MaskedLM(encoder(), type(preprocessor())(words)), "must contain the mask token"),
+        (MaskedLM(encoder(), type(preprocessor())(words, sequence_length=32)), "must contain the mask token"),
         (MaskedLM(encoder()), "requires a preprocessor"),
     ):
         with pytest.raises(ValueError, match=message):

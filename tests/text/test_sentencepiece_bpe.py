@@ -17,16 +17,8 @@ tokenizers = pytest.importorskip("tokenizers")
 
 HARD = [
     *("", " ", "   ", "the film", " the  film ", "\n\nthe\tfilm\r\n", "x\u00a0y\u2003z\u3000", "a\x85b\x0bc\x00d"),
-    *("caf\u00e9 cafe\u0301", "<s> the </s>", "<unk>", "<0x41> <0x0A>", "\u65e5\u672c\u8a9e", "\U0001f600\U0001f3fd a"),
-    *(
-        "\ufb01lm \uff21",
-        "\u2581the \u2581 a\u2581b",
-        "the" * 40,
-        "aaaa" * 9,
-        "thefilm",
-        "don't",
-        "\u200bthe\u200d\ufeff",
-    ),
+    *("caf\u00e9 cafe\u0301", "<s> the </s>", "<unk>", "<0x41> <0x0A>", "\u65e5\u672c\u8a9e", "\U0001f600\U0001f3fd"),
+    *("\ufb01lm \uff21", "\u2581the \u2581 a\u2581b", "the" * 40, "aaaa" * 9, "thefilm", "\u200bthe\u200d\ufeff"),
 ]
 TEXTS = ["the film was long and the cafe was small", "a long film, the best film. ab c", "aa aaa the  the"] * 20
 CONFIGS = [
