@@ -17,6 +17,7 @@ _WEIGHTS = ("model.weights.h5", "model.weights.json")  # a single file, or the i
 _TENSORS = ("model.safetensors", "model.safetensors.index.json")  # what KerasHub converts
 # Files that only KerasHub writes. They distinguish an incomplete preset from a folder of another kind.
 _MARKS = (*_WEIGHTS, "task.json", "preprocessor.json", "assets/tokenizer")
+_OF_ONE_EPSILON = ("gemma", "gemma2", "gemma3_text", "qwen3")  # KerasHub has 1e-6 in some of their layers.
 _INPUTS = {"token_ids", "segment_ids", "padding_mask"}
 _OPTIONS = {"load_weights", "dtype", "name", "trainable"}  # accepted for every backbone
 
@@ -78,8 +79,8 @@ def load(source, cls=Encoder, overrides=None, head=None):
     """
     keras_hub = _import_keras_hub(source)
     overrides = overrides or {}
-    if converts(source) and "rms_norm_eps" in (config := _read_config(source)):
-        overrides = {"layer_norm_epsilon": config["rms_norm_eps"], **overrides}  # KerasHub does not read it for all.
+    if converts(source):
+        overrides = {**_epsilon(source), **overrides}
     wanted = keras_hub.models.Backbone if cls is Encoder else cls
     if not issubclass(wanted, keras_hub.models.Backbone):
         raise CheckpointError(
@@ -190,6 +191,22 @@ def _check_folder(folder, weights):
             f"'{PREFIX}hf://organisation/name'. Received: {found}"
         )
     read_json(folder / "config.json")
+
+
+def _epsilon(folder):
+    """Returns the epsilon of a folder that KerasHub converts, as an argument of the backbone, because it ignores some.
+
+    Raises:
+        CheckpointError: If a part of the backbone would have another one.
+    """
+    config = read_json(folder / "config.json")
+    epsilon = config.get("rms_norm_eps")
+    if config["model_type"] in _OF_ONE_EPSILON and epsilon not in (None, 1e-6):
+        raise CheckpointError(
+            f"KerasHub's {config['model_type']} needs `rms_norm_eps` to be 1e-6. Received: rms_norm_eps={epsilon} in "
+            f"{folder}"
+        )
+    return {} if epsilon is None else {"layer_norm_epsilon": epsilon}
 
 
 def _check_inputs(source, backbone):

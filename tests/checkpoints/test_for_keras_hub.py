@@ -58,6 +58,9 @@ def test_what_cannot_be_converted_is_an_error_that_names_what_can(tmp_path, monk
         load_preprocessor(tmp_path)
     with pytest.raises(CheckpointError, match="is for KerasHub.* Received: BertEncoder.from_pretrained"):
         BertEncoder.from_pretrained(LLAMA)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen3", "rms_norm_eps": 1e-5}))
+    with pytest.raises(CheckpointError, match="needs `rms_norm_eps` to be 1e-6. Received: rms_norm_eps=1e-05"):
+        Encoder.from_pretrained(tmp_path)
     monkeypatch.setitem(sys.modules, "keras_hub", None)
     with pytest.raises(CheckpointError, match="requires KerasHub: `pip install keras-hub`"):
         Encoder.from_pretrained(LLAMA)
