@@ -106,8 +106,8 @@ def _batches(model, data):
     batches = model.dataset(*data, shuffle=True) if pair else model.dataset(data)
     if not isinstance(batches, TextBatches):
         raise ValueError(
-            "`data` must be in memory: `(x, y)`, `text.batches(...)`, `text.word_batches(...)` or `model.dataset(...)`. "
-            f"Received: data of type {type(data).__name__}"
+            "`data` must be in memory: `(x, y)`, `text.batches(...)`, `text.word_batches(...)` or "
+            f"`model.dataset(...)`. Received: data of type {type(data).__name__}"
         )
     if isinstance(batches, TargetBatches) and isinstance(model, SelfSupervised):
         raise ValueError(

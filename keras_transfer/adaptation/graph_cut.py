@@ -1,4 +1,4 @@
-"""Cutting the graph of a task below a layer group: a lower part that is computed once, and an upper part that trains."""
+"""Cutting the graph of a task below a layer group, into a part that is computed once and a part that trains."""
 
 import dataclasses
 import hashlib

@@ -98,9 +98,8 @@ def suggest(model, data, *, memory=None, minutes=None):
             name = smaller
     lines = [f"Suggested recipe: {name}", *(f"- {reason}" for reason in reasons), "", _HEAD]
     for other, estimate in estimates.items():
-        lines.append(
-            f"{other:28}{estimate['trainable']:>10.2%}{estimate['memory'] / 1e9:>9.2f} GB{estimate['minutes']:>9.1f} min"
-        )
+        costs = f"{estimate['memory'] / 1e9:>9.2f} GB{estimate['minutes']:>9.1f} min"
+        lines.append(f"{other:28}{estimate['trainable']:>10.2%}{costs}")
     print("\n".join([*lines, "Memory and time are rough: expect a factor of two."]))
     return recipes[name]
 
