@@ -76,8 +76,9 @@ class CacheFolder:
                 f"Received: folder={str(self.path)!r}"
             )
         try:
-            self._arrays = [np.load(path, mmap_mode="r+") for path in self._paths(stored["kinds"])]
-            self._done = np.load(self.path / DONE, mmap_mode="r+")
+            for mode in ("r", "r+"):  # The first one fails on a file that is too short. The second one would extend it.
+                self._arrays = [np.load(path, mmap_mode=mode) for path in self._paths(stored["kinds"])]
+                self._done = np.load(self.path / DONE, mmap_mode=mode)
         except (OSError, ValueError) as error:  # The process was killed before it had created all files.
             log.warning("The cache in %s is computed again, because its files are not complete: %s", self.path, error)
             return None, None, np.arange(count)

@@ -26,11 +26,8 @@ class Activations:
     def __init__(self, values, starts, extra, fingerprint, store):
         self.values, self.starts, self.extra, self.fingerprint, self._store = values, starts, extra, fingerprint, store
         tokens = [] if starts is None else [int(np.diff(starts).max())]
-        self.shape, self.dtype = (
-            (len(values) if starts is None else len(starts) - 1, *tokens, *values.shape[1:]),
-            values.dtype,
-        )
-        self.ndim = len(self.shape)
+        self.shape = (len(values) if starts is None else len(starts) - 1, *tokens, *values.shape[1:])
+        self.ndim, self.dtype = len(self.shape), values.dtype
 
     def __len__(self):
         return self.shape[0]

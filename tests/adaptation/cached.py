@@ -8,8 +8,8 @@ from keras_transfer.tasks import TextClassifier, TokenClassifier
 from keras_transfer.text import batches, word_batches
 from tests.tasks import taggers, tiny
 
-TEXTS, LABELS = tiny.examples(16)
-SENTENCES, TAGS = taggers.examples(16)
+TEXTS, LABELS = tiny.examples(8)
+SENTENCES, TAGS = taggers.examples(8)
 
 
 def classifier(below="block_1", **options):
@@ -35,16 +35,16 @@ def sentences(model):
 
 
 def of_encoder(encoder, task=TextClassifier, below="block_1"):
-    """A task without dropout on an encoder of 12 tokens, and batches of two lengths of prepared ids."""
+    """A task without dropout on an encoder of 12 tokens, and batches of prepared ids."""
     options = {"label_names": ["a", "b"]} if task is TokenClassifier else {"num_classes": 2}
     model = task(encoder, dropout=0.0, **options)
     random = np.random.default_rng(0)
-    mask = (np.arange(6) < np.array([[6], [3], [4], [1]])).astype("int32")
-    inputs = {"token_ids": random.integers(1, 12, (4, 6)).astype("int32") * mask, "padding_mask": mask}
-    inputs["segment_ids"] = np.minimum(np.arange(6) // 2, 1).astype("int32") * mask
+    mask = (np.arange(4) < np.array([[4], [2], [3], [1]])).astype("int32")
+    inputs = {"token_ids": random.integers(1, 12, (4, 4)).astype("int32") * mask, "padding_mask": mask}
+    inputs["segment_ids"] = np.minimum(np.arange(4) // 2, 1).astype("int32") * mask
     if "character_ids" in model.input:
-        inputs = {"character_ids": random.integers(1, 200, (4, 6, 8)).astype("int32"), "padding_mask": mask}
-    labels = np.zeros((4, 6), "int32") if task is TokenClassifier else np.array([0, 1, 1, 0])
+        inputs = {"character_ids": random.integers(1, 200, (4, 4, 8)).astype("int32"), "padding_mask": mask}
+    labels = np.zeros((4, 4), "int32") if task is TokenClassifier else np.array([0, 1, 1, 0])
     data = model.dataset({name: inputs[name] for name in model.input}, labels, batch_size=2)
     return freeze(model, below=below), data
 

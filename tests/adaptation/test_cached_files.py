@@ -49,14 +49,14 @@ def test_a_complete_cache_is_read_and_the_lower_part_does_not_run(model, tmp_pat
     np.testing.assert_array_equal(features(model).values, first.values)  # in memory
 
 
-@pytest.mark.parametrize(("interval", "runs"), [(0.0, 2), (1e9, 4)], ids=["resumed", "rebuilt"])
+@pytest.mark.parametrize(("interval", "runs"), [(0.0, 1), (1e9, 2)], ids=["resumed", "rebuilt"])
 def test_a_cache_that_was_killed_is_completed(model, tmp_path, monkeypatch, interval, runs):
     monkeypatch.setattr(activation_files, "INTERVAL", interval)
     folder = tmp_path / "cache"
-    Counted(monkeypatch, folder, copy_at=2)
+    Counted(monkeypatch, folder, copy_at=1)
     whole = features(model, folder=folder)
     killed = tmp_path / "cache_killed"
-    assert np.load(killed / "done.npy").sum() == (8 if interval == 0 else 0)
+    assert np.load(killed / "done.npy").sum() == (4 if interval == 0 else 0)
     counted = Counted(monkeypatch)
     np.testing.assert_array_equal(features(model, folder=killed).values, whole.values)
     assert counted.batches == runs and np.load(killed / "done.npy").all()
@@ -110,8 +110,7 @@ def test_float16_takes_half_the_room_and_refuses_what_is_out_of_its_range(model)
     assert half.values.nbytes * 2 == whole.values.nbytes
     np.testing.assert_allclose(half.values, whole.values, rtol=1e-3, atol=1e-3)
     upper, data = cache_features(model, cached.texts(model), "block_1", dtype="float16", verbose=0)
-    upper.compile("sgd")
-    upper.fit(data, verbose=0)
+    np.testing.assert_allclose(np.array(upper(data[0][0])), np.array(model(cached.texts(model)[0][0])), atol=1e-2)
     large = cached.classifier()
     for weight in large.weights:
         if "block_0" in weight.path and weight.path.endswith("gamma"):

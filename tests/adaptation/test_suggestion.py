@@ -40,7 +40,7 @@ def test_more_rows_suggest_to_train_more(model, capsys, count, name, reason):
 
 
 def test_limits_suggest_to_train_less_and_the_reason_is_printed(model, capsys):
-    assert suggest(model, many(1000), memory=1e6) == get_recipe("feature_extraction")
+    assert suggest(model, many(1000), memory=1e3) == get_recipe("feature_extraction")
     printed = capsys.readouterr().out
     assert "bert would need" in printed and "last_layers would need" in printed and "GB of 0.0" in printed
     suggest(model, many(1000), minutes=1e-9)

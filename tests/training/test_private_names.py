@@ -407,7 +407,7 @@ def test_a_built_layer_takes_further_layers_only_while_it_is_unlocked():
 @pytest.mark.core
 def test_the_calls_of_a_functional_model_are_in_order_and_can_be_repeated_with_other_tensors():
     inputs, shared = keras.Input((2,)), keras.layers.Dense(2)
-    outputs = keras.ops.add(x=shared(shared(inputs)), y=inputs)
+    outputs = keras.ops.add(x1=shared(shared(inputs)), x2=inputs)
     calls = private.calls_of(keras.Model(inputs, outputs))
     assert [call.operation for call in calls[:2]] == [shared, shared] and len(calls) == 3
     assert calls[0].inputs == [inputs] and calls[1].inputs == calls[0].outputs and calls[2].outputs == [outputs]
