@@ -9,7 +9,7 @@ from keras_transfer.text import batches, word_batches
 from tests.tasks import taggers, tiny
 
 TEXTS, LABELS = tiny.examples(8)
-SENTENCES, TAGS = taggers.examples(8)
+SENTENCES, TAGS = taggers.examples(8, longest=16)
 
 
 def classifier(below="block_1", **options):

@@ -52,13 +52,12 @@ def trained(model, data, epochs=2):
     return history.history["loss"]
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(
     ("make", "data", "below"),
     [
-        (cached.classifier, cached.texts, "block_1"),
+        pytest.param(cached.classifier, cached.texts, "block_1", marks=pytest.mark.core),
         (cached.classifier, cached.pairs, "head"),
-        (cached.tagger, cached.sentences, "block_1"),
+        pytest.param(cached.tagger, cached.sentences, "block_1", marks=pytest.mark.core),
         (lambda below: cached.classifier(below, scalar_mix=True), cached.texts, "block_1"),
     ],
     ids=["classifier", "pairs, head", "tagger", "scalar mix"],
@@ -77,8 +76,7 @@ def test_training_on_cached_features_equals_training_with_the_lower_part_frozen(
     assert any(moved) and not any(own for weight, own in zip(whole.weights, moved) if not weight.trainable)
 
 
-@pytest.mark.core
-@pytest.mark.parametrize("kind", BLOCKS)
+@pytest.mark.parametrize("kind", [pytest.param("deberta", marks=pytest.mark.core), *sorted({*BLOCKS} - {"deberta"})])
 def test_an_encoder_computes_the_same_from_its_cached_lower_part(kind):
     cls, arguments = BLOCKS[kind]
     below = "head" if kind == "albert" else "block_1"
@@ -101,7 +99,6 @@ def test_a_keras_hub_backbone_computes_the_same_from_its_cached_lower_part():
     np.testing.assert_allclose(np.array(upper(features[0][0])), np.array(model(data[0][0])), atol=1e-6)
 
 
-@pytest.mark.core
 def test_only_what_needs_weights_below_is_stored_and_padding_is_not():
     deberta, data = cached.of_encoder(encoders.DebertaV2Encoder(**BLOCKS["deberta"][1]))
     upper, features = cache_features(deberta, data, "block_1", verbose=0)
@@ -115,7 +112,6 @@ def test_only_what_needs_weights_below_is_stored_and_padding_is_not():
     assert [column.shape for column in list(features.inputs.values())[-1:]] == [(4, 8)]
 
 
-@pytest.mark.core
 def test_the_upper_part_evaluates_predicts_and_takes_validation_data_like_the_whole():
     model = cached.tagger()
     upper, features = cache_features(model, cached.sentences(model), "block_1", verbose=0)
