@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from keras.ops import convert_to_numpy as to_numpy
 
 from keras_transfer import encoders
 from keras_transfer.adaptation import cache_features, fine_tune, freeze, get_recipe, layer_groups
@@ -86,8 +87,8 @@ def test_an_encoder_computes_the_same_from_its_cached_lower_part(kind):
         assert upper.count_params() < model.count_params()
         for (inputs, _), (stored, _) in zip(data, features, strict=True):
             ours, theirs = upper(stored), model(inputs)
-            real = np.array(inputs["padding_mask"])[:, :, None] if task is TokenClassifier else 1
-            np.testing.assert_allclose(np.array(ours) * real, np.array(theirs) * real, atol=1e-6)
+            real = to_numpy(inputs["padding_mask"])[:, :, None] if task is TokenClassifier else 1
+            np.testing.assert_allclose(to_numpy(ours) * real, to_numpy(theirs) * real, atol=1e-6)
 
 
 def test_a_keras_hub_backbone_computes_the_same_from_its_cached_lower_part():
@@ -96,7 +97,7 @@ def test_a_keras_hub_backbone_computes_the_same_from_its_cached_lower_part():
     upper, features = cache_features(model, data, "transformer_layer_1", verbose=0)
     names = [group.name for group in layer_groups(upper)]
     assert names == [group.name for group in layer_groups(model)][-len(names) :] and len(names) < 5
-    np.testing.assert_allclose(np.array(upper(features[0][0])), np.array(model(data[0][0])), atol=1e-6)
+    np.testing.assert_allclose(to_numpy(upper(features[0][0])), to_numpy(model(data[0][0])), atol=1e-6)
 
 
 def test_only_what_needs_weights_below_is_stored_and_padding_is_not():
@@ -133,7 +134,7 @@ def test_recipes_train_the_upper_part():
     upper, features = cache_features(model, cached.texts(model), "pooler", verbose=0)
     before = values(model.weights)
     fine_tune(upper, features, recipe=get_recipe("bert", epochs=1), verbose=0)
-    moved = {id(w) for w, value in zip(model.weights, before) if (keras.ops.convert_to_numpy(w) != value).any()}
+    moved = {id(w) for w, value in zip(model.weights, before) if (to_numpy(w) != value).any()}
     assert moved == {id(weight) for group in layer_groups(model)[-2:] for weight in group.variables}
 
 
@@ -159,7 +160,7 @@ def test_dropout_in_the_lower_part_is_off_and_a_warning_names_it(caplog):
     upper, features = cache_features(model, cached.texts(model), "block_1", verbose=0)
     assert "Dropout below 'block_1' is off" in caplog.text and "'block_0'" in caplog.text
     assert "head_dropout" not in caplog.text and "head_dropout" in {layer.name for layer in upper.layers}
-    ours, theirs = (np.array(part(data[0][0])) for part, data in ((upper, features), (model, cached.texts(model))))
+    ours, theirs = (to_numpy(part(data[0][0])) for part, data in ((upper, features), (model, cached.texts(model))))
     np.testing.assert_allclose(ours, theirs, atol=1e-6)
     caplog.clear()
     model = cached.classifier("head")

@@ -6,6 +6,7 @@ import shutil
 import keras
 import numpy as np
 import pytest
+from keras.ops import convert_to_numpy as to_numpy
 
 from keras_transfer.adaptation import activation_files, cache_features
 from keras_transfer.text import batches
@@ -110,7 +111,7 @@ def test_float16_takes_half_the_room_and_refuses_what_is_out_of_its_range(model)
     assert half.values.nbytes * 2 == whole.values.nbytes
     np.testing.assert_allclose(half.values, whole.values, rtol=1e-3, atol=1e-3)
     upper, data = cache_features(model, cached.texts(model), "block_1", dtype="float16", verbose=0)
-    np.testing.assert_allclose(np.array(upper(data[0][0])), np.array(model(cached.texts(model)[0][0])), atol=1e-2)
+    np.testing.assert_allclose(to_numpy(upper(data[0][0])), to_numpy(model(cached.texts(model)[0][0])), atol=1e-2)
     large = cached.classifier()
     for weight in large.weights:
         if "block_0" in weight.path and weight.path.endswith("gamma"):
