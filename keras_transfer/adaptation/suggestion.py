@@ -36,8 +36,9 @@ def suggest(model, data, *, memory=None, minutes=None):
     numbers of our choice. On labelled validation data, compare the suggestion with others.
 
     The memory is estimated from the sizes of the weights, their gradients, Adam's slots, and the activations of a
-    batch of the longest texts, without the framework itself. The time is estimated from the number of operations and the speed of a matrix product
-    on this machine, measured in a fraction of a second. Expect either to be wrong by a factor of two.
+    batch of the longest texts, without the framework itself. The time is estimated from the number of operations and
+    the speed of a matrix product on this machine, measured in a fraction of a second. Expect either to be wrong by a
+    factor of two.
 
     Args:
         model: `Task` with labels.
