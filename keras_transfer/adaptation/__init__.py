@@ -10,9 +10,9 @@ from keras_transfer.adaptation.adapters import (
 )
 from keras_transfer.adaptation.attention_kinds import PALs, Prefix, Prompt
 from keras_transfer.adaptation.bottleneck_kinds import Compacter, Fusion, Houlsby, Parallel, Pfeiffer
+from keras_transfer.adaptation.cached_features import cache_features
 from keras_transfer.adaptation.comparison import compare
 from keras_transfer.adaptation.comparison_report import Comparison
-from keras_transfer.adaptation.cached_features import cache_features
 from keras_transfer.adaptation.fisher import Fisher, estimate_fisher
 from keras_transfer.adaptation.freezing import freeze, freeze_to, trainable_summary, unfreeze
 from keras_transfer.adaptation.groups import LayerGroup, LayerGroups, layer_groups
@@ -72,8 +72,8 @@ __all__ = [
     "StagedTraining",
     "WarmupCosine",
     "add_adapters",
-    "compare",
     "cache_features",
+    "compare",
     "estimate_fisher",
     "fine_tune",
     "freeze",

@@ -22,6 +22,7 @@ class Cut:
         outputs: Symbolic outputs of the upper part, which has the layers of the task.
         layers: List of the layers and operations of the lower part.
         places: List of integers. The calls of the task that return those tensors, counted from the input.
+        encoder: The encoder of the task.
     """
 
     below: str
@@ -30,6 +31,7 @@ class Cut:
     outputs: object
     layers: list
     places: list
+    encoder: keras.Model
 
     @property
     def names(self):
@@ -38,7 +40,8 @@ class Cut:
 
     def fingerprint(self):
         """Returns a string that other weights or settings of the lower part change."""
-        digest = hashlib.blake2b(json.dumps(self.places).encode(), digest_size=16)
+        adapters = list(getattr(self.encoder, "active_adapters", ()))
+        digest = hashlib.blake2b(json.dumps([self.places, adapters]).encode(), digest_size=16)
         for layer in self.layers:
             digest.update(type(layer).__name__.encode())
             if isinstance(layer, keras.layers.Layer):
@@ -105,7 +108,7 @@ def cut_below(task, below):
     layers = [call.operation for call in calls if not of_lower.isdisjoint(map(id, call.outputs))]
     layers = list({id(layer): layer for layer in layers}.values())
     places = [[id(t) in map(id, call.outputs) for call in calls].index(True) for t in border.values()]
-    return Cut(below, lower, inputs, outputs, layers, places)
+    return Cut(below, lower, inputs, outputs, layers, places, task.encoder)
 
 
 def is_random(layer):

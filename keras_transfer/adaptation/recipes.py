@@ -7,6 +7,7 @@ import math
 
 import keras
 
+from keras_transfer.adaptation.adapters import add_adapters
 from keras_transfer.adaptation.freezing import freeze
 from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.layerwise import LayerwiseOptimizer
@@ -48,6 +49,7 @@ class Recipe:
             Defaults to `None`.
         probe_learning_rate: Float. Constant learning rate of the first stage of `unfreezing="linear_probe"`. Defaults
             to `None`.
+        adapters: What `add_adapters` adds, which then trains with the head alone, or None. Defaults to `None`.
         scalar_mix: Boolean. Whether the recipe needs a model with a `layers.ScalarMix`. Defaults to `False`.
 
     Example:
@@ -70,6 +72,7 @@ class Recipe:
     frozen: str | list | None = None
     last_blocks: int | None = None
     probe_learning_rate: float | None = None
+    adapters: str | list | None = None
     scalar_mix: bool = False
 
     def __post_init__(self):
@@ -92,12 +95,14 @@ class Recipe:
             _check((value is None and optional) or (is_number(value) and right(value)), name, expected, value)
         fraction = self.unfreezing_fraction
         _check(fraction is None or self.unfreezing, "unfreezing_fraction", "None if `unfreezing=None`", fraction)
+        apart = self.adapters is None or (self.frozen is None and self.last_blocks is None)
+        _check(apart, "adapters", "None if `frozen` or `last_blocks` is set", self.adapters)
         rate, probes = self.probe_learning_rate, self.unfreezing == "linear_probe"
         expected = "a number if `unfreezing='linear_probe'`, and None otherwise"
         _check((rate is not None) == probes, "probe_learning_rate", expected, rate)
 
     def prepare(self, model):
-        """Freezes the layer groups that never train.
+        """Freezes the layer groups that never train, and adds adapters.
 
         Args:
             model: Built model to train.
@@ -106,8 +111,8 @@ class Recipe:
             The model.
 
         Raises:
-            ValueError: If nothing would be trainable, if the model has fewer than `last_blocks` blocks, or if it lacks
-                a `ScalarMix` that the recipe needs. The model is then unchanged.
+            ValueError: If nothing would be trainable, if the model has fewer than `last_blocks` blocks, if it lacks a
+                `ScalarMix` that the recipe needs, or if adapters cannot be added. The model is then unchanged.
         """
         if self.scalar_mix and not any(isinstance(layer, ScalarMix) for layer in getattr(model, "layers", ())):
             raise ValueError(
@@ -115,6 +120,8 @@ class Recipe:
                 f"`scalar_mix=True`. Received: model={model!r}"
             )
         below = None if self.last_blocks is None else _lowest_of_last(model, self.last_blocks)
+        if self.adapters is not None:
+            return add_adapters(model, self.adapters)
         restore = remember_trainable(model)
         if below:
             freeze(model, below=below)
@@ -182,6 +189,9 @@ RECIPES = {
     },
     # Lee et al. 2019, "What would Elsa do?": a quarter of BERT's blocks.
     "last_layers": {"last_blocks": 3},
+    # Houlsby et al. 2019 and Hu et al. 2021. Adapters begin as the identity and need a higher learning rate.
+    "adapters": {"learning_rate": 1e-3, "adapters": "houlsby:64"},
+    "lora": {"learning_rate": 1e-3, "adapters": "lora:rank=8"},
     # Kumar et al. 2022 (LP-FT): "feature_extraction", then "bert".
     "linear_probe_then_finetune": {"epochs": 8, "unfreezing": "linear_probe", "probe_learning_rate": 1e-2},
     # Felbo et al. 2017.
@@ -197,7 +207,8 @@ def get_recipe(name, **changes):
             (gradual unfreezing, slanted triangles, discriminative rates; Howard and Ruder 2018),
             `"feature_extraction"` (a frozen encoder), `"scalar_mix"` (a frozen encoder and a mean of its layers; Peters
             et al. 2018), `"last_layers"` (the three highest blocks; Lee et al. 2019), `"linear_probe_then_finetune"`
-            (first the head, then all; Kumar et al. 2022) or `"chain_thaw"` (Felbo et al. 2017).
+            (first the head, then all; Kumar et al. 2022), `"adapters"` (bottlenecks of 64; Houlsby et al. 2019),
+            `"lora"` (of rank 8; Hu et al. 2021) or `"chain_thaw"` (Felbo et al. 2017).
         **changes: Fields of `Recipe`.
 
     Returns:
@@ -263,11 +274,11 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
         raise ValueError("`loss` is required for a model that is not a task. Received: loss='auto'")
     metrics = None if metrics == "auto" and not isinstance(model, Task) else metrics
     data, steps = _batches(model, train, plan.batch_size, options)
-    optimizer = plan.build_optimizer(model, plan.epochs * steps)
     frozen = sum(math.prod(weight.shape) for weight in could_train(model) if not weight.trainable)
     if frozen:
         log.warning("%d parameters were frozen before the recipe was applied and remain frozen.", frozen)
     plan.prepare(model)
+    optimizer = plan.build_optimizer(model, plan.epochs * steps)  # after adapters have been added
     model.compile(optimizer, loss=loss, metrics=metrics)
     build_optimizer(model)  # TensorFlow would trace the first step twice, the first time only to create its variables.
     callbacks = [*plan.build_callbacks(), *keras.tree.flatten(callbacks or [])]

@@ -6,7 +6,15 @@ import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
 from keras_transfer import encoders
-from keras_transfer.adaptation import cache_features, fine_tune, freeze, get_recipe, layer_groups
+from keras_transfer.adaptation import (
+    add_adapters,
+    cache_features,
+    fine_tune,
+    freeze,
+    get_recipe,
+    layer_groups,
+    set_active_adapter,
+)
 from keras_transfer.tasks import CausalLM, MaskedLM, TextClassifier, TokenClassifier
 from keras_transfer.text import batches
 from tests.adaptation import cached
@@ -235,3 +243,17 @@ def test_batches_keep_the_order_of_the_texts_for_predict(model, part):
     upper, _ = part
     _, features = cache_features(model, batches(cached.TEXTS, None, model.preprocessor, 4), "block_1", verbose=0)
     np.testing.assert_allclose(upper.predict(features, verbose=0), model.predict(cached.TEXTS, verbose=0), atol=1e-5)
+
+
+def test_adapters_train_above_cached_features_and_switching_those_below_is_noticed():
+    model, data = cached.of_encoder(encoders.BertEncoder(**POSITIONS))
+    for name in ("first", "second"):
+        add_adapters(model, "houlsby:2", name=name)
+    freeze(model, below="block_1")
+    upper, features = cache_features(model, data, "block_1", verbose=0)
+    assert [group.name for group in layer_groups(upper)] == ["block_1", "block_1_adapters", "pooler", "head"]
+    np.testing.assert_allclose(to_numpy(upper(features[0][0])), to_numpy(model(data[0][0])), atol=1e-6)
+    set_active_adapter(model, "first")
+    upper.compile("sgd")
+    with pytest.raises(ValueError, match="belong to other weights or settings"):
+        upper.evaluate(features, verbose=0)

@@ -113,6 +113,15 @@ def test_the_recipe_scalar_mix_trains_the_mix_and_the_head_of_a_model_that_has_a
     assert len(other.trainable_weights) == len(other.weights)
 
 
+def test_the_recipes_adapters_and_lora_add_adapters_and_train_them_and_the_head():
+    for name in ("adapters", "lora"):
+        model, trained = classifier(), Trained()
+        fine_tune(model, (TEXTS, LABELS), recipe=get_recipe(name, epochs=1), callbacks=[trained], verbose=0)
+        assert trained.groups == [["block_0_adapters", "head"]]
+    with pytest.raises(ValueError, match="The model has adapters with this name"):
+        get_recipe("lora").prepare(model)
+
+
 def test_the_schedule_of_lp_ft_spans_its_second_stage():
     model, recipe = classifier(), get_recipe("linear_probe_then_finetune", unfreezing_fraction=0.25)
     schedule = recipe.build_optimizer(model, 100).get_config()["optimizer"]["config"]["learning_rate"]
@@ -189,6 +198,7 @@ def plain():
             "`unfreezing_fraction` must be None if",
         ),
         (lambda: get_recipe("last_layers", last_blocks=0), "`last_blocks` must be a positive integer or None"),
+        (lambda: get_recipe("lora", frozen="head"), "`adapters` must be None if `frozen` or `last_blocks` is set"),
         (lambda: get_recipe("bert", probe_learning_rate=0.1), "must be a number if `unfreezing='linear_probe'`, and"),
         (lambda: get_recipe("bert", unfreezing="linear_probe"), "must be a number if `unfreezing='linear_probe'`, and"),
         (lambda: get_recipe("bert", learning_rate=None), "`learning_rate` must be positive. Received: None"),
@@ -264,7 +274,7 @@ def ids():
 
 
 def test_every_named_recipe_is_a_recipe():
-    others = {"scalar_mix", "last_layers", "linear_probe_then_finetune"}
+    others = {"scalar_mix", "last_layers", "linear_probe_then_finetune", "adapters", "lora"}
     assert set(RECIPES) == {"bert", "ulmfit_classifier", "feature_extraction", "chain_thaw", *others}
     for name in RECIPES:
         assert isinstance(get_recipe(name), Recipe)
