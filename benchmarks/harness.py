@@ -20,6 +20,7 @@ import math
 import os
 import pathlib
 import platform
+import resource
 import subprocess
 import sys
 import time
@@ -103,7 +104,8 @@ def work(contender, options, warm_up):
         for _ in range(count):
             function()
         wall, cpu = time.perf_counter() - start, cpu_seconds() - cpu
-        answer = {"seconds": wall / count, "wall": wall, "cpu": cpu}
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # MB on Linux
+        answer = {"seconds": wall / count, "wall": wall, "cpu": cpu, "peak_mb": peak}
         print(json.dumps(answer), file=answers, flush=True)
 
 
@@ -139,6 +141,7 @@ class Worker:
         after = busy_seconds()
         others = None if before is None else max(0.0, after - before - answer["cpu"]) / (answer["wall"] * CORES)
         sample = {"seconds": answer["seconds"], "cpu_wall": answer["cpu"] / answer["wall"], "others": others}
+        sample["peak_mb"] = answer["peak_mb"]
         print(f"{measure}, {self.name}: {sample}", file=sys.stderr, flush=True)
         return sample
 
@@ -187,6 +190,8 @@ def summary(measure, samples, per_call, unit):
         median = float(np.median(seconds[name])) / per_call
         row = {unit: figure({"ms": 1e3 * median, "s": median}.get(unit, 1 / median))}
         row["cpu_wall"] = figure(np.median([sample["cpu_wall"] for sample in samples[name]]))
+        peaks = [sample["peak_mb"] for sample in samples[name] if "peak_mb" in sample]
+        row |= {"peak_mb": figure(max(peaks))} if peaks else {}
         if name != names[0]:
             row["ratio"] = figure(np.median(seconds[names[0]]) / np.median(seconds[name]))
             row["interval"] = [figure(bound) for bound in interval(seconds[names[0]], seconds[name])]

@@ -10,6 +10,7 @@ from keras_transfer.adaptation.adapters import (
 )
 from keras_transfer.adaptation.attention_kinds import PALs, Prefix, Prompt
 from keras_transfer.adaptation.bottleneck_kinds import Compacter, Fusion, Houlsby, Parallel, Pfeiffer
+from keras_transfer.adaptation.cached_features import cache_features
 from keras_transfer.adaptation.comparison import compare
 from keras_transfer.adaptation.comparison_report import Comparison
 from keras_transfer.adaptation.fisher import Fisher, estimate_fisher
@@ -30,6 +31,7 @@ from keras_transfer.adaptation.schedules import (
 )
 from keras_transfer.adaptation.selection import is_norm, is_norm_or_bias, select_groups
 from keras_transfer.adaptation.staging import Stage
+from keras_transfer.adaptation.suggestion import suggest
 from keras_transfer.adaptation.unfreezing import ChainThaw, GradualUnfreezing, SequentialUnfreezing, StagedTraining
 from keras_transfer.adaptation.weight_kinds import IA3, BitFit, LoRA
 from keras_transfer.training.checkpoint import Checkpoint
@@ -70,6 +72,7 @@ __all__ = [
     "StagedTraining",
     "WarmupCosine",
     "add_adapters",
+    "cache_features",
     "compare",
     "estimate_fisher",
     "fine_tune",
@@ -86,6 +89,7 @@ __all__ = [
     "save_adapters",
     "select_groups",
     "set_active_adapter",
+    "suggest",
     "trainable_summary",
     "unfreeze",
 ]

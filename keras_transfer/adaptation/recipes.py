@@ -7,11 +7,15 @@ import math
 
 import keras
 
+from keras_transfer.adaptation.adapters import add_adapters
 from keras_transfer.adaptation.freezing import freeze
+from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.layerwise import LayerwiseOptimizer
 from keras_transfer.adaptation.rates import is_number
 from keras_transfer.adaptation.schedules import LinearWarmupDecay, SlantedTriangular
-from keras_transfer.adaptation.unfreezing import ChainThaw, GradualUnfreezing
+from keras_transfer.adaptation.staging import Stage
+from keras_transfer.adaptation.unfreezing import ChainThaw, GradualUnfreezing, StagedTraining
+from keras_transfer.layers import ScalarMix
 from keras_transfer.tasks import Task
 from keras_transfer.training.optimizer import build_optimizer
 from keras_transfer.training.trainable import could_train, remember_trainable
@@ -36,11 +40,17 @@ class Recipe:
             Defaults to `None`, one rate for all.
         weight_decay: Float. Decoupled weight decay, except for normalization layers and biases. Defaults to `0.01`.
         global_clipnorm: Float. Maximum global norm of the gradients, or None for no maximum. Defaults to `1.0`.
-        unfreezing: `"gradual"`, `"chain_thaw"`, or None, which trains everything from the beginning. Defaults to
-            `None`.
+        unfreezing: `"gradual"`, `"chain_thaw"`, `"linear_probe"` (new layer groups first, then all with a fresh
+            optimizer and the schedule), or None, which trains everything from the beginning. Defaults to `None`.
         unfreezing_fraction: Float between 0 and 1. Fraction of the run over which `unfreezing` takes place. Defaults
-            to `None`, the default of the callback.
+            to `None`, the default of the callback, and a half of the run for `"linear_probe"`.
         frozen: Layer groups that never train, as `groups` of `freeze`, or None. Defaults to `None`.
+        last_blocks: Integer. Number of the highest blocks that train, with all that is above them, or None for all.
+            Defaults to `None`.
+        probe_learning_rate: Float. Constant learning rate of the first stage of `unfreezing="linear_probe"`. Defaults
+            to `None`.
+        adapters: What `add_adapters` adds, which then trains with the head alone, or None. Defaults to `None`.
+        scalar_mix: Boolean. Whether the recipe needs a model with a `layers.ScalarMix`. Defaults to `False`.
 
     Example:
     ```python
@@ -60,13 +70,18 @@ class Recipe:
     unfreezing: str | None = None
     unfreezing_fraction: float | None = None
     frozen: str | list | None = None
+    last_blocks: int | None = None
+    probe_learning_rate: float | None = None
+    adapters: str | list | None = None
+    scalar_mix: bool = False
 
     def __post_init__(self):
         _check(self.schedule in SCHEDULES, "schedule", f"one of {SCHEDULES}", self.schedule)
-        _check(self.unfreezing in UNFREEZING, "unfreezing", "'gradual', 'chain_thaw' or None", self.unfreezing)
-        for name in ("epochs", "batch_size"):
+        _check(self.unfreezing in UNFREEZING, "unfreezing", f"one of {list(UNFREEZING)}", self.unfreezing)
+        for name, optional in (("epochs", False), ("batch_size", False), ("last_blocks", True)):
             value = getattr(self, name)
-            _check(is_number(value) and value >= 1 and value == int(value), name, "a positive integer", value)
+            right = (value is None and optional) or (is_number(value) and value >= 1 and value == int(value))
+            _check(right, name, f"a positive integer{' or None' if optional else ''}", value)
         for name, expected, right in (
             ("learning_rate", "positive", lambda value: value > 0),
             ("warmup_fraction", "between 0 and 1", lambda value: 0 <= value <= 1),
@@ -74,14 +89,20 @@ class Recipe:
             ("decay", "in (0, 1] or None", lambda value: 0 < value <= 1),
             ("global_clipnorm", "positive or None", lambda value: value > 0),
             ("unfreezing_fraction", "in (0, 1] or None", lambda value: 0 < value <= 1),
+            ("probe_learning_rate", "positive or None", lambda value: value > 0),
         ):
             value, optional = getattr(self, name), expected.endswith("None")
             _check((value is None and optional) or (is_number(value) and right(value)), name, expected, value)
         fraction = self.unfreezing_fraction
         _check(fraction is None or self.unfreezing, "unfreezing_fraction", "None if `unfreezing=None`", fraction)
+        apart = self.adapters is None or (self.frozen is None and self.last_blocks is None)
+        _check(apart, "adapters", "None if `frozen` or `last_blocks` is set", self.adapters)
+        rate, probes = self.probe_learning_rate, self.unfreezing == "linear_probe"
+        expected = "a number if `unfreezing='linear_probe'`, and None otherwise"
+        _check((rate is not None) == probes, "probe_learning_rate", expected, rate)
 
     def prepare(self, model):
-        """Freezes the layer groups that never train.
+        """Freezes the layer groups that never train, and adds adapters.
 
         Args:
             model: Built model to train.
@@ -90,9 +111,20 @@ class Recipe:
             The model.
 
         Raises:
-            ValueError: If nothing would be trainable. The model is then unchanged.
+            ValueError: If nothing would be trainable, if the model has fewer than `last_blocks` blocks, if it lacks a
+                `ScalarMix` that the recipe needs, or if adapters cannot be added. The model is then unchanged.
         """
+        if self.scalar_mix and not any(isinstance(layer, ScalarMix) for layer in getattr(model, "layers", ())):
+            raise ValueError(
+                "The recipe needs a model that mixes the layers of its encoder. Create the task with "
+                f"`scalar_mix=True`. Received: model={model!r}"
+            )
+        below = None if self.last_blocks is None else _lowest_of_last(model, self.last_blocks)
+        if self.adapters is not None:
+            return add_adapters(model, self.adapters)
         restore = remember_trainable(model)
+        if below:
+            freeze(model, below=below)
         if self.frozen is not None:
             freeze(model, self.frozen)
         if not model.trainable_weights:
@@ -110,6 +142,8 @@ class Recipe:
             total_steps: Integer. Number of batches of the whole run.
         """
         rate = self.learning_rate
+        if self.unfreezing == "linear_probe":  # The schedule begins with the second stage.
+            total_steps = max(total_steps - round(self._probe_fraction * total_steps), 1)
         if self.schedule == "linear":
             rate = LinearWarmupDecay(rate, total_steps, warmup_fraction=self.warmup_fraction)
         elif self.schedule == "slanted_triangular":
@@ -119,13 +153,20 @@ class Recipe:
 
     def build_callbacks(self):
         """Returns the list of callbacks that the recipe needs."""
+        if self.unfreezing == "linear_probe":
+            probe = Stage("new", fraction=self._probe_fraction, learning_rate=self.probe_learning_rate)
+            return [StagedTraining([probe, Stage("all", fresh_optimizer=True)])]
         kind = UNFREEZING[self.unfreezing]
         options = {} if self.unfreezing_fraction is None else {"fraction": self.unfreezing_fraction}
         return [] if kind is None else [kind(**options)]
 
+    @property
+    def _probe_fraction(self):
+        return 0.5 if self.unfreezing_fraction is None else self.unfreezing_fraction
+
 
 SCHEDULES = ("constant", "linear", "slanted_triangular")
-UNFREEZING = {"gradual": GradualUnfreezing, "chain_thaw": ChainThaw, None: None}
+UNFREEZING = {"gradual": GradualUnfreezing, "chain_thaw": ChainThaw, "linear_probe": StagedTraining, None: None}
 RECIPES = {
     # Devlin et al. 2018, appendix A.3.
     "bert": {},
@@ -138,6 +179,21 @@ RECIPES = {
     },
     # Peters et al. 2019, "To tune or not to tune": a frozen encoder and a new head.
     "feature_extraction": {"learning_rate": 1e-2, "epochs": 10, "weight_decay": 0.0, "frozen": "pretrained"},
+    # Peters et al. 2018: the same, with a learned weighted mean of all layers.
+    "scalar_mix": {
+        "learning_rate": 1e-2,
+        "epochs": 10,
+        "weight_decay": 0.0,
+        "frozen": "pretrained",
+        "scalar_mix": True,
+    },
+    # Lee et al. 2019, "What would Elsa do?": a quarter of BERT's blocks.
+    "last_layers": {"last_blocks": 3},
+    # Houlsby et al. 2019 and Hu et al. 2021. Adapters begin as the identity and need a higher learning rate.
+    "adapters": {"learning_rate": 1e-3, "adapters": "houlsby:64"},
+    "lora": {"learning_rate": 1e-3, "adapters": "lora:rank=8"},
+    # Kumar et al. 2022 (LP-FT): "feature_extraction", then "bert".
+    "linear_probe_then_finetune": {"epochs": 8, "unfreezing": "linear_probe", "probe_learning_rate": 1e-2},
     # Felbo et al. 2017.
     "chain_thaw": {"learning_rate": 2e-4, "unfreezing": "chain_thaw"},
 }
@@ -149,7 +205,10 @@ def get_recipe(name, **changes):
     Args:
         name: `"bert"` (everything at once, warm-up and linear decay; Devlin et al. 2018), `"ulmfit_classifier"`
             (gradual unfreezing, slanted triangles, discriminative rates; Howard and Ruder 2018),
-            `"feature_extraction"` (a frozen encoder) or `"chain_thaw"` (Felbo et al. 2017).
+            `"feature_extraction"` (a frozen encoder), `"scalar_mix"` (a frozen encoder and a mean of its layers; Peters
+            et al. 2018), `"last_layers"` (the three highest blocks; Lee et al. 2019), `"linear_probe_then_finetune"`
+            (first the head, then all; Kumar et al. 2022), `"adapters"` (bottlenecks of 64; Houlsby et al. 2019),
+            `"lora"` (of rank 8; Hu et al. 2021) or `"chain_thaw"` (Felbo et al. 2017).
         **changes: Fields of `Recipe`.
 
     Returns:
@@ -215,15 +274,25 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
         raise ValueError("`loss` is required for a model that is not a task. Received: loss='auto'")
     metrics = None if metrics == "auto" and not isinstance(model, Task) else metrics
     data, steps = _batches(model, train, plan.batch_size, options)
-    optimizer = plan.build_optimizer(model, plan.epochs * steps)
     frozen = sum(math.prod(weight.shape) for weight in could_train(model) if not weight.trainable)
     if frozen:
         log.warning("%d parameters were frozen before the recipe was applied and remain frozen.", frozen)
     plan.prepare(model)
+    optimizer = plan.build_optimizer(model, plan.epochs * steps)  # after adapters have been added
     model.compile(optimizer, loss=loss, metrics=metrics)
     build_optimizer(model)  # TensorFlow would trace the first step twice, the first time only to create its variables.
     callbacks = [*plan.build_callbacks(), *keras.tree.flatten(callbacks or [])]
     return model.fit(**data, epochs=plan.epochs, validation_data=validation_data, callbacks=callbacks, **options)
+
+
+def _lowest_of_last(model, count):
+    """Returns the depth of the lowest of a number of highest blocks."""
+    blocks = [group for group in layer_groups(model) if group.kind == "block"]
+    if len(blocks) < count:
+        raise ValueError(
+            f"`last_blocks` must be at most the number of blocks, {len(blocks)}. Received: last_blocks={count}"
+        )
+    return blocks[-count].depth
 
 
 def _batches(model, train, batch_size, options):

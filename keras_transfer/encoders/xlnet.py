@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_transfer.encoders.encoder import Encoder, constructor_settings
 from keras_transfer.layers import (
+    AttentionBias,
     Dropout,
     FeedForward,
     RelativeAttention,
@@ -89,6 +90,8 @@ class XLNetEncoder(Encoder):
             segment_ids = ops.concatenate([segment_ids, segment_ids], axis=0)
             masks["attention_mask"] = keras.Input((None, None), dtype="int32", name="attention_mask")
         x, bias = streams(token_embedding(inputs["token_ids"]), **masks)
+        if not two_streams:  # the same bias, from the mask alone
+            bias = AttentionBias(dtype=dtype, name="attention_bias")(inputs["padding_mask"])
         x = Dropout(dropout, dtype=dtype, name="embeddings_dropout")(x)
         positions = RelativePositions(dropout, dtype=dtype, name="relative_positions")(x, segment_ids=segment_ids)
         states = [x]

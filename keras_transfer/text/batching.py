@@ -147,6 +147,12 @@ class TextBatches(keras.utils.PyDataset):
             part._arranged = part._state.orders, [batch for batch in few._batches if batch[0] == length]
             yield part
 
+    def with_inputs(self, inputs):
+        """Returns the same texts in the same batches, with other inputs and a shuffling of their own from here on."""
+        other = copy.copy(self)
+        other.inputs, other._state = inputs, copy.deepcopy(self._state)
+        return other
+
     def for_replicas(self, count, repeat):
         """Returns the same batches such that `count` replicas can share each of them.
 

@@ -67,7 +67,7 @@ def _lock(file, folder):
     except BlockingIOError as error:
         owner = os.pread(file, 200, 0).decode(errors="replace") or "an unknown process"
         raise RuntimeError(
-            "Only one process at a time can write training checkpoints into a folder. Wait until the other one ends, "
+            "Only one process at a time can write into a folder. Wait until the other one ends, "
             f"or use another folder. Received: folder={str(folder)!r}, in use by {owner}"
         ) from error
     except OSError as error:

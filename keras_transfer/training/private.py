@@ -256,6 +256,30 @@ class NotCloned:
         return super()._run_through_graph(inputs, checked if is_symbolic else operation_fn, call_fn)
 
 
+class Call:
+    """A call of a layer or an operation in the graph of a functional model, which `calls_of` returns.
+
+    Attributes:
+        operation: The layer or operation.
+        inputs, outputs: Lists of symbolic tensors.
+    """
+
+    def __init__(self, node):
+        self.operation, self.inputs, self.outputs = node.operation, node.input_tensors, node.outputs
+        self._arguments = node.arguments
+
+    def repeat(self, tensors):
+        """Returns the list of outputs of the same call with other tensors, a dict from the ids of `inputs`."""
+        args, kwargs = self._arguments.fill_in(tensors)
+        return keras.tree.flatten(self.operation(*args, **kwargs))
+
+
+def calls_of(model):
+    """Returns the `Call`s of a functional model, each after those whose outputs it takes."""
+    nodes = model._nodes_by_depth
+    return [Call(node) for depth in sorted(nodes, reverse=True) for node in nodes[depth] if not node.is_input]
+
+
 def arguments_of_fit(model, frame):
     """Returns the arguments and other variables of the model's `fit` that called the code in a frame, or None.
 

@@ -66,6 +66,7 @@ ALONE = [["head"], ["embeddings"], ["block_0"], ["pooler"], EVERYTHING]
         ("ulmfit_classifier", 6, UP_TO + [EVERYTHING] * 2),
         ("feature_extraction", 2, [["head"]] * 2),
         ("chain_thaw", 5, ALONE),
+        ("linear_probe_then_finetune", 2, [["head"], EVERYTHING]),
     ],
 )
 def test_a_recipe_trains_its_groups_and_leaves_the_others_bit_identical(name, epochs, groups):
@@ -91,6 +92,44 @@ def test_recipes_build_the_optimizers_schedules_and_callbacks_of_their_papers():
     assert [type(callback) for callback in ulmfit.build_callbacks()] == [GradualUnfreezing]
     assert [type(callback) for callback in get_recipe("chain_thaw").build_callbacks()] == [ChainThaw]
     assert get_recipe("bert").build_callbacks() == []
+
+
+def test_last_layers_trains_the_highest_blocks_and_what_is_above_them():
+    model, trained = classifier(num_layers=2), Trained()
+    recipe = get_recipe("last_layers", last_blocks=1, epochs=1)
+    fine_tune(model, (TEXTS, LABELS), recipe=recipe, callbacks=[trained], verbose=0)
+    assert trained.groups == [["block_1", "pooler", "head"]]
+    with pytest.raises(ValueError, match="`last_blocks` must be at most the number of blocks, 2. Received: last_bl"):
+        get_recipe("last_layers").prepare(model)
+
+
+def test_the_recipe_scalar_mix_trains_the_mix_and_the_head_of_a_model_that_has_a_mix():
+    model, trained = classifier(scalar_mix=True), Trained()
+    fine_tune(model, (TEXTS, LABELS), recipe=get_recipe("scalar_mix", epochs=1), callbacks=[trained], verbose=0)
+    assert trained.groups == [["head"]] and abs(model.scalar_mix.mix[0] - 0.5) > 1e-4
+    other = classifier()
+    with pytest.raises(ValueError, match="needs a model that mixes the layers.*`scalar_mix=True`. Received: model="):
+        get_recipe("scalar_mix").prepare(other)
+    assert len(other.trainable_weights) == len(other.weights)
+
+
+def test_the_recipes_adapters_and_lora_add_adapters_and_train_them_and_the_head():
+    for name in ("adapters", "lora"):
+        model, trained = classifier(), Trained()
+        fine_tune(model, (TEXTS, LABELS), recipe=get_recipe(name, epochs=1), callbacks=[trained], verbose=0)
+        assert trained.groups == [["block_0_adapters", "head"]]
+    with pytest.raises(ValueError, match="The model has adapters with this name"):
+        get_recipe("lora").prepare(model)
+
+
+def test_the_schedule_of_lp_ft_spans_its_second_stage():
+    model, recipe = classifier(), get_recipe("linear_probe_then_finetune", unfreezing_fraction=0.25)
+    schedule = recipe.build_optimizer(model, 100).get_config()["optimizer"]["config"]["learning_rate"]
+    assert schedule["config"]["total_steps"] == 75
+    [callback] = recipe.build_callbacks()
+    probe, tune = callback.stages
+    assert (probe.train, probe.fraction, probe.learning_rate) == ("new", 0.25, 1e-2)
+    assert (tune.train, tune.fresh_optimizer, tune.learning_rate) == ("all", True, None)
 
 
 def test_fine_tune_equals_compile_and_fit_with_what_the_recipe_builds():
@@ -158,6 +197,10 @@ def plain():
             lambda: get_recipe("bert", unfreezing_fraction=0.3),
             "`unfreezing_fraction` must be None if",
         ),
+        (lambda: get_recipe("last_layers", last_blocks=0), "`last_blocks` must be a positive integer or None"),
+        (lambda: get_recipe("lora", frozen="head"), "`adapters` must be None if `frozen` or `last_blocks` is set"),
+        (lambda: get_recipe("bert", probe_learning_rate=0.1), "must be a number if `unfreezing='linear_probe'`, and"),
+        (lambda: get_recipe("bert", unfreezing="linear_probe"), "must be a number if `unfreezing='linear_probe'`, and"),
         (lambda: get_recipe("bert", learning_rate=None), "`learning_rate` must be positive. Received: None"),
         (lambda: fine_tune(plain(), (np.zeros((2, 4)), np.zeros((2, 2)))), "`loss` is required"),
         (lambda: fine_tune(plain(), np.zeros((2, 4)), np.zeros((2, 2)), loss="mse"), "`train` must be .*a ndarray"),
@@ -231,7 +274,8 @@ def ids():
 
 
 def test_every_named_recipe_is_a_recipe():
-    assert set(RECIPES) == {"bert", "ulmfit_classifier", "feature_extraction", "chain_thaw"}
+    others = {"scalar_mix", "last_layers", "linear_probe_then_finetune", "adapters", "lora"}
+    assert set(RECIPES) == {"bert", "ulmfit_classifier", "feature_extraction", "chain_thaw", *others}
     for name in RECIPES:
         assert isinstance(get_recipe(name), Recipe)
 

@@ -15,7 +15,7 @@ SIZES = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 
 
 
 def bert(**options):
-    encoder = BertEncoder(len(VOCABULARY), dropout=0.0, **SIZES, **options)
+    encoder = BertEncoder(len(VOCABULARY), dropout=0.0, **{**SIZES, **options})
     return encoder, BertPreprocessor(VOCABULARY, sequence_length=24)
 
 
