@@ -146,13 +146,13 @@ def test_a_run_that_was_killed_resumes_with_the_same_rates_and_fresh_optimizers(
             ]
         )
 
-    whole = make(Adam(0.5))
+    whole = make()
     fit(whole, stages(), epochs=3)
     for every in (5, 6):  # where a stage begins, and one step later
         folder = tmp_path / str(every)
         with contextlib.suppress(KeyboardInterrupt):
-            fit(make(Adam(0.5)), stages(), Checkpoint(folder, save_every=every), Killed(), epochs=3)
-        model = make(Adam(0.5))
+            fit(make(), stages(), Checkpoint(folder, save_every=every), Killed(), epochs=3)
+        model = make()
         fit(model, stages(), Checkpoint(folder), epochs=3)
         assert difference(values(model), values(whole)) == 0, every
 
@@ -176,7 +176,7 @@ def fit_until_best(model, stages, *callbacks):
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory):
     """A whole run that its last stage ended: the history, the stages, the weights and the folder of its checkpoints."""
-    folder, model, stages = tmp_path_factory.mktemp("ended"), make(Adam(0.01)), until_best()
+    folder, model, stages = tmp_path_factory.mktemp("ended"), make(), until_best()
     history = fit_until_best(model, stages, Checkpoint(folder))
     assert len(history["loss"]) == 9 and stages.over
     return stages, values(model), folder
@@ -206,8 +206,8 @@ def test_stages_with_patience_resume_where_they_were(save_every, epochs, ended, 
     for epoch in epochs:
         with pytest.raises(KeyboardInterrupt):
             saving = Checkpoint(tmp_path, save_every=save_every)
-            fit_until_best(make(Adam(0.01)), until_best(), saving, KilledIn(epoch))
-    model, stages = make(Adam(0.01)), until_best()
+            fit_until_best(make(), until_best(), saving, KilledIn(epoch))
+    model, stages = make(), until_best()
     fit_until_best(model, stages, Checkpoint(tmp_path, save_every=save_every))
     assert stages.schedule == expected.schedule and stages.over
     assert difference(values(model), weights) == 0
@@ -216,7 +216,7 @@ def test_stages_with_patience_resume_where_they_were(save_every, epochs, ended, 
 
 def test_a_run_that_the_last_stage_ended_is_complete(ended, caplog):
     _, weights, folder = ended
-    model = make(Adam(0.01))
+    model = make()
     assert fit_until_best(model, until_best(), Checkpoint(folder)) == {}
     assert difference(values(model), weights) == 0
     assert "The run is complete and is not trained further: 9 of 11 epochs" in caplog.text

@@ -37,14 +37,14 @@ def two_stages(steps=6):
 
 @pytest.mark.core
 def test_a_file_written_during_a_stage_contains_the_model_without_the_stage(tmp_path):
-    model = make(keras.optimizers.Adam(0.01))
+    model = make()
     adaptation.freeze(model, "mid")
     save = keras.callbacks.ModelCheckpoint(str(tmp_path / "{epoch}.keras"))
     fit(model, StagedTraining([Stage("head", epochs=1), Stage("low", epochs=1), Stage("all")]), save)
     for epoch in (1, 2):
         loaded = keras.saving.load_model(tmp_path / f"{epoch}.keras")
         assert [w.trainable for w in loaded.weights] == [w.trainable for w in model.weights]
-        assert len(loaded.optimizer.variables) == len(model.optimizer.variables) == 2 + 2 * 6
+        assert len(loaded.optimizer.variables) == len(model.optimizer.variables) == 2 + 6
         assert int(loaded.optimizer.iterations) == epoch * STEPS
         rest = StagedTraining([Stage("head", epochs=1), Stage("low", epochs=1), Stage("all")])
         fit(loaded, rest, initial_epoch=epoch)

@@ -133,7 +133,7 @@ def digest(arrays):
     return content.hexdigest()
 
 
-def configure(encoder="letters", stages="gradual", penalty=None, accumulation=None, ema=False, eagerly=False):
+def configure(encoder="letters", stages="gradual", penalty=None, accumulation=None, ema=False):
     """A compiled model of a configuration, and the list of callbacks that decide what trains."""
     inner = keras.optimizers.Adam(1e-2, gradient_accumulation_steps=accumulation, use_ema=ema, ema_momentum=0.9)
     model = build(inner) if encoder == "letters" else transformer(inner)
@@ -141,7 +141,6 @@ def configure(encoder="letters", stages="gradual", penalty=None, accumulation=No
         fisher = {weight.path: np.full(weight.shape, 0.5, "float32") for weight in model.trainable_weights}
         penalty = L2SP(0.1) if penalty == "l2sp" else EWC(fisher)
         model.compile(LayerwiseOptimizer(inner, model, decay=0.8, penalty=penalty), model.loss)
-    model.run_eagerly = eagerly
     return model, [STAGES[stages]()] if stages else []
 
 

@@ -42,8 +42,7 @@ def interrupted(folder, make, callbacks, crashes):
     ["a schedule", *(pytest.param(name, marks=pytest.mark.slow) for name in ("a scaled loss", "moving averages"))],
 )
 def test_a_crashed_run_resumes_with_the_same_result(optimizer, tmp_path):
-    eagerly = optimizer != "a schedule"  # few eager steps take less time than tracing
-    interrupted(tmp_path, lambda: build(OPTIMIZERS[optimizer], run_eagerly=eagerly), [], [18])
+    interrupted(tmp_path, lambda: build(OPTIMIZERS[optimizer]), [], [18])
 
 
 @pytest.mark.parametrize("optimizer", [pytest.param("accumulated gradients", marks=pytest.mark.slow), "rates by group"])
@@ -57,7 +56,7 @@ def test_mixed_precision_resumes_with_its_loss_scale(tmp_path):
     def make():
         adam = keras.optimizers.Adam(1e-2)
         scaled = keras.optimizers.LossScaleOptimizer(adam, 2.0**12, 4)
-        return build(lambda model: scaled, policy="mixed_float16", run_eagerly=True)
+        return build(lambda model: scaled, policy="mixed_float16")
 
     whole, model = make(), make()
     fit(whole)
@@ -126,10 +125,9 @@ def test_changes_by_earlier_callbacks_at_the_start_and_end_of_an_epoch_are_kept(
         def on_epoch_end(self, epoch, logs=None):
             self.model.layers[0].kernel.assign_add(np.full((4, 8), 0.01))
 
-    make = functools.partial(build, run_eagerly=True)
-    whole, model = make(), make()
+    whole, model = build(), build()
     fit(whole, Rates())
-    crash(tmp_path, 13, "epoch", make, callbacks=[Rates()])
+    crash(tmp_path, 13, "epoch", callbacks=[Rates()])
     fit(model, Rates(), Checkpoint(tmp_path))
     assert_same(model, whole)
 
@@ -137,10 +135,9 @@ def test_changes_by_earlier_callbacks_at_the_start_and_end_of_an_epoch_are_kept(
 @pytest.mark.slow
 def test_validation_does_not_affect_resuming(tmp_path):
     options = {"validation_data": (X[:12], Y[:12]), "validation_batch_size": 4}
-    make = functools.partial(build, run_eagerly=True)
-    whole, model = make(), make()
+    whole, model = build(), build()
     whole_logs = fit(whole, **options)
-    crash(tmp_path, 20, 10, make, **options)  # after the last batch of an epoch, and before its validation
+    crash(tmp_path, 20, 10, **options)  # after the last batch of an epoch, and before its validation
     assert names(tmp_path) == ["epoch-0000-batch-000010.safetensors", "epoch-0001-batch-000010.safetensors"]
     logs = fit(model, Checkpoint(tmp_path), **options)
     assert_same(model, whole)
@@ -148,8 +145,7 @@ def test_validation_does_not_affect_resuming(tmp_path):
 
 
 def test_resuming_a_complete_run_trains_nothing_and_restores_its_final_weights(tmp_path, caplog):
-    make = functools.partial(build, OPTIMIZERS["moving averages"], run_eagerly=True)
-    whole, model = make(), make()
+    whole, model = (build(OPTIMIZERS["moving averages"]) for _ in range(2))
     fit(whole, Checkpoint(tmp_path, save_every=7))
     assert names(tmp_path)[-1] == "epoch-0003-batch-000000.safetensors"
     assert fit(model, GradualUnfreezing(), Checkpoint(tmp_path)) == {}

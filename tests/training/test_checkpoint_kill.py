@@ -16,9 +16,8 @@ pytestmark = [
 ]
 
 KILLED = -9
-# A run has 48 steps, with a checkpoint after every third. Each process resumes from the last checkpoint and is killed at
-# the next of these steps: before the first checkpoint, in each stage, and while it writes or renames a checkpoint. The
-# steps run eagerly, because they are few.
+# A run has 48 steps, and a checkpoint after every third. Each process resumes from the last checkpoint and is killed at
+# the next of these steps: before the first checkpoint, in each stage, and while it writes or renames a checkpoint.
 KILLS = [
     {"kill": 2},
     {"kill": 7},
@@ -34,7 +33,6 @@ def runs(folder, *options, backend="tensorflow"):
     """Runs processes one after another. Results are `NAME.npz` in the folder, and checkpoints are in `NAME`."""
     # XLA compiles twice as fast without optimization.
     environment = {"KERAS_BACKEND": backend, "XLA_FLAGS": "--xla_backend_optimization_level=0"}
-    options = [{"eagerly": backend == "tensorflow", **each} for each in options]
     return run("-m", "tests.training.checkpoint_child", folder, json.dumps(options), **environment)
 
 
