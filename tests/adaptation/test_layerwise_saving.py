@@ -108,7 +108,7 @@ def test_a_reloaded_model_continues_to_train_bit_identically(name, penalty, tmp_
         model,
         penalty=penalties.get(penalty),
         use_ema=penalty == "squared" and keras.backend.backend() == "tensorflow",
-        ema_momentum=0.9,
+        ema_momentum=0.1,
         gradient_accumulation_steps=gathered,
         run_eagerly=EAGER and (name, penalty) != ("functional", "squared"),
     )
