@@ -55,7 +55,7 @@ def trained(penalty, steps=6, make=optimizers.SGD, scale=1.0, **options):
 @pytest.mark.core
 @pytest.mark.parametrize("name", PENALTIES)
 def test_sgd_with_a_penalty_agrees_with_the_formula_in_float64(name):
-    error, effect = penalized(PENALTIES[name](), steps=12)
+    error, effect = penalized(PENALTIES[name](), steps=30)
     assert error < 1e-6 < 1e-3 < effect
 
 
