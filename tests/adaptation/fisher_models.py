@@ -5,7 +5,7 @@ import numpy as np
 
 from tests.tasks import tiny
 
-TEXTS, LABELS = tiny.examples(12)
+TEXTS, LABELS = tiny.examples(8)
 
 
 def features(count=20):

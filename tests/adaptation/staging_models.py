@@ -6,6 +6,7 @@ from keras import ops
 
 from keras_transfer import adaptation
 from keras_transfer.training import steps
+from tests.helpers import EAGER
 
 NAMES = ["low", "mid", "top", "head"]
 STEPS = 4  # an epoch
@@ -14,19 +15,21 @@ Y = np.random.default_rng(1).normal(size=(16, 2)).astype("float32")
 
 
 def make(optimizer=None, **compiled):
-    """A compiled model of four dense layers, the same each time."""
+    """A compiled model of four dense layers, the same each time. `run_eagerly=False` traces its steps on TensorFlow."""
     keras.utils.set_random_seed(0)
     inputs = x = keras.Input((3,))
     for name in NAMES[:-1]:
         x = keras.layers.Dense(3, activation="tanh", bias_initializer="normal", name=name)(x)
     model = keras.Model(inputs, keras.layers.Dense(2, bias_initializer="normal", name="head")(x))
-    model.compile(optimizer or keras.optimizers.SGD(0.1, momentum=0.9), "mse", **compiled)
+    optimizer = optimizer or keras.optimizers.SGD(0.1, momentum=0.9)
+    model.compile(optimizer, "mse", **{"run_eagerly": EAGER, **compiled})
     return model
 
 
-def fit(model, *callbacks, epochs=4, x=X, **options):
-    """Trains on batches of four, in order."""
-    return model.fit(x, Y, batch_size=4, epochs=epochs, shuffle=False, verbose=0, callbacks=list(callbacks), **options)
+def fit(model, *callbacks, epochs=4, x=X, batch_size=4, **options):
+    """Trains on batches, in order."""
+    options = {"batch_size": batch_size, "epochs": epochs, "shuffle": False, "verbose": 0, **options}
+    return model.fit(x, Y, callbacks=list(callbacks), **options)
 
 
 def values(model):

@@ -21,6 +21,7 @@ from tests.adaptation.layerwise_models import (
     net,
     parity,
 )
+from tests.helpers import with_slots
 
 optimizers = keras.optimizers
 tf = pytest.importorskip("tensorflow")
@@ -75,8 +76,16 @@ def test_custom_groups_have_their_own_rates():
         np.testing.assert_allclose(weight, old - RATE * factor * gradient, atol=1e-7)
 
 
-@pytest.mark.parametrize("options", [{"decay": 1 / 2.6}, {"decay": 0.95}, {"rates": HALVES}], ids=str)
-@pytest.mark.parametrize("kind", ["momentum", "Adam", "AdamW", "AdamW for all"])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("momentum", {"decay": 1 / 2.6}),
+        ("Adam", {"rates": HALVES}),
+        ("AdamW", {"decay": 0.95}),
+        ("AdamW for all", {"rates": HALVES}),
+    ],
+    ids=str,
+)
 def test_weights_agree_with_the_formula_in_float64(kind, options):
     model, decay = net(), 0.1 if "W" in kind else 0.0
     make = optimizers.SGD if kind == "momentum" else optimizers.AdamW
@@ -87,7 +96,7 @@ def test_weights_agree_with_the_formula_in_float64(kind, options):
         **options,
     )
     weights = model.trainable_weights
-    start, given = arrays(weights), gradients(weights, 10)
+    start, given = arrays(weights), gradients(weights, 6)
     apply(optimizer, weights, given)
     depths = {"low": 0, "norm": 1, "mid": 2, "top": 3}
     for place, weight in enumerate(weights):
@@ -124,11 +133,11 @@ def test_each_group_trains_as_with_a_plain_optimizer_at_its_rate(kind):
 
 @pytest.mark.parametrize("kind", ["SGD with decay", "AdamW", "Lamb", "Muon"])
 def test_weight_decay_can_include_norms_and_biases(kind):
-    assert parity(KINDS[kind], decay=0.95, decay_norms_and_biases=True)[0] < 1e-6
+    assert parity(KINDS[kind], steps=2, decay=0.95, decay_norms_and_biases=True)[0] < 1e-6
     one, two = (net(), net())
     for model, flag in ((one, False), (two, True)):
         optimizer = LayerwiseOptimizer(KINDS[kind](0.1), model, decay_norms_and_biases=flag)
-        apply(optimizer, model.trainable_weights, gradients(model.trainable_weights))
+        apply(optimizer, model.trainable_weights, gradients(model.trainable_weights, 2))
     changed = {w.path for w, other in zip(one.weights, two.weights) if difference([w], [other]) > 1e-4}
     assert changed == {"low/bias", "norm/gamma", "norm/beta", "mid/bias", "top/bias"}
 
@@ -160,7 +169,7 @@ def test_a_rate_of_zero_keeps_every_weight_finite_and_in_place(kind):
     model = net()
     optimizer = LayerwiseOptimizer(KINDS[kind](RATE), model, rates={"low": 0.0})
     start = arrays(model.trainable_weights)
-    apply(optimizer, model.trainable_weights, gradients(model.trainable_weights, 3))
+    apply(optimizer, model.trainable_weights, gradients(model.trainable_weights, 2))
     moved = [np.abs(new - old).max() for new, old in zip(arrays(model.trainable_weights), start)]
     assert max(moved[:2]) < 1e-6 < min(moved[2:]) and np.isfinite(moved).all()
 
@@ -204,27 +213,26 @@ def test_a_schedule_sets_the_top_rate_from_the_steps_of_the_run(name):
     assert int(optimizer.iterations) == 22
 
 
-def fitted(make=optimizers.Adam, compiled={}, factors=HALVES, **options):  # noqa: B006
-    """A model after a `fit` of 24 steps with rates by group."""
+def fitted(compiled={}, **options):  # noqa: B006
+    """A model after a `fit` of 6 steps with rates by group."""
     model = net()
-    options = {"epochs": 3, "batch_size": 8, **options}
-    optimizer = LayerwiseOptimizer(make(RATE), model, rates=factors)
-    model.compile(optimizer, "mse", **compiled)
-    model.fit(X, Y, shuffle=False, verbose=0, **options)
+    options = {"epochs": 3, "batch_size": 32, **options}
+    model.compile(LayerwiseOptimizer(optimizers.Adam(RATE), model, rates=HALVES), "mse", **compiled)
+    with_slots(model).fit(X, Y, shuffle=False, verbose=0, **options)
     return model
 
 
 @functools.cache
-def fitted_apart(make=optimizers.Adam, rates=(1, 1, 1)):
+def fitted_apart(rates=(1, 1, 1)):
     """Its weights with separate optimizers and a gradient tape. `rates` are multiples of `RATE`, one per epoch."""
-    model, parts, step = apart(make, HALVES)
+    model, parts, step = apart(optimizers.Adam, HALVES)
     starts = [float(optimizer.learning_rate) for optimizer, *_ in parts]
     for rate in rates:
         for (optimizer, *_), start in zip(parts, starts):
             optimizer.learning_rate = start * rate
-        for first in range(0, 64, 8):
+        for first in range(0, 64, 32):
             with tf.GradientTape() as tape:
-                loss = tf.reduce_mean((model(X[first : first + 8], training=True) - Y[first : first + 8]) ** 2)
+                loss = tf.reduce_mean((model(X[first : first + 32], training=True) - Y[first : first + 32]) ** 2)
             step(tape.gradient(loss, [weight.value for weight in model.trainable_weights]))
     return model.get_weights()
 
@@ -237,18 +245,18 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize(("kind", "mode"), [("SGD with momentum", "default"), *(("Adam", mode) for mode in MODES)])
-def test_fit_trains_as_with_separate_optimizers_in_every_mode(kind, mode):
-    model = fitted(KINDS[kind], **MODES[mode])
-    assert int(model.optimizer.iterations) == 24
-    assert [int(part.iterations) for part in model.optimizer.group_optimizers()] == [24] * 4
-    assert difference(model.get_weights(), fitted_apart(KINDS[kind])) < 2e-6
+@pytest.mark.parametrize("mode", MODES)
+def test_fit_trains_as_with_separate_optimizers_in_every_mode(mode):
+    model = fitted(**MODES[mode])
+    assert int(model.optimizer.iterations) == 6
+    assert [int(part.iterations) for part in model.optimizer.group_optimizers()] == [6] * 4
+    assert difference(model.get_weights(), fitted_apart()) < 2e-6
 
 
 @pytest.mark.slow
 def test_learning_rate_scheduler_sets_the_rates_of_all_groups():
     callback = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.5 if epoch else rate)
-    model = fitted(callbacks=[callback])
+    model = fitted(compiled={"run_eagerly": True}, callbacks=[callback])
     assert float(model.optimizer.learning_rate) == pytest.approx(0.25 * RATE)
     assert difference(model.get_weights(), fitted_apart(rates=(1, 0.5, 0.25))) < 1e-6
 
@@ -256,7 +264,7 @@ def test_learning_rate_scheduler_sets_the_rates_of_all_groups():
 @pytest.mark.slow
 def test_reduce_lr_on_plateau_sets_the_rates_of_all_groups():
     callback = keras.callbacks.ReduceLROnPlateau("loss", factor=0.5, patience=1, min_delta=1e9)
-    model = fitted(callbacks=[callback])
+    model = fitted(compiled={"run_eagerly": True}, callbacks=[callback])
     assert float(model.optimizer.learning_rate) == pytest.approx(0.25 * RATE)
     assert difference(model.get_weights(), fitted_apart(rates=(1, 1, 0.5))) < 1e-6
 
@@ -293,14 +301,14 @@ def test_gradients_accumulated_over_three_batches_make_one_step_of_their_mean(ki
         return type(KINDS[kind](rate)).from_config(config)
 
     one, two = net(), net()
-    given = gradients(one.trainable_weights, 20)
+    given = gradients(one.trainable_weights, 8)
     ours = LayerwiseOptimizer(gathering(RATE), one, rates=HALVES)
     apply(ours, one.trainable_weights, given)
-    means = [[np.mean(three, 0) for three in zip(*given[i : i + 3])] for i in range(0, 18, 3)]
+    means = [[np.mean(three, 0) for three in zip(*given[i : i + 3])] for i in range(0, 6, 3)]
     apply(LayerwiseOptimizer(KINDS[kind](RATE), two, rates=HALVES), two.trainable_weights, means)
     assert difference(one.get_weights(), two.get_weights()) < 1e-6
-    assert int(ours.iterations) == 6
-    assert [int(part.iterations) for part in ours.group_optimizers()] == [6] * 4
+    assert int(ours.iterations) == 2
+    assert [int(part.iterations) for part in ours.group_optimizers()] == [2] * 4
 
 
 def test_moving_averages_equal_those_of_separate_optimizers():
@@ -324,7 +332,7 @@ def test_moving_averages_equal_those_of_separate_optimizers():
 
 def test_moving_averages_replace_the_weights_at_the_given_frequency():
     make = {"use_ema": True, "ema_momentum": 0.9, "ema_overwrite_frequency": 3}
-    assert parity(lambda rate: optimizers.Adam(rate, **make), steps=10, decay=0.5)[0] < 1e-6
+    assert parity(lambda rate: optimizers.Adam(rate, **make), steps=4, decay=0.5)[0] < 1e-6
 
 
 def test_a_loss_scale_factor_changes_only_the_scale():
@@ -340,7 +348,8 @@ def test_a_loss_scale_factor_changes_only_the_scale():
 def test_constraints_of_weights_hold():
     model = net()
     model.get_layer("mid").kernel.constraint = keras.constraints.NonNeg()
-    apply(LayerwiseOptimizer("adam", model, decay=0.5), model.trainable_weights, gradients(model.trainable_weights, 25))
+    optimizer = LayerwiseOptimizer(optimizers.Adam(0.1), model, decay=0.5)
+    apply(optimizer, model.trainable_weights, gradients(model.trainable_weights))
     assert np.min(model.get_layer("mid").kernel) == 0 > np.min(model.get_layer("low").kernel)
 
 
@@ -361,16 +370,16 @@ def embedding_model():
 def test_sparse_gradients_of_an_embedding_train_as_with_separate_optimizers(kind, penalty):
     # With AdamW and Lion the whole table decays, also the rows that no token uses.
     make = KINDS[kind] if penalty is None else (lambda rate: type(KINDS[kind](rate))(rate, weight_decay=0.0))
-    x = np.random.default_rng(0).integers(0, 6, (24, 3))
-    y = np.random.default_rng(1).normal(size=(24, 1)).astype("float32")
+    x = np.random.default_rng(0).integers(0, 6, (12, 3))
+    y = np.random.default_rng(1).normal(size=(12, 1)).astype("float32")
     one, two = embedding_model(), embedding_model()
-    one.compile(LayerwiseOptimizer(make(RATE), one, decay=0.5, penalty=penalty), "mse")
+    one.compile(LayerwiseOptimizer(make(RATE), one, decay=0.5, penalty=penalty), "mse", run_eagerly=kind != "Adam")
     one.fit(x, y, batch_size=2, shuffle=False, verbose=0)
     table, top = make(0.5 * RATE), make(RATE)
     if top.weight_decay:
         top.exclude_from_weight_decay(var_names=["bias"])
     start = two.get_weights()[0]
-    for first in range(0, 24, 2):
+    for first in range(0, 12, 2):
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean((two(x[first : first + 2]) - y[first : first + 2]) ** 2)
         sparse, *others = tape.gradient(loss, [weight.value for weight in two.trainable_weights])

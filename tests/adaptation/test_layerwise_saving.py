@@ -18,11 +18,11 @@ from keras_transfer.adaptation import (
     freeze,
 )
 from tests.adaptation.layerwise_models import RATE, X, Y, apply, arrays, difference, gradients, net, ones, resumed
-from tests.helpers import with_slots
+from tests.helpers import EAGER, with_slots
 from tests.tasks import tiny
 
 optimizers, layers = keras.optimizers, keras.layers
-BATCHES = {"batch_size": 8}
+BATCHES = {"batch_size": 32}
 
 
 @pytest.fixture(autouse=True)
@@ -38,8 +38,10 @@ def warned():
     logging.getLogger("keras_transfer").removeHandler(handler)
 
 
-def compiled(model, kind=optimizers.Adam, penalty=None, decay=0.5, **options):
-    model.compile(LayerwiseOptimizer(kind(RATE, **options), model, decay=decay, penalty=penalty), "mse")
+def compiled(model, kind=optimizers.Adam, penalty=None, decay=0.5, run_eagerly=EAGER, **options):
+    """Compiles a model. Its few steps run eagerly on TensorFlow, because tracing them takes longer."""
+    optimizer = LayerwiseOptimizer(kind(RATE, **options), model, decay=decay, penalty=penalty)
+    model.compile(optimizer, "mse", run_eagerly=run_eagerly)
     return model
 
 
@@ -106,8 +108,9 @@ def test_a_reloaded_model_continues_to_train_bit_identically(name, penalty, tmp_
         model,
         penalty=penalties.get(penalty),
         use_ema=penalty == "squared" and keras.backend.backend() == "tensorflow",
-        ema_momentum=0.9,
+        ema_momentum=0.1,
         gradient_accumulation_steps=gathered,
+        run_eagerly=EAGER and (name, penalty) != ("functional", "squared"),
     )
     apart_by, moved = resumed(with_slots(model), tmp_path / "model.keras", X, Y, **BATCHES)
     assert apart_by == 0 and moved > 0.01 and not warned
@@ -126,12 +129,12 @@ def test_every_optimizer_keeps_its_state(kind, tmp_path, warned):
     if kind == "SGD":
         optimizer = optimizers.SGD(RATE, momentum=0.9)
     model.compile(LayerwiseOptimizer(optimizer, model, decay=0.5), "mse")
-    apply(model.optimizer, model.trainable_weights, gradients(model.trainable_weights, 3))
+    apply(model.optimizer, model.trainable_weights, gradients(model.trainable_weights, 2))
     model.save(tmp_path / "model.keras")
     loaded, stateless = (keras.saving.load_model(tmp_path / "model.keras", compile=flag) for flag in (True, False))
     anew = LayerwiseOptimizer(type(optimizer).from_config(optimizer.get_config()), stateless, decay=0.5)
     for each, its in ((model, model.optimizer), (loaded, loaded.optimizer), (stateless, anew)):
-        apply(its, each.trainable_weights, gradients(model.trainable_weights, 2))
+        apply(its, each.trainable_weights, gradients(model.trainable_weights, 1))
     assert difference(model.get_weights(), loaded.get_weights()) == 0 and not warned
     # Without the state the results differ, so the comparison above means something.
     assert difference(model.get_weights(), stateless.get_weights()) > 0
@@ -159,7 +162,7 @@ def test_a_file_written_during_a_stage_resumes(tmp_path, warned):
     model = compiled(net(), penalty=L2SP(0.5, squared=False), use_ema=False)
     model.fit(X, Y, epochs=5, shuffle=False, verbose=0, callbacks=make(), **BATCHES)
     loaded = keras.saving.load_model(tmp_path / "2.keras")
-    assert [int(part.iterations) for part in loaded.optimizer.group_optimizers()] == [0, 0, 8, 16]
+    assert [int(part.iterations) for part in loaded.optimizer.group_optimizers()] == [0, 0, 2, 4]
     loaded.fit(X, Y, epochs=5, initial_epoch=2, shuffle=False, verbose=0, callbacks=make(), **BATCHES)
     assert difference(model.get_weights(), loaded.get_weights()) == 0 and not warned
 
@@ -168,7 +171,7 @@ def test_a_file_written_during_a_stage_resumes(tmp_path, warned):
 def test_it_resumes_with_loss_scaling(tmp_path, warned):
     model = net()
     inner = LayerwiseOptimizer(optimizers.Adam(RATE), model, decay=0.5, penalty=L2SP(0.5))
-    model.compile(optimizers.LossScaleOptimizer(inner, dynamic_growth_steps=3), "mse")
+    model.compile(optimizers.LossScaleOptimizer(inner, dynamic_growth_steps=3), "mse", run_eagerly=EAGER)
     apart_by, moved = resumed(model, tmp_path / "model.keras", X, Y, **BATCHES)
     assert apart_by == 0 and moved > 0.01 and not warned
 
@@ -285,7 +288,7 @@ def test_groups_and_layers_may_have_any_name(tmp_path, warned):
     model = keras.Model(inputs, outputs)
     groups = [("all", "b_c/kernel"), ("of/my: own", "b_c/bias")]
     adam = optimizers.Adam(RATE, use_ema=True)
-    model.compile(LayerwiseOptimizer(adam, model, decay=0.5, groups=groups, penalty=L2SP()), "mse")
+    model.compile(LayerwiseOptimizer(adam, model, decay=0.5, groups=groups, penalty=L2SP()), "mse", run_eagerly=EAGER)
     apart_by, moved = resumed(model, tmp_path / "model.keras", X, Y, **BATCHES)
     assert apart_by == 0 and moved > 0.01 and not warned
     assert list(keras.saving.load_model(tmp_path / "model.keras").optimizer.rates) == ["all", "of/my: own", "top"]
@@ -353,7 +356,7 @@ def test_an_optimizer_from_a_config_trains_the_same(penalty):
     assert config["optimizer"]["config"] == adam.get_config()
     assert config["name"] == "other" and config["decay_norms_and_biases"]
     for optimizer, model in ((ours, one), (again, two)):
-        apply(optimizer, model.trainable_weights, gradients(model.trainable_weights, 20))
+        apply(optimizer, model.trainable_weights, gradients(model.trainable_weights, 5))
     assert difference(one.get_weights(), two.get_weights()) == 0
     # Training changes only `built_for` in the config.
     assert {**ours.get_config(), "built_for": None} == config
@@ -370,7 +373,7 @@ def test_the_wrapped_optimizer_does_not_change():
 def test_an_ewc_penalty_from_a_config_alone_refuses_to_train():
     model = net()
     config = LayerwiseOptimizer(optimizers.SGD(RATE), model, penalty=EWC(ones(model))).get_config()
-    model.compile(LayerwiseOptimizer.from_config(config), "mse")
+    model.compile(LayerwiseOptimizer.from_config(config), "mse", run_eagerly=EAGER)
     start = model.get_weights()
     with pytest.raises(ValueError, match="requires `fisher`.*Received: fisher=None"):
         model.fit(X, Y, verbose=0)
@@ -383,4 +386,4 @@ def test_step_counts_continue_after_a_reload_during_gradual_unfreezing(tmp_path)
     model.fit(X, Y, epochs=4, verbose=0, callbacks=[GradualUnfreezing(epochs=1)], **BATCHES)
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
-    assert [int(part.iterations) for part in loaded.optimizer.group_optimizers()] == [8, 16, 24, 32]
+    assert [int(part.iterations) for part in loaded.optimizer.group_optimizers()] == [2, 4, 6, 8]

@@ -19,12 +19,7 @@ from keras_transfer.adaptation import (
 from tests.adaptation.staging_models import NAMES, STEPS, X, Y, changed, difference, fit, make, synced, values
 from tests.helpers import EAGER
 
-pytestmark = pytest.mark.core
 Adam, SGD = keras.optimizers.Adam, keras.optimizers.SGD
-
-
-def eager(optimizer):
-    return make(optimizer, run_eagerly=EAGER)
 
 
 def separate_runs(*runs):
@@ -58,8 +53,9 @@ class Say(keras.callbacks.Callback):
 # === Learning rates and fresh optimizers ===
 
 
+@pytest.mark.core
 def test_stages_with_fresh_optimizers_and_rates_are_separate_runs():
-    model = eager(Adam(0.5))
+    model = make(Adam(0.5))
     stages = [
         Stage("head", epochs=1, learning_rate=0.01, fresh_optimizer=True),
         Stage(["low", "mid"], epochs=1, learning_rate=0.002, fresh_optimizer=True),
@@ -73,7 +69,7 @@ def test_stages_with_fresh_optimizers_and_rates_are_separate_runs():
 
 
 def test_a_fresh_optimizer_restarts_its_schedule_without_a_warning(caplog):
-    model = eager(SGD(SlantedTriangular(0.2, STEPS, cut_fraction=0.5)))
+    model = make(SGD(SlantedTriangular(0.2, STEPS, cut_fraction=0.5)))
     stages = [Stage("head", epochs=1, fresh_optimizer=True), Stage("all", fresh_optimizer=True)]
     fit(model, StagedTraining(stages), epochs=2)
     triangles = [SGD(SlantedTriangular(0.2, STEPS, cut_fraction=0.5)) for _ in range(2)]
@@ -82,9 +78,10 @@ def test_a_fresh_optimizer_restarts_its_schedule_without_a_warning(caplog):
     assert "ends at step" not in caplog.text
 
 
+@pytest.mark.core
 def test_a_schedule_of_a_stage_counts_the_steps_of_the_optimizer():
     halves = keras.optimizers.schedules.ExponentialDecay(0.4, 1, 0.5)
-    one, two = eager(SGD(0.3)), eager(SGD(halves))
+    one, two = make(SGD(0.3)), make(SGD(halves))
     fit(one, StagedTraining([Stage("head", epochs=1), Stage("all", learning_rate=halves)]), epochs=2)
     fit(two, StagedTraining([Stage("head", epochs=1, learning_rate=0.3), Stage("all")]), epochs=2)
     assert difference(values(one), values(two)) < 1e-7
@@ -99,6 +96,7 @@ def test_rates_of_layer_groups_are_multiples_of_the_rate_of_the_stage():
     assert difference(values(one), values(two)) < 1e-7
 
 
+@pytest.mark.core
 def test_a_fresh_optimizer_keeps_the_start_of_its_penalty():
     model = make()
     optimizer = LayerwiseOptimizer(Adam(0.01), model, penalty=L2SP(0.1, 0.0))
@@ -111,8 +109,9 @@ def test_a_fresh_optimizer_keeps_the_start_of_its_penalty():
     assert optimizer.penalty_value() == pytest.approx(0.05 * squares, rel=1e-5)
 
 
+@pytest.mark.core
 def test_a_loss_scale_begins_again_with_a_fresh_optimizer():
-    model = eager(keras.optimizers.LossScaleOptimizer(Adam(0.01), initial_scale=8.0, dynamic_growth_steps=3))
+    model = make(keras.optimizers.LossScaleOptimizer(Adam(0.01), initial_scale=8.0, dynamic_growth_steps=3))
     fit(
         model,
         StagedTraining([Stage("head", epochs=1), Stage("all", learning_rate=0.002, fresh_optimizer=True)]),
@@ -123,8 +122,9 @@ def test_a_loss_scale_begins_again_with_a_fresh_optimizer():
     assert float(keras.ops.convert_to_numpy(model.optimizer.dynamic_scale)) == 16.0
 
 
+@pytest.mark.core
 def test_moving_averages_of_a_fresh_optimizer_begin_at_the_weights():
-    model, say = eager(Adam(0.01, use_ema=True, ema_momentum=0.5)), Say([0, 0])
+    model, say = make(Adam(0.01, use_ema=True, ema_momentum=0.5)), Say([0, 0])
     fit(model, StagedTraining([Stage("low", epochs=1), Stage("head", fresh_optimizer=True)]), say, epochs=2)
     after, now = say.after[0], values(model)
     assert all((now[path] == after[path]).all() for path in ("low/kernel", "low/bias", "mid/kernel"))
@@ -146,13 +146,13 @@ def test_a_run_that_was_killed_resumes_with_the_same_rates_and_fresh_optimizers(
             ]
         )
 
-    whole = eager(Adam(0.5))
+    whole = make()
     fit(whole, stages(), epochs=3)
     for every in (5, 6):  # where a stage begins, and one step later
         folder = tmp_path / str(every)
         with contextlib.suppress(KeyboardInterrupt):
-            fit(eager(Adam(0.5)), stages(), Checkpoint(folder, save_every=every), Killed(), epochs=3)
-        model = eager(Adam(0.5))
+            fit(make(), stages(), Checkpoint(folder, save_every=every), Killed(), epochs=3)
+        model = make()
         fit(model, stages(), Checkpoint(folder), epochs=3)
         assert difference(values(model), values(whole)) == 0, every
 
@@ -168,57 +168,76 @@ def until_best():
     return StagedTraining([*stages, Stage("all", patience=3, restore_best=True)])
 
 
+def fit_until_best(model, stages, *callbacks):
+    """Trains for nine epochs of two batches: three in the first stage, two in the second and four in the last."""
+    return fit(model, Say(LOSSES), stages, *callbacks, epochs=11, batch_size=8).history
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """A whole run that its last stage ended: the history, the stages, the weights and the folder of its checkpoints."""
+    folder, model, stages = tmp_path_factory.mktemp("ended"), make(), until_best()
+    history = fit_until_best(model, stages, Checkpoint(folder))
+    assert len(history["loss"]) == 9 and stages.over
+    return stages, values(model), folder
+
+
 class KilledIn(keras.callbacks.Callback):
-    def __init__(self, epoch, batch):
+    """Ends the run after the first batch of an epoch."""
+
+    def __init__(self, epoch):
         super().__init__()
-        self.place = epoch, batch
+        self.last = epoch
 
     def on_epoch_begin(self, epoch, logs=None):
         self.epoch = epoch
 
     def on_train_batch_end(self, batch, logs=None):
-        if (self.epoch, batch) == self.place:
+        if self.epoch == self.last:
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize(("epoch", "batch"), [(2, 0), (2, 2), (3, 0), (4, 1), (5, 0), (7, 2), (8, 0)])
-def test_stages_with_patience_resume_where_they_were(epoch, batch, tmp_path, caplog):
-    whole, expected = eager(Adam(0.01)), until_best()
-    history = fit(whole, Say(LOSSES), expected, epochs=11).history
-    assert len(history["loss"]) == 9 and expected.over
-    for places in ((epoch, batch), None):
-        model, stages = eager(Adam(0.01)), until_best()
-        saving = [Checkpoint(tmp_path, save_every=1 if batch else "epoch")]
-        with contextlib.suppress(KeyboardInterrupt):
-            fit(model, Say(LOSSES), stages, *saving, *([KilledIn(*places)] if places else []), epochs=11)
+# Either resumes where an epoch begins, which may be the first or last of a stage, or in the middle of one.
+@pytest.mark.parametrize(
+    ("save_every", "epochs"), [pytest.param("epoch", [2, 3, 5, 8], marks=pytest.mark.core), (1, [2, 4, 7])]
+)
+def test_stages_with_patience_resume_where_they_were(save_every, epochs, ended, tmp_path, caplog):
+    expected, weights, _ = ended
+    for epoch in epochs:
+        with pytest.raises(KeyboardInterrupt):
+            saving = Checkpoint(tmp_path, save_every=save_every)
+            fit_until_best(make(), until_best(), saving, KilledIn(epoch))
+    model, stages = make(), until_best()
+    fit_until_best(model, stages, Checkpoint(tmp_path, save_every=save_every))
     assert stages.schedule == expected.schedule and stages.over
-    assert difference(values(model), values(whole)) == 0
+    assert difference(values(model), weights) == 0
     assert "may differ" not in caplog.text
 
 
-def test_a_run_that_the_last_stage_ended_is_complete(tmp_path, caplog):
-    first, model = eager(Adam(0.01)), eager(Adam(0.01))
-    fit(first, Say(LOSSES), until_best(), Checkpoint(tmp_path), epochs=11)
-    assert fit(model, Say(LOSSES), until_best(), Checkpoint(tmp_path), epochs=11).history == {}
-    assert difference(values(model), values(first)) == 0
+def test_a_run_that_the_last_stage_ended_is_complete(ended, caplog):
+    _, weights, folder = ended
+    model = make()
+    assert fit_until_best(model, until_best(), Checkpoint(folder)) == {}
+    assert difference(values(model), weights) == 0
     assert "The run is complete and is not trained further: 9 of 11 epochs" in caplog.text
 
 
 @pytest.mark.parametrize("options", [{"patience": 1}, {"restore_best": True}], ids=str)
 def test_a_stage_waits_for_the_validation_of_a_later_epoch(options):
     plan = StagedTraining([Stage("head", epochs=2, **options), Stage("all")])
-    history = fit(eager(SGD(0.1)), plan, epochs=4, validation_data=(X, Y), validation_freq=2).history
+    history = fit(make(SGD(0.1)), plan, epochs=4, validation_data=(X, Y), validation_freq=2).history
     assert len(history["loss"]) == 4 and len(history["val_loss"]) == 2
 
 
 def test_a_misspelt_metric_is_an_error_in_the_first_epoch_that_validates():
     plan = StagedTraining([Stage("head", patience=1, monitor="val_los"), Stage("all")])
     with pytest.raises(ValueError, match=r"Expected one of \['loss', 'val_loss'\]. Received: monitor='val_los'"):
-        fit(eager(SGD(0.1)), plan, epochs=4, validation_data=(X, Y), validation_freq=2)
+        fit(make(SGD(0.1)), plan, epochs=4, validation_data=(X, Y), validation_freq=2)
 
 
+@pytest.mark.core
 def test_a_stage_ends_when_nothing_improves_and_the_last_one_ends_the_run():
-    model = eager(SGD(0.01))
+    model = make(SGD(0.01))
     say = Say([3, 2, 2.5, 2.6, 5, 4, 3, 1, 2, 0, 0])
     stages = StagedTraining([Stage("head", patience=2), Stage("low", epochs=3, patience=2), Stage("all", patience=1)])
     seen = []
@@ -231,8 +250,9 @@ def test_a_stage_ends_when_nothing_improves_and_the_last_one_ends_the_run():
     assert moved == [{"head"}] * 4 + [{"low"}] * 3 + [set(NAMES)] * 2
 
 
+@pytest.mark.core
 def test_each_stage_ends_with_the_weights_of_its_best_epoch():
-    model, say = eager(SGD(0.01)), Say([3, 2, 2.5, 5, 6, 1, 1, 2, 3])
+    model, say = make(SGD(0.01)), Say([3, 2, 2.5, 5, 6, 1, 1, 2, 3])
     stages = [Stage("head", patience=1, restore_best=True), Stage("low", epochs=2, restore_best=True)]
     last = Stage("all", restore_best=True)
     fit(model, say, StagedTraining([*stages, last]), epochs=9)
@@ -242,7 +262,7 @@ def test_each_stage_ends_with_the_weights_of_its_best_epoch():
 
 
 def test_a_run_that_another_callback_ends_has_the_best_weights():
-    model, say = eager(SGD(0.01)), Say([1, 2, 3, 4])
+    model, say = make(SGD(0.01)), Say([1, 2, 3, 4])
     stop = keras.callbacks.LambdaCallback(
         on_epoch_end=lambda epoch, logs: epoch == 2 and setattr(model, "stop_training", True)
     )
@@ -252,12 +272,12 @@ def test_a_run_that_another_callback_ends_has_the_best_weights():
 
 def test_a_run_that_ends_too_early_names_the_stages_that_never_began(caplog):
     with caplog.at_level(logging.WARNING, "keras_transfer"):
-        fit(eager(SGD(0.01)), Say([3, 2, 1]), StagedTraining([Stage("head", patience=1), Stage("all")]), epochs=3)
+        fit(make(SGD(0.01)), Say([3, 2, 1]), StagedTraining([Stage("head", patience=1), Stage("all")]), epochs=3)
     assert f"ended before these stages began. Use more `epochs`: {[NAMES]}" in caplog.text
 
 
 def test_a_stage_can_wait_for_real_validation_data():
-    model = eager(SGD(0.1))
+    model = make(SGD(0.1))
     plan = StagedTraining([Stage("head", patience=1, monitor="loss"), Stage("all")])
     fit(model, plan, epochs=3, validation_data=(X, Y))
     assert plan.schedule[0] == (0, ["head"])
@@ -269,20 +289,20 @@ def test_a_stage_can_wait_for_real_validation_data():
 def test_a_metric_that_is_missing_is_an_error():
     plan = StagedTraining([Stage("head", patience=1), Stage("all")])
     with pytest.raises(ValueError, match=r"Pass `validation_data`.*Expected one of \['loss'\].*monitor='val_loss'"):
-        fit(eager(SGD(0.1)), plan)
+        fit(make(SGD(0.1)), plan)
 
 
 def test_a_metric_without_a_direction_is_an_error():
     plan = StagedTraining([Stage("head", patience=1, monitor="val_mine"), Stage("all")])
     say = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: logs.update(val_mine=1.0))
     with pytest.raises(ValueError, match="whether it should rise or fall. Received: monitor='val_mine'"):
-        fit(eager(SGD(0.1)), say, plan)
+        fit(make(SGD(0.1)), say, plan)
 
 
 def test_a_stage_without_a_length_beside_one_that_waits_is_an_error():
     plan = StagedTraining([Stage("head", patience=1), Stage("low"), Stage("all")])
     with pytest.raises(ValueError, match="cannot divide what remains. Set their `epochs`. Received: Stage.train='low'"):
-        fit(eager(SGD(0.1)), plan)
+        fit(make(SGD(0.1)), plan)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def products_in_steps(stages, folder):
                 tf.summary.trace_export("step", step=callback.stage)
 
     callback, counts = StagedTraining(stages), {}
-    fit(make(jit_compile=False), callback, Trace())
+    fit(make(run_eagerly=False, jit_compile=False), callback, Trace(), epochs=3)
     writer.close()
     for record in tf.data.TFRecordDataset([str(path) for path in folder.iterdir()]):
         event = tf.compat.v1.Event.FromString(record.numpy())

@@ -25,24 +25,33 @@ from tests.adaptation.staging_models import (
 )
 from tests.helpers import EAGER
 
-pytestmark = pytest.mark.core
+
+def head_first(step):
+    """What trains in a step of `two_stages()`."""
+    return ["head"] if step < 6 else NAMES
 
 
+def two_stages(steps=6):
+    return StagedTraining([Stage("head", steps=steps), Stage("all")])
+
+
+@pytest.mark.core
 def test_a_file_written_during_a_stage_contains_the_model_without_the_stage(tmp_path):
-    model = make(keras.optimizers.Adam(0.01))
+    model = make()
     adaptation.freeze(model, "mid")
     save = keras.callbacks.ModelCheckpoint(str(tmp_path / "{epoch}.keras"))
     fit(model, StagedTraining([Stage("head", epochs=1), Stage("low", epochs=1), Stage("all")]), save)
     for epoch in (1, 2):
         loaded = keras.saving.load_model(tmp_path / f"{epoch}.keras")
         assert [w.trainable for w in loaded.weights] == [w.trainable for w in model.weights]
-        assert len(loaded.optimizer.variables) == len(model.optimizer.variables) == 2 + 2 * 6
+        assert len(loaded.optimizer.variables) == len(model.optimizer.variables) == 2 + 6
         assert int(loaded.optimizer.iterations) == epoch * STEPS
         rest = StagedTraining([Stage("head", epochs=1), Stage("low", epochs=1), Stage("all")])
         fit(loaded, rest, initial_epoch=epoch)
         assert difference(values(loaded), values(model)) == 0
 
 
+@pytest.mark.core
 def test_the_moving_averages_of_a_layer_begin_when_it_begins_to_train():
     momentum = 0.8
     model = make(keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=momentum))
@@ -60,6 +69,7 @@ def test_the_moving_averages_of_a_layer_begin_when_it_begins_to_train():
     assert changed(start, values(model)) == {"low/kernel", "low/bias", "head/kernel", "head/bias"}
 
 
+@pytest.mark.core
 def test_accumulated_gradients_belong_to_one_stage():
     model = make(keras.optimizers.SGD(0.1, gradient_accumulation_steps=3))
     callback, watch = StagedTraining([Stage("head", steps=4), Stage("low", steps=1), Stage("all")]), Watch()
@@ -77,7 +87,7 @@ def test_accumulated_gradients_belong_to_one_stage():
 
 def test_accumulated_gradients_belong_to_one_stage_in_a_second_fit():
     def accumulating():
-        return make(keras.optimizers.SGD(0.1, gradient_accumulation_steps=3), run_eagerly=EAGER)
+        return make(keras.optimizers.SGD(0.1, gradient_accumulation_steps=3))
 
     model, watch, trail = accumulating(), Watch(), []
     fit(model, epochs=1)  # four batches: the last begins a gradient that the next `fit` completes
@@ -95,10 +105,12 @@ def test_accumulated_gradients_belong_to_one_stage_in_a_second_fit():
     assert difference(values(alone), trail[10]) < 1e-6
 
 
+@pytest.mark.core
 def test_accumulated_gradients_of_several_steps_in_one_execution_belong_to_one_stage():
     if keras.backend.backend() == "torch":
         pytest.skip("torch takes single steps")
-    model, watch = make(keras.optimizers.SGD(0.1, gradient_accumulation_steps=3), steps_per_execution=2), Watch()
+    accumulating = keras.optimizers.SGD(0.1, gradient_accumulation_steps=3)
+    model, watch = make(accumulating, steps_per_execution=2, run_eagerly=False), Watch()
     callback = StagedTraining([Stage("head", steps=3), Stage("all")])
     fit(model, callback, watch)
     assert callback.schedule == [(0, ["head"]), (6, NAMES)]
@@ -108,46 +120,46 @@ def test_accumulated_gradients_of_several_steps_in_one_execution_belong_to_one_s
 
 
 def test_accumulated_gradients_belong_to_one_stage_in_a_run_that_begins_later():
-    model = make(keras.optimizers.SGD(0.1, gradient_accumulation_steps=3), run_eagerly=EAGER)
-    watch = Watch()
+    model, watch = make(keras.optimizers.SGD(0.1, gradient_accumulation_steps=3)), Watch()
     fit(model, StagedTraining([Stage("head", steps=6), Stage("all")]), watch, initial_epoch=1)
     head, every = {f"head/{name}" for name in ("kernel", "bias")}, {weight.path for weight in model.weights}
     # The run begins with its step 4, and the optimizer with a new gradient: of the steps 4 to 6, 7 to 9, and so on.
     assert [paths for paths in watch.steps if paths] == [head] + [every] * 3
 
 
+@pytest.mark.core
 def test_with_loss_scaling_each_stage_trains_its_groups():
     inner = keras.optimizers.Adam(0.01)
-    model = make(keras.optimizers.LossScaleOptimizer(inner, initial_scale=8.0))
-    expected = reference(model, gradually, ("adam", always(0.01)))
-    fit(model, GradualUnfreezing(steps=2))
+    model = make(keras.optimizers.LossScaleOptimizer(inner, initial_scale=8.0), run_eagerly=False)
+    expected = reference(model, head_first, ("adam", always(0.01)), 2 * STEPS)
+    fit(model, two_stages(), epochs=2)
     assert difference(values(model), expected) < 1e-5
 
 
-@pytest.mark.parametrize("option", ["run_eagerly", "jit_compile"])
-def test_the_step_may_run_eagerly_or_compiled(option):
-    model = make(**{option: option == "run_eagerly" or keras.backend.backend() != "torch"})
-    expected = reference(model, gradually, ("sgd", always(0.1), 0.9))
-    fit(model, GradualUnfreezing(steps=2))
+@pytest.mark.core
+@pytest.mark.parametrize("eagerly", [True, False], ids=["eagerly", "compiled"])
+def test_the_step_may_run_eagerly_or_compiled(eagerly):
+    model = make(run_eagerly=eagerly, jit_compile=not eagerly and keras.backend.backend() != "torch")
+    expected = reference(model, head_first, ("sgd", always(0.1), 0.9), 2 * STEPS)
+    fit(model, two_stages(), epochs=2)
     assert difference(values(model), expected) < 1e-6
 
 
+@pytest.mark.core
 def test_several_steps_may_be_one_execution():
     if keras.backend.backend() == "torch":
         pytest.skip("torch takes single steps")
-    model, callback = make(steps_per_execution=2), StagedTraining([Stage("head", steps=5), Stage("all")])
-    expected = reference(model, lambda step: ["head"] if step < 6 else NAMES, ("sgd", always(0.1), 0.9))
-    fit(model, callback)
+    model, callback = make(steps_per_execution=2, run_eagerly=False), two_stages(5)
+    expected = reference(model, head_first, ("sgd", always(0.1), 0.9), 2 * STEPS)
+    fit(model, callback, epochs=2)
     assert callback.schedule == [(0, ["head"]), (6, NAMES)]
     assert difference(values(model), expected) < 1e-6
 
 
+@pytest.mark.core
 def test_statistics_of_a_frozen_group_do_not_change():
-    model = make_with_norm()
-    callback, watch = (
-        StagedTraining([Stage("head", epochs=1), Stage(["norm", "head"], epochs=1), Stage("all")]),
-        Watch(),
-    )
+    model, watch = make_with_norm(), Watch()
+    callback = StagedTraining([Stage("head", epochs=1), Stage(["norm", "head"], epochs=1), Stage("all")])
     fit(model, callback, watch)
     statistics = {"norm/moving_mean", "norm/moving_variance"}
     moved = [paths & statistics for paths in watch.steps]
@@ -174,10 +186,11 @@ class Counting(keras.layers.Layer):
         return self.fixed(self.dense(x))
 
 
+@pytest.mark.core
 def test_statistics_of_a_frozen_composite_layer_do_not_change_and_its_flags_are_restored():
     inputs = keras.Input((3,))
     model = keras.Model(inputs, keras.layers.Dense(2, name="head")(Counting()(inputs)))
-    model.compile("sgd", "mse", run_eagerly=keras.backend.backend() != "jax")
+    model.compile("sgd", "mse", run_eagerly=EAGER)
     layer = model.get_layer("counting")
     fit(model, StagedTraining([Stage("head", epochs=1), Stage("all")]), epochs=2)
     assert float(layer.count) == STEPS
@@ -185,15 +198,16 @@ def test_statistics_of_a_frozen_composite_layer_do_not_change_and_its_flags_are_
     assert [weight.path for weight in model.trainable_weights if "fixed" in weight.path] == []
 
 
-def make_with_norm(**options):
+def make_with_norm():
     keras.utils.set_random_seed(0)
     inputs = keras.Input((3,))
-    x = keras.layers.BatchNormalization(name="norm", **options)(keras.layers.Dense(3, name="low")(inputs))
+    x = keras.layers.BatchNormalization(name="norm")(keras.layers.Dense(3, name="low")(inputs))
     model = keras.Model(inputs, keras.layers.Dense(2, name="head")(x))
-    model.compile(keras.optimizers.SGD(0.1), "mse")
+    model.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=EAGER)
     return model
 
 
+@pytest.mark.core
 def test_the_private_names_of_keras_that_staging_uses_exist():
     optimizer = keras.optimizers.Adam(use_ema=True)
     model = make(optimizer)
@@ -206,8 +220,8 @@ def test_the_private_names_of_keras_that_staging_uses_exist():
         if keras.backend.backend() == "jax":
             assert set(model._jax_state) >= {"trainable_variables", "optimizer_variables"}
 
-    fit(model, keras.callbacks.LambdaCallback(on_train_batch_end=look))
-    assert found == [[8, 8, 8, 7]] * 16
+    fit(model, keras.callbacks.LambdaCallback(on_train_batch_end=look), epochs=1)
+    assert found == [[8, 8, 8, 7]] * STEPS
 
 
 def test_early_stopping_restores_the_best_weights():

@@ -22,14 +22,14 @@ from tests.adaptation.staging_models import (
     reference,
     values,
 )
-
-pytestmark = pytest.mark.core
+from tests.helpers import EAGER
 
 # === Parity ===
 
 
+@pytest.mark.core
 def test_gradual_unfreezing_with_sgd_equals_a_loop_of_separate_runs():
-    model = make()
+    model = make(run_eagerly=False)
     expected = reference(model, gradually, ("sgd", always(0.1), 0.9))
     fit(model, GradualUnfreezing(steps=2))
     assert difference(values(model), expected) < 1e-6
@@ -42,9 +42,11 @@ def test_gradual_unfreezing_with_adam_equals_a_loop_of_separate_runs():
     assert difference(values(model), expected) < 1e-6
 
 
+@pytest.mark.core
 def test_layerwise_adam_counts_the_steps_of_each_group():
     model = make()
-    model.compile(adaptation.LayerwiseOptimizer(keras.optimizers.Adam(0.005), model), "mse")
+    optimizer = adaptation.LayerwiseOptimizer(keras.optimizers.Adam(0.005), model)
+    model.compile(optimizer, "mse", run_eagerly=EAGER)
     expected = reference(model, gradually, ("adam", always(0.005)), each_its_own_steps=True)
     fit(model, GradualUnfreezing(steps=2))
     assert difference(values(model), expected) < 1e-6
@@ -52,6 +54,7 @@ def test_layerwise_adam_counts_the_steps_of_each_group():
     assert counts == [10, 12, 14, 16]
 
 
+@pytest.mark.core
 def test_chain_thaw_keeps_the_moments_of_what_freezes_and_thaws_again():
     model = make(keras.optimizers.Adam(0.005))
     order = [["head"], ["low"], ["mid"], ["top"], NAMES]
@@ -85,10 +88,13 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("name", METHODS)
+CORE = ("gradual", "plan")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.core] * (name in CORE)) for name in METHODS])
 def test_every_method_trains_only_the_groups_of_its_schedule(name):
     callback, watch = METHODS[name](), Watch()
-    model = make(keras.optimizers.AdamW(0.01), run_eagerly=name not in ("gradual", "sequential"))
+    model = make(keras.optimizers.AdamW(0.01), run_eagerly=EAGER and name != "sequential")
     fit(model, callback, watch)
     assert len(watch.steps) == 4 * STEPS and len(callback.schedule) >= 2
     assert_follows(model, callback, watch)
@@ -97,7 +103,7 @@ def test_every_method_trains_only_the_groups_of_its_schedule(name):
 
 @pytest.mark.parametrize("name", ["gradual", "gradual, by fraction", "chain"])
 def test_a_run_with_an_initial_epoch_trains_the_groups_of_the_whole_run(name):
-    model, callback, watch = make(run_eagerly=True), METHODS[name](), Watch()
+    model, callback, watch = make(), METHODS[name](), Watch()
     fit(model, callback, watch, initial_epoch=2)
     assert len(watch.steps) == 2 * STEPS
     assert_follows(model, callback, watch, first=2 * STEPS)
@@ -132,6 +138,7 @@ def numpy_loss(model):
 # === Cost of a frozen group ===
 
 
+@pytest.mark.core
 @pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="a traced graph is pruned: see test_staging_cost")
 def test_frozen_groups_below_have_no_backward_pass():
     backward = []

@@ -1,5 +1,6 @@
 """`Checkpoint`: an interrupted run resumes with the same result."""
 
+import functools
 import pathlib
 
 import keras
@@ -18,6 +19,7 @@ from tests.training.checkpoint_runs import (
     build,
     crash,
     fit,
+    linear,
     names,
     whole,
 )
@@ -45,14 +47,16 @@ def test_a_crashed_run_resumes_with_the_same_result(optimizer, tmp_path):
 
 @pytest.mark.parametrize("optimizer", [pytest.param("accumulated gradients", marks=pytest.mark.slow), "rates by group"])
 def test_a_run_that_crashed_in_each_stage_resumes_with_the_same_result(optimizer, tmp_path):
-    interrupted(tmp_path, lambda: build(OPTIMIZERS[optimizer]), [GradualUnfreezing(fraction=0.8)], [5, 14, 20])
+    make = functools.partial(build, OPTIMIZERS[optimizer], run_eagerly=True)
+    interrupted(tmp_path, make, [GradualUnfreezing(fraction=0.8)], [5, 14, 20])
 
 
 @pytest.mark.slow
 def test_mixed_precision_resumes_with_its_loss_scale(tmp_path):
     def make():
         adam = keras.optimizers.Adam(1e-2)
-        return build(lambda model: keras.optimizers.LossScaleOptimizer(adam, 2.0**12, 4), policy="mixed_float16")
+        scaled = keras.optimizers.LossScaleOptimizer(adam, 2.0**12, 4)
+        return build(lambda model: scaled, policy="mixed_float16")
 
     whole, model = make(), make()
     fit(whole)
@@ -97,7 +101,7 @@ def test_batches_before_the_checkpoint_are_skipped_without_training(tmp_path):
 
 
 @pytest.mark.slow
-def test_other_callbacks_see_the_skipped_batches_and_the_metrics_of_the_run(tmp_path):
+def test_other_callbacks_see_the_skipped_batches_and_the_metrics_of_the_run(crashed):
     class See(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
             seen.append((batch, dict(logs)))
@@ -105,12 +109,11 @@ def test_other_callbacks_see_the_skipped_batches_and_the_metrics_of_the_run(tmp_
     seen = []
     fit(build(), See())
     whole = seen[BATCHES : 2 * BATCHES]
-    crash(tmp_path, 17)
     seen.clear()
-    fit(build(), Checkpoint(tmp_path), See())
+    fit(build(), Checkpoint(crashed), See())
     assert [batch for batch, _ in seen[:BATCHES]] == list(range(BATCHES))
-    assert [logs for _, logs in seen[:4]] == [{}] * 4
-    assert seen[4:BATCHES] == whole[4:]
+    assert [logs for _, logs in seen[:7]] == [{}] * 7
+    assert seen[7:BATCHES] == whole[7:]
 
 
 @pytest.mark.slow
@@ -142,10 +145,9 @@ def test_validation_does_not_affect_resuming(tmp_path):
 
 
 def test_resuming_a_complete_run_trains_nothing_and_restores_its_final_weights(tmp_path, caplog):
-    whole = build(OPTIMIZERS["moving averages"])
+    whole, model = (build(OPTIMIZERS["moving averages"]) for _ in range(2))
     fit(whole, Checkpoint(tmp_path, save_every=7))
     assert names(tmp_path)[-1] == "epoch-0003-batch-000000.safetensors"
-    model = build(OPTIMIZERS["moving averages"])
     assert fit(model, GradualUnfreezing(), Checkpoint(tmp_path)) == {}
     assert_same(model, whole)
     assert "The run is complete and is not trained further: 3 of 3 epochs" in caplog.text
@@ -154,7 +156,7 @@ def test_resuming_a_complete_run_trains_nothing_and_restores_its_final_weights(t
 
 
 def test_a_complete_run_continues_with_more_epochs(tmp_path):
-    whole, model = build(), build()
+    whole, model = linear(), linear()
     fit(whole, epochs=4)
     checkpoint = Checkpoint(tmp_path)
     assert len(fit(model, checkpoint, epochs=2)["loss"]) == 2
@@ -165,8 +167,8 @@ def test_a_complete_run_continues_with_more_epochs(tmp_path):
 def test_fit_begins_in_the_epoch_that_the_callback_sets(tmp_path):
     begun = []
     see = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: begun.append(epoch))
-    fit(build(), Checkpoint(tmp_path), epochs=2)
-    model = build()
+    fit(linear(), Checkpoint(tmp_path), epochs=2)
+    model = linear()
     fit(model, Checkpoint(tmp_path), see, epochs=5)
     assert begun == [2, 3, 4]
     begun.clear()
@@ -191,7 +193,7 @@ def test_a_run_that_another_callback_stops_within_an_epoch_resumes_there(tmp_pat
 
 def test_early_stopping_ends_a_run_at_an_epochs_end(tmp_path):
     early = keras.callbacks.EarlyStopping("loss", min_delta=100, patience=1)
-    fit(build(), early, Checkpoint(tmp_path, save_every=1000), epochs=9)
+    fit(linear(), early, Checkpoint(tmp_path, save_every=1000), epochs=9)
     assert names(tmp_path) == ["epoch-0002-batch-000000.safetensors"]
 
 

@@ -18,8 +18,8 @@ from tests.training.checkpoint_runs import (
     X,
     Y,
     assert_same,
-    build,
     fit,
+    linear,
 )
 
 
@@ -36,7 +36,7 @@ def classifier():
     keras.utils.set_random_seed(0)
     encoder = TransformerEncoder(40, 1, 1, 4, 4, max_sequence_length=16)
     model = TextClassifier(encoder, 2, preprocessor=letters)
-    model.compile(keras.optimizers.Adam(1e-2))
+    model.compile(keras.optimizers.Adam(1e-2), run_eagerly=True)
     return model
 
 
@@ -61,7 +61,8 @@ def plain_classifier():
     inputs = {name: keras.Input((None,), name=name, dtype="int32") for name in ("token_ids", "padding_mask")}
     x = keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(40, 4)(inputs["token_ids"]))
     model = keras.Model(inputs, keras.layers.Dense(2)(x))
-    model.compile(keras.optimizers.Adam(1e-2), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(1e-2), loss, run_eagerly=True)
     return model
 
 
@@ -109,11 +110,10 @@ def test_data_from_global_random_numbers_are_drawn_again_identically(data, tmp_p
         source = {"noise": Noise, "arrays": lambda: (X, Y), "tf.data": lambda: stream.batch(4)}[data]()
         fit(model, *callbacks, data=source, shuffle=data == "arrays")
 
-    whole, model = build(), build()
+    whole, model = linear(), linear()
     go(whole)
     with pytest.raises(KeyError):
-        go(build(), Checkpoint(tmp_path, save_every=3), Crash(18))
-    model = build()
+        go(linear(), Checkpoint(tmp_path, save_every=3), Crash(18))
     if data == "noise":
         random.seed(5), np.random.seed(5)
     go(model, Checkpoint(tmp_path))
@@ -124,10 +124,10 @@ def test_data_that_continue_through_the_epochs_give_a_warning(tmp_path, caplog):
     import tensorflow as tf
 
     endless = tf.data.Dataset.from_tensor_slices((X, Y)).batch(4).repeat()
-    fit(build(), Checkpoint(tmp_path), data=endless, steps_per_epoch=3)
+    fit(linear(), Checkpoint(tmp_path), data=endless, steps_per_epoch=3)
     assert [record.message.split(".")[0] for record in caplog.records] == [
         "The iterator of the data is not restarted in each epoch"
     ] * 2
     caplog.clear()
-    fit(build(), Checkpoint(tmp_path / "other"), data=endless.take(BATCHES))
+    fit(linear(), Checkpoint(tmp_path / "other"), data=endless.take(BATCHES))
     assert [record for record in caplog.records if record.name == "keras_transfer"] == []

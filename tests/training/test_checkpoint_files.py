@@ -14,7 +14,7 @@ import pytest
 from keras_transfer import files
 from keras_transfer.training import checkpoint_files
 from keras_transfer.training.checkpoint import Checkpoint
-from tests.training.checkpoint_runs import BATCHES, Crash, assert_same, build, crash, fit, names, state, whole
+from tests.training.checkpoint_runs import BATCHES, Crash, assert_same, build, fit, linear, names, state, whole
 
 ARRAYS = {
     "model/0/kernel": np.arange(12, dtype="float32").reshape(3, 4),
@@ -70,7 +70,7 @@ def test_another_dtype_is_an_error_and_leaves_no_files(tmp_path):
 
 def test_the_safetensors_package_can_read_a_checkpoint(tmp_path):
     safetensors = pytest.importorskip("safetensors", reason="needs safetensors: pip install safetensors")
-    fit(build(), Checkpoint(tmp_path), epochs=1)
+    fit(linear(), Checkpoint(tmp_path), epochs=1)
     (path,) = tmp_path.iterdir()
     stored = checkpoint_files.read(path)
     with safetensors.safe_open(path, "np") as file:
@@ -175,16 +175,15 @@ def test_half_written_files_of_killed_processes_are_ignored_and_removed(tmp_path
     assert names(tmp_path) == [path.name]
 
 
-def test_a_run_resumes_from_the_checkpoint_before_a_damaged_one_which_is_deleted_later(tmp_path, caplog):
-    crash(tmp_path, 18)
-    *_, before, newest = names(tmp_path)
-    (tmp_path / newest).write_bytes((tmp_path / newest).read_bytes()[:1000])
+def test_a_run_resumes_from_the_checkpoint_before_a_damaged_one_which_is_deleted_later(crashed, caplog):
+    *_, before, newest = names(crashed)
+    (crashed / newest).write_bytes((crashed / newest).read_bytes()[:1000])
     model = build()
-    fit(model, Checkpoint(tmp_path))
+    fit(model, Checkpoint(crashed))
     assert_same(model, whole())
-    assert f"damaged training checkpoint: {tmp_path / newest}" in caplog.text
-    assert f"Resuming from epoch 2 of 3, after batch 5: {tmp_path / before}" in caplog.text
-    assert names(tmp_path) == ["epoch-0002-batch-000000.safetensors", "epoch-0003-batch-000000.safetensors"]
+    assert f"damaged training checkpoint: {crashed / newest}" in caplog.text
+    assert f"Resuming from epoch 2 of 3, after batch 5: {crashed / before}" in caplog.text
+    assert names(crashed) == ["epoch-0002-batch-000000.safetensors", "epoch-0003-batch-000000.safetensors"]
 
 
 # === How many are kept ===
@@ -204,7 +203,7 @@ def test_the_newest_checkpoints_by_epoch_and_batch_are_kept(keep, left, tmp_path
 
 @pytest.mark.parametrize("keep", [1, 4])
 def test_a_run_keeps_the_given_number_of_checkpoints(keep, tmp_path):
-    fit(build(), Checkpoint(tmp_path, save_every=4, keep=keep))
+    fit(linear(), Checkpoint(tmp_path, save_every=4, keep=keep))
     assert (
         names(tmp_path)
         == [

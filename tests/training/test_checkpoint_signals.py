@@ -64,17 +64,16 @@ def test_a_signal_during_validation_ends_the_run_at_the_end_of_the_epoch(tmp_pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["signal", "stop"])
-def test_a_run_that_ends_while_batches_are_skipped_first_restores_the_state(end, tmp_path, handler):
+def test_a_run_that_ends_while_batches_are_skipped_first_restores_the_state(end, crashed, handler):
     def stop(model):
         model.stop_training = True
 
     model = build()
-    crash(tmp_path, 19)
-    before, stopped, checkpoint = names(tmp_path), build(), Checkpoint(tmp_path)
+    before, stopped, checkpoint = names(crashed), build(), Checkpoint(crashed)
     fit(stopped, Crash(12, term if end == "signal" else stop), checkpoint)
-    assert checkpoint.stopped_by == ("SIGTERM" if end == "signal" else None) and names(tmp_path) == before
+    assert checkpoint.stopped_by == ("SIGTERM" if end == "signal" else None) and names(crashed) == before
     assert int(stopped.optimizer.iterations) == 18
-    fit(model, Checkpoint(tmp_path))
+    fit(model, Checkpoint(crashed))
     assert_same(model, whole())
 
 
@@ -105,7 +104,7 @@ def test_a_signal_between_a_step_and_the_update_of_the_variables_writes_a_checkp
 
 
 def test_after_a_run_that_another_callback_ended_with_an_error_a_signal_acts_as_ever(tmp_path, handler):
-    crash(tmp_path, 4)
+    crash(tmp_path, 4, make=linear)
     term(None)
     assert handler[1] == [signal.SIGTERM]
 
@@ -115,7 +114,7 @@ def test_a_second_signal_reaches_the_original_handler(tmp_path, handler):
         term(model)
         term(model)
 
-    fit(build(), Crash(4, twice), Checkpoint(tmp_path))
+    fit(linear(), Crash(4, twice), Checkpoint(tmp_path))
     assert handler[1] == [signal.SIGTERM] and names(tmp_path) == ["epoch-0000-batch-000004.safetensors"]
 
 
@@ -133,7 +132,7 @@ def test_the_signal_handler_is_restored_after_a_failed_step(tmp_path, handler):
 
 
 def test_outside_the_main_thread_it_logs_that_it_catches_no_signals(tmp_path, caplog, handler):
-    model = build()
+    model = linear()
     thread = threading.Thread(target=lambda: fit(model, Checkpoint(tmp_path), epochs=1))
     thread.start()
     thread.join()
