@@ -72,12 +72,24 @@ def fine_tune(model, train, validation, seed, callbacks, rate, epochs, recipe="b
 
 
 def frozen(model, train, validation, seed, callbacks, rate, epochs, pooling="mean", scalar_mix=False):
-    """Trains a head, with another pooling or a mix of the layers, on the frozen encoder."""
-    from keras_transfer import tasks
+    """Trains a head, with another pooling or a mix of the layers, on the features of the frozen encoder."""
+    from keras_transfer import adaptation, tasks
 
     head = {"pooling": pooling, "scalar_mix": scalar_mix}
     model = tasks.TextClassifier(model.encoder, model.num_classes, model.preprocessor, **head)
-    fine_tune(model, train, validation, seed, callbacks, rate, epochs, "feature_extraction")
+    adaptation.freeze(model, "pretrained")
+    lowest = next(group.name for group in adaptation.layer_groups(model) if not group.pretrained)
+    return cached(model, train, validation, seed, callbacks, rate, epochs, lowest, weight_decay=0.0)
+
+
+def cached(model, train, validation, seed, callbacks, rate, epochs, below, **changes):
+    """Trains the part of the model from a layer group up, on stored activations of what is below."""
+    from keras_transfer import adaptation
+
+    adaptation.freeze(model, below=below)
+    upper, data = adaptation.cache_features(model, train, below=below, verbose=0)
+    fine_tune(upper, data, validation, seed, callbacks, rate, epochs, **changes)
+    model.compile()
     return model
 
 
@@ -125,6 +137,7 @@ METHODS = {
     "the three together": of(fine_tune, 2e-4, recipe="ulmfit_classifier"),
     "chain-thaw": of(fine_tune, 1e-4, recipe="chain_thaw"),
     "sequential": of(fine_tune, 1e-4, callback="SequentialUnfreezing"),
+    "LP-FT": of(fine_tune, 1e-4, recipe="linear_probe_then_finetune"),
     "L2-SP": of(penalized, 1e-4, penalty="L2SP"),
     "EWC": of(penalized, 1e-4, penalty="EWC"),
     "Houlsby": of(adapted, 1e-3, adapters="houlsby:64"),
@@ -136,6 +149,7 @@ METHODS = {
     "BitFit": of(adapted, 1e-3, adapters="bitfit"),
     "prefix": of(adapted, 3e-3, adapters="prefix:20"),
     "PALs": of(adapted, 3e-4, adapters="pals:96"),
+    "lower 3 cached": of(cached, 1e-4, below="block_3"),
 }
 
 
