@@ -10,7 +10,17 @@ FOLDER = pathlib.Path(__file__).parent
 VERSION, ARGUMENTS, ASK = FOLDER.parent / "version.py", FOLDER / "arguments.py", FOLDER / "ask.py"
 LABELLED_TEXTS = FOLDER / "labelled_texts.py"
 # Names in `adaptation.RECIPES`.
-RECIPES = ("bert", "chain_thaw", "feature_extraction", "ulmfit_classifier")
+RECIPES = (
+    "adapters",
+    "bert",
+    "chain_thaw",
+    "feature_extraction",
+    "last_layers",
+    "linear_probe_then_finetune",
+    "lora",
+    "scalar_mix",
+    "ulmfit_classifier",
+)
 COMPARED = ("bert", "feature_extraction", "ulmfit_classifier")  # by default, without those that take much longer
 
 
@@ -67,8 +77,9 @@ def _parser():
     command.add_argument("--text", default="text", help="column of the texts; default: text")
     command.add_argument("--label", default="label", help="column of the labels; default: label")
     command.add_argument("--encoder", default="minilm-l6", help="folder, hf://... or the name of a packaged encoder")
-    recipes = {"choices": RECIPES, "metavar": "RECIPE"}
-    command.add_argument("--methods", nargs="+", default=COMPARED, help=f"some of {', '.join(RECIPES)}", **recipes)
+    methods = [recipe for recipe in RECIPES if recipe != "scalar_mix"]  # It needs another model than the others.
+    recipes = {"choices": methods, "metavar": "RECIPE"}
+    command.add_argument("--methods", nargs="+", default=COMPARED, help=f"some of {', '.join(methods)}", **recipes)
     command.add_argument("--baseline", help="default: the first of the methods", **recipes)
     command.add_argument("--seeds", type=int, default=5, help="number of seeds; default: 5")
     command.add_argument("--epochs", type=int, help="default: those of each recipe")

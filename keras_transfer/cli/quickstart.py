@@ -62,7 +62,9 @@ def run_quickstart(
     keras.utils.set_random_seed(seed)
     start = time.time()
     print(f"{len(data.train.texts)} questions for training, {len(data.test.texts)} held out, {data.label_names}")
-    model = tasks.TextClassifier.from_pretrained(ENCODER, num_classes=len(data.label_names))
+    model = tasks.TextClassifier.from_pretrained(
+        ENCODER, num_classes=len(data.label_names), scalar_mix=recipe.scalar_mix
+    )
     print(recipe)
     train = text.batches(*data.train, model.preprocessor, batch_size=recipe.batch_size, seed=seed)
     adaptation.fine_tune(model, train, recipe=recipe)

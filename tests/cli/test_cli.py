@@ -52,7 +52,7 @@ def test_quickstart_trains_reports_and_exports_and_classify_asks_the_model(tmp_p
 @pytest.mark.slow
 def test_quickstart_uses_the_given_recipe_reports_exports_and_asks_the_model(tmp_path, small_minilm, capsys):
     model = str(tmp_path / "model")
-    options = ["--recipe", "feature_extraction", "--epochs", "1", "--batch-size", "64", "--output", model]
+    options = ["--recipe", "scalar_mix", "--epochs", "1", "--batch-size", "64", "--output", model]
     assert main(["quickstart", *options]) == 0
     printed = capsys.readouterr().out
     assert "frozen='pretrained'" in printed and "unfreezing=None" in printed
