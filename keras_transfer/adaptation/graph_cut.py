@@ -8,6 +8,7 @@ import keras
 
 from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.selection import depth_of
+from keras_transfer.encoders import Encoder
 from keras_transfer.training.private import calls_of
 
 
@@ -40,12 +41,15 @@ class Cut:
 
     def fingerprint(self):
         """Returns a string that other weights or settings of the lower part change."""
-        adapters = list(getattr(self.encoder, "active_adapters", ()))
-        digest = hashlib.blake2b(json.dumps([self.places, adapters]).encode(), digest_size=16)
+        # The config of our encoders says what their layers are, and which adapters are active.
+        parts = [self.places, _settings(self.encoder.get_config()) if isinstance(self.encoder, Encoder) else None]
+        inside = {id(layer) for layer in self.encoder.layers} if isinstance(self.encoder, Encoder) else set()
         for layer in self.layers:
-            digest.update(type(layer).__name__.encode())
-            if isinstance(layer, keras.layers.Layer):
-                digest.update(json.dumps(_settings(layer.get_config()), default=lambda x: type(x).__name__).encode())
+            has_config = isinstance(layer, keras.layers.Layer) and id(layer) not in inside
+            config = _settings(layer.get_config()) if has_config else None
+            parts.append([type(layer).__name__, getattr(layer, "compute_dtype", None), config])
+        described = json.dumps(parts, default=lambda value: type(value).__name__)
+        digest = hashlib.blake2b(described.encode(), digest_size=16)
         for weight in self.lower.weights:
             digest.update(keras.ops.convert_to_numpy(weight).tobytes())
         return digest.hexdigest()
