@@ -101,11 +101,12 @@ def test_data_that_end_before_the_position_of_the_checkpoint_are_an_error(tmp_pa
         fit(linear(), Checkpoint(tmp_path), data=data(5))
 
 
-def test_other_steps_per_execution_and_initial_epochs_are_errors(crashed):
+def test_other_steps_per_execution_and_initial_epochs_are_errors(crashed, tmp_path):
     with pytest.raises(ValueError, match="after batch 8, where a step must end.*Received: steps_per_execution=3"):
         fit(build(steps_per_execution=3), Checkpoint(crashed))
-    with pytest.raises(ValueError, match="resumes in epoch 1, counted from 0.*Received: epoch 2"):
-        fit(build(run_eagerly=True), Checkpoint(crashed), initial_epoch=2)
+    crash(tmp_path / "first epoch", 6, make=linear)
+    with pytest.raises(ValueError, match="resumes in epoch 0, counted from 0.*Received: epoch 1"):
+        fit(linear(), Checkpoint(tmp_path / "first epoch"), initial_epoch=1)
 
 
 def test_an_unbuilt_model_is_an_error(tmp_path):
