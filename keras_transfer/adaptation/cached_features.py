@@ -56,9 +56,9 @@ def cache_features(model, data, below, *, folder=None, dtype=None, memory_limit=
     Example:
     ```python
     model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2, dropout=0.0)
-    keras_transfer.adaptation.freeze(model, below="block_4")
+    keras_transfer.adaptation.freeze(model, below="head")
     data = (["What a film!", "What a bore."], [1, 0])
-    upper, cached = keras_transfer.adaptation.cache_features(model, data, below="block_4")
+    upper, cached = keras_transfer.adaptation.cache_features(model, data, below="head")
     upper.compile(keras.optimizers.AdamW(1e-4))
     upper.fit(cached, epochs=2)
     model.predict(["A fine film."])
