@@ -68,8 +68,14 @@ class CacheFolder:
                     f"Received: folder={str(self.path)!r}, which holds {sorted(others)[:3]}"
                 )
             return None, None, np.arange(count)
-        stored = json.loads(record.read_text("utf-8"))
-        differ = [name for name, value in self.made_by.items() if stored["made_by"].get(name) != value]
+        try:
+            stored = json.loads(record.read_text("utf-8"))
+            differ = [name for name, value in self.made_by.items() if stored["made_by"].get(name) != value]
+            stored["kinds"]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(
+                f"`folder` must hold a cache, or be new. Received: folder={str(self.path)!r}, whose {RECORD} is damaged"
+            ) from error
         if differ:
             raise ValueError(
                 f"`folder` holds the cache of another {' and '.join(differ)}. Use another folder, or delete this one. "

@@ -13,6 +13,7 @@ from keras_transfer.adaptation.adapter_kinds import AdapterKind
 from keras_transfer.adaptation.adapter_places import take
 from keras_transfer.adaptation.attention_kinds import PALs, Prefix, Prompt
 from keras_transfer.adaptation.bottleneck_kinds import Compacter, Houlsby, Parallel, Pfeiffer
+from keras_transfer.adaptation.cached_features import UpperPart
 from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.weight_kinds import IA3, BitFit, LoRA
 from keras_transfer.encoders.stack import TransformerStack
@@ -238,6 +239,8 @@ def adapted_encoder(model):
     Raises:
         ValueError: If the model has none.
     """
+    if isinstance(model, UpperPart):
+        raise ValueError(f"Add adapters to the whole task, not to a part of it. Received: model={model.name!r}")
     encoder = model if isinstance(model, TransformerStack) else getattr(model, "encoder", None)
     if not isinstance(encoder, TransformerStack):
         raise ValueError(

@@ -41,7 +41,8 @@ def compare(
     Each run begins with `keras.utils.set_random_seed(seed)`, so all methods start with the same weights. With
     `results`, each finished run is a line of a file. If the process is killed, the same call continues and repeats no
     finished run. Methods and seeds can be added later. The file knows a callable only by its name and its plain
-    arguments, so use another file after a change of its code.
+    arguments, and the model by its class and its initial weights. Use another file after a change of the callable's
+    code, or of what is not in the weights, such as dropout or the sequence length.
 
     Args:
         make_model: Function without arguments that returns a new built model. If a method is a recipe and `loss` is
@@ -71,7 +72,7 @@ def compare(
     Raises:
         ValueError: If there are no methods, or one is unknown; if a part of `data` is missing or not in memory; if
             `seeds`, `baseline` or `mode` is invalid; if `evaluate` does not return `metric`; or if the file contains
-            runs with other data, another model, metric or backend.
+            runs with other data, another model, metric, loss or backend.
 
     Example:
     ```python
@@ -107,6 +108,7 @@ def compare(
         "metric": metric,
         "backend": keras.backend.backend(),
         "model": _describe(make_model),
+        "loss": None if loss == "auto" else repr(keras.saving.serialize_keras_object(loss)),
     }
     file = RunFile(results, settings)
     done = {(run["method"], run["definition"], run["seed"]): run for run in file.runs}

@@ -4,8 +4,8 @@ import difflib
 import functools
 import inspect
 
-from keras_transfer.adaptation.adapters import KINDS, add_adapters, get_adapters
-from keras_transfer.adaptation.recipes import RECIPES, Recipe, fine_tune, get_recipe
+from keras_transfer.adaptation.adapters import KINDS, get_adapters
+from keras_transfer.adaptation.recipes import RECIPES, Recipe, get_recipe
 
 PLAIN = (bool, int, float, str, type(None))
 ADAPTERS_RATE = 1e-3  # Adapters begin as the identity and need a higher learning rate than pretrained weights.
@@ -56,11 +56,11 @@ def _variants(name, method):
 
 
 def _named(name):
-    """Returns the recipe of a name, or a callable that trains the adapters of a name."""
+    """Returns the recipe of a name, or one that trains the adapters of a name."""
     word = str(name).partition(":")[0]
     if isinstance(name, str) and word in KINDS:
         get_adapters(name)  # raises if a size is invalid
-        return functools.partial(train_adapters, adapters=name)
+        return get_recipe("bert", learning_rate=ADAPTERS_RATE, adapters=name)
     if isinstance(name, str) and name in RECIPES:
         return get_recipe(name)
     close = difflib.get_close_matches(word, [*RECIPES, *KINDS], n=1)
@@ -69,13 +69,6 @@ def _named(name):
         f"A method must be a `Recipe`, a callable, the name of a recipe, one of {sorted(RECIPES)}, or of adapters, one "
         f"of {sorted(KINDS)}.{hint} Received: {name!r}"
     )
-
-
-def train_adapters(model, train, validation, seed, callbacks, adapters):
-    """Adds adapters to a task, and trains them and the head."""
-    add_adapters(model, adapters)
-    recipe = get_recipe("bert", learning_rate=ADAPTERS_RATE)
-    return fine_tune(model, train, recipe=recipe, callbacks=callbacks, verbose=0)
 
 
 def define(method):

@@ -80,6 +80,7 @@ def load(source, cls=Encoder, overrides=None, head=None):
     keras_hub = _import_keras_hub(source)
     overrides = overrides or {}
     if converts(source):
+        _check_settings(source)
         overrides = {**_epsilon(source), **overrides}
     wanted = keras_hub.models.Backbone if cls is Encoder else cls
     if not issubclass(wanted, keras_hub.models.Backbone):
@@ -191,6 +192,27 @@ def _check_folder(folder, weights):
             f"'{PREFIX}hf://organisation/name'. Received: {found}"
         )
     read_json(folder / "config.json")
+
+
+def _check_settings(folder):
+    """Raises a `CheckpointError` if a folder that KerasHub converts has a setting that KerasHub ignores."""
+    config = read_json(folder / "config.json")
+    kind, gemma = config["model_type"], config["model_type"].startswith("gemma")
+    rope = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    scaling = rope.get("rope_type", rope.get("type", "default"))
+    theta = rope.get("rope_theta", config.get("rope_theta", 10000))
+    reads_scaling = kind == "gemma3_text" or (kind == "llama" and scaling == "llama3" and config.get("rope_scaling"))
+    ignored = {
+        "rope_type": scaling if scaling != "default" and not reads_scaling else None,
+        "rope_theta": theta if kind in ("gemma", "gemma2") and theta != 10000 else None,
+        "hidden_act": None if gemma or config.get("hidden_act", "silu") == "silu" else config["hidden_act"],
+        **{name: kind != "smollm3" and config.get(name) for name in ("attention_bias", "mlp_bias")},
+    }
+    if ignored := {name: value for name, value in ignored.items() if value}:
+        raise CheckpointError(
+            f"KerasHub ignores settings of {folder}, so that its outputs would be wrong. Expected a {kind!r} without "
+            f"them. Received: {ignored}"
+        )
 
 
 def _epsilon(folder):

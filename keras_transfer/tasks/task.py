@@ -372,11 +372,12 @@ class Task(Compiled, OneBatch, Pretrained, StringInputs, keras.Model):
 
     def load_own_variables(self, store):
         """Reads what `save_own_variables` writes."""
-        values = {key: store[key] for key in list(store.keys())}
+        values, heads = {key: store[key] for key in list(store.keys())}, {}
         for key in sorted(key for key in values if key.startswith("head ")):
             name = key.split(" of ", 1)[1]
-            self.adapter_heads.setdefault(name, []).append(np.array(values.pop(key)))
+            heads.setdefault(name, []).append(np.array(values.pop(key)))
         super().load_own_variables(values)
+        self.adapter_heads.update(heads)
 
     def get_config(self):
         mix = {} if self.scalar_mix is None else {"scalar_mix": keras.saving.serialize_keras_object(self.scalar_mix)}

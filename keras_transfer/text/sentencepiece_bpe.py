@@ -214,6 +214,13 @@ class SentencePieceBPETokenizer(BPETokenizer):
                 "The BPE model must have an `unk_token`, and `byte_fallback` or `fuse_unk`, as those of SentencePiece. "
                 f"Received: {received}"
             )
+        added = [token["content"] for token in fast.get("added_tokens") or () if token.get("normalized")]
+        late = [token for token in text_tokens if token in added and (prefix == "always" or SPACE in token)]
+        if fast.get("normalizer") and late:
+            raise ValueError(
+                "Added tokens must be found before texts are normalized, with normalized=False. "
+                f"Received: {late[:3]} with normalized=True"
+            )
         special["unk_token"] = model["unk_token"]
         byte_fallback = bool(model.get("byte_fallback"))
         return cls(tokens, merges_of(model, allowed=["byte_fallback"]), prefix, byte_fallback, text_tokens, **special)

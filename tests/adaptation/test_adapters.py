@@ -158,6 +158,15 @@ def test_each_adapter_has_its_own_head():
         np.testing.assert_array_equal(outputs(kt.set_active_adapter(again, name)), expected)
 
 
+def test_weights_that_are_loaded_into_a_model_with_several_adapters_replace_their_heads(tmp_path):
+    model = train(kt.add_adapters(models.classifier(), "lora:r=2", name="first"))
+    first = outputs(model)
+    train(kt.add_adapters(model, "ia3", name="second")).save_weights(tmp_path / "adapted.weights.h5")
+    again = kt.add_adapters(models.classifier(), "lora:r=2", name="first")
+    kt.add_adapters(again, "ia3", name="second").load_weights(tmp_path / "adapted.weights.h5")
+    np.testing.assert_array_equal(outputs(kt.set_active_adapter(again, "first")), first)
+
+
 def test_fusion_attends_to_several_adapters_and_trains_alone():
     model = models.classifier()
     for name in ("first", "second"):

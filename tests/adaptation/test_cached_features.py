@@ -235,6 +235,8 @@ def test_what_only_the_whole_task_can_do_is_an_error_of_its_part(model, part, tm
         cache_features(upper, features, "head")
     with pytest.raises(ValueError, match="cannot be saved. Use the whole task"):
         upper.save(tmp_path / "part.keras")
+    with pytest.raises(ValueError, match="Add adapters to the whole task"):
+        add_adapters(upper, "lora:2")
     with pytest.raises(ValueError, match="cannot be exported. Use the whole task"):
         upper.signatures()
 

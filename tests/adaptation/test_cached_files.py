@@ -94,6 +94,10 @@ def test_a_folder_that_holds_something_else_or_has_no_room_is_refused(model, tmp
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(ValueError, match=r"must be new, empty, or hold a cache.*\['notes.txt'\]"):
         features(model, folder=tmp_path)
+    for content in ("no json", "{}", "[]"):
+        (tmp_path / "cache.json").write_text(content)
+        with pytest.raises(ValueError, match="must hold a cache, or be new.*is damaged"):
+            features(model, folder=tmp_path)
     usage = shutil.disk_usage(tmp_path)._replace(free=10)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     with pytest.raises(OSError, match="The activations need .* GB free in"):

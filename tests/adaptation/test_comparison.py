@@ -199,6 +199,7 @@ def test_a_file_with_runs_of_other_settings_or_of_something_else_is_refused_and_
         (make_model, {**DATA, "train": (X + 1, Y)}, {}, "data train '"),
         (make_model, {"train": DATA["train"], "validation": DATA["validation"]}, {}, "data test '"),
         (make_model, DATA, {"metric": "loss"}, "metric 'accuracy' instead of 'loss'"),
+        (make_model, DATA, {"loss": "mse"}, "loss None instead of .*mse"),
         (larger, DATA, {}, "model parameters 3 instead of 6"),
         (scaled, DATA, {}, "model magnitude "),
     ]:

@@ -50,6 +50,22 @@ def test_info_says_that_keras_hub_loads_it(folder):
     assert rows["tokenizer"].startswith(f"TokenPreprocessor, {len(VOCABULARY)} tokens, texts")
 
 
+@pytest.mark.parametrize(
+    "kind, settings, received",
+    [
+        ("llama", {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "'rope_type': 'llama3'"),
+        ("qwen2", {"rope_scaling": {"type": "yarn", "factor": 4.0}}, "'rope_type': 'yarn'"),
+        ("gemma2", {"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}, "'rope_theta': 500000.0"),
+        ("mixtral", {"hidden_act": "gelu"}, "'hidden_act': 'gelu'"),
+        ("qwen3", {"attention_bias": True}, "'attention_bias': True"),
+    ],
+)
+def test_a_setting_that_keras_hub_ignores_is_an_error(kind, settings, received, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind, **settings}))
+    with pytest.raises(CheckpointError, match=f"KerasHub ignores settings of .*Received: .*{received}"):
+        Encoder.from_pretrained(tmp_path)
+
+
 def test_what_cannot_be_converted_is_an_error_that_names_what_can(tmp_path, monkeypatch):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama"}))
     with pytest.raises(CheckpointError, match="KerasHub converts only safetensors. .*Received: .'config.json'."):
