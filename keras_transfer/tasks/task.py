@@ -372,10 +372,11 @@ class Task(Compiled, OneBatch, Pretrained, StringInputs, keras.Model):
 
     def load_own_variables(self, store):
         """Reads what `save_own_variables` writes."""
-        values = {key: store[key] for key in list(store.keys())}
+        values, heads = {key: store[key] for key in list(store.keys())}, {}
         for key in sorted(key for key in values if key.startswith("head ")):
             name = key.split(" of ", 1)[1]
-            self.adapter_heads.setdefault(name, []).append(np.array(values.pop(key)))
+            heads.setdefault(name, []).append(np.array(values.pop(key)))
+        self.adapter_heads.update(heads)
         super().load_own_variables(values)
 
     def get_config(self):
