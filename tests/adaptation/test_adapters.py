@@ -101,6 +101,13 @@ def test_a_file_keeps_the_biases_below_active_copies():
     np.testing.assert_array_equal(outputs(kt.remove_adapters(again)), outputs(models.classifier()))
 
 
+def test_a_file_of_an_encoder_alone_keeps_what_trains():
+    encoder = kt.add_adapters(models.encoder(), ["lora:r=2", "bitfit"])
+    again = save_and_load(encoder)
+    assert [w.path for w in again.trainable_weights] == [w.path for w in encoder.trainable_weights]
+    np.testing.assert_array_equal(outputs(again), outputs(encoder))
+
+
 @pytest.mark.parametrize("make", [models.tagger, models.language_model, models.masked])
 def test_other_tasks_and_encoders_take_adapters(make):
     model = kt.add_adapters(make(), ["houlsby:3", kt.LoRA(2, targets=".*"), "prefix:2"])
