@@ -118,6 +118,8 @@ def load_adapters(model, path, name=None):
         kinds = [kind_of(*found) for found in json.loads(metadata["kinds"])]
     name = "default" if name is None else name
     before, restore = encoder.active_adapters, remember_trainable(model)
+    adapter_heads = getattr(model, "adapter_heads", {})
+    heads_before = dict(adapter_heads)
     add_adapters(model, kinds, name)
     wanted = {f"adapter/{key}": weight for key, weight in adapter_weights(encoder, name).items()}
     heads = {key: value for key, value in tensors.items() if key.startswith("head/")}
@@ -128,6 +130,8 @@ def load_adapters(model, path, name=None):
     if problems := _problems(wanted, tensors):
         set_active_adapter(remove_adapters(model, name), before)
         restore()
+        adapter_heads.clear()
+        adapter_heads.update(heads_before)
         raise ValueError(f"The tensors of the file do not match the model. Received: {'; '.join(problems[:5])}")
     for key, weight in wanted.items():
         weight.assign(tensors[key])

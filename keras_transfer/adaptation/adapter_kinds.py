@@ -56,6 +56,11 @@ def fraction(value):
     return isinstance(value, (int, float)) and 0 <= value < 1, "a number from 0 to below 1"
 
 
+def boolean(value):
+    """Returns the rule of `AdapterKind.check` for a boolean."""
+    return isinstance(value, bool), "a boolean"
+
+
 def dim_of(block):
     """Returns the width of a block."""
     return block.attention.output_dense.kernel.shape[-1]

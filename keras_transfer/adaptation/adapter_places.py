@@ -32,12 +32,12 @@ def put(encoder, slot, name, layer, shape=None):
             "Two kinds of adapters act at the same place. Add them under two names, and activate both with "
             f"`set_active_adapter`. Received: name={name!r} twice at {slot.place!r}"
         )
+    if slot not in encoder.adapter_slots:
+        encoder.adapter_slots.append(slot)
     with _scope(slot.place):
         layer.build(shape)
     with private.unlocked(slot):
         slot.adapters[name] = layer
-    if slot not in encoder.adapter_slots:
-        encoder.adapter_slots.append(slot)
 
 
 def take(encoder, name):

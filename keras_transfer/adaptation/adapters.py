@@ -119,7 +119,9 @@ def remove_adapters(model, name=None):
     for removed in names:
         take(encoder, removed)
         encoder.adapters.pop(removed)
-        getattr(model, "adapter_heads", {}).pop(removed, None)
+    heads = getattr(model, "adapter_heads", {})
+    for choice in [choice for choice in heads if set(choice.split("+")) & set(names)]:
+        heads.pop(choice)
     encoder.activate_adapters([other for other in before if other not in names])
     return _changed(model, encoder.active_adapters)
 
@@ -226,6 +228,8 @@ def get_adapters(spec):
         found = [field for field in fields if key and field.startswith(key)]
         if not found:
             raise ValueError(f"Unknown argument of {word!r}. Expected some of {fields}. Received: {spec!r}")
+        if found[0] in values:
+            raise ValueError(f"The argument {found[0]!r} of {word!r} occurs twice. Received: {spec!r}")
         try:
             values[found[0]] = ast.literal_eval(value.strip())
         except (ValueError, SyntaxError):
@@ -266,9 +270,8 @@ def adapter_weights(encoder, name):
         if name in slot.adapters:
             layer = slot.adapters[name]
             for weight in layer.weights:
-                inside = weight.path.removeprefix(layer.path).strip("/")
-                if not any(weight is other for other in found.values()):
-                    found[f"{slot.place}/{inside}"] = weight
+                if weight.path.startswith(f"{layer.path}/"):  # Otherwise, another block's adapter made it.
+                    found[f"{slot.place}/{weight.path.removeprefix(layer.path + '/')}"] = weight
     return found
 
 

@@ -1,7 +1,10 @@
 """Adapters around attention: prefixes, prompts and projected attention layers."""
 
+import keras
+
 from keras_transfer.adaptation.adapter_kinds import AdapterKind, dim_of, positive, register_kind
 from keras_transfer.adaptation.adapter_places import blocks_of, prefix_slot, prompt_slots, put, sublayer_slot
+from keras_transfer.layers import RelativePositionBias
 from keras_transfer.layers.prefix import PrefixAdapter, ProjectedAttention, Projections
 from keras_transfer.layers.prompt import PromptAdapter
 
@@ -28,6 +31,10 @@ class Prefix(AdapterKind):
         self.check(length=positive(self.length))
 
     def attach(self, encoder, name):
+        if any(isinstance(layer, RelativePositionBias) for layer in keras.tree.flatten(encoder.block_inputs)):
+            raise ValueError(
+                f"`Prefix` needs an encoder without relative position biases. Received: {type(encoder).__name__}"
+            )
         for block in blocks_of(encoder):
             attention, options = block.attention, {"dtype": block.dtype_policy, "name": name}
             slot = prefix_slot(block)

@@ -1,6 +1,6 @@
 """Bottleneck adapters: Houlsby, Pfeiffer, parallel, Compacter, and their fusion."""
 
-from keras_transfer.adaptation.adapter_kinds import AdapterKind, dim_of, positive, register_kind, strings
+from keras_transfer.adaptation.adapter_kinds import AdapterKind, boolean, dim_of, positive, register_kind, strings
 from keras_transfer.adaptation.adapter_places import blocks_of, copy_weights, put, sublayer_slot
 from keras_transfer.layers.bottleneck import BottleneckAdapter, CompacterAdapter, FusionAdapter, Rule
 
@@ -28,7 +28,7 @@ class Houlsby(AdapterKind):
     norms: bool = True
 
     def __post_init__(self):
-        self.check(size=positive(self.size))
+        self.check(size=positive(self.size), norms=boolean(self.norms))
 
     def attach(self, encoder, name):
         for block in blocks_of(encoder):

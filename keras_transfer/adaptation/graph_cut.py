@@ -58,7 +58,7 @@ class Cut:
 def _settings(config):
     """Returns a config without what does not change outputs: names, which Keras numbers, and `trainable`."""
     if isinstance(config, dict):
-        return {name: _settings(value) for name, value in config.items() if name not in ("name", "trainable")}
+        return {name: _settings(value) for name, value in config.items() if name not in ("name", "trainable", "frozen")}
     return [_settings(value) for value in config] if isinstance(config, (list, tuple)) else config
 
 

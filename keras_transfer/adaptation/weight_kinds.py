@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_transfer.adaptation.adapter_kinds import AdapterKind, fraction, positive, register_kind, strings
+from keras_transfer.adaptation.adapter_kinds import AdapterKind, boolean, fraction, positive, register_kind, strings
 from keras_transfer.adaptation.adapter_places import choose_targets, copy_weights, dense_slot, put
 from keras_transfer.layers.low_rank import LowRankAdapter, ScalingAdapter
 from keras_transfer.training.trainable import layers_within
@@ -41,6 +41,8 @@ class LoRA(AdapterKind):
     def __post_init__(self):
         object.__setattr__(self, "targets", strings(self.targets))
         self.check(rank=positive(self.rank), dropout=fraction(self.dropout), targets=(self.targets, "names"))
+        self.check(alpha=(self.alpha is None or isinstance(self.alpha, (int, float)), "a number"))
+        self.check(rank_stabilized=boolean(self.rank_stabilized), magnitude=boolean(self.magnitude))
 
     @property
     def scale(self):
@@ -101,6 +103,9 @@ class BitFit(AdapterKind):
         dense, found = (keras.layers.Dense, *NORMS), {}
         for group in (layer for *_, layers in encoder.layer_groups() for layer in layers):
             found |= {id(layer): layer for layer, _ in layers_within(group) if isinstance(layer, dense)}
-        for layer in found.values():
-            attributes = ("beta",) if isinstance(layer, NORMS) else ("bias",)
-            copy_weights(encoder, layer, attributes, layer.path.replace("/", "."), name)
+        biases = [(layer, "beta" if isinstance(layer, NORMS) else "bias") for layer in found.values()]
+        biases = [(layer, attribute) for layer, attribute in biases if getattr(layer, attribute, None) is not None]
+        if not biases:
+            raise ValueError(f"`BitFit` needs an encoder with biases. Received: {type(encoder).__name__}")
+        for layer, attribute in biases:
+            copy_weights(encoder, layer, (attribute,), layer.path.replace("/", "."), name)

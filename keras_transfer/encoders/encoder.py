@@ -5,6 +5,7 @@ import dataclasses
 import keras
 
 from keras_transfer.layers.activations import serialize_activation
+from keras_transfer.training.trainable import could_train, set_trainable
 
 # Names of encoders' outputs: in this package and KerasHub, then in TF Hub's BERT modules.
 _SEQUENCE_KEYS = ("sequence_output", "sequence_outputs")
@@ -212,7 +213,8 @@ class Encoder(keras.Model):
                 name: [keras.saving.serialize_keras_object(kind) for kind in found]
                 for name, found in self.adapters.items()
             }
-            adapters = {"adapters": kinds, "active_adapters": list(self.active_adapters)}
+            frozen = [weight.path for weight in self.weights if not weight.trainable]
+            adapters = {"adapters": kinds, "active_adapters": list(self.active_adapters), "frozen": frozen}
         return {
             **{
                 name: serialize_activation(value) if callable(value) else value for name, value in self.settings.items()
@@ -231,10 +233,13 @@ class Encoder(keras.Model):
         if isinstance(config.get("dtype"), dict):
             config["dtype"] = keras.dtype_policies.deserialize(config["dtype"])
         adapters, active = config.pop("adapters", {}), config.pop("active_adapters", ())
+        frozen = set(config.pop("frozen", ()))
         encoder = cls(**config)
         for name, kinds in adapters.items():
             encoder.attach_adapters(name, [keras.saving.deserialize_keras_object(kind) for kind in kinds])
         encoder.activate_adapters(active)
+        if adapters:
+            set_trainable(encoder, [weight for weight in could_train(encoder) if weight.path not in frozen])
         return encoder
 
     @classmethod

@@ -21,14 +21,14 @@ class Adapter(keras.layers.Layer):
     """
 
     uses_sum = False
-    mergeable = False
+    scales_inputs = False
 
     def before(self, inputs):
         """Returns the inputs that the part receives."""
         return inputs
 
     def merged(self, kernel, bias):
-        """Returns kernel and bias of a dense layer that does the same as the dense layer with this adapter."""
+        """Returns kernel and bias of a dense layer that does the same as one with these and this adapter."""
         raise NotImplementedError
 
 
@@ -108,12 +108,13 @@ class AdaptedDense(AdapterSlot):
 
     def merge(self):
         """Changes the weights of the dense layer to what its active adapters compute."""
-        base = self.base
-        for name in self.active:
-            kernel, bias = self.adapters[name].merged(ops.convert_to_tensor(base.kernel), base.bias)
-            base.kernel.assign(kernel)
-            if bias is not None:
-                base.bias.assign(bias)
+        base, layers = self.base, [self.adapters[name] for name in self.active]
+        kernel, bias = ops.convert_to_tensor(base.kernel), base.bias
+        for layer in sorted(layers, key=lambda layer: layer.scales_inputs):  # Others read scaled inputs.
+            kernel, bias = layer.merged(kernel, bias)
+        base.kernel.assign(kernel)
+        if bias is not None:
+            base.bias.assign(bias)
 
 
 class WeightSlot(AdapterSlot):
@@ -141,6 +142,15 @@ class WeightSlot(AdapterSlot):
             for name in self.active:
                 variable = getattr(self.adapters[name], attribute, variable)
             object.__setattr__(self.parent(), attribute, variable)
+
+    def save_own_variables(self, store):
+        """Writes the originals: `Dense` writes the bias that it computes with, which may be a copy."""
+        for attribute, variable in self.originals().items():
+            store[attribute] = variable
+
+    def load_own_variables(self, store):
+        for attribute, variable in self.originals().items():
+            variable.assign(store[attribute])
 
     def detach(self):
         self.activate(())

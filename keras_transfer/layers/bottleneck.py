@@ -5,7 +5,7 @@ import weakref
 import keras
 from keras import ops
 
-from keras_transfer.layers.activations import activate, serialize_activation
+from keras_transfer.layers.activations import activate, get_activation, serialize_activation
 from keras_transfer.layers.adapter_slots import Adapter
 
 SOURCES = ("outputs", "inputs", "summed")
@@ -39,6 +39,7 @@ class BottleneckAdapter(Adapter):
             raise ValueError(
                 f"Invalid value for argument `source`. Expected one of {SOURCES}. Received: source={source!r}"
             )
+        get_activation(activation)  # Raises an error if it is unknown.
         self.units = units
         self.activation = activation
         self.source = source

@@ -25,8 +25,6 @@ class LowRankAdapter(Adapter):
         magnitude: Boolean. Defaults to `False`.
     """
 
-    mergeable = True
-
     def __init__(self, base, parts, rank, scale, dropout=0.0, magnitude=False, **kwargs):
         super().__init__(**kwargs)
         self.base = weakref.ref(base)
@@ -83,8 +81,11 @@ class LowRankAdapter(Adapter):
         return kernel + ops.matmul(a, b) * self.scale
 
     def merged(self, kernel, bias):
-        kernel = self._changed(kernel)
-        return kernel * self._gain(kernel) if self.magnitude else kernel, bias
+        changed, base = self._changed(kernel), self.base()
+        if not self.magnitude:
+            return changed, bias
+        gain = self._gain(self._changed(ops.convert_to_tensor(base.kernel)))
+        return changed * gain, None if bias is None else gain * (bias - base.bias) + base.bias
 
 
 class ScalingAdapter(Adapter):
@@ -94,8 +95,6 @@ class ScalingAdapter(Adapter):
         base: The dense layer.
         parts: As for `LowRankAdapter`, or None to scale the inputs.
     """
-
-    mergeable = True
 
     def __init__(self, base, parts, **kwargs):
         super().__init__(**kwargs)
@@ -110,6 +109,10 @@ class ScalingAdapter(Adapter):
             self.scales = [
                 self.add_weight(name=name, shape=(size,), initializer="ones") for name, (_, size) in self.parts.items()
             ]
+
+    @property
+    def scales_inputs(self):
+        return self.parts is None
 
     def before(self, inputs):
         return inputs if self.parts is not None else inputs * ops.cast(self.scales[0], inputs.dtype)

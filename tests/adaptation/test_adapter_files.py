@@ -50,6 +50,24 @@ def test_what_does_not_fit_is_an_error_that_changes_nothing(tmp_path):
         kt.save_adapters(model, tmp_path / "b", format="peft")
 
 
+def test_a_file_that_does_not_fit_leaves_all_heads_as_they_are(tmp_path):
+    file = kt.save_adapters(kt.add_adapters(models.masked(), "pfeiffer:2"), tmp_path / "a.safetensors")
+    model = models.classifier()
+    plain = outputs(model)
+    train(kt.add_adapters(model, "lora:r=2", name="task"))
+    with pytest.raises(ValueError, match="do not match the model"):
+        kt.load_adapters(model, file)
+    np.testing.assert_array_equal(outputs(kt.set_active_adapter(model, None)), plain)
+
+
+def test_shared_weights_have_the_same_name_after_other_adapters(tmp_path):
+    model = kt.add_adapters(models.classifier(), "pfeiffer:2", name="other")
+    kt.add_adapters(model, "compacter:4,terms=2", name="task")
+    file = kt.save_adapters(model, tmp_path / "task.safetensors")
+    again = kt.load_adapters(models.classifier(), file)
+    np.testing.assert_array_equal(outputs(again), outputs(model))
+
+
 # === Agreement with PEFT, and with the definitions of the `adapters` library ===
 
 REFERENCES = pathlib.Path(__file__).parents[1] / "references"

@@ -6,6 +6,7 @@ import pytest
 
 from keras_transfer import adaptation as kt
 from keras_transfer.adaptation.adapters import adapted_encoder, adapter_weights
+from keras_transfer.encoders import ModernBertEncoder, MPNetEncoder
 from keras_transfer.layers.adapter_slots import AdapterSlot
 from keras_transfer.training.trainable import layers_within
 from tests.adaptation import adapter_models as models
@@ -93,6 +94,20 @@ def test_a_file_rebuilds_all_kinds_and_the_state_of_the_optimizer():
     assert [weight.path for weight in again.weights] == [weight.path for weight in models.classifier().weights]
 
 
+def test_a_file_keeps_the_biases_below_active_copies():
+    model = randomize(kt.add_adapters(models.classifier(), "bitfit"))
+    again = save_and_load(model)
+    np.testing.assert_array_equal(outputs(again), outputs(model))
+    np.testing.assert_array_equal(outputs(kt.remove_adapters(again)), outputs(models.classifier()))
+
+
+def test_a_file_of_an_encoder_alone_keeps_what_trains():
+    encoder = kt.add_adapters(models.encoder(), ["lora:r=2", "bitfit"])
+    again = save_and_load(encoder)
+    assert [w.path for w in again.trainable_weights] == [w.path for w in encoder.trainable_weights]
+    np.testing.assert_array_equal(outputs(again), outputs(encoder))
+
+
 @pytest.mark.parametrize("make", [models.tagger, models.language_model, models.masked])
 def test_other_tasks_and_encoders_take_adapters(make):
     model = kt.add_adapters(make(), ["houlsby:3", kt.LoRA(2, targets=".*"), "prefix:2"])
@@ -126,6 +141,16 @@ def test_merged_adapters_compute_the_same_in_plain_layers(spec):
     kt.merge_adapters(model)
     assert [weight.path for weight in model.weights] == paths
     np.testing.assert_allclose(outputs(model), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("names", [["scale", "low", "dora"], ["low", "dora", "scale"], ["dora", "low", "scale"]])
+def test_several_adapters_of_one_layer_are_merged_in_any_order(names):
+    model, scale = models.classifier(), kt.IA3(targets=(), input_targets="inner")
+    specs = {"low": "lora:2,targets='inner'", "dora": "dora:2,targets='inner'", "scale": scale}
+    for name in names:
+        randomize(kt.add_adapters(model, specs[name], name=name), name)
+    expected = outputs(kt.set_active_adapter(model, names))
+    np.testing.assert_allclose(outputs(kt.merge_adapters(model)), expected, rtol=0, atol=1e-5)
 
 
 def test_several_adapters_on_one_base_are_chosen_by_name():
@@ -193,6 +218,10 @@ MISTAKES = [
     ("hulsby", r"Did you mean 'houlsby'\?"),
     ("houlsby:0", "a positive integer. Received: size=0"),
     ("lora:width=3", "Unknown argument of 'lora'"),
+    ("lora:r=2,rank=4", "'rank' of 'lora' occurs twice"),
+    ("lora:alpha=much", "Expected a number. Received: alpha='much'"),
+    ("houlsby:2,norms=no", "Expected a boolean. Received: norms='no'"),
+    ("houlsby:2,activation=gulu", "gulu"),
     ("lora:targets='valu'", r"Did you mean 'value'\?"),
     ("compacter:5,terms=2", "a divisor of both widths"),
     (kt.LoRA(dropout=0.5, targets=["query", "no"]), "Received: 'no'"),
@@ -218,6 +247,8 @@ def test_other_mistakes_are_clear_errors():
         (lambda: kt.merge_adapters(model), r"Only `LoRA` and `IA3` can be merged. Received: \['Houlsby'\]"),
         (lambda: kt.set_active_adapter(model, "other"), r"Expected some of \['default'\]. Received: name='other'"),
         (lambda: kt.remove_adapters(model, "other"), "Unknown adapters"),
+        (lambda: kt.add_adapters(models.encoder(MPNetEncoder), "prefix"), "relative position biases"),
+        (lambda: kt.add_adapters(models.encoder(ModernBertEncoder), "bitfit"), "with biases"),
         (lambda: kt.Fusion(["default"]), "at least two names"),
         (lambda: kt.add_adapters(keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)]), "lora"), "Transformer"),
         (lambda: kt.add_adapters(models.language_model(), "pals:4,num_heads=2"), "causal"),
