@@ -39,6 +39,12 @@ def read(encoder, folder):
         ) from error
     if wrong := {key: config[key] for key, value in _FIXED.items() if (config.get(key) or value) != value}:
         raise ValueError(f"Only plain LoRA of PEFT can be loaded. Received: {wrong} in {folder}")
+    start = str(config.get("init_lora_weights", True)).lower()
+    if start not in ("true", "false", "gaussian", "eva", "orthogonal"):
+        raise ValueError(
+            "`init_lora_weights` must be one that does not change the encoder's weights. Convert the folder with PEFT. "
+            f"Received: {start!r} in {folder}"
+        )
     places, targets, found = _places(encoder), set(), {}
     for name, tensor in tensors.items():
         match = _NAME.match(name)

@@ -1,6 +1,8 @@
 """Adapters in files: round trips, the head, other encoders, damaged files, and LoRA of PEFT."""
 
+import json
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -101,6 +103,14 @@ def test_lora_of_peft_loads_computes_the_same_and_is_written_back(name, tmp_path
         np.testing.assert_array_equal(ours[key], value)
     expected = states(encoder)
     np.testing.assert_allclose(states(kt.merge_adapters(encoder)), expected, rtol=0, atol=1e-5)
+
+
+def test_lora_of_peft_that_changed_the_weights_of_the_encoder_is_refused(tmp_path):
+    folder = shutil.copytree(REFERENCES / "adapters" / "peft_lora", tmp_path / "lora")
+    config = json.loads((folder / "adapter_config.json").read_text())
+    (folder / "adapter_config.json").write_text(json.dumps({**config, "init_lora_weights": "pissa_niter_4"}))
+    with pytest.raises(ValueError, match="`init_lora_weights` must be one that does not change.*'pissa_niter_4'"):
+        kt.load_adapters(original("bert"), folder)
 
 
 DEFINITIONS = {

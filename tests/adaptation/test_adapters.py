@@ -240,16 +240,25 @@ def test_a_wrong_specification_is_an_error_that_changes_nothing(spec, message):
 
 
 def test_other_mistakes_are_clear_errors():
-    model = kt.add_adapters(models.classifier(), "houlsby:2")
+    model = kt.add_adapters(kt.add_adapters(models.classifier(), "houlsby:2"), "pfeiffer:2", name="more")
+    kt.set_active_adapter(model, "default")
     for call, message in (
         (lambda: kt.add_adapters(model, "lora"), "has adapters with this name"),
         (lambda: kt.add_adapters(model, "lora", name="a/b"), "letters, digits"),
-        (lambda: kt.merge_adapters(model), r"Only `LoRA` and `IA3` can be merged. Received: \['Houlsby'\]"),
-        (lambda: kt.set_active_adapter(model, "other"), r"Expected some of \['default'\]. Received: name='other'"),
+        (lambda: kt.merge_adapters(model), "changes the base of other adapters"),
+        (
+            lambda: kt.merge_adapters(kt.add_adapters(models.classifier(), "houlsby:2")),
+            r"Only `LoRA` and `IA3` can be merged. Received: \['Houlsby'\]",
+        ),
+        (
+            lambda: kt.set_active_adapter(model, "other"),
+            r"Expected some of \['default', 'more'\]. Received: name='other'",
+        ),
         (lambda: kt.remove_adapters(model, "other"), "Unknown adapters"),
         (lambda: kt.add_adapters(models.encoder(MPNetEncoder), "prefix"), "relative position biases"),
         (lambda: kt.add_adapters(models.encoder(ModernBertEncoder), "bitfit"), "with biases"),
         (lambda: kt.Fusion(["default"]), "at least two names"),
+        (lambda: kt.add_adapters(model, kt.Fusion(["default", "more"]), name="both"), "not the norms"),
         (lambda: kt.add_adapters(keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)]), "lora"), "Transformer"),
         (lambda: kt.add_adapters(models.language_model(), "pals:4,num_heads=2"), "causal"),
         (lambda: model.save_pretrained("nowhere"), "cannot contain adapters"),
