@@ -84,7 +84,7 @@ def clip_by_global_norm(gradients, norm):
     """
     import tensorflow as tf
 
-    found = [None if gradient is None else gather_rows(gradient) for gradient in gradients]
+    found = [None if gradient is None else _merge_rows(gradient) for gradient in gradients]
     squares = tf.add_n([tf.cast(tf.nn.l2_loss(pair[0]), "float32") for pair in found if pair is not None])
     own = tf.sqrt(2 * squares)
     scale = norm * tf.minimum(1 / own, 1 / norm) + (own - own)
@@ -97,6 +97,24 @@ def clip_by_global_norm(gradients, norm):
         return values if rows is None else tf.IndexedSlices(values, rows, gradient.dense_shape)
 
     return [scaled(gradient, pair) for gradient, pair in zip(gradients, found)]
+
+
+def _merge_rows(gradient):
+    """Returns `(gradients, rows)` of a sparse gradient, or `(gradient, None)` of a dense one.
+
+    Those of the same row are added up. The other places hold zeros for row 0, so that the shapes are those before.
+    """
+    import tensorflow as tf
+
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient, None
+    order = tf.argsort(gradient.indices)
+    rows = tf.gather(gradient.indices, order)
+    places = tf.cumsum(tf.cast(rows != tf.roll(rows, 1, 0), "int32"))
+    places -= places[0]  # It is 1 if the first row differs from the last one.
+    count = rows.shape[0] or tf.size(rows)
+    values = tf.math.unsorted_segment_sum(tf.gather(gradient.values, order), places, count)
+    return values, tf.maximum(tf.math.unsorted_segment_max(rows, places, count), 0)
 
 
 class AdamUpdates:

@@ -58,11 +58,10 @@ def test_full_batches_of_raw_texts_reach_the_step_as_ids_of_one_static_shape():
             seen.append(keras.tree.map_structure(lambda x: (x.dtype.name, tuple(x.shape)), data))
             return super().train_step(data)
 
-    of_vectors = tiny.of_vectors()  # whose steps are traced quickly
-    model = Recording(of_vectors.encoder, 2, preprocessor=of_vectors.preprocessor)
+    model = Recording(tiny.encoder(), 2, preprocessor=tiny.preprocessor())
     model.compile("sgd")
     model.fit(whole_batches(), verbose=0)
-    ids = dict.fromkeys(("token_ids", "padding_mask"), ("int32", (16, 8)))
+    ids = dict.fromkeys(("token_ids", "segment_ids", "padding_mask"), ("int32", (16, 32)))
     assert seen == [(ids, ("int32", (16,)))]
 
 

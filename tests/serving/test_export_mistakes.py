@@ -72,7 +72,7 @@ def test_each_class_requires_a_different_label(labels, classifier, tmp_path):
 
 def test_labels_may_be_a_dict_as_transformers_have_it(classifier, tmp_path, monkeypatch):
     written = []
-    monkeypatch.setattr(saved_model, "_write", lambda model, folder, labels, pairs: written.append(labels))
+    monkeypatch.setattr(saved_model, "_write", lambda model, folder, labels, *options: written.append(labels))
     for i, key in enumerate((int, str)):  # str in `config.json`
         serving.export(classifier, tmp_path / str(i), {key(2): "good", key(0): "bad", key(1): "mixed"})
     assert written == [LABELS, LABELS]
