@@ -287,7 +287,7 @@ def test_groups_and_layers_may_have_any_name(tmp_path, warned):
     outputs = layers.Dense(2, name="top")(layers.Dense(4, name="a_b_c")(inner(inputs)))
     model = keras.Model(inputs, outputs)
     groups = [("all", "b_c/kernel"), ("of/my: own", "b_c/bias")]
-    adam = optimizers.Adam(RATE, use_ema=True)
+    adam = optimizers.Adam(RATE, use_ema=True, ema_momentum=0.1)
     model.compile(LayerwiseOptimizer(adam, model, decay=0.5, groups=groups, penalty=L2SP()), "mse", run_eagerly=EAGER)
     apart_by, moved = resumed(model, tmp_path / "model.keras", X, Y, **BATCHES)
     assert apart_by == 0 and moved > 0.01 and not warned

