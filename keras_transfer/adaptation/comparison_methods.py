@@ -8,7 +8,6 @@ from keras_transfer.adaptation.adapters import KINDS, get_adapters
 from keras_transfer.adaptation.recipes import RECIPES, Recipe, get_recipe
 
 PLAIN = (bool, int, float, str, type(None))
-ADAPTERS_RATE = 1e-3  # Adapters begin as the identity and need a higher learning rate than pretrained weights.
 
 
 def named_variants(methods):
@@ -60,7 +59,7 @@ def _named(name):
     word = str(name).partition(":")[0]
     if isinstance(name, str) and word in KINDS:
         get_adapters(name)  # raises if a size is invalid
-        return get_recipe("bert", learning_rate=ADAPTERS_RATE, adapters=name)
+        return get_recipe("adapters", adapters=name)
     if isinstance(name, str) and name in RECIPES:
         return get_recipe(name)
     close = difflib.get_close_matches(word, [*RECIPES, *KINDS], n=1)
