@@ -11,7 +11,12 @@ middle one.
 
 The methods run in processes of their own, one after the other, so that memory can be measured. `--results` is a folder
 with a line for each finished run. The same command continues there, also with more seeds, methods and datasets. Steps
-are timed in these runs, so leave the machine to them.
+are timed in these runs, so leave the machine to them. Or take the errors from runs on a faster machine, where several
+commands can share the methods, and the costs from short runs of all methods on a quiet one:
+
+    KERAS_BACKEND=jax python benchmarks/methods.py --data-dir DIR --results methods --one-length
+    python benchmarks/methods.py --data-dir DIR --results costs --datasets trec6 --seeds 0 --no-grid --examples 640
+    python benchmarks/methods.py --data-dir DIR --results methods --costs costs --table docs/results.md
 """
 
 import argparse
@@ -73,10 +78,10 @@ def fine_tune(model, train, validation, seed, callbacks, rate, epochs, recipe="b
 
 def frozen(model, train, validation, seed, callbacks, rate, epochs, pooling="mean", scalar_mix=False):
     """Trains a head, with another pooling or a mix of the layers, on the features of the frozen encoder."""
-    from keras_transfer import adaptation, tasks
+    from keras_transfer import adaptation
 
     head = {"pooling": pooling, "scalar_mix": scalar_mix}
-    model = tasks.TextClassifier(model.encoder, model.num_classes, model.preprocessor, **head)
+    model = type(model)(model.encoder, model.num_classes, model.preprocessor, **head)
     adaptation.freeze(model, "pretrained")
     lowest = next(group.name for group in adaptation.layer_groups(model) if not group.pretrained)
     return cached(model, train, validation, seed, callbacks, rate, epochs, lowest, weight_decay=0.0)
@@ -193,6 +198,8 @@ def parse(arguments):
     add("--examples", type=int, help="only so many texts of each part, to try the script")
     add("--encoder", default="minilm-l6")
     add("--results", type=pathlib.Path, default=pathlib.Path("methods"), help="folder of the runs; defaults to methods")
+    add("--one-length", action="store_true", help="pad all texts to one length, where each length is compiled")
+    add("--costs", type=pathlib.Path, help="folder of other runs, from which times and memory are taken")
     add("--table", type=pathlib.Path, help="file for the page")
     add("--worker", nargs=2, metavar=("DATASET", "METHOD"), help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
@@ -247,8 +254,13 @@ def comparison(dataset, names, args, seeds, verbose=0):
 
     data, label_names = load(dataset, args.data_dir, args.examples)
 
+    class OneLength(kt.tasks.TextClassifier):
+        def make_batches(self, x, y, batch_size, shuffle, sample_weight):
+            options = {"shuffle": shuffle, "sample_weight": sample_weight, "lengths": [LENGTH]}
+            return kt.text.batches(x, y, self.preprocessor, batch_size, **options)
+
     def make_model():
-        build = kt.tasks.TextClassifier.from_pretrained
+        build = (OneLength if args.one_length else kt.tasks.TextClassifier).from_pretrained
         return build(args.encoder, label_names=label_names, sequence_length=LENGTH)
 
     methods = {name: variants(name, args) for name in names}
@@ -259,7 +271,7 @@ def comparison(dataset, names, args, seeds, verbose=0):
 # === The page ===
 
 HEADS = ["method", "trained", "MB", "dev error, %", "test error, %"]
-HEADS += ["difference", "p", "step", "time", "memory", "rate"]
+HEADS += ["difference", "p", "step", "memory", "rate"]
 
 
 def report(args):
@@ -269,25 +281,40 @@ def report(args):
         lines = notes(dataset, args)
         memory = {line["method"]: line["memory"] for line in lines if "memory" in line}
         if names := [name for name in METHODS if setting(name, args) in lines]:
-            parts += [f"## {DATASETS[dataset]}\n", table(comparison(dataset, names, args, args.seeds), memory)]
+            found = comparison(dataset, names, args, args.seeds)
+            step = {row["method"]: row["step"] for row in found.rows}
+            if args.costs:
+                step, memory = costs(args.costs)
+            parts += [f"## {DATASETS[dataset]}\n", table(found, step, memory)]
     return "\n".join(parts) + "\n"
 
 
-def table(found, memory):
+def costs(folder):
+    """Returns the times of a step and the peak memory of all methods in a folder of runs, over all datasets."""
+    step, memory = {}, {}
+    for path in folder.glob("*.jsonl"):
+        for line in map(json.loads, path.read_text().splitlines()):
+            if "memory" in line:
+                memory[line["method"]] = line["memory"]
+            elif line.get("step_seconds"):
+                step[line["method"]] = line["step_seconds"]
+    return step, memory
+
+
+def table(found, step, memory):
     """Returns a comparison as a table in Markdown, with errors in percent, and costs as ratios to the baseline's."""
     base = found.rows[0]
     lines = [HEADS, ["---", *["---:"] * (len(HEADS) - 1)]]
     for row in found.rows:
         errors = [_error(row[part], row[f"{part}_interval"]) for part in ("validation", "test")]
         difference = "" if row["difference"] is None else f"{-100 * row['difference']:+.2f}"
-        ratios = [_ratio(row[name], base[name]) for name in ("step", "time")]
         size = found.runs[row["method"]][0]["trainable"] * 4 / 1e6
         rate = re.search(r"\brate=([^,)]+)", found.runs[row["method"]][0]["definition"])[1]
         name = row["method"] + (" \\*" if row["method"] == found.best else "")
         trained = f"{100 * row['trainable']:.2f} %"
         p = "" if row["p"] is None else f"{row['p']:.3f}"
-        used = _ratio(memory.get(row["method"]), memory.get(base["method"]))
-        lines.append([name, trained, f"{size:.2f}", *errors, difference, p, *ratios, used, rate])
+        ratios = [_ratio(cost.get(row["method"]), cost.get(base["method"])) for cost in (step, memory)]
+        lines.append([name, trained, f"{size:.2f}", *errors, difference, p, *ratios, rate])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
@@ -315,8 +342,7 @@ learning rate, chosen on the dev data with the first seed. Nothing was chosen on
 - Errors are means over the seeds with their 95 % t intervals. The method with the lowest dev error has a star.
 - `difference` is that of the test errors from full fine-tuning, in percentage points, and `p` the p value of the paired
   t test over the seeds. With so many methods, one in twenty has a p below 0.05 by chance.
-- `step`, `time` and `memory`, in relation to full fine-tuning: the median step, the whole training (with tracing and,
-  where there is one, the pass that fills a cache), and the peak memory of the process.
+- `step` and `memory`, in relation to full fine-tuning: the median step, and the peak memory of the process.
 
 The 2019 NAACL tutorial on transfer learning printed test errors of 3.6 % (full), 4.0 % (adapters) and 5.2 % (gradual
 unfreezing) for TREC-6, with one seed of a model with 50 million weights. Its code for unfreezing set a misspelt
