@@ -120,7 +120,7 @@ def load_adapters(model, path, name=None):
     before, restore = encoder.active_adapters, remember_trainable(model)
     adapter_heads = getattr(model, "adapter_heads", {})
     heads_before = dict(adapter_heads)
-    add_adapters(model, kinds, name)
+    encoder = adapted_encoder(add_adapters(model, kinds, name))
     wanted = {f"adapter/{key}": weight for key, weight in adapter_weights(encoder, name).items()}
     heads = {key: value for key, value in tensors.items() if key.startswith("head/")}
     if model is not encoder and heads:

@@ -6,7 +6,13 @@ import keras
 
 
 class AdapterKind:
-    """Base of the kinds of adapters, each a dataclass of its sizes."""
+    """Base of the kinds of adapters, each a dataclass of its sizes.
+
+    Attributes:
+        for_backbones: Boolean. Whether KerasHub backbones can have adapters of this kind.
+    """
+
+    for_backbones = False
 
     def attach(self, encoder, name):
         """Puts the layers of this kind into an encoder, under a name."""
@@ -59,11 +65,6 @@ def fraction(value):
 def boolean(value):
     """Returns the rule of `AdapterKind.check` for a boolean."""
     return isinstance(value, bool), "a boolean"
-
-
-def dim_of(block):
-    """Returns the width of a block."""
-    return block.attention.output_dense.kernel.shape[-1]
 
 
 def strings(value):

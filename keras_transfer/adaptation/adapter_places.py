@@ -6,8 +6,17 @@ import re
 
 import keras
 
-from keras_transfer.layers import MultiHeadAttention
-from keras_transfer.layers.adapter_slots import AdaptedDense, AdapterSlot, PrefixSlot, WeightCopies, WeightSlot
+from keras_transfer.adaptation import backbone_places
+from keras_transfer.encoders import encode
+from keras_transfer.layers import MultiHeadAttention, TransformerBlock
+from keras_transfer.layers.adapter_slots import (
+    AdaptedDense,
+    AdaptedLayer,
+    AdapterSlot,
+    PrefixSlot,
+    WeightCopies,
+    WeightSlot,
+)
 from keras_transfer.layers.prompt import PromptSlot
 from keras_transfer.training import private
 
@@ -17,15 +26,19 @@ def blocks_of(encoder):
     return list({id(block): block for block in encoder.blocks}.values())
 
 
-def put(encoder, slot, name, layer, shape=None):
+def width_of(encoder):
+    """Returns the width of an encoder's blocks."""
+    return encode(encoder).sequence.shape[-1]
+
+
+def put(encoder, slot, name, layer):
     """Builds an adapter, and adds it to a slot under a name.
 
     Args:
-        encoder: `TransformerStack` that has the slot.
+        encoder: Encoder that has the slot.
         slot: `AdapterSlot`, from one of the functions below.
         name: String. Name of the adapter.
         layer: `Adapter` that is not built.
-        shape: Tuple. Shape of the inputs. Defaults to `None`.
     """
     if name in slot.adapters:
         raise ValueError(
@@ -35,7 +48,7 @@ def put(encoder, slot, name, layer, shape=None):
     if slot not in encoder.adapter_slots:
         encoder.adapter_slots.append(slot)
     with _scope(slot.place):
-        layer.build(shape)
+        layer.build((None, None, width_of(encoder)))
     with private.unlocked(slot):
         slot.adapters[name] = layer
 
@@ -54,8 +67,26 @@ def take(encoder, name):
             encoder.adapter_slots.remove(slot)
 
 
+def put_in_blocks(encoder, sublayers, name, make, *arguments):
+    """Builds adapters, and adds one to the slot of each of these sub-layers of each block, under a name.
+
+    Args:
+        encoder: Encoder.
+        sublayers: List of strings, as for `sublayer_slot`.
+        name: String. Name of the adapters.
+        make: Class of the adapters.
+        *arguments: Its arguments.
+    """
+    for block in blocks_of(encoder):
+        for sublayer in sublayers:
+            layer = make(*arguments, dtype=block.dtype_policy, name=name)
+            put(encoder, sublayer_slot(block, sublayer), name, layer)
+
+
 def sublayer_slot(block, attribute):
     """Returns the slot at the output of a sub-layer of a block, or at the output of the `"block"` itself."""
+    if not isinstance(block, TransformerBlock):
+        return replacing_slot(AdaptedLayer, *backbone_places.output_of(block, attribute), f"{block.name}.{attribute}")
     if not isinstance(block.adapters.get(attribute), AdapterSlot):
         if attribute in block.adapters:
             raise ValueError(
@@ -66,12 +97,17 @@ def sublayer_slot(block, attribute):
     return block.adapters[attribute]
 
 
-def dense_slot(parent, attribute, place):
-    """Returns the slot of a dense layer, which takes its place in its parent."""
+def replacing_slot(cls, parent, attribute, place):
+    """Returns the slot that takes the place of a layer in its parent.
+
+    Args:
+        cls: `AdaptedLayer`, or `AdaptedDense`, whose adapters change a dense layer.
+        parent, attribute, place: See `AdapterSlot`.
+    """
     layer = getattr(parent, attribute)
-    if not isinstance(layer, AdaptedDense):
+    if not isinstance(layer, AdaptedLayer):
         with private.unlocked(parent):
-            layer = AdaptedDense(layer, parent, attribute, place)
+            layer = cls(layer, parent, attribute, place)
             setattr(parent, attribute, layer)
     return layer
 
@@ -132,11 +168,20 @@ def copy_weights(encoder, layer, attributes, place, name):
         put(encoder, slot, name, copies)
 
 
+def norms_of(block):
+    """Returns the norms of a block by their names."""
+    if not isinstance(block, TransformerBlock):
+        return backbone_places.norms_of(block)
+    return {name: getattr(block, name) for name in ("attention_norm", "feed_forward_norm")}
+
+
 def dense_targets(block):
     """Returns the dense layers of a block by their names, as tuples of parent, attribute and part of the outputs.
 
     The parts of the fused projection of attention, `"query_key_value"`, are `"query"`, `"key"` and `"value"`.
     """
+    if not isinstance(block, TransformerBlock):
+        return backbone_places.dense_targets(block)
     attention, feed_forward, found = block.attention, block.feed_forward, {}
     if hasattr(attention, "query_key_value"):
         keys = attention.num_key_value_heads * attention.head_dim
@@ -157,7 +202,7 @@ def choose_targets(encoder, targets):
     """Returns `(parent, attribute, place, parts)` for each dense layer that a target matches.
 
     Args:
-        encoder: `TransformerStack`.
+        encoder: Encoder.
         targets: List of names of `dense_targets`, or regular expressions of whole paths (`"block_[01].query"`).
 
     Raises:
@@ -167,6 +212,8 @@ def choose_targets(encoder, targets):
     for block in blocks_of(encoder):
         for name, found in dense_targets(block).items():
             available[f"{block.name}.{name}"] = (block, *found)
+    if not available:
+        raise ValueError(f"The blocks of the encoder have no dense layers. Received: {type(encoder).__name__}")
     names = list(dict.fromkeys(path.split(".", 1)[1] for path in available))
     chosen = {}
     for target in targets:
@@ -180,7 +227,7 @@ def choose_targets(encoder, targets):
             )
         for path in matches:
             block, parent, attribute, part = available[path]
-            place = f"{block.name}.{parent.name}.{attribute}"
+            place = ".".join(dict.fromkeys((block.name, parent.name, attribute.strip("_"))))
             parts = chosen.setdefault(place, (parent, attribute, place, {}))[3]
             parts[path.split(".", 1)[1]] = part
     return [

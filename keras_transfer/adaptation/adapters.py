@@ -16,6 +16,7 @@ from keras_transfer.adaptation.bottleneck_kinds import Compacter, Houlsby, Paral
 from keras_transfer.adaptation.cached_features import UpperPart
 from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.weight_kinds import IA3, BitFit, LoRA
+from keras_transfer.encoders.backbone import BackboneEncoder, is_backbone
 from keras_transfer.encoders.stack import TransformerStack
 from keras_transfer.layers.adapter_slots import AdaptedDense
 from keras_transfer.training import private
@@ -35,6 +36,7 @@ KINDS = {
     "bitfit": BitFit,
     "pals": PALs,
 }
+SUPPORTED = (TransformerStack, BackboneEncoder)
 
 
 def add_adapters(model, spec, name="default"):
@@ -44,7 +46,8 @@ def add_adapters(model, spec, name="default"):
     the same as before, except with `Prefix` and `Prompt`. Compile the model afterwards.
 
     Args:
-        model: Task over a Transformer encoder of this library, or such an encoder.
+        model: Task over a Transformer encoder of this library or over a KerasHub backbone, or such an encoder. KerasHub
+            backbones can have `Houlsby`, `Compacter`, `LoRA`, `IA3` and `BitFit`, and `Fusion` of the first two.
         spec: Name of a kind with its sizes, a kind, or a list of these:
             - `"houlsby:64"`, `"pfeiffer:48"`, `"parallel:64"`, `"compacter:32"`: bottlenecks of this width
             - `"lora:8"`, `"lora:rank=8,alpha=16"` (also `"rslora"`, `"dora"`), `"ia3"`: changes of dense layers
@@ -58,8 +61,8 @@ def add_adapters(model, spec, name="default"):
         The model.
 
     Raises:
-        ValueError: If the model has no Transformer encoder of this library; if `spec` is unknown or has an invalid
-            size; if a target matches nothing; or if `name` is taken. The model is then unchanged.
+        ValueError: If the model has no such encoder; if `spec` is unknown, has an invalid size, or is not possible with
+            the encoder; if a target matches nothing; or if `name` is taken. The model is then unchanged.
 
     Example:
     ```python
@@ -77,6 +80,12 @@ def add_adapters(model, spec, name="default"):
         )
     if getattr(model, "scalar_mix", None) is not None and any(isinstance(kind, Prompt) for kind in found):
         raise ValueError("`Prompt` cannot be combined with `scalar_mix`. Received: a model with a `scalar_mix`")
+    if isinstance(encoder, BackboneEncoder) and (others := [kind for kind in found if not kind.for_backbones]):
+        possible = [word for word, cls in KINDS.items() if getattr(cls, "func", cls).for_backbones]
+        raise ValueError(
+            "A KerasHub backbone cannot have this kind of adapters, because its blocks do not pass on what they need. "
+            f"Expected some of {possible}. Received: {others[0]}"
+        )
     before = encoder.active_adapters
     try:
         encoder.attach_adapters(name, found)
@@ -84,7 +93,7 @@ def add_adapters(model, spec, name="default"):
         take(encoder, name)
         encoder.activate_adapters(before)
         raise
-    return _changed(model, before)
+    return _changed(model, encoder, before)
 
 
 def remove_adapters(model, name=None):
@@ -110,8 +119,8 @@ def remove_adapters(model, name=None):
     ```
     """
     encoder = adapted_encoder(model)
-    before, names = encoder.active_adapters, list(encoder.adapters) if name is None else [name]
-    check_names(encoder, names or [name])
+    names = list(encoder.adapters) or [None] if name is None else [name]
+    check_names(encoder, names)
     for other, found in encoder.adapters.items():
         needed = {source for kind in found for source in getattr(kind, "sources", ())} & set(names)
         if needed and other not in names:
@@ -122,8 +131,8 @@ def remove_adapters(model, name=None):
     heads = getattr(model, "adapter_heads", {})
     for choice in [choice for choice in heads if set(choice.split("+")) & set(names)]:
         heads.pop(choice)
-    encoder.activate_adapters([other for other in before if other not in names])
-    return _changed(model, encoder.active_adapters)
+    encoder.activate_adapters([other for other in encoder.active_adapters if other not in names])
+    return _changed(model, encoder, encoder.active_adapters)
 
 
 def merge_adapters(model):
@@ -149,8 +158,8 @@ def merge_adapters(model):
     ```
     """
     encoder = adapted_encoder(model)
-    active = list(encoder.active_adapters)
-    check_names(encoder, active or [None])
+    active = encoder.active_adapters or (None,)
+    check_names(encoder, active)
     if others := [name for name in encoder.adapters if name not in active]:
         raise ValueError(f"Merging changes the base of other adapters. Remove these first. Received: {others}")
     for slot in encoder.adapter_slots:
@@ -191,7 +200,7 @@ def set_active_adapter(model, name):
     check_names(encoder, names)
     before = encoder.active_adapters
     encoder.activate_adapters(names)
-    return _changed(model, before)
+    return _changed(model, encoder, before)
 
 
 def get_adapters(spec):
@@ -238,18 +247,21 @@ def get_adapters(spec):
 
 
 def adapted_encoder(model):
-    """Returns the encoder of a model that can have adapters.
+    """Returns the encoder of a model that can have adapters, for a KerasHub backbone without any a new one over it.
 
     Raises:
         ValueError: If the model has none.
     """
     if isinstance(model, UpperPart):
         raise ValueError(f"Add adapters to the whole task, not to a part of it. Received: model={model.name!r}")
-    encoder = model if isinstance(model, TransformerStack) else getattr(model, "encoder", None)
-    if not isinstance(encoder, TransformerStack):
+    encoder = model if isinstance(model, SUPPORTED) else getattr(model, "encoder", None)
+    if is_backbone(encoder):
+        return BackboneEncoder(encoder)
+    if not isinstance(encoder, SUPPORTED):
         raise ValueError(
-            "Adapters need a Transformer encoder of this library, or a task over one, since they are put into its "
-            f"blocks. Received: model={type(model).__name__} with encoder={type(encoder).__name__}"
+            "Adapters are put into the blocks of a Transformer encoder. Expected an encoder of this library, or a task "
+            "such as `TextClassifier` over one or over a KerasHub backbone. "
+            f"Received: model={type(model).__name__} with encoder={type(encoder).__name__}"
         )
     return encoder
 
@@ -281,14 +293,17 @@ def head_weights(model):
     return [weight for group in new for weight in group.variables]
 
 
-def _changed(model, before):
+def _changed(model, encoder, before):
     """Lets the active adapters and the head train, and Keras forget what it has traced and compiled.
 
     Args:
         model: The model.
+        encoder: Its encoder.
         before: Tuple of the names of the adapters that were active before.
     """
-    encoder = adapted_encoder(model)
+    if model is not encoder:  # A KerasHub backbone stands in the task itself unless it has adapters.
+        plain = isinstance(encoder, BackboneEncoder) and not encoder.adapters
+        object.__setattr__(model, "encoder", encoder.backbone if plain else encoder)
     after, head = encoder.active_adapters, [] if model is encoder else head_weights(model)
     heads = getattr(model, "adapter_heads", {})
     if before != after:

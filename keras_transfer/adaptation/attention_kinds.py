@@ -2,8 +2,8 @@
 
 import keras
 
-from keras_transfer.adaptation.adapter_kinds import AdapterKind, dim_of, positive, register_kind
-from keras_transfer.adaptation.adapter_places import blocks_of, prefix_slot, prompt_slots, put, sublayer_slot
+from keras_transfer.adaptation.adapter_kinds import AdapterKind, positive, register_kind
+from keras_transfer.adaptation.adapter_places import blocks_of, prefix_slot, prompt_slots, put, put_in_blocks
 from keras_transfer.layers import RelativePositionBias
 from keras_transfer.layers.prefix import PrefixAdapter, ProjectedAttention, Projections
 from keras_transfer.layers.prompt import PromptAdapter
@@ -66,8 +66,7 @@ class Prompt(AdapterKind):
 
     def attach(self, encoder, name):
         for slot in prompt_slots(encoder):
-            layer = PromptAdapter(self.length, slot.first, dtype=slot.dtype_policy, name=name)
-            put(encoder, slot, name, layer, (None, None, dim_of(slot.parent())))
+            put(encoder, slot, name, PromptAdapter(self.length, slot.first, dtype=slot.dtype_policy, name=name))
 
 
 @register_kind
@@ -97,6 +96,4 @@ class PALs(AdapterKind):
         if causal := [block.name for block in blocks if block.attention.causal]:
             raise ValueError(f"`PALs` have no cache, which causal blocks need. Received: causal blocks {causal}")
         projections = Projections(self.size, name="projections", dtype=blocks[0].dtype_policy)
-        for block in blocks:
-            layer = ProjectedAttention(self.num_heads, projections, dtype=block.dtype_policy, name=name)
-            put(encoder, sublayer_slot(block, "block"), name, layer, (None, None, dim_of(block)))
+        put_in_blocks(encoder, ["block"], name, ProjectedAttention, self.num_heads, projections)

@@ -1,8 +1,10 @@
 """Bottleneck adapters: Houlsby, Pfeiffer, parallel, Compacter, and their fusion."""
 
-from keras_transfer.adaptation.adapter_kinds import AdapterKind, boolean, dim_of, positive, register_kind, strings
-from keras_transfer.adaptation.adapter_places import blocks_of, copy_weights, put, sublayer_slot
+from keras_transfer.adaptation.adapter_kinds import AdapterKind, boolean, positive, register_kind, strings
+from keras_transfer.adaptation.adapter_places import blocks_of, copy_weights, norms_of, put, put_in_blocks, width_of
 from keras_transfer.layers.bottleneck import BottleneckAdapter, CompacterAdapter, FusionAdapter, Rule
+
+SUBLAYERS = ("attention", "feed_forward")
 
 
 @register_kind
@@ -23,6 +25,7 @@ class Houlsby(AdapterKind):
     ```
     """
 
+    for_backbones = True
     size: int = 64
     activation: str = "gelu"
     norms: bool = True
@@ -31,15 +34,10 @@ class Houlsby(AdapterKind):
         self.check(size=positive(self.size), norms=boolean(self.norms))
 
     def attach(self, encoder, name):
-        for block in blocks_of(encoder):
-            for attribute in ("attention", "feed_forward"):
-                layer = BottleneckAdapter(self.size, self.activation, dtype=block.dtype_policy, name=name)
-                put(encoder, sublayer_slot(block, attribute), name, layer, (None, None, dim_of(block)))
-            if self.norms:
-                for attribute in ("attention_norm", "feed_forward_norm"):
-                    copy_weights(
-                        encoder, getattr(block, attribute), ("gamma", "beta"), f"{block.name}.{attribute}", name
-                    )
+        put_in_blocks(encoder, SUBLAYERS, name, BottleneckAdapter, self.size, self.activation)
+        for block in blocks_of(encoder) if self.norms else ():
+            for place, norm in norms_of(block).items():
+                copy_weights(encoder, norm, ("gamma", "beta"), f"{block.name}.{place}", name)
 
 
 @register_kind
@@ -64,9 +62,7 @@ class Pfeiffer(AdapterKind):
         self.check(size=positive(self.size))
 
     def attach(self, encoder, name):
-        for block in blocks_of(encoder):
-            layer = BottleneckAdapter(self.size, self.activation, "summed", dtype=block.dtype_policy, name=name)
-            put(encoder, sublayer_slot(block, "feed_forward"), name, layer, (None, None, dim_of(block)))
+        put_in_blocks(encoder, ["feed_forward"], name, BottleneckAdapter, self.size, self.activation, "summed")
 
 
 @register_kind
@@ -93,10 +89,8 @@ class Parallel(AdapterKind):
         self.check(size=positive(self.size))
 
     def attach(self, encoder, name):
-        for block in blocks_of(encoder):
-            options = {"dtype": block.dtype_policy, "name": name}
-            layer = BottleneckAdapter(self.size, self.activation, "inputs", float(self.scale), **options)
-            put(encoder, sublayer_slot(block, "feed_forward"), name, layer, (None, None, dim_of(block)))
+        arguments = (self.size, self.activation, "inputs", float(self.scale))
+        put_in_blocks(encoder, ["feed_forward"], name, BottleneckAdapter, *arguments)
 
 
 @register_kind
@@ -116,6 +110,7 @@ class Compacter(AdapterKind):
     ```
     """
 
+    for_backbones = True
     size: int = 32
     terms: int = 4
     rank: int = 1
@@ -125,14 +120,10 @@ class Compacter(AdapterKind):
         self.check(size=positive(self.size), terms=positive(self.terms), rank=positive(self.rank))
 
     def attach(self, encoder, name):
-        blocks = blocks_of(encoder)
-        self.check(terms=(dim_of(blocks[0]) % self.terms == self.size % self.terms == 0, "a divisor of both widths"))
+        divides = width_of(encoder) % self.terms == self.size % self.terms == 0
+        self.check(terms=(divides, "a divisor of both widths"))
         rule = Rule(self.terms, name="rule")
-        for block in blocks:
-            for attribute in ("attention", "feed_forward"):
-                options = {"dtype": block.dtype_policy, "name": name}
-                layer = CompacterAdapter(self.size, self.activation, rule, self.rank, **options)
-                put(encoder, sublayer_slot(block, attribute), name, layer, (None, None, dim_of(block)))
+        put_in_blocks(encoder, SUBLAYERS, name, CompacterAdapter, self.size, self.activation, rule, self.rank)
 
 
 @register_kind
@@ -152,6 +143,7 @@ class Fusion(AdapterKind):
     ```
     """
 
+    for_backbones = True
     sources: tuple = ()
 
     def __post_init__(self):
@@ -174,5 +166,4 @@ class Fusion(AdapterKind):
         if not found:
             raise ValueError(f"`Fusion` needs bottleneck adapters at the same places. Received: {self.sources}")
         for slot in found:
-            layer = FusionAdapter(slot, self.sources, dtype=slot.dtype_policy, name=name)
-            put(encoder, slot, name, layer, (None, None, dim_of(slot.parent())))
+            put(encoder, slot, name, FusionAdapter(slot, self.sources, dtype=slot.dtype_policy, name=name))

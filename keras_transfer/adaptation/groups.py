@@ -7,6 +7,7 @@ import re
 
 import keras
 
+from keras_transfer.encoders.backbone import backbone_groups, is_backbone
 from keras_transfer.layers.adapter_slots import Adapter
 from keras_transfer.training.trainable import layers_within
 
@@ -223,28 +224,7 @@ def _encoder_groups(model):
     """Returns `(name, kind, layers or weights)` for each group of an encoder, or None for other models."""
     if hasattr(model, "layer_groups"):
         return model.layer_groups()
-    # This check works without importing KerasHub, which a user of a backbone has imported.
-    if any(cls.__name__ == "Backbone" and cls.__module__.startswith("keras_hub.") for cls in type(model).__mro__):
-        return _keras_hub_groups(model)
-    return None
-
-
-def _keras_hub_groups(backbone):
-    """Returns the embeddings up to the first block, each block, and what follows, in the order of the layers."""
-    names = ("transformer_layers", "encoder_transformer_layers", "decoder_transformer_layers")
-    # ALBERT has lists of layers.
-    blocks = {id(layer) for name in names for layer in keras.tree.flatten(getattr(backbone, name, None) or [])}
-    groups, embeddings = [], []
-    for layer in backbone.layers:
-        if not layer.weights:
-            continue
-        if id(layer) in blocks or (not blocks and re.search(r"(layer|block)_\d+$", layer.name)):
-            groups.append((layer.name, "block", [layer]))
-        elif not groups or "embed" in layer.name:
-            embeddings.append(layer)
-        else:
-            groups.append((layer.name, "pooler" if "pool" in layer.name else "other", [layer]))
-    return [("embeddings", "embeddings", embeddings), *groups]
+    return backbone_groups(model) if is_backbone(model) else None
 
 
 def _unused(name, taken):

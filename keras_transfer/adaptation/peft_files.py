@@ -6,6 +6,7 @@ import re
 from keras_transfer.adaptation.adapter_places import blocks_of, dense_targets
 from keras_transfer.adaptation.weight_kinds import LoRA
 from keras_transfer.encoders.encoder import checkpoint_functions
+from keras_transfer.encoders.stack import TransformerStack
 from keras_transfer.files import atomic_folder
 
 _NAME = re.compile(
@@ -106,6 +107,8 @@ def write(encoder, folder, kinds, arrays, overwrite=False):
 
 def _places(encoder):
     """Returns a dict from modules of Transformers to `(path of the target, name of its weights)`."""
+    if not isinstance(encoder, TransformerStack):
+        raise ValueError(f"Folders of PEFT need an encoder of this library. Received: {type(encoder).__name__}")
     names, found = checkpoint_functions["tensor_names"](encoder), {}
     for block in blocks_of(encoder):
         for target, (parent, attribute, _) in dense_targets(block).items():

@@ -3,7 +3,8 @@
 import keras
 
 from keras_transfer.adaptation.adapter_kinds import AdapterKind, boolean, fraction, positive, register_kind, strings
-from keras_transfer.adaptation.adapter_places import choose_targets, copy_weights, dense_slot, put
+from keras_transfer.adaptation.adapter_places import choose_targets, copy_weights, put, replacing_slot
+from keras_transfer.layers.adapter_slots import AdaptedDense
 from keras_transfer.layers.low_rank import LowRankAdapter, ScalingAdapter
 from keras_transfer.training.trainable import layers_within
 
@@ -31,6 +32,7 @@ class LoRA(AdapterKind):
     ```
     """
 
+    for_backbones = True
     rank: int = 8
     alpha: float | None = None
     targets: tuple = ("query", "value")
@@ -51,9 +53,9 @@ class LoRA(AdapterKind):
 
     def attach(self, encoder, name):
         for parent, attribute, place, parts in choose_targets(encoder, self.targets):
-            slot = dense_slot(parent, attribute, place)
+            slot = replacing_slot(AdaptedDense, parent, attribute, place)
             options = {"dtype": parent.dtype_policy, "name": name}
-            layer = LowRankAdapter(slot.base, parts, self.rank, self.scale, self.dropout, self.magnitude, **options)
+            layer = LowRankAdapter(slot, parts, self.rank, self.scale, self.dropout, self.magnitude, **options)
             put(encoder, slot, name, layer)
 
 
@@ -72,6 +74,7 @@ class IA3(AdapterKind):
     ```
     """
 
+    for_backbones = True
     targets: tuple = ("key", "value")
     input_targets: tuple = ("outer",)
 
@@ -84,8 +87,8 @@ class IA3(AdapterKind):
         found = [(*target[:3], target[3]) for target in choose_targets(encoder, self.targets)]
         found += [(*target[:3], None) for target in choose_targets(encoder, self.input_targets)]
         for parent, attribute, place, parts in found:
-            slot = dense_slot(parent, attribute, place)
-            put(encoder, slot, name, ScalingAdapter(slot.base, parts, dtype=parent.dtype_policy, name=name))
+            slot = replacing_slot(AdaptedDense, parent, attribute, place)
+            put(encoder, slot, name, ScalingAdapter(slot, parts, dtype=parent.dtype_policy, name=name))
 
 
 @register_kind
@@ -99,8 +102,10 @@ class BitFit(AdapterKind):
     ```
     """
 
+    for_backbones = True
+
     def attach(self, encoder, name):
-        dense, found = (keras.layers.Dense, *NORMS), {}
+        dense, found = (keras.layers.Dense, keras.layers.EinsumDense, *NORMS), {}
         for group in (layer for *_, layers in encoder.layer_groups() for layer in layers):
             found |= {id(layer): layer for layer, _ in layers_within(group) if isinstance(layer, dense)}
         biases = [(layer, "beta" if isinstance(layer, NORMS) else "bias") for layer in found.values()]

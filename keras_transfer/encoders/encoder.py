@@ -203,8 +203,6 @@ class Encoder(keras.Model):
         self.active_adapters = tuple(names)
         for slot in self.adapter_slots:
             slot.activate(names)
-        for block in getattr(self, "blocks", ()):
-            block.adapted = list(self.adapters)
 
     def get_config(self):
         adapters = {}

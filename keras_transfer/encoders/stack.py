@@ -93,6 +93,11 @@ class TransformerStack(Encoder):
         groups += [] if self.final_norm is None else [("final_norm", "other", [self.final_norm])]
         return groups + ([] if self.pooler is None else [("pooler", "pooler", [self.pooler])])
 
+    def activate_adapters(self, names):
+        super().activate_adapters(names)
+        for block in self.blocks:
+            block.adapted = list(self.adapters)
+
     # === Decoding with a cache ===
 
     def empty_cache(self, batch_size, length):

@@ -1,5 +1,6 @@
 """Slots: the places of an encoder where named adapters act, of which some are active."""
 
+import math
 import weakref
 
 import keras
@@ -74,29 +75,20 @@ class AdapterSlot(keras.layers.Layer):
         return outputs
 
 
-class AdaptedDense(AdapterSlot):
-    """A dense layer with adapters, in place of the dense layer.
+class AdaptedLayer(AdapterSlot):
+    """A layer with adapters at its output, in place of the layer.
 
     Args:
-        base: The dense layer.
+        base: The layer.
         parent, attribute, place: See `AdapterSlot`.
     """
 
     def __init__(self, base, parent, attribute, place):
         super().__init__(parent, attribute, place)
         self.base = base
-
-    @property
-    def bias(self):
-        return self.base.bias
-
-    @property
-    def kernel(self):
-        return self.base.kernel
+        self.supports_masking = True
 
     def call(self, inputs, training=None):
-        for name in self.active:
-            inputs = self.adapters[name].before(inputs)
         return super().call(self.base(inputs), inputs, training=training)
 
     def compute_output_shape(self, inputs_shape):
@@ -106,15 +98,84 @@ class AdaptedDense(AdapterSlot):
         self.activate(())
         setattr(self.parent(), self.attribute, self.base)
 
+
+class AdaptedDense(AdaptedLayer):
+    """A dense layer with adapters, in place of the dense layer.
+
+    The adapters act before the activation of the layer. They see an `EinsumDense` with several axes, such as the heads
+    of attention, as a dense layer with one axis.
+
+    Args:
+        base: `Dense`, or `EinsumDense` for which `dense_axes` is not None.
+        parent, attribute, place: See `AdapterSlot`.
+    """
+
+    def __init__(self, base, parent, attribute, place):
+        super().__init__(base, parent, attribute, place)
+        self.axes = dense_axes(base)
+
+    @property
+    def bias(self):
+        bias = self.base.bias
+        return bias if bias is None else _joined(bias, self.axes[1])
+
+    @property
+    def kernel(self):
+        summed, made = self.axes
+        kernel = _joined(self.base.kernel, made)
+        return kernel if summed == 1 else ops.reshape(kernel, (-1, kernel.shape[-1]))
+
+    def call(self, inputs, training=None):
+        summed, made = self.axes
+        x = _joined(inputs, summed)
+        for name in self.active:
+            x = self.adapters[name].before(x)
+        outputs = self._linear(x if summed == 1 else ops.reshape(x, ops.shape(inputs)))
+        changed = AdapterSlot.call(self, _joined(outputs, made), x, training=training)
+        changed = changed if made == 1 else ops.reshape(changed, ops.shape(outputs))
+        return changed if _is_linear(self.base) else self.base.activation(changed)
+
+    def _linear(self, inputs):
+        """Returns the outputs of the dense layer without its activation."""
+        base = self.base
+        if _is_linear(base):
+            return base(inputs)
+        outputs = ops.matmul(inputs, base.kernel)
+        return outputs if base.bias is None else ops.add(outputs, base.bias)
+
     def merge(self):
         """Changes the weights of the dense layer to what its active adapters compute."""
         base, layers = self.base, [self.adapters[name] for name in self.active]
-        kernel, bias = ops.convert_to_tensor(base.kernel), base.bias
+        kernel, bias = ops.convert_to_tensor(self.kernel), self.bias
         for layer in sorted(layers, key=lambda layer: layer.scales_inputs):  # Others read scaled inputs.
             kernel, bias = layer.merged(kernel, bias)
-        base.kernel.assign(kernel)
+        base.kernel.assign(ops.reshape(kernel, base.kernel.shape))
         if bias is not None:
-            base.bias.assign(bias)
+            base.bias.assign(ops.reshape(bias, base.bias.shape))
+
+
+def dense_axes(layer):
+    """Returns how many axes a dense layer sums over and how many it makes, or None if adapters cannot act on it."""
+    if isinstance(layer, keras.layers.Dense):
+        return 1, 1
+    if not isinstance(layer, keras.layers.EinsumDense) or not _is_linear(layer):
+        return None
+    terms, outputs = layer.equation.split("->")
+    inputs, kernel = terms.split(",")
+    made = sum(axis in outputs for axis in kernel)
+    summed = len(kernel) - made
+    if not made or not summed or (inputs[:-summed], kernel) != (outputs[:-made], inputs[-summed:] + outputs[-made:]):
+        return None
+    return (summed, made) if layer.bias is None or layer.bias.shape == layer.kernel.shape[summed:] else None
+
+
+def _is_linear(layer):
+    return layer.activation is keras.activations.linear
+
+
+def _joined(x, count):
+    """Returns a tensor whose last `count` axes are one axis."""
+    return x if count == 1 else ops.reshape(x, (*ops.shape(x)[:-count], math.prod(x.shape[-count:])))
 
 
 class WeightSlot(AdapterSlot):

@@ -17,7 +17,7 @@ class LowRankAdapter(Adapter):
     weight of its own.
 
     Args:
-        base: The dense layer.
+        base: The `AdaptedDense`.
         parts: Dict from names to slices `(start, size)` of the outputs. Each has its own `A` and `B`.
         rank: Integer. Rank of each change.
         scale: Float.
@@ -92,7 +92,7 @@ class ScalingAdapter(Adapter):
     """Multiplies the outputs, or the inputs, of a dense layer by learned numbers (IA3, Liu et al. 2022).
 
     Args:
-        base: The dense layer.
+        base: The `AdaptedDense`.
         parts: As for `LowRankAdapter`, or None to scale the inputs.
     """
 

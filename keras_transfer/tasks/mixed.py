@@ -6,6 +6,7 @@ import keras
 
 from keras_transfer.encoders import encode
 from keras_transfer.layers import ScalarMix
+from keras_transfer.layers.prompt import PromptSlot
 
 
 def encode_mixed(encoder, scalar_mix):
@@ -20,8 +21,8 @@ def encode_mixed(encoder, scalar_mix):
         output.
 
     Raises:
-        ValueError: If `encoder` is not a model, if it has no hidden states to mix, or if `scalar_mix` is neither a
-            boolean nor a `ScalarMix`.
+        ValueError: If `encoder` is not a model, if it has no hidden states to mix or they contain a prompt, or if
+            `scalar_mix` is neither a boolean nor a `ScalarMix`.
     """
     if not isinstance(encoder, keras.Model):
         raise ValueError(
@@ -32,6 +33,10 @@ def encode_mixed(encoder, scalar_mix):
         return encode(encoder), None
     if scalar_mix is True:
         scalar_mix = ScalarMix(dtype=encoder.dtype_policy, name="scalar_mix")
+    if any(isinstance(slot, PromptSlot) for slot in getattr(encoder, "adapter_slots", ())):
+        raise ValueError(
+            "`scalar_mix` cannot be combined with adapters of the kind `Prompt`. Received: an encoder with a prompt"
+        )
     if not isinstance(scalar_mix, ScalarMix):
         raise ValueError(f"`scalar_mix` must be a boolean or a `layers.ScalarMix`. Received: scalar_mix={scalar_mix!r}")
     encoded = encode(encoder, hidden_states=True)

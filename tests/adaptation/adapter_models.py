@@ -28,6 +28,10 @@ def classifier(cls=BertEncoder):
     return TextClassifier(encoder(cls), 2, dropout=0.0)
 
 
+def mixed(encoder):
+    return TextClassifier(encoder, 2, scalar_mix=True)
+
+
 def tagger():
     return TokenClassifier(encoder(RobertaEncoder), ["A", "B"], dropout=0.0)
 

@@ -261,6 +261,8 @@ def test_other_mistakes_are_clear_errors():
         (lambda: kt.add_adapters(model, kt.Fusion(["default", "more"]), name="both"), "not the norms"),
         (lambda: kt.add_adapters(keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)]), "lora"), "Transformer"),
         (lambda: kt.add_adapters(models.language_model(), "pals:4,num_heads=2"), "causal"),
+        (lambda: models.mixed(kt.add_adapters(models.encoder(), "prompt:2")), "cannot be combined with.*`Prompt`"),
+        (lambda: kt.add_adapters(models.mixed(models.encoder()), "prompt:2"), "cannot be combined with `scalar_mix`"),
         (lambda: model.save_pretrained("nowhere"), "cannot contain adapters"),
         (lambda: model.encoder.blocks[0].get_config(), "Save the task or the encoder"),
     ):

@@ -1,0 +1,72 @@
+"""Where adapters go in the blocks of KerasHub, whose layers are found by their names."""
+
+import math
+
+import keras
+
+from keras_transfer.encoders.backbone import is_keras_hub
+from keras_transfer.layers.adapter_slots import AdapterSlot, dense_axes
+from keras_transfer.training.trainable import layers_within
+
+# From our names to those of KerasHub. Its sub-layers end with dropout, before the residual.
+OUTPUTS = {"attention": "self_attention_dropout", "feed_forward": "feedforward_dropout"}
+NORMS = {"attention_norm": "self_attention_layer_norm", "feed_forward_norm": "feedforward_layer_norm"}
+DENSE = {
+    "output": "attention_output",
+    "inner": "feedforward_intermediate_dense",
+    "gate": "feedforward_gate_dense",
+    "outer": "feedforward_output_dense",
+}
+
+
+def output_of(block, sublayer):
+    """Returns `(parent, attribute)` of the layer whose outputs are those of a sub-layer of a block.
+
+    Raises:
+        ValueError: If the block is no `TransformerEncoder` or `TransformerDecoder` of KerasHub.
+    """
+    return _parts(block)[OUTPUTS[sublayer]]
+
+
+def norms_of(block):
+    """Returns the norms of a block by our names."""
+    parts = _parts(block)
+    return {name: getattr(*parts[theirs]) for name, theirs in NORMS.items()}
+
+
+def dense_targets(block):
+    """Returns the dense layers of a block by their names, as tuples of parent, attribute and part of the outputs.
+
+    Layers that our blocks also have get our names (`"output"`, `"inner"`, `"gate"`, `"outer"`).
+    """
+    names, found = {theirs: ours for ours, theirs in DENSE.items()}, {}
+    for name, (parent, attribute) in _inside(block).items():
+        layer = getattr(parent, attribute)
+        layer = getattr(layer, "base", layer)
+        if (axes := dense_axes(layer)) is not None:
+            found[names.get(name, name)] = (parent, attribute, (0, math.prod(layer.kernel.shape[axes[0] :])))
+    return found
+
+
+def _parts(block):
+    if not is_keras_hub(block, "TransformerEncoder", "TransformerDecoder"):
+        raise ValueError(
+            "Bottlenecks need blocks of the KerasHub classes `TransformerEncoder` or `TransformerDecoder`. `LoRA`, "
+            f"`IA3` and `BitFit` work with all blocks. Received: {block.name!r} of class {type(block).__name__}"
+        )
+    return _inside(block)
+
+
+def _inside(block):
+    """Returns `(parent, attribute)` for each layer inside a block, by its name."""
+    found = {}
+    for parent, _ in layers_within(block):
+        if isinstance(parent, AdapterSlot):
+            continue
+        inside = dict(vars(parent))
+        if hasattr(parent, "named_children"):  # torch keeps them apart.
+            inside |= dict(parent.named_children())
+        for attribute, layer in inside.items():
+            if isinstance(layer, keras.layers.Layer):
+                found.setdefault(getattr(layer, "base", layer).name, (parent, attribute))
+    return found

@@ -1,0 +1,282 @@
+"""Adapters in the blocks of KerasHub's backbones: the same behaviour as in our encoders."""
+
+import re
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_transfer import adaptation as kt
+from keras_transfer import serving
+from keras_transfer.adaptation.adapters import adapter_weights
+from keras_transfer.encoders import BertEncoder, GPT2Encoder, encode
+from keras_transfer.tasks import MaskedLM, TextClassifier, TokenClassifier
+from tests.adaptation import adapter_models as models
+from tests.adaptation.adapter_models import DIM, INNER, LAYERS, outputs, randomize, train, values
+from tests.adaptation.test_adapters import BOTTLENECK, KINDS, NORMS, count
+from tests.helpers import save_and_load
+
+keras_hub = pytest.importorskip("keras_hub")
+pytestmark = pytest.mark.core
+BIASES = LAYERS * (3 * DIM + DIM + INNER + DIM + 2 * DIM) + DIM
+# A specification for a backbone, and its number of parameters.
+CASES = {
+    **{("Bert", spec): KINDS[spec] for spec in ("houlsby:3", "compacter:4,terms=2", "dora:r=2", "ia3", "bitfit")},
+    ("Roberta", "houlsby:3,norms=False lora:r=2"): LAYERS * 2 * (BOTTLENECK + 4 * DIM),
+    ("Roberta", "bitfit"): BIASES,
+    ("GPT2", "houlsby:3 lora:r=2"): LAYERS * 2 * (BOTTLENECK + 4 * DIM) + NORMS,
+    ("GPT2", "bitfit"): BIASES,
+}
+
+
+def backbone(name="Bert", **options):
+    """A backbone whose weights are all random, so that each of them counts."""
+    made = getattr(keras_hub.models, f"{name}Backbone")(20, **{**models.SIZES, "dropout": 0.0, **options})
+    random = np.random.default_rng(0)
+    for weight in made.weights:
+        weight.assign(ops.convert_to_numpy(weight) + random.normal(scale=0.2, size=weight.shape))
+    return made
+
+
+def classifier(name="Bert"):
+    keras.utils.set_random_seed(0)
+    return TextClassifier(backbone(name), 2, dropout=0.0)
+
+
+def states(encoder):
+    inputs = {name: models.INPUTS[name] for name in encoder.input}
+    found = ops.convert_to_numpy(encode(encoder, inputs).sequence)
+    return found[models.INPUTS["padding_mask"] == 1]
+
+
+@pytest.mark.parametrize(("name", "spec"), CASES)
+def test_a_kind_starts_as_the_identity_and_trains_only_itself_and_the_head(name, spec):
+    model = classifier(name)
+    plain, before, base = model.encoder, outputs(model), values(model)
+    assert kt.add_adapters(model, spec.split()) is model
+    np.testing.assert_array_equal(outputs(model), before)
+    own = adapter_weights(model.encoder, "default")
+    assert count(own.values()) == CASES[name, spec]
+    head = {"logits/kernel", "logits/bias"}
+    assert {weight.path for weight in model.trainable_weights} == {weight.path for weight in own.values()} | head
+    assert len({weight.path for weight in model.weights}) == len(model.weights)
+
+    # Adapters are groups of their own, above their block.
+    groups = kt.layer_groups(model)
+    assert sum(len(group.variables) for group in groups) == len(model.weights)
+    added = [weight for group in groups if group.kind == "adapters" for weight in group.variables]
+    assert {id(weight) for weight in added} == {id(weight) for weight in own.values()}
+    assert "transformer_layer_0_adapters" in [group.name for group in groups if not group.pretrained]
+
+    # Every weight that trains moves, and no weight of the backbone does.
+    randomize(model)
+    start = values(model)
+    assert np.abs(outputs(model) - before).max() > 1e-4
+    after = values(train(model))
+    assert {path for path in base if (after[path] != base[path]).any()} == head
+    assert {path for path in after if (after[path] == start[path]).all()} == base.keys() - head
+
+    # Without the adapters, the model is the old one.
+    kt.remove_adapters(model)
+    assert model.encoder is plain and values(model).keys() == base.keys()
+    model.get_layer("logits").set_weights([base["logits/kernel"], base["logits/bias"]])
+    np.testing.assert_array_equal(outputs(model), before)
+
+
+RENAMED = {
+    "block_": "transformer_layer_",
+    "/attention_norm": "/self_attention_layer_norm",
+    "/feed_forward_norm": "/feedforward_layer_norm",
+    "/feed_forward/inner": "/feedforward_intermediate_dense",
+    "/feed_forward/outer": "/feedforward_output_dense",
+    "/attention/output/": "/self_attention/attention_output/",
+    "embeddings_norm": "embeddings_layer_norm",
+    "pooler": "pooled_dense",
+    "final_norm": "layer_norm",
+}
+
+
+def twin(cls, theirs):
+    """Our encoder with the weights of a backbone."""
+    made = models.encoder(cls, activation="gelu_tanh")
+    found = {path.replace("self_attention_layer/", "self_attention/"): value for path, value in values(theirs).items()}
+    for weight in made.weights:
+        path = weight.path
+        for ours, other in RENAMED.items():
+            path = path.replace(ours, other)
+        if "query_key_value" in path:
+            start, end = path.replace("/attention/", "/self_attention/").split("query_key_value")
+            rows = weight.shape[:-1]
+            parts = [found[f"{start}{part}{end}"].reshape(*rows, -1) for part in ("query", "key", "value")]
+            weight.assign(np.concatenate(parts, axis=-1))
+        else:
+            weight.assign(found[path].reshape(weight.shape))
+    return made
+
+
+def in_order(encoder):
+    found = adapter_weights(encoder, "default")
+    keys = sorted(found, key=lambda key: (re.search(r"_(\d+)", key)[1], key.split("/")[-1]))
+    return [found[key] for key in keys]
+
+
+@pytest.mark.parametrize(("name", "cls"), [("Bert", BertEncoder), ("GPT2", GPT2Encoder)])
+def test_adapters_compute_what_they_compute_in_our_encoder(name, cls):
+    model = TokenClassifier(backbone(name), ["A", "B"])
+    ours = twin(cls, model.encoder)
+    np.testing.assert_allclose(states(model.encoder), states(ours), rtol=0, atol=1e-5)
+    for spec in ("houlsby:3", "compacter:4,terms=2", kt.LoRA(2, targets=".*", magnitude=True), "ia3"):
+        kt.add_adapters(model, spec)
+        kt.add_adapters(ours, spec)
+        randomize(model)
+        for weight, other in zip(in_order(ours), in_order(model.encoder), strict=True):
+            weight.assign(other)
+        np.testing.assert_allclose(states(model.encoder), states(ours), rtol=0, atol=1e-5)
+        kt.remove_adapters(model)
+        kt.remove_adapters(ours)
+
+
+def test_bitfit_computes_with_its_copies():
+    model = classifier()
+    randomize(kt.add_adapters(model, "bitfit"))
+    expected, copies = outputs(model), adapter_weights(model.encoder, "default")
+    copies = {key.replace(".weights/", "/").replace(".", "/"): np.array(copies[key]) for key in copies}
+    kt.remove_adapters(model)
+    for weight in model.encoder.weights:
+        if weight.path in copies:
+            weight.assign(copies.pop(weight.path))
+    assert not copies
+    np.testing.assert_array_equal(outputs(model), expected)
+
+
+def test_merged_adapters_compute_the_same_in_the_plain_backbone():
+    model = classifier()
+    plain, paths = model.encoder, [weight.path for weight in model.weights]
+    for spec in (kt.LoRA(2, targets=".*"), "dora:r=2", "ia3"):
+        expected = outputs(randomize(kt.add_adapters(model, spec)))
+        kt.merge_adapters(model)
+        assert model.encoder is plain and [weight.path for weight in model.weights] == paths
+        np.testing.assert_allclose(outputs(model), expected, rtol=0, atol=1e-5)
+
+
+def test_a_file_rebuilds_several_adapters_their_heads_and_the_state_of_the_optimizer():
+    model = classifier()
+    for name, spec in (("a", "houlsby:2,norms=False"), ("b", "houlsby:2,norms=False"), ("low", ["lora:r=2", "bitfit"])):
+        randomize(kt.add_adapters(model, spec, name=name), name)
+    low = outputs(train(model))
+    kt.add_adapters(model, kt.Fusion(["a", "b"]), name="both")
+    again = save_and_load(train(model))
+    np.testing.assert_array_equal(outputs(again), outputs(model))
+    for attribute in ("weights", "trainable_weights"):
+        assert [w.path for w in getattr(again, attribute)] == [w.path for w in getattr(model, attribute)]
+    for ours, theirs in zip(again.optimizer.variables, model.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(ops.convert_to_numpy(ours), ops.convert_to_numpy(theirs))
+    np.testing.assert_array_equal(outputs(kt.set_active_adapter(again, "low")), low)
+    stacks = [states(kt.set_active_adapter(loaded, ["low", "both"]).encoder) for loaded in (again, model)]
+    np.testing.assert_array_equal(*stacks)
+    kt.remove_adapters(again)
+    assert isinstance(again.encoder, keras_hub.models.BertBackbone)
+    np.testing.assert_array_equal(states(again.encoder), states(backbone()))
+
+
+def test_a_small_file_brings_adapters_and_head_to_another_task_over_the_same_backbone(tmp_path):
+    model = train(kt.add_adapters(classifier(), ["houlsby:2", "lora:r=2"], name="task"))
+    file = kt.save_adapters(model, tmp_path / "task.safetensors")
+    again = kt.load_adapters(classifier(), file)
+    np.testing.assert_array_equal(outputs(again), outputs(model))
+    kt.load_adapters(again, file, name="twin")
+    np.testing.assert_array_equal(outputs(again), outputs(model))
+    other = classifier("Roberta")
+    with pytest.raises(ValueError, match="other weights"):
+        kt.load_adapters(other, file)
+    with pytest.raises(ValueError, match="need an encoder of this library"):
+        kt.save_adapters(kt.add_adapters(other, "lora:r=2"), tmp_path / "peft", format="peft")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda encoder: MaskedLM(encoder),
+        lambda encoder: TokenClassifier(encoder, ["A", "B"], scalar_mix=True),
+    ],
+)
+def test_other_tasks_keep_adapters_in_files(make):
+    model = kt.add_adapters(make(backbone()), ["houlsby:2", "lora:r=2"])
+    inputs = dict(models.INPUTS, mask_positions=np.array([[1], [2]], "int32"))
+    expected = outputs(randomize(model), inputs)
+    np.testing.assert_array_equal(outputs(save_and_load(model), inputs), expected)
+
+
+@pytest.mark.parametrize("options", [{"dtype": "mixed_bfloat16"}, {"dropout": 0.5}])
+def test_mixed_precision_and_dropout_are_those_of_the_backbone(options):
+    model = TextClassifier(backbone(**options), 2)
+    before = outputs(model)
+    kt.add_adapters(model, ["houlsby:2", kt.LoRA(2, targets=".*")])
+    np.testing.assert_array_equal(outputs(model), before)
+    inputs = {name: models.INPUTS[name] for name in model.input}
+    assert ops.convert_to_numpy(model(inputs, training=True)).shape == (2, 2)
+
+
+def test_changes_of_dense_layers_work_in_blocks_of_any_class():
+    sizes = {"num_layers": 2, "num_query_heads": 2, "num_key_value_heads": 1, "hidden_dim": 8, "intermediate_dim": 16}
+    model = TextClassifier(keras_hub.models.LlamaBackbone(20, **sizes), 2)
+    before = outputs(model)
+    for spec, number in ((kt.LoRA(2, targets=["query", "value", "gate", "outer"]), 2 * 4 * 2), ("ia3", 2 * 3)):
+        kt.add_adapters(model, spec)
+        np.testing.assert_array_equal(outputs(model), before)
+        assert len(adapter_weights(model.encoder, "default")) == number
+        kt.remove_adapters(model)
+    with pytest.raises(ValueError, match=r"`TransformerDecoder`. .* of class LlamaTransformerDecoder"):
+        kt.add_adapters(model, "houlsby:2")
+
+
+def test_mistakes_are_clear_errors_that_change_nothing():
+    model = classifier()
+    plain = model.encoder
+    plain.get_layer("token_embedding").trainable = False
+    paths = [weight.path for weight in model.trainable_weights]
+    for spec in ("pfeiffer", "parallel", "prefix", "prompt", "pals", ["lora", "pfeiffer"]):
+        with pytest.raises(ValueError, match="cannot have this kind.* some of .'houlsby', .*'bitfit'.. Received"):
+            kt.add_adapters(model, spec)
+    for call, message in (
+        (lambda: kt.add_adapters(model, "lora:targets='valu'"), r"Did you mean 'value'\?"),
+        (lambda: kt.add_adapters(model, "compacter:5,terms=2"), "a divisor of both widths"),
+        (
+            lambda: kt.add_adapters(plain, "lora"),
+            "a task such as `TextClassifier` over one or over a KerasHub backbone",
+        ),
+        (lambda: kt.remove_adapters(model), r"Expected some of \[\]"),
+        (lambda: kt.merge_adapters(model), "Unknown adapters"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    assert model.encoder is plain and [weight.path for weight in model.trainable_weights] == paths
+
+    kt.add_adapters(model, "lora:r=2")
+    for call, message in (
+        (lambda: kt.add_adapters(TextClassifier(plain, 2), "lora"), "belong to another task"),
+        (lambda: kt.add_adapters(model, "lora"), "has adapters with this name"),
+        (lambda: model.save_pretrained("nowhere"), "cannot be written as a checkpoint"),
+        (lambda: kt.merge_adapters(kt.add_adapters(classifier(), "houlsby:2")), "can be merged. Received: .'Houlsby'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+@pytest.mark.slow
+def test_an_export_takes_raw_text_and_picks_the_adapters_of_each_row(tmp_path):
+    tf = pytest.importorskip("tensorflow")
+    pytest.importorskip("tensorflow_text")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", *(f"w{i}" for i in range(13))]
+    tokenizer = keras_hub.models.BertTokenizer(vocabulary=words, lowercase=True)
+    preprocessor = keras_hub.models.BertTextClassifierPreprocessor(tokenizer, sequence_length=8)
+    model = TextClassifier(backbone(), 2, preprocessor, dropout=0.0)
+    texts, expected = ["good bad", "bad"], {}
+    for name in ("houlsby", "lora"):
+        randomize(kt.add_adapters(model, name, name=name), name)
+        expected[name] = ops.convert_to_numpy(ops.softmax(model.predict(texts, verbose=0)))
+    folder = serving.export(model, tmp_path / "served", adapters=["houlsby", "lora"])
+    serve = tf.saved_model.load(folder).signatures["serving_default"]
+    found = serve(text=tf.constant(texts), adapter=tf.constant(["houlsby", "lora"]))["probabilities"]
+    np.testing.assert_allclose(found, [expected["houlsby"][0], expected["lora"][1]], atol=1e-5)
