@@ -11,11 +11,15 @@ from keras_transfer.training.trainable import layers_within
 # From our names to those of KerasHub. Its sub-layers end with dropout, before the residual.
 OUTPUTS = {"attention": "self_attention_dropout", "feed_forward": "feedforward_dropout"}
 NORMS = {"attention_norm": "self_attention_layer_norm", "feed_forward_norm": "feedforward_layer_norm"}
+# From names of KerasHub, the last ones of Gemma, to ours.
 DENSE = {
-    "output": "attention_output",
-    "inner": "feedforward_intermediate_dense",
-    "gate": "feedforward_gate_dense",
-    "outer": "feedforward_output_dense",
+    "attention_output": "output",
+    "feedforward_intermediate_dense": "inner",
+    "feedforward_gate_dense": "gate",
+    "feedforward_output_dense": "outer",
+    "ffw_gating": "gate",
+    "ffw_gating_2": "inner",
+    "ffw_linear": "outer",
 }
 
 
@@ -39,12 +43,13 @@ def dense_targets(block):
 
     Layers that our blocks also have get our names (`"output"`, `"inner"`, `"gate"`, `"outer"`).
     """
-    names, found = {theirs: ours for ours, theirs in DENSE.items()}, {}
+    found = {}
     for name, (parent, attribute) in _inside(block).items():
         layer = getattr(parent, attribute)
         layer = getattr(layer, "base", layer)
         if (axes := dense_axes(layer)) is not None:
-            found[names.get(name, name)] = (parent, attribute, (0, math.prod(layer.kernel.shape[axes[0] :])))
+            units = math.prod(layer.kernel.shape[axis] for axis in axes[1])
+            found[DENSE.get(name, name)] = (parent, attribute, (0, units))
     return found
 
 

@@ -112,27 +112,31 @@ class AdaptedDense(AdaptedLayer):
 
     def __init__(self, base, parent, attribute, place):
         super().__init__(base, parent, attribute, place)
-        self.axes = dense_axes(base)
+        summed, made = dense_axes(base)
+        self.summed, self.made = len(summed), len(made)
+        self.order = (*summed, *made)  # The axes of the kernel of the layer in the order of rows and columns.
 
     @property
     def bias(self):
         bias = self.base.bias
-        return bias if bias is None else _joined(bias, self.axes[1])
+        return bias if bias is None else _joined(bias, self.made)
 
     @property
     def kernel(self):
-        summed, made = self.axes
-        kernel = _joined(self.base.kernel, made)
-        return kernel if summed == 1 else ops.reshape(kernel, (-1, kernel.shape[-1]))
+        if self.order == (0, 1):
+            return self.base.kernel
+        kernel = _joined(ops.transpose(self.base.kernel, self.order), self.made)
+        return ops.reshape(kernel, (-1, kernel.shape[-1]))
 
     def call(self, inputs, training=None):
-        summed, made = self.axes
-        x = _joined(inputs, summed)
+        if not self.active:
+            return self.base(inputs)
+        x = _joined(inputs, self.summed)
         for name in self.active:
             x = self.adapters[name].before(x)
-        outputs = self._linear(x if summed == 1 else ops.reshape(x, ops.shape(inputs)))
-        changed = AdapterSlot.call(self, _joined(outputs, made), x, training=training)
-        changed = changed if made == 1 else ops.reshape(changed, ops.shape(outputs))
+        outputs = self._linear(x if self.summed == 1 else ops.reshape(x, ops.shape(inputs)))
+        changed = AdapterSlot.call(self, _joined(outputs, self.made), x, training=training)
+        changed = changed if self.made == 1 else ops.reshape(changed, ops.shape(outputs))
         return changed if _is_linear(self.base) else self.base.activation(changed)
 
     def _linear(self, inputs):
@@ -149,24 +153,35 @@ class AdaptedDense(AdaptedLayer):
         kernel, bias = ops.convert_to_tensor(self.kernel), self.bias
         for layer in sorted(layers, key=lambda layer: layer.scales_inputs):  # Others read scaled inputs.
             kernel, bias = layer.merged(kernel, bias)
-        base.kernel.assign(ops.reshape(kernel, base.kernel.shape))
+        kernel = ops.reshape(kernel, [base.kernel.shape[axis] for axis in self.order])
+        base.kernel.assign(ops.transpose(kernel, np.argsort(self.order).tolist()))
         if bias is not None:
             base.bias.assign(ops.reshape(bias, base.bias.shape))
 
 
 def dense_axes(layer):
-    """Returns how many axes a dense layer sums over and how many it makes, or None if adapters cannot act on it."""
+    """Returns the axes of a kernel that a dense layer sums over, and those that it makes.
+
+    Returns:
+        Two lists of integers, in the order of the last axes of the inputs and of the outputs, or None if the layer is
+        no product of its inputs with a matrix.
+    """
     if isinstance(layer, keras.layers.Dense):
-        return 1, 1
+        return [0], [1]
     if not isinstance(layer, keras.layers.EinsumDense) or not _is_linear(layer):
         return None
     terms, outputs = layer.equation.split("->")
     inputs, kernel = terms.split(",")
-    made = sum(axis in outputs for axis in kernel)
-    summed = len(kernel) - made
-    if not made or not summed or (inputs[:-summed], kernel) != (outputs[:-made], inputs[-summed:] + outputs[-made:]):
+    summed = [axis for axis in inputs if axis in kernel and axis not in outputs]
+    made = [axis for axis in outputs if axis in kernel and axis not in inputs]
+    kept = inputs[: -len(summed)]
+    if not summed or not made or sorted(kernel) != sorted(summed + made):
         return None
-    return (summed, made) if layer.bias is None or layer.bias.shape == layer.kernel.shape[summed:] else None
+    if (inputs, outputs) != ("".join([kept, *summed]), "".join([kept, *made])):
+        return None
+    summed, made = ([kernel.index(axis) for axis in axes] for axes in (summed, made))
+    has_all = layer.bias is None or list(layer.bias.shape) == [layer.kernel.shape[axis] for axis in made]
+    return (summed, made) if has_all else None
 
 
 def _is_linear(layer):
