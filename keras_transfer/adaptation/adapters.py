@@ -45,6 +45,9 @@ def add_adapters(model, spec, name="default"):
     The weights of the encoder do not change. A kind that trains norms or biases trains copies of them. The outputs are
     the same as before, except with `Prefix` and `Prompt`. Compile the model afterwards.
 
+    Adapters are put into the blocks of the encoder. If it is a KerasHub backbone, save the task, or use
+    `save_adapters`: the backbone's own `save_to_preset` does not know its adapters.
+
     Args:
         model: Task over a Transformer encoder of this library or over a KerasHub backbone, or such an encoder. KerasHub
             backbones can have `Houlsby`, `Compacter`, `LoRA`, `IA3` and `BitFit`, and `Fusion` of the first two.
