@@ -6,8 +6,8 @@
 all-MiniLM-L6-v2 on TREC-6 and on 2,000 phrases of SST-2. `DIR` has the folders trec6 and glue/SST-2 with the original
 files. The dev data are held out of the training data: a fifth of TREC's questions, and 1,000 other phrases of SST-2.
 The test data are TREC's 500 test questions and the dev set of SST-2. For each method, three learning rates are tried
-with the first seed, and the best on the dev data is trained with all seeds (`adaptation.compare`). `--no-grid` uses the
-middle one.
+with the first seed, and the best on the dev data is trained with all seeds (`adaptation.compare`). `--grid` names the
+datasets for which this is done; for the others, and for methods that unfreeze layer by layer, there is one rate.
 
 The methods run in processes of their own, one after the other, so that memory can be measured. `--results` is a folder
 with a line for each finished run. The same command continues there, also with more seeds, methods and datasets. Steps
@@ -15,7 +15,7 @@ are timed in these runs, so leave the machine to them. Or take the errors from r
 commands can share the methods, and the costs from short runs of all methods on a quiet one:
 
     KERAS_BACKEND=jax python benchmarks/methods.py --data-dir DIR --results methods --one-length
-    python benchmarks/methods.py --data-dir DIR --results costs --datasets trec6 --seeds 0 --no-grid --examples 640
+    python benchmarks/methods.py --data-dir DIR --results costs --datasets trec6 --seeds 0 --grid --examples 640
     python benchmarks/methods.py --data-dir DIR --results methods --costs costs --table docs/results.md
 """
 
@@ -27,6 +27,7 @@ import pathlib
 import random
 import re
 import resource
+import statistics
 import subprocess
 import sys
 import time
@@ -35,6 +36,7 @@ DATASETS = {"trec6": "TREC-6", "sst2": "SST-2, 2,000 phrases"}
 SEEDS = [0, 1, 2, 3, 4]
 EPOCHS, FROZEN_EPOCHS, BATCH = 3, 10, 32
 GRID = (1 / 3, 1.0, 3.0)  # multiples of the learning rate of each method
+WITHOUT_GRID = ("gradual unfreezing", "the three together", "chain-thaw")  # They trace a step for each layer group.
 LENGTH = 64  # where texts are truncated; in tokens
 
 # === Data ===
@@ -138,9 +140,9 @@ METHODS = {
     "frozen, scalar mix": of(frozen, 1e-2, FROZEN_EPOCHS, scalar_mix=True),
     "slanted triangular": of(fine_tune, 1e-4, schedule="slanted_triangular"),
     "discriminative rates": of(fine_tune, 2e-4, decay=1 / 2.6),
-    "gradual unfreezing": of(fine_tune, 1e-4, unfreezing="gradual"),
-    "the three together": of(fine_tune, 2e-4, recipe="ulmfit_classifier"),
-    "chain-thaw": of(fine_tune, 1e-4, recipe="chain_thaw"),
+    "gradual unfreezing": of(fine_tune, 3e-4, unfreezing="gradual"),
+    "the three together": of(fine_tune, 6e-4, recipe="ulmfit_classifier"),
+    "chain-thaw": of(fine_tune, 3e-4, recipe="chain_thaw"),
     "sequential": of(fine_tune, 1e-4, callback="SequentialUnfreezing"),
     "LP-FT": of(fine_tune, 1e-4, recipe="linear_probe_then_finetune"),
     "L2-SP": of(penalized, 1e-4, penalty="L2SP"),
@@ -158,11 +160,12 @@ METHODS = {
 }
 
 
-def variants(name, args):
-    """Returns the variants of a method that are tried."""
+def variants(name, dataset, args):
+    """Returns the variants of a method that are tried on a dataset."""
     method = METHODS[name]
     changes = {} if args.epochs is None else {"epochs": args.epochs}
-    rates = [method.keywords["rate"] * multiple for multiple in ((1.0,) if args.no_grid else GRID)]
+    grid = GRID if dataset in args.grid and name not in WITHOUT_GRID else (1.0,)
+    rates = [method.keywords["rate"] * multiple for multiple in grid]
     return [functools.partial(method, rate=float(f"{rate:.3g}"), **changes) for rate in rates]
 
 
@@ -176,9 +179,9 @@ def main(arguments=None):
     began = time.monotonic()
     for dataset in args.datasets:
         for name in args.methods:
-            if setting(name, args) not in notes(dataset, args) and time.monotonic() - began < args.seconds:
+            if setting(name, dataset, args) not in notes(dataset, args) and time.monotonic() - began < args.seconds:
                 run_apart(dataset, name, sys.argv[1:] if arguments is None else arguments)
-                note(dataset, args, setting(name, args))
+                note(dataset, args, setting(name, dataset, args))
     page = report(args)
     print(page)
     if args.table:
@@ -192,7 +195,7 @@ def parse(arguments):
     add("--datasets", nargs="+", choices=DATASETS, default=list(DATASETS))
     add("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD", help="; ".join(METHODS))
     add("--seeds", nargs="+", type=int, default=SEEDS)
-    add("--no-grid", action="store_true", help="use the middle learning rate of each method")
+    add("--grid", nargs="*", choices=DATASETS, default=list(DATASETS), help="where three learning rates are tried")
     add("--seconds", type=float, default=float("inf"), help="begin no method after so many seconds")
     add("--epochs", type=int, help="for all methods; defaults to 3, and 10 for heads on a frozen encoder")
     add("--examples", type=int, help="only so many texts of each part, to try the script")
@@ -228,9 +231,9 @@ def work(dataset, name, args):
     comparison(dataset, [name], args, args.seeds, verbose=1)
 
 
-def setting(name, args):
+def setting(name, dataset, args):
     """What identifies a method whose runs are finished in the notes."""
-    return {"finished": name, "seeds": args.seeds, "no_grid": args.no_grid, "epochs": args.epochs}
+    return {"finished": name, "seeds": args.seeds, "grid": dataset in args.grid, "epochs": args.epochs}
 
 
 def note(dataset, args, line):
@@ -263,7 +266,7 @@ def comparison(dataset, names, args, seeds, verbose=0):
         build = (OneLength if args.one_length else kt.tasks.TextClassifier).from_pretrained
         return build(args.encoder, label_names=label_names, sequence_length=LENGTH)
 
-    methods = {name: variants(name, args) for name in names}
+    methods = {name: variants(name, dataset, args) for name in names}
     results = args.results / f"{dataset}.jsonl"
     return kt.adaptation.compare(make_model, data, methods, seeds, results=results, verbose=verbose)
 
@@ -280,7 +283,7 @@ def report(args):
     for dataset in args.datasets:
         lines = notes(dataset, args)
         memory = {line["method"]: line["memory"] for line in lines if "memory" in line}
-        if names := [name for name in METHODS if setting(name, args) in lines]:
+        if names := [name for name in METHODS if setting(name, dataset, args) in lines]:
             found = comparison(dataset, names, args, args.seeds)
             step = {row["method"]: row["step"] for row in found.rows}
             if args.costs:
@@ -290,15 +293,20 @@ def report(args):
 
 
 def costs(folder):
-    """Returns the times of a step and the peak memory of all methods in a folder of runs, over all datasets."""
-    step, memory = {}, {}
-    for path in folder.glob("*.jsonl"):
-        for line in map(json.loads, path.read_text().splitlines()):
-            if "memory" in line:
-                memory[line["method"]] = line["memory"]
-            elif line.get("step_seconds"):
-                step[line["method"]] = line["step_seconds"]
-    return step, memory
+    """Returns the median time of a step and the peak memory of all methods in a folder of runs on one dataset."""
+    times, memory = {}, {}
+    files = [folder / f"{dataset}{suffix}.jsonl" for dataset in DATASETS for suffix in ("", "-notes")]
+    files = [path for path in files if path.exists()]
+    if len(files) != 2:
+        raise SystemExit(
+            f"--costs needs the runs on one dataset. Received: {[path.name for path in files]} in {folder}"
+        )
+    for line in (json.loads(line) for path in files for line in path.read_text().splitlines()):
+        if "memory" in line:
+            memory[line["method"]] = line["memory"]
+        elif line.get("step_seconds"):
+            times.setdefault(line["method"], []).append(line["step_seconds"])
+    return {name: statistics.median(seconds) for name, seconds in times.items()}, memory
 
 
 def table(found, step, memory):

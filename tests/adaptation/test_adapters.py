@@ -3,11 +3,13 @@
 import keras
 import numpy as np
 import pytest
+from keras import ops
 
 from keras_transfer import adaptation as kt
 from keras_transfer.adaptation.adapters import adapted_encoder, adapter_weights
 from keras_transfer.encoders import ModernBertEncoder, MPNetEncoder
 from keras_transfer.layers.adapter_slots import AdapterSlot
+from keras_transfer.layers.bottleneck import Rule
 from keras_transfer.training.trainable import layers_within
 from tests.adaptation import adapter_models as models
 from tests.adaptation.adapter_models import DIM, INNER, LAYERS, outputs, randomize, train, values
@@ -35,6 +37,12 @@ KINDS = {
 
 def count(weights):
     return sum(int(np.prod(weight.shape)) for weight in weights)
+
+
+def test_the_rule_of_a_compacter_begins_with_a_standard_deviation_of_a_tenth():
+    rule = Rule(8)
+    rule.build()
+    assert 0.08 < ops.std(rule.rule) < 0.12
 
 
 @pytest.mark.parametrize("spec", KINDS)

