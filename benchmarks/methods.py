@@ -289,6 +289,8 @@ def report(args):
             if args.costs:
                 step, memory = costs(args.costs)
             parts += [f"## {DATASETS[dataset]}\n", table(found, step, memory)]
+            if missing := [name for name in METHODS if name not in names]:
+                parts.append(f"Not run yet: {', '.join(missing)}.\n")
     return "\n".join(parts) + "\n"
 
 
@@ -336,15 +338,23 @@ def _ratio(value, base):
 
 INTRODUCTION = """# Which method to use
 
-The table is the output of one command, which resumes if it is interrupted:
+The tables are the output of these commands, which resume if they are interrupted:
 
 ```sh
-python benchmarks/methods.py --data-dir DIR --table docs/results.md
+KERAS_BACKEND=jax python benchmarks/methods.py --data-dir DIR --grid trec6 --one-length --results docs/results
+python benchmarks/methods.py --data-dir DIR --grid --datasets trec6 --seeds 0 --examples 640 --results costs
+KERAS_BACKEND=jax python benchmarks/methods.py --data-dir DIR --grid trec6 --one-length --results docs/results \\
+  --costs costs --table docs/results.md
 ```
 
+The first one measures the errors. It ran on an NVIDIA H100 with JAX, with all matrix products in float32. The second
+one measures the costs, on TensorFlow and 2 cores of an Intel Xeon. `docs/results` has a line for each run.
+
 Each method adapts all-MiniLM-L6-v2 (22.6 million weights) with the same seeds, which determine the new head and the
-order of the data. Methods train for 3 epochs in batches of 32, and heads on a frozen encoder for 10. `rate` is the peak
-learning rate, chosen on the dev data with the first seed. Nothing was chosen on the test data.
+order of the data. Methods train for 3 epochs in batches of 32, and heads on a frozen encoder for 10. On TREC-6, the
+peak learning rate (`rate`) is the best of three on the dev data with the first seed, except for gradual unfreezing, the
+three together (with discriminative rates and the slanted triangular schedule) and chain-thaw, which have one rate.
+Nothing was chosen on the test data.
 
 - `trained`: the fraction of the weights that train, and `MB`, their size in float32: what has to be stored per task.
 - Errors are means over the seeds with their 95 % t intervals. The method with the lowest dev error has a star.
