@@ -203,6 +203,7 @@ def parse(arguments):
     add("--results", type=pathlib.Path, default=pathlib.Path("methods"), help="folder of the runs; defaults to methods")
     add("--one-length", action="store_true", help="pad all texts to one length, where each length is compiled")
     add("--costs", type=pathlib.Path, help="folder of other runs, from which times and memory are taken")
+    add("--no-costs", action="store_true", help="leave out times and memory, if the runs shared a machine")
     add("--table", type=pathlib.Path, help="file for the page")
     add("--worker", nargs=2, metavar=("DATASET", "METHOD"), help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
@@ -273,13 +274,12 @@ def comparison(dataset, names, args, seeds, verbose=0):
 
 # === The page ===
 
-HEADS = ["method", "trained", "MB", "dev error, %", "test error, %"]
-HEADS += ["difference", "p", "step", "memory", "rate"]
+HEADS = ["method", "trained", "MB", "dev error, %", "test error, %", "difference", "p", "rate"]
 
 
 def report(args):
     """Returns the page with a table for each dataset, of all methods whose runs are finished."""
-    parts = [INTRODUCTION]
+    parts = [INTRODUCTION.format(costs="" if args.no_costs else COSTS)]
     for dataset in args.datasets:
         lines = notes(dataset, args)
         memory = {line["method"]: line["memory"] for line in lines if "memory" in line}
@@ -288,9 +288,10 @@ def report(args):
             step = {row["method"]: row["step"] for row in found.rows}
             if args.costs:
                 step, memory = costs(args.costs)
-            parts += [f"## {DATASETS[dataset]}\n", table(found, step, memory)]
+            shown = {} if args.no_costs else {"step": step, "memory": memory}
+            parts += [f"## {DATASETS[dataset]}\n", table(found, shown)]
             if missing := [name for name in METHODS if name not in names]:
-                parts.append(f"Not run yet: {', '.join(missing)}.\n")
+                parts.append(f"Not run yet: {'; '.join(missing)}.\n")
     return "\n".join(parts) + "\n"
 
 
@@ -311,10 +312,15 @@ def costs(folder):
     return {name: statistics.median(seconds) for name, seconds in times.items()}, memory
 
 
-def table(found, step, memory):
-    """Returns a comparison as a table in Markdown, with errors in percent, and costs as ratios to the baseline's."""
-    base = found.rows[0]
-    lines = [HEADS, ["---", *["---:"] * (len(HEADS) - 1)]]
+def table(found, shown):
+    """Returns a comparison as a table in Markdown, with errors in percent, and costs as ratios to the baseline's.
+
+    Args:
+        found: `Comparison`.
+        shown: Dict from the heads of costs to dicts from methods to costs.
+    """
+    base, heads = found.rows[0], [*HEADS, *shown]
+    lines = [heads, ["---", *["---:"] * (len(heads) - 1)]]
     for row in found.rows:
         errors = [_error(row[part], row[f"{part}_interval"]) for part in ("validation", "test")]
         difference = "" if row["difference"] is None else f"{-100 * row['difference']:+.2f}"
@@ -323,8 +329,8 @@ def table(found, step, memory):
         name = row["method"] + (" \\*" if row["method"] == found.best else "")
         trained = f"{100 * row['trainable']:.2f} %"
         p = "" if row["p"] is None else f"{row['p']:.3f}"
-        ratios = [_ratio(cost.get(row["method"]), cost.get(base["method"])) for cost in (step, memory)]
-        lines.append([name, trained, f"{size:.2f}", *errors, difference, p, *ratios, rate])
+        ratios = [_ratio(cost.get(row["method"]), cost.get(base["method"])) for cost in shown.values()]
+        lines.append([name, trained, f"{size:.2f}", *errors, difference, p, rate, *ratios])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
@@ -338,17 +344,12 @@ def _ratio(value, base):
 
 INTRODUCTION = """# Which method to use
 
-The tables are the output of these commands, which resume if they are interrupted:
+The tables are the output of this command, which resumes if it is interrupted. It ran on an NVIDIA H100 with JAX, with
+all matrix products in float32. `docs/results` has a line for each run.
 
 ```sh
 KERAS_BACKEND=jax python benchmarks/methods.py --data-dir DIR --grid trec6 --one-length --results docs/results
-python benchmarks/methods.py --data-dir DIR --grid --datasets trec6 --seeds 0 --examples 640 --results costs
-KERAS_BACKEND=jax python benchmarks/methods.py --data-dir DIR --grid trec6 --one-length --results docs/results \\
-  --costs costs --table docs/results.md
 ```
-
-The first one measures the errors. It ran on an NVIDIA H100 with JAX, with all matrix products in float32. The second
-one measures the costs, on TensorFlow and 2 cores of an Intel Xeon. `docs/results` has a line for each run.
 
 Each method adapts all-MiniLM-L6-v2 (22.6 million weights) with the same seeds, which determine the new head and the
 order of the data. Methods train for 3 epochs in batches of 32, and heads on a frozen encoder for 10. On TREC-6, the
@@ -360,11 +361,12 @@ Nothing was chosen on the test data.
 - Errors are means over the seeds with their 95 % t intervals. The method with the lowest dev error has a star.
 - `difference` is that of the test errors from full fine-tuning, in percentage points, and `p` the p value of the paired
   t test over the seeds. With so many methods, one in twenty has a p below 0.05 by chance.
-- `step` and `memory`, in relation to full fine-tuning: the median step, and the peak memory of the process.
-
+{costs}
 The 2019 NAACL tutorial on transfer learning printed test errors of 3.6 % (full), 4.0 % (adapters) and 5.2 % (gradual
 unfreezing) for TREC-6, with one seed of a model with 50 million weights. Its code for unfreezing set a misspelt
 attribute (`require_grad`), so nothing ever thawed.
+"""
+COSTS = """- `step` and `memory`, in relation to full fine-tuning: the median step, and the peak memory of the process.
 """
 
 

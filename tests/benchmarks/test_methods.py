@@ -32,12 +32,12 @@ def test_the_table_has_errors_in_percent_and_costs_as_ratios(methods):
         "full": [run(0.1, 0.9, 0.8), run(0.1, 0.9, 0.82)],
         "BitFit": [run(0.3, 0.95, 0.85, step_seconds=0.1, trainable=10), run(0.3, 0.95, 0.83, step_seconds=0.1)],
     }
-    costs = {"full": 0.2, "BitFit": 0.1}, {"full": 1000.0, "BitFit": 500.0}
-    table = methods.table(Comparison(runs, "accuracy", "max", "full"), *costs)
+    costs = {"step": {"full": 0.2, "BitFit": 0.1}, "memory": {"full": 1000.0, "BitFit": 500.0}}
+    table = methods.table(Comparison(runs, "accuracy", "max", "full"), costs)
     full, biases = ([cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:])
-    assert full == ["full", "100.00 %", "0.00", "10.00 ± 0.00", "19.00 ± 12.71", "", "", "1.00", "1.00", "0.1"]
+    assert full == ["full", "100.00 %", "0.00", "10.00 ± 0.00", "19.00 ± 12.71", "", "", "0.1", "1.00", "1.00"]
     assert biases[:2] == [r"BitFit \*", "50.50 %"] and biases[4] == "16.00 ± 12.71"
-    assert biases[5] == "-3.00" and biases[7:] == ["0.50", "0.50", "0.3"]
+    assert biases[5] == "-3.00" and biases[7:] == ["0.3", "0.50", "0.50"]
 
 
 def test_costs_are_read_from_other_runs(methods, tmp_path):
