@@ -16,6 +16,7 @@ from keras_transfer.layers.adapter_slots import (
     PrefixSlot,
     WeightCopies,
     WeightSlot,
+    check_kernel,
 )
 from keras_transfer.layers.prompt import PromptSlot
 from keras_transfer.training import private
@@ -206,7 +207,7 @@ def choose_targets(encoder, targets):
         targets: List of names of `dense_targets`, or regular expressions of whole paths (`"block_[01].query"`).
 
     Raises:
-        ValueError: If a target matches nothing.
+        ValueError: If a target matches nothing, or a layer that is quantized or has Keras's own LoRA.
     """
     available = {}
     for block in blocks_of(encoder):
@@ -217,7 +218,7 @@ def choose_targets(encoder, targets):
     names = list(dict.fromkeys(path.split(".", 1)[1] for path in available))
     chosen = {}
     for target in targets:
-        matches = [path for path in available if path.split(".", 1)[1] == target or _matches(target, path)]
+        matches = [path for path in available if path.split(".", 1)[1] == target or _matches(target, path, available)]
         if not matches:
             close = difflib.get_close_matches(str(target), names, n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
@@ -227,6 +228,8 @@ def choose_targets(encoder, targets):
             )
         for path in matches:
             block, parent, attribute, part = available[path]
+            layer = getattr(parent, attribute)
+            check_kernel(getattr(layer, "base", layer))
             place = ".".join(dict.fromkeys((block.name, parent.name, attribute.strip("_"))))
             parts = chosen.setdefault(place, (parent, attribute, place, {}))[3]
             parts[path.split(".", 1)[1]] = part
@@ -236,10 +239,12 @@ def choose_targets(encoder, targets):
     ]
 
 
-def _matches(pattern, path):
-    whole = "query_key_value"  # Expressions match its parts, unless they name it.
+def _matches(pattern, path, available):
+    whole = "query_key_value"  # Expressions match its parts, if it has any, unless they name it.
+    part = available.get(f"{path.removesuffix(whole)}query")
+    has_parts = path.endswith(whole) and part is not None and part[1:3] == available[path][1:3]
     try:
-        return re.fullmatch(pattern, path) is not None and (not path.endswith(whole) or whole in pattern)
+        return re.fullmatch(pattern, path) is not None and (not has_parts or whole in pattern)
     except (re.error, TypeError):
         return False
 

@@ -18,7 +18,7 @@ from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.weight_kinds import IA3, BitFit, LoRA
 from keras_transfer.encoders.backbone import BackboneEncoder, is_backbone
 from keras_transfer.encoders.stack import TransformerStack
-from keras_transfer.layers.adapter_slots import AdaptedDense
+from keras_transfer.layers.adapter_slots import AdaptedDense, check_kernel
 from keras_transfer.training import private
 from keras_transfer.training.trainable import set_trainable
 
@@ -49,8 +49,9 @@ def add_adapters(model, spec, name="default"):
     `save_adapters`: the backbone's own `save_to_preset` does not know its adapters.
 
     Args:
-        model: Task over a Transformer encoder of this library or over a KerasHub backbone, or such an encoder. KerasHub
-            backbones can have `Houlsby`, `Compacter`, `LoRA`, `IA3` and `BitFit`, and `Fusion` of the first two.
+        model: Task over a Transformer encoder of this library or over a KerasHub backbone, or an encoder of this
+            library. Wrap a KerasHub backbone in a task first. KerasHub backbones support `Houlsby`, `Compacter`,
+            `LoRA`, `IA3` and `BitFit`, and `Fusion` of the first two.
         spec: Name of a kind with its sizes, a kind, or a list of these:
             - `"houlsby:64"`, `"pfeiffer:48"`, `"parallel:64"`, `"compacter:32"`: bottlenecks of this width
             - `"lora:8"`, `"lora:rank=8,alpha=16"` (also `"rslora"`, `"dora"`), `"ia3"`: changes of dense layers
@@ -86,8 +87,8 @@ def add_adapters(model, spec, name="default"):
     if isinstance(encoder, BackboneEncoder) and (others := [kind for kind in found if not kind.for_backbones]):
         possible = [word for word, cls in KINDS.items() if getattr(cls, "func", cls).for_backbones]
         raise ValueError(
-            "A KerasHub backbone cannot have this kind of adapters, because its blocks do not pass on what they need. "
-            f"Expected some of {possible}. Received: {others[0]}"
+            "A KerasHub backbone cannot have this kind of adapters, because its blocks do not expose the tensors that "
+            f"it needs. Expected some of {possible}, or a `Fusion`. Received: {others[0]}"
         )
     before = encoder.active_adapters
     try:
@@ -150,8 +151,8 @@ def merge_adapters(model):
         The model, to be compiled again.
 
     Raises:
-        ValueError: If no adapters are active, if one of them is no change of a dense layer, or if the model has other
-            adapters, whose base would change.
+        ValueError: If no adapters are active; if one of them is no change of a dense layer; if such a layer is
+            quantized or has Keras's own LoRA; or if the model has other adapters, whose base would change.
 
     Example:
     ```python
@@ -169,6 +170,7 @@ def merge_adapters(model):
         if not isinstance(slot, AdaptedDense):
             found = [type(kind).__name__ for name in active for kind in encoder.adapters[name]]
             raise ValueError(f"Only `LoRA` and `IA3` can be merged. Received: {found}")
+        check_kernel(slot.base)
     for slot in encoder.adapter_slots:
         slot.merge()
     return remove_adapters(model)
@@ -250,7 +252,9 @@ def get_adapters(spec):
 
 
 def adapted_encoder(model):
-    """Returns the encoder of a model that can have adapters, for a KerasHub backbone without any a new one over it.
+    """Returns the encoder of a model that can have adapters.
+
+    For a KerasHub backbone without adapters, creates a `BackboneEncoder`.
 
     Raises:
         ValueError: If the model has none.
@@ -304,9 +308,6 @@ def _changed(model, encoder, before):
         encoder: Its encoder.
         before: Tuple of the names of the adapters that were active before.
     """
-    if model is not encoder:  # A KerasHub backbone stands in the task itself unless it has adapters.
-        plain = isinstance(encoder, BackboneEncoder) and not encoder.adapters
-        object.__setattr__(model, "encoder", encoder.backbone if plain else encoder)
     after, head = encoder.active_adapters, [] if model is encoder else head_weights(model)
     heads = getattr(model, "adapter_heads", {})
     if before != after:
@@ -316,7 +317,8 @@ def _changed(model, encoder, before):
     active = [weight for name in after for weight in adapter_weights(encoder, name).values()]
     chosen = {id(weight) for weight in (*head, *active)}
     set_trainable(model, [weight for weight in model.weights if id(weight) in chosen])
-    for changed in {id(part): part for part in (model, encoder)}.values():
+    parts = (model, encoder, getattr(encoder, "backbone", encoder))
+    for changed in {id(part): part for part in parts}.values():
         changed.train_function = changed.test_function = changed.predict_function = None
         changed.compiled = False
         private.forget_jax_state(changed)

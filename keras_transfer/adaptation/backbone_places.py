@@ -11,15 +11,40 @@ from keras_transfer.training.trainable import layers_within
 # From our names to those of KerasHub. Its sub-layers end with dropout, before the residual.
 OUTPUTS = {"attention": "self_attention_dropout", "feed_forward": "feedforward_dropout"}
 NORMS = {"attention_norm": "self_attention_layer_norm", "feed_forward_norm": "feedforward_layer_norm"}
-# From names of KerasHub, the last ones of Gemma, to ours.
+# From names of KerasHub to ours.
 DENSE = {
     "attention_output": "output",
     "feedforward_intermediate_dense": "inner",
     "feedforward_gate_dense": "gate",
     "feedforward_output_dense": "outer",
+    # Gemma
     "ffw_gating": "gate",
     "ffw_gating_2": "inner",
     "ffw_linear": "outer",
+    # Bloom and Falcon
+    "query_dense": "query",
+    "key_dense": "key",
+    "value_dense": "value",
+    "output_dense": "output",
+    "mlp_intermediate_dense": "inner",
+    "mlp_output_dense": "outer",
+    "dense_h_to_4h": "inner",
+    "dense_4h_to_h": "outer",
+    # FNet
+    "intermediate_dense": "inner",
+    # ESM and RoFormer v2
+    "q_dense_layer": "query",
+    "k_dense_layer": "key",
+    "v_dense_layer": "value",
+    "o_dense_layer": "output",
+    # SmolLM3
+    "q_proj": "query",
+    "k_proj": "key",
+    "v_proj": "value",
+    "o_proj": "output",
+    "gate_proj": "gate",
+    "up_proj": "inner",
+    "down_proj": "outer",
 }
 
 
@@ -49,6 +74,8 @@ def dense_targets(block):
         layer = getattr(layer, "base", layer)
         if (axes := dense_axes(layer)) is not None:
             units = math.prod(layer.kernel.shape[axis] for axis in axes[1])
+            if name == "output_dense" and parent is block:  # FNet's, which is no part of attention
+                name = "outer"
             found[DENSE.get(name, name)] = (parent, attribute, (0, units))
     return found
 
@@ -56,8 +83,9 @@ def dense_targets(block):
 def _parts(block):
     if not is_keras_hub(block, "TransformerEncoder", "TransformerDecoder"):
         raise ValueError(
-            "Bottlenecks need blocks of the KerasHub classes `TransformerEncoder` or `TransformerDecoder`. `LoRA`, "
-            f"`IA3` and `BitFit` work with all blocks. Received: {block.name!r} of class {type(block).__name__}"
+            "Bottlenecks need blocks of the KerasHub classes `TransformerEncoder` or `TransformerDecoder`. `LoRA` and "
+            "`IA3` need dense layers only, `BitFit` biases. "
+            f"Received: {block.name!r} of class {type(block).__name__}"
         )
     return _inside(block)
 

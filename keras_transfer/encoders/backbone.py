@@ -5,8 +5,7 @@ import re
 import keras
 
 from keras_transfer.encoders.encoder import Encoder
-from keras_transfer.layers.adapter_slots import AdapterSlot
-from keras_transfer.training.trainable import layers_within, remember_trainable
+from keras_transfer.training.trainable import remember_trainable
 
 # What tasks read from an encoder, if it has it.
 _ATTRIBUTES = (
@@ -30,6 +29,12 @@ def is_backbone(model):
 def is_keras_hub(layer, *names):
     """Returns whether a layer is an instance of one of these classes of KerasHub, without importing KerasHub."""
     return any(cls.__name__ in names and cls.__module__.startswith("keras_hub.") for cls in type(layer).__mro__)
+
+
+def current_encoder(encoder):
+    """Returns the `BackboneEncoder` of a KerasHub backbone with adapters, the backbone without, or another encoder."""
+    plain = encoder.backbone if isinstance(encoder, BackboneEncoder) else encoder
+    return getattr(plain, "adapted_encoder", None) or plain
 
 
 def backbone_groups(backbone):
@@ -58,23 +63,18 @@ def backbone_groups(backbone):
 class BackboneEncoder(Encoder):
     """A KerasHub backbone as an encoder that can have adapters. It has the layers of the backbone, not copies.
 
-    `adaptation.add_adapters` creates it. It then stands in place of the backbone as the `encoder` of a task, so that
-    the config of the task contains the adapters.
+    `adaptation.add_adapters` creates it. While it has adapters, it stands in place of the backbone as the `encoder` of
+    every task over the backbone, so that their configs contain the adapters.
 
     Args:
         backbone: `keras_hub.models.Backbone`.
         **options: See `Encoder`.
 
     Raises:
-        ValueError: If the backbone already has adapters, or if it has no blocks.
+        ValueError: If the backbone has no blocks.
     """
 
     def __init__(self, backbone, **options):
-        if any(isinstance(layer, AdapterSlot) for layer, _ in layers_within(backbone)):
-            raise ValueError(
-                "The backbone has adapters, which belong to another task. Remove them there, or use a backbone of its "
-                f"own for each task. Received: backbone={backbone.name!r}"
-            )
         restore = remember_trainable(backbone)
         options = {"name": backbone.name, "dtype": backbone.dtype_policy, **options}
         super().__init__(backbone.input, backbone.output, None, **options)
@@ -89,6 +89,10 @@ class BackboneEncoder(Encoder):
 
     def layer_groups(self):
         return backbone_groups(self.backbone)
+
+    def activate_adapters(self, names):
+        super().activate_adapters(names)
+        object.__setattr__(self.backbone, "adapted_encoder", self if self.adapters else None)  # for `current_encoder`
 
     def get_config(self):
         return {"backbone": keras.saving.serialize_keras_object(self.backbone), **super().get_config()}

@@ -123,6 +123,7 @@ class AdaptedDense(AdaptedLayer):
 
     @property
     def kernel(self):
+        check_kernel(self.base)
         if self.order == (0, 1):
             return self.base.kernel
         kernel = _joined(ops.transpose(self.base.kernel, self.order), self.made)
@@ -144,6 +145,7 @@ class AdaptedDense(AdaptedLayer):
         base = self.base
         if _is_linear(base):
             return base(inputs)
+        check_kernel(base)
         outputs = ops.matmul(inputs, base.kernel)
         return outputs if base.bias is None else ops.add(outputs, base.bias)
 
@@ -157,6 +159,15 @@ class AdaptedDense(AdaptedLayer):
         base.kernel.assign(ops.transpose(kernel, np.argsort(self.order).tolist()))
         if bias is not None:
             base.bias.assign(ops.reshape(bias, base.bias.shape))
+
+
+def check_kernel(layer):
+    """Raises a `ValueError` if the kernel of a dense layer is not what the layer multiplies by."""
+    if layer.quantization_mode is not None or layer.lora_enabled:
+        raise ValueError(
+            "A dense layer that is quantized or has Keras's own LoRA cannot be adapted. "
+            f"Received: {layer.path!r} with dtype={layer.dtype_policy.name!r}, lora_enabled={layer.lora_enabled}"
+        )
 
 
 def dense_axes(layer):

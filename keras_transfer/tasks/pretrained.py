@@ -1,10 +1,11 @@
 """Tasks from checkpoints, with the checkpoint's own head or a new one, and back."""
 
+from keras_transfer.encoders.backbone import current_encoder
 from keras_transfer.encoders.encoder import checkpoint_functions
 
 
 class Pretrained:
-    """A mixin for `from_pretrained` and `save_pretrained` of a task.
+    """A mixin for the encoder of a task, and for `from_pretrained` and `save_pretrained`.
 
     Attributes:
         head_name: String. What `checkpoints.Architecture.heads` calls the head of the task. `None` for a task whose
@@ -17,6 +18,11 @@ class Pretrained:
     head_name = None
     head_sizes = ()
     word_level = False
+
+    @property
+    def encoder(self):
+        """The encoder. For a KerasHub backbone with adapters, an encoder over the backbone that has them."""
+        return current_encoder(self._encoder)
 
     @classmethod
     def from_pretrained(

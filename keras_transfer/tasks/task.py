@@ -68,7 +68,7 @@ class Task(Compiled, OneBatch, Pretrained, StringInputs, keras.Model):
         check_preprocessor(encoder, preprocessor)
         super().__init__(inputs=encoder.input if inputs is None else inputs, outputs=outputs, name=name)
         # Keras must not track these: the task has all layers of the encoder that it uses, and no others.
-        object.__setattr__(self, "encoder", encoder)
+        object.__setattr__(self, "_encoder", encoder)  # for `Pretrained.encoder`
         object.__setattr__(self, "preprocessor", preprocessor)
         object.__setattr__(self, "scalar_mix", scalar_mix)
         # From adapters that are not active to the values of their head, for `adaptation.set_active_adapter`.

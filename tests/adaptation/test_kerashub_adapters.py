@@ -9,9 +9,13 @@ from keras import ops
 
 from keras_transfer import adaptation as kt
 from keras_transfer import serving
+from keras_transfer.adaptation.adapter_places import choose_targets
 from keras_transfer.adaptation.adapters import adapter_weights
 from keras_transfer.encoders import BertEncoder, GPT2Encoder, encode
+from keras_transfer.encoders.backbone import BackboneEncoder
+from keras_transfer.layers.adapter_slots import AdapterSlot, WeightCopies
 from keras_transfer.tasks import MaskedLM, TextClassifier, TokenClassifier
+from keras_transfer.training.trainable import layers_within
 from tests.adaptation import adapter_models as models
 from tests.adaptation.adapter_models import DIM, INNER, LAYERS, outputs, randomize, train, values
 from tests.adaptation.test_adapters import BOTTLENECK, KINDS, NORMS, count
@@ -155,7 +159,9 @@ def test_merged_adapters_compute_the_same_in_the_plain_backbone():
     plain, paths = model.encoder, [weight.path for weight in model.weights]
     for spec in (kt.LoRA(2, targets=".*"), "dora:r=2", "ia3"):
         expected = outputs(randomize(kt.add_adapters(model, spec)))
+        plain.make_predict_function()
         kt.merge_adapters(model)
+        assert plain.predict_function is None  # Otherwise, TensorFlow would apply the change twice.
         assert model.encoder is plain and [weight.path for weight in model.weights] == paths
         np.testing.assert_allclose(outputs(model), expected, rtol=0, atol=1e-5)
 
@@ -201,21 +207,47 @@ def test_a_small_file_brings_adapters_and_head_to_another_task_over_the_same_bac
         lambda encoder: TokenClassifier(encoder, ["A", "B"], scalar_mix=True),
     ],
 )
-def test_other_tasks_keep_adapters_in_files(make):
-    model = kt.add_adapters(make(backbone()), ["houlsby:2", "lora:r=2"])
+def test_all_tasks_over_a_backbone_share_save_and_remove_its_adapters(make):
+    plain = backbone()
+    first, other, before = TextClassifier(plain, 2), make(plain), states(plain)
+    kt.add_adapters(first, ["houlsby:2", kt.LoRA(2, targets="output")])
+    randomize(first)
     inputs = dict(models.INPUTS, mask_positions=np.array([[1], [2]], "int32"))
-    expected = outputs(randomize(model), inputs)
-    np.testing.assert_array_equal(outputs(save_and_load(model), inputs), expected)
+    np.testing.assert_array_equal(outputs(save_and_load(other), inputs), outputs(other, inputs))
+
+    late = TextClassifier(plain, 2)
+    del first
+    with pytest.raises(ValueError, match="has adapters with this name"):
+        kt.add_adapters(late, "lora")
+    kt.remove_adapters(late)
+    assert late.encoder is other.encoder is plain
+    np.testing.assert_array_equal(states(plain), before)
 
 
-@pytest.mark.parametrize("options", [{"dtype": "mixed_bfloat16"}, {"dropout": 0.5}])
-def test_mixed_precision_and_dropout_are_those_of_the_backbone(options):
-    model = TextClassifier(backbone(**options), 2)
+def test_adapters_compute_in_the_dtype_of_the_backbone():
+    model = TextClassifier(backbone(dtype="mixed_bfloat16"), 2)
     before = outputs(model)
     kt.add_adapters(model, ["houlsby:2", kt.LoRA(2, targets=".*")])
     np.testing.assert_array_equal(outputs(model), before)
+    adapters = [layer for slot in model.encoder.adapter_slots for layer in slot.adapters.values()]
+    assert {layer.compute_dtype for layer in adapters if not isinstance(layer, WeightCopies)} == {"bfloat16"}
+
+
+def test_the_dropout_of_the_backbone_stays():
+    model = TextClassifier(backbone(dropout=0.5), 2)
     inputs = {name: models.INPUTS[name] for name in model.input}
-    assert ops.convert_to_numpy(model(inputs, training=True)).shape == (2, 2)
+    seeds = [(variable, np.array(ops.convert_to_numpy(variable))) for variable in model.variables]
+    seeds = [(variable, value) for variable, value in seeds if "seed" in variable.path]
+
+    def dropped():
+        for variable, value in seeds:
+            variable.assign(value)
+        return ops.convert_to_numpy(model(inputs, training=True))
+
+    before = dropped()
+    kt.add_adapters(model, ["houlsby:2", kt.LoRA(2, targets=".*")])
+    np.testing.assert_array_equal(dropped(), before)
+    assert np.abs(outputs(model) - before).max() > 1e-2
 
 
 @pytest.mark.parametrize(("name", "options"), [("Llama", {}), ("Gemma", {"head_dim": 4})])
@@ -238,17 +270,83 @@ def test_changes_of_dense_layers_work_in_blocks_of_any_class(name, options):
         kt.add_adapters(model, "houlsby:2")
 
 
+@pytest.mark.parametrize(("name", "options"), [("Albert", {"embedding_dim": 4}), ("DebertaV3", {"bucket_size": 4})])
+def test_layers_that_are_called_twice_can_have_adapters(name, options):
+    model = TextClassifier(backbone(name, **options), 2, dropout=0.0)
+    before, lora = outputs(model), kt.LoRA(2, targets=".*")
+    kt.add_adapters(model, ["houlsby:2", lora] if name == "Albert" else lora)
+    np.testing.assert_array_equal(outputs(model), before)
+    randomize(model)
+    np.testing.assert_array_equal(outputs(save_and_load(model)), outputs(model))
+    kt.remove_adapters(model)
+    expected = outputs(randomize(kt.add_adapters(model, lora)))
+    assert np.abs(expected - before).max() > 1e-2
+    np.testing.assert_allclose(outputs(kt.merge_adapters(model)), expected, rtol=0, atol=1e-5)
+
+
+SMOL = {"num_attention_heads": 2, "num_key_value_heads": 1, "attention_bias": False, "attention_dropout": 0.0}
+SMOL |= {"rope_layer_enabled_list": [True], "layer_types": ["full_attention"], "mlp_bias": False}
+SMOL |= {"layer_norm_epsilon": 1e-5, "max_position_embeddings": 12, "rope_theta": 1e4, "partial_rotary_factor": 1.0}
+ATTENTION, FEED_FORWARD = {"query", "key", "value", "output"}, {"inner", "outer"}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        ("Bloom", {"num_heads": 2}, ATTENTION | FEED_FORWARD),
+        ("Falcon", {"num_attention_heads": 2}, ATTENTION | FEED_FORWARD),
+        ("ESM", {"num_heads": 2}, ATTENTION | FEED_FORWARD),
+        ("RoformerV2", {"num_heads": 2, "head_size": 4}, ATTENTION | FEED_FORWARD),
+        ("SmolLM3", SMOL, ATTENTION | FEED_FORWARD | {"gate"}),
+        ("GPTNeoX", {"num_heads": 2, "rotary_percentage": 0.5}, {"query_key_value", "output"} | FEED_FORWARD),
+        ("FNet", {}, FEED_FORWARD),
+    ],
+)
+def test_blocks_of_other_classes_have_the_same_names_of_targets(name, options, expected):
+    sizes = {"num_layers": 1, "hidden_dim": 8, "intermediate_dim": 16}
+    encoder = BackboneEncoder(getattr(keras_hub.models, f"{name}Backbone")(20, **sizes, **options))
+    found = [part for *_, parts in choose_targets(encoder, [".*"]) for part in parts]
+    assert sorted(found) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda plain: plain.quantize("int8", filters="value"), lambda plain: plain.enable_lora(2, ["value"])],
+    ids=["quantized", "LoRA of Keras"],
+)
+def test_dense_layers_that_compute_with_more_than_their_kernel_are_an_error(change):
+    model = kt.add_adapters(classifier(), "lora:r=2")
+    plain = model.encoder.backbone
+    change(plain)
+    before = values(randomize(model))
+    with pytest.raises(ValueError, match="quantized or has Keras's own LoRA cannot be adapted. Received: .*value"):
+        kt.merge_adapters(model)
+    for path, value in values(model).items():
+        np.testing.assert_array_equal(value, before[path])
+    kt.remove_adapters(model)
+    with pytest.raises(ValueError, match="quantized or has Keras's own LoRA cannot be adapted. Received: .*value"):
+        kt.add_adapters(model, ["houlsby:2", "lora:r=2"])
+    assert model.encoder is plain and not has_slots(plain)
+    kt.add_adapters(model, kt.LoRA(2, targets="query"))
+
+
+def has_slots(model):
+    return any(isinstance(layer, AdapterSlot) for layer, _ in layers_within(model))
+
+
 def test_mistakes_are_clear_errors_that_change_nothing():
     model = classifier()
     plain = model.encoder
     plain.get_layer("token_embedding").trainable = False
-    paths = [weight.path for weight in model.trainable_weights]
+    before = outputs(model)
+    paths = [[weight.path for weight in found] for found in (model.weights, model.trainable_weights)]
     for spec in ("pfeiffer", "parallel", "prefix", "prompt", "pals", ["lora", "pfeiffer"]):
-        with pytest.raises(ValueError, match="cannot have this kind.* some of .'houlsby', .*'bitfit'.. Received"):
+        with pytest.raises(ValueError, match="cannot have this kind.* some of .'houlsby', .*'bitfit'., or a `Fusion`. Received"):
             kt.add_adapters(model, spec)
     for call, message in (
         (lambda: kt.add_adapters(model, "lora:targets='valu'"), r"Did you mean 'value'\?"),
-        (lambda: kt.add_adapters(model, "compacter:5,terms=2"), "a divisor of both widths"),
+        (lambda: kt.add_adapters(model, ["lora:r=2", "compacter:5,terms=2"]), "a divisor of both widths"),
+        (lambda: kt.add_adapters(model, ["houlsby:2", "compacter:4,terms=2"]), "act at the same place"),
         (
             lambda: kt.add_adapters(plain, "lora"),
             "a task such as `TextClassifier` over one or over a KerasHub backbone",
@@ -258,11 +356,12 @@ def test_mistakes_are_clear_errors_that_change_nothing():
     ):
         with pytest.raises(ValueError, match=message):
             call()
-    assert model.encoder is plain and [weight.path for weight in model.trainable_weights] == paths
+        assert model.encoder is plain and not has_slots(plain)
+    assert [[weight.path for weight in found] for found in (model.weights, model.trainable_weights)] == paths
+    np.testing.assert_array_equal(outputs(model), before)
 
     kt.add_adapters(model, "lora:r=2")
     for call, message in (
-        (lambda: kt.add_adapters(TextClassifier(plain, 2), "lora"), "belong to another task"),
         (lambda: kt.add_adapters(model, "lora"), "has adapters with this name"),
         (lambda: model.save_pretrained("nowhere"), "cannot be written as a checkpoint"),
         (lambda: kt.merge_adapters(kt.add_adapters(classifier(), "houlsby:2")), "can be merged. Received: .'Houlsby'"),
