@@ -34,7 +34,8 @@ def is_keras_hub(layer, *names):
 def current_encoder(encoder):
     """Returns the `BackboneEncoder` of a KerasHub backbone with adapters, the backbone without, or another encoder."""
     plain = encoder.backbone if isinstance(encoder, BackboneEncoder) else encoder
-    return getattr(plain, "adapted_encoder", None) or plain
+    adapted = getattr(plain, "adapted_encoder", None)
+    return plain if adapted is None else adapted()
 
 
 def backbone_groups(backbone):
@@ -92,7 +93,8 @@ class BackboneEncoder(Encoder):
 
     def activate_adapters(self, names):
         super().activate_adapters(names)
-        object.__setattr__(self.backbone, "adapted_encoder", self if self.adapters else None)  # for `current_encoder`
+        adapted = (lambda: self) if self.adapters else None  # A function, because Keras loads cycles without an end.
+        object.__setattr__(self.backbone, "adapted_encoder", adapted)
 
     def get_config(self):
         return {"backbone": keras.saving.serialize_keras_object(self.backbone), **super().get_config()}

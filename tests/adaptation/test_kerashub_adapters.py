@@ -247,7 +247,7 @@ def test_the_dropout_of_the_backbone_stays():
     before = dropped()
     kt.add_adapters(model, ["houlsby:2", kt.LoRA(2, targets=".*")])
     np.testing.assert_array_equal(dropped(), before)
-    assert np.abs(outputs(model) - before).max() > 1e-2
+    assert np.abs(outputs(model) - before).max() > 1e-3
 
 
 @pytest.mark.parametrize(("name", "options"), [("Llama", {}), ("Gemma", {"head_dim": 4})])
@@ -341,7 +341,9 @@ def test_mistakes_are_clear_errors_that_change_nothing():
     before = outputs(model)
     paths = [[weight.path for weight in found] for found in (model.weights, model.trainable_weights)]
     for spec in ("pfeiffer", "parallel", "prefix", "prompt", "pals", ["lora", "pfeiffer"]):
-        with pytest.raises(ValueError, match="cannot have this kind.* some of .'houlsby', .*'bitfit'., or a `Fusion`. Received"):
+        with pytest.raises(
+            ValueError, match="cannot have this kind.* some of .'houlsby', .*'bitfit'., or a `Fusion`. Received"
+        ):
             kt.add_adapters(model, spec)
     for call, message in (
         (lambda: kt.add_adapters(model, "lora:targets='valu'"), r"Did you mean 'value'\?"),
