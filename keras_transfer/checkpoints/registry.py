@@ -108,7 +108,7 @@ def load_with_head(source, task, head, overrides, arguments):
     name = task.head_name if head is None else None
     encoder, found = _format_of(folder).load(folder, protocol.Encoder, overrides, name)
     if found is not None:
-        return encoder, found.arguments(encoder, task.head_sizes, arguments), found.load_into
+        return encoder, found.arguments(encoder, task, arguments), found.load_into
     if name is not None and all(arguments.get(size) is None for size in task.head_sizes):
         advice = " or ".join(f"`{size}`" for size in task.head_sizes) or '`head="new"`'
         report = getattr(encoder, "checkpoint_report", None)

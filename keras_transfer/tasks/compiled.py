@@ -27,7 +27,7 @@ class Compiled:
 
         Args:
             optimizer: As in Keras. Defaults to `"auto"`, which is AdamW with a learning rate of 5e-5.
-            loss: As in Keras, for logits. Defaults to `"auto"`, the loss of the task.
+            loss: As in Keras, for logits, or a name of `named_losses`. Defaults to `"auto"`, the loss of the task.
             metrics: As in Keras. Defaults to `"auto"`, the metrics of the task, or the accuracy if these do not take
                 the labels of the loss.
             **kwargs: As in Keras.
@@ -38,7 +38,8 @@ class Compiled:
         """
         check_scope(self)
         optimizer = keras.optimizers.AdamW(5e-5) if isinstance(optimizer, str) and optimizer == "auto" else optimizer
-        loss = self.default_loss() if isinstance(loss, str) and loss == "auto" else loss
+        if isinstance(loss, str):
+            loss = self.default_loss() if loss == "auto" else self.named_losses().get(loss, loss)
         metrics = self._metrics_for(loss) if isinstance(metrics, str) and metrics == "auto" else metrics
         check_loss(loss)
         check_metrics([metrics, kwargs.get("weighted_metrics")], loss)

@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.encoders import BertEncoder, GPT2Encoder
-from keras_transfer.tasks import MaskedLM, ReplacedTokenDetection, TextClassifier, TokenClassifier
+from keras_transfer.tasks import MaskedLM, ReplacedTokenDetection, TextClassifier, TextRegressor, TokenClassifier
 from keras_transfer.text import BertPreprocessor
 from tests.checkpoints.folders import bert_tensors, write_bert
 from tests.helpers import outputs_of
@@ -214,18 +214,22 @@ def test_a_damaged_head_is_one_error_that_lists_all_problems(tmp_path):
     ]
 
 
-def test_a_head_for_several_labels_of_a_text_is_an_error(tmp_path):
+def test_a_head_for_several_labels_of_a_text_loads_as_one(tmp_path):
     folder = copy("bert_classifier", tmp_path / "copy", problem_type="multi_label_classification")
-    with pytest.raises(CheckpointError, match="must classify into one label.*problem_type='multi_label_class"):
-        TextClassifier.from_pretrained(folder, preprocessor=None)
+    model = TextClassifier.from_pretrained(folder, preprocessor=None)
+    assert (
+        model.multi_label
+        and not TextClassifier.from_pretrained(HEADS / "bert_classifier", preprocessor=None).multi_label
+    )
 
 
-def test_a_head_with_one_output_is_not_a_classifier(tmp_path):
+def test_a_head_with_one_output_is_that_of_a_regressor(tmp_path):
     tensors = load_file(HEADS / "bert_classifier" / "model.safetensors")
     tensors |= {f"classifier.{part}": tensors[f"classifier.{part}"][:1].copy() for part in ("weight", "bias")}
     folder = copy("bert_classifier", tmp_path / "copy", tensors, id2label={"0": "score"})
-    with pytest.raises(CheckpointError, match=r"at least two labels.*Received: classifier.weight with 1 row$"):
+    with pytest.raises(CheckpointError, match=r"problem_type='regression', classifier.weight with 1 row$"):
         TextClassifier.from_pretrained(folder, preprocessor=None)
+    assert TextRegressor.from_pretrained(folder, preprocessor=None).num_targets == 1
 
 
 def test_a_head_that_transformers_would_compute_otherwise_is_not_written(tmp_path):

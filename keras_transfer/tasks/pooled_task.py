@@ -1,0 +1,120 @@
+"""The base of tasks with one output for a text: an encoder, a pooling over the real tokens, and a dense layer."""
+
+import keras
+from keras import ops
+
+from keras_transfer.encoders import encode
+from keras_transfer.layers import Dropout, SequencePooling
+from keras_transfer.layers.activations import serialize_activation
+from keras_transfer.layers.pooling import POOLINGS
+from keras_transfer.tasks.hidden import hidden_vectors
+from keras_transfer.tasks.mixed import encode_mixed
+from keras_transfer.tasks.signatures import Signature, encode_texts
+from keras_transfer.tasks.task import Task
+
+
+class PooledTask(Task):
+    """Base class of tasks that pool the tokens of a text into one vector, which a dense layer reads.
+
+    Args:
+        encoder: See `TextClassifier`.
+        units: Integer. Number of outputs for each text.
+        preprocessor, pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm: See `TextClassifier`.
+
+    Outputs:
+        Float32 [batch, units].
+    """
+
+    def __init__(
+        self, encoder, units, preprocessor, pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm
+    ):
+        # === Layers ===
+        encoded, scalar_mix = encode_mixed(encoder, scalar_mix)
+        if pooling is None:
+            pooling = getattr(encoder, "pooling", None)
+            if pooling not in POOLINGS:  # None, or one that only the encoder itself can compute.
+                pooling = "mean" if encoded.pooled is None else "pooled"
+        if pooling != "pooled" and pooling not in POOLINGS:
+            raise ValueError(
+                f"Invalid value for argument `pooling`. Expected one of {('pooled', *POOLINGS)}. "
+                f"Received: pooling={pooling!r}"
+            )
+        if pooling == "pooled" and encoded.pooled is None:
+            raise ValueError(
+                f"The encoder has no pooled output. Expected one of {POOLINGS}. Received: pooling='pooled'"
+            )
+        if pooling != "pooled" and encoded.sequence is None:
+            raise ValueError(
+                f"The encoder has only a pooled output. Use `pooling='pooled'`. Received: pooling={pooling!r}"
+            )
+        dtype = encoder.dtype_policy
+        initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
+        head_dropout = Dropout(dropout, dtype=dtype, name="head_dropout")
+        logits = keras.layers.Dense(units, kernel_initializer=initializer, dtype="float32", name="logits")
+
+        # === Functional model ===
+        if pooling == "pooled":
+            pooled = encoded.pooled
+        else:
+            pooled = SequencePooling(pooling, dtype=dtype, name="pooling")(encoded.sequence, padding_mask=encoded.mask)
+        pooled = hidden_vectors(pooled, encoder, hidden_activation, hidden_norm)
+        super().__init__(encoder, preprocessor, logits(head_dropout(pooled)), name, scalar_mix)
+
+        # === Config ===
+        self.pooling = pooling
+        self.dropout = dropout
+        self.hidden_activation = hidden_activation
+        self.hidden_norm = hidden_norm
+
+    def answer(self, outputs):
+        """Returns what `"serving_default"` answers, a dict of tensors, given the outputs of the model."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `answer`.")
+
+    def signatures(self, pairs=False):
+        """Returns what an exported model answers.
+
+        Args:
+            pairs: Boolean. Whether `"serving_default"` takes pairs of texts. Defaults to `False`.
+
+        Returns:
+            Dict of `Signature`s:
+            - `"serving_default"`: from `text` (and `text_pair`) to the answer of the task
+            - `"embed"`: from `text` to `embedding`, pooled (and normalized) as in the encoder's checkpoint, or else as
+              in the task
+            - `"tokens"`: from the encoder's inputs to `logits`, unless the encoder takes text
+        """
+        embedder = self._embedder()
+
+        def answer(**texts):
+            return self.answer(self(encode_texts(self, *texts.values()), training=False))
+
+        def embed(text):
+            return {"embedding": ops.cast(embedder(encode_texts(self, text), training=False), "float32")}
+
+        names = ("text", "text_pair") if pairs else ("text",)
+        texts = {name: keras.KerasTensor((None,), "string", name=name) for name in names}
+        text = {"text": texts["text"]}
+        return {"serving_default": Signature(answer, texts), "embed": Signature(embed, text), **super().signatures()}
+
+    def _embedder(self):
+        """Returns a model from the encoder's inputs to one vector for each text."""
+        encoder, encoded = self.encoder, encode(self.encoder)
+        pooling = getattr(encoder, "pooling", None) or self.pooling
+        if pooling in POOLINGS:
+            pool = SequencePooling(pooling, dtype=encoder.dtype_policy)
+            vector = pool(encoded.sequence, padding_mask=encoded.mask)
+        else:
+            vector = encoded.pooled
+        if getattr(encoder, "normalize", False):
+            vector = keras.layers.UnitNormalization(dtype="float32")(vector)
+        return keras.Model(encoder.input, vector)
+
+    def get_config(self):
+        activation = self.hidden_activation
+        return {
+            **super().get_config(),
+            "pooling": self.pooling,
+            "dropout": self.dropout,
+            "hidden_activation": None if activation is None else serialize_activation(activation),
+            "hidden_norm": self.hidden_norm,
+        }
