@@ -161,6 +161,13 @@ def test_the_script_in_the_page_on_adapters_runs(tmp_path, monkeypatch, small_mi
     assert names["model"].encoder.active_adapters == ("both",)
 
 
+def test_the_script_in_the_page_on_classification_runs(small_minilm, eagerly):
+    code = "\n".join(blocks((REPOSITORY / "docs" / "classification.md").read_text("utf-8")))
+    names = {}
+    exec(compile(code, "docs/classification.md", "exec"), names)
+    assert names["tagged"].label_names == ["film", "fun"] and names["found"].temperature > 0
+
+
 @pytest.mark.slow
 def test_the_script_in_the_page_on_comparing_runs(tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
