@@ -66,6 +66,8 @@ def cache_features(model, data, below, *, folder=None, dtype=None, memory_limit=
     """
     if not isinstance(model, Task) or isinstance(model, UpperPart):
         raise ValueError(f"`model` must be a whole task, such as a `TextClassifier`. Received: model={model!r}")
+    if getattr(model, "windows", None) is not None:
+        raise ValueError(f"Features of a task with `windows` cannot be cached. Received: windows={model.windows!r}")
     if dtype not in (None, "float32", "float16"):
         raise ValueError(f"`dtype` must be 'float16', 'float32' or None. Received: dtype={dtype!r}")
     if replicas_of(model)[0] > 1:

@@ -11,6 +11,8 @@ from keras_transfer.tasks.hidden import hidden_vectors
 from keras_transfer.tasks.mixed import encode_mixed
 from keras_transfer.tasks.signatures import Signature, encode_texts
 from keras_transfer.tasks.task import Task
+from keras_transfer.tasks.windows import WINDOWS, cut_windows, join_windows
+from keras_transfer.text import WindowPreprocessor
 
 
 class PooledTask(Task):
@@ -19,16 +21,18 @@ class PooledTask(Task):
     Args:
         encoder: See `TextClassifier`.
         units: Integer. Number of outputs for each text.
-        preprocessor, pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm: See `TextClassifier`.
+        preprocessor, pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm, windows: See `TextClassifier`.
 
     Outputs:
         Float32 [batch, units].
     """
 
     def __init__(
-        self, encoder, units, preprocessor, pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm
+        self, encoder, units, preprocessor, pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm, windows
     ):
         # === Layers ===
+        if windows is not None:
+            preprocessor = _with_windows(preprocessor, windows)
         encoded, scalar_mix = encode_mixed(encoder, scalar_mix)
         if pooling is None:
             pooling = getattr(encoder, "pooling", None)
@@ -65,6 +69,15 @@ class PooledTask(Task):
         self.dropout = dropout
         self.hidden_activation = hidden_activation
         self.hidden_norm = hidden_norm
+        self.windows = windows
+
+    def call(self, inputs, training=None, mask=None):
+        if self.windows is None:
+            return super().call(inputs, training=training, mask=mask)
+        inputs = {tensor.name: inputs[tensor.name] for tensor in self.inputs}
+        inputs, windows = cut_windows(inputs, self.preprocessor.window_length)
+        outputs = super().call(inputs, training=training, mask=mask)
+        return join_windows(outputs, inputs["padding_mask"], windows, self.windows)
 
     def answer(self, outputs):
         """Returns what `"serving_default"` answers, a dict of tensors, given the outputs of the model."""
@@ -80,9 +93,14 @@ class PooledTask(Task):
             Dict of `Signature`s:
             - `"serving_default"`: from `text` (and `text_pair`) to the answer of the task
             - `"embed"`: from `text` to `embedding`, pooled (and normalized) as in the encoder's checkpoint, or else as
-              in the task
+              in the task; not with `windows`
             - `"tokens"`: from the encoder's inputs to `logits`, unless the encoder takes text
+
+        Raises:
+            ValueError: If `pairs=True` and the task has `windows`.
         """
+        if pairs and self.windows is not None:
+            raise ValueError("`windows` cannot be used with pairs of texts. Received: pairs=True")
         embedder = self._embedder()
 
         def answer(**texts):
@@ -93,8 +111,10 @@ class PooledTask(Task):
 
         names = ("text", "text_pair") if pairs else ("text",)
         texts = {name: keras.KerasTensor((None,), "string", name=name) for name in names}
-        text = {"text": texts["text"]}
-        return {"serving_default": Signature(answer, texts), "embed": Signature(embed, text), **super().signatures()}
+        answers = {"serving_default": Signature(answer, texts)}
+        if self.windows is None:
+            answers["embed"] = Signature(embed, {"text": texts["text"]})
+        return {**answers, **super().signatures()}
 
     def _embedder(self):
         """Returns a model from the encoder's inputs to one vector for each text."""
@@ -117,4 +137,14 @@ class PooledTask(Task):
             "dropout": self.dropout,
             "hidden_activation": None if activation is None else serialize_activation(activation),
             "hidden_norm": self.hidden_norm,
+            "windows": self.windows,
         }
+
+
+def _with_windows(preprocessor, windows):
+    """Returns a preprocessor that cuts long texts into windows, or raises a `ValueError` if that is not possible."""
+    if windows not in WINDOWS:
+        raise ValueError(
+            f"Invalid value for argument `windows`. Expected None or one of {WINDOWS}. Received: windows={windows!r}"
+        )
+    return preprocessor if isinstance(preprocessor, WindowPreprocessor) else WindowPreprocessor(preprocessor)

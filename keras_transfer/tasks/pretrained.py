@@ -97,4 +97,5 @@ class Pretrained:
             CheckpointError: If no format supports the encoder or the preprocessor, or if the head differs from that of
                 Transformers, such as in its pooling.
         """
-        checkpoint_functions["save"](self.encoder, folder, self.preprocessor, overwrite, self)
+        preprocessor = getattr(self.preprocessor, "preprocessor", self.preprocessor)  # without windows
+        checkpoint_functions["save"](self.encoder, folder, preprocessor, overwrite, self)

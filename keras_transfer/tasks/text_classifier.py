@@ -48,6 +48,9 @@ class TextClassifier(Probabilities, PooledTask):
         multi_label: Boolean. Whether a text may have several labels, or none. Defaults to `False`.
         thresholds: List of floats, one for each class. With `multi_label=True`, the probabilities from which on a label
             is predicted. See `tune_thresholds`. Defaults to `None`, which is 0.5 for each class.
+        windows: String. Cuts texts that are too long into windows that overlap by a quarter
+            (`text.WindowPreprocessor`) instead of truncating them, and takes the `"mean"` or the `"max"` of the logits
+            of a text's windows, in training, too. Requires a `TokenPreprocessor`. Defaults to `None`.
 
     Outputs:
         Logits [batch, num_classes], float32.
@@ -55,8 +58,8 @@ class TextClassifier(Probabilities, PooledTask):
     Raises:
         ValueError: If `label_names` contains duplicates or does not have `num_classes` names, if `pooling` is unknown
             or not possible with the encoder, or if the vocabulary or the sequence length of `preprocessor` does not
-            match the encoder, if `hidden_norm=True` without `hidden_activation`, or if `thresholds` are not one
-            probability for each class of a classifier with `multi_label=True`.
+            match the encoder, if `hidden_norm=True` without `hidden_activation`, if `thresholds` are not one
+            probability for each class of a classifier with `multi_label=True`, or if `windows` is unknown.
 
     Example:
     ```python
@@ -85,6 +88,7 @@ class TextClassifier(Probabilities, PooledTask):
         hidden_norm=False,
         multi_label=False,
         thresholds=None,
+        windows=None,
     ):
         label_names = None if label_names is None else checked_names(label_names)
         if num_classes is None and label_names is not None:
@@ -99,7 +103,16 @@ class TextClassifier(Probabilities, PooledTask):
         if thresholds is not None:
             thresholds = _checked_thresholds(thresholds, num_classes, multi_label)
         super().__init__(
-            encoder, num_classes, preprocessor, pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm
+            encoder,
+            num_classes,
+            preprocessor,
+            pooling,
+            dropout,
+            name,
+            scalar_mix,
+            hidden_activation,
+            hidden_norm,
+            windows,
         )
 
         # === Config ===

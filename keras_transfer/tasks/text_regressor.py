@@ -20,7 +20,8 @@ class TextRegressor(PooledTask):
     Args:
         encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
         num_targets: Integer, at least 1. Number of numbers to predict for each text. Defaults to `1`.
-        preprocessor, pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm: See `TextClassifier`.
+        preprocessor, pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm, windows: See
+            `TextClassifier`.
 
     Outputs:
         Float32 [batch, num_targets].
@@ -55,12 +56,22 @@ class TextRegressor(PooledTask):
         scalar_mix=False,
         hidden_activation=None,
         hidden_norm=False,
+        windows=None,
     ):
         if not isinstance(num_targets, (int, np.integer)) or num_targets < 1:
             raise ValueError(f"`num_targets` must be a positive integer. Received: num_targets={num_targets!r}")
         num_targets = int(num_targets)
         super().__init__(
-            encoder, num_targets, preprocessor, pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm
+            encoder,
+            num_targets,
+            preprocessor,
+            pooling,
+            dropout,
+            name,
+            scalar_mix,
+            hidden_activation,
+            hidden_norm,
+            windows,
         )
         self.num_targets = num_targets
 

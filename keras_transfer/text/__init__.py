@@ -14,6 +14,7 @@ from keras_transfer.text.token_preprocessor import TokenPreprocessor
 from keras_transfer.text.tokenizer import Tokenizer
 from keras_transfer.text.unigram import UnigramTokenizer
 from keras_transfer.text.vocabulary_training import train_vocabulary
+from keras_transfer.text.windows import WindowPreprocessor
 from keras_transfer.text.word_batching import WordBatches, word_batches
 from keras_transfer.text.wordpiece import WordPieceTokenizer
 from keras_transfer.text.words import WordPreprocessor
@@ -31,6 +32,7 @@ __all__ = [
     "TokenPreprocessor",
     "Tokenizer",
     "UnigramTokenizer",
+    "WindowPreprocessor",
     "WordBatches",
     "WordPieceTokenizer",
     "WordPreprocessor",
