@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
-from keras_transfer.metrics import calibration_error
+from keras_transfer.metrics import expected_calibration_error
 
 log = logging.getLogger("keras_transfer")
 
@@ -139,8 +139,10 @@ class Probabilities:
         for weight in layer.weights:
             weight.assign(weight / temperature)
         after = self._probabilities(logits / temperature)
-        errors = (float(calibration_error(labels, probabilities)) for probabilities in (before, after))
-        return Calibration(temperature, *errors)
+        rows = (before, after)
+        if self.multi_label:  # Each class of each text is a row of two classes.
+            labels, rows = labels.reshape(-1).round().astype(int), [part.reshape(-1) for part in rows]
+        return Calibration(temperature, *(expected_calibration_error(labels, part) for part in rows))
 
     def _labels_and_probabilities(self, x, y):
         labels = np.asarray(self.encode_labels(y))
