@@ -20,7 +20,7 @@ TOKENS = Head(
     model_classes=("ForTokenClassification",),
     tensors={"logits": "classifier"},
     labels="classifier.weight",
-    arguments={"hidden_activation": None},
+    arguments={"hidden_activation": None, "crf": False},
     settings=(("dropout", "classifier_dropout", 0.1),),
 )
 

@@ -106,7 +106,10 @@ MODERN_BERT = register_architecture(
             ),
             "classifier": _CLASSIFIER,
             "tokens": dataclasses.replace(
-                _CLASSIFIER, model_classes=("ForTokenClassification",), settings=(_HIDDEN, _DROPOUT)
+                _CLASSIFIER,
+                model_classes=("ForTokenClassification",),
+                arguments={"hidden_norm": True, "crf": False},
+                settings=(_HIDDEN, _DROPOUT),
             ),
             "span": "qa_outputs.",
         },
