@@ -6,7 +6,7 @@ import numpy as np
 from keras_transfer.adaptation.recipes import fine_tune, get_recipe
 from keras_transfer.losses import CosineSimilarityLoss
 from keras_transfer.tasks import TextClassifier, TextEmbedder
-from keras_transfer.text import to_columns
+from keras_transfer.text import part_batches, to_columns
 from keras_transfer.training.trainable import remember_trainable
 
 
@@ -57,14 +57,14 @@ def set_fit(
         raise ValueError(f"Each text must have a label. Received: {len(texts)} texts, {len(labels)} labels")
     embedder = TextEmbedder(model.encoder, model.preprocessor, pooling=model.pooling)
     embedder.compile(keras.optimizers.AdamW(learning_rate), loss=CosineSimilarityLoss())
-    pairs = embedder.dataset((texts[first], texts[second]), same, batch_size=batch_size, shuffle=True)
-    pairs.seed, pairs.epoch = seed, 0
+    pairs = part_batches((texts[first], texts[second]), same, model.preprocessor, batch_size, seed=seed)
     on_pairs = embedder.fit(pairs, epochs=epochs, verbose=verbose)
     restore = remember_trainable(model)
     recipe = get_recipe("feature_extraction", batch_size=batch_size)
-    head = fine_tune(model, (texts, labels), recipe=recipe, verbose=verbose)
-    restore()
-    return on_pairs, head
+    try:
+        return on_pairs, fine_tune(model, (texts, labels), recipe=recipe, verbose=verbose)
+    finally:
+        restore()
 
 
 def sample_pairs(labels, num_iterations=20, seed=0):

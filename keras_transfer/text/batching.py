@@ -5,7 +5,7 @@ import copy
 import keras
 import numpy as np
 
-from keras_transfer.text.inputs import to_columns
+from keras_transfer.text.inputs import as_column, check_batch_size, to_columns
 from keras_transfer.text.lengths import (
     LENGTH_STEP,
     MAX_LENGTHS,
@@ -305,23 +305,6 @@ def batches(
     return TextBatches(inputs, labels, sample_weight, batch_size, lengths, shuffle, seed, drop_remainder)
 
 
-def check_batch_size(preprocessor, batch_size, count, drop_remainder):
-    """Raises a `ValueError` if there is no preprocessor, or if there would be no batch."""
-    if not callable(preprocessor):
-        raise ValueError(
-            "`batches` requires a preprocessor, such as `model.preprocessor`. "
-            f"Received: preprocessor={preprocessor!r:.100}"
-        )
-    if batch_size < 1:
-        raise ValueError(f"`batch_size` must be at least 1. Received: batch_size={batch_size}")
-    if count == 0:
-        raise ValueError("`texts` must contain at least one text. Received: no texts")
-    if drop_remainder and count < batch_size:
-        raise ValueError(
-            f"`drop_remainder=True` requires at least one full batch of {batch_size} texts. Received: {count} texts"
-        )
-
-
 def preprocess_texts(texts, preprocessor, chunk=4096):
     """Returns a dict of int32 arrays [texts, length], padded only to the longest text."""
     chunks, truncated = [], 0
@@ -392,13 +375,3 @@ def fit_to(ids, length):
 
 def _count(texts):
     return len(texts[0] if isinstance(texts, tuple) else texts)
-
-
-def as_column(values, name, count):
-    if values is None:
-        return None
-    values = np.asarray(values)
-    if values.ndim == 0 or len(values) != count:
-        received = f"{len(values)} {name}" if values.ndim else repr(values.item())
-        raise ValueError(f"The number of {name} must equal the number of texts. Received: {received}, {count} texts")
-    return values

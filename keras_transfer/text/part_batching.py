@@ -4,15 +4,8 @@ import copy
 
 import numpy as np
 
-from keras_transfer.text.batching import (
-    TextBatches,
-    as_column,
-    check_batch_size,
-    fit_to,
-    preprocess_texts,
-    real_lengths,
-)
-from keras_transfer.text.inputs import to_columns
+from keras_transfer.text.batching import TextBatches, fit_to, preprocess_texts, real_lengths
+from keras_transfer.text.inputs import as_column, check_batch_size, to_columns
 from keras_transfer.text.lengths import lengths_for
 
 
