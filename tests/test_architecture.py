@@ -11,11 +11,11 @@ from tests.processes import run
 
 ROOT = pathlib.Path(keras_transfer.__file__).parent
 
-# A room may import those before it. `text`, `metrics` and `objectives` know no model, `training` and `distribute` any
-# Keras model. `generation` knows encoders only by their cache and their steps.
+# A room may import those before it. `text`, `losses`, `metrics` and `objectives` know no model, `training` and
+# `distribute` any Keras model. `generation` knows encoders only by their cache and their steps.
 ORDER = [
     {"files", "version"},
-    {"layers", "text", "datasets", "metrics", "objectives", "training"},
+    {"layers", "text", "datasets", "losses", "metrics", "objectives", "training"},
     {"encoders", "distribute", "generation"},
     {"tasks"},
     {"adaptation", "checkpoints", "hub"},
@@ -23,7 +23,7 @@ ORDER = [
     {"cli"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
-CORE = {"layers", "encoders", "generation", "tasks", "adaptation", "training"}
+CORE = {"layers", "encoders", "generation", "losses", "tasks", "adaptation", "training"}
 # Packages that a file may import at the top. Functions import all others.
 TOP_LEVEL = {"keras", "numpy", "keras_transfer", *sys.stdlib_module_names}
 
