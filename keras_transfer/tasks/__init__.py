@@ -2,6 +2,7 @@
 
 from keras_transfer.tasks.causal_lm import CausalLM
 from keras_transfer.tasks.masked_lm import MaskedLM
+from keras_transfer.tasks.multiple_choice import MultipleChoice
 from keras_transfer.tasks.replaced_tokens import ReplacedTokenDetection
 from keras_transfer.tasks.task import Task
 from keras_transfer.tasks.text_classifier import TextClassifier
@@ -11,6 +12,7 @@ from keras_transfer.tasks.token_classifier import TokenClassifier
 __all__ = [
     "CausalLM",
     "MaskedLM",
+    "MultipleChoice",
     "ReplacedTokenDetection",
     "Task",
     "TextClassifier",
