@@ -3,6 +3,7 @@
 import logging
 import sys
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401
 
@@ -35,5 +36,7 @@ def answers(folder, texts, signature=None):
 
 def plain(tensor):
     """A tensor as lists of numbers or str."""
-    values = tensor.numpy().tolist()
-    return [text.decode() for text in values] if tensor.dtype == tf.string else values
+    values = tensor.numpy()
+    if tensor.dtype == tf.string:
+        values = np.array([text.decode() for text in values.ravel()], object).reshape(values.shape)
+    return values.tolist()

@@ -17,8 +17,8 @@ def test_a_random_field_gives_the_most_likely_sequences(tmp_path, process_withou
     folder = serving.export(model, tmp_path / "1")
     answer = process_without_this_package("tests.serving.alone:answers", folder, texts, "serving_default")["outputs"]
     for i, pairs in enumerate(model.predict_words(texts)):
-        assert answer["words"][i][: len(pairs)] == [word.encode() for word, _ in pairs]
-        assert answer["label"][i][: len(pairs)] == [tag.encode() for _, tag in pairs]
+        assert answer["words"][i][: len(pairs)] == [word for word, _ in pairs]
+        assert answer["label"][i][: len(pairs)] == [tag for _, tag in pairs]
         assert set(answer["label_id"][i][len(pairs) :]) <= {-1}
     logits = model.predict(texts[:1], verbose=0)[0]
     expected = model.random_field.marginals(logits[None])[0]
