@@ -11,8 +11,8 @@ from tests.processes import run
 
 ROOT = pathlib.Path(keras_transfer.__file__).parent
 
-# A room may import those before it. `text`, `metrics` and `objectives` know no model, `training` and `distribute` any
-# Keras model. `generation` knows encoders only by their cache and their steps.
+# A room may import those before it. `text`, `losses`, `metrics` and `objectives` know no model, `training` and
+# `distribute` any Keras model. `generation` knows encoders only by their cache and their steps.
 ORDER = [
     {"files", "version"},
     {"layers", "losses", "text", "datasets", "metrics", "objectives", "training"},

@@ -13,6 +13,7 @@ from keras_transfer.adaptation.bottleneck_kinds import Compacter, Fusion, Houlsb
 from keras_transfer.adaptation.cached_features import cache_features
 from keras_transfer.adaptation.comparison import compare
 from keras_transfer.adaptation.comparison_report import Comparison
+from keras_transfer.adaptation.few_shot import sample_pairs, set_fit
 from keras_transfer.adaptation.fisher import Fisher, estimate_fisher
 from keras_transfer.adaptation.freezing import freeze, freeze_to, trainable_summary, unfreeze
 from keras_transfer.adaptation.groups import LayerGroup, LayerGroups, layer_groups
@@ -86,9 +87,11 @@ __all__ = [
     "load_adapters",
     "merge_adapters",
     "remove_adapters",
+    "sample_pairs",
     "save_adapters",
     "select_groups",
     "set_active_adapter",
+    "set_fit",
     "suggest",
     "trainable_summary",
     "unfreeze",

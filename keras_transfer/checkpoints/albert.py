@@ -3,12 +3,14 @@
 import dataclasses
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import CLASSIFIER, TOKENS, masked_lm
+from keras_transfer.checkpoints.head_names import CLASSIFIER, TOKENS, masked_lm, multiple_choice
 from keras_transfer.checkpoints.names import BERT_EMBEDDINGS, BERT_SETTINGS, POSITION_IDS, with_defaults
 from keras_transfer.encoders import AlbertEncoder
 from keras_transfer.text import TokenPreprocessor
 
 _BLOCK = "encoder.albert_layer_groups.*.albert_layers.0"
+
+_CLASSIFIER = dataclasses.replace(CLASSIFIER, settings=(("dropout", "classifier_dropout_prob", 0.1),))
 
 ALBERT = register_architecture(
     Architecture(
@@ -36,8 +38,9 @@ ALBERT = register_architecture(
         heads={
             "masked_lm": masked_lm("predictions.", model_classes=("ForMaskedLM", "ForPreTraining")),
             "sentence_order": "sop_classifier.",
-            "classifier": dataclasses.replace(CLASSIFIER, settings=(("dropout", "classifier_dropout_prob", 0.1),)),
-            "tokens": dataclasses.replace(TOKENS, settings=(("dropout", "classifier_dropout_prob", 0.1),)),
+            "classifier": _CLASSIFIER,
+            "tokens": dataclasses.replace(TOKENS, settings=_CLASSIFIER.settings),
+            "multiple_choice": multiple_choice(_CLASSIFIER),
             "span": "qa_outputs.",
         },
         tied={

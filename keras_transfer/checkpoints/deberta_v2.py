@@ -1,7 +1,7 @@
 """The checkpoints of DeBERTa v2 and v3 (He et al. 2021)."""
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import TOKENS, masked_lm
+from keras_transfer.checkpoints.head_names import TOKENS, masked_lm, multiple_choice
 from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.names import (
     ACTIVATIONS,
@@ -47,6 +47,18 @@ def _write(config, encoder):
     return {**config, **kinds, "position_buckets": encoder.num_buckets or -1}
 
 
+_CLASSIFIER = Head(
+    prefix=("pooler.", "classifier."),
+    model_classes=("ForSequenceClassification",),
+    tensors={"hidden": "pooler.dense", "logits": "classifier"},
+    labels="classifier.weight",
+    arguments={"pooling": "first", "hidden_norm": False},
+    settings=(
+        ("hidden_activation", "pooler_hidden_act", "gelu", _ACTIVATIONS),
+        ("dropout", "cls_dropout", 0.1),
+    ),
+)
+
 DEBERTA_V2 = register_architecture(
     Architecture(
         model_type="deberta-v2",
@@ -74,18 +86,9 @@ DEBERTA_V2 = register_architecture(
             "masked_lm": masked_lm(_MASKED_LM, written={"legacy": False}),
             "masked_lm_positions": "embeddings.position_embeddings.",
             "replaced_token": "mask_predictions.",
-            "classifier": Head(
-                prefix=("pooler.", "classifier."),
-                model_classes=("ForSequenceClassification",),
-                tensors={"hidden": "pooler.dense", "logits": "classifier"},
-                labels="classifier.weight",
-                arguments={"pooling": "first", "hidden_norm": False},
-                settings=(
-                    ("hidden_activation", "pooler_hidden_act", "gelu", _ACTIVATIONS),
-                    ("dropout", "cls_dropout", 0.1),
-                ),
-            ),
+            "classifier": _CLASSIFIER,
             "tokens": TOKENS,
+            "multiple_choice": multiple_choice(_CLASSIFIER),
             "span": "qa_outputs.",
         },
         tied={

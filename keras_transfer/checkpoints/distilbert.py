@@ -1,12 +1,13 @@
 """DistilBERT's checkpoints (Sanh et al. 2019)."""
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import AS_ENCODER, TOKENS, masked_lm, two_layer_classifier
+from keras_transfer.checkpoints.head_names import AS_ENCODER, TOKENS, masked_lm, multiple_choice, two_layer_classifier
 from keras_transfer.checkpoints.names import ACTIVATIONS, BERT_EMBEDDINGS, POSITION_IDS
 from keras_transfer.encoders import DistilBertEncoder
 from keras_transfer.text import BertPreprocessor
 
 _BLOCK = "transformer.layer.*"
+_CLASSIFIER = two_layer_classifier("relu", "pre_classifier", "classifier", "seq_classif_dropout")
 
 DISTILBERT = register_architecture(
     Architecture(
@@ -44,8 +45,9 @@ DISTILBERT = register_architecture(
                 bias="projector.bias",
                 arguments={**AS_ENCODER, "layer_norm_epsilon": 1e-12},
             ),
-            "classifier": two_layer_classifier("relu", "pre_classifier", "classifier", "seq_classif_dropout"),
+            "classifier": _CLASSIFIER,
             "tokens": TOKENS,
+            "multiple_choice": multiple_choice(_CLASSIFIER),
             "span": "qa_outputs.",
         },
         tied={"vocab_projector.weight": "embeddings.word_embeddings.weight"},

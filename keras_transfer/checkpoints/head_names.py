@@ -1,5 +1,6 @@
 """The heads that several of Transformers' architectures share."""
 
+import dataclasses
 import operator
 
 from keras_transfer.checkpoints.heads import Head
@@ -20,7 +21,7 @@ TOKENS = Head(
     model_classes=("ForTokenClassification",),
     tensors={"logits": "classifier"},
     labels="classifier.weight",
-    arguments={"hidden_activation": None},
+    arguments={"hidden_activation": None, "crf": False},
     settings=(("dropout", "classifier_dropout", 0.1),),
 )
 
@@ -58,12 +59,18 @@ def two_layer_classifier(
     )
 
 
+def multiple_choice(classifier):
+    """Returns the head of a model for multiple choice, given that of the classifier, which has more rows."""
+    return dataclasses.replace(classifier, model_classes=("ForMultipleChoice",), labels=None)
+
+
 # Of RoBERTa and MPNet.
 ROBERTA_HEADS = {
     "heads": {
         "masked_lm": masked_lm("lm_head.", norm="layer_norm", arguments={**AS_ENCODER, "activation": "gelu"}),
         "classifier": two_layer_classifier("tanh"),
         "tokens": TOKENS,
+        "multiple_choice": multiple_choice(CLASSIFIER),
         "span": "qa_outputs.",
     },
     "tied": {"lm_head.decoder.weight": "embeddings.word_embeddings.weight", "lm_head.decoder.bias": "lm_head.bias"},

@@ -60,13 +60,21 @@ def headers(folder):
     return architecture, config, shapes
 
 
-def save(architecture, encoder, preprocessor, folder, overwrite, head=None):
+def save(architecture, encoder, preprocessor, folder, overwrite, head=None, pooling=None, normalize=None):
     """Writes an encoder, its preprocessor and a `WrittenHead` as a Hugging Face folder.
 
     The names of the encoder's tensors have the prefix of the architecture only if there is a head, as in Transformers.
+    A `pooling`, by default that of the encoder, makes it a folder of sentence-transformers.
     """
     from safetensors.numpy import save_file
 
+    pooling = encoder.pooling if pooling is None else pooling
+    normalize = encoder.normalize if normalize is None else normalize
+    if pooling is not None and pooling not in _POOLINGS.values():
+        raise CheckpointError(
+            f"A folder of sentence-transformers can contain the poolings {sorted(set(_POOLINGS.values()))}. Save the "
+            f"model with `model.save('model.keras')`. Received: pooling={pooling!r}"
+        )
     config = {
         "architectures": [architecture.model_class if head is None else head.model_class],
         "model_type": architecture.model_type,
@@ -84,8 +92,8 @@ def save(architecture, encoder, preprocessor, folder, overwrite, head=None):
         save_file(tensors, temporary / "model.safetensors", metadata={"format": "pt"})
         if preprocessor is not None:
             preprocessor.save(temporary)
-        if encoder.pooling:
-            _write_sentence_transformer(encoder, temporary)
+        if pooling:
+            _write_sentence_transformer(encoder, pooling, normalize, temporary)
 
 
 def _describe(folder):
@@ -155,8 +163,8 @@ def _sentence_transformer(folder):
     return weights_folder, {"pooling": _POOLINGS[modes[0]], "normalize": "Normalize" in kinds}, []
 
 
-def _write_sentence_transformer(encoder, folder):
-    kinds = ["Transformer", "Pooling", *(["Normalize"] if encoder.normalize else [])]
+def _write_sentence_transformer(encoder, pooling, normalize, folder):
+    kinds = ["Transformer", "Pooling", *(["Normalize"] if normalize else [])]
     paths = ["", "1_Pooling", "2_Normalize"]
     modules = [
         {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
@@ -164,12 +172,12 @@ def _write_sentence_transformer(encoder, folder):
     ]
     (folder / "modules.json").write_text(json.dumps(modules, indent=2) + "\n")
     (folder / "1_Pooling").mkdir()
-    pooling = {
+    config = {
         "word_embedding_dimension": encoder.hidden_dim,
-        "pooling_mode_cls_token": encoder.pooling == "first",
-        "pooling_mode_mean_tokens": encoder.pooling == "mean",
-        "pooling_mode_max_tokens": encoder.pooling == "max",
+        "pooling_mode_cls_token": pooling == "first",
+        "pooling_mode_mean_tokens": pooling == "mean",
+        "pooling_mode_max_tokens": pooling == "max",
     }
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling, indent=2) + "\n")
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     for path in paths[2 : len(kinds)]:
         (folder / path).mkdir()

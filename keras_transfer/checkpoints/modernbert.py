@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import AS_ENCODER
+from keras_transfer.checkpoints.head_names import AS_ENCODER, multiple_choice
 from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.names import ACTIVATIONS
 from keras_transfer.checkpoints.tensors import CheckpointError, Layout, reading
@@ -106,8 +106,12 @@ MODERN_BERT = register_architecture(
             ),
             "classifier": _CLASSIFIER,
             "tokens": dataclasses.replace(
-                _CLASSIFIER, model_classes=("ForTokenClassification",), settings=(_HIDDEN, _DROPOUT)
+                _CLASSIFIER,
+                model_classes=("ForTokenClassification",),
+                arguments={"hidden_norm": True, "crf": False},
+                settings=(_HIDDEN, _DROPOUT),
             ),
+            "multiple_choice": multiple_choice(_CLASSIFIER),
             "span": "qa_outputs.",
         },
         tied={"decoder.weight": "embeddings.tok_embeddings.weight"},

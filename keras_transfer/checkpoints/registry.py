@@ -165,7 +165,14 @@ def save(encoder, folder, preprocessor=None, overwrite=False, task=None):
             f"{'None' if expected is None else expected.__name__}. Received: {type(preprocessor).__name__}"
         )
     head = None if task is None or task.head_name is None else write_head(architecture, task)
-    FORMATS[architecture.format].save(architecture, encoder, preprocessor, folder, overwrite, head)
+    vector = {name: getattr(task, name) for name in ("pooling", "normalize") if hasattr(task, "normalize")}
+    if vector and architecture.format != "huggingface":
+        raise CheckpointError(
+            f"A checkpoint of {type(encoder).__name__} cannot contain the pooling of a {type(task).__name__}. Write "
+            "the encoder alone with `model.encoder.save_pretrained(folder, model.preprocessor)`, or the whole model "
+            f"with `model.save('model.keras')`. Received: {vector}"
+        )
+    FORMATS[architecture.format].save(architecture, encoder, preprocessor, folder, overwrite, head, **vector)
 
 
 def tensor_names(encoder):

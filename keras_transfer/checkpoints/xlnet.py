@@ -3,7 +3,7 @@
 import dataclasses
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import TOKENS
+from keras_transfer.checkpoints.head_names import TOKENS, multiple_choice
 from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.names import ACTIVATIONS
 from keras_transfer.checkpoints.tensors import Layout
@@ -25,6 +25,19 @@ def _heads_apart_transposed(encoder):
     layout = _heads_apart(encoder)
     return Layout(lambda tensor: layout.to_ours(tensor).T, lambda array: layout.to_theirs(array.T))
 
+
+_CLASSIFIER = Head(
+    prefix=("sequence_summary.", "logits_proj."),
+    model_classes=("ForSequenceClassification",),
+    tensors={"hidden": "sequence_summary.summary", "logits": "logits_proj"},
+    labels="logits_proj.weight",
+    arguments={"hidden_norm": False},
+    settings=(
+        ("pooling", "summary_type", "last", {"last": "last"}),
+        ("hidden_activation", "summary_activation", "tanh", {"tanh": "tanh"}),
+        ("dropout", "summary_last_dropout", 0.1),
+    ),
+)
 
 XLNET = register_architecture(
     Architecture(
@@ -61,19 +74,9 @@ XLNET = register_architecture(
         prefix="transformer.",
         heads={
             "permutation_lm": "lm_loss.",
-            "classifier": Head(
-                prefix=("sequence_summary.", "logits_proj."),
-                model_classes=("ForSequenceClassification",),
-                tensors={"hidden": "sequence_summary.summary", "logits": "logits_proj"},
-                labels="logits_proj.weight",
-                arguments={"hidden_norm": False},
-                settings=(
-                    ("pooling", "summary_type", "last", {"last": "last"}),
-                    ("hidden_activation", "summary_activation", "tanh", {"tanh": "tanh"}),
-                    ("dropout", "summary_last_dropout", 0.1),
-                ),
-            ),
+            "classifier": _CLASSIFIER,
             "tokens": dataclasses.replace(TOKENS, settings=(("dropout", "classifier_dropout", 0.0),)),
+            "multiple_choice": multiple_choice(_CLASSIFIER),
             "span": "qa_outputs.",
             "span_start": "start_logits.",
             "span_end": "end_logits.",

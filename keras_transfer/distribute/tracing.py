@@ -43,8 +43,9 @@ def trace_predict(model, batch):
 
     def spec(values, name=None):
         shape = [None, *values.shape[1:]]
-        if len(shape) > 1 and (name not in tensors or tensors[name].shape[1] is None):
-            shape[1] = None
+        axis = 1 + len(shape) - len(tensors[name].shape) if name in tensors else 1  # 2 if rows have several texts
+        if len(shape) > axis and (name not in tensors or tensors[name].shape[1] is None):
+            shape[axis] = None
         return tf.TensorSpec(shape, keras.backend.standardize_dtype(values.dtype))
 
     inputs, *others = batch

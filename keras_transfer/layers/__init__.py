@@ -14,6 +14,7 @@ from keras_transfer.layers.normalization import LayerNormalization
 from keras_transfer.layers.output_embeddings import OutputEmbeddings
 from keras_transfer.layers.pooling import SequencePooling
 from keras_transfer.layers.positions import SampleTokens, TakePositions
+from keras_transfer.layers.random_field import ConditionalRandomField
 from keras_transfer.layers.recurrent import ProjectedLSTM
 from keras_transfer.layers.relative_attention import RelativeAttention
 from keras_transfer.layers.relative_positions import RelativePositionBias, RelativePositions
@@ -26,6 +27,7 @@ __all__ = [
     "AttentionBias",
     "BottleneckAdapter",
     "CharacterCNN",
+    "ConditionalRandomField",
     "ConvolutionBlock",
     "DisentangledAttention",
     "DistanceEmbedding",

@@ -39,6 +39,13 @@ def export(model, folder, labels=None, pairs=False, overwrite=False, adapters=No
     - `words`: from `words` [batch, words] strings, padded with "", to the same outputs without `words`
     - `tokens`: from the encoder's inputs to `logits` [batch, length, labels] float32
 
+    A `MultipleChoice` has:
+
+    - `serving_default`: from `context` [batch] strings and `choices` [batch, choices] strings to `choice` [batch]
+      strings, `choice_id` [batch] int32 and `probabilities` [batch, choices] float32
+    - `tokens`: from the encoder's inputs, [batch, length] int32, to `logits` [batch, 1] float32, one for each pair of a
+      context and a choice
+
     A `CausalLM` has:
 
     - `serving_default`: from `text` [batch] strings, the prompts, to `continuation` [batch] strings, by the task's

@@ -42,7 +42,7 @@ def concrete_signature(function, specs, axes=1):
 
     Args:
         function: Function that takes tensors by the names in `specs` and returns a dict of tensors.
-        specs: Dict of `tf.TensorSpec`s, all of shape [batch], or all of shape [batch, length, ...].
+        specs: Dict of `tf.TensorSpec`s, of shape [batch] or [batch, length, ...]. All lengths must be the same.
         axes: Integer, 1 or 2. Number of leading axes that the outputs have in common with the inputs. Defaults to `1`.
 
     Returns:
@@ -53,9 +53,8 @@ def concrete_signature(function, specs, axes=1):
     def answer(**inputs):
         sizes = tf.shape(next(iter(inputs.values())))
         request = tuple(slice(sizes[axis]) for axis in range(axes))
-        missing = tf.cast(tf.equal(sizes, 0), tf.int32)
         with tf.control_dependencies(_checks(inputs)):
-            inputs = {name: _pad(tensor, missing) for name, tensor in inputs.items()}
+            inputs = {name: _pad(tensor) for name, tensor in inputs.items()}
         outputs = function(**inputs)
         return {name: output[request] for name, output in outputs.items()}
 
@@ -68,15 +67,17 @@ def _checks(inputs):
 
     if len(inputs) == 1:
         return []
-    sizes = tf.stack([tf.shape(tensor)[:2] for tensor in inputs.values()])
+    axes = min(2, *(tensor.shape.rank for tensor in inputs.values()))
+    sizes = tf.stack([tf.shape(tensor)[:axes] for tensor in inputs.values()])
     message = f"Inputs must have the same batch size and the same length. Received for {list(inputs)}:"
     return [tf.debugging.Assert(tf.reduce_all(tf.equal(sizes, sizes[0])), [message, sizes], summarize=2 * len(inputs))]
 
 
-def _pad(tensor, missing):
-    """Returns a tensor with `missing` more entries along its batch axis and its length axis if these are dynamic."""
+def _pad(tensor):
+    """Returns a tensor with at least one entry along its batch axis and its length axis if these are dynamic."""
     import tensorflow as tf
 
+    missing = tf.cast(tf.equal(tf.shape(tensor), 0), tf.int32)
     paddings = [[0, 0]] * tensor.shape.rank
     for axis, size in enumerate(tensor.shape[:2]):
         if size is None:

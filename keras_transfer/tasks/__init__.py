@@ -2,18 +2,22 @@
 
 from keras_transfer.tasks.causal_lm import CausalLM
 from keras_transfer.tasks.masked_lm import MaskedLM
+from keras_transfer.tasks.multiple_choice import MultipleChoice
 from keras_transfer.tasks.replaced_tokens import ReplacedTokenDetection
 from keras_transfer.tasks.task import Task
 from keras_transfer.tasks.text_classifier import TextClassifier
+from keras_transfer.tasks.text_embedder import TextEmbedder
 from keras_transfer.tasks.text_regressor import TextRegressor
 from keras_transfer.tasks.token_classifier import TokenClassifier
 
 __all__ = [
     "CausalLM",
     "MaskedLM",
+    "MultipleChoice",
     "ReplacedTokenDetection",
     "Task",
     "TextClassifier",
+    "TextEmbedder",
     "TextRegressor",
     "TokenClassifier",
 ]

@@ -9,6 +9,15 @@ from keras_transfer.layers import ScalarMix
 from keras_transfer.layers.prompt import PromptSlot
 
 
+def check_encoder(encoder):
+    """Raises a `ValueError` if an encoder is not a model."""
+    if not isinstance(encoder, keras.Model):
+        raise ValueError(
+            "`encoder` must be a model. Use `from_pretrained(...)` for the name or folder of a checkpoint, and "
+            f"`hub.HubEncoder` for a TF Hub module. Received: encoder={encoder!r}"
+        )
+
+
 def encode_mixed(encoder, scalar_mix):
     """Returns an encoder's outputs for its own symbolic inputs, and the `ScalarMix` of its layers.
 
@@ -24,11 +33,7 @@ def encode_mixed(encoder, scalar_mix):
         ValueError: If `encoder` is not a model, if it has no hidden states to mix or they contain a prompt, or if
             `scalar_mix` is neither a boolean nor a `ScalarMix`.
     """
-    if not isinstance(encoder, keras.Model):
-        raise ValueError(
-            "`encoder` must be a model. Use `from_pretrained(...)` for the name or folder of a checkpoint, and "
-            f"`hub.HubEncoder` for a TF Hub module. Received: encoder={encoder!r}"
-        )
+    check_encoder(encoder)
     if not scalar_mix:
         return encode(encoder), None
     if scalar_mix is True:

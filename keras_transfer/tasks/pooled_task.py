@@ -1,14 +1,12 @@
 """The base of tasks with one output for a text: an encoder, a pooling over the real tokens, and a dense layer."""
 
 import keras
-from keras import ops
 
-from keras_transfer.encoders import encode
-from keras_transfer.layers import Dropout, SequencePooling
+from keras_transfer.layers import Dropout
 from keras_transfer.layers.activations import serialize_activation
-from keras_transfer.layers.pooling import POOLINGS
 from keras_transfer.tasks.hidden import hidden_vectors
 from keras_transfer.tasks.mixed import encode_mixed
+from keras_transfer.tasks.pooled import pooled_vectors, text_vectors
 from keras_transfer.tasks.signatures import Signature, encode_texts
 from keras_transfer.tasks.task import Task
 from keras_transfer.tasks.windows import WINDOWS, cut_windows, join_windows
@@ -34,33 +32,13 @@ class PooledTask(Task):
         if windows is not None:
             preprocessor = _with_windows(preprocessor, windows)
         encoded, scalar_mix = encode_mixed(encoder, scalar_mix)
-        if pooling is None:
-            pooling = getattr(encoder, "pooling", None)
-            if pooling not in POOLINGS:  # None, or one that only the encoder itself can compute.
-                pooling = "mean" if encoded.pooled is None else "pooled"
-        if pooling != "pooled" and pooling not in POOLINGS:
-            raise ValueError(
-                f"Invalid value for argument `pooling`. Expected one of {('pooled', *POOLINGS)}. "
-                f"Received: pooling={pooling!r}"
-            )
-        if pooling == "pooled" and encoded.pooled is None:
-            raise ValueError(
-                f"The encoder has no pooled output. Expected one of {POOLINGS}. Received: pooling='pooled'"
-            )
-        if pooling != "pooled" and encoded.sequence is None:
-            raise ValueError(
-                f"The encoder has only a pooled output. Use `pooling='pooled'`. Received: pooling={pooling!r}"
-            )
         dtype = encoder.dtype_policy
         initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
         head_dropout = Dropout(dropout, dtype=dtype, name="head_dropout")
         logits = keras.layers.Dense(units, kernel_initializer=initializer, dtype="float32", name="logits")
 
         # === Functional model ===
-        if pooling == "pooled":
-            pooled = encoded.pooled
-        else:
-            pooled = SequencePooling(pooling, dtype=dtype, name="pooling")(encoded.sequence, padding_mask=encoded.mask)
+        pooling, pooled = pooled_vectors(encoder, encoded, pooling)
         pooled = hidden_vectors(pooled, encoder, hidden_activation, hidden_norm)
         super().__init__(encoder, preprocessor, logits(head_dropout(pooled)), name, scalar_mix)
 
@@ -107,7 +85,7 @@ class PooledTask(Task):
             return self.answer(self(encode_texts(self, *texts.values()), training=False))
 
         def embed(text):
-            return {"embedding": ops.cast(embedder(encode_texts(self, text), training=False), "float32")}
+            return {"embedding": embedder(encode_texts(self, text), training=False)}
 
         names = ("text", "text_pair") if pairs else ("text",)
         texts = {name: keras.KerasTensor((None,), "string", name=name) for name in names}
@@ -118,16 +96,8 @@ class PooledTask(Task):
 
     def _embedder(self):
         """Returns a model from the encoder's inputs to one vector for each text."""
-        encoder, encoded = self.encoder, encode(self.encoder)
-        pooling = getattr(encoder, "pooling", None) or self.pooling
-        if pooling in POOLINGS:
-            pool = SequencePooling(pooling, dtype=encoder.dtype_policy)
-            vector = pool(encoded.sequence, padding_mask=encoded.mask)
-        else:
-            vector = encoded.pooled
-        if getattr(encoder, "normalize", False):
-            vector = keras.layers.UnitNormalization(dtype="float32")(vector)
-        return keras.Model(encoder.input, vector)
+        vectors, _, _ = text_vectors(self.encoder, default=self.pooling)
+        return keras.Model(self.encoder.input, vectors)
 
     def get_config(self):
         activation = self.hidden_activation

@@ -6,15 +6,23 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.layers import Dropout
+from keras_transfer.layers import ConditionalRandomField, Dropout
 from keras_transfer.layers.activations import serialize_activation
 from keras_transfer.metrics import EntityF1, WordAccuracy
-from keras_transfer.tasks.compiled import takes_vectors
 from keras_transfer.tasks.data import require_preprocessor, texts_of_stream, to_numpy
 from keras_transfer.tasks.hidden import hidden_vectors
 from keras_transfer.tasks.mixed import encode_mixed
 from keras_transfer.tasks.signatures import Signature, most_likely
 from keras_transfer.tasks.task import Task
+from keras_transfer.tasks.word_chain import (
+    ChainLoss,
+    allowed_transitions,
+    decode_ragged,
+    decode_sentences,
+    row_weights,
+    warn_of_impossible,
+)
+from keras_transfer.tasks.word_checks import check_labels_of_sentences, check_word_loss, word_metric
 from keras_transfer.text import WordBatches, is_text, word_batches
 from keras_transfer.text.inputs import is_sentences, to_sentences
 from keras_transfer.text.word_batching import NO_WORD, checked_names
@@ -33,7 +41,8 @@ class TokenClassifier(Task):
 
     Labels of prepared data have the shape [batch, length]. The loss and `metrics.WordAccuracy` ignore negative labels.
     The loss is the mean over the words of a batch. Each replica computes the mean over its own words. `fit` takes no
-    `class_weight`, which Keras would apply to positions. Pass it to `text.word_batches`.
+    `class_weight`, which Keras would apply to positions. Pass it to `text.word_batches`. With `crf=True`, the weight of
+    a row is the mean weight of its words.
 
     `from_pretrained` loads the head of a fine-tuned checkpoint, with the names of its labels. For any other checkpoint,
     or with `head="new"`, `label_names` create a new head.
@@ -48,9 +57,13 @@ class TokenClassifier(Task):
         scalar_mix: Boolean or `layers.ScalarMix`. Whether to label a learned weighted mean of all layers of the encoder
             instead of the last layer. `model.scalar_mix` is the layer. Defaults to `False`.
         hidden_activation, hidden_norm: See `TextClassifier`. The dense layer is applied to each token.
+        crf: Boolean. Whether a `layers.ConditionalRandomField` scores whole sequences of labels. The loss is then its
+            negative log-likelihood, and `predict_words`, the metrics and exports find the most likely sequence.
+            Sequences of entity labels (`B-`, `I-`, `E-`, `S-`) are well-formed: an `I-` never follows an `O`.
+            `model.random_field` is the layer. Defaults to `False`.
 
     Outputs:
-        Logits [batch, length, labels], float32.
+        Logits [batch, length, labels], float32. With `crf=True`, these are the emissions of the field.
 
     Raises:
         ValueError: If `label_names` has fewer than 2 names or contains duplicates; if the encoder returns no vector for
@@ -65,7 +78,7 @@ class TokenClassifier(Task):
     model.predict_words([["A", "story", "begins"]])
     ```
 
-    Source: https://arxiv.org/abs/1810.04805, section 5.3.
+    Source: https://arxiv.org/abs/1810.04805, section 5.3; for the field, https://arxiv.org/abs/1603.01360.
     """
 
     head_name = "tokens"
@@ -82,6 +95,7 @@ class TokenClassifier(Task):
         scalar_mix=False,
         hidden_activation=None,
         hidden_norm=False,
+        crf=False,
     ):
         # === Layers ===
         label_names = checked_names(label_names)
@@ -96,17 +110,28 @@ class TokenClassifier(Task):
 
         # === Functional model ===
         vectors = hidden_vectors(encoded.sequence, encoder, hidden_activation, hidden_norm)
-        super().__init__(encoder, preprocessor, logits(head_dropout(vectors)), name, scalar_mix)
+        outputs = logits(head_dropout(vectors))
+        if crf:
+            outputs = ConditionalRandomField(allowed_transitions(label_names), dtype="float32", name="crf")(outputs)
+        super().__init__(encoder, preprocessor, outputs, name, scalar_mix)
 
         # === Config ===
         self.label_names = label_names
         self.dropout = dropout
         self.hidden_activation = hidden_activation
         self.hidden_norm = hidden_norm
+        self.crf = bool(crf)
+
+    @property
+    def random_field(self):
+        """The `layers.ConditionalRandomField`, or None without `crf=True`."""
+        return self.get_layer("crf") if self.crf else None
 
     # === Loss, metrics and labels ===
 
     def default_loss(self):
+        if self.crf:
+            return ChainLoss(self.random_field)
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=NO_WORD)
 
     def default_metrics(self):
@@ -125,22 +150,18 @@ class TokenClassifier(Task):
             ValueError: If the loss, or a metric of Keras, would count positions without a word, or if `Task.compile`
                 raises an error.
         """
-        if loss != "auto" and takes_vectors(loss):
-            raise ValueError(
-                "`loss` must take integer labels [batch, length]. Use `loss='auto'`, or a "
-                f"`SparseCategoricalCrossentropy` of logits with `ignore_class=-1`. Received: loss={loss!r}"
-            )
-        for function in map(_get_loss, keras.tree.flatten(loss)):
-            config = function.get_config() if isinstance(function, keras.losses.Loss) else {}
-            if config.get("ignore_class", NO_WORD) != NO_WORD:
-                raise ValueError(
-                    "`loss` must ignore the label -1, which marks positions without a word. Use `loss='auto'` or "
-                    f"`ignore_class=-1`. Received: loss={function!r}"
-                )
+        if self.crf and loss != "auto":
+            raise ValueError(f"With `crf=True`, the loss must be `'auto'`, that of the field. Received: loss={loss!r}")
+        check_word_loss(loss)
         if not isinstance(metrics, str) or metrics != "auto":
-            metrics = keras.tree.map_structure(_word_metric, metrics)
-        weighted = keras.tree.map_structure(_word_metric, kwargs.pop("weighted_metrics", None))
+            metrics = keras.tree.map_structure(word_metric, metrics)
+        weighted = keras.tree.map_structure(word_metric, kwargs.pop("weighted_metrics", None))
         super().compile(optimizer, loss=loss, metrics=metrics, weighted_metrics=weighted, **kwargs)
+
+    def compile_from_config(self, config):
+        super().compile_from_config(config)
+        if self.crf:
+            self.loss.field = self.random_field
 
     def check_class_weight(self, class_weight):
         """Raises a `ValueError` if `class_weight` is used, which Keras would apply to positions."""
@@ -152,17 +173,28 @@ class TokenClassifier(Task):
             )
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Computes the loss as Keras does. Every negative label is ignored. Weights [batch] apply to whole rows."""
+        """Computes the loss as Keras does. Every negative label is ignored. Weights [batch] apply to whole rows.
+
+        With `crf=True`, it also updates the metrics, because on JAX only the loss can read the weights of the model.
+        """
         if sample_weight is not None and len(sample_weight.shape) == 1:  # Only prepared data have these.
             sample_weight = sample_weight[:, None] * ops.ones_like(y, dtype=sample_weight.dtype)
+        if self.crf:
+            labels = self.random_field.decode(ops.stop_gradient(y_pred), y >= 0)
+            super().compute_metrics(x, y, ops.one_hot(labels, len(self.label_names)), sample_weight)
+            sample_weight = None if sample_weight is None else row_weights(sample_weight, y >= 0)
         y = ops.where(y < 0, ops.cast(NO_WORD, y.dtype), y)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Updates and returns the metrics as Keras does. With `crf=True`, `compute_loss` has updated them."""
+        return self.get_metrics_result() if self.crf else super().compute_metrics(x, y, y_pred, sample_weight)
 
     def check_labels(self, labels):
         labels = to_numpy(labels) if keras.ops.is_tensor(labels) else labels
         kind = getattr(getattr(labels, "dtype", None), "kind", "O")
         if isinstance(labels, (list, tuple)) or hasattr(labels, "to_pylist") or kind in "OUS":
-            return _check_labels_of_sentences(labels)  # `word_batches` checks the labels of words.
+            return check_labels_of_sentences(labels)  # `word_batches` checks the labels of words.
         labels = np.asarray(labels)
         received = f"{labels.dtype} of shape {labels.shape}"
         if labels.ndim == 2 and labels.dtype.kind in "iuf":
@@ -186,6 +218,11 @@ class TokenClassifier(Task):
                 "Prepared data for a `TokenClassifier` must include labels [batch, length], which mark the words. "
                 "Received: no labels"
             )
+        if self.crf:
+            raise ValueError(
+                "The labels of a `TokenClassifier` with `crf=True` have no likelihoods of their own, only rows have. "
+                "Received: crf=True"
+            )
         weights = labels >= 0
         if sample_weight is not None:
             weights = weights * (sample_weight[:, None] if sample_weight.ndim == 1 else sample_weight)
@@ -208,15 +245,11 @@ class TokenClassifier(Task):
         return self.preprocessor.words(x)
 
     def make_batches(self, x, y, batch_size, shuffle, sample_weight):
-        return word_batches(
-            x,
-            y,
-            self.preprocessor,
-            batch_size,
-            shuffle=shuffle,
-            sample_weight=sample_weight,
-            label_names=self.label_names,
-        )
+        options = {"shuffle": shuffle, "sample_weight": sample_weight, "label_names": self.label_names}
+        batches = word_batches(x, y, self.preprocessor, batch_size, **options)
+        if self.crf:
+            warn_of_impossible(batches, self.label_names, self.random_field.allowed)
+        return batches
 
     def prepare_stream(self, dataset):
         if texts_of_stream(dataset):
@@ -267,7 +300,7 @@ class TokenClassifier(Task):
         return super().predict_nothing(columns) if isinstance(columns, dict) else []
 
     def predict_words(self, x, batch_size=None, verbose=0):
-        """Returns each word with its most likely label.
+        """Returns each word with its most likely label, or with its label in the most likely sequence of a sentence.
 
         Args:
             x: Sentences as lists of words, or texts, which the preprocessor splits into words.
@@ -291,9 +324,10 @@ class TokenClassifier(Task):
         require_preprocessor(self)
         sentences = self.raw_columns([x] if isinstance(x, (str, bytes)) else x)
         logits = self.predict(sentences, batch_size=batch_size, verbose=verbose)
+        labels = decode_sentences(self.random_field, logits) if self.crf else [row.argmax(-1) for row in logits]
         return [
-            [(word, self.label_names[best]) for word, best in zip(words, of_words.argmax(-1))]
-            for words, of_words in zip(sentences, logits)
+            [(word, self.label_names[best]) for word, best in zip(words, of_words)]
+            for words, of_words in zip(sentences, labels)
         ]
 
     # === Export ===
@@ -319,13 +353,12 @@ class TokenClassifier(Task):
         def tag(words):
             rows = self.preprocessor.encode_words(words, sequence_length="longest")
             # The model runs on whole rows: every sentence has one, even if no sentence has a word.
-            outputs = most_likely(self({name: rows.inputs[name] for name in self.input}, training=False))
-            at = rows.row * ops.shape(outputs["label_id"])[1] + rows.position
-
-            def at_words(values):
-                return words.with_values(ops.take(ops.reshape(values, (-1, *values.shape[2:])), at, axis=0))
-
-            return {name: at_words(values) for name, values in outputs.items()}
+            logits = self({name: rows.inputs[name] for name in self.input}, training=False)
+            at = rows.row * ops.shape(logits)[1] + rows.position
+            logits = words.with_values(ops.take(ops.reshape(logits, (-1, len(self.label_names))), at, axis=0))
+            if self.crf:
+                return decode_ragged(self.random_field, logits)
+            return {name: words.with_values(values) for name, values in most_likely(logits.values).items()}
 
         def tag_text(text):
             words = self.preprocessor.split_words(text)
@@ -349,30 +382,5 @@ class TokenClassifier(Task):
             if self.hidden_activation is None
             else serialize_activation(self.hidden_activation),
             "hidden_norm": self.hidden_norm,
+            "crf": self.crf,
         }
-
-
-def _word_metric(metric):
-    """Returns a metric that ignores positions without a word. "accuracy" becomes `WordAccuracy`."""
-    if metric is None or metric in ("accuracy", "acc"):
-        return metric and WordAccuracy()
-    module = getattr(metric, "__module__", None) or type(metric).__module__
-    if isinstance(metric, str) or module.startswith("keras."):
-        raise ValueError(
-            "Metrics must ignore the label -1, which marks positions without a word. Use `metrics='auto'` or the "
-            f"metrics of `keras_transfer.metrics`. Received: {metric!r}"
-        )
-    return metric
-
-
-def _check_labels_of_sentences(labels):
-    for index, tags in enumerate(labels if isinstance(labels, (list, tuple, np.ndarray)) else ()):
-        if isinstance(tags, (str, bytes)) or not hasattr(tags, "__len__"):
-            raise ValueError(
-                "Labels must be one list for each sentence, and sentences lists of words. Pass a single sentence as "
-                f"`[words]` and its labels as `[labels]`. Received: {tags!r:.100} at position {index}"
-            )
-
-
-def _get_loss(loss):
-    return loss if loss is None or loss == "auto" else keras.losses.get(loss)

@@ -7,6 +7,7 @@ from keras_transfer.text.elmo import ElmoPreprocessor
 from keras_transfer.text.gpt import GPTTokenizer
 from keras_transfer.text.inputs import is_text, to_columns
 from keras_transfer.text.packing import Packing
+from keras_transfer.text.part_batching import PartBatches, part_batches
 from keras_transfer.text.plain import PlainText
 from keras_transfer.text.preprocessor import Preprocessor
 from keras_transfer.text.sentencepiece_bpe import SentencePieceBPETokenizer
@@ -25,6 +26,7 @@ __all__ = [
     "ElmoPreprocessor",
     "GPTTokenizer",
     "Packing",
+    "PartBatches",
     "PlainText",
     "Preprocessor",
     "SentencePieceBPETokenizer",
@@ -38,6 +40,7 @@ __all__ = [
     "WordPreprocessor",
     "batches",
     "is_text",
+    "part_batches",
     "to_columns",
     "train_vocabulary",
     "word_batches",

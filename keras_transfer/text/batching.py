@@ -5,7 +5,7 @@ import copy
 import keras
 import numpy as np
 
-from keras_transfer.text.inputs import to_columns
+from keras_transfer.text.inputs import as_column, check_batch_size, to_columns
 from keras_transfer.text.lengths import (
     LENGTH_STEP,
     MAX_LENGTHS,
@@ -69,7 +69,7 @@ class TextBatches(keras.utils.PyDataset):
         if shuffle and seed is None:  # without a seed of its own, the order follows `keras.utils.set_random_seed`
             seed = np.random.randint(2**31)
         self._state = _ShuffleState(seed)
-        self._needed = np.take(lengths, np.searchsorted(lengths, _real_lengths(inputs)))
+        self._needed = np.take(lengths, np.searchsorted(lengths, real_lengths(inputs)))
         self._shuffle()
 
     def _shuffle(self):
@@ -280,28 +280,16 @@ def batches(
     train = keras_transfer.text.batches(["Who?", "Where?"], [0, 1], preprocessor, batch_size=2, seed=0)
     ```
     """
-    if not callable(preprocessor):
-        raise ValueError(
-            "`batches` requires a preprocessor, such as `model.preprocessor`. "
-            f"Received: preprocessor={preprocessor!r:.100}"
-        )
-    if batch_size < 1:
-        raise ValueError(f"`batch_size` must be at least 1. Received: batch_size={batch_size}")
     texts = to_columns(texts)
     count = _count(texts)
-    if count == 0:
-        raise ValueError("`texts` must contain at least one text. Received: no texts")
-    labels = _column(labels, "labels", count)
-    sample_weight = _column(sample_weight, "sample weights", count)
+    check_batch_size(preprocessor, batch_size, count, drop_remainder)
+    labels = as_column(labels, "labels", count)
+    sample_weight = as_column(sample_weight, "sample weights", count)
     shuffle = labels is not None if shuffle is None else shuffle
     if sample_weight is not None and labels is None:
         raise ValueError("Sample weights require labels. Received: labels=None")
-    if drop_remainder and count < batch_size:
-        raise ValueError(
-            f"`drop_remainder=True` requires at least one full batch of {batch_size} texts. Received: {count} texts"
-        )
-    inputs = _preprocess(texts, preprocessor)
-    real = _real_lengths(inputs)
+    inputs = preprocess_texts(texts, preprocessor)
+    real = real_lengths(inputs)
     if "padding_mask" not in inputs:
         lengths = [1]
     elif lengths is None:
@@ -313,11 +301,11 @@ def batches(
                 f"`lengths` must contain 1 to {MAX_LENGTHS} lengths, the largest at least that of the longest text, "
                 f"which has {real.max()} tokens. Received: lengths={lengths}"
             )
-        inputs = {key: _fit_to(ids, lengths[-1]) for key, ids in inputs.items()}
+        inputs = {key: fit_to(ids, lengths[-1]) for key, ids in inputs.items()}
     return TextBatches(inputs, labels, sample_weight, batch_size, lengths, shuffle, seed, drop_remainder)
 
 
-def _preprocess(texts, preprocessor, chunk=4096):
+def preprocess_texts(texts, preprocessor, chunk=4096):
     """Returns a dict of int32 arrays [texts, length], padded only to the longest text."""
     chunks, truncated = [], 0
     for start in range(0, _count(texts), chunk):
@@ -327,7 +315,7 @@ def _preprocess(texts, preprocessor, chunk=4096):
         outputs = {key: _as_array(value) for key, value in outputs.items()}  # [chunk, full length], or strings [chunk]
         _check_padding(outputs, start)
         truncated += count_truncated(preprocessor, columns, outputs)
-        longest = max(int(_real_lengths(outputs).max()), 1)
+        longest = max(int(real_lengths(outputs).max()), 1)
         longest = -(-longest // LENGTH_STEP) * LENGTH_STEP
         chunks.append({key: value[:, :longest] if value.ndim > 1 else value for key, value in outputs.items()})
     warn_of_truncation(preprocessor, truncated, _count(texts))
@@ -354,7 +342,7 @@ def _check_padding(outputs, start):
 
 def concatenate(chunks, length):
     """Joins dicts of arrays [rows, length, ...] into one dict of arrays [all rows, length, ...]."""
-    return {key: np.concatenate([_fit_to(chunk[key], length) for chunk in chunks]) for key in chunks[0]}
+    return {key: np.concatenate([fit_to(chunk[key], length) for chunk in chunks]) for key in chunks[0]}
 
 
 def _as_array(values):
@@ -362,22 +350,23 @@ def _as_array(values):
     return values if values.dtype == object else values.astype("int32")
 
 
-def _real_lengths(inputs):
-    """Returns the number of real tokens of each text, or 1 if the inputs are strings."""
+def real_lengths(inputs):
+    """Returns the number of real tokens of each row, that of its longest part; 1 if the inputs are strings."""
     if "padding_mask" in inputs:
-        return inputs["padding_mask"].sum(axis=1)
+        real = inputs["padding_mask"].sum(axis=1)
+        return real if real.ndim == 1 else real.max(axis=1)
     return np.ones(len(next(iter(inputs.values()))), int)
 
 
 def _take(column, rows, length):
-    if column.ndim > 1:
+    if column.ndim > 1 and column.dtype != object:
         return column[rows, :length]
     import tensorflow as tf  # Keras cannot convert NumPy's object arrays of strings
 
     return tf.constant(column[rows])
 
 
-def _fit_to(ids, length):
+def fit_to(ids, length):
     """Returns ids [texts, length], padded with zeros (which the mask marks as padding) or trimmed of padding."""
     if ids.ndim == 1:
         return ids
@@ -386,13 +375,3 @@ def _fit_to(ids, length):
 
 def _count(texts):
     return len(texts[0] if isinstance(texts, tuple) else texts)
-
-
-def _column(values, name, count):
-    if values is None:
-        return None
-    values = np.asarray(values)
-    if values.ndim == 0 or len(values) != count:
-        received = f"{len(values)} {name}" if values.ndim else repr(values.item())
-        raise ValueError(f"The number of {name} must equal the number of texts. Received: {received}, {count} texts")
-    return values

@@ -1,4 +1,4 @@
-"""Raw text in memory: what counts as text or as sentences of words, and both as plain columns of strings."""
+"""Raw text in memory: what counts as text or as sentences of words, and both, with their labels, as plain columns."""
 
 from collections.abc import Mapping
 
@@ -146,3 +146,31 @@ def to_sentences(sentences):
         except ValueError as error:
             raise ValueError(f"Invalid words in sentence {index}. {error}") from error
     return result
+
+
+def as_column(values, name, count):
+    """Returns labels or sample weights as an array, or None, or raises a `ValueError` if there are not `count`."""
+    if values is None:
+        return None
+    values = np.asarray(values)
+    if values.ndim == 0 or len(values) != count:
+        received = f"{len(values)} {name}" if values.ndim else repr(values.item())
+        raise ValueError(f"The number of {name} must equal the number of texts. Received: {received}, {count} texts")
+    return values
+
+
+def check_batch_size(preprocessor, batch_size, count, drop_remainder):
+    """Raises a `ValueError` if there is no preprocessor, or if there would be no batch."""
+    if not callable(preprocessor):
+        raise ValueError(
+            "`batches` requires a preprocessor, such as `model.preprocessor`. "
+            f"Received: preprocessor={preprocessor!r:.100}"
+        )
+    if batch_size < 1:
+        raise ValueError(f"`batch_size` must be at least 1. Received: batch_size={batch_size}")
+    if count == 0:
+        raise ValueError("`texts` must contain at least one text. Received: no texts")
+    if drop_remainder and count < batch_size:
+        raise ValueError(
+            f"`drop_remainder=True` requires at least one full batch of {batch_size} texts. Received: {count} texts"
+        )

@@ -17,6 +17,7 @@ AUTO = {
     "tokens": "AutoModelForTokenClassification",
     "masked_lm": "AutoModelForMaskedLM",
     "replaced_token": "AutoModelForPreTraining",
+    "multiple_choice": "AutoModelForMultipleChoice",
 }
 NAMES = {"token_ids": "input_ids", "segment_ids": "token_type_ids", "padding_mask": "attention_mask"}
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film", "was", "good", "bad", "a", "so"]

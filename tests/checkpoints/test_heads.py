@@ -9,7 +9,14 @@ from safetensors.numpy import load_file, save_file
 
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.encoders import BertEncoder, GPT2Encoder
-from keras_transfer.tasks import MaskedLM, ReplacedTokenDetection, TextClassifier, TextRegressor, TokenClassifier
+from keras_transfer.tasks import (
+    MaskedLM,
+    MultipleChoice,
+    ReplacedTokenDetection,
+    TextClassifier,
+    TextRegressor,
+    TokenClassifier,
+)
 from keras_transfer.text import BertPreprocessor
 from tests.checkpoints.folders import bert_tensors, write_bert
 from tests.helpers import outputs_of
@@ -46,6 +53,7 @@ TASKS = {
     "tokens": TokenClassifier,
     "masked_lm": MaskedLM,
     "replaced_token": ReplacedTokenDetection,
+    "multiple_choice": MultipleChoice,
 }
 
 

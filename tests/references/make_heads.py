@@ -95,6 +95,10 @@ HEADS = {
     ),
     "modernbert_tokens": lambda: transformers.ModernBertForTokenClassification(modernbert(**LABELS)),
     "modernbert_masked_lm": lambda: transformers.ModernBertForMaskedLM(modernbert()),
+    "bert_multiple_choice": lambda: transformers.BertForMultipleChoice(bert()),
+    "electra_multiple_choice": lambda: transformers.ElectraForMultipleChoice(electra()),
+    "distilbert_multiple_choice": lambda: transformers.DistilBertForMultipleChoice(distilbert()),
+    "modernbert_multiple_choice": lambda: transformers.ModernBertForMultipleChoice(modernbert()),
     "xlnet_classifier": lambda: transformers.XLNetForSequenceClassification(xlnet(**LABELS)),
     "xlnet_tokens": lambda: transformers.XLNetForTokenClassification(xlnet(**LABELS)),
 }
@@ -108,9 +112,11 @@ def shift(rows, direction):
 def main(name):
     torch.manual_seed(0)
     model = HEADS[name]().eval()
-    ids = np.array(IDS)
+    ids, mask = np.array(IDS), np.array(MASK)
     if model.config.model_type in ("roberta", "mpnet"):
-        ids = np.where(np.array(MASK) == 0, 1, np.where(ids == 2, 0, np.where(ids == 3, 2, ids)))
+        ids = np.where(mask == 0, 1, np.where(ids == 2, 0, np.where(ids == 3, 2, ids)))
+    if name.endswith("multiple_choice"):
+        ids, mask = ids[None], mask[None]  # one row of two choices
     with torch.no_grad():
         for path, weight in model.named_parameters():
             weight.copy_(0.3 * torch.randn(weight.shape) + (1.0 if "norm.weight" in path.lower() else 0.0))
@@ -119,11 +125,11 @@ def main(name):
             logits = model(**{key: torch.tensor(shift(np.array(rows), 1)) for key, rows in inputs.items()}).logits
             logits = torch.tensor(shift(logits.numpy(), -1)) if logits.ndim == 3 else logits
         else:
-            logits = model(input_ids=torch.tensor(ids), attention_mask=torch.tensor(MASK)).logits
+            logits = model(input_ids=torch.tensor(ids), attention_mask=torch.tensor(mask)).logits
     folder = FOLDER / name
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
-    arrays = {"token_ids": ids, "padding_mask": np.array(MASK)}
+    arrays = {"token_ids": ids, "padding_mask": mask}
     if hasattr(model.config, "type_vocab_size") and model.config.type_vocab_size == 2:
         arrays["segment_ids"] = np.zeros_like(ids)
     if model.config.model_type == "xlnet":

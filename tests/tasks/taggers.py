@@ -33,11 +33,11 @@ def vectors():
 ENCODERS = {"bert": bert, "elmo": elmo, "vectors": vectors}
 
 
-def tagger(kind="bert", names=NAMES, scalar_mix=False, **options):
+def tagger(kind="bert", names=NAMES, scalar_mix=False, crf=False, **options):
     """A tagger without dropout, the same each time; `options` are its encoder's."""
     keras.utils.set_random_seed(0)
     encoder, preprocessor = ENCODERS[kind](**options)
-    return TokenClassifier(encoder, names, preprocessor, dropout=0.0, scalar_mix=scalar_mix)
+    return TokenClassifier(encoder, names, preprocessor, dropout=0.0, scalar_mix=scalar_mix, crf=crf)
 
 
 def examples(count=32, longest=9):

@@ -1,0 +1,113 @@
+"""SetFit: a classifier from few labelled texts, by way of pairs of them."""
+
+import keras
+import numpy as np
+
+from keras_transfer.adaptation.recipes import fine_tune, get_recipe
+from keras_transfer.losses import CosineSimilarityLoss
+from keras_transfer.tasks import TextClassifier, TextEmbedder
+from keras_transfer.text import part_batches, to_columns
+from keras_transfer.training.trainable import remember_trainable
+
+
+def set_fit(
+    model, texts, labels, num_iterations=20, batch_size=16, epochs=1, learning_rate=2e-5, seed=0, verbose="auto"
+):
+    """Trains a classifier on few texts for each class, in the two stages of SetFit.
+
+    First, the encoder learns that texts of the same class have similar vectors, and others do not: it is trained on
+    pairs of the texts, as a `TextEmbedder` with the `CosineSimilarityLoss`. Pairs are many, even of few texts. Then the
+    head learns the classes with the recipe `"feature_extraction"`, which freezes the encoder meanwhile.
+
+    Start with an encoder for sentences, such as `"minilm-l6"`.
+
+    Args:
+        model: `TextClassifier` with a preprocessor.
+        texts: List of strings.
+        labels: List of labels as for `fit`, one for each text.
+        num_iterations: Integer. Number of pairs of the same class, and as many of different classes, that are drawn for
+            each text. Defaults to `20`.
+        batch_size: Integer. Number of pairs of a batch. Defaults to `16`.
+        epochs: Integer. Number of epochs over the pairs. Defaults to `1`.
+        learning_rate: Float. Learning rate of the encoder. Defaults to `2e-5`.
+        seed: Integer. Seed of the pairs and of their order. Defaults to `0`.
+        verbose: As for `fit`. Defaults to `"auto"`.
+
+    Returns:
+        Tuple of two of Keras's `History`: that of the encoder on pairs, and that of the head.
+
+    Raises:
+        ValueError: If `model` is not a `TextClassifier`, or as for `sample_pairs`.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    texts = ["What a film!", "I loved it.", "What a bore.", "I fell asleep."]
+    keras_transfer.adaptation.set_fit(model, texts, [1, 1, 0, 0], num_iterations=2)
+    model.predict(["A fine film."])
+    ```
+
+    Source: https://arxiv.org/abs/2209.11055
+    """
+    if not isinstance(model, TextClassifier):
+        raise ValueError(f"`model` must be a `TextClassifier`. Received: model={model!r}")
+    texts = to_columns(texts)
+    first, second, same = sample_pairs(labels, num_iterations, seed)
+    if len(labels) != len(texts):
+        raise ValueError(f"Each text must have a label. Received: {len(texts)} texts, {len(labels)} labels")
+    embedder = TextEmbedder(model.encoder, model.preprocessor, pooling=model.pooling)
+    embedder.compile(keras.optimizers.AdamW(learning_rate), loss=CosineSimilarityLoss())
+    pairs = part_batches((texts[first], texts[second]), same, model.preprocessor, batch_size, seed=seed)
+    on_pairs = embedder.fit(pairs, epochs=epochs, verbose=verbose)
+    restore = remember_trainable(model)
+    recipe = get_recipe("feature_extraction", batch_size=batch_size)
+    try:
+        return on_pairs, fine_tune(model, (texts, labels), recipe=recipe, verbose=verbose)
+    finally:
+        restore()
+
+
+def sample_pairs(labels, num_iterations=20, seed=0):
+    """Draws pairs of examples of the same class and of different classes.
+
+    For each example and iteration, another example of its class is drawn, and one of another class.
+
+    Args:
+        labels: List or array [examples] of labels.
+        num_iterations: Integer. Number of pairs of each kind for each example. Defaults to `20`.
+        seed: Integer. The same seed gives the same pairs. Defaults to `0`.
+
+    Returns:
+        Three arrays [2 * examples * num_iterations]: the positions of the first and of the second examples, and 1.0 for
+        pairs of the same class, 0.0 for others.
+
+    Raises:
+        ValueError: If `num_iterations` is less than 1, if there are less than two classes, or if a class has only one
+            example.
+
+    Example:
+    ```python
+    first, second, same = keras_transfer.adaptation.sample_pairs([0, 0, 1, 1], num_iterations=1)
+    same  # 1.0 and 0.0 in turn
+    ```
+
+    Source: https://arxiv.org/abs/2209.11055
+    """
+    if num_iterations < 1:
+        raise ValueError(f"`num_iterations` must be at least 1. Received: num_iterations={num_iterations}")
+    labels = np.asarray(labels)
+    classes, counts = np.unique(labels, return_counts=True)
+    if len(classes) < 2 or counts.min() < 2:
+        raise ValueError(
+            "There must be at least two classes, and at least two examples of each. "
+            f"Received: {dict(zip(classes.tolist(), counts.tolist()))}"
+        )
+    random = np.random.default_rng(seed)
+    rows = np.tile(np.arange(len(labels)), num_iterations)
+    pairs = []
+    for row in rows:
+        alike = labels == labels[row]
+        for candidates in (np.flatnonzero(alike & (np.arange(len(labels)) != row)), np.flatnonzero(~alike)):
+            pairs.append((row, random.choice(candidates)))
+    first, second = np.array(pairs).T
+    return first, second, np.tile(np.array([1.0, 0.0], "float32"), len(rows))

@@ -1,0 +1,154 @@
+"""Losses of the distances between the vectors of a row: triplets, and pairs with a label."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.losses.parts_loss import (
+    PartsLoss,
+    check_between,
+    cosine_distances,
+    cosines,
+    euclidean_distances,
+)
+
+DISTANCES = {"cosine": cosine_distances, "euclidean": euclidean_distances}
+
+
+@keras.saving.register_keras_serializable("keras_transfer")
+class TripletLoss(PartsLoss):
+    """`max(0, distance(anchor, positive) - distance(anchor, negative) + margin)`.
+
+    Args:
+        distance: String, `"euclidean"` or `"cosine"` (one minus the cosine). Defaults to `"euclidean"`.
+        margin: Float. How much farther than the positive the negative must be from the anchor. Vectors of length 1 have
+            distances of at most 2. Defaults to `5.0`.
+        name: String. Name of the loss. Defaults to `"triplet_loss"`.
+        **kwargs: `reduction` and `dtype`, as in Keras.
+
+    Call arguments:
+        y_true: Numbers [batch], which are ignored.
+        y_pred: Vectors [batch, 3, dim]: anchors, positives and negatives.
+
+    Raises:
+        ValueError: If `distance` is unknown, if `margin` is negative, or if a row does not have three vectors.
+
+    Example:
+    ```python
+    loss = keras_transfer.losses.TripletLoss(margin=1.0)
+    float(loss([0.0], [[[0.0, 0.0], [3.0, 4.0], [0.0, 2.0]]]))  # 5 - 2 + 1 = 4
+    ```
+
+    Source: https://arxiv.org/abs/1503.03832
+    """
+
+    min_parts = max_parts = 3
+    takes_labels = False
+
+    def __init__(self, distance="euclidean", margin=5.0, name="triplet_loss", **kwargs):
+        super().__init__(name=name, **kwargs)
+        self.distance = checked_distance(distance)
+        self.margin = checked_margin(margin)
+
+    def row_losses(self, labels, anchors, positives, negatives):
+        distance = DISTANCES[self.distance]
+        return ops.relu(distance(anchors, positives) - distance(anchors, negatives) + self.margin)
+
+    def get_config(self):
+        return {**super().get_config(), "distance": self.distance, "margin": self.margin}
+
+
+@keras.saving.register_keras_serializable("keras_transfer")
+class ContrastiveLoss(PartsLoss):
+    """Pulls the texts of pairs with the label 1 together, and pushes those with the label 0 apart up to a margin.
+
+    With `d` the distance, the loss is `(label * d² + (1 - label) * max(0, margin - d)²) / 2`.
+
+    Args:
+        distance: String, `"cosine"` (one minus the cosine) or `"euclidean"`. Defaults to `"cosine"`.
+        margin: Float. Distance from which a pair with the label 0 has no loss. Defaults to `0.5`.
+        name: String. Name of the loss. Defaults to `"contrastive_loss"`.
+        **kwargs: `reduction` and `dtype`, as in Keras.
+
+    Call arguments:
+        y_true: Labels [batch], 0 or 1.
+        y_pred: Vectors [batch, 2, dim].
+
+    Raises:
+        ValueError: If `distance` is unknown, if `margin` is negative, or if a row does not have two vectors.
+
+    Example:
+    ```python
+    loss = keras_transfer.losses.ContrastiveLoss(distance="euclidean", margin=7.0)
+    float(loss([0], [[[0.0, 0.0], [3.0, 4.0]]]))  # (7 - 5)² / 2 = 2
+    ```
+
+    Source: Hadsell, Chopra and LeCun 2006, "Dimensionality reduction by learning an invariant mapping"
+    """
+
+    def __init__(self, distance="cosine", margin=0.5, name="contrastive_loss", **kwargs):
+        super().__init__(name=name, **kwargs)
+        self.distance = checked_distance(distance)
+        self.margin = checked_margin(margin)
+
+    def row_losses(self, labels, first, second):
+        distances = DISTANCES[self.distance](first, second)
+        return 0.5 * (labels * distances**2 + (1 - labels) * ops.relu(self.margin - distances) ** 2)
+
+    def check_labels(self, labels):
+        [*wrong] = np.flatnonzero((labels != 0) & (labels != 1))
+        if wrong:
+            raise ValueError(
+                f"Labels of `{type(self).__name__}` must be 0 or 1. Received: {labels[wrong[0]]} at position {wrong[0]}"
+            )
+
+    def get_config(self):
+        return {**super().get_config(), "distance": self.distance, "margin": self.margin}
+
+
+@keras.saving.register_keras_serializable("keras_transfer")
+class CosineSimilarityLoss(PartsLoss):
+    """The squared difference between the cosine of the two vectors of a row and its label.
+
+    Args:
+        name: String. Name of the loss. Defaults to `"cosine_similarity_loss"`.
+        **kwargs: `reduction` and `dtype`, as in Keras.
+
+    Call arguments:
+        y_true: Numbers [batch] between -1 and 1. Divide similarities from 0 to 5 (STS-B) by 5.
+        y_pred: Vectors [batch, 2, dim].
+
+    Raises:
+        ValueError: If a row does not have two vectors.
+
+    Example:
+    ```python
+    loss = keras_transfer.losses.CosineSimilarityLoss()
+    float(loss([0.5], [[[1.0, 0.0], [2.0, 0.0]]]))  # (1 - 0.5)² = 0.25
+    ```
+
+    Source: https://arxiv.org/abs/1908.10084
+    """
+
+    def __init__(self, name="cosine_similarity_loss", **kwargs):
+        super().__init__(name=name, **kwargs)
+
+    def row_losses(self, labels, first, second):
+        return (cosines(first, second) - labels) ** 2
+
+    def check_labels(self, labels):
+        check_between(labels, -1, 1, self)
+
+
+def checked_distance(distance):
+    """Returns the name of a distance, or raises a `ValueError`."""
+    if distance not in DISTANCES:
+        raise ValueError(f"`distance` must be one of {tuple(DISTANCES)}. Received: distance={distance!r}")
+    return distance
+
+
+def checked_margin(margin):
+    """Returns a margin, or raises a `ValueError`."""
+    if not margin >= 0:
+        raise ValueError(f"`margin` must be at least 0. Received: margin={margin}")
+    return margin

@@ -1,0 +1,82 @@
+"""A loss of the beginnings of vectors, so that these can be used alone."""
+
+import numbers
+
+import keras
+
+from keras_transfer.losses.parts_loss import PartsLoss, normalized
+
+
+@keras.saving.register_keras_serializable("keras_transfer")
+class Matryoshka(PartsLoss):
+    """The sum of a loss of the first numbers of each vector, for several counts of them.
+
+    After training with it, the first 64 of 384 numbers of a vector are themselves a useful vector, which takes less
+    memory and is searched faster: `vectors[:, :64]`. The first numbers are scaled to length 1 before the loss.
+
+    Args:
+        loss: Loss of vectors, such as `MultipleNegativesRanking()`.
+        sizes: List of integers. Counts of the first numbers, with that of the whole vector if it is to be trained too.
+        weights: List of floats. Factors of the losses, one for each size. Defaults to `None`, 1 for each.
+        name: String. Name of the loss. Defaults to `"matryoshka"`.
+        **kwargs: `reduction` and `dtype`, as in Keras.
+
+    Call arguments:
+        y_true: Labels [batch] as for `loss`.
+        y_pred: Vectors [batch, parts, dim] as for `loss`.
+
+    Raises:
+        ValueError: If `loss` is not one of vectors, if `sizes` are not different positive integers, if there are not as
+            many `weights` as `sizes`, or if a size is larger than the vectors.
+
+    Example:
+    ```python
+    loss = keras_transfer.losses.Matryoshka(keras_transfer.losses.CosineSimilarityLoss(), sizes=[2, 1])
+    float(loss([1.0], [[[1.0, 0.0], [3.0, 4.0]]]))  # (0.6 - 1)² + (1 - 1)² = 0.16
+    ```
+
+    Source: https://arxiv.org/abs/2205.13147
+    """
+
+    def __init__(self, loss, sizes, weights=None, name="matryoshka", **kwargs):
+        super().__init__(name=name, **kwargs)
+        if not isinstance(loss, PartsLoss):
+            raise ValueError(
+                f"`loss` must be a loss of vectors, such as `MultipleNegativesRanking()`. Received: loss={loss!r}"
+            )
+        sizes = list(sizes)
+        right = all(isinstance(size, numbers.Integral) and size > 0 for size in sizes)
+        if not sizes or not right or len(set(sizes)) < len(sizes):
+            raise ValueError(f"`sizes` must be different positive integers. Received: sizes={sizes}")
+        weights = [1.0] * len(sizes) if weights is None else list(weights)
+        if len(weights) != len(sizes):
+            raise ValueError(
+                f"`weights` must have a number for each of the {len(sizes)} sizes. Received: weights={weights}"
+            )
+        self.loss, self.sizes, self.weights = loss, [int(size) for size in sizes], weights
+        self.min_parts, self.max_parts, self.takes_labels = loss.min_parts, loss.max_parts, loss.takes_labels
+
+    def check_labels(self, labels):
+        self.loss.check_labels(labels)
+
+    def call(self, y_true, y_pred):
+        if max(self.sizes) > y_pred.shape[-1]:
+            raise ValueError(
+                f"`sizes` must be at most the size of the vectors, {y_pred.shape[-1]}. Received: sizes={self.sizes}"
+            )
+        return sum(
+            weight * self.loss.call(y_true, normalized(y_pred[..., :size]))
+            for size, weight in zip(self.sizes, self.weights)
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "loss": keras.saving.serialize_keras_object(self.loss),
+            "sizes": self.sizes,
+            "weights": self.weights,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**{**config, "loss": keras.saving.deserialize_keras_object(config["loss"])})

@@ -1,0 +1,65 @@
+"""The ranking loss with the other rows of a batch as negatives."""
+
+import keras
+from keras import ops
+
+from keras_transfer.losses.parts_loss import PartsLoss, normalized
+
+
+@keras.saving.register_keras_serializable("keras_transfer")
+class MultipleNegativesRanking(PartsLoss):
+    """Cross-entropy of finding the text that belongs to each anchor among those of all rows of the batch.
+
+    A row has an anchor, a positive, and any number of hard negatives. With `s` the cosine times `scale`, and the
+    candidates `c` all positives and negatives of the batch, the loss of row `i` is
+
+        -log(exp(s(anchor_i, positive_i)) / sum over c of exp(s(anchor_i, c)))
+
+    Larger batches have more negatives and usually give better vectors. Equal texts in different rows of a batch count
+    as negatives of each other. If replicas share a batch (`tf.distribute`), each uses its own rows.
+
+    Args:
+        scale: Float. Factor of the cosines, the inverse of a temperature. Defaults to `20.0`.
+        symmetric: Boolean. Whether to take the mean with the loss of finding the anchor of each positive among all
+            anchors. Defaults to `False`.
+        name: String. Name of the loss. Defaults to `"multiple_negatives_ranking"`.
+        **kwargs: `reduction` and `dtype`, as in Keras.
+
+    Call arguments:
+        y_true: Numbers [batch], which are ignored.
+        y_pred: Vectors [batch, parts, dim], at least two parts.
+
+    Raises:
+        ValueError: If `scale` is not positive, or if a row has only one vector.
+
+    Example:
+    ```python
+    loss = keras_transfer.losses.MultipleNegativesRanking(scale=1.0)
+    float(loss([0.0, 0.0], [[[1.0, 0.0], [2.0, 0.0]], [[0.0, 1.0], [0.0, 3.0]]]))  # log(1 + exp(-1)) = 0.3133
+    ```
+
+    Source: https://arxiv.org/abs/1705.00652
+    """
+
+    max_parts = None
+    takes_labels = False
+
+    def __init__(self, scale=20.0, symmetric=False, name="multiple_negatives_ranking", **kwargs):
+        super().__init__(name=name, **kwargs)
+        if not scale > 0:
+            raise ValueError(f"`scale` must be positive. Received: scale={scale}")
+        self.scale = scale
+        self.symmetric = symmetric
+
+    def row_losses(self, labels, anchors, *candidates):
+        candidates = ops.concatenate([normalized(part) for part in candidates])
+        scores = self.scale * ops.matmul(normalized(anchors), ops.transpose(candidates))
+        rows = ops.shape(anchors)[0]
+        right = ops.diagonal(scores)  # The first candidates are the positives, in order.
+        losses = ops.logsumexp(scores, axis=1) - right
+        if self.symmetric:
+            losses = (losses + ops.logsumexp(scores[:, :rows], axis=0) - right) / 2
+        return losses
+
+    def get_config(self):
+        return {**super().get_config(), "scale": self.scale, "symmetric": self.symmetric}

@@ -1,0 +1,75 @@
+"""The base class of losses of several vectors per row, and the similarities that they use."""
+
+import keras
+import numpy as np
+from keras import ops
+
+EPSILON = 1e-12  # The smallest length by which a vector is divided, as in torch.
+
+
+class PartsLoss(keras.losses.Loss):
+    """Base class of the losses of a `TextEmbedder`, of several vectors per row.
+
+    A subclass implements `row_losses(labels, *vectors)`, which receives one tensor [batch, dim] for each text of a row
+    and returns the losses [batch].
+
+    Attributes:
+        min_parts, max_parts: Integers. Numbers of texts per row that the loss takes. `max_parts` is None for any.
+        takes_labels: Boolean. Whether the loss takes a number for each row.
+
+    Args:
+        name: String. Name of the loss. Defaults to `None`.
+        reduction: String, as in Keras. Defaults to `"sum_over_batch_size"`.
+        dtype: Dtype of the computation, as in Keras. Defaults to `None`.
+    """
+
+    min_parts = max_parts = 2
+    takes_labels = True
+
+    def row_losses(self, labels, *vectors):
+        raise NotImplementedError(f"{type(self).__name__} must implement `row_losses`.")
+
+    def check_labels(self, labels):
+        """Raises a `ValueError` if an array of labels [rows] cannot be meant for this loss."""
+
+    def call(self, y_true, y_pred):
+        shape = y_pred.shape
+        if len(shape) != 3 or shape[1] < self.min_parts or shape[1] > (self.max_parts or shape[1]):
+            count = self.min_parts if self.max_parts == self.min_parts else f"at least {self.min_parts}"
+            raise ValueError(
+                f"`{type(self).__name__}` takes rows of {count} texts. Pass a tuple of as many columns as `x`, and "
+                f"train a `TextEmbedder`. Received: outputs of shape {tuple(shape)}"
+            )
+        return self.row_losses(ops.reshape(y_true, (-1,)), *(y_pred[:, part] for part in range(shape[1])))
+
+
+def check_between(labels, low, high, loss):
+    """Raises a `ValueError` that names the first label that is not between two numbers."""
+    with np.errstate(invalid="ignore"):
+        [*wrong] = np.flatnonzero(~((labels >= low) & (labels <= high)))
+    if wrong:
+        raise ValueError(
+            f"Labels of `{type(loss).__name__}` must be between {low} and {high}. Received: {labels[wrong[0]]} at "
+            f"position {wrong[0]}"
+        )
+
+
+def normalized(vectors):
+    """Returns vectors [..., dim] scaled to length 1."""
+    # A square root would have no gradient for zeros.
+    return vectors * ops.rsqrt(ops.maximum(ops.sum(vectors * vectors, axis=-1, keepdims=True), EPSILON**2))
+
+
+def cosines(first, second):
+    """Returns the cosine of the angle of each row of two tensors [batch, dim]."""
+    return ops.sum(normalized(first) * normalized(second), axis=-1)
+
+
+def cosine_distances(first, second):
+    """Returns one minus the cosine."""
+    return 1 - cosines(first, second)
+
+
+def euclidean_distances(first, second):
+    """Returns the length of the difference of each row. As in torch, 1e-6 keeps the gradient at 0 finite."""
+    return ops.sqrt(ops.sum(ops.square(first - second + 1e-6), axis=-1))

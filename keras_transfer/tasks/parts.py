@@ -1,0 +1,29 @@
+"""Rows of several texts, the parts, each of which the encoder reads on its own."""
+
+import keras
+from keras import ops
+
+
+def merge_parts(inputs, wanted):
+    """Returns inputs [batch, parts, ...] of several texts per row as [batch * parts, ...], as the encoder takes them.
+
+    The parts of a row stay together, so that devices that share a batch have whole rows.
+
+    Args:
+        inputs: Dict or other structure of tensors, as `wanted`.
+        wanted: The symbolic inputs of the model.
+
+    Returns:
+        The inputs, and the number of parts. If the inputs have one text per row, they are returned unchanged, and the
+        number is None.
+    """
+    first, symbol = keras.tree.flatten(inputs)[0], keras.tree.flatten(wanted)[0]
+    if len(first.shape) != len(symbol.shape) + 1:
+        return inputs, None
+    merged = keras.tree.map_structure(lambda values: ops.reshape(values, (-1, *ops.shape(values)[2:])), inputs)
+    return merged, first.shape[1]
+
+
+def split_parts(outputs, parts):
+    """Returns outputs [batch * parts, ...] as [batch, parts, ...]."""
+    return ops.reshape(outputs, (-1, parts, *outputs.shape[1:]))

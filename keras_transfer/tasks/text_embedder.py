@@ -1,0 +1,293 @@
+"""One vector for a text: embeddings, search, and training on texts that belong together."""
+
+import keras
+import numpy as np
+
+from keras_transfer.distribute.replicas import replicas_of
+from keras_transfer.encoders.encoder import select_inputs
+from keras_transfer.losses import MultipleNegativesRanking
+from keras_transfer.tasks.data import texts_of_stream, to_numpy
+from keras_transfer.tasks.mixed import check_encoder
+from keras_transfer.tasks.parts import merge_parts, split_parts
+from keras_transfer.tasks.pooled import text_vectors
+from keras_transfer.tasks.signatures import Signature, encode_texts
+from keras_transfer.tasks.task import Task
+from keras_transfer.tasks.vector_search import top_k
+from keras_transfer.text import is_text, to_columns
+from keras_transfer.text.part_batching import PartBatches, part_batches, to_parts
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class TextEmbedder(Task):
+    """A text embedder: an encoder, a pooling over the real tokens and, if wanted, vectors of length 1.
+
+    `from_pretrained` pools and normalizes as a sentence-transformers folder specifies, and `save_pretrained` writes a
+    folder that sentence-transformers loads with the same embeddings.
+
+    `fit` and `evaluate` take a tuple of columns of texts as `x`: two texts that belong together, with a third that does
+    not (`losses.MultipleNegativesRanking`, `losses.TripletLoss`), or two texts with a label (`losses.ContrastiveLoss`,
+    `losses.CosineSimilarityLoss`). The encoder reads each text on its own, and the loss compares the vectors.
+
+    Args:
+        encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
+        preprocessor: Callable from texts to the encoder's inputs, or None for prepared ids. Defaults to `None`.
+        pooling: String. As for `TextClassifier`. Defaults to the pooling of the encoder's checkpoint, otherwise to
+            `"mean"` if the encoder returns vectors of tokens, otherwise to `"pooled"`.
+        normalize: Boolean. Whether vectors are scaled to length 1. Defaults to `None`, as in the encoder's checkpoint,
+            otherwise `False`.
+        name: String. Name of the model. Defaults to `None`.
+
+    Outputs:
+        Vectors [batch, dim], float32. [batch, parts, dim] for rows of several texts.
+
+    Raises:
+        ValueError: If `pooling` is unknown or not possible with the encoder, or if `preprocessor` does not match the
+            encoder.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextEmbedder.from_pretrained("minilm-l6")
+    corpus = ["A man plays a guitar.", "The stock market fell.", "A cat sleeps."]
+    scores, indices = model.search(["Somebody makes music."], corpus, k=2)
+    [corpus[index] for index in indices[0]]
+
+    model.compile(keras.optimizers.AdamW(2e-5))
+    questions, answers = ["Who wrote Hamlet?", "Where is Oslo?"], ["Shakespeare wrote it.", "It is in Norway."]
+    model.fit((questions, answers), batch_size=2)
+    model.save_pretrained("embedder")
+    ```
+
+    Source: https://arxiv.org/abs/1908.10084
+    """
+
+    makes_targets = True  # if the loss takes no labels
+
+    def __init__(self, encoder, preprocessor=None, pooling=None, normalize=None, name=None):
+        check_encoder(encoder)
+        vectors, pooling, normalize = text_vectors(encoder, pooling, normalize)
+        super().__init__(encoder, preprocessor, vectors, name)
+        self.pooling = pooling
+        self.normalize = normalize
+
+    # === Vectors ===
+
+    def embed(self, texts, batch_size=None, verbose="auto"):
+        """Returns the vector of each text, in the order of the texts.
+
+        Args:
+            texts: List, array or column of strings, or one string.
+            batch_size: Integer. Number of texts of a batch. Defaults to 32.
+            verbose: As for `predict`. `0` hides the progress bar. Defaults to `"auto"`.
+
+        Returns:
+            Float32 array [texts, dim].
+
+        Raises:
+            ValueError: If `texts` are not strings, or a tuple of columns.
+
+        Example:
+        ```python
+        model = keras_transfer.tasks.TextEmbedder.from_pretrained("minilm-l6")
+        model.embed(["What a film!", "What a bore."], verbose=0)
+        ```
+        """
+        if isinstance(texts, tuple):
+            raise ValueError(f"`texts` must be one column of texts, such as a list. Received: a tuple of {len(texts)}")
+        return np.asarray(self.predict(to_columns(texts), batch_size=batch_size, verbose=verbose), "float32")
+
+    def similarity(self, first, second, verbose="auto"):
+        """Returns the cosine of the angle between each of some texts or vectors and each of others.
+
+        Args:
+            first: Texts as for `embed`, or an array [texts, dim] of their vectors.
+            second: As `first`.
+            verbose: As for `embed`. Defaults to `"auto"`.
+
+        Returns:
+            Float32 array [first, second].
+
+        Raises:
+            ValueError: If vectors are not finite or differ in their size.
+
+        Example:
+        ```python
+        model = keras_transfer.tasks.TextEmbedder.from_pretrained("minilm-l6")
+        model.similarity("a film", ["a movie", "a bridge"], verbose=0)
+        ```
+        """
+        first, second = self._directions(first, "first", verbose), self._directions(second, "second", verbose)
+        _check_same_size(first, second, ("first", "second"))
+        return first @ second.T
+
+    def search(self, queries, corpus, k=10, verbose="auto"):
+        """Returns the texts of a corpus that are most similar to each query, by the cosine of their vectors.
+
+        The search is exact. It compares blocks of queries and of the corpus, so that the memory for scores is limited.
+        Embed a corpus once and pass its vectors if you search it several times.
+
+        Args:
+            queries: Texts as for `embed`, or an array [queries, dim] of their vectors.
+            corpus: Texts as for `embed`, or an array [corpus, dim] of their vectors.
+            k: Integer. Number of texts to return for each query. Defaults to `10`.
+            verbose: As for `embed`. Defaults to `"auto"`.
+
+        Returns:
+            Tuple of a float32 array [queries, k] of cosines, highest first, and an int64 array [queries, k] of indices
+            into the corpus. Of equal cosines, that of the lower index comes first.
+
+        Raises:
+            ValueError: If `k` is not between 1 and the size of the corpus, or if vectors are not finite or differ in
+                their size.
+
+        Example:
+        ```python
+        model = keras_transfer.tasks.TextEmbedder.from_pretrained("minilm-l6")
+        corpus = model.embed(["a film", "a bridge", "a song"], verbose=0)
+        scores, indices = model.search(["a movie"], corpus, k=2, verbose=0)
+        ```
+        """
+        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+            raise ValueError(f"`k` must be an integer of at least 1. Received: k={k!r}")
+        corpus = self._directions(corpus, "corpus", verbose)
+        if len(corpus) == 0:
+            raise ValueError("`corpus` must have at least one text. Received: no texts")
+        if k > len(corpus):
+            raise ValueError(f"`k` must be at most the number of texts, {len(corpus)}. Received: k={k}")
+        queries = self._directions(queries, "queries", verbose)
+        _check_same_size(queries, corpus, ("queries", "corpus"))
+        return top_k(queries, corpus, int(k))
+
+    def _directions(self, values, name, verbose):
+        """Returns texts or vectors as float32 vectors of length 1."""
+        if isinstance(values, tuple) or is_text(values):
+            values = self.embed(values, verbose=verbose)
+        vectors = np.asarray(to_numpy(values), "float32")
+        if vectors.ndim != 2:
+            raise ValueError(
+                f"`{name}` must be texts, or vectors of shape [texts, dim]. Received: shape {vectors.shape}"
+            )
+        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+        [*wrong] = np.flatnonzero(~np.isfinite(lengths))
+        if wrong:
+            raise ValueError(
+                f"`{name}` must be finite. Received: {vectors[wrong[0]]!r:.100} as the vector at position {wrong[0]}"
+            )
+        return vectors / np.maximum(lengths, 1e-12)[:, None]
+
+    # === Training ===
+
+    def default_loss(self):
+        return MultipleNegativesRanking()
+
+    def default_metrics(self):
+        return []
+
+    def call(self, inputs, training=None, mask=None):
+        inputs, parts = merge_parts(select_inputs(inputs, self.input), self.input)
+        outputs = super().call(inputs, training=training, mask=mask)
+        return outputs if parts is None else split_parts(outputs, parts)
+
+    def is_raw(self, x):
+        if isinstance(x, tuple) and len(x) > 1:
+            return all(is_text(part) for part in x)
+        return is_text(x)
+
+    def raw_columns(self, x):
+        return to_parts(x) if isinstance(x, tuple) else to_columns(x)
+
+    def make_batches(self, x, y, batch_size, shuffle, sample_weight):
+        if not isinstance(x, tuple):
+            return super().make_batches(x, y, batch_size, shuffle, sample_weight)
+        options = {"shuffle": shuffle, "sample_weight": sample_weight}
+        return part_batches(x, y, self.preprocessor, batch_size, **options)
+
+    def make_targets(self, dataset):
+        if not isinstance(dataset, PartBatches):
+            return dataset
+        (replicas, evenly), count = replicas_of(self), len(dataset.order)
+        if evenly and count % replicas:  # Repeated rows would be each other's negatives.
+            raise ValueError(
+                f"The number of rows must be a multiple of the number of devices, {replicas}. Leave out some rows, or "
+                f"use `text.part_batches(..., drop_remainder=True)`. Received: {count} rows"
+            )
+        return dataset.with_placeholders(not self._takes_labels())
+
+    def _dataset_for(self, method, x, *args, **options):
+        if method != "predict" and self.is_raw(x) and not isinstance(x, tuple):
+            raise ValueError(
+                f"`{method}` takes rows of several texts: a tuple of columns, such as `(texts, similar_texts)`. "
+                f"Received: {type(x).__name__} of one text per row"
+            )
+        return super()._dataset_for(method, x, *args, **options)
+
+    def prepare_stream(self, dataset):
+        if len(texts_of_stream(dataset)) > 1:
+            raise ValueError(
+                "Rows of several texts must be in memory, as a tuple of columns. "
+                f"Received: a `tf.data.Dataset` of {dataset.element_spec}"
+            )
+        return super().prepare_stream(dataset)
+
+    def encode_batch(self, texts):
+        if not isinstance(texts, tuple):
+            return super().encode_batch(texts)
+        columns = self.raw_columns(texts)
+        return part_batches(columns, None, self.preprocessor, len(columns[0]), shuffle=False)[0][0]
+
+    def check_labels(self, labels):
+        loss = getattr(self, "loss", None)
+        if loss is not None and not self._takes_labels():
+            raise ValueError(f"`{type(loss).__name__}` takes no labels. Leave out `y`. Received: labels")
+        values = np.asarray(to_numpy(labels) if hasattr(labels, "shape") else labels)
+        values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+        if values.ndim != 1 or values.dtype.kind not in "biuf":
+            raise ValueError(
+                f"Labels must be numbers, one for each row. Received: {values.dtype} of shape {values.shape}"
+            )
+        if hasattr(loss, "check_labels"):
+            loss.check_labels(values)
+
+    def check_class_weight(self, class_weight):
+        """Raises a `ValueError` if `class_weight` is used."""
+        if class_weight is not None:
+            raise ValueError(f"A `{type(self).__name__}` has no `class_weight`. Received: class_weight={class_weight}")
+
+    def _takes_labels(self):
+        return getattr(getattr(self, "loss", None), "takes_labels", True)
+
+    # === Export and config ===
+
+    def signatures(self, pairs=False):
+        """Returns what an exported model answers.
+
+        Args:
+            pairs: Boolean. Must be `False`, since each text has its own vector. Defaults to `False`.
+
+        Returns:
+            Dict of `Signature`s: `"serving_default"`, from `text` to `embedding`, and `"tokens"`, from the encoder's
+            inputs to `embedding`, unless the encoder takes text.
+
+        Raises:
+            ValueError: If `pairs=True`.
+        """
+
+        def embed(text):
+            return {"embedding": self(encode_texts(self, text), training=False)}
+
+        def tokens(**inputs):
+            return {"embedding": self(inputs, training=False)}
+
+        text = {"text": keras.KerasTensor((None,), "string", name="text")}
+        others = {name: Signature(tokens, found.inputs) for name, found in super().signatures(pairs).items()}
+        return {"serving_default": Signature(embed, text), **others}
+
+    def get_config(self):
+        return {**super().get_config(), "pooling": self.pooling, "normalize": self.normalize}
+
+
+def _check_same_size(first, second, names):
+    if first.shape[1] != second.shape[1]:
+        raise ValueError(
+            f"Vectors of `{names[0]}` and `{names[1]}` must have the same size. "
+            f"Received: {first.shape[1]} and {second.shape[1]}"
+        )
