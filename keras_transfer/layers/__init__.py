@@ -12,6 +12,7 @@ from keras_transfer.layers.embeddings import PositionEmbedding, SegmentEmbedding
 from keras_transfer.layers.feed_forward import FeedForward, GatedFeedForward
 from keras_transfer.layers.normalization import LayerNormalization
 from keras_transfer.layers.output_embeddings import OutputEmbeddings
+from keras_transfer.layers.pair_features import PairFeatures
 from keras_transfer.layers.pooling import SequencePooling
 from keras_transfer.layers.positions import SampleTokens, TakePositions
 from keras_transfer.layers.random_field import ConditionalRandomField
@@ -37,6 +38,7 @@ __all__ = [
     "LayerNormalization",
     "MultiHeadAttention",
     "OutputEmbeddings",
+    "PairFeatures",
     "PositionEmbedding",
     "ProjectedLSTM",
     "RelativeAttention",

@@ -51,6 +51,9 @@ class TextClassifier(Probabilities, PooledTask):
         windows: String. Cuts texts that are too long into windows that overlap by a quarter
             (`text.WindowPreprocessor`) instead of truncating them, and takes the `"mean"` or the `"max"` of the logits
             of a text's windows, in training, too. Requires a `TokenPreprocessor`. Defaults to `None`.
+        siamese: Boolean. How pairs of texts are read. If `False`, the two are packed into one sequence. If `True`, the
+            encoder reads each on its own, and the head reads the features `[u, v, |u - v|, u * v]` of their vectors, as
+            in InferSent. Defaults to `False`.
 
     Outputs:
         Logits [batch, num_classes], float32.
@@ -89,6 +92,7 @@ class TextClassifier(Probabilities, PooledTask):
         multi_label=False,
         thresholds=None,
         windows=None,
+        siamese=False,
     ):
         label_names = None if label_names is None else checked_names(label_names)
         if num_classes is None and label_names is not None:
@@ -113,6 +117,7 @@ class TextClassifier(Probabilities, PooledTask):
             hidden_activation,
             hidden_norm,
             windows,
+            siamese,
         )
 
         # === Config ===
@@ -223,6 +228,8 @@ class TextClassifier(Probabilities, PooledTask):
             "label_names": list(self.label_names),
             "multi_label": self.multi_label,
             "thresholds": list(self.thresholds) if self.multi_label else None,
+            "windows": self.windows,
+            "siamese": self.siamese,
         }
 
 

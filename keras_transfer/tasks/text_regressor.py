@@ -20,8 +20,8 @@ class TextRegressor(PooledTask):
     Args:
         encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
         num_targets: Integer, at least 1. Number of numbers to predict for each text. Defaults to `1`.
-        preprocessor, pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm, windows: See
-            `TextClassifier`.
+        preprocessor, pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm, windows, siamese:
+            See `TextClassifier`.
 
     Outputs:
         Float32 [batch, num_targets].
@@ -57,6 +57,7 @@ class TextRegressor(PooledTask):
         hidden_activation=None,
         hidden_norm=False,
         windows=None,
+        siamese=False,
     ):
         if not isinstance(num_targets, (int, np.integer)) or num_targets < 1:
             raise ValueError(f"`num_targets` must be a positive integer. Received: num_targets={num_targets!r}")
@@ -72,6 +73,7 @@ class TextRegressor(PooledTask):
             hidden_activation,
             hidden_norm,
             windows,
+            siamese,
         )
         self.num_targets = num_targets
 
@@ -114,4 +116,9 @@ class TextRegressor(PooledTask):
         return {"values": outputs}
 
     def get_config(self):
-        return {**super().get_config(), "num_targets": self.num_targets}
+        return {
+            **super().get_config(),
+            "num_targets": self.num_targets,
+            "windows": self.windows,
+            "siamese": self.siamese,
+        }
