@@ -98,6 +98,20 @@ def test_a_classifier_is_compiled_with_them_and_evaluated():
     assert np.shape(logs["recall"]) == (2,)
 
 
+def test_several_labels_per_text_need_a_loss_of_them():
+    model, random = of_vectors(), np.random.default_rng(0)
+    texts, _ = examples(16)
+    labels = random.integers(0, 2, (16, 2)).astype("float32")
+    loss = keras.losses.BinaryCrossentropy(from_logits=True)
+    model.compile("sgd", loss=loss, metrics=[metrics.F1("micro")], run_eagerly=True)
+    logs = model.evaluate(texts, labels, verbose=0, return_dict=True)
+    expected = result_of(metrics.F1("micro"), labels, model.predict(texts, verbose=0))
+    assert logs["f1"] == pytest.approx(float(expected))
+    for metric in (metrics.F1(), metrics.AUC()):
+        with pytest.raises(ValueError, match="takes one-hot labels, but the metric reads labels .* several labels per"):
+            model.compile("sgd", loss=keras.losses.CategoricalCrossentropy(from_logits=True), metrics=[metric])
+
+
 def test_steps_with_them_are_traced_once(monkeypatch):
     steps, step = [], keras.Model.test_step
     monkeypatch.setattr(keras.Model, "test_step", lambda self, data: steps.append(1) or step(self, data))
