@@ -168,6 +168,17 @@ def test_the_script_in_the_page_on_classification_runs(small_minilm, eagerly):
     assert names["tagged"].label_names == ["film", "fun"] and names["found"].temperature > 0
 
 
+def test_the_script_in_the_page_on_metrics_runs(monkeypatch, small_minilm, eagerly):
+    code = "\n".join(blocks((REPOSITORY / "docs" / "metrics.md").read_text("utf-8")))
+    whole = kt.datasets.load_questions()
+    test = type(whole.test)(whole.test.texts[:8], whole.test.labels[:8])
+    monkeypatch.setattr(kt.datasets, "load_questions", lambda: whole._replace(test=test))
+    names = {}
+    exec(compile(code, "docs/metrics.md", "exec"), names)
+    assert set(names["scores"]) == {"loss", "accuracy", "f1", "matthews_correlation"}
+    assert float(names["tags"].result()) == 1.0
+
+
 @pytest.mark.slow
 def test_the_script_in_the_page_on_comparing_runs(tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)

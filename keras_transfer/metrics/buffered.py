@@ -43,15 +43,16 @@ class BufferedMetric(keras.metrics.Metric):
         raise NotImplementedError(f"{type(self).__name__} must implement `score`.")
 
     def build_for(self, true_shape, shape):
-        """Creates the buffer for labels and outputs of these shapes. The first `update_state` calls this."""
+        """Creates the buffer for labels and outputs of these shapes, at the first call. `update_state` calls this."""
+        if self.rows is not None:
+            return
         columns = self.count_columns(tuple(true_shape), tuple(shape))
         # The last row takes what is not kept: zeros.
         self.rows = self.add_variable((self.capacity + 1, 2 * columns + 1), "zeros", dtype="float32", name="rows")
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
-        if self.rows is None:
-            self.build_for(y_true.shape, y_pred.shape)
+        self.build_for(y_true.shape, y_pred.shape)
         true, given, weights = self.columns(y_true, y_pred, sample_weight)
         real = weights > 0
         number, replicas = _replica()

@@ -31,7 +31,9 @@ class ClassCounts(keras.metrics.Metric):
         self.counts = self.several = None
 
     def build_for(self, true_shape, shape):
-        """Creates the counts for labels and logits of these shapes. The first `update_state` calls this."""
+        """Creates the counts for labels and logits of these shapes, at the first call. `update_state` calls this."""
+        if self.counts is not None:
+            return
         classes, several = count_classes(true_shape, shape)
         self.check_classes(classes, several)
         if self.threshold is not None and self._logit.shape not in ((), (classes,) if several else ()):
@@ -52,9 +54,8 @@ class ClassCounts(keras.metrics.Metric):
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         true, logits, weights = class_rows(y_true, y_pred, sample_weight)
-        if self.counts is None:
-            self.build_for(ops.convert_to_tensor(y_true).shape, ops.convert_to_tensor(y_pred).shape)
-        classes = self.counts.shape[1]
+        self.build_for(true.shape, logits.shape)
+        classes = logits.shape[1]
         if self.several:
             given = ops.cast(logits > self._logit, "float32")
         else:

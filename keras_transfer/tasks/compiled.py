@@ -7,6 +7,8 @@ import keras
 import numpy as np
 
 from keras_transfer.distribute.replicas import check_scope
+from keras_transfer.metrics import AUC
+from keras_transfer.metrics.class_counts import ClassCounts
 
 # Names of Keras without underscores, in lower case: a class and its function have the same.
 _BASES = {"loss", "lossfunctionwrapper", "metric", "mean", "sum", "meanmetricwrapper"}
@@ -87,6 +89,12 @@ def check_metrics(metrics, loss):
                 f"`keras.metrics` with `from_logits=True`. Received: metric={metric!r}"
             )
         found = keras.metrics.get(metric)
+        if isinstance(found, (ClassCounts, AUC)) and vectors and not trains_classes_apart(loss):
+            raise ValueError(
+                "`loss` takes one-hot labels, but the metric reads labels [texts, classes] as several labels per text. "
+                "Use integer labels with `loss='auto'`, or `BinaryCrossentropy(from_logits=True)` for several labels. "
+                f"Received: metric={metric!r}"
+            )
         name = _name(found)
         if name is None or _decides_itself(found):
             continue

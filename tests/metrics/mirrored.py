@@ -1,0 +1,36 @@
+"""Run by test_in_fit.py in the process with two CPU devices: the metrics on one device and on two replicas."""
+
+import numpy as np
+
+from keras_transfer.metrics import PearsonCorrelation
+from tests.metrics.test_in_fit import KINDS, pass_through, result_of
+from tests.strategies import two_replicas
+
+
+def main(kind):
+    """The results of all metrics for all rows at once, and of `evaluate` with two replicas and a short last batch."""
+    size, loss, make, data = KINDS[kind]
+    true, outputs, weights = data(rows=27)
+    weights[3:6] = 0.0
+    strategy = two_replicas()
+    with strategy.scope():
+        model = pass_through(size, loss, weighted_metrics=make())
+    logs = model.evaluate(outputs, true, batch_size=8, sample_weight=weights, verbose=0, return_dict=True)
+    one = {metric.name: float(result_of(metric, true, outputs, weights)) for metric in make()}
+    return {
+        "replicas": strategy.num_replicas_in_sync,
+        "one": one,
+        "two": {name: float(logs[name]) for name in one},
+    }
+
+
+def full():
+    """The correlation of 8 rows with themselves, with room for 8 rows and for 7."""
+    found = {}
+    rows = np.arange(8, dtype="float32")[:, None]
+    for name, capacity in (("fits", 8), ("full", 7)):
+        with two_replicas().scope():
+            model = pass_through(1, "mse", metrics=[PearsonCorrelation(capacity=capacity)])
+        logs = model.evaluate(rows, rows, batch_size=4, verbose=0, return_dict=True)
+        found[name] = float(logs["pearson_correlation"])
+    return found

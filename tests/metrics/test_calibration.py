@@ -1,0 +1,81 @@
+"""The expected calibration error equals its definition, from logits and from probabilities."""
+
+import numpy as np
+import pytest
+
+from keras_transfer.metrics import ExpectedCalibrationError, calibration_bins, expected_calibration_error
+from tests.metrics.cases import COUNT, ROWS, random_weights, result_of
+
+
+def definition(labels, probabilities, weights, num_bins):
+    """The error by Guo et al.: bin m holds the confidences in ((m - 1) / M, m / M]."""
+    highest, right = probabilities.max(1), probabilities.argmax(1) == labels
+    error = 0.0
+    for m in range(1, num_bins + 1):
+        rows = ((m - 1) / num_bins < highest) & (highest <= m / num_bins)
+        error += abs(np.sum(weights[rows] * right[rows]) - np.sum(weights[rows] * highest[rows]))
+    return error / weights.sum() if weights.sum() else 0.0
+
+
+@pytest.mark.core
+def test_it_equals_its_definition():
+    random, positive = np.random.default_rng(0), 0
+    metrics = {num_bins: ExpectedCalibrationError(num_bins) for num_bins in (1, 10, 15)}
+    for case in range(COUNT):
+        num_bins = (1, 10, 15)[case % 3]
+        labels, logits = random.integers(0, 3, ROWS), 2 * random.normal(size=(ROWS, 3)).astype("float32")
+        weights = random_weights(random)
+        exponents = np.exp(logits.astype("float64"))
+        probabilities = exponents / exponents.sum(1, keepdims=True)
+        # Rounding could move a confidence at the border of two bins into the other one.
+        place = probabilities.max(1) * num_bins
+        weights[np.abs(place - place.round()) < 1e-4] = 0
+        expected = definition(labels, probabilities, weights, num_bins)
+        array = expected_calibration_error(labels, probabilities, num_bins, weights)
+        assert array == pytest.approx(expected, abs=1e-12)
+        assert float(result_of(metrics[num_bins], labels, logits, weights)) == pytest.approx(expected, abs=1e-6)
+        positive += expected > 0.05
+    assert positive > COUNT / 2
+
+
+def test_a_confidence_on_a_border_belongs_to_the_lower_bin():
+    bins = calibration_bins([0, 1, 1], [[0.5, 0.5], [0.25, 0.75], [0.0, 1.0]], num_bins=4)
+    assert bins["weight"].tolist() == [0, 1, 1, 1]
+    assert bins["probability"].tolist() == [0, 0.5, 0.75, 1]
+    assert bins["accuracy"].tolist() == [0, 1, 1, 1]
+
+
+@pytest.mark.core
+def test_one_logit_is_that_of_class_1():
+    logits = np.array([2.0, -1.0, 0.5], "float32")
+    probabilities = 1 / (1 + np.exp(-logits))
+    expected = expected_calibration_error([1, 1, 0], probabilities)
+    assert expected == expected_calibration_error([1, 1, 0], np.stack([1 - probabilities, probabilities], 1)) > 0.1
+    assert float(result_of(ExpectedCalibrationError(), [1, 1, 0], logits[:, None])) == pytest.approx(expected, abs=1e-6)
+
+
+def test_without_rows_it_is_0():
+    assert expected_calibration_error([], np.zeros((0, 3))) == 0
+    assert float(ExpectedCalibrationError().result()) == 0
+
+
+def test_its_config_restores_it():
+    metric = ExpectedCalibrationError(num_bins=7, name="x")
+    assert ExpectedCalibrationError.from_config(metric.get_config()).get_config() == metric.get_config()
+
+
+def test_what_is_not_a_probability_is_an_error_that_says_where():
+    with pytest.raises(ValueError, match=r"Use the softmax of logits. Received: -2.0 at position \(1, 0\)"):
+        expected_calibration_error([0, 1], [[0.5, 0.5], [-2.0, 3.0]])
+    with pytest.raises(ValueError, match=r"Received: nan at position \(1,\)"):
+        expected_calibration_error([0, 1], [0.5, np.nan])
+
+
+def test_other_shapes_numbers_of_bins_and_several_labels_per_row_are_errors():
+    with pytest.raises(ValueError, match=r"Received: \(2,\), \(2,\) and \(3, 2\)"):
+        calibration_bins([0, 1], np.ones((3, 2)))
+    for make in (ExpectedCalibrationError, lambda num_bins: calibration_bins([0], [0.5], num_bins)):
+        with pytest.raises(ValueError, match="must be a positive integer. Received: num_bins=0"):
+            make(0)
+    with pytest.raises(ValueError, match=r"one integer label per row. Received: labels of shape \[batch, 3\]"):
+        ExpectedCalibrationError().update_state(np.zeros((2, 3)), np.zeros((2, 3)))
