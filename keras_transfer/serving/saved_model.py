@@ -39,6 +39,11 @@ def export(model, folder, labels=None, pairs=False, overwrite=False, adapters=No
     - `words`: from `words` [batch, words] strings, padded with "", to the same outputs without `words`
     - `tokens`: from the encoder's inputs to `logits` [batch, length, labels] float32
 
+    A `TextEmbedder` has:
+
+    - `serving_default`: from `text` [batch] strings to `embedding` [batch, dim] float32
+    - `tokens`: from the encoder's inputs to `embedding`
+
     A `CausalLM` has:
 
     - `serving_default`: from `text` [batch] strings, the prompts, to `continuation` [batch] strings, by the task's

@@ -154,6 +154,10 @@ def test_evaluate_and_validation_data_take_the_same_rows_as_fit():
     assert history["val_loss"][0] < expected
     split = model.fit((TEXTS, OTHERS), labels, validation_split=0.4, verbose=0).history
     assert len(split["val_loss"]) == 1
+    model = embedder(MultipleNegativesRanking())
+    expected = model.evaluate((TEXTS, OTHERS), verbose=0)
+    history = model.fit((TEXTS, OTHERS), validation_data=((TEXTS, OTHERS), None), verbose=0).history
+    assert history["val_loss"][0] < expected
 
 
 def test_a_row_counts_as_its_sample_weight_says():
@@ -268,6 +272,8 @@ def test_class_weights_streams_of_rows_and_a_name_as_the_encoder_are_errors():
     assert "has no `class_weight`" in message(lambda: model.fit((TEXTS, OTHERS), class_weight={0: 1.0}))
     stream = tf.data.Dataset.from_tensor_slices(((TEXTS, OTHERS),)).batch(2)
     assert "Rows of several texts must be in memory" in message(lambda: model.fit(stream))
+    for loss in ("mse", keras.losses.MeanSquaredError(), keras.losses.cosine_similarity):
+        assert "`loss` must compare the vectors of a row" in message(lambda loss=loss: model.compile("sgd", loss))
     assert "Use `from_pretrained(...)`" in message(lambda: TextEmbedder("minilm-l6"))
     assert "Expected one of ('pooled', 'first'" in message(lambda: embedder(pooling="avg"))
 
