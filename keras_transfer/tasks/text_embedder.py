@@ -183,7 +183,7 @@ class TextEmbedder(Task):
         Raises:
             ValueError: If `loss` is one of Keras's, which compare outputs with labels.
         """
-        found = None if loss is None or isinstance(loss, str) and loss == "auto" else keras.losses.get(loss)
+        found = None if loss is None or (isinstance(loss, str) and loss == "auto") else keras.losses.get(loss)
         if (getattr(found, "__module__", None) or "").startswith("keras."):
             raise ValueError(
                 "`loss` must compare the vectors of a row, such as `keras_transfer.losses.MultipleNegativesRanking()`. "

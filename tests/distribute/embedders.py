@@ -45,10 +45,9 @@ def main():
         expected = [then + sum(move) / len(half) for then, *move in zip(start, *moves)]
         two.fit((FIRST, SECOND), labels, batch_size=6, shuffle=False, verbose=0)
         found[name] = {"weights": difference(two.get_weights(), expected), "moved": difference(expected, start)}
-        one.set_weights(two.get_weights())
         if labels is not None:
+            one.set_weights(two.get_weights())
             losses = [model.evaluate((FIRST, SECOND), labels, batch_size=4, verbose=0) for model in (one, two)]
-            found[name]["evaluate"] = losses
-        vectors = [model.predict((FIRST[:5], SECOND[:5]), batch_size=2, verbose=0) for model in (one, two)]
-        found[name]["vectors"] = difference([vectors[0]], [vectors[1]])
+            vectors = [model.predict((FIRST[:5], SECOND[:5]), batch_size=2, verbose=0) for model in (one, two)]
+            found[name] |= {"evaluate": losses, "vectors": difference([vectors[0]], [vectors[1]])}
     return found

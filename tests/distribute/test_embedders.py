@@ -21,7 +21,6 @@ def test_two_replicas_take_the_step_of_one_device_for_a_loss_of_single_rows(repo
 def test_each_replica_ranks_its_own_rows(report):
     found = report["ranking"]
     assert found["weights"] < 1e-5 < 1e-2 < found["moved"]
-    assert found["vectors"] < 1e-6
 
 
 @contextlib.contextmanager

@@ -70,7 +70,7 @@ def test_placeholders_are_the_labels_of_rows_without_any():
 def test_characters_of_words_have_their_own_axis_after_the_length():
     texts = (["a bc", "d"], ["e f g", "h"])
     inputs, _ = part_batches(texts, [0, 1], ElmoPreprocessor(sequence_length=8), shuffle=False)[0]
-    assert inputs["token_ids"].shape == (2, 2, 5, 50)
+    assert inputs["character_ids"].shape == (2, 2, 3, 50)
 
 
 @pytest.mark.parametrize(
