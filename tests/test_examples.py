@@ -180,6 +180,16 @@ def test_the_script_in_the_page_on_metrics_runs(monkeypatch, small_minilm, eager
 
 
 @pytest.mark.slow
+def test_the_script_in_the_page_on_embeddings_runs(tmp_path, monkeypatch, minilm, eagerly):
+    monkeypatch.chdir(tmp_path)
+    code = "\n".join(blocks((REPOSITORY / "docs" / "embeddings.md").read_text("utf-8")))
+    names = {}
+    exec(compile(code, "docs/embeddings.md", "exec"), names)
+    assert names["corpus"][0].startswith("A man") and names["vectors"].shape == (3, 384)
+    assert (tmp_path / "served" / "1" / "saved_model.pb").exists()
+
+
+@pytest.mark.slow
 def test_the_script_in_the_page_on_comparing_runs(tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
     code = "\n".join(blocks((REPOSITORY / "docs" / "compare.md").read_text("utf-8")))

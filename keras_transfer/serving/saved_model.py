@@ -46,6 +46,11 @@ def export(model, folder, labels=None, pairs=False, overwrite=False, adapters=No
     - `tokens`: from the encoder's inputs, [batch, length] int32, to `logits` [batch, 1] float32, one for each pair of a
       context and a choice
 
+    A `TextEmbedder` has:
+
+    - `serving_default`: from `text` [batch] strings to `embedding` [batch, dim] float32
+    - `tokens`: from the encoder's inputs to `embedding`
+
     A `CausalLM` has:
 
     - `serving_default`: from `text` [batch] strings, the prompts, to `continuation` [batch] strings, by the task's
