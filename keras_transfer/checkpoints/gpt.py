@@ -1,7 +1,7 @@
 """OpenAI GPT's checkpoints (Radford et al. 2018)."""
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.gpt2 import GPT_BLOCKS, GPT_HEADS, GPT_SETTINGS
+from keras_transfer.checkpoints.gpt2 import GPT_BLOCKS, GPT_HEADS, GPT_SETTINGS, read_gpt, write_gpt
 from keras_transfer.checkpoints.names import POSITION_IDS
 from keras_transfer.checkpoints.tensors import CheckpointError
 from keras_transfer.encoders import GPTEncoder
@@ -17,7 +17,7 @@ def _write(config, encoder):
             "A checkpoint of GPTEncoder can be written only if `intermediate_dim` is 4 times `hidden_dim`. "
             f"Received: intermediate_dim={encoder.intermediate_dim}, hidden_dim={encoder.hidden_dim}"
         )
-    return config
+    return write_gpt(config, encoder)
 
 
 GPT = register_architecture(
@@ -36,7 +36,7 @@ GPT = register_architecture(
         heads=GPT_HEADS,
         tied={"lm_head.weight": "tokens_embed.weight"},
         ignored=(r"\.attn\.bias$", POSITION_IDS),  # the causal mask
-        read=lambda found, config: {**found, "intermediate_dim": 4 * found["hidden_dim"]},
+        read=read_gpt,
         write=_write,
     )
 )

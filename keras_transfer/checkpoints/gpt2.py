@@ -39,6 +39,19 @@ GPT_HEADS = {
     "multiple_choice": "multiple_choice_head.",
     "classifier": "score.",
 }
+_SPEAKERS = "keras_transfer_speakers"  # In Transformers, they are arguments of the call (`token_type_ids`).
+
+
+def read_gpt(found, config):
+    """Returns the arguments with the speakers, and with the usual width of the feed-forward networks if none is set."""
+    width = found.get("intermediate_dim") or 4 * found["hidden_dim"]
+    return {**found, "intermediate_dim": width, "speakers": config.get(_SPEAKERS)}
+
+
+def write_gpt(config, encoder):
+    """Returns the configuration with the speakers, if there are any."""
+    return config if encoder.speakers is None else {**config, _SPEAKERS: list(encoder.speakers)}
+
 
 GPT2 = register_architecture(
     Architecture(
@@ -58,6 +71,7 @@ GPT2 = register_architecture(
         tied={"lm_head.weight": "wte.weight"},
         ignored=(r"\.attn\.(masked_)?bias$",),  # the causal mask
         fixed={"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False},
-        read=lambda found, config: {**found, "intermediate_dim": found["intermediate_dim"] or 4 * found["hidden_dim"]},
+        read=read_gpt,
+        write=write_gpt,
     )
 )

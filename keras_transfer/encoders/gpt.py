@@ -16,7 +16,8 @@ class GPTEncoder(TransformerStack):
     Args:
         max_sequence_length: Integer. Number of positions. Defaults to `512`.
         vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, dropout, embeddings_dropout,
-            attention_dropout, activation, layer_norm_epsilon, initializer_range, dtype, **options: See `GPT2Encoder`.
+            attention_dropout, activation, layer_norm_epsilon, initializer_range, speakers, dtype, **options: See
+            `GPT2Encoder`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -45,6 +46,7 @@ class GPTEncoder(TransformerStack):
         activation="gelu_tanh",
         layer_norm_epsilon=1e-5,
         initializer_range=0.02,
+        speakers=None,
         dtype=None,
         **options,
     ):
@@ -66,7 +68,9 @@ class GPTEncoder(TransformerStack):
         )
         super().__init__(
             settings,
-            **make_embeddings(vocabulary_size, hidden_dim, max_sequence_length, initializer, dtype=dtype),
+            **make_embeddings(
+                vocabulary_size, hidden_dim, max_sequence_length, initializer, dtype=dtype, speakers=speakers
+            ),
             blocks=blocks,
             embeddings_dropout=embeddings_dropout,
             dtype=dtype,

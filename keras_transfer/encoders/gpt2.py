@@ -25,6 +25,8 @@ class GPT2Encoder(TransformerStack):
         activation: String or callable. Activation of the feed-forward networks. Defaults to `"gelu_tanh"`.
         layer_norm_epsilon: Float. Defaults to `1e-5`.
         initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
+        speakers: List of three integers, the ids of the delimiters of dialogues, as for `layers.SpeakerEmbedding`: the
+            embedding of its speaker is added to each token. Defaults to `None`, for other texts.
         dtype, **options: See `Encoder`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
@@ -55,6 +57,7 @@ class GPT2Encoder(TransformerStack):
         activation="gelu_tanh",
         layer_norm_epsilon=1e-5,
         initializer_range=0.02,
+        speakers=None,
         dtype=None,
         **options,
     ):
@@ -77,7 +80,9 @@ class GPT2Encoder(TransformerStack):
         )
         super().__init__(
             settings,
-            **make_embeddings(vocabulary_size, hidden_dim, max_sequence_length, initializer, dtype=dtype),
+            **make_embeddings(
+                vocabulary_size, hidden_dim, max_sequence_length, initializer, dtype=dtype, speakers=speakers
+            ),
             blocks=blocks,
             embeddings_dropout=embeddings_dropout,
             final_norm=LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="final_norm"),

@@ -1,5 +1,7 @@
 """The layers that most Transformer encoders have in common."""
 
+import functools
+
 import keras
 
 from keras_transfer.layers import (
@@ -7,12 +9,20 @@ from keras_transfer.layers import (
     MultiHeadAttention,
     PositionEmbedding,
     SegmentEmbedding,
+    SpeakerEmbedding,
     TransformerBlock,
 )
 
 
 def make_embeddings(
-    vocabulary_size, dim, max_sequence_length, initializer, num_segments=0, position_offset=0, dtype=None
+    vocabulary_size,
+    dim,
+    max_sequence_length,
+    initializer,
+    num_segments=0,
+    position_offset=0,
+    dtype=None,
+    speakers=None,
 ):
     """Returns the layers `token_embedding`, `position_embedding` and `segment_embedding` as a dict.
 
@@ -24,7 +34,9 @@ def make_embeddings(
         num_segments: Integer. Rows of the segment table. Defaults to `0`, no table.
         position_offset: Integer. Unused first rows of the position table. Defaults to `0`.
         dtype: Dtype or policy of the layers. Defaults to `None`, the global policy.
+        speakers: As for `SpeakerEmbedding`, which the token table then is. Defaults to `None`, for a plain table.
     """
+    tokens = keras.layers.Embedding if speakers is None else functools.partial(SpeakerEmbedding, speakers=speakers)
 
     def table(cls, size, name):
         return cls(size, dim, initializer.clone(), dtype=dtype, name=name)
@@ -33,7 +45,7 @@ def make_embeddings(
         max_sequence_length, initializer.clone(), position_offset, dtype=dtype, name="position_embedding"
     )
     return {
-        "token_embedding": table(keras.layers.Embedding, vocabulary_size, "token_embedding"),
+        "token_embedding": table(tokens, vocabulary_size, "token_embedding"),
         "position_embedding": positions,
         "segment_embedding": table(SegmentEmbedding, num_segments, "segment_embedding") if num_segments else None,
     }

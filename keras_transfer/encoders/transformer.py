@@ -25,6 +25,8 @@ class TransformerEncoder(TransformerStack):
             tutorial's.
         layer_norm_epsilon: Float. Defaults to `1e-12`.
         initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
+        speakers: List of three integers, the ids of the delimiters of dialogues, as for `layers.SpeakerEmbedding`: the
+            embedding of its speaker is added to each token. Defaults to `None`, for other texts.
         dtype, **options: See `Encoder`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
@@ -53,6 +55,7 @@ class TransformerEncoder(TransformerStack):
         attention_dropout=0.0,
         layer_norm_epsilon=1e-12,
         initializer_range=0.02,
+        speakers=None,
         dtype=None,
         **options,
     ):
@@ -74,7 +77,9 @@ class TransformerEncoder(TransformerStack):
         )
         super().__init__(
             settings,
-            **make_embeddings(vocabulary_size, hidden_dim, max_sequence_length, initializer, dtype=dtype),
+            **make_embeddings(
+                vocabulary_size, hidden_dim, max_sequence_length, initializer, dtype=dtype, speakers=speakers
+            ),
             blocks=blocks,
             embeddings_dropout=dropout,
             final_norm=final_norm if norm == "pre" else None,

@@ -21,6 +21,7 @@ from keras_transfer.layers.relative_attention import RelativeAttention
 from keras_transfer.layers.relative_positions import RelativePositionBias, RelativePositions
 from keras_transfer.layers.rotary import RotaryPositions
 from keras_transfer.layers.scalar_mix import ScalarMix
+from keras_transfer.layers.speakers import SpeakerEmbedding
 from keras_transfer.layers.transformer import TransformerBlock
 from keras_transfer.layers.two_streams import TwoStreams
 
@@ -49,6 +50,7 @@ __all__ = [
     "ScalarMix",
     "SegmentEmbedding",
     "SequencePooling",
+    "SpeakerEmbedding",
     "TakePositions",
     "TransformerBlock",
     "TwoStreams",

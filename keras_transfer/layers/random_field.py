@@ -141,13 +141,13 @@ class ConditionalRandomField(keras.layers.Layer):
         _, states = _forward(positions, scores, ops.max)
 
         def step(after, inputs):
-            state, here = inputs
+            state, here = _divide(inputs)
             best = ops.argmax(state + ops.take(into, after, axis=0), axis=1)
             label = ops.where(here[:, 0], ops.cast(best, "int32"), after)
             return label, label
 
         after = ops.zeros_like(states[0, :, 0], dtype="int32") + boundary
-        _, labels = ops.scan(step, after, (states, positions[1]), reverse=True)
+        _, labels = ops.scan(step, after, ops.concatenate([states, positions[..., -1:]], axis=2), reverse=True)
         return ops.where(real, ops.transpose(labels), -1)
 
     def _scores(self, constrained=False):
@@ -176,9 +176,17 @@ def _prepare(emissions, mask):
 
 
 def _positions(emissions, real):
-    """Returns the same by position: [length, batch, labels + 1], with the boundary, and [length, batch, 1]."""
+    """Returns emissions, those of the boundary and 1 for a word as one tensor [length, batch, labels + 2].
+
+    On TensorFlow, Keras can scan only one tensor of unknown length.
+    """
     emissions = ops.pad(emissions, [[0, 0], [0, 0], [0, 1]], constant_values=_NEVER)
-    return ops.transpose(emissions, (1, 0, 2)), ops.transpose(real)[:, :, None]
+    return ops.transpose(ops.concatenate([emissions, ops.cast(real, "float32")[..., None]], axis=2), (1, 0, 2))
+
+
+def _divide(positions):
+    """Returns the scores [..., labels + 1] in such a tensor, and whether there is a word [..., 1]."""
+    return positions[..., :-1], positions[..., -1:] > 0
 
 
 def _forward(positions, scores, reduce):
@@ -189,12 +197,12 @@ def _forward(positions, scores, reduce):
     """
 
     def step(state, inputs):
-        emission, here = inputs
+        emission, here = _divide(inputs)
         after = reduce(state[:, :, None] + scores, axis=1) + emission
         state = ops.where(here, after, state)
         return state, state
 
-    return ops.scan(step, _start(positions[0]), positions)
+    return ops.scan(step, _start(_divide(positions)[0]), positions)
 
 
 def _start(emissions):
@@ -209,12 +217,13 @@ def _forward_backward(emissions, real, scores):
 
     Steps are [batch, labels + 1, labels + 1], in the order of `scores`.
     """
-    emissions, here = positions = _positions(emissions, real)
+    positions = _positions(emissions, real)
+    emissions, here = _divide(positions)
     last, states = _forward(positions, scores, ops.logsumexp)
     value = ops.logsumexp(last + scores[:, -1], axis=1)
 
     def step(message, inputs):
-        emission, here = inputs
+        emission, here = _divide(inputs)
         before = ops.logsumexp(scores + (emission + message)[:, None], axis=2)
         return ops.where(here, before, message), message
 

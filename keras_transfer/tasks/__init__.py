@@ -1,6 +1,7 @@
 """What a pretrained encoder is turned into: models with a head and a loss that take raw text."""
 
 from keras_transfer.tasks.causal_lm import CausalLM
+from keras_transfer.tasks.dialogue_model import DialogueModel
 from keras_transfer.tasks.masked_lm import MaskedLM
 from keras_transfer.tasks.multiple_choice import MultipleChoice
 from keras_transfer.tasks.replaced_tokens import ReplacedTokenDetection
@@ -12,6 +13,7 @@ from keras_transfer.tasks.token_classifier import TokenClassifier
 
 __all__ = [
     "CausalLM",
+    "DialogueModel",
     "MaskedLM",
     "MultipleChoice",
     "ReplacedTokenDetection",

@@ -23,7 +23,7 @@ def choice_columns(x):
         raise ValueError(
             f"`x` must be a tuple `(contexts, choices)`, a column of texts and a list of lists. Received: {received}"
         )
-    contexts, rows = to_columns([x[0]] if isinstance(x[0], str) else x[0]), _lists(x[1])
+    contexts, rows = to_columns(list(x[0]) if isinstance(x[0], tuple) else x[0]), _lists(x[1])
     if len(contexts) != len(rows):
         raise ValueError(
             "There must be one list of choices for each context. "

@@ -153,7 +153,7 @@ class MultipleChoice(PooledTask):
         """
         columns = self.raw_columns(x)
         logits = self.predict(columns, batch_size=batch_size, verbose=verbose)
-        return [choices[best] for choices, best in zip(columns[1], logits.argmax(axis=-1))]
+        return [choices[row.argmax()] for choices, row in zip(columns[1], logits)]
 
     # === Export ===
 

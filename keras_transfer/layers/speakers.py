@@ -1,0 +1,65 @@
+"""Token embeddings that also say who speaks."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable("keras_transfer")
+class SpeakerEmbedding(keras.layers.Embedding):
+    """Adds the embedding of the speaker's delimiter to the embedding of each token (Wolf et al. 2019).
+
+    The speaker of a token is named by the last delimiter up to it. Both embeddings come from the same table. Tokens
+    after `speakers[0]`, which begins the text, belong to `speakers[1]`. If no delimiter is in sight, as when a reply is
+    generated token by token, the speaker is `speakers[2]`.
+
+    Args:
+        input_dim: Integer. Number of tokens.
+        output_dim: Integer. Width of the embeddings.
+        embeddings_initializer: As in Keras. Defaults to `"uniform"`.
+        speakers: List of three integers: the ids of the token that begins a text, and of the delimiters of the partner
+            and of the one who replies, as `text.dialogue_inputs` uses them.
+
+    Call arguments:
+        inputs: Integer tensor of shape `[batch, length]`.
+
+    Returns:
+        A tensor of shape `[batch, length, output_dim]`.
+
+    Raises:
+        ValueError: If `speakers` are not three different ids.
+
+    Example:
+    ```python
+    layer = keras_transfer.layers.SpeakerEmbedding(10, 4, speakers=[0, 1, 2])
+    layer(np.array([[0, 7, 1, 8, 2, 9]]))  # rows 0, 7 and 1, 8 with that of 1 added, rows 2 and 9 with that of 2
+    ```
+
+    Source: https://arxiv.org/abs/1901.08149, section 4.
+    """
+
+    def __init__(self, input_dim, output_dim, embeddings_initializer="uniform", speakers=None, **options):
+        super().__init__(input_dim, output_dim, embeddings_initializer, **options)
+        ids = set(speakers) if isinstance(speakers, (list, tuple)) else set()
+        if len(ids) != 3 or len(speakers) != 3 or not ids <= set(range(input_dim)):
+            raise ValueError(
+                f"`speakers` must be three different ids from 0 to {input_dim - 1}. Received: speakers={speakers!r}"
+            )
+        self.speakers = [int(speaker) for speaker in speakers]
+
+    def call(self, inputs):
+        inputs = ops.cast(inputs, "int32")
+        return super().call(inputs) + super().call(self.segments(inputs))
+
+    def segments(self, inputs):
+        """Returns the ids of the speakers' delimiters [batch, length]."""
+        begin, partner, own = self.speakers
+        is_delimiter = (inputs == begin) | (inputs == partner) | (inputs == own)
+        places = ops.arange(ops.shape(inputs)[1], dtype="int32")
+        # The place of the last delimiter up to each token, or -1.
+        seen = ops.where(is_delimiter[:, None], places, -1)
+        last = ops.max(ops.where(places[None, :] <= places[:, None], seen, -1), axis=2)
+        found = ops.take_along_axis(inputs, ops.maximum(last, 0), axis=1)
+        return ops.where(last < 0, own, ops.where(found == begin, partner, found))
+
+    def get_config(self):
+        return {**super().get_config(), "speakers": self.speakers}

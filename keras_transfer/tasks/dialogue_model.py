@@ -1,0 +1,262 @@
+"""A language model that takes part in a dialogue, with a persona of its own."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.encoders.encoder import select_inputs
+from keras_transfer.metrics import Perplexity
+from keras_transfer.tasks.causal_lm import CausalLM
+from keras_transfer.tasks.dialogue_data import (
+    checked_example,
+    dialogue_batches,
+    dialogue_rows,
+    is_examples,
+    with_candidates,
+)
+from keras_transfer.tasks.generates import text_of
+from keras_transfer.tasks.parts import merge_parts
+from keras_transfer.tasks.task import Task
+from keras_transfer.tasks.token_lists import text_pieces, token_preprocessor
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class DialogueModel(CausalLM):
+    """A dialogue model: a causal language model of replies with a second head that finds the right reply.
+
+    Its input is a sequence of a persona, the utterances so far and a reply, with a delimiter before each utterance. The
+    embedding of the speaker is added to that of each token (`layers.SpeakerEmbedding`). The language-model head learns
+    the tokens of the reply. The next-utterance head reads the last token and distinguishes the reply from wrong ones.
+    The loss is the sum of both cross-entropies.
+
+    `fit` and `evaluate` take a list of examples without labels: tuples `(persona, history, reply, candidates)` of a
+    list of sentences, a list of utterances, a string, and a list of replies to choose from, which may be left out. What
+    `candidates` lack is drawn from the other replies. The metrics are the perplexity of the replies, and `hits_at_1`,
+    the fraction of examples in which the right reply has the highest score.
+
+    Args:
+        encoder: `TransformerStack` with causal blocks and `speakers`, the ids of `bos` and of both delimiters, such as
+            `TransformerEncoder(..., causal=True, speakers=[2, 4, 5])`.
+        preprocessor: `text.TokenPreprocessor` whose vocabulary contains the special tokens, or None for prepared ids.
+            Defaults to `None`.
+        name, sampler, max_length: See `CausalLM`.
+        num_candidates: Integer, at least 2. Number of replies that the next-utterance head compares. Defaults to `2`.
+        next_utterance_weight: Float. Factor of the loss of the next-utterance head. Defaults to `1.0`.
+        special_tokens: List of strings, the tokens that begin and end a sequence, and the delimiters of the partner and
+            of the one who replies. Defaults to `("<bos>", "<eos>", "<speaker1>", "<speaker2>")`.
+
+    Call arguments:
+        inputs: Dict of `token_ids` and `padding_mask` [batch, candidates, length], where the last candidate is the
+            reply, or [batch, length].
+
+    Outputs:
+        Dict of `logits` [batch, length, vocabulary] of the reply, and `next_utterance` [batch, candidates], float32.
+        For inputs [batch, length], only the logits.
+
+    Raises:
+        ValueError: If the encoder has no `speakers`, if an argument is out of range, or if `CausalLM` raises an error.
+
+    Example:
+    ```python
+    vocabulary = ["[PAD]", "[UNK]", "<bos>", "<eos>", "<speaker1>", "<speaker2>", "how", "are", "you", "fine", "hi"]
+    preprocessor = keras_transfer.text.TokenPreprocessor(
+        keras_transfer.text.WordPieceTokenizer(vocabulary), keras_transfer.text.Packing(pad="[PAD]")
+    )
+    encoder = keras_transfer.encoders.TransformerEncoder(11, 1, 2, 16, 32, norm="pre", causal=True, speakers=[2, 4, 5])
+    model = keras_transfer.tasks.DialogueModel(encoder, preprocessor)
+    model.compile(keras.optimizers.AdamW(1e-2))
+    model.fit([(["you are fine"], ["hi"], "how are you"), (["hi"], ["how are you"], "fine")], epochs=2, verbose=0)
+    model.reply(["how are you"], persona=["hi"], max_length=16)
+    ```
+
+    Source: https://arxiv.org/abs/1901.08149
+    """
+
+    def __init__(
+        self,
+        encoder,
+        preprocessor=None,
+        name=None,
+        sampler="greedy",
+        max_length=None,
+        num_candidates=2,
+        next_utterance_weight=1.0,
+        special_tokens=("<bos>", "<eos>", "<speaker1>", "<speaker2>"),
+    ):
+        super().__init__(encoder, preprocessor, name, sampler, max_length)
+        if getattr(encoder, "speakers", None) is None:
+            raise ValueError(
+                "`encoder` must have `speakers`, the ids of the tokens that separate the utterances. "
+                f"Received: a {type(encoder).__name__} with speakers=None"
+            )
+        if not isinstance(num_candidates, int) or num_candidates < 2:
+            raise ValueError(f"`num_candidates` must be an integer of at least 2. Received: {num_candidates!r}")
+        if len(special_tokens) != 4 or len(set(special_tokens)) != 4:
+            raise ValueError(f"`special_tokens` must be four different tokens. Received: {special_tokens!r}")
+        self.num_candidates = num_candidates
+        self.next_utterance_weight = next_utterance_weight
+        self.special_tokens = list(special_tokens)
+        initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
+        self.next_utterance = keras.layers.Dense(1, kernel_initializer=initializer, dtype="float32")
+        self.next_utterance.build((None, encoder.token_embedding.output_dim))
+        self.perplexity = Perplexity()
+        self.hits = keras.metrics.Mean(name="hits_at_1")
+
+    # === Training ===
+
+    def call(self, inputs, training=None, mask=None):
+        inputs, candidates = merge_parts(select_inputs(inputs, self.input), self.input)
+        if candidates is None:
+            return super().call(inputs, training=training, mask=mask)
+        vectors = ops.convert_to_tensor(self.encoder(inputs, training=training)["sequence_output"])
+        last = ops.sum(ops.cast(inputs["padding_mask"], "int32"), axis=1) - 1
+        last = ops.take_along_axis(vectors, ops.maximum(last, 0)[:, None, None], axis=1)[:, 0]
+        scores = ops.reshape(self.next_utterance(last), (-1, candidates))
+        replies = ops.reshape(vectors, (-1, candidates, *ops.shape(vectors)[1:]))[:, -1]
+        return {"logits": self.output_embeddings(replies), "next_utterance": scores}
+
+    def default_loss(self):
+        return None  # `compute_loss` has its own.
+
+    def default_metrics(self):
+        return None
+
+    def compile(self, optimizer="auto", loss="auto", metrics="auto", **kwargs):
+        """Configures training as `Task.compile` does, with the loss and the metrics of the task only."""
+        if loss not in ("auto", None) or metrics not in ("auto", None):
+            raise ValueError(
+                "A `DialogueModel` has its own loss and metrics. Leave `loss` and `metrics` out. "
+                f"Received: loss={loss!r}, metrics={metrics!r}"
+            )
+        Task.compile(self, optimizer, loss=None, metrics=None, **kwargs)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Returns the mean cross-entropy of the tokens of replies, plus that of the right candidates."""
+        self._check_outputs(y_pred)
+        scores, weights = y_pred["next_utterance"], ops.cast(sample_weight, "float32")
+        tokens = keras.losses.sparse_categorical_crossentropy(ops.cast(y, "int32"), y_pred["logits"], from_logits=True)
+        tokens = ops.sum(tokens * weights) / ops.maximum(ops.sum(weights), 1.0)
+        utterances = ops.mean(ops.logsumexp(scores, axis=1) - scores[:, -1])
+        return tokens + self.next_utterance_weight * utterances + ops.sum(ops.array([0.0, *self.losses]))
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Returns the loss, the perplexity of the replies, and how often the right candidate has the highest score."""
+        self.perplexity.update_state(y, y_pred["logits"], sample_weight)
+        scores = y_pred["next_utterance"]
+        self.hits.update_state(ops.all(scores[:, -1:] > scores[:, :-1], axis=1))
+        return self.get_metrics_result()
+
+    def _check_outputs(self, outputs):
+        if not isinstance(outputs, dict):
+            raise ValueError(
+                "A `DialogueModel` trains on examples of dialogues, or on inputs [batch, candidates, length]. "
+                f"Received: inputs [batch, length], with outputs of shape {tuple(outputs.shape)}"
+            )
+
+    # === Data ===
+
+    def is_raw(self, x):
+        return is_examples(x) or super().is_raw(x)
+
+    def raw_columns(self, x):
+        if not is_examples(x):
+            raise ValueError(
+                "A `DialogueModel` takes a list of examples, tuples `(persona, history, reply)` or `(persona, history, "
+                f"reply, candidates)`. Received: {type(x).__name__} {x!r:.100}"
+            )
+        return [checked_example(example, index) for index, example in enumerate(x)]
+
+    def make_batches(self, x, y, batch_size, shuffle, sample_weight):
+        if y is not None or sample_weight is not None:
+            raise ValueError("A `DialogueModel` takes no labels and no sample weights. Received: y or sample_weight")
+        rows = self._rows(with_candidates(x, self.num_candidates), self.preprocessor.sequence_length)
+        return dialogue_batches(rows, self.preprocessor, batch_size, shuffle)
+
+    def encode_batch(self, texts):
+        columns = self.raw_columns(texts)
+        return self.make_batches(columns, None, len(columns), False, None)[0][0]
+
+    def _rows(self, examples, length):
+        """Returns the ids and the targets of the candidates of examples `(persona, history, candidates)`."""
+        tokenizer = token_preprocessor(self)
+        begin, end, *speakers = (tokenizer.token_to_id(token) for token in self.special_tokens)
+        if [begin, *speakers] != list(self.encoder.speakers):
+            raise ValueError(
+                f"`speakers` of the encoder must be the ids of {[self.special_tokens[0], *self.special_tokens[2:]]}, "
+                f"{[begin, *speakers]}. Received: speakers={self.encoder.speakers}"
+            )
+        texts = {text for example in examples for part in example for text in part if text is not None}
+        texts = sorted(texts)
+        ids_of = dict(zip(texts, tokenizer.tokenize(texts).to_list())) if texts else {}
+        special = {"bos": begin, "eos": end, "speakers": tuple(speakers)}
+        return dialogue_rows(examples, ids_of, special, length)
+
+    # === Prediction ===
+
+    def predict(self, x, **kwargs):
+        """Returns the outputs of prepared data. For dialogues, use `reply` and `rank`."""
+        if self.is_raw(x):
+            raise ValueError(f"`predict` takes prepared inputs. Use `reply` or `rank`. Received: {x!r:.100}")
+        return super().predict(x, **kwargs)
+
+    def reply(self, history, persona=(), max_length=None, **options):
+        """Returns a reply to a dialogue.
+
+        If the dialogue is too long, the oldest utterances are not read.
+
+        Args:
+            history: List of strings. The utterances so far, oldest first. The last one is the partner's.
+            persona: List of strings. Sentences about the one who replies. Defaults to none.
+            max_length: Integer. Number of tokens at which the reply ends, those of the dialogue included. Defaults to
+                that of the task.
+            **options: As for `generate`, such as `sampler` and `seed`.
+
+        Returns:
+            String.
+
+        Raises:
+            ValueError: If `history` or `persona` are not lists of strings, or if `generate` raises an error.
+        """
+        checked_example((persona, history, ""), 0)
+        limit = self.max_length or self.encoder.max_sequence_length
+        length = min(limit if max_length is None else max_length, self.preprocessor.sequence_length)
+        [[(prompt, _)]] = self._rows([(persona, history, [None])], length)
+        special = [token_preprocessor(self).token_to_id(token) for token in self.special_tokens]
+        bad_words = [*options.pop("bad_words", ()), *([token] for token in special if token != special[1])]
+        options = {"end_token": special[1], "bad_words": bad_words, "max_length": max_length, **options}
+        [found] = self.generate([prompt], **options)
+        return text_of([token for token in found if token not in special], text_pieces(self)).strip()
+
+    def rank(self, history, candidates, persona=()):
+        """Returns the scores of the next-utterance head for replies to a dialogue.
+
+        Args:
+            history, persona: As for `reply`.
+            candidates: List of strings.
+
+        Returns:
+            Float32 array [candidates], the logits.
+
+        Raises:
+            ValueError: If an argument is not a list of strings, or if there are no candidates.
+        """
+        checked_example((persona, history, "", candidates), 0)
+        if not len(candidates):
+            raise ValueError("`candidates` must contain at least one reply. Received: no candidates")
+        rows = self._rows([(persona, history, list(candidates))], self.preprocessor.sequence_length)
+        inputs = dialogue_batches(rows, self.preprocessor, 1, False)[0][0]
+        return np.asarray(keras.Model.predict_on_batch(self, inputs)["next_utterance"][0])
+
+    # === Export and config ===
+
+    def signatures(self, pairs=False):
+        """Returns what an exported model answers: `"tokens"`, from the encoder's inputs to `logits`."""
+        return Task.signatures(self, pairs)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_candidates": self.num_candidates,
+            "next_utterance_weight": self.next_utterance_weight,
+            "special_tokens": self.special_tokens,
+        }
