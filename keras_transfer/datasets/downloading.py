@@ -48,7 +48,9 @@ def download(name, folder=None):
     source = SOURCES[name]
     if not source.files:
         can = [each for each, other in SOURCES.items() if other.files]
-        raise ValueError(f"{name!r} cannot be downloaded automatically. {source.advice} Expected one of {can}.")
+        raise ValueError(
+            f"Only {' and '.join(can)} can be downloaded automatically. {source.advice} Received: {name!r}"
+        )
     if folder is None:
         home = os.environ.get("KERAS_HOME") or pathlib.Path.home() / ".keras"
         folder = pathlib.Path(home) / "datasets" / "keras_transfer" / name

@@ -87,9 +87,10 @@ def _read(source, columns, label_names, prefix=""):
     class_names, labels = None, columns.get("label_column")
     if isinstance(labels, tuple):  # Hugging Face's `ClassLabel`
         class_names, labels = labels
-        labels = (
-            None if set(labels) == {-1} else [_name(label, class_names, where(i)) for i, label in enumerate(labels)]
-        )
+        if set(labels) == {-1}:  # test data
+            labels = None
+        else:
+            labels = [class_names[position(label, class_names, where(row))] for row, label in enumerate(labels)]
     if labels is not None:
         untyped = is_path and _format(pathlib.Path(source)) in (".csv", ".tsv")
         labels = _labels(labels, where, untyped, label_names)
@@ -168,10 +169,6 @@ def _texts(values, where):
             raise ValueError(f"{where(row)}: Expected a text. Remove the row, or add a text. Received: {value!r}")
         texts.append(str(value))
     return texts
-
-
-def _name(label, names, where):
-    return names[position(label, names, where)]
 
 
 def _as_list(label):

@@ -132,7 +132,7 @@ def test_an_unknown_dataset_and_one_that_must_be_fetched_by_hand_are_errors_that
     with pytest.raises(ValueError, match=r"Unknown dataset. Did you mean 'squad2.0'\? .* Received: 'squad2'"):
         download("squad2")
     with pytest.raises(
-        ValueError, match=r"'imdb' cannot be downloaded automatically. Get aclImdb_v1.tar.gz from https"
+        ValueError, match=r"Only squad1.1 and squad2.0 can be .* Get aclImdb_v1.tar.gz .* Received: 'imdb'"
     ):
         download("imdb")
 
