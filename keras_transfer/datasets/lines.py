@@ -89,8 +89,9 @@ def check_fields(path, header, rows):
     """Raises a `ValueError` if a row of `read_rows` has another number of fields than the header."""
     for number, fields in rows:
         if len(fields) != len(header):
+            cut = " The file may have been cut." if number == rows[-1][0] and len(fields) < len(header) else ""
             raise ValueError(
-                f"{path}, line {number}: Expected {len(header)} fields, {shorten(header)}. "
+                f"{path}, line {number}: Expected {len(header)} fields, {shorten(header)}.{cut} "
                 f"Received: {len(fields)} fields, {shorten(fields)}"
             )
 
