@@ -108,11 +108,13 @@ def shorten(value):
     return text if len(text) <= 100 else f"{text[:100]}..."
 
 
-def get(record, name, where):
-    """Returns a field of a JSON object, or raises a `ValueError`."""
+def get(record, name, where, kind=str):
+    """Returns a field of a JSON object, or raises a `ValueError` if it is missing or of another type than `kind`."""
     if not isinstance(record, dict) or name not in record:
         received = list(record) if isinstance(record, dict) else record
         raise ValueError(f"{where}: Expected an object with {name!r}. Received: {shorten(received)}")
+    if not isinstance(record[name], kind):
+        raise ValueError(f"{where}: Expected {name!r} as {kind.__name__}. Received: {shorten(record[name])}")
     return record[name]
 
 

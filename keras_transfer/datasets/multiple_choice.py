@@ -1,6 +1,5 @@
 """Multiple choice: SWAG, COPA and RACE, from the official files."""
 
-import json
 import pathlib
 import xml.etree.ElementTree
 from typing import NamedTuple
@@ -198,14 +197,17 @@ def load_race(folder, level="all"):
 
 
 def _add_article(result, article, path):
-    text, *columns = (get(article, name, path) for name in ("article", "questions", "options", "answers"))
+    text = get(article, "article", path)
+    columns = [get(article, name, path, list) for name in ("questions", "options", "answers")]
     if len({len(column) for column in columns}) > 1:
         raise ValueError(
             f"{path}: Expected as many options and answers as questions. Received: {[len(each) for each in columns]}"
         )
     for question, options, answer in zip(*columns):
-        if len(options) != 4:
-            raise ValueError(f"{path}: Expected four options. Received: {json.dumps(options)}")
+        if not isinstance(options, list) or len(options) != 4:
+            raise ValueError(f"{path}: Expected four options. Received: {shorten(options)}")
+        if not all(isinstance(each, str) for each in (question, *options)):
+            raise ValueError(f"{path}: Expected strings. Received: {shorten([question, *options])}")
         result.contexts.append(text)
         result.questions.append(question)
         result.choices.append(options)
@@ -214,6 +216,6 @@ def _add_article(result, article, path):
 
 def _label(text, marks, where):
     """Returns the position of a label in the string of all labels."""
-    if len(text) != 1 or text not in marks:
+    if not isinstance(text, str) or len(text) != 1 or text not in marks:
         raise ValueError(f"{where}: Expected one of {list(marks)} as the right choice. Received: {shorten(text)}")
     return marks.index(text)

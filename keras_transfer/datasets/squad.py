@@ -62,11 +62,11 @@ def load_squad(path):
     """
     path = existing_file(path, "squad1.1")
     result = Questions([], [], [], [], [])
-    for article in get(read_json(path), "data", path):
+    for article in get(read_json(path), "data", path, list):
         title = get(article, "title", path)
-        for paragraph in get(article, "paragraphs", f"{path}, article {title!r}"):
+        for paragraph in get(article, "paragraphs", f"{path}, article {title!r}", list):
             context = get(paragraph, "context", f"{path}, article {title!r}")
-            for question in get(paragraph, "qas", f"{path}, article {title!r}"):
+            for question in get(paragraph, "qas", f"{path}, article {title!r}", list):
                 where = f"{path}, question {get(question, 'id', f'{path}, article {title!r}')!r}"
                 row = (
                     question["id"],
@@ -82,9 +82,9 @@ def load_squad(path):
 
 def _answers(question, context, where):
     answers = []
-    for answer in get(question, "answers", where):
-        text, start = get(answer, "text", where), get(answer, "answer_start", where)
-        found = context[start : start + len(text)] if isinstance(start, int) and start >= 0 else ""
+    for answer in get(question, "answers", where, list):
+        text, start = get(answer, "text", where), get(answer, "answer_start", where, int)
+        found = context[start : start + len(text)] if start >= 0 else ""
         if not text or found != text:
             raise ValueError(
                 f"{where}: Expected the answer {shorten(text)} at position {start} of the context. "

@@ -133,7 +133,7 @@ def load_superglue(folder, task):
 
 
 def _label(row, names, where):
-    value = get(row, "label", where)
+    value = get(row, "label", where, object)
     return position(str(value).lower() if isinstance(value, bool) else value, names, where)
 
 
@@ -141,8 +141,8 @@ def _labels(rows, names, labelled):
     return [_label(row, names, where) for row, where in rows] if labelled else None
 
 
-def _column(rows, name):
-    return [get(row, name, where) for row, where in rows]
+def _column(rows, name, kind=str):
+    return [get(row, name, where, kind) for row, where in rows]
 
 
 def _pairs(rows, labelled, columns, names):
@@ -159,9 +159,9 @@ def _copa(rows, labelled):
 def _multirc(rows, labelled):
     result, count = AnswersToGrade(([], []), [] if labelled else None, []), 0
     for row, where in rows:
-        passage = get(row, "passage", where)
-        for question in get(passage, "questions", where):
-            for answer in get(question, "answers", where):
+        passage = get(row, "passage", where, dict)
+        for question in get(passage, "questions", where, list):
+            for answer in get(question, "answers", where, list):
                 result.texts[0].append(get(passage, "text", where))
                 result.texts[1].append(f"{get(question, 'question', where)} {get(answer, 'text', where)}")
                 result.questions.append(count)
@@ -174,30 +174,33 @@ def _multirc(rows, labelled):
 def _record(rows, labelled):
     result = ClozeQuestions([], [], [], [] if labelled else None)
     for row, where in rows:
-        passage = get(row, "passage", where)
+        passage = get(row, "passage", where, dict)
         text = get(passage, "text", where)
-        spans = [(get(each, "start", where), get(each, "end", where)) for each in get(passage, "entities", where)]
+        spans = [
+            (get(each, "start", where, int), get(each, "end", where, int))
+            for each in get(passage, "entities", where, list)
+        ]
         entities = list(dict.fromkeys(text[start : end + 1] for start, end in spans))  # The end is inclusive.
-        for question in get(row, "qas", where):
+        for question in get(row, "qas", where, list):
             result.passages.append(text)
             result.queries.append(get(question, "query", where))
             result.entities.append(entities)
             if labelled:
-                answers = [get(answer, "text", where) for answer in get(question, "answers", where)]
+                answers = [get(answer, "text", where) for answer in get(question, "answers", where, list)]
                 result.answers.append(list(dict.fromkeys(answers)))
     return result
 
 
 def _wic(rows, labelled):
     sentences = (_column(rows, "sentence1"), _column(rows, "sentence2"))
-    spans = tuple(list(zip(_column(rows, f"start{i}"), _column(rows, f"end{i}"))) for i in (1, 2))
+    spans = tuple(list(zip(_column(rows, f"start{i}", int), _column(rows, f"end{i}", int))) for i in (1, 2))
     return WordsInContext(_column(rows, "word"), sentences, spans, _labels(rows, BOOLEANS, labelled))
 
 
 def _wsc(rows, labelled):
-    targets = [(get(row, "target", where), where) for row, where in rows]
+    targets = [(get(row, "target", where, dict), where) for row, where in rows]
     phrases = (_column(targets, "span1_text"), _column(targets, "span2_text"))
-    places = (_column(targets, "span1_index"), _column(targets, "span2_index"))
+    places = (_column(targets, "span1_index", int), _column(targets, "span2_index", int))
     return Coreferences(_column(rows, "text"), phrases, places, _labels(rows, BOOLEANS, labelled))
 
 

@@ -106,6 +106,9 @@ def test_a_mistake_in_race_is_one_error(tmp_path):
         ({"answers": ["B"]}, r"as many options and answers as questions. Received: \[2, 2, 1\]"),
         ({"answers": ["B", "E"]}, r"Expected one of \['A', 'B', 'C', 'D'\] as the right choice. Received: 'E'"),
         ({"options": [["cat"], ["dog"]]}, "Expected four options"),
+        ({"options": [None, None]}, "Expected four options. Received: None"),
+        ({"questions": ["Who?", 7]}, r"Expected strings. Received: \[7, 'Ann', 'Eve'"),
+        ({"answers": "BC"}, "Expected 'answers' as list. Received: 'BC'"),
     ]:
         write_race(tmp_path, "train", "high", 1, {**ARTICLE, **change})
         with pytest.raises(ValueError, match=message):

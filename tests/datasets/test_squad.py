@@ -62,6 +62,8 @@ def test_questions_can_be_divided(tmp_path):
         (question(("Tom", 23)), "question 'q1': Expected the answer 'Tom' at position 23 of .* Received: ' To'"),
         (question(("Tom", -4)), "Expected the answer 'Tom' at position -4"),
         (question(("dog", 10)), "Expected the answer 'dog' at position 10 .* Received: 'naï'"),
+        (question(("Ann", "0")), "question 'q1': Expected 'answer_start' as int. Received: '0'"),
+        (question(("Ann", 0), id=7), "article 'Cats': Expected 'id' as str. Received: 7"),
         (question(), "Expected answers, or `is_impossible`. Received: 0 answers and is_impossible=False"),
         (question(("Ann", 0), is_impossible=True), "Received: 1 answers and is_impossible=True"),
         (

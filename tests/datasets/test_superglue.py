@@ -154,6 +154,13 @@ def test_rows_can_be_divided_whatever_their_columns_are(tmp_path):
     [
         ("CB", {"label": "neutrl"}, r"line 1: Unknown label. Did you mean 'neutral'\? .* Received: 'neutrl'"),
         ("BoolQ", {"label": "yes"}, "line 1: Unknown label. .* Received: 'yes'"),
+        ("RTE", {"premise": None}, "line 1: Expected 'premise' as str. Received: None"),
+        (
+            "MultiRC",
+            {"passage": {"text": "Ann.", "questions": {}}},
+            "line 1: Expected 'questions' as list. Received: {}",
+        ),
+        ("WiC", {"start1": "4"}, "line 1: Expected 'start1' as int. Received: '4'"),
         ("COPA", {"question": "reason"}, r"line 1: Expected one of \['cause', 'effect'\]. Received: 'reason'"),
         ("WSC", {"target": {}}, r"line 1: Expected an object with 'span1_text'. Received: \[\]"),
     ],
