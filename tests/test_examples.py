@@ -19,6 +19,15 @@ from tests.hub import modules, tf1_modules
 from tests.hub.preprocessing import save_preprocessing_module
 
 REPOSITORY = pathlib.Path(__file__).parents[1]
+# Calls in examples, and the real data that they read.
+DATA_OF_EXAMPLES = {
+    'load_trec6("trec6")': "trec6",
+    'load_universal_dependencies("ud_english_ewt")': "ud_english_ewt",
+    'load_glue("glue", ': "glue",
+    'load_squad("squad1.1/': "squad1.1",
+    'load_wikitext("wikitext-2")': "wikitext-2",
+    'load_blimp("blimp")': "blimp",
+}
 BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 
 
@@ -42,10 +51,9 @@ def test_the_example_in_a_docstring_runs(code, tmp_path, monkeypatch, request, e
     monkeypatch.chdir(tmp_path)
     if "minilm-l6" in code:
         request.getfixturevalue("small_minilm")
-    if 'load_trec6("trec6")' in code:
-        (tmp_path / "trec6").symlink_to(request.getfixturevalue("data_dir")("trec6"))
-    if 'load_universal_dependencies("ud_english_ewt")' in code:
-        (tmp_path / "ud_english_ewt").symlink_to(request.getfixturevalue("data_dir")("ud_english_ewt"))
+    for call, folder in DATA_OF_EXAMPLES.items():
+        if call in code:
+            (tmp_path / folder).symlink_to(request.getfixturevalue("data_dir")(folder))
     names = {"keras": keras, "np": np, "keras_transfer": kt}
     if "tf." in code:
         import tensorflow as tf
@@ -64,6 +72,8 @@ def test_every_public_class_and_function_has_an_example():
         "Comparison",
         *("CheckpointError", "CheckpointReport", "HubError", "get_activation", "gelu_tanh", "is_text", "to_columns"),
         *("Architecture", "load", "resolve", "TaggedDataset", "TaggedSentences", "Tokenizer", "WordBatches"),
+        *("Answer", "Questions", "Choices", "Turn", "Dialogue", "DialogueExample", "MinimalPairs"),
+        *("AnswersToGrade", "ClozeQuestions", "Coreferences", "WordsInContext"),
     }
     without = []
     for room in kt.__all__:
@@ -151,6 +161,15 @@ def test_the_script_in_the_page_on_adaptation_runs(tmp_path, monkeypatch, minilm
     assert len(names["history"].history["val_accuracy"]) == 1
     assert all(weight.trainable for weight in names["model"].trainable_weights)
     assert names["optimizer"].penalty.strength == 10.0
+
+
+def test_the_script_in_the_page_on_datasets_runs(tmp_path, monkeypatch, capsys, small_minilm, eagerly):
+    monkeypatch.chdir(tmp_path)
+    code = "\n".join(blocks((REPOSITORY / "docs" / "datasets.md").read_text("utf-8")))
+    names = {}
+    exec(compile(code, "docs/datasets.md", "exec"), names)
+    assert (len(names["train"].texts), len(names["held_out"].texts)) == (12, 4) and names["scores"].labels[:2] == [5, 1]
+    assert "Get aclImdb_v1.tar.gz" in capsys.readouterr().out
 
 
 def test_the_script_in_the_page_on_adapters_runs(tmp_path, monkeypatch, small_minilm):
