@@ -3,7 +3,7 @@
 import dataclasses
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import CLASSIFIER, TOKENS, masked_lm
+from keras_transfer.checkpoints.head_names import CLASSIFIER, SPAN, TOKENS, masked_lm
 from keras_transfer.checkpoints.names import BERT_EMBEDDINGS, BERT_SETTINGS, POSITION_IDS, with_defaults
 from keras_transfer.encoders import AlbertEncoder
 from keras_transfer.text import TokenPreprocessor
@@ -38,7 +38,7 @@ ALBERT = register_architecture(
             "sentence_order": "sop_classifier.",
             "classifier": dataclasses.replace(CLASSIFIER, settings=(("dropout", "classifier_dropout_prob", 0.1),)),
             "tokens": dataclasses.replace(TOKENS, settings=(("dropout", "classifier_dropout_prob", 0.1),)),
-            "span": "qa_outputs.",
+            "span": SPAN,
         },
         tied={
             "predictions.decoder.weight": "embeddings.word_embeddings.weight",

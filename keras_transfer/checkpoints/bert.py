@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import CLASSIFIER, TOKENS, masked_lm
+from keras_transfer.checkpoints.head_names import CLASSIFIER, SPAN, TOKENS, masked_lm
 from keras_transfer.checkpoints.names import BERT_FIXED, BERT_NAMES, BERT_SETTINGS
 from keras_transfer.encoders import BertEncoder
 from keras_transfer.text import BertPreprocessor
@@ -31,7 +31,7 @@ BERT = register_architecture(
             "next_sentence": "cls.seq_relationship.",
             "classifier": CLASSIFIER,
             "tokens": TOKENS,
-            "span": "qa_outputs.",
+            "span": SPAN,
         },
         tied={
             "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",

@@ -1,7 +1,9 @@
 """DistilBERT's checkpoints (Sanh et al. 2019)."""
 
+import dataclasses
+
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import AS_ENCODER, TOKENS, masked_lm, two_layer_classifier
+from keras_transfer.checkpoints.head_names import AS_ENCODER, SPAN, TOKENS, masked_lm, two_layer_classifier
 from keras_transfer.checkpoints.names import ACTIVATIONS, BERT_EMBEDDINGS, POSITION_IDS
 from keras_transfer.encoders import DistilBertEncoder
 from keras_transfer.text import BertPreprocessor
@@ -46,7 +48,7 @@ DISTILBERT = register_architecture(
             ),
             "classifier": two_layer_classifier("relu", "pre_classifier", "classifier", "seq_classif_dropout"),
             "tokens": TOKENS,
-            "span": "qa_outputs.",
+            "span": dataclasses.replace(SPAN, settings=(("dropout", "qa_dropout", 0.1),)),
         },
         tied={"vocab_projector.weight": "embeddings.word_embeddings.weight"},
         ignored=(POSITION_IDS,),

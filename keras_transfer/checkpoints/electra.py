@@ -1,7 +1,7 @@
 """ELECTRA's checkpoints, of discriminators and generators (Clark et al. 2020)."""
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import AS_ENCODER, TOKENS, two_layer_classifier
+from keras_transfer.checkpoints.head_names import AS_ENCODER, SPAN, TOKENS, two_layer_classifier
 from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.names import BERT_BLOCKS, BERT_EMBEDDINGS, BERT_FIXED, BERT_SETTINGS, POSITION_IDS
 from keras_transfer.encoders import ElectraEncoder
@@ -42,7 +42,7 @@ ELECTRA = register_architecture(
             ),
             "classifier": two_layer_classifier("gelu"),
             "tokens": TOKENS,
-            "span": "qa_outputs.",
+            "span": SPAN,
             "choice_summary": "sequence_summary.",
         },
         tied={"generator_lm_head.weight": "embeddings.word_embeddings.weight"},

@@ -23,6 +23,7 @@ TOKENS = Head(
     arguments={"hidden_activation": None},
     settings=(("dropout", "classifier_dropout", 0.1),),
 )
+SPAN = Head(prefix="qa_outputs.", model_classes=("ForQuestionAnswering",), tensors={"logits": "qa_outputs"})
 
 
 def masked_lm(prefix, dense="dense", norm="LayerNorm", bias="bias", **options):
@@ -64,7 +65,7 @@ ROBERTA_HEADS = {
         "masked_lm": masked_lm("lm_head.", norm="layer_norm", arguments={**AS_ENCODER, "activation": "gelu"}),
         "classifier": two_layer_classifier("tanh"),
         "tokens": TOKENS,
-        "span": "qa_outputs.",
+        "span": SPAN,
     },
     "tied": {"lm_head.decoder.weight": "embeddings.word_embeddings.weight", "lm_head.decoder.bias": "lm_head.bias"},
 }

@@ -13,7 +13,7 @@ from keras_transfer.layers.feed_forward import FeedForward, GatedFeedForward
 from keras_transfer.layers.normalization import LayerNormalization
 from keras_transfer.layers.output_embeddings import OutputEmbeddings
 from keras_transfer.layers.pooling import SequencePooling
-from keras_transfer.layers.positions import SampleTokens, TakePositions
+from keras_transfer.layers.positions import PositionLogits, SampleTokens, TakePositions
 from keras_transfer.layers.recurrent import ProjectedLSTM
 from keras_transfer.layers.relative_attention import RelativeAttention
 from keras_transfer.layers.relative_positions import RelativePositionBias, RelativePositions
@@ -36,6 +36,7 @@ __all__ = [
     "MultiHeadAttention",
     "OutputEmbeddings",
     "PositionEmbedding",
+    "PositionLogits",
     "ProjectedLSTM",
     "RelativeAttention",
     "RelativePositionBias",

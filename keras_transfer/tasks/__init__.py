@@ -3,8 +3,17 @@
 from keras_transfer.tasks.causal_lm import CausalLM
 from keras_transfer.tasks.masked_lm import MaskedLM
 from keras_transfer.tasks.replaced_tokens import ReplacedTokenDetection
+from keras_transfer.tasks.span_extractor import SpanExtractor
 from keras_transfer.tasks.task import Task
 from keras_transfer.tasks.text_classifier import TextClassifier
 from keras_transfer.tasks.token_classifier import TokenClassifier
 
-__all__ = ["CausalLM", "MaskedLM", "ReplacedTokenDetection", "Task", "TextClassifier", "TokenClassifier"]
+__all__ = [
+    "CausalLM",
+    "MaskedLM",
+    "ReplacedTokenDetection",
+    "SpanExtractor",
+    "Task",
+    "TextClassifier",
+    "TokenClassifier",
+]

@@ -10,6 +10,7 @@ from keras_transfer.text.packing import Packing
 from keras_transfer.text.plain import PlainText
 from keras_transfer.text.preprocessor import Preprocessor
 from keras_transfer.text.sentencepiece_bpe import SentencePieceBPETokenizer
+from keras_transfer.text.span_batching import span_batches
 from keras_transfer.text.token_preprocessor import TokenPreprocessor
 from keras_transfer.text.tokenizer import Tokenizer
 from keras_transfer.text.unigram import UnigramTokenizer
@@ -36,6 +37,7 @@ __all__ = [
     "WordPreprocessor",
     "batches",
     "is_text",
+    "span_batches",
     "to_columns",
     "train_vocabulary",
     "word_batches",
