@@ -14,6 +14,7 @@ TASKS = {
     "replaced_token": "tasks.ReplacedTokenDetection",
     "classifier": "tasks.TextClassifier",
     "tokens": "tasks.TokenClassifier",
+    "span": "tasks.SpanExtractor",
 }
 
 
