@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.encoders import BertEncoder, GPT2Encoder
-from keras_transfer.tasks import MaskedLM, ReplacedTokenDetection, TextClassifier, TokenClassifier
+from keras_transfer.tasks import MaskedLM, ReplacedTokenDetection, SpanExtractor, TextClassifier, TokenClassifier
 from keras_transfer.text import BertPreprocessor
 from tests.checkpoints.folders import bert_tensors, write_bert
 from tests.helpers import outputs_of
@@ -38,6 +38,8 @@ def logits_of(model, outputs):
     if "mask_positions" in model.input:
         length = inputs["token_ids"].shape[1]
         inputs["mask_positions"] = np.tile(np.arange(length, dtype="int32"), (len(inputs["token_ids"]), 1))
+    if "answer_mask" in model.input:
+        return np.swapaxes(outputs_of(model, {**inputs, "answer_mask": inputs["padding_mask"]}), 1, 2)
     return outputs_of(model, inputs)
 
 
@@ -46,6 +48,7 @@ TASKS = {
     "tokens": TokenClassifier,
     "masked_lm": MaskedLM,
     "replaced_token": ReplacedTokenDetection,
+    "span": SpanExtractor,
 }
 
 
@@ -116,6 +119,7 @@ def test_a_folder_without_a_head_needs_an_argument_for_a_new_one(tmp_path):
         (TextClassifier, "`num_classes` or `label_names`"),
         (TokenClassifier, "`label_names`"),
         (MaskedLM, '`head="new"`'),
+        (SpanExtractor, '`head="new"`'),
     ):
         with pytest.raises(CheckpointError, match=f"has no head for a {cls.__name__}. Pass {advice} for a new one"):
             cls.from_pretrained(folder, preprocessor=None)

@@ -31,6 +31,6 @@ def test_answers_are_those_of_the_model(threshold, tmp_path):
         assert found[name].numpy().tolist() == [answer[name] for answer in expected]
     np.testing.assert_allclose(found["score"], [answer["score"] for answer in expected], atol=1e-5)
     nothing = served(question=tf.constant([], tf.string), context=tf.constant([], tf.string))
-    assert {name: value.shape.as_list() for name, value in nothing.items()} == dict.fromkeys(found, [0])
+    assert {name: value.shape.as_list() for name, value in nothing.items()} == {name: [0] for name in found}
     with pytest.raises(tf.errors.InvalidArgumentError, match="must leave room for its context"):
         served(question=tf.constant(["a " * 40]), context=tf.constant(["b"]))
