@@ -16,6 +16,7 @@ from keras_transfer.text.span_batching import STRIDE, check_stride, span_columns
 from keras_transfer.text.span_search import best_spans, take_characters
 
 _SEARCHED = 64  # Number of questions whose answers are searched at once.
+_COLUMNS = ("score", "start", "end", "found")
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -183,12 +184,12 @@ class SpanExtractor(Task):
             )
 
     def predict_in_order(self, data, predict):
-        length = max(values.shape[1] for values in data.inputs.values())
-        logits = np.full((len(data.order), 2, length), HIDDEN, "float32")
+        # The batches of each length have outputs of another length.
+        logits = np.full((len(data.inputs["answer_mask"]), 2, data.inputs["answer_mask"].shape[1]), HIDDEN, "float32")
         for part in data.by_length():
             found = predict(part)
             logits[part.order, :, : found.shape[2]] = found
-        return logits
+        return logits[np.unique(data.order)]
 
     def answer(self, questions, contexts, n_best=None, batch_size=32, verbose=0):
         """Returns the parts of contexts that answer questions.
@@ -203,9 +204,10 @@ class SpanExtractor(Task):
         Returns:
             A dict for each question: `text`, the answer as the context has it; `score`, its probability among all
             answers that the context has; `start` and `end`, its first character in the context, and the one behind its
-            last. If there is no answer, `text` is "", and `start` and `end` are -1. The result is a list of dicts, or
-            one dict if `questions` is a string. With `n_best`, there is a list instead of each dict, the best answer
-            first. It is shorter if a context has fewer answers.
+            last; and `no_answer_score`, the score of no answer minus that of the best answer, which is compared with
+            `no_answer_threshold`. If there is no answer, `text` is "", and `start` and `end` are -1. The result is a
+            list of dicts, or one dict if `questions` is a string. With `n_best`, there is a list instead of each dict,
+            the best answer first. It is shorter if a context has fewer answers.
 
         Raises:
             ValueError: If a question leaves no room for its context, if questions and contexts differ in number, if
@@ -238,14 +240,21 @@ class SpanExtractor(Task):
             part = windows.of_examples(begin, begin + _SEARCHED)
             rows = slice(*np.searchsorted(windows.example, [begin, begin + _SEARCHED]))
             found = best_spans(logits[rows], part, count, self.max_answer_length, self.no_answer_threshold)
-            columns = [found[name].numpy().tolist() for name in ("score", "start", "end", "found")]
-            for context, *of_context in zip(contexts[begin : begin + _SEARCHED], *columns):
+            found = {name: values.numpy().tolist() for name, values in found.items()}
+            for row, context in enumerate(contexts[begin : begin + _SEARCHED]):
+                no_answer = {"no_answer_score": found["no_answer_score"][row]}
                 candidates = [
-                    {"text": context[start:end] if start >= 0 else "", "score": score, "start": start, "end": end}
-                    for score, start, end, is_found in zip(*of_context)
+                    {
+                        "text": context[max(start, 0) : max(end, 0)],
+                        "score": score,
+                        "start": start,
+                        "end": end,
+                        **no_answer,
+                    }
+                    for score, start, end, is_found in zip(*(found[name][row] for name in _COLUMNS))
                     if is_found
                 ]
-                answers.append(candidates or [{"text": "", "score": 0.0, "start": -1, "end": -1}])
+                answers.append(candidates or [{"text": "", "score": 0.0, "start": -1, "end": -1, **no_answer}])
         return answers
 
     # === Export ===

@@ -19,7 +19,8 @@ def best_spans(logits, windows, count, max_length, no_answer_threshold=None):
     Returns:
         A dict of tensors [examples, count], the most likely first: `score`, the probability; `start` and `end`, the
         first character in the context and the one behind the last, both -1 if there is no answer; and `found`, False at
-        places without a further answer.
+        places without a further answer. `no_answer_score` [examples] is the score of no answer minus that of the best
+        span.
 
     Source: Devlin et al. 2019, "BERT", section 4.3; https://github.com/google-research/bert (`run_squad.py`).
     """
@@ -49,8 +50,10 @@ def best_spans(logits, windows, count, max_length, no_answer_threshold=None):
 
     score, total = by_example(score, -infinity), tf.reduce_logsumexp(by_example(total, -infinity), axis=1)
     start, end = by_example(start, -1), by_example(end, -1)
+    none = tf.math.segment_min(logits[:, 0, 0] + logits[:, 1, 0], example)[:, None]
+    no_answer_score = none[:, 0] - tf.reduce_max(score, axis=1)
     if no_answer_threshold is not None:
-        none = tf.math.segment_min(logits[:, 0, 0] + logits[:, 1, 0], example)[:, None] - no_answer_threshold
+        none -= no_answer_threshold
         score, total = tf.concat([none, score], 1), tf.reduce_logsumexp(tf.stack([none[:, 0], total]), axis=0)
         start, end = (tf.pad(values, [[0, 0], [1, 0]], constant_values=-1) for values in (start, end))
     score, place = tf.math.top_k(score, count)
@@ -62,6 +65,7 @@ def best_spans(logits, windows, count, max_length, no_answer_threshold=None):
         "start": start,
         "end": end,
         "found": found,
+        "no_answer_score": no_answer_score,
     }
 
 

@@ -177,7 +177,7 @@ def test_a_question_has_one_answer_and_a_list_of_questions_a_list(model, eagerly
     [first, second] = model.answer(["a", "b"], [LONG, "C\u00e1 d\u0301 e"])
     assert model.answer("a", LONG) == pytest.approx(first)
     for answer, context in ((first, LONG), (second, "C\u00e1 d\u0301 e")):
-        assert set(answer) == {"text", "score", "start", "end"}
+        assert set(answer) == {"text", "score", "start", "end", "no_answer_score"}
         assert answer["text"] == context[answer["start"] : answer["end"]] != ""
         assert 0 < answer["score"] <= 1
     assert model.answer([], []) == []
@@ -196,15 +196,17 @@ def test_the_n_best_answers_are_in_the_order_of_their_scores_and_all_different(m
 
 
 def test_an_empty_context_has_no_answer(model, eagerly):
-    nothing = {"text": "", "score": 0.0, "start": -1, "end": -1}
+    nothing = {"text": "", "score": 0.0, "start": -1, "end": -1, "no_answer_score": float("inf")}
     assert model.answer("a", "") == nothing
     assert model.answer(["a", "a"], ["", "b"], n_best=2)[0] == [nothing]
 
 
 def test_the_threshold_decides_whether_there_is_an_answer(model, eagerly):
     try:
-        model.no_answer_threshold = 1e4
-        assert model.answer("a", LONG)["text"] != ""
+        score = model.answer("a", LONG)["no_answer_score"]
+        for distance in (-0.01, 0.01):
+            model.no_answer_threshold = score + distance
+            assert (model.answer("a", LONG)["text"] == "") == (distance < 0)
         model.no_answer_threshold = -1e4
         answer = model.answer("a", LONG)
         assert (answer["text"], answer["start"], answer["end"]) == ("", -1, -1)

@@ -53,6 +53,9 @@ def test_the_answers_are_those_of_a_search_over_all_spans(windows, max_length, t
         scores = np.exp([score for score, _, _ in spans])
         expected = [*(scores / scores.sum())[:count], *[0] * (count - size)]
         np.testing.assert_allclose(found["score"][example], expected, atol=1e-5)
+        real = [score for score, start, _ in spans if start >= 0]
+        none = logits[windows.example == example, :, 0].sum(axis=1).min()
+        assert found["no_answer_score"][example] == pytest.approx(none - max(real, default=-np.inf), abs=1e-5)
 
 
 def test_there_is_no_answer_if_its_score_is_above_the_best_one_by_more_than_the_threshold(windows):
