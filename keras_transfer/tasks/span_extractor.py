@@ -10,7 +10,7 @@ from keras_transfer.tasks.data import require_preprocessor, texts_of_stream, to_
 from keras_transfer.tasks.signatures import Signature
 from keras_transfer.tasks.task import Task
 from keras_transfer.text import TextBatches, span_batches
-from keras_transfer.text.context_windows import check_span_preprocessor, context_windows, windows_in_memory
+from keras_transfer.text.contexts import check_span_preprocessor, context_windows, windows_in_memory
 from keras_transfer.text.lengths import lengths_for
 from keras_transfer.text.span_batching import STRIDE, check_stride, span_columns
 from keras_transfer.text.span_search import best_spans, take_characters

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from keras_transfer.text.batching import TextBatches
-from keras_transfer.text.context_windows import check_span_preprocessor, windows_in_memory
+from keras_transfer.text.contexts import check_span_preprocessor, windows_in_memory
 from keras_transfer.text.inputs import to_columns
 from keras_transfer.text.lengths import lengths_for
 

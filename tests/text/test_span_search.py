@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.text import BertPreprocessor
-from keras_transfer.text.context_windows import windows_in_memory
+from keras_transfer.text.contexts import windows_in_memory
 from keras_transfer.text.span_search import best_spans, take_characters
 
 tf = pytest.importorskip("tensorflow")

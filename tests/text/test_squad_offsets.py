@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.text import BertPreprocessor
-from keras_transfer.text.context_windows import windows_in_memory
+from keras_transfer.text.contexts import windows_in_memory
 from keras_transfer.text.span_batching import answer_positions, answer_spans
 from tests.samples import WHOLE, sample
 

@@ -11,7 +11,7 @@ from keras_transfer.text import (
     TokenPreprocessor,
     span_batches,
 )
-from keras_transfer.text.context_windows import context_windows, windows_in_memory
+from keras_transfer.text.contexts import context_windows, windows_in_memory
 from tests.text.test_byte_bpe import MERGES, ROBERTA, VOCABULARY
 
 tf = pytest.importorskip("tensorflow")
