@@ -12,7 +12,8 @@ class Pretrained:
             head no checkpoint contains.
         head_sizes: Tuple of strings, some of `"num_classes"` and `"label_names"`. Arguments that determine the size of
             the head. A user who passes one asks for a new head if the checkpoint has none.
-        word_level: Boolean. Whether the preprocessor must take words.
+        word_level: Boolean. Whether the preprocessor must be one of this library, which takes words and knows their
+            characters.
     """
 
     head_name = None

@@ -69,6 +69,7 @@ class SpanExtractor(Task):
     """
 
     head_name = "span"
+    word_level = True
 
     def __init__(
         self,
