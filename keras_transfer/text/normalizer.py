@@ -134,7 +134,7 @@ def normalize_characters(texts, lowercase, strip_accents):
     codes = tf.strings.unicode_decode(checked_utf8(texts), "UTF-8")
     distinct, index = tf.unique(codes.values)
     characters = tf.strings.unicode_encode(distinct[:, None], "UTF-8")
-    normalized = normalize(characters, lowercase, strip_accents, limit_words=False)
+    normalized = _normalize_rare(characters, lowercase, strip_accents, limit_words=False)
     widths = tf.strings.length(normalized)
     accents = (widths == 0) & tf.strings.regex_full_match(characters, r"\pM")
     parts, widths, accents = (codes.with_values(tf.gather(column, index)) for column in (normalized, widths, accents))
