@@ -41,7 +41,7 @@ class PositionLogits(keras.layers.Layer):
     Call arguments:
         inputs: Tensor of shape `[batch, length, kinds]`. One score of each kind for each position, such as for the
             start and the end of an answer.
-        mask: Integer tensor of shape `[batch, length]`. 1 for a position that counts, 0 for one that does not.
+        position_mask: Integer tensor of shape `[batch, length]`. 1 for a position that counts, 0 for one that does not.
 
     Returns:
         A tensor of shape `[batch, kinds, length]`, -30,000 at positions that do not count, where a softmax is 0.
@@ -53,11 +53,11 @@ class PositionLogits(keras.layers.Layer):
     ```
     """
 
-    def call(self, inputs, mask):
-        counts = ops.cast(mask, "bool")[:, None, :]
+    def call(self, inputs, position_mask):
+        counts = ops.cast(position_mask, "bool")[:, None, :]
         return ops.where(counts, ops.transpose(inputs, (0, 2, 1)), ops.cast(HIDDEN, inputs.dtype))
 
-    def compute_output_spec(self, inputs, mask):
+    def compute_output_spec(self, inputs, position_mask):
         batch, length, kinds = inputs.shape
         return keras.KerasTensor((batch, kinds, length), self.compute_dtype)
 

@@ -22,7 +22,7 @@ def test_vectors_are_taken_at_positions():
 def test_scores_become_logits_over_the_positions_that_count():
     inputs = np.random.default_rng(0).normal(size=(2, 3, 2)).astype("float32")
     mask = np.array([[1, 0, 1], [0, 1, 0]], "int32")
-    run_layer_test(PositionLogits, {}, inputs, {"mask": mask}, output_shape=(2, 2, 3))
+    run_layer_test(PositionLogits, {}, inputs, {"position_mask": mask}, output_shape=(2, 2, 3))
     logits = keras.ops.convert_to_numpy(PositionLogits()(inputs, mask))
     np.testing.assert_array_equal(logits, np.where(mask[:, None] == 1, inputs.transpose(0, 2, 1), -3e4))
 

@@ -100,7 +100,7 @@ def test_wrong_arguments_are_an_error():
 # === Training ===
 
 
-def test_it_learns_to_find_a_marked_word():
+def test_it_learns_to_find_a_marked_word(eagerly):
     model = extractor()
     model.compile(keras.optimizers.Adam(0.01))
     model.fit(*examples(128, seed=1), epochs=3, batch_size=16, verbose=0)

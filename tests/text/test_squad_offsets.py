@@ -47,7 +47,9 @@ def test_every_answer_is_the_same_again_unless_it_begins_or_ends_inside_a_token(
     preprocessor = BertPreprocessor(data_dir("vocabs") / file, 384, lowercase="uncased" in file)
     rows = [(question, context, answer) for question, context, answers in sample(squad, 40) for answer in answers]
     different = set()
-    for (question, context, (text, start)), found in zip(rows, read_back(preprocessor, *zip(*rows)), strict=True):
+    for (question, context, (text, start)), found in zip(
+        rows, read_back(preprocessor, *map(list, zip(*rows))), strict=True
+    ):
         assert found is not None, (text, context)
         if context[slice(*found)] != text:
             begin, end = found
