@@ -209,6 +209,15 @@ def test_the_script_in_the_page_on_embeddings_runs(tmp_path, monkeypatch, minilm
 
 
 @pytest.mark.slow
+def test_the_script_in_the_page_on_questions_runs(tmp_path, monkeypatch, small_minilm, eagerly):
+    monkeypatch.chdir(tmp_path)
+    code = "\n".join(blocks((REPOSITORY / "docs" / "questions.md").read_text("utf-8")))
+    names = {}
+    exec(compile(code, "docs/questions.md", "exec"), names)
+    assert (tmp_path / "served" / "questions" / "saved_model.pb").exists()
+
+
+@pytest.mark.slow
 def test_the_script_in_the_page_on_comparing_runs(tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
     code = "\n".join(blocks((REPOSITORY / "docs" / "compare.md").read_text("utf-8")))

@@ -14,7 +14,7 @@ from keras_transfer.layers.normalization import LayerNormalization
 from keras_transfer.layers.output_embeddings import OutputEmbeddings
 from keras_transfer.layers.pair_features import PairFeatures
 from keras_transfer.layers.pooling import SequencePooling
-from keras_transfer.layers.positions import SampleTokens, TakePositions
+from keras_transfer.layers.positions import PositionLogits, SampleTokens, TakePositions
 from keras_transfer.layers.random_field import ConditionalRandomField
 from keras_transfer.layers.recurrent import ProjectedLSTM
 from keras_transfer.layers.relative_attention import RelativeAttention
@@ -41,6 +41,7 @@ __all__ = [
     "OutputEmbeddings",
     "PairFeatures",
     "PositionEmbedding",
+    "PositionLogits",
     "ProjectedLSTM",
     "RelativeAttention",
     "RelativePositionBias",

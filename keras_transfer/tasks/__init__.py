@@ -5,6 +5,7 @@ from keras_transfer.tasks.dialogue_model import DialogueModel
 from keras_transfer.tasks.masked_lm import MaskedLM
 from keras_transfer.tasks.multiple_choice import MultipleChoice
 from keras_transfer.tasks.replaced_tokens import ReplacedTokenDetection
+from keras_transfer.tasks.span_extractor import SpanExtractor
 from keras_transfer.tasks.task import Task
 from keras_transfer.tasks.text_classifier import TextClassifier
 from keras_transfer.tasks.text_embedder import TextEmbedder
@@ -17,6 +18,7 @@ __all__ = [
     "MaskedLM",
     "MultipleChoice",
     "ReplacedTokenDetection",
+    "SpanExtractor",
     "Task",
     "TextClassifier",
     "TextEmbedder",

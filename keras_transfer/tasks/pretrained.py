@@ -16,7 +16,8 @@ class Pretrained:
         problem_types: Tuple of strings. Values of `problem_type` in the configuration of a checkpoint whose head the
             task can load.
         problem_type: String. The value that `save_pretrained` writes. `None` for none.
-        word_level: Boolean. Whether the preprocessor must take words.
+        word_level: Boolean. Whether the preprocessor must be one of this library, which takes words and knows their
+            characters.
     """
 
     head_name = None

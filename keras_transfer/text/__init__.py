@@ -12,6 +12,7 @@ from keras_transfer.text.part_batching import PartBatches, part_batches
 from keras_transfer.text.plain import PlainText
 from keras_transfer.text.preprocessor import Preprocessor
 from keras_transfer.text.sentencepiece_bpe import SentencePieceBPETokenizer
+from keras_transfer.text.span_batching import span_batches
 from keras_transfer.text.token_preprocessor import TokenPreprocessor
 from keras_transfer.text.tokenizer import Tokenizer
 from keras_transfer.text.unigram import UnigramTokenizer
@@ -44,6 +45,7 @@ __all__ = [
     "dialogue_inputs",
     "is_text",
     "part_batches",
+    "span_batches",
     "to_columns",
     "train_vocabulary",
     "word_batches",

@@ -13,6 +13,7 @@ from keras_transfer.tasks import (
     MaskedLM,
     MultipleChoice,
     ReplacedTokenDetection,
+    SpanExtractor,
     TextClassifier,
     TextRegressor,
     TokenClassifier,
@@ -45,6 +46,8 @@ def logits_of(model, outputs):
     if "mask_positions" in model.input:
         length = inputs["token_ids"].shape[1]
         inputs["mask_positions"] = np.tile(np.arange(length, dtype="int32"), (len(inputs["token_ids"]), 1))
+    if "answer_mask" in model.input:
+        return np.swapaxes(outputs_of(model, {**inputs, "answer_mask": inputs["padding_mask"]}), 1, 2)
     return outputs_of(model, inputs)
 
 
@@ -54,6 +57,7 @@ TASKS = {
     "masked_lm": MaskedLM,
     "replaced_token": ReplacedTokenDetection,
     "multiple_choice": MultipleChoice,
+    "span": SpanExtractor,
 }
 
 
@@ -124,6 +128,7 @@ def test_a_folder_without_a_head_needs_an_argument_for_a_new_one(tmp_path):
         (TextClassifier, "`num_classes` or `label_names`"),
         (TokenClassifier, "`label_names`"),
         (MaskedLM, '`head="new"`'),
+        (SpanExtractor, '`head="new"`'),
     ):
         with pytest.raises(CheckpointError, match=f"has no head for a {cls.__name__}. Pass {advice} for a new one"):
             cls.from_pretrained(folder, preprocessor=None)
