@@ -2,6 +2,7 @@
 
 from keras_transfer import (
     adaptation,
+    analysis,
     checkpoints,
     datasets,
     distribute,
@@ -20,6 +21,7 @@ from keras_transfer.version import __version__
 __all__ = [
     "__version__",
     "adaptation",
+    "analysis",
     "checkpoints",
     "datasets",
     "distribute",

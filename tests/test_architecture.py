@@ -18,7 +18,7 @@ ORDER = [
     {"layers", "text", "datasets", "metrics", "objectives", "training"},
     {"encoders", "distribute", "generation"},
     {"tasks"},
-    {"adaptation", "checkpoints", "hub"},
+    {"adaptation", "analysis", "checkpoints", "hub"},
     {"serving"},
     {"cli"},
 ]
