@@ -15,6 +15,7 @@ from keras_transfer import (
     serving,
     tasks,
     text,
+    wrappers,
 )
 from keras_transfer.version import __version__
 
@@ -34,4 +35,5 @@ __all__ = [
     "serving",
     "tasks",
     "text",
+    "wrappers",
 ]

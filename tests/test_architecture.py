@@ -19,7 +19,7 @@ ORDER = [
     {"encoders", "distribute", "generation"},
     {"tasks"},
     {"adaptation", "analysis", "checkpoints", "hub"},
-    {"serving"},
+    {"serving", "wrappers"},
     {"cli"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}

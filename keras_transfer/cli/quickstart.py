@@ -33,7 +33,7 @@ def run_quickstart(
     batch_size=None,
     overwrite=False,
 ):
-    """Fine-tunes all-MiniLM-L6-v2 on questions, prints a report, exports both, and runs the SavedModel in a new process.
+    """Fine-tunes all-MiniLM-L6-v2 on questions, reports, exports a SavedModel and runs it in a new process.
 
     Args:
         dataset: String. `"questions"` (packaged) or `"trec6"`. Defaults to `"questions"`.
