@@ -36,7 +36,7 @@ class Table:
         self.path, self.columns, self.fraction = pathlib.Path(path), columns, 0.0
         self.kind = self.path.suffix.lower()
         if self.kind not in FORMATS:
-            raise ValueError(f"The table must be a {', '.join(FORMATS)} file. Received: {self.path}")
+            raise ValueError(f"The table must be a .csv, .tsv or .jsonl file. Received: {self.path}")
         if not self.path.is_file():
             raise FileNotFoundError(f"The table does not exist. Received: {self.path}")
         first = next(iter(self), None)

@@ -32,8 +32,8 @@ def check_run(folder, settings, overwrite=False):
         OSError: If the folder cannot be written.
         ValueError: If the folder contains a run with other settings and `overwrite` is False.
     """
+    runpy.run_path(str(FILES))["check_folder"](folder, overwrite=os.path.isdir(folder))
     folder = pathlib.Path(folder)
-    runpy.run_path(str(FILES))["check_folder"](folder, overwrite=folder.is_dir())
     if not os.path.lexists(folder) or (folder.is_dir() and not any(folder.iterdir())):
         return False
     try:

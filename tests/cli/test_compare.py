@@ -49,7 +49,7 @@ def test_tables_have_named_columns_and_quotes_only_in_csv(tmp_path):
     ("name", "content", "message"),
     [
         ("none.tsv", None, "The table does not exist. Received: none.tsv"),
-        ("texts.json", "{}", "must be a .csv, .tsv, .jsonl file. Received: texts.json"),
+        ("texts.json", "{}", "must be a .csv, .tsv or .jsonl file. Received: texts.json"),
         ("texts.tsv", "sentence\tlabel\na\tb\n", "no column 'text'. Received: the columns ['sentence', 'label']"),
         ("texts.tsv", "text\tlabel\na\tb\nc\n", "line 3: Expected a text and a label. Received: text='c' and "),
         ("texts.tsv", "text\tlabel\n", "Expected at least one row"),
