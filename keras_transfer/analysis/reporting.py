@@ -62,11 +62,6 @@ def report(
     report.to_html("report.html")
     ```
     """
-    if getattr(model, "multi_label", False):
-        raise ValueError(
-            f"A report requires a model with one label for each row. Received: {type(model).__name__} with "
-            "multi_label=True"
-        )
     if not is_text(x) and not isinstance(x, (list, tuple, dict)) and not hasattr(x, "shape"):
         raise ValueError(f"`x` must be data in memory, such as a list of texts. Received: {type(x).__name__}")
     if label_names is None:
@@ -92,8 +87,13 @@ def class_probabilities(model, x, from_logits=True):
         model, x, from_logits: As for `report`.
 
     Raises:
-        ValueError: If the model has neither `predict_proba` nor the outputs of a classifier.
+        ValueError: If the model has neither `predict_proba` nor the outputs of a classifier, or predicts several labels
+            per text.
     """
+    if getattr(model, "multi_label", False):
+        raise ValueError(
+            f"The model must predict one label for each row. Received: {type(model).__name__} with multi_label=True"
+        )
     if hasattr(model, "predict_proba"):
         return np.asarray(model.predict_proba(x))
     if not isinstance(model, keras.Model):

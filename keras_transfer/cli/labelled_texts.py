@@ -7,7 +7,11 @@ import pathlib
 
 FORMATS = {
     ".csv": {"delimiter": ","},
-    ".tsv": {"delimiter": "\t", "quoting": csv.QUOTE_NONE},  # as in GLUE, where quotes are a part of the text
+    ".tsv": {
+        "delimiter": "\t",
+        "quoting": csv.QUOTE_NONE,
+        "quotechar": None,
+    },  # as in GLUE, where quotes are a part of the text
     ".jsonl": {},
 }
 csv.field_size_limit(2**31 - 1)  # instead of 131,072 characters

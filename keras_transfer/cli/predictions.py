@@ -86,7 +86,10 @@ def run_predictions(path, table, text, output=None):
 
 
 def _load(path):
-    model = keras.saving.load_model(path, compile=False)
+    try:
+        model = keras.saving.load_model(path, compile=False)
+    except KeyError as error:  # a zip file of something else
+        raise ValueError(f"The model must be a .keras file. Received: {path}, {error}") from None
     if not isinstance(model, tasks.TextClassifier):
         raise ValueError(f"The model must be a `TextClassifier`. Received: {path}, a `{type(model).__name__}`")
     return model

@@ -68,13 +68,22 @@ def run_training(
     folder = pathlib.Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        lock_folder(folder)
+        lock = lock_folder(folder)
     except RuntimeError as error:
-        raise ValueError(f"Another process trains in the folder. {error}") from None
-    if not continues:
-        shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
-        _write_state(folder, settings, finished=False)
-    print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()) + f", {label_names}")
+        raise ValueError(str(error)) from None
+    try:
+        if not continues:
+            shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+            _write_state(folder, settings, finished=False)
+        return _train(model, parts, recipe, folder, settings, seed)
+    finally:
+        lock.release()
+
+
+def _train(model, parts, recipe, folder, settings, seed):
+    """Trains a model, and writes it with its report. Returns the number of the signal that ended the run, or None."""
+    print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()), end=", ")
+    print(model.label_names)
     print(recipe)
 
     checkpoint = adaptation.Checkpoint(folder / CHECKPOINTS, keep=1, signals=("SIGINT", "SIGTERM"))

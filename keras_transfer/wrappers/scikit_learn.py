@@ -11,6 +11,7 @@ import numpy as np
 from keras_transfer.adaptation import Recipe, fine_tune, get_recipe
 from keras_transfer.analysis.reporting import class_probabilities
 from keras_transfer.tasks import TextClassifier
+from keras_transfer.text import to_columns
 
 
 class KerasTransferClassifier:
@@ -116,7 +117,8 @@ class KerasTransferClassifier:
         Raises:
             ValueError: As for `predict_proba`.
         """
-        return self.classes_[self.predict_proba(X).argmax(axis=-1)]
+        places = self.predict_proba(X).argmax(axis=-1)
+        return self.classes_[places]
 
     def score(self, X, y, sample_weight=None):
         """Returns the accuracy on texts and their labels.
@@ -200,17 +202,17 @@ def _labels(y):
 
 
 def _columns(X):
-    """Returns texts, or pairs of texts as a tuple of two columns."""
+    """Returns texts as an array, or pairs of texts as a tuple of two arrays."""
     if isinstance(X, tuple):
         raise ValueError(
             "`X` must have one row for each text, and for pairs an array of shape [rows, 2], so that scikit-learn can "
             f"divide it. Received: a tuple of {len(X)} values"
         )
-    if not isinstance(X, str) and any(isinstance(row, (list, tuple)) for row in list(X)[:1]):
+    if not isinstance(X, str) and isinstance(next(iter(X), None), (list, tuple)):
         X = np.array(X, object)
     if getattr(X, "ndim", 1) != 2:
-        return X
+        return to_columns(X)
     columns = np.asarray(X, object)
     if columns.shape[1] not in (1, 2):
         raise ValueError(f"`X` must have one column of texts, or two for pairs. Received: {columns.shape[1]} columns")
-    return tuple(columns.T) if columns.shape[1] == 2 else columns[:, 0]
+    return to_columns(tuple(columns.T) if columns.shape[1] == 2 else columns[:, 0])

@@ -61,6 +61,13 @@ def test_a_table_is_read_and_written_in_parts_with_the_same_result(predict, tmp_
     assert len(parts) == 24 and [line.split("\t")[:2] for line in parts] == [line.split("\t")[:2] for line in whole]
 
 
+def test_labels_that_the_model_does_not_know_are_an_error(predict, tmp_path, capsys):
+    (tmp_path / "a.csv").write_text("text,label\na,0\nb,zero\n")
+    assert command.main(["evaluate", "model.keras", "--data", "a.csv"]) == 1
+    error = capsys.readouterr().err
+    assert "names of ['0', '1']. Received: 'zero' at position 1" in error and len(error.splitlines()) == 1
+
+
 def test_a_table_tells_how_much_of_it_was_read(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text\n" + "a long line of text\n" * 10_000)

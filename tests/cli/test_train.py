@@ -12,7 +12,7 @@ import pytest
 from keras_transfer.adaptation import Checkpoint
 from keras_transfer.cli import command, training
 
-TEXTS = ["aaaa", "zzzz", "aa aa", "zz zz", "a a a a", "z z z z"] * 4
+TEXTS = ["a a", "z z", "a a a", "z z z", "a b a", "z y z"] * 4
 LABELS = ["first", "last"] * 12
 
 
@@ -32,7 +32,7 @@ def train(tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "reviews.csv")
     line = ["train", "--task", "classify", "--data", "reviews.csv", "--text-column", "review", "--label-column", "kind"]
-    line += ["--encoder", small_minilm, "--epochs", "3", "--batch-size", "8", "--learning-rate", "0.01"]
+    line += ["--encoder", small_minilm, "--epochs", "2", "--batch-size", "8", "--learning-rate", "0.01"]
     return lambda *arguments: command.main([*line, *arguments])
 
 
@@ -53,18 +53,16 @@ def test_a_run_writes_a_model_and_a_report_that_evaluate_confirms(train, tmp_pat
     assert train("--validation", "reviews.csv") == 0
     printed = capsys.readouterr().out
     assert printed.startswith("24 texts for train, 24 texts for validation, ['first', 'last']\n")
-    assert "Epoch 3/3" in printed and "Validation data: 24 rows, 2 classes, " in printed
+    assert "Epoch 2/2" in printed and "Validation data: 24 rows, 2 classes, " in printed
     folder = tmp_path / "classifier"
-    assert sorted(path.name for path in folder.iterdir()) == [".lock", "model.keras", "report.html", "run.json"]
+    assert sorted(path.name for path in folder.iterdir()) == ["model.keras", "report.html", "run.json"]
     accuracy = re.search(r"^accuracy .*", printed, re.MULTILINE)[0]
 
     data = write(tmp_path / "test.jsonl")
     columns = ["--text", "review", "--label", "kind"]
-    assert (
-        command.main(["evaluate", "classifier", "--data", data, *columns, "--words", "zzzz", "--report", "a.html"]) == 0
-    )
+    assert command.main(["evaluate", "classifier", "--data", data, *columns, "--words", "y", "--report", "a.html"]) == 0
     output = capsys.readouterr()
-    assert accuracy in output.out and re.search(r"^with 'zzzz' +4 ", output.out, re.MULTILINE)
+    assert accuracy in output.out and re.search(r"^with 'y' +4 ", output.out, re.MULTILINE)
     assert output.err.startswith("24 texts, ")
     assert "<svg" in (tmp_path / "a.html").read_text("utf-8")
 
@@ -72,37 +70,31 @@ def test_a_run_writes_a_model_and_a_report_that_evaluate_confirms(train, tmp_pat
     assert "contains a finished run. Choose another one, or pass --overwrite" in capsys.readouterr().err
 
 
-def test_the_same_command_continues_after_ctrl_c_as_if_nothing_had_happened(train, tmp_path, monkeypatch, capsys):
+def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(train, tmp_path, monkeypatch, capsys):
     assert train("--output", "whole") == 0
     with monkeypatch.context() as patched:
         patched.setattr(training.adaptation, "Checkpoint", Interrupted)
         assert train() == 130
     assert "The run was stopped. The same command continues it" in capsys.readouterr().out
     folder = tmp_path / "classifier"
-    assert sorted(path.name for path in folder.iterdir()) == [".lock", "checkpoints", "run.json"]
+    assert sorted(path.name for path in folder.iterdir()) == ["checkpoints", "run.json"]
     assert command.main(["predict", "classifier", "--input", "reviews.csv"]) == 1
     assert "The run is not finished. The model must be a .keras file" in capsys.readouterr().err
-
     assert train("--seed", "1") == 1
     assert capsys.readouterr().err.endswith("Received: classifier, with seed 0 instead of 1\n")
-    assert train("--overwrite") == 0  # The settings are the same, so nothing is lost.
+
+    assert train("--overwrite") == 0  # There is nothing to overwrite, because the settings are the same.
     printed = capsys.readouterr().out
-    assert "Epoch 1/3" not in printed and "Epoch 3/3" in printed
+    assert "Epoch 1/2" not in printed and "Epoch 2/2" in printed
     for weight, expected in zip(weights_of(folder / "model.keras"), weights_of("whole/model.keras"), strict=True):
         np.testing.assert_array_equal(weight, expected)
     assert not (folder / "checkpoints").exists()
 
-
-def test_overwrite_replaces_a_finished_run_only_when_the_new_one_is_finished(train, tmp_path, monkeypatch):
-    assert train("--epochs", "1") == 0
-    path = tmp_path / "classifier" / "model.keras"
-    before = path.read_bytes()
+    before = (folder / "model.keras").read_bytes()
     with monkeypatch.context() as patched:
         patched.setattr(training.adaptation, "Checkpoint", Interrupted)
-        assert train("--overwrite") == 130
-    assert path.read_bytes() == before
-    assert train("--overwrite") == 0
-    assert path.read_bytes() != before
+        assert train("--seed", "1", "--overwrite") == 130
+    assert (folder / "model.keras").read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -113,12 +105,18 @@ def test_overwrite_replaces_a_finished_run_only_when_the_new_one_is_finished(tra
             "There is no column 'reviews'. Did you mean 'review'? Received: the columns ['rev",
         ),
         (["--data", "nowhere.csv"], "The table does not exist. Received: nowhere.csv"),
-        (["--output", "."], "`output` must be a new folder, or that of a run of `keras-transfer train`. Received: ."),
+        (
+            ["--output", "../data"],
+            "`output` must be a new folder, or that of a run of `keras-transfer train`. Received: ../",
+        ),
+        (["--output", "."], "must have a name of its own"),
         (["--output", "reviews.csv"], "Received: folder='reviews.csv'"),
         (["--output", "gs://bucket/run"], "must be local"),
     ],
 )
 def test_a_mistake_is_one_line_of_error_before_anything_is_imported(arguments, message, tmp_path, monkeypatch, capsys):
+    tmp_path = tmp_path / "data"
+    tmp_path.mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(command, "ASK", None)  # from which TensorFlow would be imported
     write(tmp_path / "reviews.csv")
@@ -142,14 +140,6 @@ def test_a_run_that_cannot_begin_writes_nothing(arguments, message, train, tmp_p
     error = capsys.readouterr().err
     assert message in error and len(error.splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["reviews.csv"]
-
-
-def test_labels_that_the_model_does_not_know_are_an_error(train, tmp_path, capsys):
-    assert train("--epochs", "1") == 0
-    write(tmp_path / "test.csv", ["a", "b"], ["first", "lost"])
-    capsys.readouterr()
-    assert command.main(["evaluate", "classifier", "--data", "test.csv", "--text", "review", "--label", "kind"]) == 1
-    assert "Did you mean 'last'? Received: 'lost' at position 1\n" in capsys.readouterr().err
 
 
 def test_a_missing_column_of_json_lines_names_the_line(tmp_path, monkeypatch, capsys):
