@@ -2,6 +2,8 @@
 
 import html
 
+from keras_transfer.analysis.tables import shorten
+
 BLUE, RED, GREY, LIGHT = "#2f6db3", "#be4632", "#8a95a5", "#dde3ea"
 SIZE, MARGIN = 280, 44  # of the diagram in pixels, and of the space for its axes
 
@@ -59,12 +61,11 @@ def slices_chart(report):
     for number, part in enumerate(slices):
         accuracy, y = part.metrics["accuracy"], top + step * number + step / 2
         color = BLUE if accuracy.low <= mean <= accuracy.high else RED
-        name = part.name if len(part.name) <= 28 else part.name[:27] + "…"
-        marks.append(_text(left - 10, y + 4, name, "end"))
+        marks.append(_text(left - 10, y + 4, shorten(part.name, 28), "end"))
         marks.append(_line(place(accuracy.low), y, place(accuracy.high), y, color, ' stroke-width="2"'))
         marks.append(
             f'<circle cx="{place(accuracy.value):.1f}" cy="{y:.1f}" r="4" fill="{color}"><title>'
-            f"{html.escape(part.name)}: {accuracy.value:.3f} of {len(part.rows):,} rows</title></circle>"
+            f"{html.escape(shorten(part.name, 100))}: {accuracy.value:.3f} of {len(part.rows):,} rows</title></circle>"
         )
     return _picture(left + 290, bottom + 26, "Accuracy of each slice", marks)
 
