@@ -18,8 +18,8 @@ ORDER = [
     {"layers", "losses", "text", "datasets", "metrics", "objectives", "training"},
     {"encoders", "distribute", "generation"},
     {"tasks"},
-    {"adaptation", "checkpoints", "hub"},
-    {"serving"},
+    {"adaptation", "analysis", "checkpoints", "hub"},
+    {"serving", "wrappers"},
     {"cli"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}

@@ -231,6 +231,17 @@ def test_the_script_in_the_page_on_comparing_runs(tmp_path, monkeypatch, small_m
 
 
 @pytest.mark.slow
+def test_the_script_in_the_page_on_reports_runs(tmp_path, monkeypatch, small_minilm):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(
+        compile("\n".join(blocks((REPOSITORY / "docs" / "report.md").read_text("utf-8"))), "docs/report.md", "exec"),
+        names,
+    )
+    assert (tmp_path / "report.html").exists() and len(names["report"].labels) == 144
+
+
+@pytest.mark.slow
 def test_the_keras_tuner_example_searches_and_the_same_command_continues(
     tmp_path, monkeypatch, capsys, small_minilm, eagerly
 ):
