@@ -173,10 +173,10 @@ def _best_threshold(labels, probabilities, default):
     order = np.argsort(-probabilities, kind="stable")
     found, right = probabilities[order], np.cumsum(labels[order])
     f1 = 2 * right / (np.arange(1, len(found) + 1) + right[-1])
-    after = np.append(found[1:], 0.0)
+    after = np.append(found[1:], -1.0)
     f1[found == after] = -1.0  # No threshold divides equal probabilities.
     best = f1.argmax()
-    return float((found[best] + after[best]) / 2)
+    return max(float((found[best] + after[best]) / 2), 0.0)
 
 
 def _best_factor(logits, labels, multi_label):

@@ -99,7 +99,7 @@ class TextRegressor(PooledTask):
         except ValueError as error:
             raise ValueError(f"{expected}. Received: rows of different lengths") from error
         if values.dtype.kind not in "biuf":
-            wrong = [(i, value) for i, value in enumerate(values.ravel()) if not isinstance(value, (int, float))]
+            wrong = [(i, value) for i, value in enumerate(values.ravel().tolist()) if not isinstance(value, (int, float))]
             received = f"{wrong[0][1]!r:.100} at position {wrong[0][0]}" if wrong else f"labels of type {values.dtype}"
             raise ValueError(f"{expected}. Received: {received}")
         shapes = {(self.num_targets,), ()} if self.num_targets == 1 else {(self.num_targets,)}

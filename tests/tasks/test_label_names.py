@@ -107,7 +107,7 @@ def test_answers_are_the_names_of_the_highest_probability_in_the_order_of_the_te
 def test_balanced_classes_have_the_same_total_weight(model):
     labels = ["good"] * 6 + ["bad"] * 2
     assert model.balanced_weights(labels) == {0: 2.0, 1: 8 / 12}
-    assert model.balanced_weights(np.eye(2)[[1, 1, 1, 0]]) == {0: 2.0, 1: 4 / 6}
+    assert classifier().balanced_weights(np.eye(2)[[1, 1, 1, 0]]) == {0: 2.0, 1: 4 / 6}
     texts, start = [f"{'good' if label == 'good' else 'bad'} a" for label in labels], model.get_weights()
     model.fit(texts, labels, shuffle=False, class_weight="balanced", verbose=0)
     balanced = model.get_weights()
