@@ -276,4 +276,4 @@ class MatthewsCorrelation(ClassCounts):
         others = total - true - given + right
         covariance = ops.sum(right * others - (given - right) * (true - right))
         spread = ops.sqrt(ops.sum(true * (total - true))) * ops.sqrt(ops.sum(given * (total - given)))
-        return ops.divide_no_nan(covariance, spread)
+        return ops.clip(ops.divide_no_nan(covariance, spread), -1.0, 1.0)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.metrics import AUC, PearsonCorrelation, SpearmanCorrelation
-from tests.metrics.cases import COUNT, ROWS, random_weights, result_of
+from tests.metrics.cases import COUNT, ROWS, random_weights, result_of, results_of
 
 sklearn = pytest.importorskip("sklearn.metrics")
 stats = pytest.importorskip("scipy.stats")
@@ -19,46 +19,42 @@ ALL = {AUC: "auc", PearsonCorrelation: "pearson_correlation", SpearmanCorrelatio
 
 @pytest.mark.core
 def test_the_auc_of_two_classes_equals_that_of_scikit_learn():
-    random, metric, undefined = np.random.default_rng(0), AUC(capacity=ROWS), 0
-    for _ in range(COUNT):
-        labels = (random.random(ROWS) < random.choice([0.0, 0.1, 0.5, 1.0])).astype("int32")
-        logits = (random.integers(-4, 5, ROWS) / 2).astype("float32")  # with ties
-        weights = random_weights(random)
-        found = float(result_of(metric, labels, logits, weights))
-        real = weights > 0
-        arrays = labels[real], logits[real]
-        expected = sklearn.roc_auc_score(*arrays, sample_weight=weights[real]) if real.any() else np.nan
-        assert found == pytest.approx(expected, abs=1e-6, nan_ok=True)
-        undefined += np.isnan(expected)
-    assert 0.1 * COUNT < undefined < 0.9 * COUNT
+    random = np.random.default_rng(0)
+    chances = random.choice([0.0, 0.1, 0.5, 1.0], (COUNT, 1))
+    labels = (random.random((COUNT, ROWS)) < chances).astype("int32")
+    logits = (random.integers(-4, 5, (COUNT, ROWS)) / 2).astype("float32")  # with ties
+    weights = np.stack([random_weights(random) for _ in range(COUNT)])
+    (found,) = results_of([AUC(capacity=ROWS)], labels, logits, weights)
+    assert 0.1 * COUNT < np.isnan(found).sum() < 0.9 * COUNT
+    for case, real in enumerate(weights > 0):
+        arrays = labels[case, real], logits[case, real]
+        expected = sklearn.roc_auc_score(*arrays, sample_weight=weights[case, real]) if real.any() else np.nan
+        assert found[case] == pytest.approx(expected, abs=1e-6, nan_ok=True)
 
 
 @pytest.mark.core
 def test_the_auc_of_more_classes_is_one_against_the_rest_as_in_scikit_learn():
-    random, metric, undefined = np.random.default_rng(0), AUC(capacity=ROWS), 0
-    cases = COUNT // 8
-    for case in range(cases):
-        labels = random.integers(0, 4 if case % 5 else 3, ROWS)  # Every fifth case lacks a class.
-        logits = (4 * random.normal(size=(ROWS, 4))).astype("float32")
-        logits[5:10] = logits[:5]  # ties
-        weights = np.maximum(random_weights(random), random.random(ROWS) < 0.7)
-        found = float(result_of(metric, labels, logits, weights))
-        real = weights > 0
-        values = np.exp(logits.astype("float64"))[real]
-        options = {"multi_class": "ovr", "labels": range(4), "sample_weight": weights[real]}
-        expected = sklearn.roc_auc_score(labels[real], values / values.sum(1, keepdims=True), **options)
-        assert found == pytest.approx(expected, abs=1e-5, nan_ok=True)
-        undefined += np.isnan(expected)
-    assert 0 < undefined < cases / 2
+    random, count = np.random.default_rng(0), COUNT // 10
+    # Every fifth case lacks a class.
+    labels = np.stack([random.integers(0, 4 if case % 5 else 3, ROWS) for case in range(count)])
+    logits = (4 * random.normal(size=(count, ROWS, 4))).astype("float32")
+    logits[:, 5:10] = logits[:, :5]  # ties
+    weights = np.maximum([random_weights(random) for _ in range(count)], random.random((count, ROWS)) < 0.7)
+    (found,) = results_of([AUC(capacity=ROWS)], labels.astype("int32"), logits, weights.astype("float32"))
+    assert 0 < np.isnan(found).sum() < count / 2
+    for case, real in enumerate(weights > 0):
+        values = np.exp(logits[case, real].astype("float64"))
+        options = {"multi_class": "ovr", "labels": range(4), "sample_weight": weights[case, real]}
+        expected = sklearn.roc_auc_score(labels[case, real], values / values.sum(1, keepdims=True), **options)
+        assert found[case] == pytest.approx(expected, abs=1e-5, nan_ok=True)
 
 
 def test_the_auc_of_several_labels_per_row_is_the_mean_over_labels():
-    random, metric = np.random.default_rng(0), AUC(capacity=ROWS)
-    for _ in range(50):
-        labels, logits = random.integers(0, 2, (ROWS, 3)), random.normal(size=(ROWS, 3)).astype("float32")
-        weights = random.random(ROWS)
-        expected = sklearn.roc_auc_score(labels, logits, average="macro", sample_weight=weights)
-        assert float(result_of(metric, labels, logits, weights)) == pytest.approx(expected, abs=1e-5)
+    random = np.random.default_rng(0)
+    labels, logits = random.integers(0, 2, (ROWS, 3)), random.normal(size=(ROWS, 3)).astype("float32")
+    weights = random.random(ROWS)
+    expected = sklearn.roc_auc_score(labels, logits, average="macro", sample_weight=weights)
+    assert float(result_of(AUC(capacity=ROWS), labels, logits, weights)) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.core
@@ -69,28 +65,22 @@ def test_the_auc_orders_rows_whose_probabilities_round_to_1():
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("cls", [PearsonCorrelation, SpearmanCorrelation])
-def test_correlations_equal_those_of_scipy(cls):
-    random, metric, undefined = np.random.default_rng(0), cls(capacity=ROWS), 0
-    function = stats.pearsonr if cls is PearsonCorrelation else stats.spearmanr
-    for case in range(COUNT):
-        true, given = random.normal(size=(2, ROWS)) * [[1.0], [100.0]] + 10.0 * (case % 3)
-        if case % 4 == 0:
-            given = given + 80 * true
-        if case % 3 == 0:  # ties
-            true, given = true.round(), (given / 50).round()
-        if case % 10 == 9:
-            true[:] = 0.1
-        true, given = true.astype("float32"), given.astype("float32")
-        weights = random_weights(random)
-        found = float(result_of(metric, true, given[:, None], weights))
+def test_correlations_equal_those_of_scipy():
+    random, case = np.random.default_rng(0), np.arange(COUNT)[:, None]
+    true, given = random.normal(size=(2, COUNT, ROWS)) * [[[1.0]], [[100.0]]] + 10.0 * (case % 3)
+    given = np.where(case % 4 == 0, given + 80 * true, given)
+    true, given = np.where(case % 3 == 0, [true.round(), (given / 50).round()], [true, given])  # ties
+    true, given = np.where(case % 10 == 9, 0.1, true).astype("float32"), given.astype("float32")
+    weights = np.stack([random_weights(random) for _ in range(COUNT)])
+    metrics = [PearsonCorrelation(capacity=ROWS), SpearmanCorrelation(capacity=ROWS)]
+    found = results_of(metrics, true, given[:, :, None], weights)
+    assert 0.1 * COUNT < np.isnan(found[0]).sum() < 0.6 * COUNT
+    for case, times in enumerate(weights.astype(int)):
         # A row of weight 2 counts as two rows.
-        times = weights.astype(int)
-        true, given = (np.repeat(values.astype("float64"), times) for values in (true, given))
-        expected = function(true, given)[0] if len(true) > 1 else np.nan
-        assert found == pytest.approx(expected, abs=2e-5, nan_ok=True), case
-        undefined += np.isnan(expected)
-    assert 0.1 * COUNT < undefined < 0.6 * COUNT
+        rows = [np.repeat(values[case].astype("float64"), times) for values in (true, given)]
+        for function, values in zip((stats.pearsonr, stats.spearmanr), found):
+            expected = function(*rows)[0] if times.sum() > 1 else np.nan
+            assert values[case] == pytest.approx(expected, abs=2e-5, nan_ok=True), (function, case)
 
 
 def test_a_large_mean_does_not_hide_the_correlation():
@@ -134,7 +124,7 @@ def test_more_rows_than_the_capacity_make_the_result_nan_with_a_warning_until_th
     metric.reset_state()
     metric.update_state(true[:4], given[:4])
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", UserWarning)
         assert 0 < float(metric.result()) <= 1
 
 

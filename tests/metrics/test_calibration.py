@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.metrics import ExpectedCalibrationError, calibration_bins, expected_calibration_error
-from tests.metrics.cases import COUNT, ROWS, random_weights, result_of
+from tests.metrics.cases import COUNT, ROWS, random_weights, result_of, results_of
 
 
 def definition(labels, probabilities, weights, num_bins):
@@ -18,24 +18,23 @@ def definition(labels, probabilities, weights, num_bins):
 
 
 @pytest.mark.core
-def test_it_equals_its_definition():
-    random, positive = np.random.default_rng(0), 0
-    metrics = {num_bins: ExpectedCalibrationError(num_bins) for num_bins in (1, 10, 15)}
-    for case in range(COUNT):
-        num_bins = (1, 10, 15)[case % 3]
-        labels, logits = random.integers(0, 3, ROWS), 2 * random.normal(size=(ROWS, 3)).astype("float32")
-        weights = random_weights(random)
-        exponents = np.exp(logits.astype("float64"))
-        probabilities = exponents / exponents.sum(1, keepdims=True)
-        # Rounding could move a confidence at the border of two bins into the other one.
-        place = probabilities.max(1) * num_bins
-        weights[np.abs(place - place.round()) < 1e-4] = 0
-        expected = definition(labels, probabilities, weights, num_bins)
-        array = expected_calibration_error(labels, probabilities, num_bins, weights)
-        assert array == pytest.approx(expected, abs=1e-12)
-        assert float(result_of(metrics[num_bins], labels, logits, weights)) == pytest.approx(expected, abs=1e-6)
-        positive += expected > 0.05
-    assert positive > COUNT / 2
+@pytest.mark.parametrize("num_bins", [1, 10, 15])
+def test_it_equals_its_definition(num_bins):
+    random, count = np.random.default_rng(num_bins), COUNT // 3 + 1
+    labels, logits = random.integers(0, 3, (count, ROWS)), 2 * random.normal(size=(count, ROWS, 3)).astype("float32")
+    weights = np.stack([random_weights(random) for _ in range(count)])
+    exponents = np.exp(logits.astype("float64"))
+    probabilities = exponents / exponents.sum(2, keepdims=True)
+    # Rounding could move a confidence at the border of two bins into the other one.
+    places = probabilities.max(2) * num_bins
+    weights[np.abs(places - places.round()) < 1e-4] = 0
+    (found,) = results_of([ExpectedCalibrationError(num_bins)], labels, logits, weights)
+    for case, value in enumerate(found):
+        arrays = labels[case], probabilities[case]
+        expected = definition(*arrays, weights[case], num_bins)
+        assert expected_calibration_error(*arrays, num_bins, weights[case]) == pytest.approx(expected, abs=1e-6)
+        assert value == pytest.approx(expected, abs=1e-6)
+    assert np.mean(found > 0.05) > 0.5
 
 
 def test_a_confidence_on_a_border_belongs_to_the_lower_bin():
