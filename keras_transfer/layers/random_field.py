@@ -153,12 +153,12 @@ class ConditionalRandomField(keras.layers.Layer):
     def _scores(self, constrained=False):
         """Returns the transitions, of which that from boundary to boundary, in a row without words, is 0."""
         size = self.transitions.shape[0]
-        corner = np.zeros((size, size), "float32")
-        corner[-1, -1] = 1
-        scores = ops.cast(self.transitions, "float32") * (1 - corner)
+        inner = np.ones((size, size), "float32")
+        inner[-1, -1] = 0
+        scores = ops.cast(self.transitions, "float32") * ops.convert_to_tensor(inner)
         if not constrained or self.allowed is None:
             return scores
-        return scores + np.where(self.allowed, 0, _NOT_ALLOWED).astype("float32")
+        return scores + ops.convert_to_tensor(np.where(self.allowed, 0, _NOT_ALLOWED), "float32")
 
     def compute_output_shape(self, inputs_shape):
         return inputs_shape
@@ -209,7 +209,7 @@ def _start(emissions):
     """Returns the state [batch, labels + 1] before the first word, which is at the boundary."""
     outside = np.full(emissions.shape[-1], _NEVER, "float32")
     outside[-1] = 0
-    return ops.zeros_like(emissions[0]) + outside
+    return ops.zeros_like(emissions[0]) + ops.convert_to_tensor(outside)
 
 
 def _forward_backward(emissions, real, scores):

@@ -84,6 +84,7 @@ class TokenClassifier(Task):
     head_name = "tokens"
     head_sizes = ("label_names",)
     word_level = True
+    _measured = False  # Whether `compute_loss` has updated the metrics of this step.
 
     def __init__(
         self,
@@ -182,13 +183,17 @@ class TokenClassifier(Task):
         if self.crf:
             labels = self.random_field.decode(ops.stop_gradient(y_pred), y >= 0)
             super().compute_metrics(x, y, ops.one_hot(labels, len(self.label_names)), sample_weight)
+            self._measured = True
             sample_weight = None if sample_weight is None else row_weights(sample_weight, y >= 0)
         y = ops.where(y < 0, ops.cast(NO_WORD, y.dtype), y)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Updates and returns the metrics as Keras does. With `crf=True`, `compute_loss` has updated them."""
-        return self.get_metrics_result() if self.crf else super().compute_metrics(x, y, y_pred, sample_weight)
+        if not self._measured:  # Also where Keras creates the metrics, before a first step.
+            return super().compute_metrics(x, y, y_pred, sample_weight)
+        self._measured = False
+        return self.get_metrics_result()
 
     def check_labels(self, labels):
         labels = to_numpy(labels) if keras.ops.is_tensor(labels) else labels
