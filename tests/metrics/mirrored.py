@@ -25,12 +25,8 @@ def main(kind):
 
 
 def full():
-    """The correlation of 8 rows with themselves, with room for 8 rows and for 7."""
-    found = {}
+    """The correlation of 8 rows with themselves on two replicas, with room for 7 rows."""
     rows = np.arange(8, dtype="float32")[:, None]
-    for name, capacity in (("fits", 8), ("full", 7)):
-        with two_replicas().scope():
-            model = pass_through(1, "mse", metrics=[PearsonCorrelation(capacity=capacity)])
-        logs = model.evaluate(rows, rows, batch_size=4, verbose=0, return_dict=True)
-        found[name] = float(logs["pearson_correlation"])
-    return found
+    with two_replicas().scope():
+        model = pass_through(1, "mse", metrics=[PearsonCorrelation(capacity=7)])
+    return float(model.evaluate(rows, rows, batch_size=8, verbose=0, return_dict=True)["pearson_correlation"])
