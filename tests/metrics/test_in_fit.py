@@ -50,8 +50,7 @@ KINDS = {
 }
 
 
-@pytest.mark.core
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [pytest.param("classes", marks=pytest.mark.core), "regression"])
 def test_an_epoch_of_fit_equals_one_batch_with_all_rows(kind):
     size, loss, make, data = KINDS[kind]
     true, outputs, weights = data()
