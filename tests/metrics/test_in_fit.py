@@ -23,7 +23,7 @@ def more_class_metrics():
 
 
 def regression_metrics():
-    return [metrics.SpearmanCorrelation(capacity=64)]
+    return [metrics.PearsonCorrelation(capacity=64), metrics.SpearmanCorrelation(capacity=64)]
 
 
 def pass_through(size, loss, **options):
@@ -39,38 +39,34 @@ def class_data(rows=22):
     return random.integers(0, CLASSES, rows), random.normal(size=(rows, CLASSES)).astype("float32"), random.random(rows)
 
 
-def regression_data(rows=22):
-    random = np.random.default_rng(0)
-    return *random.normal(size=(2, rows, 1)).astype("float32"), random.random(rows)
+def regression_data():
+    return np.random.default_rng(0).normal(size=(2, 22, 1)).astype("float32")
 
 
-KINDS = {
-    "classes": (CLASSES, keras.losses.SparseCategoricalCrossentropy(from_logits=True), class_metrics, class_data),
-    "regression": (1, "mse", regression_metrics, regression_data),
-}
+CROSSENTROPY = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
-@pytest.mark.parametrize("kind", [pytest.param("classes", marks=pytest.mark.core), "regression"])
-def test_an_epoch_of_fit_equals_one_batch_with_all_rows(kind):
-    size, loss, make, data = KINDS[kind]
-    true, outputs, weights = data()
+@pytest.mark.core
+def test_an_epoch_of_fit_equals_one_batch_with_all_rows():
+    true, outputs, weights = class_data()
     weights[5:8] = 0.0
     jit_compile = keras.backend.backend() != "torch"  # which has no XLA
-    model = pass_through(size, loss, weighted_metrics=make(), jit_compile=jit_compile)
+    model = pass_through(CLASSES, CROSSENTROPY, weighted_metrics=class_metrics(), jit_compile=jit_compile)
     history = model.fit(outputs, true, batch_size=11, epochs=2, sample_weight=weights, verbose=0).history
-    for metric in make():
+    for metric in class_metrics():
         expected = float(result_of(metric, true, outputs, weights))
         assert abs(expected) > 0.01
         assert history[metric.name] == pytest.approx([expected] * 2, abs=1e-5)
 
 
-@pytest.mark.parametrize("make", [class_metrics, more_class_metrics, regression_metrics])
-def test_keras_files_keep_them_as_compiled_metrics(make):
-    size, loss, _, data = KINDS["regression" if make is regression_metrics else "classes"]
-    true, outputs, _ = data()
-    if make is more_class_metrics:
-        size, true, outputs = 2, true % 2, outputs[:, :2]  # for which there is a threshold
-    model = pass_through(size, loss, metrics=make(), run_eagerly=True)
+@pytest.mark.parametrize("kind", ["classes", "two classes", "regression"])
+def test_keras_files_keep_them_as_compiled_metrics(kind):
+    make, loss, (true, outputs, _) = class_metrics, CROSSENTROPY, class_data()
+    if kind == "two classes":  # for which there is a threshold
+        make, true, outputs = more_class_metrics, true % 2, outputs[:, :2]
+    if kind == "regression":
+        make, loss, (true, outputs) = regression_metrics, "mse", regression_data()
+    model = pass_through(outputs.shape[1], loss, metrics=make(), run_eagerly=True)
     again = save_and_load(model)
     again.run_eagerly = True
     before, after = (part.evaluate(outputs, true, verbose=0, return_dict=True) for part in (model, again))
@@ -115,7 +111,7 @@ def test_steps_with_them_are_traced_once(monkeypatch):
 
 
 def test_a_full_buffer_is_reported_by_fit_and_training_goes_on():
-    true, outputs, _ = regression_data()
+    true, outputs = regression_data()
     model = pass_through(1, "mse", metrics=[metrics.PearsonCorrelation(capacity=20)])
     with pytest.warns(
         UserWarning, match=r"'pearson_correlation' is NaN, because it has room for 20 rows and received 2"
@@ -124,9 +120,8 @@ def test_a_full_buffer_is_reported_by_fit_and_training_goes_on():
     assert np.isnan(history["pearson_correlation"]).all() and np.isfinite(history["loss"]).all()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_two_replicas_compute_what_one_device_does(kind, tensorflow_process):
-    found = tensorflow_process("tests.metrics.mirrored:main", kind)
+def test_two_replicas_compute_what_one_device_does(tensorflow_process):
+    found = tensorflow_process("tests.metrics.mirrored:main")
     assert found["replicas"] == 2
     assert found["two"] == pytest.approx(found["one"], abs=1e-5)
     assert all(abs(value) > 0.01 for value in found["one"].values())
