@@ -71,9 +71,8 @@ class BufferedMetric(keras.metrics.Metric):
             return ops.cast(float("nan"), self.dtype)
         self._warn_if_full()
         rows = ops.convert_to_tensor(self.rows)
-        columns, weights = rows.shape[1] // 2, ops.copy(rows[:, -1])
-        # Copies are contiguous, as torch wants it for `searchsorted`.
-        scores = [self.score(rows[:, i], ops.copy(rows[:, columns + i]), weights) for i in range(columns)]
+        columns = rows.shape[1] // 2
+        scores = [self.score(rows[:, i], rows[:, columns + i], rows[:, -1]) for i in range(columns)]
         undefined = ops.any(ops.isnan(rows)) | (ops.convert_to_tensor(self.lost) > 0)
         return ops.cast(ops.where(undefined, float("nan"), ops.mean(ops.stack(scores))), self.dtype)
 
@@ -95,6 +94,7 @@ class BufferedMetric(keras.metrics.Metric):
 
 def midranks(values, weights):
     """Returns the weight of the lower values plus half of that of the equal ones, for each value [rows]."""
+    values = ops.copy(values)  # A column of a matrix is not contiguous, and torch warns that it must copy it.
     order = ops.argsort(values)
     values_in_order = ops.take(values, order)
     sums = ops.pad(ops.cumsum(ops.take(weights, order)), [[1, 0]])

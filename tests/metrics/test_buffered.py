@@ -34,14 +34,14 @@ def test_the_auc_of_two_classes_equals_that_of_scikit_learn():
 
 @pytest.mark.core
 def test_the_auc_of_more_classes_is_one_against_the_rest_as_in_scikit_learn():
-    random, count = np.random.default_rng(0), COUNT // 10
+    random, count = np.random.default_rng(0), max(COUNT // 10, 20)
     # Every fifth case lacks a class.
     labels = np.stack([random.integers(0, 4 if case % 5 else 3, ROWS) for case in range(count)])
     logits = (4 * random.normal(size=(count, ROWS, 4))).astype("float32")
     logits[:, 5:10] = logits[:, :5]  # ties
     weights = np.maximum([random_weights(random) for _ in range(count)], random.random((count, ROWS)) < 0.7)
     (found,) = results_of([AUC(capacity=ROWS)], labels.astype("int32"), logits, weights.astype("float32"))
-    assert 0 < np.isnan(found).sum() < count / 2
+    assert 0 < np.isnan(found).sum() < 0.8 * count
     for case, real in enumerate(weights > 0):
         values = np.exp(logits[case, real].astype("float64"))
         options = {"multi_class": "ovr", "labels": range(4), "sample_weight": weights[case, real]}
@@ -111,8 +111,7 @@ def test_all_batches_count_and_a_reset_forgets_them():
     assert np.isnan(float(metric.result()))
 
 
-@pytest.mark.core
-@pytest.mark.parametrize("cls", ALL)
+@pytest.mark.parametrize("cls", [pytest.param(AUC, marks=pytest.mark.core), PearsonCorrelation, SpearmanCorrelation])
 def test_more_rows_than_the_capacity_make_the_result_nan_with_a_warning_until_the_reset(cls):
     metric = cls(capacity=4)
     true, given = np.array([0, 1, 0, 1, 1], "float32"), np.arange(5, dtype="float32")
@@ -128,7 +127,6 @@ def test_more_rows_than_the_capacity_make_the_result_nan_with_a_warning_until_th
         assert 0 < float(metric.result()) <= 1
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("cls", ALL)
 def test_outputs_that_are_not_numbers_count_only_in_rows_with_a_weight(cls):
     true, given = np.array([0, 1, 1], "float32"), np.array([0.0, np.nan, 2.0], "float32")

@@ -27,8 +27,7 @@ def mean(values, weights):
     return np.average(values, weights=weights) if np.sum(weights) else 0.0
 
 
-@pytest.mark.core
-@pytest.mark.parametrize("k", [None, 1, 3])
+@pytest.mark.parametrize("k", [None, 1, pytest.param(3, marks=pytest.mark.core)])
 def test_the_ndcg_of_grades_equals_that_of_scikit_learn(k):
     grades, scores, weights = case(0, COUNT)
     expected = sklearn.ndcg_score(grades, scores, k=k, sample_weight=weights)
@@ -50,8 +49,7 @@ def test_the_mean_reciprocal_rank_of_one_right_candidate_equals_scikit_learn():
         assert float(result_of(MeanReciprocalRank(), labels, scores, weights)) == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.core
-@pytest.mark.parametrize("k", [1, 3, 20])
+@pytest.mark.parametrize("k", [1, pytest.param(3, marks=pytest.mark.core), 20])
 def test_reciprocal_ranks_hits_and_recall_equal_their_definitions(k):
     grades, scores, weights = case(2, COUNT)
     rows = ranked(grades, scores)
@@ -60,11 +58,10 @@ def test_reciprocal_ranks_hits_and_recall_equal_their_definitions(k):
     reciprocal = [1 / rank if rank <= k else 0.0 for rank in ranks]
     recall = [row[:k].sum() / max(row.sum(), 1) for row in rows]
     for metric, values in ((HitsAtK(k), hits), (MeanReciprocalRank(k), reciprocal), (RecallAtK(k), recall)):
-        assert 0.05 < mean(values, weights) < 0.99
+        assert 0.01 < mean(values, weights) < 0.99
         assert float(result_of(metric, grades, scores, weights)) == pytest.approx(mean(values, weights), abs=1e-5)
 
 
-@pytest.mark.core
 def test_candidates_with_a_negative_grade_and_rows_without_others_do_not_count():
     grades, scores, weights = case(3, 40)
     padded = np.concatenate([grades, np.full((40, 3), -1)], axis=1)
