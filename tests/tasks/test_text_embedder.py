@@ -44,6 +44,7 @@ def test_the_vectors_are_those_of_each_text_alone_in_the_order_of_the_texts():
     for text, vector in zip(TEXTS, vectors):
         np.testing.assert_allclose(model.embed(text, verbose=0), [vector], atol=1e-5)
     assert model.embed([], verbose=0).shape == (0, 16)
+    assert model.predict(([], []), verbose=0).shape == (0, 2, 16)
 
 
 def test_the_default_pooling_is_that_of_the_checkpoint_then_the_mean():
