@@ -243,6 +243,10 @@ class TextEmbedder(Task):
             )
         return super().prepare_stream(dataset)
 
+    def predict_nothing(self, columns):
+        outputs = super().predict_nothing(columns)
+        return np.stack([outputs] * len(columns), axis=1) if isinstance(columns, tuple) else outputs
+
     def encode_batch(self, texts):
         if not isinstance(texts, tuple):
             return super().encode_batch(texts)

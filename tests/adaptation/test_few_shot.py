@@ -30,7 +30,7 @@ def test_set_fit_moves_the_encoder_by_pairs_and_then_the_head_alone(eagerly):
     model = classifier(pooling="mean")
     model.compile("sgd")
     start = model.get_weights()
-    on_pairs, head = set_fit(model, TEXTS, LABELS, num_iterations=4, epochs=2, learning_rate=1e-2, verbose=0)
+    on_pairs, head = set_fit(model, TEXTS, LABELS, num_iterations=2, epochs=2, learning_rate=1e-2, verbose=0)
     assert on_pairs.history["loss"][-1] < on_pairs.history["loss"][0]
     assert head.history["loss"][-1] < head.history["loss"][0]
     weights = model.get_weights()

@@ -29,7 +29,7 @@ def embedder(loss=None, **options):
     keras.utils.set_random_seed(0)
     model = TextEmbedder(encoder(initializer_range=0.3), preprocessor(), **options)
     if loss is not None:
-        model.compile(keras.optimizers.SGD(0.1), loss, run_eagerly=EAGER)
+        model.compile(keras.optimizers.SGD(0.01), loss, run_eagerly=EAGER)
     return model
 
 
@@ -44,6 +44,7 @@ def test_the_vectors_are_those_of_each_text_alone_in_the_order_of_the_texts():
     for text, vector in zip(TEXTS, vectors):
         np.testing.assert_allclose(model.embed(text, verbose=0), [vector], atol=1e-5)
     assert model.embed([], verbose=0).shape == (0, 16)
+    assert model.predict(([], []), verbose=0).shape == (0, 2, 16)
 
 
 def test_the_default_pooling_is_that_of_the_checkpoint_then_the_mean():
@@ -142,10 +143,9 @@ def test_a_step_lowers_the_loss_that_the_vectors_have(name):
     found = model.fit(texts, labels, batch_size=5, epochs=2, verbose=0).history["loss"]
     assert found[0] == pytest.approx(expected, rel=1e-3)
     assert found[-1] < found[0]
-    assert difference(model.get_weights(), start) > 1e-4
+    assert difference(model.get_weights(), start) > 1e-5
 
 
-@pytest.mark.core
 def test_evaluate_and_validation_data_take_the_same_rows_as_fit():
     model = embedder(CosineSimilarityLoss())
     labels = [1.0, 0.5, -1.0, 0.0, 1.0]
