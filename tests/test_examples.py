@@ -326,6 +326,16 @@ def test_the_script_in_the_page_on_words_runs(tmp_path, monkeypatch, two_blocks,
     assert (tmp_path / "served" / "saved_model.pb").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["multiple_choice", "dialogue"])
+def test_the_script_in_the_page_on_a_task_runs(page, tmp_path, monkeypatch, small_minilm, eagerly):
+    monkeypatch.chdir(tmp_path)
+    code = "\n".join(blocks((REPOSITORY / "docs" / f"{page}.md").read_text("utf-8")))
+    names = {}
+    exec(compile(code, f"docs/{page}.md", "exec"), names)
+    assert names["model"].compiled
+
+
 def test_the_script_in_the_page_on_tokenizers_runs(tmp_path, monkeypatch):
     pytest.importorskip("tokenizers")
     monkeypatch.chdir(tmp_path)

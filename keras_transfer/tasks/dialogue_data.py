@@ -50,24 +50,26 @@ def checked_example(example, index):
 def with_candidates(examples, count):
     """Returns examples whose last candidate of `count` is the reply, and the others are wrong.
 
-    The wrong ones are the first of an example's own candidates. What is missing is drawn from the replies of all
-    examples, which are the same in each call.
+    The wrong ones are the first of an example's own candidates. What is missing is drawn from the replies and the
+    candidates of all examples, in the same way in each call.
 
     Raises:
         ValueError: If there are not enough different replies.
     """
-    replies, random = sorted({reply for _, _, reply, _ in examples}), np.random.default_rng(0)
+    replies = sorted({text for _, _, reply, candidates in examples for text in (reply, *candidates)})
+    random = np.random.default_rng(0)
     found = []
     for persona, history, reply, candidates in examples:
         wrong = [text for text in dict.fromkeys(candidates) if text != reply][: count - 1]
-        others = [text for text in replies if text != reply and text not in wrong] if len(wrong) < count - 1 else []
-        if len(wrong) + len(others) < count - 1:
+        if len(replies) < count:
             raise ValueError(
                 f"A reply must have {count - 1} wrong ones, its own candidates or the replies of other examples. "
-                f"Received: {len(wrong) + len(others)} for {reply!r:.100}"
+                f"Received: {len(replies) - 1} for {reply!r:.100}"
             )
-        drawn = random.choice(len(others), count - 1 - len(wrong), replace=False) if others else []
-        found.append((persona, history, [*wrong, *(others[i] for i in drawn), reply]))
+        while len(wrong) < count - 1:
+            text = replies[random.integers(len(replies))]
+            wrong += [text] if text not in (reply, *wrong) else []
+        found.append((persona, history, [*wrong, reply]))
     return found
 
 

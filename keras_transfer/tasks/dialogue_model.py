@@ -202,7 +202,7 @@ class DialogueModel(CausalLM):
     def reply(self, history, persona=(), max_length=None, **options):
         """Returns a reply to a dialogue.
 
-        If the dialogue is too long, the oldest utterances are not read.
+        The oldest utterances are not read if they would leave less than a quarter of `max_length` for the reply.
 
         Args:
             history: List of strings. The utterances so far, oldest first. The last one is the partner's.
@@ -218,8 +218,8 @@ class DialogueModel(CausalLM):
             ValueError: If `history` or `persona` are not lists of strings, or if `generate` raises an error.
         """
         checked_example((persona, history, ""), 0)
-        limit = self.max_length or self.encoder.max_sequence_length
-        length = min(limit if max_length is None else max_length, self.preprocessor.sequence_length)
+        limit = (self.max_length or self.encoder.max_sequence_length) if max_length is None else max_length
+        length = min(limit * 3 // 4, token_preprocessor(self).sequence_length)
         [[(prompt, _)]] = self._rows([(persona, history, [None])], length)
         special = [token_preprocessor(self).token_to_id(token) for token in self.special_tokens]
         bad_words = [*options.pop("bad_words", ()), *([token] for token in special if token != special[1])]

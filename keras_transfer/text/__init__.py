@@ -3,7 +3,7 @@
 from keras_transfer.text.batching import TextBatches, batches
 from keras_transfer.text.bert import BertPreprocessor
 from keras_transfer.text.byte_bpe import ByteBPETokenizer
-from keras_transfer.text.dialogue import DialogueInputs, dialogue_inputs
+from keras_transfer.text.dialogue import dialogue_inputs
 from keras_transfer.text.elmo import ElmoPreprocessor
 from keras_transfer.text.gpt import GPTTokenizer
 from keras_transfer.text.inputs import is_text, to_columns
@@ -25,7 +25,6 @@ from keras_transfer.text.words import WordPreprocessor
 __all__ = [
     "BertPreprocessor",
     "ByteBPETokenizer",
-    "DialogueInputs",
     "ElmoPreprocessor",
     "GPTTokenizer",
     "Packing",

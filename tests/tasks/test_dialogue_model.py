@@ -1,0 +1,142 @@
+"""`DialogueModel` learns replies from a persona and a history, and which of several replies is the right one."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.encoders import TransformerEncoder
+from keras_transfer.tasks import DialogueModel
+from keras_transfer.text import Packing, TokenPreprocessor, WordPieceTokenizer, dialogue_inputs
+from tests.helpers import EAGER, save_and_load
+
+VOCABULARY = ["[PAD]", "[UNK]", "<bos>", "<eos>", "<speaker1>", "<speaker2>", "[", "]", "hi", "who", "are", "you", "i"]
+VOCABULARY += ["am", "bob"]
+# Both what to reply and which reply is the right one can be learned from a few examples.
+EXAMPLES = [(["i am bob"], ["hi", "hi", "who are you"], "i am bob", ["you"]), ([], ["hi"], "hi bob", ["are"])] * 2
+SPECIAL = {"bos": 2, "eos": 3, "speakers": (4, 5), "ignored": -1}
+
+
+def model(sequence_length=32, **options):
+    keras.utils.set_random_seed(0)
+    preprocessor = TokenPreprocessor(WordPieceTokenizer(VOCABULARY), Packing(pad="[PAD]"), sequence_length)
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 16, "intermediate_dim": 32, "max_sequence_length": 32}
+    encoder = TransformerEncoder(len(VOCABULARY), **sizes, dropout=0.0, norm="pre", causal=True, speakers=[2, 4, 5])
+    return DialogueModel(encoder, preprocessor, **options)
+
+
+def ids(text):
+    return [VOCABULARY.index(word) for word in text.split()]
+
+
+@pytest.mark.core
+def test_it_learns_to_reply_and_to_find_the_reply_and_survives_keras_files(eagerly):
+    task = model()
+    task.compile(keras.optimizers.Adam(0.02), run_eagerly=EAGER)
+    before = task.evaluate(EXAMPLES, verbose=0, return_dict=True)
+    start = [keras.ops.convert_to_numpy(weight).copy() for weight in task.trainable_weights]
+    task.fit(EXAMPLES, batch_size=4, epochs=15, verbose=0)
+    moved = [(old != keras.ops.convert_to_numpy(new)).any() for old, new in zip(start, task.trainable_weights)]
+    assert all(has_moved for has_moved, old in zip(moved, start) if old.size > 1)
+    after = task.evaluate(EXAMPLES, verbose=0, return_dict=True)
+    assert before.keys() == {"loss", "perplexity", "hits_at_1"}
+    assert after["perplexity"] < 1.5 < before["perplexity"] and after["hits_at_1"] == 1.0
+    same = save_and_load(task)
+    assert same.evaluate(EXAMPLES, verbose=0, return_dict=True) == pytest.approx(after)
+    persona, history, reply, _ = EXAMPLES[0]
+    assert same.rank(history, ["you", reply], persona).argmax() == 1
+    assert same.reply(history, persona, max_length=24) == reply
+
+
+def test_the_inputs_are_those_of_the_tutorial_and_the_last_candidate_is_the_reply():
+    examples = [(["i am bob"], ["hi", "who"], "i am", ["hi", "i am", "you"]), ([], ["who are you"], "hi")]
+    inputs, targets, weights = model(num_candidates=3).dataset(examples)[0]
+    length = inputs["token_ids"].shape[2]
+    assert inputs["token_ids"].shape == (2, 3, length)
+    for row, part, (persona, history, reply) in (
+        (0, 0, (["i am bob"], ["hi", "who"], "hi")),
+        (0, 1, (["i am bob"], ["hi", "who"], "you")),
+        (0, 2, (["i am bob"], ["hi", "who"], "i am")),
+        (1, 2, ([], ["who are you"], "hi")),
+    ):
+        expected = dialogue_inputs([ids(text) for text in persona], map_ids(history), ids(reply), **SPECIAL)
+        count = len(expected.words)
+        assert inputs["token_ids"][row, part].tolist() == expected.words + [0] * (length - count)
+        assert inputs["padding_mask"][row, part].tolist() == [1] * count + [0] * (length - count)
+        if part == 2:
+            assert np.where(weights[row] > 0, targets[row], -1).tolist() == expected.targets + [-1] * (length - count)
+
+
+def map_ids(texts):
+    return [ids(text) for text in texts]
+
+
+def test_the_loss_is_the_sum_of_that_of_the_reply_and_that_of_the_candidates():
+    task = model(next_utterance_weight=0.5)
+    task.compile("sgd", run_eagerly=True)
+    inputs, targets, weights = task.dataset(EXAMPLES[:4])[0]
+    outputs = {name: keras.ops.convert_to_numpy(value) for name, value in task(inputs).items()}
+    logits, scores = outputs["logits"], outputs["next_utterance"]
+    assert logits.shape == (*targets.shape, len(VOCABULARY)) and scores.shape == (4, 2)
+    losses = np.log(np.exp(logits).sum(-1)) - np.take_along_axis(logits, targets[..., None], 2)[..., 0]
+    tokens = losses[weights > 0].mean()
+    candidates = (np.log(np.exp(scores).sum(1)) - scores[:, 1]).mean()
+    result = task.evaluate(EXAMPLES[:4], verbose=0, return_dict=True)
+    assert result["loss"] == pytest.approx(tokens + 0.5 * candidates, rel=1e-5)
+    assert result["perplexity"] == pytest.approx(np.exp(tokens), rel=1e-5)
+    assert result["hits_at_1"] == pytest.approx((scores[:, 1] > scores[:, 0]).mean())
+    alone = task({name: values[:, 1] for name, values in inputs.items()})  # As a language model of one text.
+    np.testing.assert_allclose(alone, logits, atol=1e-5)
+
+
+def test_a_long_dialogue_loses_its_oldest_utterances_then_the_persona_and_no_delimiter(monkeypatch):
+    task = model(sequence_length=12)
+    persona, history, reply = ["i am bob", "hi"], ["hi hi hi", "who", "are you"], "i am"
+    inputs = task.dataset([(persona, history, reply, ["hi"])])[0][0]["token_ids"][0, 1]
+    expected = dialogue_inputs(map_ids(persona), [ids("are you")], ids(reply), **SPECIAL)
+    assert inputs[: len(expected.words)].tolist() == expected.words and not inputs[len(expected.words) :].any()
+    inputs = task.dataset([(persona, history, "i am you are i am", ["hi"])])[0][0]["token_ids"][0, 1]
+    expected = dialogue_inputs(map_ids(persona[:1]), [], ids("i am you are i am"), **SPECIAL)
+    assert inputs.tolist()[: len(expected.words)] == expected.words
+    prompts = []
+    monkeypatch.setattr(
+        DialogueModel, "generate", lambda self, rows, **options: prompts.extend(rows) or [ids("hi you")]
+    )
+    assert task.reply(history * 5, persona) == "hi you"
+    assert prompts == [dialogue_inputs(map_ids(persona), map_ids(["who", "are you"]), **SPECIAL).words]
+
+
+@pytest.mark.parametrize(
+    ("examples", "message"),
+    [
+        (["hi"], "takes a list of examples, tuples"),
+        ([(["hi"], "hi", "hi")], "`history` must be a list of strings. Received: 'hi' at position 0"),
+        ([(["hi"], ["hi"], ["hi"])], r"`reply` must be a string. Received: \['hi'\] at position 0"),
+        ([(["hi"], ["hi"], "hi"), (["hi"], ["hi"])], "Received: None at position 1"),
+        ([(["hi"], ["hi"], "hi")], "must have 1 wrong ones.* Received: 0 for 'hi'"),
+    ],
+)
+def test_examples_that_are_none_are_an_error(examples, message):
+    task = model()
+    task.compile("sgd", run_eagerly=True)
+    with pytest.raises(ValueError, match=message):
+        task.fit(examples, verbose=0)
+
+
+def test_other_mistakes_are_errors():
+    task = model()
+    with pytest.raises(ValueError, match="has its own loss and metrics"):
+        task.compile(loss="mse")
+    with pytest.raises(ValueError, match="Use `reply` or `rank`"):
+        task.predict(EXAMPLES[:1])
+    with pytest.raises(ValueError, match="`candidates` must contain at least one reply"):
+        task.rank(["hi"], [])
+    with pytest.raises(ValueError, match="`history` must be a list of strings"):
+        task.reply("hi")
+    with pytest.raises(ValueError, match="`num_candidates` must be an integer of at least 2. Received: 1"):
+        DialogueModel(task.encoder, task.preprocessor, num_candidates=1)
+    encoder = TransformerEncoder(len(VOCABULARY), 1, 2, 8, 16, norm="pre", causal=True)
+    with pytest.raises(ValueError, match="must have `speakers`.* Received: a TransformerEncoder with speakers=None"):
+        DialogueModel(encoder, task.preprocessor)
+    encoder = TransformerEncoder(len(VOCABULARY), 1, 2, 8, 16, norm="pre", causal=True, speakers=[2, 5, 4])
+    with pytest.raises(ValueError, match=r"\[2, 4, 5\]. Received: speakers=\[2, 5, 4\]"):
+        DialogueModel(encoder, task.preprocessor).reply(["hi"])
