@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+from keras import ops
 
 from keras_transfer.encoders import encode
 from keras_transfer.layers import Dropout, PositionLogits
@@ -119,7 +120,7 @@ class SpanExtractor(Task):
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
     def check_labels(self, labels):
-        labels = to_numpy(labels) if keras.ops.is_tensor(labels) else labels
+        labels = to_numpy(labels) if ops.is_tensor(labels) else labels
         if getattr(getattr(labels, "dtype", None), "kind", "O") == "O":
             return  # `span_batches` checks answers.
         labels = np.asarray(labels)
@@ -138,7 +139,7 @@ class SpanExtractor(Task):
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Computes the loss as Keras does. Weights [batch] apply to both positions."""
         if sample_weight is not None and len(sample_weight.shape) == 1:  # Only prepared data have these.
-            sample_weight = sample_weight[:, None] * keras.ops.ones_like(y, dtype=sample_weight.dtype)
+            sample_weight = ops.repeat(ops.convert_to_tensor(sample_weight)[:, None], 2, axis=1)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     # === Data ===
