@@ -108,7 +108,9 @@ MODERN_BERT = register_architecture(
             "tokens": dataclasses.replace(
                 _CLASSIFIER, model_classes=("ForTokenClassification",), settings=(_HIDDEN, _DROPOUT)
             ),
-            "span": "qa_outputs.",
+            "span": dataclasses.replace(
+                _CLASSIFIER, model_classes=("ForQuestionAnswering",), labels=None, settings=(_HIDDEN, _DROPOUT)
+            ),
         },
         tied={"decoder.weight": "embeddings.tok_embeddings.weight"},
         fixed={
