@@ -24,7 +24,12 @@ TOKENS = Head(
     arguments={"hidden_activation": None, "crf": False},
     settings=(("dropout", "classifier_dropout", 0.1),),
 )
-SPAN = Head(prefix="qa_outputs.", model_classes=("ForQuestionAnswering",), tensors={"logits": "qa_outputs"})
+SPAN = Head(
+    prefix="qa_outputs.",
+    model_classes=("ForQuestionAnswering",),
+    tensors={"logits": "qa_outputs"},
+    arguments={"hidden_activation": None},
+)
 
 
 def masked_lm(prefix, dense="dense", norm="LayerNorm", bias="bias", **options):

@@ -2,11 +2,14 @@
 
 import keras
 import numpy as np
+from keras import ops
 
-from keras_transfer.encoders import encode
 from keras_transfer.layers import Dropout, PositionLogits
+from keras_transfer.layers.activations import serialize_activation
 from keras_transfer.layers.attention_bias import HIDDEN
 from keras_transfer.tasks.data import require_preprocessor, texts_of_stream, to_numpy
+from keras_transfer.tasks.hidden import hidden_vectors
+from keras_transfer.tasks.mixed import encode_mixed
 from keras_transfer.tasks.signatures import Signature
 from keras_transfer.tasks.task import Task
 from keras_transfer.text import TextBatches, span_batches
@@ -46,6 +49,7 @@ class SpanExtractor(Task):
             1.1). For others (SQuAD 2.0), start with `0.0`. It may be changed at any time.
         dropout: Float between 0 and 1. Dropout rate before the dense layer. Defaults to `0.0`, as in BERT.
         name: String. Name of the model. Defaults to `None`.
+        hidden_activation, hidden_norm: See `TextClassifier`. The dense layer is applied to each token.
 
     Inputs: Those of the encoder, and `answer_mask`, integers [batch, length], 1 where an answer may begin or end.
 
@@ -80,11 +84,16 @@ class SpanExtractor(Task):
         no_answer_threshold=None,
         dropout=0.0,
         name=None,
+        hidden_activation=None,
+        hidden_norm=False,
     ):
         # === Layers ===
-        sequence = encode(encoder).sequence
-        if sequence is None:
-            raise ValueError(f"`encoder` must return a vector for each token. Received: encoder={encoder!r}")
+        encoded, _ = encode_mixed(encoder, scalar_mix=False)
+        if encoded.sequence is None or not isinstance(encoder.input, dict):
+            raise ValueError(
+                "`encoder` must take a dict of inputs and return a vector for each token. "
+                f"Received: encoder={encoder!r}"
+            )
         if preprocessor is not None:
             check_span_preprocessor(preprocessor)
         check_stride(stride)
@@ -100,7 +109,8 @@ class SpanExtractor(Task):
         positions = PositionLogits(dtype="float32", name="position_logits")
 
         # === Functional model ===
-        outputs = positions(dense(head_dropout(sequence)), answer_mask)
+        vectors = hidden_vectors(encoded.sequence, encoder, hidden_activation, hidden_norm)
+        outputs = positions(dense(head_dropout(vectors)), answer_mask)
         inputs = {**encoder.input, "answer_mask": answer_mask}
         super().__init__(encoder, preprocessor, outputs, name, inputs=inputs)
 
@@ -109,6 +119,8 @@ class SpanExtractor(Task):
         self.max_answer_length = int(max_answer_length)
         self.no_answer_threshold = no_answer_threshold
         self.dropout = dropout
+        self.hidden_activation = hidden_activation
+        self.hidden_norm = hidden_norm
 
     # === Loss, metrics and labels ===
 
@@ -119,7 +131,7 @@ class SpanExtractor(Task):
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
     def check_labels(self, labels):
-        labels = to_numpy(labels) if keras.ops.is_tensor(labels) else labels
+        labels = to_numpy(labels) if ops.is_tensor(labels) else labels
         if getattr(getattr(labels, "dtype", None), "kind", "O") == "O":
             return  # `span_batches` checks answers.
         labels = np.asarray(labels)
@@ -138,7 +150,7 @@ class SpanExtractor(Task):
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Computes the loss as Keras does. Weights [batch] apply to both positions."""
         if sample_weight is not None and len(sample_weight.shape) == 1:  # Only prepared data have these.
-            sample_weight = sample_weight[:, None] * keras.ops.ones_like(y, dtype=sample_weight.dtype)
+            sample_weight = ops.repeat(ops.convert_to_tensor(sample_weight)[:, None], 2, axis=1)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     # === Data ===
@@ -296,4 +308,8 @@ class SpanExtractor(Task):
             "max_answer_length": self.max_answer_length,
             "no_answer_threshold": self.no_answer_threshold,
             "dropout": self.dropout,
+            "hidden_activation": None
+            if self.hidden_activation is None
+            else serialize_activation(self.hidden_activation),
+            "hidden_norm": self.hidden_norm,
         }

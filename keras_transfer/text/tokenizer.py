@@ -245,8 +245,7 @@ def check_offsets(tokenizer):
     if not getattr(tokenizer, "has_offsets", False):
         raise ValueError(
             "The characters of tokens are known only for a `WordPieceTokenizer` (such as in a `BertPreprocessor`), and "
-            "for a `ByteBPETokenizer` with `normalization=None` (GPT-2, RoBERTa). "
-            f"Received: {type(tokenizer).__name__}"
+            f"for a `ByteBPETokenizer` (GPT-2, RoBERTa, ModernBERT). Received: {type(tokenizer).__name__}"
         )
 
 

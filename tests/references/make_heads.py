@@ -78,6 +78,7 @@ HEADS = {
     "bert_span": lambda: transformers.BertForQuestionAnswering(bert()),
     "distilbert_span": lambda: transformers.DistilBertForQuestionAnswering(distilbert()),
     "roberta_span": lambda: transformers.RobertaForQuestionAnswering(roberta()),
+    "modernbert_span": lambda: transformers.ModernBertForQuestionAnswering(modernbert()),
     "roberta_classifier": lambda: transformers.RobertaForSequenceClassification(roberta()),
     "roberta_masked_lm": lambda: transformers.RobertaForMaskedLM(roberta()),
     "electra_classifier": lambda: transformers.ElectraForSequenceClassification(electra(**LABELS)),

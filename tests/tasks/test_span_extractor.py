@@ -79,7 +79,8 @@ def test_the_head_is_one_layer_with_two_rows():
 
 @pytest.mark.core
 def test_a_saved_model_has_the_same_settings_and_logits():
-    model = extractor(stride=7, max_answer_length=5, no_answer_threshold=0.5, dropout=0.2)
+    options = {"dropout": 0.2, "hidden_activation": "gelu", "hidden_norm": True}
+    model = extractor(stride=7, max_answer_length=5, no_answer_threshold=0.5, **options)
     loaded = save_and_load(model)
     assert loaded.get_config() == model.get_config()
     assert (loaded.stride, loaded.max_answer_length, loaded.no_answer_threshold, loaded.dropout) == (7, 5, 0.5, 0.2)
@@ -87,7 +88,11 @@ def test_a_saved_model_has_the_same_settings_and_logits():
 
 
 def test_wrong_arguments_are_an_error():
+    vectors = keras.Input((None, 4))
+    of_vectors = keras.Model(vectors, keras.layers.Dense(4)(vectors))
     for function, message in (
+        (lambda: SpanExtractor("minilm-l6"), r"`encoder` must be a model. Use `from_pretrained\(...\)`"),
+        (lambda: SpanExtractor(of_vectors), "must take a dict of inputs and return a vector for each token"),
         (lambda: SpanExtractor(encoder(), lambda texts: texts), "must be a `BertPreprocessor`.*Received: function"),
         (lambda: extractor(stride=0), "at least 1. Received: stride=0"),
         (lambda: extractor(max_answer_length=0), "at least 1. Received: max_answer_length=0"),

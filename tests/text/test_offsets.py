@@ -103,14 +103,26 @@ def test_the_offsets_are_those_of_hugging_face_but_for_removed_accents(data_dir)
 # === Byte-level BPE ===
 
 
-@pytest.mark.parametrize("options", [{}, {"add_prefix_space": True}, {"added_tokens": ["|x|", "   "]}])
+@pytest.mark.parametrize(
+    "options", [{}, {"add_prefix_space": True}, {"added_tokens": ["|x|", "   "]}, {"normalization": "NFC"}]
+)
 def test_the_bytes_of_a_token_are_its_characters_without_the_space_before_it(options):
     tokenizer = ByteBPETokenizer(VOCABULARY, MERGES, **options)
     assert parts(tokenizer, "the film") == ["the", "film"]
     assert parts(tokenizer, " the") == ["the"]
     assert parts(tokenizer, " thecaf\u00e9")[1:] == ["c", "a", "f", "\u00e9"]
-    assert parts(tokenizer, " thee\u0301")[1:] == ["e", "\u0301", "\u0301"]  # The accent has two bytes.
+    assert parts(tokenizer, " thex\u0301")[1:] == ["x", "\u0301", "\u0301"]  # The accent has two bytes.
     assert parts(tokenizer, " the\U0001f600!")[1:] == ["\U0001f600"] * 4 + ["!"]
+    assert not differing(tokenizer, HARD_FOR_BYTES)
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
+def test_tokens_of_a_normalized_text_have_the_characters_of_the_original_text(form):
+    tokenizer = ByteBPETokenizer(VOCABULARY, MERGES, normalization=form)
+    for part in ("e\u0301", "\u00e9", "\u212b", "\ud55c", "\u1112\u1161\u11ab", "\ufb01"):
+        text = f"the{part} film"
+        _, [starts], [ends] = (rows.to_list() for rows in tokenizer.tokenize_with_offsets([text]))
+        assert (text[: ends[0]], text[starts[1] : ends[-2]], text[starts[-1] :]) == ("the", part, "film")
     assert not differing(tokenizer, HARD_FOR_BYTES)
 
 
@@ -141,9 +153,8 @@ def contexts(data_dir):
 
 
 def test_a_tokenizer_without_offsets_is_an_error_that_says_which_have_them():
-    for tokenizer in (GPTTokenizer(), ByteBPETokenizer(VOCABULARY, MERGES, normalization="NFC")):
-        with pytest.raises(ValueError, match="`WordPieceTokenizer`.*`ByteBPETokenizer` with `normalization=None`"):
-            tokenizer.tokenize_with_offsets(["a"])
+    with pytest.raises(ValueError, match="`WordPieceTokenizer`.*`ByteBPETokenizer`.*Received: GPTTokenizer"):
+        GPTTokenizer().tokenize_with_offsets(["a"])
 
 
 def test_texts_that_are_not_utf8_are_an_error():
