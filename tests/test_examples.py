@@ -231,6 +231,22 @@ def test_the_script_in_the_page_on_comparing_runs(tmp_path, monkeypatch, small_m
 
 
 @pytest.mark.slow
+def test_the_script_in_the_page_on_scikit_learn_runs(tmp_path, monkeypatch, small_minilm, eagerly):
+    pytest.importorskip("sklearn", reason="needs scikit-learn: pip install scikit-learn")
+    whole = kt.datasets.load_questions()
+    few = type(whole.train)(whole.train.texts[::12], whole.train.labels[::12])
+    monkeypatch.setattr(kt.datasets, "load_questions", lambda: whole._replace(train=few))
+    names = {}
+    exec(
+        compile(
+            "\n".join(blocks((REPOSITORY / "docs" / "wrappers.md").read_text("utf-8"))), "docs/wrappers.md", "exec"
+        ),
+        names,
+    )
+    assert names["search"].best_estimator_.model_.label_names == whole.label_names
+
+
+@pytest.mark.slow
 def test_the_script_in_the_page_on_reports_runs(tmp_path, monkeypatch, small_minilm):
     monkeypatch.chdir(tmp_path)
     names = {}

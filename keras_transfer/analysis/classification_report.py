@@ -1,6 +1,5 @@
 """What a classifier gets right and wrong: scores with intervals, classes, calibration, slices and examples."""
 
-import difflib
 import html
 import pathlib
 from typing import NamedTuple
@@ -9,6 +8,9 @@ import numpy as np
 
 from keras_transfer.analysis import page, scores, slices, tables
 from keras_transfer.files import atomic_file
+from keras_transfer.metrics import expected_calibration_error
+from keras_transfer.tasks.class_names import has_names, positions_of
+from keras_transfer.tasks.data_checks import check_class_labels
 
 
 class Slice(NamedTuple):
@@ -115,7 +117,7 @@ class ClassificationReport:
             raise ValueError(
                 f"`label_names` must be {classes} different names, one for each class. Received: {self.label_names}"
             )
-        self.labels = label_positions(labels, self.label_names)
+        self.labels = _positions(labels, self.label_names)
         if len(self.labels) != count:
             raise ValueError(f"Each row must have a label. Received: {len(self.labels)} labels for {count} rows")
         self.confidence, self._resampling = confidence, (resamples, confidence, seed)
@@ -130,7 +132,7 @@ class ClassificationReport:
         self.confusion_matrix = scores.confusion_matrix(self.labels, self.predicted, classes)
         self.classes = self._class_scores()
         self.metrics, self.calibration_error = self._scores(np.arange(count))
-        self.reliability = scores.reliability(self._confidences, self._right)
+        self.reliability = scores.reliability(self.labels, self.probabilities)
         self.slices = self._slices(slices)
         self.hardest = self._examples(np.argsort(self._of_labels, kind="stable")[:examples])
         wrong = np.flatnonzero(~self._right)
@@ -150,7 +152,7 @@ class ClassificationReport:
         losses = -np.log(np.maximum(self._of_labels[rows], scores.SMALLEST))
         labels, predicted = self.labels[rows], self.predicted[rows]
         metrics = scores.scores_with_intervals(labels, predicted, losses, len(self.label_names), *self._resampling)
-        return metrics, scores.calibration_error(self._confidences[rows], self._right[rows])
+        return metrics, expected_calibration_error(labels, self.probabilities[rows])
 
     def _slices(self, definitions):
         found = slices.slice_rows(self._texts, definitions, len(self.labels))
@@ -195,33 +197,12 @@ class ClassificationReport:
         return path
 
 
-def label_positions(labels, names):
-    """Returns labels as an integer array of positions in the list of names.
-
-    Args:
-        labels: List or array [rows] of integers or of names.
-        names: List of strings. Names of the classes.
-
-    Raises:
-        ValueError: If a label is neither a name nor a position.
-    """
-    places = {name: place for place, name in enumerate(names)}
-    values = labels.tolist() if hasattr(labels, "tolist") else list(labels)
-    positions = []
-    for row, label in enumerate(values):
-        if isinstance(label, str) and label in places:
-            positions.append(places[label])
-        elif not isinstance(label, (str, bool)) and label in range(len(names)):
-            positions.append(int(label))
-        else:
-            near = difflib.get_close_matches(str(label), names, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            shown = names if len(names) <= 20 else names[:20] + ["..."]
-            raise ValueError(
-                f"Labels must be integers from 0 to {len(names) - 1} or names of {shown}.{hint} "
-                f"Received: {label!r:.100} at position {row}"
-            )
-    return np.array(positions, int)
+def _positions(labels, names):
+    """Returns labels as an integer array of positions in the list of names."""
+    if has_names(labels):
+        return positions_of(labels, names).astype(int)
+    check_class_labels(labels, len(names), vectors=False)
+    return np.asarray(labels).reshape(-1).astype(int)
 
 
 def _probabilities(logits, from_logits):

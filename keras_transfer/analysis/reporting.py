@@ -30,7 +30,7 @@ def report(
         model: `tasks.TextClassifier`, or another model with one label for each row: one with `predict_proba`, as those
             of scikit-learn, or a Keras model whose outputs are logits [rows, classes].
         x: Data in memory, as for `model.predict`: texts, a tuple of two columns of texts, or arrays.
-        y: Labels [rows]. Integers, or names of classes.
+        y: Labels [rows]. Integers, or names of classes. For a model of scikit-learn, values of its `classes_`.
         slices: Dict from names to slices of the data. The length of texts makes three slices in any case. Defaults to
             `None`. A slice is one of:
             - a word or a list of words: the texts that contain one of them, in upper or lower case
@@ -65,10 +65,12 @@ def report(
     if not is_text(x) and not isinstance(x, (list, tuple, dict)) and not hasattr(x, "shape"):
         raise ValueError(f"`x` must be data in memory, such as a list of texts. Received: {type(x).__name__}")
     if label_names is None:
-        label_names = getattr(model, "label_names", getattr(model, "classes_", None))
+        label_names = getattr(model, "label_names", None)
+    if label_names is None and hasattr(model, "classes_"):  # scikit-learn: the labels are these values
+        label_names, y = ([str(value) for value in np.asarray(values).tolist()] for values in (model.classes_, y))
     return ClassificationReport(
         y,
-        class_probabilities(model, x, from_logits),
+        _class_probabilities(model, x, from_logits),
         texts=to_columns(x) if is_text(x) else None,
         label_names=label_names,
         slices=slices,
@@ -80,16 +82,8 @@ def report(
     )
 
 
-def class_probabilities(model, x, from_logits=True):
-    """Returns the probabilities [rows, classes] that a model predicts, as an array.
-
-    Args:
-        model, x, from_logits: As for `report`.
-
-    Raises:
-        ValueError: If the model has neither `predict_proba` nor the outputs of a classifier, or predicts several labels
-            per text.
-    """
+def _class_probabilities(model, x, from_logits):
+    """Returns the probabilities [rows, classes] that a model predicts, as an array."""
     if getattr(model, "multi_label", False):
         raise ValueError(
             f"The model must predict one label for each row. Received: {type(model).__name__} with multi_label=True"

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_transfer.metrics import calibration_bins
+
 SMALLEST = 1e-15  # The log loss counts smaller probabilities as this one.
 
 
@@ -26,8 +28,8 @@ class Bin(NamedTuple):
     Attributes:
         low, high: Floats. The interval, without its lower limit.
         count: Integer. Number of predictions.
-        confidence: Float. Mean probability of the predicted classes, NaN without predictions.
-        accuracy: Float. Fraction of right predictions, NaN without predictions.
+        confidence: Float. Mean probability of the predicted classes, 0 without predictions.
+        accuracy: Float. Fraction of right predictions, 0 without predictions.
     """
 
     low: float
@@ -94,28 +96,16 @@ def scores_with_intervals(labels, predicted, losses, count, resamples, confidenc
     return {name: Score(values[name], float(low[i]), float(high[i])) for i, name in enumerate(values)}
 
 
-def reliability(confidences, right, bins=15):
-    """Returns the predictions by their confidence, as a list of `Bin`s of equal width (Guo et al. 2017).
+def reliability(labels, probabilities):
+    """Returns the predictions by their confidence, as a list of `Bin`s of equal width.
 
     Args:
-        confidences: Float array [rows]. Probability of the predicted class.
-        right: Boolean array [rows]. Whether the prediction is right.
-        bins: Integer. Number of bins. Defaults to `15`.
+        labels: Integer array [rows].
+        probabilities: Float array [rows, classes].
     """
-    place = np.clip(np.ceil(confidences * bins).astype(int) - 1, 0, bins - 1)
-    counts = np.bincount(place, minlength=bins)
-    with np.errstate(invalid="ignore"):
-        confidence = np.bincount(place, confidences, bins) / counts
-        accuracy = np.bincount(place, right, bins) / counts
-    return [
-        Bin(i / bins, (i + 1) / bins, int(counts[i]), float(confidence[i]), float(accuracy[i])) for i in range(bins)
-    ]
-
-
-def calibration_error(confidences, right):
-    """Returns the expected calibration error: the mean difference of confidence and accuracy, weighted by the bins."""
-    filled = [part for part in reliability(confidences, right) if part.count]
-    return float(sum(part.count * abs(part.accuracy - part.confidence) for part in filled) / len(right))
+    bins = calibration_bins(labels, probabilities)
+    rows = zip(bins["weight"].astype(int).tolist(), bins["probability"].tolist(), bins["accuracy"].tolist())
+    return [Bin(i / len(bins["weight"]), (i + 1) / len(bins["weight"]), *row) for i, row in enumerate(rows)]
 
 
 def _ratio(part, whole):

@@ -10,11 +10,11 @@ import sys
 import keras
 
 from keras_transfer import analysis, tasks
-from keras_transfer.analysis.reporting import class_probabilities
 from keras_transfer.cli.arguments import PREDICTIONS
 from keras_transfer.cli.labelled_texts import FORMATS
 from keras_transfer.cli.progress import Progress
 from keras_transfer.files import atomic_file
+from keras_transfer.tasks.class_names import positions_of
 
 ROWS = 1024  # that are predicted at once
 
@@ -32,11 +32,11 @@ def run_evaluation(path, texts, labels, words=(), report=None):
         ValueError: If the file does not contain a text classifier, or if the classifier does not know a label.
     """
     model = _load(path)
-    positions = analysis.classification_report.label_positions(labels, model.label_names)
+    positions = positions_of(labels, model.label_names)  # before the texts are read
     probabilities = []
     with Progress("texts") as progress:
         for start in range(0, len(texts), ROWS):
-            probabilities += class_probabilities(model, texts[start : start + ROWS]).tolist()
+            probabilities += model.predict_proba(texts[start : start + ROWS]).tolist()
             progress.update(len(probabilities), len(probabilities) / len(texts))
     found = analysis.ClassificationReport(
         positions,
@@ -76,7 +76,7 @@ def run_predictions(path, table, text, output=None):
                     raise ValueError(
                         f"{table.path}, line {number}: Expected a text. Received: {text}={row[text]!r:.80}"
                     )
-            probabilities = class_probabilities(model, [row[text] for _, row in chunk])
+            probabilities = model.predict_proba([row[text] for _, row in chunk])
             labels = [model.label_names[place] for place in probabilities.argmax(axis=-1)]
             found = zip(labels, probabilities.max(axis=-1).round(6).tolist())
             file.write(_lines(table, [{**row, **dict(zip(PREDICTIONS, new))} for (_, row), new in zip(chunk, found)]))
@@ -90,8 +90,11 @@ def _load(path):
         model = keras.saving.load_model(path, compile=False)
     except KeyError as error:  # a zip file of something else
         raise ValueError(f"The model must be a .keras file. Received: {path}, {error}") from None
-    if not isinstance(model, tasks.TextClassifier):
-        raise ValueError(f"The model must be a `TextClassifier`. Received: {path}, a `{type(model).__name__}`")
+    if not isinstance(model, tasks.TextClassifier) or model.multi_label:
+        raise ValueError(
+            f"The model must be a `TextClassifier` with one label for each text. Received: {path}, a "
+            f"`{type(model).__name__}`{' with multi_label=True' if getattr(model, 'multi_label', False) else ''}"
+        )
     return model
 
 

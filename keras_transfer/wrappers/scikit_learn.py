@@ -9,7 +9,6 @@ import keras
 import numpy as np
 
 from keras_transfer.adaptation import Recipe, fine_tune, get_recipe
-from keras_transfer.analysis.reporting import class_probabilities
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import to_columns
 
@@ -109,7 +108,7 @@ class KerasTransferClassifier:
         """
         if not hasattr(self, "model_"):
             raise ValueError(f"The classifier was not fitted. Call `fit` before `predict`. Received: {self}")
-        return class_probabilities(self.model_, _columns(X))
+        return self.model_.predict_proba(_columns(X))
 
     def predict(self, X):
         """Returns the most likely label of each text, an array [texts].

@@ -49,9 +49,8 @@ def test_any_keras_model_and_any_model_with_probabilities_is_evaluated(eagerly):
         def predict_proba(self, x):
             return first.probabilities
 
-    assert str(report(Probabilities(), x, np.array(["x", "y", "z"])[labels])) == str(
-        report(model, x, labels, label_names=["x", "y", "z"])
-    )
+    found = report(Probabilities(), x, np.array(["x", "y", "z"])[labels])
+    assert str(found) == str(report(model, x, labels, label_names=["x", "y", "z"]))
 
 
 def test_the_hardest_examples_and_the_most_confident_mistakes_are_in_order():
@@ -145,7 +144,7 @@ def test_a_page_replaces_an_older_one_and_an_error_leaves_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "logits", "options", "message"),
     [
-        ([0, 2], [[2, 1], [1, 2]], {}, "Labels must be integers from 0 to 1 .* Received: 2 at position 1"),
+        ([0, 2], [[2, 1], [1, 2]], {}, "Labels must be integers from 0 to 1. Received: 2 at position 1"),
         ([0, 0.5], [[2, 1], [1, 2]], {}, "Received: 0.5 at position 1"),
         ([None, 0], [[2, 1], [1, 2]], {}, "Received: None at position 0"),
         (["a", "b"], [[2, 1], [1, 2]], {"label_names": ["a", "bb"]}, "Did you mean 'bb'. Received: 'b' at position 1"),
@@ -172,7 +171,7 @@ def test_models_and_data_that_have_no_report_are_errors():
         report(model, (text for text in ["a"]), [0])
     with pytest.raises(ValueError, match="must be a Keras model or have `predict_proba`. Received: function"):
         report(lambda x: x, ["a"], [0])
-    object.__setattr__(model, "multi_label", True)
+    model.multi_label = True
     with pytest.raises(ValueError, match="one label for each row. Received: TextClassifier with multi_label=True"):
         report(model, ["a"], [0])
     inputs = keras.Input((2,))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_transfer.analysis import ClassificationReport, scores
+from keras_transfer.analysis import ClassificationReport
 
 
 def report_of(labels, predicted, classes, **options):
@@ -64,11 +64,6 @@ def test_the_calibration_error_is_the_weighted_difference_of_confidence_and_accu
     assert [(part.count, part.accuracy) for part in filled] == [(1, 0.0), (1, 1.0), (2, 0.5)]
     assert filled[2].confidence == pytest.approx(0.91) and len(report.reliability) == 15
     assert report.calibration_error == pytest.approx((0.55 + 0.3 + 2 * 0.41) / 4)
-
-
-def test_a_confidence_on_the_limit_of_a_bin_belongs_to_the_lower_one():
-    bins = scores.reliability(np.array([0.5, 1.0]), np.array([True, True]), bins=2)
-    assert [part.count for part in bins] == [1, 1]
 
 
 def test_a_probability_of_zero_gives_a_finite_loss():

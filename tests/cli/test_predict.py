@@ -8,6 +8,7 @@ import pytest
 
 from keras_transfer.cli import command, predictions
 from keras_transfer.cli.labelled_texts import Table, read_texts
+from keras_transfer.tasks import TextClassifier
 from tests.tasks.tiny import of_vectors
 
 
@@ -50,10 +51,10 @@ def test_json_lines_keep_their_values(predict, tmp_path):
 def test_a_table_is_read_and_written_in_parts_with_the_same_result(predict, tmp_path, monkeypatch):
     (tmp_path / "a.tsv").write_text("text\n" + "".join(f'good "{"bad " * (i % 5)}\n' for i in range(23)), "utf-8")
     assert predict("a.tsv", "--output", "whole.tsv") == 0
-    sizes, original = [], predictions.class_probabilities
+    sizes, original = [], TextClassifier.predict_proba
     monkeypatch.setattr(predictions, "ROWS", 10)
     monkeypatch.setattr(
-        predictions, "class_probabilities", lambda model, texts: sizes.append(len(texts)) or original(model, texts)
+        TextClassifier, "predict_proba", lambda model, texts: sizes.append(len(texts)) or original(model, texts)
     )
     assert predict("a.tsv", "--output", "parts.tsv") == 0
     assert sizes == [10, 10, 3]
@@ -65,7 +66,7 @@ def test_labels_that_the_model_does_not_know_are_an_error(predict, tmp_path, cap
     (tmp_path / "a.csv").write_text("text,label\na,0\nb,zero\n")
     assert command.main(["evaluate", "model.keras", "--data", "a.csv"]) == 1
     error = capsys.readouterr().err
-    assert "names of ['0', '1']. Received: 'zero' at position 1" in error and len(error.splitlines()) == 1
+    assert "['0', '1']. Received: 'zero' at position 1" in error and len(error.splitlines()) == 1
 
 
 def test_a_table_tells_how_much_of_it_was_read(tmp_path):

@@ -11,6 +11,8 @@ import pytest
 
 from keras_transfer.adaptation import Checkpoint
 from keras_transfer.cli import command, training
+from keras_transfer.tasks import TextClassifier
+from tests.tasks.tiny import of_words
 
 TEXTS = ["a a", "z z", "a a a", "z z z", "a b a", "z y z"] * 4
 LABELS = ["first", "last"] * 12
@@ -34,6 +36,11 @@ def train(tmp_path, monkeypatch, small_minilm, eagerly):
     line = ["train", "--task", "classify", "--data", "reviews.csv", "--text-column", "review", "--label-column", "kind"]
     line += ["--encoder", small_minilm, "--epochs", "2", "--batch-size", "8", "--learning-rate", "0.01"]
     return lambda *arguments: command.main([*line, *arguments])
+
+
+def from_vectors(source, sequence_length, head, **arguments):
+    """A classifier over word vectors, whose steps are short."""
+    return of_words(list("abyz"), **arguments)
 
 
 class Interrupted(Checkpoint):
@@ -71,6 +78,7 @@ def test_a_run_writes_a_model_and_a_report_that_evaluate_confirms(train, tmp_pat
 
 
 def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(train, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(TextClassifier, "from_pretrained", from_vectors)
     assert train("--output", "whole") == 0
     with monkeypatch.context() as patched:
         patched.setattr(training.adaptation, "Checkpoint", Interrupted)

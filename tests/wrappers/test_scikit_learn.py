@@ -8,11 +8,9 @@ import pytest
 
 from keras_transfer.adaptation import get_recipe
 from keras_transfer.analysis import report
-from keras_transfer.checkpoints import WordVectors
-from keras_transfer.encoders import WordVectorEncoder
 from keras_transfer.tasks import TextClassifier
-from keras_transfer.text import WordPreprocessor
 from keras_transfer.wrappers import KerasTransferClassifier
+from tests.tasks.tiny import of_words
 
 TEXTS = ["a good film", "a fine film", "so good", "a bad film", "so bad", "a bore"]
 LABELS = ["good", "good", "good", "bad", "bad", "bad"]
@@ -22,11 +20,9 @@ LABELS = ["good", "good", "good", "bad", "bad", "bad"]
 def classifier(monkeypatch, eagerly):
     """An estimator over word vectors, which is loaded and trained in a moment."""
     words = sorted({word for text in TEXTS for word in text.split()})
-    vectors = WordVectors(words, np.random.default_rng(0).normal(size=(len(words), 4)))
 
     def build(source, sequence_length, head, **arguments):
-        encoder, preprocessor = WordVectorEncoder.from_vectors(vectors), WordPreprocessor(words, sequence_length=8)
-        return TextClassifier(encoder, preprocessor=preprocessor, **arguments)
+        return of_words(words, **arguments)
 
     monkeypatch.setattr(TextClassifier, "from_pretrained", build)
     return KerasTransferClassifier(epochs=1, batch_size=3, random_state=0)
@@ -49,7 +45,7 @@ def test_a_classifier_learns_and_answers_with_the_labels_it_was_given(small_mini
     assert classifier.score(texts, labels) == 1 and len(classifier.history_["loss"]) == 2
     assert classifier.score(["z z", "z z"], [3, 7], sample_weight=[3, 1]) == 0.75
     assert recipe.epochs == 10
-    found = report(classifier, texts, labels.astype(str), resamples=2)
+    found = report(classifier, texts, labels, resamples=2)
     assert found.metrics["accuracy"].value == 1 and list(found.classes) == ["3", "7"]
 
 
