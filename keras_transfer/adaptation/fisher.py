@@ -113,6 +113,11 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
     Source: https://arxiv.org/abs/1612.00796, section 2; the two kinds of labels, https://arxiv.org/abs/1905.12558.
     """
     _check_model(model)
+    if isinstance(model, Task) and not model.predicts_one_class and loss is None:
+        raise ValueError(
+            f"The outputs of this `{type(model).__name__}` are not the logits of one label. Pass `labels='data'` and "
+            f"`loss`, the negative log-likelihood of an example. Received: labels={labels!r}, loss=None"
+        )
     _check_options(y, labels, samples, loss)
     random = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
     optimizer = _SquaredGradients()

@@ -1,11 +1,14 @@
 """The heads of tasks in checkpoints: what loads them, and what writes them."""
 
 import dataclasses
+import logging
 import types
 
 from keras_transfer.checkpoints.architecture import check_covered, entries_of
 from keras_transfer.checkpoints.settings import read_settings, write_settings
 from keras_transfer.checkpoints.tensors import CheckpointError, fill
+
+log = logging.getLogger("keras_transfer")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,18 +68,24 @@ class FoundHead:
     config: dict
     readers: dict
 
-    def arguments(self, encoder, task, given):
+    def arguments(self, encoder, task, given, labels=None):
         """Returns the arguments of the task.
 
         Args:
             encoder: Encoder of the task.
             task: Class of the task.
             given: Dict of the user's arguments.
+            labels: List of strings. Names that the head must have. Defaults to `None`.
 
         Raises:
             CheckpointError: If the user's arguments contradict the head, if its names do not match its tensors, or if
                 it was trained for another type of problem.
         """
+        if given.get("siamese"):
+            raise CheckpointError(
+                f"The head of {self.source} reads one vector of a text or a pair. With `siamese=True`, pass "
+                '`head="new"` for a new head, which is not trained yet. Received: siamese=True'
+            )
         found, problems = read_settings(self.head.settings, self.config)
         if problems:
             raise CheckpointError("\n  ".join([f"The head of {self.source} cannot be loaded:", *problems]))
@@ -91,6 +100,13 @@ class FoundHead:
                     f"Received: problem_type={problem!r}, {self.head.labels} with {count} row{'s' if count > 1 else ''}"
                 )
             names = self._label_names(count)
+            if labels is not None and not set(labels) <= set(names or ()):
+                raise CheckpointError(
+                    f"The head of {self.source} must have the names of all `labels`. "
+                    + ("" if names else "Its labels have no names: pass `label_names` in the order of the head. ")
+                    + 'Pass `head="new"` for a new head, which is not trained yet. '
+                    f"Received: {sorted(set(labels) - set(names or ()))!s:.200}, the head has {names}"
+                )
             own = names or given.get("label_names")
             own = [f"LABEL_{i}" for i in range(count)] if own is None or len(own) != count else list(own)
             sizes = {"num_classes": count, "label_names": own, "num_targets": count}
@@ -211,8 +227,12 @@ def write_head(architecture, task):
                 f"The head of a {kind} can be written with a {type(task.encoder).__name__} only if it has "
                 f"{name}={value!r}. {advice} Received: {name}={getattr(task, name)!r}"
             )
-    if task.scalar_mix is not None:
-        raise CheckpointError(f"The head of a {kind} cannot be written with its `scalar_mix`. {advice}")
+    for name in ("scalar_mix", "siamese"):
+        if getattr(task, name, None):
+            raise CheckpointError(f"The head of a {kind} cannot be written with its `{name}`. {advice}")
+    lost = [name for name in ("windows", "tuned_thresholds") if getattr(task, name, None)]
+    if lost:
+        log.warning("A checkpoint does not contain %s. `model.save('model.keras')` does.", " and ".join(lost))
     config = {**write_settings(head.settings, vars(task), kind), **head.written}
     if head.labels:
         names = list(task.label_names or [f"LABEL_{i}" for i in range(task.num_targets)])

@@ -7,6 +7,8 @@ from keras import ops
 class _OfIntegers(keras.losses.Loss):
     """A loss of Keras for one-hot labels, which takes integer labels [batch] and logits [batch, classes]."""
 
+    takes_integers = True  # for `tasks`, which check labels and metrics
+
     def call(self, y_true, y_pred):
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
         if len(y_true.shape) == len(y_pred.shape) and y_true.shape[-1] == 1:

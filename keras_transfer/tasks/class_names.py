@@ -3,6 +3,7 @@
 import difflib
 
 import numpy as np
+from keras import ops
 
 
 def names_in(labels):
@@ -13,8 +14,13 @@ def names_in(labels):
             integers, the names are `"0"` to the largest.
 
     Raises:
-        ValueError: If some labels are names and others are not.
+        ValueError: If some labels are names and others are not, or if labels are an array of zeros and ones.
     """
+    if getattr(labels, "ndim", 1) > 1 and not has_names(labels):
+        raise ValueError(
+            "`labels` must be a column of labels, or of lists of names. For an array of zeros and ones, pass "
+            f"`label_names` or `num_classes`. Received: an array of shape {tuple(labels.shape)}"
+        )
     flat = [label for row in _rows(labels) for label in (row if _is_list(row) else [row])]
     if flat and all(isinstance(label, (int, np.integer)) and not isinstance(label, bool) for label in flat):
         return [str(number) for number in range(max(flat) + 1)]
@@ -30,10 +36,18 @@ def names_in(labels):
 def has_names(labels):
     """Returns whether labels in memory are names, or lists of names."""
     kind = getattr(getattr(labels, "dtype", None), "kind", "O")
-    if kind in "biuf" or getattr(labels, "ndim", 1) == 0 or not hasattr(labels, "__iter__"):
+    numbers = kind in "biuf" or (ops.is_tensor(labels) and "string" not in str(labels.dtype))
+    if numbers or getattr(labels, "ndim", 1) == 0 or not hasattr(labels, "__iter__"):
         return False
     rows = _rows(labels)
     return any(_is_name(row) or (_is_list(row) and any(map(_is_name, row))) for row in rows)
+
+
+def are_empty(labels):
+    """Returns whether labels in memory are lists, at least one, and all are empty."""
+    return (
+        isinstance(labels, (list, tuple)) and len(labels) > 0 and all(_is_list(row) and not len(row) for row in labels)
+    )
 
 
 def positions_of(labels, names):

@@ -117,6 +117,8 @@ def takes_vectors(losses):
     """Returns whether a loss takes labels [..., classes] (True) or integers [...] (False); None if it is not known."""
     for loss in keras.tree.flatten(losses):
         found = keras.losses.get(loss)
+        if getattr(found, "takes_integers", False):
+            return False
         name = _name(found)
         if name is not None and name not in _OTHER_LOSSES and not _decides_itself(found):
             return name != "sparsecategoricalcrossentropy"

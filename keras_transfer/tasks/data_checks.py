@@ -45,8 +45,8 @@ def check_weights_of_classes(weights, count):
     )
     if not known:
         raise ValueError(
-            f"`class_weight` must be 'balanced', or a dict from classes, integers from 0 to {count - 1}, to "
-            "weights. "
+            f"`class_weight` must be a dict from classes, integers from 0 to {count - 1}, to weights. `fit` of a "
+            "`TextClassifier` also takes names in `label_names`, and 'balanced'. "
             f"Received: class_weight={weights!r}"
         )
 
@@ -84,7 +84,7 @@ def check_multi_hot(labels, count):
         f"Labels of a classifier with `multi_label=True` must be lists of names, or numbers of shape [texts, {count}]"
     )
     values = _as_numbers(labels, expected)
-    if not values.size and values.ndim:
+    if values.ndim and not len(values):
         return  # The number of labels is checked with that of the texts.
     if values.ndim != 2 or values.shape[1] != count:
         raise ValueError(f"{expected}. Received: {values.dtype} of shape {values.shape}")
@@ -104,7 +104,8 @@ def _as_numbers(labels, expected):
         return values
     for index, label in enumerate(np.asarray(labels, object).ravel()):
         if not isinstance(label, numbers.Real):
-            raise ValueError(f"{expected}. Received: {label!r:.100} at position {index}")
+            advice = " Convert names with `model.encode_labels(labels)`." if isinstance(label, str) else ""
+            raise ValueError(f"{expected}.{advice} Received: {label!r:.100} at position {index}")
     raise ValueError(f"{expected}. Received: {values.dtype} of shape {values.shape}")
 
 

@@ -59,6 +59,7 @@ class MultipleChoice(PooledTask):
     """
 
     head_name = "multiple_choice"
+    takes_windows = False
 
     def __init__(
         self,

@@ -41,6 +41,6 @@ def encode_parts(task, *texts):
     inputs = encode_texts(task, ops.concatenate(texts))
 
     def to_rows(values):
-        return ops.swapaxes(ops.reshape(values, (len(texts), -1, ops.shape(values)[1])), 0, 1)
+        return ops.swapaxes(ops.reshape(values, (len(texts), -1, *ops.shape(values)[1:])), 0, 1)
 
     return {name: to_rows(values) for name, values in inputs.items()}

@@ -14,7 +14,7 @@ from keras_transfer.tasks.signatures import Signature, encode_texts
 from keras_transfer.tasks.task import Task
 from keras_transfer.tasks.windows import WINDOWS, cut_windows, join_windows
 from keras_transfer.text import WindowPreprocessor
-from keras_transfer.text.part_batching import part_batches
+from keras_transfer.text.part_batching import part_batches, to_parts
 
 
 class PooledTask(Task):
@@ -29,6 +29,8 @@ class PooledTask(Task):
     Outputs:
         Float32 [batch, units].
     """
+
+    takes_windows = True
 
     def __init__(
         self,
@@ -45,6 +47,8 @@ class PooledTask(Task):
         siamese=False,
     ):
         # === Layers ===
+        if windows is None and isinstance(preprocessor, WindowPreprocessor):
+            raise ValueError(f"A `WindowPreprocessor` requires `windows`, one of {WINDOWS}. Received: windows=None")
         if windows is not None:
             if siamese:
                 raise ValueError(f"`windows` cannot be used with `siamese=True`. Received: windows={windows!r}")
@@ -72,7 +76,13 @@ class PooledTask(Task):
 
     def call(self, inputs, training=None, mask=None):
         if self.siamese:
-            inputs, _ = merge_parts(select_inputs(inputs, self.input), self.input)
+            inputs, parts = merge_parts(select_inputs(inputs, self.input), self.input)
+            if parts != 2:
+                raise ValueError(
+                    "With `siamese=True`, the inputs of a pair must be [batch, 2, length]: pass a tuple of two columns "
+                    "of texts, or `text.part_batches(...)` instead of `text.batches(...)`. "
+                    f"Received: {'one sequence' if parts is None else f'{parts} sequences'} for each row"
+                )
         if self.windows is None:
             return super().call(inputs, training=training, mask=mask)
         inputs, windows = cut_windows(select_inputs(inputs, self.input), self.preprocessor.window_length)
@@ -97,7 +107,8 @@ class PooledTask(Task):
     def encode_batch(self, texts):
         if not self.siamese:
             return super().encode_batch(texts)
-        return part_batches(texts, None, self.preprocessor, len(texts[0]), shuffle=False)[0][0]
+        columns = to_parts(texts)
+        return part_batches(columns, None, self.preprocessor, len(columns[0]), shuffle=False)[0][0]
 
     # === Export and config ===
 

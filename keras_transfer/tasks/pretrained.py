@@ -48,8 +48,8 @@ class Pretrained:
             encoder: Dict of arguments of the encoder that differ from the checkpoint's (`{"dropout": 0.0}`).
             head: String. `"new"` for a new head, also if the checkpoint has one. Defaults to `None`.
             preprocessor: As for the constructor. Defaults to `"auto"`, the preprocessor of the checkpoint.
-            labels: List, array or table column of labels, from which `label_names` are taken: all names that occur,
-                sorted. Only for tasks with `label_names`. Defaults to `None`.
+            labels: List, array or table column of labels. A new head has all names that occur in it, sorted. The head
+                of a checkpoint must have all these names. Only for tasks with `label_names`. Defaults to `None`.
             **arguments: Arguments of the task.
 
         Returns:
@@ -68,7 +68,7 @@ class Pretrained:
                     f"`labels` cannot be used with {' and '.join(given) or f'a {cls.__name__}'}. "
                     f"Received: labels={labels!r:.100}"
                 )
-            arguments["label_names"] = names_in(labels)
+            arguments["labels"] = names_in(labels)
         if isinstance(preprocessor, str) and preprocessor == "auto":
             preprocessor = checkpoint_functions["load_preprocessor"](source, sequence_length, cls.word_level)
         elif sequence_length is not None:

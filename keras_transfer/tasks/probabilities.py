@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.metrics import expected_calibration_error
+from keras_transfer.tasks.data import to_numpy
 
 log = logging.getLogger("keras_transfer")
 
@@ -87,7 +88,8 @@ class Probabilities:
             List of floats, the thresholds, which are also `model.thresholds`. Saved and exported models keep them.
 
         Raises:
-            ValueError: If the classifier was not made with `multi_label=True`, or if the labels are wrong.
+            ValueError: If the classifier was not made with `multi_label=True`, if there are no texts, or if the labels
+                are wrong.
 
         Example:
         ```python
@@ -99,7 +101,8 @@ class Probabilities:
         """
         if not self.multi_label:
             raise ValueError("Only a classifier with `multi_label=True` has thresholds. Received: multi_label=False")
-        labels, probabilities = self._labels_and_probabilities(x, y)
+        labels, logits = self._labels_and_logits(x, y)
+        probabilities = self._probabilities(logits)
         self.thresholds = [
             _best_threshold(labels[:, i] > 0.5, probabilities[:, i], threshold)
             for i, threshold in enumerate(self.thresholds)
@@ -107,11 +110,12 @@ class Probabilities:
         return self.thresholds
 
     def calibrate(self, x, y):
-        """Divides the logits by a temperature, so that the probabilities are right as often as they say.
+        """Divides the logits by a temperature, so that the probabilities match the observed accuracy.
 
-        The temperature has the highest likelihood on validation data, which the model must not be trained with. It is
-        multiplied into the weights of the dense layer, so that saved and exported models are calibrated, too. The most
-        likely class of a text does not change.
+        The temperature has the highest likelihood on validation data, which the model must not be trained with. The
+        weights of the dense layer are divided by it, so that saved and exported models are calibrated, too. If the
+        encoder has several adapters, only the head of the active ones is calibrated. The answers of `predict_labels`
+        do not change: thresholds are converted.
 
         Args:
             x: Texts, as for `fit`.
@@ -121,7 +125,8 @@ class Probabilities:
             A `Calibration` with the temperature, and the expected calibration error before and after.
 
         Raises:
-            ValueError: If the labels are wrong.
+            ValueError: If there are no texts, if the labels are wrong, if a logit is not finite, or if the dense layer
+                is quantized.
 
         Example:
         ```python
@@ -132,31 +137,41 @@ class Probabilities:
 
         Source: https://arxiv.org/abs/1706.04599
         """
-        labels, before = self._labels_and_probabilities(x, y)
-        logits = self.predict(x, verbose=0)
-        temperature = 1 / _best_factor(logits.astype("float64"), labels, self.multi_label)
         layer = self.get_layer("logits")
-        for weight in layer.weights:
-            weight.assign(weight / temperature)
-        after = self._probabilities(logits / temperature)
-        rows = (before, after)
+        if getattr(layer, "quantization_mode", None) or getattr(layer, "lora_enabled", False):
+            raise ValueError(
+                "A quantized layer, or one with Keras's own LoRA, cannot be calibrated. "
+                f"Received: quantization_mode={layer.quantization_mode}, lora_enabled={layer.lora_enabled}"
+            )
+        labels, logits = self._labels_and_logits(x, y)
+        temperature = 1 / _best_factor(logits.astype("float64"), labels, self.multi_label)
+        rows = [self._probabilities(logits), self._probabilities(logits / temperature)]
         if self.multi_label:  # Each class of each text is a row of two classes.
             labels, rows = labels.reshape(-1).round().astype(int), [part.reshape(-1) for part in rows]
-        return Calibration(temperature, *(expected_calibration_error(labels, part) for part in rows))
+        errors = [expected_calibration_error(labels, part) for part in rows]
+        for weight in (layer.kernel, layer.bias):
+            weight.assign(weight / temperature)
+        self.thresholds = [_divide_logit(threshold, temperature) for threshold in self.thresholds]
+        return Calibration(temperature, *errors)
 
-    def _labels_and_probabilities(self, x, y):
-        labels = np.asarray(self.encode_labels(y))
+    def _labels_and_logits(self, x, y):
+        """Returns labels as the loss takes them, and the logits of the texts, or raises a `ValueError`."""
+        labels = self.encode_labels(y)
         self.check_labels(labels)
-        probabilities = self.predict_proba(x)
-        if len(labels) != len(probabilities):
+        labels = np.asarray(to_numpy(labels) if hasattr(labels, "shape") else labels)
+        logits = self.predict(x, verbose=0)
+        if len(labels) != len(logits) or not len(labels):
             raise ValueError(
-                "The number of labels must equal the number of texts. "
-                f"Received: {len(labels)} labels, {len(probabilities)} texts"
+                "There must be a label for each text, and at least one text. "
+                f"Received: {len(labels)} labels, {len(logits)} texts"
             )
+        [*wrong] = np.flatnonzero(~np.isfinite(logits).all(axis=1))
+        if wrong:
+            raise ValueError(f"Logits must be finite. Received: {logits[wrong[0]]} at position {wrong[0]}")
         if not self.multi_label:
             one_hot = labels.ndim == 2 and labels.shape[1] > 1
             labels = labels.argmax(axis=1) if one_hot else labels.reshape(-1).astype("int32")
-        return labels, probabilities
+        return labels, logits
 
     def _probabilities(self, logits):
         return ops.convert_to_numpy(ops.sigmoid(logits) if self.multi_label else ops.softmax(logits))
@@ -176,7 +191,15 @@ def _best_threshold(labels, probabilities, default):
     after = np.append(found[1:], -1.0)
     f1[found == after] = -1.0  # No threshold divides equal probabilities.
     best = f1.argmax()
-    return max(float((found[best] + after[best]) / 2), 0.0)
+    return float((found[best] + max(after[best], 0.0)) / 2)
+
+
+def _divide_logit(probability, temperature):
+    """Returns the probability whose logit is that of another one divided by the temperature."""
+    if probability in (0.0, 1.0):
+        return probability
+    odds = (probability / (1 - probability)) ** (1 / temperature)
+    return odds / (1 + odds)
 
 
 def _best_factor(logits, labels, multi_label):

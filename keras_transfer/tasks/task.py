@@ -30,7 +30,7 @@ from keras_transfer.tasks.pretrained import Pretrained
 from keras_transfer.tasks.saved import Saved
 from keras_transfer.tasks.signatures import Signature
 from keras_transfer.tasks.target_batches import TargetBatches
-from keras_transfer.text import PlainText, TextBatches, batches, is_text, to_columns
+from keras_transfer.text import PlainText, TextBatches, WindowPreprocessor, batches, is_text, to_columns
 from keras_transfer.training.optimizer import build_optimizer
 from keras_transfer.training.run_length import ScheduleLength
 
@@ -60,10 +60,17 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
 
     label_names = None  # Names of the classes, in the order of the logits.
     makes_targets = False  # Whether raw text needs no labels, because `make_targets` makes them.
+    predicts_one_class = True  # Whether the outputs are logits of which a softmax is the likelihood of labels.
+    takes_windows = False  # Whether the task cuts the rows of a `text.WindowPreprocessor` apart.
 
     def __init__(self, encoder, preprocessor, outputs, name=None, scalar_mix=None, inputs=None):
         if preprocessor is None and isinstance(encoder.input, dict) and "text" in encoder.input:
             preprocessor = PlainText()
+        if isinstance(preprocessor, WindowPreprocessor) and not self.takes_windows:
+            raise ValueError(
+                f"A `{type(self).__name__}` reads no windows. Pass `preprocessor.preprocessor`, which truncates texts. "
+                "Received: a `WindowPreprocessor`"
+            )
         check_preprocessor(encoder, preprocessor)
         super().__init__(inputs=encoder.input if inputs is None else inputs, outputs=outputs, name=name)
         # Keras must not track these: the task has all layers of the encoder that it uses, and no others.
@@ -107,9 +114,9 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
         if class_weight is not None and hasattr(self.output, "shape"):  # one output
             check_weights_of_classes(class_weight, self.output.shape[-1])
 
-    def balanced_weights(self, labels):
-        """Returns the dict that `class_weight="balanced"` stands for, given all labels."""
-        raise ValueError(f"`{type(self).__name__}` does not support `class_weight='balanced'`.")
+    def encode_class_weight(self, class_weight, labels):
+        """Returns `class_weight` as Keras takes it, given all labels in memory or None."""
+        return class_weight
 
     def signatures(self, pairs=False):
         """Returns what an exported model answers.
@@ -304,8 +311,8 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
         """Trains the model as `keras.Model.fit` does.
 
         `x`, `y` and `sample_weight`, and the tuple `validation_data`, are what `dataset` takes. `class_weight` is a
-        dict from classes to weights, or `"balanced"`, which gives all classes of a `TextClassifier` the same total
-        weight.
+        dict from classes to weights. A `TextClassifier` also takes names as classes, and `"balanced"`, which gives all
+        classes the same total weight.
 
         Raises:
             ValueError: If `dataset` rejects the data, if labels are missing, or if the replicas cannot share the
@@ -321,8 +328,7 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
                 raise ValueError("`validation_split` requires labels. Received: y=None")
             (x, y, sample_weight), validation_data = split_last(columns, y, sample_weight, validation_split)
             validation_split = 0.0
-        if isinstance(class_weight, str) and class_weight == "balanced":
-            class_weight = self.balanced_weights(x.labels if isinstance(x, TextBatches) else y)
+        class_weight = self.encode_class_weight(class_weight, x.labels if isinstance(x, TextBatches) else y)
         self.check_class_weight(class_weight)
         if validation_data is not None:
             parts = validation_parts(self, validation_data)

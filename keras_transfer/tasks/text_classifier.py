@@ -1,12 +1,15 @@
 """One label, or several labels, for a text or for a pair of texts."""
 
+from collections.abc import Mapping
+
 import keras
 import numpy as np
 from keras import ops
 
 from keras_transfer.losses import SmoothedCrossentropy, SparseFocalCrossentropy
-from keras_transfer.tasks.class_names import has_names, multi_hot, positions_of
+from keras_transfer.tasks.class_names import are_empty, has_names, multi_hot, positions_of
 from keras_transfer.tasks.compiled import takes_vectors, trains_classes_apart
+from keras_transfer.tasks.data import to_numpy
 from keras_transfer.tasks.data_checks import check_class_labels, check_multi_hot
 from keras_transfer.tasks.pooled_task import PooledTask
 from keras_transfer.tasks.probabilities import Probabilities
@@ -145,6 +148,16 @@ class TextClassifier(Probabilities, PooledTask):
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
     @property
+    def predicts_one_class(self):
+        """Boolean. Whether the outputs are logits of which a softmax is the likelihood of labels."""
+        return not self.multi_label
+
+    @property
+    def tuned_thresholds(self):
+        """Boolean. Whether a threshold differs from 0.5."""
+        return any(threshold != 0.5 for threshold in self.thresholds)
+
+    @property
     def problem_type(self):
         """String. What Transformers calls the problem, or `None` if it needs no name."""
         return "multi_label_classification" if self.multi_label else None
@@ -152,9 +165,9 @@ class TextClassifier(Probabilities, PooledTask):
     # === Labels ===
 
     def encode_labels(self, labels):
-        if not has_names(labels):
-            return labels
-        return (multi_hot if self.multi_label else positions_of)(labels, self.label_names)
+        if self.multi_label:
+            return multi_hot(labels, self.label_names) if has_names(labels) or are_empty(labels) else labels
+        return positions_of(labels, self.label_names) if has_names(labels) else labels
 
     def check_labels(self, labels):
         if self.multi_label:
@@ -170,14 +183,20 @@ class TextClassifier(Probabilities, PooledTask):
             )
         super().check_class_weight(class_weight)
 
-    def balanced_weights(self, labels):
+    def encode_class_weight(self, class_weight, labels):
+        if isinstance(class_weight, Mapping):
+            places = {name: place for place, name in enumerate(self.label_names)}
+            return {places.get(key, key): weight for key, weight in class_weight.items()}
+        if not isinstance(class_weight, str) or class_weight != "balanced":
+            return class_weight
         if self.multi_label or labels is None:
             received = "multi_label=True" if self.multi_label else "a dataset"
             raise ValueError(
                 f"`class_weight='balanced'` requires one label for each text, in memory. Received: {received}"
             )
-        labels = np.asarray(self.encode_labels(labels))
+        labels = self.encode_labels(labels)
         self.check_labels(labels)
+        labels = np.asarray(to_numpy(labels) if hasattr(labels, "shape") else labels)
         if labels.ndim == 2 and labels.shape[1] > 1:
             labels = labels.argmax(axis=1)
         counts = np.bincount(labels.reshape(-1).astype(int), minlength=self.num_classes)

@@ -61,6 +61,7 @@ class TextEmbedder(Task):
     """
 
     makes_targets = True  # if the loss takes no labels
+    predicts_one_class = False
     input_spec = None  # Keras would not allow the further axis of rows of several texts.
 
     def __init__(self, encoder, preprocessor=None, pooling=None, normalize=None, name=None):

@@ -44,6 +44,7 @@ class TextRegressor(PooledTask):
     head_sizes = ("num_targets",)
     problem_types = ("regression",)
     problem_type = "regression"
+    predicts_one_class = False
 
     def __init__(
         self,
@@ -99,8 +100,9 @@ class TextRegressor(PooledTask):
         except ValueError as error:
             raise ValueError(f"{expected}. Received: rows of different lengths") from error
         if values.dtype.kind not in "biuf":
-            wrong = [(i, value) for i, value in enumerate(values.ravel().tolist()) if not isinstance(value, (int, float))]
-            received = f"{wrong[0][1]!r:.100} at position {wrong[0][0]}" if wrong else f"labels of type {values.dtype}"
+            flat = enumerate(values.ravel().tolist())
+            wrong = [f"{value!r:.100} at position {i}" for i, value in flat if not isinstance(value, (int, float))]
+            received = wrong[0] if wrong else f"labels of type {values.dtype}"
             raise ValueError(f"{expected}. Received: {received}")
         shapes = {(self.num_targets,), ()} if self.num_targets == 1 else {(self.num_targets,)}
         if values.ndim == 0 or values.shape[1:] not in shapes:

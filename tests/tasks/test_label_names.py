@@ -4,8 +4,11 @@ import keras
 import numpy as np
 import pytest
 
+from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.tasks import TextClassifier, TokenClassifier
 from keras_transfer.tasks.class_names import names_in
+from keras_transfer.text import batches
+from tests.helpers import save_and_load
 from tests.tasks.tiny import classifier, encoder, examples, preprocessor
 
 NAMES = ["bad", "good"]
@@ -81,6 +84,8 @@ def test_names_that_occur_become_the_names_of_the_classes():
     assert names_in([0, 2, 1]) == ["0", "1", "2"] and names_in([["x"], [], ["y", "x"]]) == ["x", "y"]
     with pytest.raises(ValueError, match="all names or all integers. Received: 1 of type int at position 1"):
         names_in(["a", 1])
+    with pytest.raises(ValueError, match=r"zeros and ones.*Received: an array of shape \(2, 2\)"):
+        names_in(np.eye(2, dtype=int))
 
 
 def test_from_pretrained_takes_the_names_from_a_column(tmp_path):
@@ -91,6 +96,27 @@ def test_from_pretrained_takes_the_names_from_a_column(tmp_path):
     assert tagger.label_names == ["N", "V"]
     with pytest.raises(ValueError, match="`labels` cannot be used with label_names"):
         TextClassifier.from_pretrained(tmp_path / "encoder", labels=["a", "b"], label_names=["a", "b"])
+
+
+def test_a_column_of_labels_never_renames_or_reorders_the_labels_of_a_head(tmp_path):
+    for names in (["no", "maybe", "yes"], None):
+        folder = tmp_path / str(names)
+        model = TextClassifier(encoder(), 3, preprocessor=preprocessor(), pooling="pooled", label_names=names)
+        model.save_pretrained(folder)
+        if names:
+            assert TextClassifier.from_pretrained(folder, labels=["yes", "no"]).label_names == names
+            with pytest.raises(CheckpointError, match="names of all `labels`.*Received: \\['perhaps'\\]"):
+                TextClassifier.from_pretrained(folder, labels=["yes", "perhaps"])
+        else:
+            with pytest.raises(CheckpointError, match="names of all `labels`"):
+                TextClassifier.from_pretrained(folder, labels=["yes", "no"])
+        assert TextClassifier.from_pretrained(folder, labels=["yes", "no"], head="new").label_names == ["no", "yes"]
+
+
+def test_names_in_prepared_batches_are_an_error_that_says_how_to_convert_them(model):
+    for labels in (["good", "bad"], [["good"], []]):
+        with pytest.raises(ValueError, match=r"`model.encode_labels\(labels\)`"):
+            model.fit(batches(["a", "b"], labels, model.preprocessor), verbose=0)
 
 
 @pytest.mark.core
@@ -106,13 +132,13 @@ def test_answers_are_the_names_of_the_highest_probability_in_the_order_of_the_te
 
 def test_balanced_classes_have_the_same_total_weight(model):
     labels = ["good"] * 6 + ["bad"] * 2
-    assert model.balanced_weights(labels) == {0: 2.0, 1: 8 / 12}
-    assert classifier().balanced_weights(np.eye(2)[[1, 1, 1, 0]]) == {0: 2.0, 1: 4 / 6}
+    assert model.encode_class_weight("balanced", labels) == {0: 2.0, 1: 8 / 12}
+    assert classifier().encode_class_weight("balanced", np.eye(2)[[1, 1, 1, 0]]) == {0: 2.0, 1: 4 / 6}
     texts, start = [f"{'good' if label == 'good' else 'bad'} a" for label in labels], model.get_weights()
     model.fit(texts, labels, shuffle=False, class_weight="balanced", verbose=0)
     balanced = model.get_weights()
     model.set_weights(start)
-    model.fit(texts, labels, shuffle=False, class_weight={0: 2.0, 1: 8 / 12}, verbose=0)
+    model.fit(texts, labels, shuffle=False, class_weight={"bad": 2.0, 1: 8 / 12}, verbose=0)
     for ours, theirs in zip(balanced, model.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
@@ -131,4 +157,10 @@ def test_losses_by_name_train(model, loss):
     before = model.get_layer("logits").kernel.numpy()
     model.fit(["good", "bad"], ["good", "bad"], verbose=0)
     assert (model.get_layer("logits").kernel.numpy() != before).all()
-    assert model.get_compile_config()["loss"] is not None
+    assert save_and_load(model).loss.get_config() == model.loss.get_config()
+    with pytest.raises(
+        ValueError, match=r"integers from 0 to 1, one for each text. Received: float64 of shape \(2, 2\)"
+    ):
+        model.fit(["good", "bad"], np.eye(2), verbose=0)
+    with pytest.raises(ValueError, match="`loss` takes integer labels, but the metric takes one-hot labels"):
+        model.compile("sgd", loss=loss, metrics=[keras.metrics.CategoricalAccuracy()])

@@ -53,7 +53,10 @@ def test_tuned_thresholds_have_the_highest_f1(model, monkeypatch):
     random = np.random.default_rng(0)
     labels, likely = random.integers(0, 2, (50, 3)), random.uniform(size=(50, 3)).round(1).astype("float32")
     labels[:, 1] = 0
-    monkeypatch.setattr(model, "predict_proba", lambda x: likely)
+    with np.errstate(divide="ignore"):
+        logits = np.log(likely) - np.log(1 - likely)
+    monkeypatch.setattr(model, "predict", lambda x, **options: np.clip(logits, -9, 9))
+    likely = np.clip(likely, 1 / (1 + np.exp(9)), 1 / (1 + np.exp(-9)))
     thresholds = model.tune_thresholds(["a"] * 50, labels)
 
     def f1(column, threshold):
@@ -119,6 +122,34 @@ def test_what_needs_one_label_for_a_text_is_an_error(model):
             TextClassifier(encoder(), 3, multi_label=True, thresholds=thresholds)
     with pytest.raises(ValueError, match="require `multi_label=True`"):
         TextClassifier(encoder(), 2, thresholds=[0.5, 0.5])
+
+
+def test_calibration_keeps_the_labels_that_thresholds_predict(model):
+    random = np.random.default_rng(0)
+    texts, _ = examples(40)
+    labels = random.integers(0, 2, (40, 3))
+    layer = model.get_layer("logits")
+    layer.kernel.assign(layer.kernel * (6.0 / model.predict(texts, verbose=0).std()))
+    model.thresholds = [0.3, 0.9, 1.0]
+    before = model.predict_labels(texts)
+    found = model.calibrate(texts, labels)
+    assert found.temperature > 1.5 and model.thresholds[0] > 0.3 and model.thresholds[2] == 1.0
+    assert model.predict_labels(texts) == before
+
+
+def test_nothing_is_changed_by_data_that_cannot_calibrate(model):
+    before = model.get_layer("logits").get_weights()
+    with pytest.raises(ValueError, match="at least one text. Received: 0 labels, 0 texts"):
+        model.calibrate([], [])
+    with pytest.raises(ValueError, match="at least one text"):
+        model.tune_thresholds([], [])
+    with pytest.raises(ValueError, match="Received: 1 labels, 2 texts"):
+        model.calibrate(["a", "b"], [["sad"]])
+    np.testing.assert_array_equal(model.get_layer("logits").get_weights()[0], before[0])
+
+
+def test_rows_without_any_label_are_labels(model):
+    np.testing.assert_array_equal(model.encode_labels([[], []]), np.zeros((2, 3)))
 
 
 def test_a_calibrated_model_has_the_likeliest_temperature_and_keeps_its_answers():

@@ -6,6 +6,7 @@ import pytest
 
 from keras_transfer.layers import PairFeatures
 from keras_transfer.tasks import TextClassifier, TextRegressor
+from keras_transfer.text import batches
 from tests.helpers import save_and_load
 from tests.tasks.tiny import encoder, preprocessor
 
@@ -75,6 +76,8 @@ def test_what_needs_pairs_is_one_clear_error():
     model = classifier()
     with pytest.raises(ValueError, match="must be a tuple of at least two columns"):
         model.predict(["a"], verbose=0)
+    with pytest.raises(ValueError, match="must be \\[batch, 2, length\\].*Received: one sequence for each row"):
+        model.predict(batches((FIRST, SECOND), None, model.preprocessor), verbose=0)
     with pytest.raises(ValueError, match="takes pairs of texts. Use `pairs=True`"):
         model.signatures()
     with pytest.raises(ValueError, match="`windows` cannot be used with `siamese=True`"):

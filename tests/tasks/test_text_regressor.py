@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_transfer.adaptation import estimate_fisher
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.tasks import TextClassifier, TextRegressor
 from tests.helpers import save_and_load
@@ -81,6 +82,13 @@ def test_wrong_labels_are_one_clear_error(num_targets, labels, message):
     model.compile("sgd", run_eagerly=True)
     with pytest.raises(ValueError, match=message):
         model.fit(["a", "b"], labels, verbose=0)
+
+
+def test_no_labels_are_drawn_from_its_outputs():
+    with pytest.raises(ValueError, match="are not the logits of one label. Pass `labels='data'` and `loss`"):
+        estimate_fisher(regressor(2), ["a"])
+    fisher = estimate_fisher(regressor(1), ["a", "b"], [1.0, 2.0], labels="data", loss="mse")
+    assert max(values.max() for values in fisher.values()) > 0
 
 
 def test_wrong_arguments_are_errors():

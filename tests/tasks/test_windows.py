@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.adaptation import cache_features
-from keras_transfer.tasks import TextClassifier, TextRegressor
+from keras_transfer.tasks import TextClassifier, TextEmbedder, TextRegressor
 from keras_transfer.text import BertPreprocessor, WindowPreprocessor
 from tests.helpers import save_and_load
 from tests.tasks.tiny import VOCABULARY, encoder, preprocessor
@@ -107,6 +107,11 @@ def test_what_has_no_windows_is_one_clear_error():
         TextClassifier(encoder(), 2, preprocessor=preprocessor(sequence_length=64), windows="mean")
     with pytest.raises(ValueError, match="from 0 to 5, since a window has room for 6 tokens. Received: overlap=6"):
         WindowPreprocessor(BertPreprocessor(VOCABULARY, sequence_length=LENGTH), overlap=6)
+    windows = WindowPreprocessor(preprocessor(sequence_length=LENGTH))
+    with pytest.raises(ValueError, match="A `WindowPreprocessor` requires `windows`"):
+        TextClassifier(encoder(), 2, preprocessor=windows)
+    with pytest.raises(ValueError, match="A `TextEmbedder` reads no windows"):
+        TextEmbedder(encoder(), windows)
     model = classifier()
     with pytest.raises(ValueError, match="does not support pairs"):
         model.predict((["a"], ["b"]), verbose=0)
