@@ -11,7 +11,7 @@ from keras_transfer.text import (
     TokenPreprocessor,
     span_batches,
 )
-from keras_transfer.text.contexts import context_windows, windows_in_memory
+from keras_transfer.text.contexts import windows_in_memory
 from tests.text.test_byte_bpe import MERGES, ROBERTA, VOCABULARY
 
 tf = pytest.importorskip("tensorflow")
@@ -79,16 +79,6 @@ def test_many_examples_are_tokenized_in_chunks_that_make_no_difference():
     assert len(part.inputs["token_ids"]) == len(part.example)
 
 
-def test_a_function_in_the_graph_returns_the_same_windows():
-    def function(questions, contexts):
-        return context_windows(preprocessor(), questions, contexts, 3)
-
-    texts = (tf.constant(["who", "who"]), tf.constant([LONG, "caf\u00e9, a"]))
-    found = tf.function(function, input_signature=[tf.TensorSpec([None], tf.string)] * 2)(*texts)
-    for ours, theirs in zip(tf.nest.flatten(found), tf.nest.flatten(function(*texts)), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-
-
 def test_other_packings_and_byte_pairs_work_the_same():
     roberta = TokenPreprocessor(ByteBPETokenizer(VOCABULARY, MERGES, add_prefix_space=True), ROBERTA, 10)
     windows = windows_in_memory(roberta, ["the"], ["the film the film the film"], stride=2)
@@ -101,9 +91,6 @@ def test_other_packings_and_byte_pairs_work_the_same():
 def test_a_question_that_leaves_no_room_is_an_error_with_its_position():
     with pytest.raises(ValueError, match=r"within the 9 tokens of a row.*2 tokens too long, at position 1$"):
         windows_in_memory(preprocessor(), ["who", "who " * 7], ["a", "a"], 3, chunk=1)
-    function = tf.function(lambda question: context_windows(preprocessor(), question, question, 3).example)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="must leave room for its context"):
-        function(tf.constant(["who " * 7]))
 
 
 def test_a_preprocessor_without_offsets_is_an_error():
