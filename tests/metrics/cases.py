@@ -3,9 +3,11 @@
 import keras
 from keras import ops
 
+from tests.samples import WHOLE
+
 ROWS = 24
-# On torch, which does not compile them, fewer cases run.
-COUNT = 40 if keras.backend.backend() == "torch" else 1000
+# A thousand with KERAS_TRANSFER_TEST_WHOLE=1. On torch, which does not compile them, fewer cases run.
+COUNT = 40 if keras.backend.backend() == "torch" else 1000 if WHOLE else 200
 
 
 def random_weights(random):

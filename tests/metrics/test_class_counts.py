@@ -53,7 +53,7 @@ def test_scores_of_one_label_per_row_equal_those_of_scikit_learn(classes):
 @pytest.mark.parametrize("average", AVERAGES)
 def test_scores_of_several_labels_per_row_equal_those_of_scikit_learn(average):
     random, metrics = np.random.default_rng(0), {cls: cls(average) for cls in METRICS}
-    columns = 1000 if average is None else 5
+    columns = COUNT if average is None else 5
     for _ in range(1 if average is None else 10):
         labels = (random.random((ROWS, columns)) < random.random(columns) ** 2).astype("int32")
         logits = random.normal(size=labels.shape).astype("float32")
