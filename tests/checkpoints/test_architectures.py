@@ -21,7 +21,7 @@ HEADS = {
     "distilbert": ("masked_lm",),
     "electra": ("replaced_token",),
     "gpt2": ("causal_lm",),
-    "modernbert": ("masked_lm", "classifier", "tokens", "multiple_choice"),  # They share a layer.
+    "modernbert": ("masked_lm", "classifier", "tokens", "multiple_choice", "span"),  # They share a layer.
     "mpnet": ("masked_lm",),
     "openai-gpt": ("causal_lm",),
     "roberta": ("masked_lm",),
