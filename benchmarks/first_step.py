@@ -47,7 +47,8 @@ def sample(folder):
     """Returns a sample of each measure, as `harness.summary` takes it, from a process that uses a checkout."""
     environment = {**os.environ, "PYTHONPATH": str(folder), "TF_CPP_MIN_LOG_LEVEL": "3"}
     before, cpu, start = harness.busy_seconds(), harness.cpu_seconds(), time.perf_counter()
-    done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True)
+    # In the folder, because Python would find the package in another one before that of PYTHONPATH.
+    done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr)
     after, cpu, wall = harness.busy_seconds(), harness.cpu_seconds() - cpu, time.perf_counter() - start

@@ -52,18 +52,13 @@ def load(dataset, folder, examples=None):
         train, dev = kt.datasets.hold_out(data.train)
         parts, names = {"train": train, "validation": dev, "test": data.test}, data.label_names
     else:
-        train, test = (_sst2(folder / "glue" / "SST-2" / f"{name}.tsv") for name in ("train", "dev"))
+        data = kt.datasets.load_glue(folder / "glue", "SST-2")
+        train, test = data["train"], data["dev"]
         rows = random.Random(0).sample(range(len(train[0])), 3000)
         chosen = [[column[row] for row in rows] for column in train]
         train, dev = ([column[part] for column in chosen] for part in (slice(2000), slice(2000, None)))
-        parts, names = {"train": train, "validation": dev, "test": test}, ["negative", "positive"]
+        parts, names = {"train": train, "validation": dev, "test": test}, data.label_names
     return {name: tuple(column[:examples] for column in part) for name, part in parts.items()}, names
-
-
-def _sst2(path):
-    lines = path.read_text("utf-8").splitlines()[1:]
-    texts, labels = zip(*(line.rsplit("\t", 1) for line in lines))
-    return list(texts), [int(label) for label in labels]
 
 
 # === Methods, as `compare` takes them. The arguments that a partial sets distinguish the runs in the results ===

@@ -31,15 +31,10 @@ glove = kt.checkpoints.WordVectors.from_arrays(glove_words, folder / "glove_6B_5
 print("nearest to film:", ", ".join(word for word, _ in glove.nearest("film", k=5)))
 print("man is to king as woman to:", ", ".join(word for word, _ in glove.analogy("man", "king", "woman", k=3)))
 
-
 # The words of the training texts, the most frequent first. SST-2 is tokenized already: "does n't ."
-def read(name):
-    lines = (pathlib.Path(args.data_dir) / name).read_text("utf-8").splitlines()[1:]
-    texts, labels = zip(*(line.rsplit("\t", 1) for line in lines))
-    return list(texts), [int(label) for label in labels]
-
-
-(texts, labels), dev = read("train.tsv"), read("dev.tsv")
+(texts, labels), dev = (
+    kt.datasets.read_table(pathlib.Path(args.data_dir) / name, "sentence", "label") for name in ("train.tsv", "dev.tsv")
+)
 counts = collections.Counter(word for row in kt.text.WordPreprocessor(split="whitespace").words(texts) for word in row)
 vocabulary = [word for word, _ in counts.most_common()]
 vectors = kt.checkpoints.WordVectors.from_arrays(glove_words, folder / "glove_6B_50d_emb.npy", vocabulary)

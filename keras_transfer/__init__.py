@@ -2,6 +2,7 @@
 
 from keras_transfer import (
     adaptation,
+    analysis,
     checkpoints,
     datasets,
     distribute,
@@ -15,12 +16,14 @@ from keras_transfer import (
     serving,
     tasks,
     text,
+    wrappers,
 )
 from keras_transfer.version import __version__
 
 __all__ = [
     "__version__",
     "adaptation",
+    "analysis",
     "checkpoints",
     "datasets",
     "distribute",
@@ -34,4 +37,5 @@ __all__ = [
     "serving",
     "tasks",
     "text",
+    "wrappers",
 ]

@@ -15,15 +15,15 @@ ROOT = pathlib.Path(keras_transfer.__file__).parent
 # `distribute` any Keras model. `generation` knows encoders only by their cache and their steps.
 ORDER = [
     {"files", "version"},
-    {"layers", "text", "datasets", "losses", "metrics", "objectives", "training"},
+    {"layers", "losses", "text", "datasets", "metrics", "objectives", "training"},
     {"encoders", "distribute", "generation"},
     {"tasks"},
-    {"adaptation", "checkpoints", "hub"},
-    {"serving"},
+    {"adaptation", "analysis", "checkpoints", "hub"},
+    {"serving", "wrappers"},
     {"cli"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
-CORE = {"layers", "encoders", "generation", "losses", "tasks", "adaptation", "training"}
+CORE = {"layers", "losses", "encoders", "generation", "tasks", "adaptation", "training"}
 # Packages that a file may import at the top. Functions import all others.
 TOP_LEVEL = {"keras", "numpy", "keras_transfer", *sys.stdlib_module_names}
 

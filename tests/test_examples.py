@@ -19,6 +19,15 @@ from tests.hub import modules, tf1_modules
 from tests.hub.preprocessing import save_preprocessing_module
 
 REPOSITORY = pathlib.Path(__file__).parents[1]
+# Calls in examples, and the real data that they read.
+DATA_OF_EXAMPLES = {
+    'load_trec6("trec6")': "trec6",
+    'load_universal_dependencies("ud_english_ewt")': "ud_english_ewt",
+    'load_glue("glue", ': "glue",
+    'load_squad("squad1.1/': "squad1.1",
+    'load_wikitext("wikitext-2")': "wikitext-2",
+    'load_blimp("blimp")': "blimp",
+}
 BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 
 
@@ -42,10 +51,9 @@ def test_the_example_in_a_docstring_runs(code, tmp_path, monkeypatch, request, e
     monkeypatch.chdir(tmp_path)
     if "minilm-l6" in code:
         request.getfixturevalue("small_minilm")
-    if 'load_trec6("trec6")' in code:
-        (tmp_path / "trec6").symlink_to(request.getfixturevalue("data_dir")("trec6"))
-    if 'load_universal_dependencies("ud_english_ewt")' in code:
-        (tmp_path / "ud_english_ewt").symlink_to(request.getfixturevalue("data_dir")("ud_english_ewt"))
+    for call, folder in DATA_OF_EXAMPLES.items():
+        if call in code:
+            (tmp_path / folder).symlink_to(request.getfixturevalue("data_dir")(folder))
     names = {"keras": keras, "np": np, "keras_transfer": kt}
     if "tf." in code:
         import tensorflow as tf
@@ -61,9 +69,11 @@ def test_every_public_class_and_function_has_an_example():
     # Examples of subclasses cover base classes. Examples of functions cover the exceptions and records they create.
     shown_elsewhere = {
         *("Encoder", "Task", "Preprocessor", "TextBatches", "LayerGroups", "LayerGroup", "Encoded", "Dataset", "Split"),
-        "Comparison",
+        *("Comparison", "PartBatches"),
         *("CheckpointError", "CheckpointReport", "HubError", "get_activation", "gelu_tanh", "is_text", "to_columns"),
         *("Architecture", "load", "resolve", "TaggedDataset", "TaggedSentences", "Tokenizer", "WordBatches"),
+        *("Answer", "Questions", "Choices", "Turn", "Dialogue", "DialogueExample", "MinimalPairs"),
+        *("AnswersToGrade", "ClozeQuestions", "Coreferences", "WordsInContext"),
     }
     without = []
     for room in kt.__all__:
@@ -153,12 +163,58 @@ def test_the_script_in_the_page_on_adaptation_runs(tmp_path, monkeypatch, minilm
     assert names["optimizer"].penalty.strength == 10.0
 
 
+def test_the_script_in_the_page_on_datasets_runs(tmp_path, monkeypatch, capsys, small_minilm, eagerly):
+    monkeypatch.chdir(tmp_path)
+    code = "\n".join(blocks((REPOSITORY / "docs" / "datasets.md").read_text("utf-8")))
+    names = {}
+    exec(compile(code, "docs/datasets.md", "exec"), names)
+    assert (len(names["train"].texts), len(names["held_out"].texts)) == (12, 4) and names["scores"].labels[:2] == [5, 1]
+    assert "Get aclImdb_v1.tar.gz" in capsys.readouterr().out
+
+
 def test_the_script_in_the_page_on_adapters_runs(tmp_path, monkeypatch, small_minilm):
     monkeypatch.chdir(tmp_path)
     code = "\n".join(blocks((REPOSITORY / "docs" / "adapters.md").read_text("utf-8")))
     names = {}
     exec(compile(code, "docs/adapters.md", "exec"), names)
     assert names["model"].encoder.active_adapters == ("both",)
+
+
+def test_the_script_in_the_page_on_classification_runs(small_minilm, eagerly):
+    code = "\n".join(blocks((REPOSITORY / "docs" / "classification.md").read_text("utf-8")))
+    names = {}
+    exec(compile(code, "docs/classification.md", "exec"), names)
+    assert names["tagged"].label_names == ["film", "fun"] and names["found"].temperature > 0
+
+
+def test_the_script_in_the_page_on_metrics_runs(monkeypatch, small_minilm, eagerly):
+    code = "\n".join(blocks((REPOSITORY / "docs" / "metrics.md").read_text("utf-8")))
+    whole = kt.datasets.load_questions()
+    test = type(whole.test)(whole.test.texts[:8], whole.test.labels[:8])
+    monkeypatch.setattr(kt.datasets, "load_questions", lambda: whole._replace(test=test))
+    names = {}
+    exec(compile(code, "docs/metrics.md", "exec"), names)
+    assert set(names["scores"]) == {"loss", "accuracy", "f1", "matthews_correlation"}
+    assert float(names["tags"].result()) == 1.0
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_embeddings_runs(tmp_path, monkeypatch, minilm, eagerly):
+    monkeypatch.chdir(tmp_path)
+    code = "\n".join(blocks((REPOSITORY / "docs" / "embeddings.md").read_text("utf-8")))
+    names = {}
+    exec(compile(code, "docs/embeddings.md", "exec"), names)
+    assert names["corpus"][0].startswith("A man") and names["vectors"].shape == (3, 384)
+    assert (tmp_path / "served" / "1" / "saved_model.pb").exists()
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_questions_runs(tmp_path, monkeypatch, small_minilm, eagerly):
+    monkeypatch.chdir(tmp_path)
+    code = "\n".join(blocks((REPOSITORY / "docs" / "questions.md").read_text("utf-8")))
+    names = {}
+    exec(compile(code, "docs/questions.md", "exec"), names)
+    assert (tmp_path / "served" / "questions" / "saved_model.pb").exists()
 
 
 @pytest.mark.slow
@@ -172,6 +228,33 @@ def test_the_script_in_the_page_on_comparing_runs(tmp_path, monkeypatch, small_m
     exec(compile(code, "docs/compare.md", "exec"), names)
     assert [row["seeds"] for row in names["comparison"].rows] == [2, 2]
     assert (tmp_path / "methods.jsonl").read_text().count("\n") == 1 + 2 * 3
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_scikit_learn_runs(tmp_path, monkeypatch, small_minilm, eagerly):
+    pytest.importorskip("sklearn", reason="needs scikit-learn: pip install scikit-learn")
+    whole = kt.datasets.load_questions()
+    few = type(whole.train)(whole.train.texts[::12], whole.train.labels[::12])
+    monkeypatch.setattr(kt.datasets, "load_questions", lambda: whole._replace(train=few))
+    names = {}
+    exec(
+        compile(
+            "\n".join(blocks((REPOSITORY / "docs" / "wrappers.md").read_text("utf-8"))), "docs/wrappers.md", "exec"
+        ),
+        names,
+    )
+    assert names["search"].best_estimator_.model_.label_names == whole.label_names
+
+
+@pytest.mark.slow
+def test_the_script_in_the_page_on_reports_runs(tmp_path, monkeypatch, small_minilm):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(
+        compile("\n".join(blocks((REPOSITORY / "docs" / "report.md").read_text("utf-8"))), "docs/report.md", "exec"),
+        names,
+    )
+    assert (tmp_path / "report.html").exists() and len(names["report"].labels) == 144
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from keras_transfer.tasks import Task
 from keras_transfer.tasks.self_supervised import SelfSupervised
 from keras_transfer.tasks.target_batches import TargetBatches
 from keras_transfer.text import TextBatches
+from keras_transfer.text.part_batching import PartBatches
 
 log = logging.getLogger("keras_transfer")
 
@@ -66,12 +67,19 @@ def cache_features(model, data, below, *, folder=None, dtype=None, memory_limit=
     """
     if not isinstance(model, Task) or isinstance(model, UpperPart):
         raise ValueError(f"`model` must be a whole task, such as a `TextClassifier`. Received: model={model!r}")
+    if getattr(model, "windows", None) is not None:
+        raise ValueError(f"Features of a task with `windows` cannot be cached. Received: windows={model.windows!r}")
     if dtype not in (None, "float32", "float16"):
         raise ValueError(f"`dtype` must be 'float16', 'float32' or None. Received: dtype={dtype!r}")
     if replicas_of(model)[0] > 1:
         raise ValueError(f"`model` must be on one device. Received: a model on {replicas_of(model)[0]} replicas")
     _check_trainable(model, below)
     batches = _batches(model, data)
+    if isinstance(batches, PartBatches):
+        raise ValueError(
+            "Features of rows of several texts cannot be cached, such as those of a `MultipleChoice` or with "
+            f"`siamese=True`. Received: {type(batches).__name__}"
+        )
     cut = cut_below(model, below)
     random = [layer.name for layer in cut.layers if is_random(layer)]
     if random:

@@ -73,9 +73,8 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
     information proper. With `labels="data"` it is the label in the data: the empirical Fisher information, which is
     close to zero where the model is confident and correct.
 
-    The gradient of each example is computed separately. This takes about as long as an epoch of `fit` with batches of
-    one. A few hundred examples are usual. The model does not change. Under the policy `mixed_float16`, small gradients
-    vanish. Use a model in float32 or bfloat16.
+    The gradient of each example is computed separately, which takes as long as an epoch with batches of one. A few
+    hundred examples are usual. The model does not change. Under `mixed_float16`, small gradients vanish.
 
     Args:
         model: Built `keras.Model`. Its only output must be logits [batch, ..., classes], unless `loss` is given.
@@ -113,6 +112,11 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
     Source: https://arxiv.org/abs/1612.00796, section 2; the two kinds of labels, https://arxiv.org/abs/1905.12558.
     """
     _check_model(model)
+    if isinstance(model, Task) and not model.predicts_one_class and loss is None:
+        raise ValueError(
+            f"The outputs of this `{type(model).__name__}` are not the logits of one label. Pass `labels='data'` and "
+            f"`loss`, the negative log-likelihood. Received: labels={labels!r}, loss=None"
+        )
     _check_options(y, labels, samples, loss)
     random = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
     optimizer = _SquaredGradients()
@@ -162,8 +166,7 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
     if wrong:
         raise ValueError(
             "Gradients must be finite. Check whether the data contain NaN or infinity, and whether the model computes "
-            "in float16. "
-            f"Received: infinite or NaN values for {wrong}"
+            f"in float16. Received: infinite or NaN values for {wrong}"
         )
     return fisher
 
@@ -190,10 +193,7 @@ class _SquaredGradients(keras.optimizers.Optimizer):
 
 
 def _square_rows(gradient):
-    """Squares the gradient of an embedding on TensorFlow, which has a row for each token, also for repeated ones.
-
-    The rows of a token are summed before they are squared. Each of its n rows then gets an n-th of the square.
-    """
+    """Squares an embedding's gradient on TensorFlow, summing the n rows of a token; each gets an n-th of the square."""
     same = ops.cast(ops.equal(gradient.indices[:, None], gradient.indices[None]), "float32")
     same = same / ops.sqrt(ops.sum(same, axis=1, keepdims=True))
     sums = ops.tensordot(same, ops.cast(gradient.values, "float32"), axes=1)

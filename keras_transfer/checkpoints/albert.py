@@ -3,7 +3,7 @@
 import dataclasses
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import CLASSIFIER, TOKENS, masked_lm, multiple_choice
+from keras_transfer.checkpoints.head_names import CLASSIFIER, SPAN, TOKENS, masked_lm, multiple_choice
 from keras_transfer.checkpoints.names import BERT_EMBEDDINGS, BERT_SETTINGS, POSITION_IDS, with_defaults
 from keras_transfer.encoders import AlbertEncoder
 from keras_transfer.text import TokenPreprocessor
@@ -41,7 +41,7 @@ ALBERT = register_architecture(
             "classifier": _CLASSIFIER,
             "tokens": dataclasses.replace(TOKENS, settings=_CLASSIFIER.settings),
             "multiple_choice": multiple_choice(_CLASSIFIER),
-            "span": "qa_outputs.",
+            "span": SPAN,
         },
         tied={
             "predictions.decoder.weight": "embeddings.word_embeddings.weight",

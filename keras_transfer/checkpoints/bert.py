@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import CLASSIFIER, TOKENS, masked_lm, multiple_choice
+from keras_transfer.checkpoints.head_names import CLASSIFIER, SPAN, TOKENS, masked_lm, multiple_choice
 from keras_transfer.checkpoints.names import BERT_FIXED, BERT_NAMES, BERT_SETTINGS
 from keras_transfer.encoders import BertEncoder
 from keras_transfer.text import BertPreprocessor
@@ -32,7 +32,7 @@ BERT = register_architecture(
             "classifier": CLASSIFIER,
             "tokens": TOKENS,
             "multiple_choice": multiple_choice(CLASSIFIER),
-            "span": "qa_outputs.",
+            "span": SPAN,
         },
         tied={
             "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",

@@ -1,7 +1,7 @@
 """The checkpoints of DeBERTa v2 and v3 (He et al. 2021)."""
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import TOKENS, masked_lm, multiple_choice
+from keras_transfer.checkpoints.head_names import SPAN, TOKENS, masked_lm, multiple_choice
 from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.names import (
     ACTIVATIONS,
@@ -89,7 +89,7 @@ DEBERTA_V2 = register_architecture(
             "classifier": _CLASSIFIER,
             "tokens": TOKENS,
             "multiple_choice": multiple_choice(_CLASSIFIER),
-            "span": "qa_outputs.",
+            "span": SPAN,
         },
         tied={
             f"{_MASKED_LM}decoder.weight": "embeddings.word_embeddings.weight",

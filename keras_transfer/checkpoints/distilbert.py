@@ -1,7 +1,16 @@
 """DistilBERT's checkpoints (Sanh et al. 2019)."""
 
+import dataclasses
+
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import AS_ENCODER, TOKENS, masked_lm, multiple_choice, two_layer_classifier
+from keras_transfer.checkpoints.head_names import (
+    AS_ENCODER,
+    SPAN,
+    TOKENS,
+    masked_lm,
+    multiple_choice,
+    two_layer_classifier,
+)
 from keras_transfer.checkpoints.names import ACTIVATIONS, BERT_EMBEDDINGS, POSITION_IDS
 from keras_transfer.encoders import DistilBertEncoder
 from keras_transfer.text import BertPreprocessor
@@ -48,7 +57,7 @@ DISTILBERT = register_architecture(
             "classifier": _CLASSIFIER,
             "tokens": TOKENS,
             "multiple_choice": multiple_choice(_CLASSIFIER),
-            "span": "qa_outputs.",
+            "span": dataclasses.replace(SPAN, settings=(("dropout", "qa_dropout", 0.1),)),
         },
         tied={"vocab_projector.weight": "embeddings.word_embeddings.weight"},
         ignored=(POSITION_IDS,),

@@ -1,7 +1,7 @@
 """ELECTRA's checkpoints, of discriminators and generators (Clark et al. 2020)."""
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import AS_ENCODER, TOKENS, multiple_choice, two_layer_classifier
+from keras_transfer.checkpoints.head_names import AS_ENCODER, SPAN, TOKENS, multiple_choice, two_layer_classifier
 from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.names import BERT_BLOCKS, BERT_EMBEDDINGS, BERT_FIXED, BERT_SETTINGS, POSITION_IDS
 from keras_transfer.encoders import ElectraEncoder
@@ -45,7 +45,7 @@ ELECTRA = register_architecture(
             "multiple_choice": multiple_choice(
                 two_layer_classifier("gelu", "sequence_summary.summary", "classifier", "summary_last_dropout")
             ),
-            "span": "qa_outputs.",
+            "span": SPAN,
             "choice_summary": "sequence_summary.",
         },
         tied={"generator_lm_head.weight": "embeddings.word_embeddings.weight"},

@@ -24,6 +24,12 @@ TOKENS = Head(
     arguments={"hidden_activation": None, "crf": False},
     settings=(("dropout", "classifier_dropout", 0.1),),
 )
+SPAN = Head(
+    prefix="qa_outputs.",
+    model_classes=("ForQuestionAnswering",),
+    tensors={"logits": "qa_outputs"},
+    arguments={"hidden_activation": None},
+)
 
 
 def masked_lm(prefix, dense="dense", norm="LayerNorm", bias="bias", **options):
@@ -71,7 +77,7 @@ ROBERTA_HEADS = {
         "classifier": two_layer_classifier("tanh"),
         "tokens": TOKENS,
         "multiple_choice": multiple_choice(CLASSIFIER),
-        "span": "qa_outputs.",
+        "span": SPAN,
     },
     "tied": {"lm_head.decoder.weight": "embeddings.word_embeddings.weight", "lm_head.decoder.bias": "lm_head.bias"},
 }

@@ -1,11 +1,14 @@
 """The heads of tasks in checkpoints: what loads them, and what writes them."""
 
 import dataclasses
+import logging
 import types
 
 from keras_transfer.checkpoints.architecture import check_covered, entries_of
 from keras_transfer.checkpoints.settings import read_settings, write_settings
 from keras_transfer.checkpoints.tensors import CheckpointError, fill
+
+log = logging.getLogger("keras_transfer")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,39 +68,51 @@ class FoundHead:
     config: dict
     readers: dict
 
-    def arguments(self, encoder, sizes, given):
+    def arguments(self, encoder, task, given, labels=None):
         """Returns the arguments of the task.
 
         Args:
             encoder: Encoder of the task.
-            sizes: Tuple of strings, some of `"num_classes"` and `"label_names"`: arguments that determine the size.
+            task: Class of the task.
             given: Dict of the user's arguments.
+            labels: List of strings. Names that the head must have. Defaults to `None`.
 
         Raises:
             CheckpointError: If the user's arguments contradict the head, if its names do not match its tensors, or if
-                it does not classify into one label.
+                it was trained for another type of problem.
         """
+        if given.get("siamese"):
+            raise CheckpointError(
+                f"The head of {self.source} reads one vector of a text or a pair. With `siamese=True`, pass "
+                '`head="new"` for a new head, which is not trained yet. Received: siamese=True'
+            )
         found, problems = read_settings(self.head.settings, self.config)
         if problems:
             raise CheckpointError("\n  ".join([f"The head of {self.source} cannot be loaded:", *problems]))
-        problem = self.config.get("problem_type")
-        if problem not in (None, "single_label_classification"):
-            raise CheckpointError(
-                f"The head of {self.source} must classify into one label, since other problems are not supported yet. "
-                f'Pass `head="new"` for a new head, which is not trained yet. Received: problem_type={problem!r}'
-            )
         fixed = self.head.arguments_for(encoder) | {name: value for name, value in found.items() if name != "dropout"}
         if self.head.labels in self.readers:  # If the tensor is missing, `load_into` says so.
             count = self.readers[self.head.labels]().shape[0]
-            if count < 2:
+            problem = self.config.get("problem_type") or _problem_type(count)
+            if problem not in task.problem_types:
                 raise CheckpointError(
-                    f'The head of {self.source} must have at least two labels. Pass `head="new"` for a new head, which '
-                    f"is not trained yet. Received: {self.head.labels} with {count} row"
+                    f"The head of {self.source} must be one for {' or '.join(map(repr, task.problem_types))} to load "
+                    f'it as a {task.__name__}. Pass `head="new"` for a new head, which is not trained yet. '
+                    f"Received: problem_type={problem!r}, {self.head.labels} with {count} row{'s' if count > 1 else ''}"
                 )
             names = self._label_names(count)
+            if labels is not None and not set(labels) <= set(names or ()):
+                raise CheckpointError(
+                    f"The head of {self.source} must have the names of all `labels`. "
+                    + ("" if names else "Its labels have no names: pass `label_names` in the order of the head. ")
+                    + 'Pass `head="new"` for a new head, which is not trained yet. '
+                    f"Received: {sorted(set(labels) - set(names or ()))!s:.200}, the head has {names}"
+                )
             own = names or given.get("label_names")
             own = [f"LABEL_{i}" for i in range(count)] if own is None or len(own) != count else list(own)
-            fixed |= {name: value for name, value in (("num_classes", count), ("label_names", own)) if name in sizes}
+            sizes = {"num_classes": count, "label_names": own, "num_targets": count}
+            fixed |= {name: value for name, value in sizes.items() if name in task.head_sizes}
+            if "multi_label_classification" in task.problem_types:
+                fixed["multi_label"] = problem == "multi_label_classification"
         for name, value in given.items():
             value = list(value) if name == "label_names" and value is not None else value
             if name in fixed and value is not None and value != fixed[name]:
@@ -123,6 +138,11 @@ class FoundHead:
                 f"'{count - 1}'. Received: id2label={named!r:.200}"
             )
         return None if names == [f"LABEL_{i}" for i in range(count)] else names
+
+
+def _problem_type(count):
+    """Returns what Transformers assumes of a head with so many outputs whose configuration does not say."""
+    return "regression" if count == 1 else "single_label_classification"
 
 
 def find_head(architecture, name, config, readers, source):
@@ -207,13 +227,19 @@ def write_head(architecture, task):
                 f"The head of a {kind} can be written with a {type(task.encoder).__name__} only if it has "
                 f"{name}={value!r}. {advice} Received: {name}={getattr(task, name)!r}"
             )
-    if task.scalar_mix is not None:
-        raise CheckpointError(f"The head of a {kind} cannot be written with its `scalar_mix`. {advice}")
+    for name in ("scalar_mix", "siamese"):
+        if getattr(task, name, None):
+            raise CheckpointError(f"The head of a {kind} cannot be written with its `{name}`. {advice}")
+    lost = [name for name in ("windows", "tuned_thresholds") if getattr(task, name, None)]
+    if lost:
+        log.warning("A checkpoint does not contain %s. `model.save('model.keras')` does.", " and ".join(lost))
     config = {**write_settings(head.settings, vars(task), kind), **head.written}
     if head.labels:
-        names = list(task.label_names)
+        names = list(task.label_names or [f"LABEL_{i}" for i in range(task.num_targets)])
         config["id2label"] = {str(i): name for i, name in enumerate(names)}
         config["label2id"] = {name: i for i, name in enumerate(names)}
+    if task.problem_type is not None:
+        config["problem_type"] = task.problem_type
     tensors = {}
     for entry in head.entries(task, architecture.model_type):
         tensors |= entry.tensors()

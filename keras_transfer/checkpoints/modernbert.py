@@ -112,7 +112,9 @@ MODERN_BERT = register_architecture(
                 settings=(_HIDDEN, _DROPOUT),
             ),
             "multiple_choice": multiple_choice(_CLASSIFIER),
-            "span": "qa_outputs.",
+            "span": dataclasses.replace(
+                _CLASSIFIER, model_classes=("ForQuestionAnswering",), labels=None, settings=(_HIDDEN, _DROPOUT)
+            ),
         },
         tied={"decoder.weight": "embeddings.tok_embeddings.weight"},
         fixed={

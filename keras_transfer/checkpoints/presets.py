@@ -134,9 +134,9 @@ def load_preprocessor(source, word_level=False, **overrides):
     tokenizer = preprocessor.tokenizer
     if not _is_bert(tokenizer, keras_hub):
         raise CheckpointError(
-            "A task that labels words needs a preprocessor that takes words. keras_transfer can create one only for "
-            "KerasHub presets with BERT's WordPiece tokenizer. For any other preset, use "
-            "`TokenClassifier(Encoder.from_pretrained(source), label_names, preprocessor=...)`. "
+            "The task needs a preprocessor that takes words and knows their characters. keras_transfer can create one "
+            "only for KerasHub presets with BERT's WordPiece tokenizer. For any other preset, pass "
+            "`from_pretrained(source, preprocessor=...)`. "
             f"Received: {source} with {type(tokenizer).__name__}"
         )
     settings = {

@@ -92,7 +92,7 @@ def load_with_head(source, task, head, overrides, arguments):
         task: Class of the task.
         head: String, `"new"` or None, as for `Task.from_pretrained`.
         overrides: Dict of arguments of the encoder that differ from the checkpoint's.
-        arguments: Dict of the user's arguments of the task.
+        arguments: Dict of the user's arguments of the task, and `labels`, the names that a head must have.
 
     Returns:
         The encoder, a dict of the arguments of the task, and a function that loads the head into the task.
@@ -102,13 +102,17 @@ def load_with_head(source, task, head, overrides, arguments):
         CheckpointError: If the checkpoint has no head and `arguments` do not ask for a new one, if they contradict the
             head, or if `load` raises one.
     """
+    arguments = dict(arguments)
+    labels = arguments.pop("labels", None)
     if head not in (None, "new"):
         raise ValueError(f"`head` must be 'new' or None. Received: head={head!r}")
     folder = _resolve_all_but_names(source)
     name = task.head_name if head is None else None
     encoder, found = _format_of(folder).load(folder, protocol.Encoder, overrides, name)
     if found is not None:
-        return encoder, found.arguments(encoder, task.head_sizes, arguments), found.load_into
+        return encoder, found.arguments(encoder, task, arguments, labels), found.load_into
+    if labels is not None:
+        arguments["label_names"] = labels
     if name is not None and all(arguments.get(size) is None for size in task.head_sizes):
         advice = " or ".join(f"`{size}`" for size in task.head_sizes) or '`head="new"`'
         report = getattr(encoder, "checkpoint_report", None)

@@ -1,4 +1,4 @@
-"""Checks of the arguments of `quickstart`, in a file that `command.py` runs without importing the package."""
+"""Checks of the arguments of commands, in a file that `command.py` runs without importing the package."""
 
 import os
 import pathlib
@@ -6,6 +6,7 @@ import runpy
 
 FILES = pathlib.Path(__file__).parents[1] / "files.py"
 DATASETS = ("questions", "trec6")
+PREDICTIONS = ("prediction", "probability")  # the columns that `predict` adds
 
 
 def check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite):
@@ -37,3 +38,35 @@ def check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite):
         )
     if dataset != "trec6" and data_dir is not None:
         raise ValueError(f"`data_dir` can be used only with the dataset 'trec6'. Received: dataset={dataset!r}")
+
+
+def check_predictions(table, output, overwrite):
+    """Raises an error for arguments of `predict` that are invalid or cannot be combined.
+
+    Args:
+        table: `Table` of the texts.
+        output: Path of the file to write, or None for standard output.
+        overwrite: Boolean. Whether an existing file may be replaced.
+
+    Raises:
+        FileExistsError: If `output` exists and `overwrite` is False.
+        FileNotFoundError: If the folder of `output` does not exist.
+        PermissionError: If the folder of `output` cannot be written.
+        ValueError: If `output` has another format than the table, or if the table has a column of predictions.
+    """
+    if taken := [name for name in PREDICTIONS if name in table.names]:
+        raise ValueError(
+            f"{table.path}: The columns {PREDICTIONS[0]!r} and {PREDICTIONS[1]!r} are added to the table and must not "
+            f"exist. Received: a table with {taken}"
+        )
+    if output is None:
+        return
+    output = pathlib.Path(output)
+    if output.suffix.lower() != table.kind:
+        raise ValueError(f"The output must be a {table.kind} file, as the table is. Received: {output}")
+    if os.path.lexists(output) and not overwrite:
+        raise FileExistsError(f"The output exists. Choose another file, or pass --overwrite. Received: {output}")
+    if not output.parent.is_dir():
+        raise FileNotFoundError(f"The folder of the output does not exist. Received: {output}")
+    if not os.access(output.parent, os.W_OK | os.X_OK):
+        raise PermissionError(f"The folder of the output cannot be written. Received: {output}")

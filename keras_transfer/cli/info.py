@@ -15,6 +15,7 @@ TASKS = {
     "classifier": "tasks.TextClassifier",
     "tokens": "tasks.TokenClassifier",
     "multiple_choice": "tasks.MultipleChoice",
+    "span": "tasks.SpanExtractor",
 }
 
 

@@ -1,49 +1,119 @@
-"""Reads labelled texts from a table, in a file that `command.py` runs without importing the package."""
+"""Reads texts and their labels from a table, in a file that `command.py` runs without importing the package."""
 
 import csv
+import difflib
+import json
 import pathlib
 
 FORMATS = {
     ".csv": {"delimiter": ","},
-    ".tsv": {"delimiter": "\t", "quoting": csv.QUOTE_NONE},  # as in GLUE, where quotes are a part of the text
+    ".tsv": {
+        "delimiter": "\t",
+        "quoting": csv.QUOTE_NONE,
+        "quotechar": None,
+    },  # as in GLUE, where quotes are a part of the text
+    ".jsonl": {},
 }
+csv.field_size_limit(2**31 - 1)  # instead of 131,072 characters
+
+
+class Table:
+    """The rows of a table, which are read one after the other, so that a table may be larger than the memory.
+
+    Iterating yields `(number of the line, row)`, in which the row is a dict from columns to values.
+
+    Args:
+        path: Path of a `.csv`, `.tsv` or `.jsonl` (JSON Lines) file in UTF-8. The first line of a `.csv` or `.tsv` file
+            has the names of the columns.
+        columns: List of strings. Columns that the table must have.
+
+    Attributes:
+        names: List of strings. The columns of the table, or of its first row in a `.jsonl` file.
+        fraction: Float. Fraction of the file that was read.
+
+    Raises:
+        FileNotFoundError: If the file does not exist.
+        ValueError: If the file has another format or lacks a column. While reading, also if a row is damaged.
+    """
+
+    def __init__(self, path, columns):
+        self.path, self.columns, self.fraction = pathlib.Path(path), columns, 0.0
+        self.kind = self.path.suffix.lower()
+        if self.kind not in FORMATS:
+            raise ValueError(f"The table must be a .csv, .tsv or .jsonl file. Received: {self.path}")
+        if not self.path.is_file():
+            raise FileNotFoundError(f"The table does not exist. Received: {self.path}")
+        first = next(iter(self), None)
+        if self.kind == ".jsonl":
+            self.names = [] if first is None else list(first[1])
+
+    def __iter__(self):
+        size = max(self.path.stat().st_size, 1)
+        try:
+            with self.path.open(encoding="utf-8-sig", newline="") as file:
+                for row in self._objects(file) if self.kind == ".jsonl" else self._rows(file):
+                    self.fraction = min(file.buffer.tell() / size, 1.0)
+                    yield row
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise ValueError(f"{self.path}: Expected a table in UTF-8. Received: {error}") from None
+
+    def _rows(self, file):
+        rows = csv.DictReader(file, **FORMATS[self.kind])
+        self.names = list(rows.fieldnames or ())
+        self._check(self.names, self.path)
+        for row in rows:
+            if None in row:
+                raise ValueError(
+                    f"{self.path}, line {rows.line_num}: Expected {len(self.names)} fields, as in the first line. "
+                    f"Received: {len(self.names) + len(row[None])} fields"
+                )
+            yield rows.line_num, row
+
+    def _objects(self, file):
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise ValueError(f"{self.path}, line {number}: Expected a JSON object. Received: {error}") from None
+            if not isinstance(row, dict):
+                raise ValueError(f"{self.path}, line {number}: Expected a JSON object. Received: {line.strip()[:80]}")
+            self._check(row, f"{self.path}, line {number}")
+            yield number, row
+
+    def _check(self, names, where):
+        for column in self.columns:
+            if column not in names:
+                lower = {name.lower(): name for name in names}
+                near = difflib.get_close_matches(column.lower(), lower, n=1)
+                hint = f" Did you mean {lower[near[0]]!r}?" if near else ""
+                raise ValueError(f"{where}: There is no column {column!r}.{hint} Received: the columns {list(names)}")
 
 
 def read_texts(path, text="text", label="label"):
-    """Returns `(texts, labels)`, two lists of strings, from a table whose first line has the names of the columns.
+    """Returns `(texts, labels)`, two lists of strings, from a table.
 
     Args:
-        path: Path of a `.csv` or `.tsv` file in UTF-8.
+        path: As for `Table`.
         text, label: Strings. Names of the columns. Default to `"text"` and `"label"`.
 
     Raises:
         FileNotFoundError: If the file does not exist.
         ValueError: If the file has another format, lacks a column, has a row without text or label, or has no rows.
     """
-    path = pathlib.Path(path)
-    if path.suffix.lower() not in FORMATS:
-        raise ValueError(f"The table must be a .csv or .tsv file. Received: {path}")
-    if not path.is_file():
-        raise FileNotFoundError(f"The table does not exist. Received: {path}")
     texts, labels = [], []
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = csv.DictReader(file, **FORMATS[path.suffix.lower()])
-            for name in (text, label):
-                if name not in (rows.fieldnames or ()):
-                    raise ValueError(
-                        f"{path}: Expected the columns {text!r} and {label!r}. Received: {list(rows.fieldnames or ())}"
-                    )
-            for row in rows:
-                if not (row[text] and row[label]):
-                    raise ValueError(
-                        f"{path}, line {rows.line_num}: Expected a text and a label. "
-                        f"Received: {text}={row[text]!r} and {label}={row[label]!r}"
-                    )
-                texts.append(row[text])
-                labels.append(row[label])
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: Expected a table in UTF-8. Received: {error}") from None
+    for number, row in Table(path, [text, label]):
+        found = row[label]
+        if isinstance(found, (int, float)):  # in JSON
+            found = json.dumps(found)
+        if not (row[text] and found and isinstance(row[text], str) and isinstance(found, str)):
+            raise ValueError(
+                f"{path}, line {number}: Expected a text and a label. "
+                f"Received: {text}={row[text]!r:.80} and {label}={row[label]!r:.80}"
+            )
+        texts.append(row[text])
+        labels.append(found)
     if not texts:
         raise ValueError(f"{path}: Expected at least one row. Received: no rows")
     return texts, labels

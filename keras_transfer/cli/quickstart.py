@@ -5,9 +5,8 @@ import sys
 import time
 
 import keras
-import numpy as np
 
-from keras_transfer import adaptation, checkpoints, datasets, serving, tasks, text
+from keras_transfer import adaptation, analysis, checkpoints, datasets, serving, tasks, text
 from keras_transfer.cli import ask
 from keras_transfer.cli.arguments import check_arguments
 
@@ -34,7 +33,7 @@ def run_quickstart(
     batch_size=None,
     overwrite=False,
 ):
-    """Fine-tunes all-MiniLM-L6-v2 on questions, prints a report, exports a SavedModel and runs it in a new process.
+    """Fine-tunes all-MiniLM-L6-v2 on questions, reports, exports a SavedModel and runs it in a new process.
 
     Args:
         dataset: String. `"questions"` (packaged) or `"trec6"`. Defaults to `"questions"`.
@@ -69,9 +68,11 @@ def run_quickstart(
     train = text.batches(*data.train, model.preprocessor, batch_size=recipe.batch_size, seed=seed)
     adaptation.fine_tune(model, train, recipe=recipe)
 
-    predicted = model.predict(data.test.texts, verbose=0).argmax(axis=-1)
-    print("\n" + report(np.array(data.test.labels), predicted, data.label_names))
+    report = analysis.report(model, *data.test, seed=seed, label_names=data.label_names, examples=5)
+    print(f"\nHeld-out questions: {report}")
     folder = serving.export(model, output, labels=data.label_names, overwrite=overwrite)
+    page = report.to_html(folder / "assets.extra" / "report.html", title="Held-out questions")
+    print(f"\nThe report with pictures is in {page}")
     print(f"\nThe model is in {folder}. A new process, without keras_transfer, loads it and answers:\n")
     # The log matters only if the process fails.
     fresh = subprocess.run([sys.executable, ask.__file__, str(folder), *QUESTIONS], capture_output=True, text=True)
@@ -80,24 +81,3 @@ def run_quickstart(
     print(fresh.stdout, end="")
     print(f"\n{time.time() - start:.0f} s in total. To ask more questions:")
     print(f'keras-transfer classify {folder} "Where is Timbuktu?"')
-
-
-def report(labels, predicted, names):
-    """Returns a table of the precision, recall and F1 of each class, and the accuracy.
-
-    Args:
-        labels: Integer array [texts].
-        predicted: Integer array [texts].
-        names: List of strings. Names of the classes.
-    """
-    width = max(len(name) for name in names)
-    lines = [f"{'':{width}}  precision  recall     F1  questions"]
-    for i, name in enumerate(names):
-        right = np.sum((labels == i) & (predicted == i))
-        precision = right / max(np.sum(predicted == i), 1)
-        recall = right / max(np.sum(labels == i), 1)
-        f1 = 2 * precision * recall / max(precision + recall, 1e-9)
-        lines.append(f"{name:{width}}  {precision:9.3f}  {recall:6.3f}  {f1:5.3f}  {np.sum(labels == i):9d}")
-    right = int(np.sum(labels == predicted))
-    lines.append(f"accuracy on held-out questions: {right / len(labels):.1%} ({right} of {len(labels)})")
-    return "\n".join(lines)

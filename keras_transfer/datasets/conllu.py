@@ -4,6 +4,8 @@ import pathlib
 import re
 from typing import NamedTuple
 
+from keras_transfer.datasets.lines import read_lines
+
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 FIELDS = ("lemma", "upos", "xpos", "feats", "deprel")
 PARTS = ("train", "dev", "test")
@@ -75,7 +77,7 @@ def read_conllu(path, field="upos"):
         raise FileNotFoundError(f"The CoNLL-U file does not exist. Received: {path}")
     sentences = TaggedSentences([], [])
     words, labels, last = [], [], 0  # of this sentence, and the id of the last word that it must have
-    lines = _lines(path)
+    lines = read_lines(path)
     for number, line in enumerate([*lines, ""], 1):
         if line.startswith("#"):
             continue
@@ -95,19 +97,6 @@ def read_conllu(path, field="upos"):
     if not sentences.words:
         raise ValueError(f"{path}: Expected at least one sentence. Received: {len(lines)} lines without any word")
     return sentences
-
-
-def _lines(path):
-    """Returns the lines, which end with a newline only. A word can contain other characters that `splitlines` uses."""
-    data = path.read_bytes()
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        number = data.count(b"\n", 0, error.start) + 1
-        raise ValueError(
-            f"{path}, line {number}: Expected UTF-8. Received: {error.object[error.start :][:8]}"
-        ) from None
-    return [line.removesuffix("\r") for line in text.split("\n")]
 
 
 def _read(line, field, words, last, where):

@@ -7,11 +7,12 @@ import numpy as np
 
 
 class Split(NamedTuple):
-    """Texts and their labels.
+    """Texts and their labels, which tasks take as they are: `model.fit(*split)`.
 
     Attributes:
-        texts: List of strings.
-        labels: List of integers. Positions in the dataset's `label_names`.
+        texts: List of strings, or for pairs a tuple of two lists of strings.
+        labels: List of integers, positions in the dataset's `label_names`. A task that predicts numbers has floats, and
+            `read_table` may return names. `None` for texts without labels.
     """
 
     texts: list
@@ -51,7 +52,8 @@ def hold_out(split, fraction=0.2, seed=0):
     """Divides training data at random into training and validation data.
 
     Args:
-        split: `Split` or another tuple of columns of the same length, such as texts and labels.
+        split: `Split` or another tuple of columns of the same length, such as texts and labels. A column may itself be
+            a tuple of columns, such as the texts of pairs. A column that is `None` remains so.
         fraction: Float between 0 and 1. Fraction of the rows in the validation data. Defaults to `0.2`.
         seed: Integer. Seed of the choice, which is the same on every machine. Defaults to `0`.
 
@@ -67,7 +69,7 @@ def hold_out(split, fraction=0.2, seed=0):
     train, validation = keras_transfer.datasets.hold_out(data.train)
     ```
     """
-    lengths = [len(column) for column in split] if isinstance(split, tuple) else []
+    lengths = _lengths(split) if isinstance(split, tuple) else []
     if not lengths or len(set(lengths)) > 1:
         raise ValueError(
             "`split` must be a tuple of columns of the same length. "
@@ -82,6 +84,31 @@ def hold_out(split, fraction=0.2, seed=0):
     order = np.random.default_rng(seed).permutation(lengths[0])
     parts = []
     for rows in (np.sort(order[count:]), np.sort(order[:count])):
-        columns = [column[rows] if isinstance(column, np.ndarray) else [column[i] for i in rows] for column in split]
-        parts.append(type(split)(*columns) if hasattr(split, "_fields") else tuple(columns))
+        columns = _select(split, rows)
+        parts.append(type(split)(*columns) if hasattr(split, "_fields") else columns)
     return tuple(parts)
+
+
+def _is_nested(column):
+    return isinstance(column, tuple) and all(isinstance(part, (list, np.ndarray)) for part in column)
+
+
+def _lengths(columns):
+    """Returns the lengths of all columns, and of the columns of a column."""
+    lengths = []
+    for column in columns:
+        lengths += _lengths(column) if _is_nested(column) else [] if column is None else [len(column)]
+    return lengths
+
+
+def _select(columns, rows):
+    """Returns the given rows of all columns, as a tuple."""
+    selected = []
+    for column in columns:
+        if _is_nested(column):
+            selected.append(_select(column, rows))
+        elif column is None or isinstance(column, np.ndarray):
+            selected.append(None if column is None else column[rows])
+        else:
+            selected.append([column[i] for i in rows])
+    return tuple(selected)

@@ -12,8 +12,9 @@ from keras_transfer.layers.embeddings import PositionEmbedding, SegmentEmbedding
 from keras_transfer.layers.feed_forward import FeedForward, GatedFeedForward
 from keras_transfer.layers.normalization import LayerNormalization
 from keras_transfer.layers.output_embeddings import OutputEmbeddings
+from keras_transfer.layers.pair_features import PairFeatures
 from keras_transfer.layers.pooling import SequencePooling
-from keras_transfer.layers.positions import SampleTokens, TakePositions
+from keras_transfer.layers.positions import PositionLogits, SampleTokens, TakePositions
 from keras_transfer.layers.random_field import ConditionalRandomField
 from keras_transfer.layers.recurrent import ProjectedLSTM
 from keras_transfer.layers.relative_attention import RelativeAttention
@@ -38,7 +39,9 @@ __all__ = [
     "LayerNormalization",
     "MultiHeadAttention",
     "OutputEmbeddings",
+    "PairFeatures",
     "PositionEmbedding",
+    "PositionLogits",
     "ProjectedLSTM",
     "RelativeAttention",
     "RelativePositionBias",

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_transfer.layers.attention_bias import HIDDEN
+
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class TakePositions(keras.layers.Layer):
@@ -30,6 +32,34 @@ class TakePositions(keras.layers.Layer):
 
     def compute_output_spec(self, inputs, positions):
         return keras.KerasTensor((*positions.shape, inputs.shape[-1]), self.compute_dtype)
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class PositionLogits(keras.layers.Layer):
+    """Turns scores of positions into logits over the positions, of which some are left out.
+
+    Call arguments:
+        inputs: Tensor of shape `[batch, length, kinds]`. One score of each kind for each position, such as for the
+            start and the end of an answer.
+        position_mask: Integer tensor of shape `[batch, length]`. 1 for a position that counts, 0 for one that does not.
+
+    Returns:
+        A tensor of shape `[batch, kinds, length]`, -30,000 at positions that do not count, where a softmax is 0.
+
+    Example:
+    ```python
+    scores = np.array([[[1.0, 5.0], [2.0, 6.0], [3.0, 7.0]]])
+    keras_transfer.layers.PositionLogits()(scores, np.array([[1, 0, 1]]))  # [[[1, -3e4, 3], [5, -3e4, 7]]]
+    ```
+    """
+
+    def call(self, inputs, position_mask):
+        counts = ops.cast(position_mask, "bool")[:, None, :]
+        return ops.where(counts, ops.transpose(inputs, (0, 2, 1)), ops.cast(HIDDEN, inputs.dtype))
+
+    def compute_output_spec(self, inputs, position_mask):
+        batch, length, kinds = inputs.shape
+        return keras.KerasTensor((batch, kinds, length), self.compute_dtype)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")

@@ -3,6 +3,7 @@
 import numbers
 
 import keras
+from keras import ops
 
 from keras_transfer.losses.parts_loss import PartsLoss, normalized
 
@@ -60,6 +61,7 @@ class Matryoshka(PartsLoss):
         self.loss.check_labels(labels)
 
     def call(self, y_true, y_pred):
+        y_pred = ops.convert_to_tensor(y_pred)
         if max(self.sizes) > y_pred.shape[-1]:
             raise ValueError(
                 f"`sizes` must be at most the size of the vectors, {y_pred.shape[-1]}. Received: sizes={self.sizes}"

@@ -33,6 +33,7 @@ class PartsLoss(keras.losses.Loss):
         """Raises a `ValueError` if an array of labels [rows] cannot be meant for this loss."""
 
     def call(self, y_true, y_pred):
+        y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)  # Keras converts lists inside.
         shape = y_pred.shape
         if len(shape) != 3 or shape[1] < self.min_parts or shape[1] > (self.max_parts or shape[1]):
             count = self.min_parts if self.max_parts == self.min_parts else f"at least {self.min_parts}"

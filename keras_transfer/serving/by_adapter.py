@@ -16,10 +16,13 @@ def signatures_by_adapter(model, signatures, names):
         model: Task with adapters, on the TensorFlow backend.
         signatures: Dict from names to `Signature`s. Those that take something else than texts are left out.
         names: List of names of adapters. The first one is also that of rows with `""`.
+
+    Raises:
+        ValueError: If no signature takes texts [batch] only.
     """
     heads = {name: _head(model, name) for name in names}
     name = keras.KerasTensor((None,), "string", name="adapter")
-    return {
+    found = {
         key: dataclasses.replace(
             signature,
             function=_choosing(model, signature.function, heads),
@@ -28,6 +31,12 @@ def signatures_by_adapter(model, signatures, names):
         for key, signature in signatures.items()
         if all(len(spec.shape) == 1 for spec in signature.inputs.values())
     }
+    if not found:
+        raise ValueError(
+            f"`adapters` cannot be used with a `{type(model).__name__}`, whose signatures take other inputs than one "
+            f"text for each row. Received: adapters={names}"
+        )
+    return found
 
 
 def check_adapters(model, names):

@@ -46,11 +46,19 @@ def export(model, folder, labels=None, pairs=False, overwrite=False, adapters=No
     - `tokens`: from the encoder's inputs, [batch, length] int32, to `logits` [batch, 1] float32, one for each pair of a
       context and a choice
 
+    A `TextEmbedder` has:
+
+    - `serving_default`: from `text` [batch] strings to `embedding` [batch, dim] float32
+    - `tokens`: from the encoder's inputs to `embedding`
+
     A `CausalLM` has:
 
     - `serving_default`: from `text` [batch] strings, the prompts, to `continuation` [batch] strings, by the task's
       `sampler`, up to its `max_length`. Of a prompt that is too long, the last tokens are read.
     - `tokens`: from the encoder's inputs to `logits` [batch, length, vocabulary] float32
+
+    A `SpanExtractor` has `serving_default`: from `question` and `context` [batch] strings to `answer` [batch] strings,
+    `score` [batch] float32, and `start` and `end` [batch] int32, characters of the context, -1 if there is no answer.
 
     Texts are UTF-8. A request may be empty (no texts, words or ids). The outputs then have as many rows as the
     request. To load the model, import `tensorflow` and `tensorflow_text` (for the text operations); nothing else is

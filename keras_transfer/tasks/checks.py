@@ -21,7 +21,7 @@ def check_preprocessor(encoder, preprocessor):
                     f"`preprocessor` must return the encoder's input {name!r} of shape {tensor.shape}. "
                     f"Received: {type(preprocessor).__name__}, which returns {shapes}"
                 )
-    tokens = getattr(preprocessor, "sequence_length", None)
+    tokens = getattr(preprocessor, "sequence_length", getattr(preprocessor, "window_length", None))
     rows = getattr(encoder, "max_sequence_length", None)
     if tokens is not None and rows is not None and tokens > rows:
         raise ValueError(

@@ -7,6 +7,8 @@ import keras
 import numpy as np
 
 from keras_transfer.distribute.replicas import check_scope
+from keras_transfer.metrics import AUC
+from keras_transfer.metrics.class_counts import ClassCounts
 
 # Names of Keras without underscores, in lower case: a class and its function have the same.
 _BASES = {"loss", "lossfunctionwrapper", "metric", "mean", "sum", "meanmetricwrapper"}
@@ -27,7 +29,7 @@ class Compiled:
 
         Args:
             optimizer: As in Keras. Defaults to `"auto"`, which is AdamW with a learning rate of 5e-5.
-            loss: As in Keras, for logits. Defaults to `"auto"`, the loss of the task.
+            loss: As in Keras, for logits, or a name of `named_losses`. Defaults to `"auto"`, the loss of the task.
             metrics: As in Keras. Defaults to `"auto"`, the metrics of the task, or the accuracy if these do not take
                 the labels of the loss.
             **kwargs: As in Keras.
@@ -38,7 +40,8 @@ class Compiled:
         """
         check_scope(self)
         optimizer = keras.optimizers.AdamW(5e-5) if isinstance(optimizer, str) and optimizer == "auto" else optimizer
-        loss = self.default_loss() if isinstance(loss, str) and loss == "auto" else loss
+        if isinstance(loss, str):
+            loss = self.default_loss() if loss == "auto" else self.named_losses().get(loss, loss)
         metrics = self._metrics_for(loss) if isinstance(metrics, str) and metrics == "auto" else metrics
         check_loss(loss)
         check_metrics([metrics, kwargs.get("weighted_metrics")], loss)
@@ -86,6 +89,12 @@ def check_metrics(metrics, loss):
                 f"`keras.metrics` with `from_logits=True`. Received: metric={metric!r}"
             )
         found = keras.metrics.get(metric)
+        if isinstance(found, (ClassCounts, AUC)) and vectors and not trains_classes_apart(loss):
+            raise ValueError(
+                "`loss` takes one-hot labels, but the metric reads labels [texts, classes] as several labels per text. "
+                "Use integer labels with `loss='auto'`, or `BinaryCrossentropy(from_logits=True)` for several labels. "
+                f"Received: metric={metric!r}"
+            )
         name = _name(found)
         if name is None or _decides_itself(found):
             continue
@@ -108,6 +117,8 @@ def takes_vectors(losses):
     """Returns whether a loss takes labels [..., classes] (True) or integers [...] (False); None if it is not known."""
     for loss in keras.tree.flatten(losses):
         found = keras.losses.get(loss)
+        if getattr(found, "takes_integers", False):
+            return False
         name = _name(found)
         if name is not None and name not in _OTHER_LOSSES and not _decides_itself(found):
             return name != "sparsecategoricalcrossentropy"

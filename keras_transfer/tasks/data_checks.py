@@ -45,8 +45,8 @@ def check_weights_of_classes(weights, count):
     )
     if not known:
         raise ValueError(
-            f"`class_weight` must be a dict from classes, integers from 0 to {count - 1}, to weights. For balanced "
-            f"classes use `dict(enumerate(len(labels) / ({count} * np.bincount(labels))))`. "
+            f"`class_weight` must be a dict from classes, integers from 0 to {count - 1}, to weights. `fit` of a "
+            "`TextClassifier` also takes names in `label_names`, and 'balanced'. "
             f"Received: class_weight={weights!r}"
         )
 
@@ -78,6 +78,23 @@ def check_class_labels(labels, count, vectors=None):
         raise ValueError(f"{expected}. Received: {values[wrong[0]]} at position {wrong[0]}")
 
 
+def check_multi_hot(labels, count):
+    """Raises a `ValueError` if labels are not an array [texts, count] of numbers from 0 to 1."""
+    expected = (
+        f"Labels of a classifier with `multi_label=True` must be lists of names, or numbers of shape [texts, {count}]"
+    )
+    values = _as_numbers(labels, expected)
+    if values.ndim and not len(values):
+        return  # The number of labels is checked with that of the texts.
+    if values.ndim != 2 or values.shape[1] != count:
+        raise ValueError(f"{expected}. Received: {values.dtype} of shape {values.shape}")
+    with np.errstate(invalid="ignore"):
+        wrong = np.argwhere(~((values >= 0) & (values <= 1)))
+    if len(wrong):
+        place = tuple(wrong[0].tolist())
+        raise ValueError(f"{expected}, each from 0 to 1. Received: {values[place]} at position {place}")
+
+
 def _as_numbers(labels, expected):
     try:
         values = np.asarray(to_numpy(labels) if hasattr(labels, "shape") else labels)
@@ -87,7 +104,8 @@ def _as_numbers(labels, expected):
         return values
     for index, label in enumerate(np.asarray(labels, object).ravel()):
         if not isinstance(label, numbers.Real):
-            raise ValueError(f"{expected}. Received: {label!r:.100} at position {index}")
+            advice = " Convert names with `model.encode_labels(labels)`." if isinstance(label, str) else ""
+            raise ValueError(f"{expected}.{advice} Received: {label!r:.100} at position {index}")
     raise ValueError(f"{expected}. Received: {values.dtype} of shape {values.shape}")
 
 

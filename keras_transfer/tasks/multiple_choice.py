@@ -5,22 +5,18 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.encoders.encoder import select_inputs
-from keras_transfer.layers import Dropout
-from keras_transfer.layers.activations import serialize_activation
 from keras_transfer.tasks.choice_data import choice_batches, choice_columns
 from keras_transfer.tasks.data import require_preprocessor, texts_of_stream, to_numpy
 from keras_transfer.tasks.data_checks import check_class_labels
-from keras_transfer.tasks.hidden import hidden_vectors
-from keras_transfer.tasks.mixed import encode_mixed
 from keras_transfer.tasks.parts import merge_parts
-from keras_transfer.tasks.pooled import pooled_vectors
+from keras_transfer.tasks.pooled_task import PooledTask
 from keras_transfer.tasks.signatures import Signature, encode_texts
 from keras_transfer.tasks.task import Task
 from keras_transfer.text import is_text
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class MultipleChoice(Task):
+class MultipleChoice(PooledTask):
     """A model that chooses one of several texts, such as the right ending of a story or the answer to a question.
 
     Each choice is packed with its context as a pair of texts. The encoder reads each pair on its own, and a dense layer
@@ -63,6 +59,7 @@ class MultipleChoice(Task):
     """
 
     head_name = "multiple_choice"
+    takes_windows = False
 
     def __init__(
         self,
@@ -75,26 +72,11 @@ class MultipleChoice(Task):
         hidden_activation=None,
         hidden_norm=False,
     ):
-        # === Layers ===
-        encoded, scalar_mix = encode_mixed(encoder, scalar_mix)
-        initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
-        head_dropout = Dropout(dropout, dtype=encoder.dtype_policy, name="head_dropout")
-        logits = keras.layers.Dense(1, kernel_initializer=initializer, dtype="float32", name="logits")
-
-        # === Functional model ===
-        pooling, vectors = pooled_vectors(encoder, encoded, pooling)
-        vectors = hidden_vectors(vectors, encoder, hidden_activation, hidden_norm)
-        super().__init__(encoder, preprocessor, logits(head_dropout(vectors)), name, scalar_mix)
-
-        # === Config ===
-        self.pooling = pooling
-        self.dropout = dropout
-        self.hidden_activation = hidden_activation
-        self.hidden_norm = hidden_norm
+        super().__init__(encoder, 1, preprocessor, pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm)
 
     def call(self, inputs, training=None, mask=None):
         inputs, choices = merge_parts(select_inputs(inputs, self.input), self.input)
-        logits = super().call(inputs, training=training, mask=mask)
+        logits = Task.call(self, inputs, training=training, mask=mask)
         return logits if choices is None else ops.reshape(logits, (-1, choices))
 
     # === Loss, metrics and labels ===
@@ -174,7 +156,7 @@ class MultipleChoice(Task):
         logits = self.predict(columns, batch_size=batch_size, verbose=verbose)
         return [choices[row.argmax()] for choices, row in zip(columns[1], logits)]
 
-    # === Export and config ===
+    # === Export ===
 
     def signatures(self, pairs=False):
         """Returns what an exported model answers.
@@ -207,15 +189,4 @@ class MultipleChoice(Task):
             "context": keras.KerasTensor((None,), "string", name="context"),
             "choices": keras.KerasTensor((None, None), "string", name="choices"),
         }
-        return {"serving_default": Signature(choose, texts), **super().signatures(pairs)}
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "pooling": self.pooling,
-            "dropout": self.dropout,
-            "hidden_activation": None
-            if self.hidden_activation is None
-            else serialize_activation(self.hidden_activation),
-            "hidden_norm": self.hidden_norm,
-        }
+        return {"serving_default": Signature(choose, texts), **Task.signatures(self, pairs)}

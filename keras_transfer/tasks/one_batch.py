@@ -53,6 +53,7 @@ class OneBatch(KeepsErrors, NotCloned):
     def _one_batch(self, x, y, sample_weight):
         """Returns `(x, y, sample_weight)` with prepared inputs."""
         if y is not None:
+            y = self.encode_labels(y)
             self.check_labels(y)
         if not self.is_raw(x):
             return x, y, sample_weight

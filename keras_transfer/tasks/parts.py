@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_transfer.tasks.signatures import encode_texts
+
 
 def merge_parts(inputs, wanted):
     """Returns inputs [batch, parts, ...] of several texts per row as [batch * parts, ...], as the encoder takes them.
@@ -27,3 +29,18 @@ def merge_parts(inputs, wanted):
 def split_parts(outputs, parts):
     """Returns outputs [batch * parts, ...] as [batch, parts, ...]."""
     return ops.reshape(outputs, (-1, parts, *outputs.shape[1:]))
+
+
+def encode_parts(task, *texts):
+    """Returns the inputs [batch, parts, length] of several texts per row, padded to the longest of all if possible.
+
+    Args:
+        task: Task with a preprocessor, on the TensorFlow backend.
+        *texts: String tensors [batch], one for each part.
+    """
+    inputs = encode_texts(task, ops.concatenate(texts))
+
+    def to_rows(values):
+        return ops.swapaxes(ops.reshape(values, (len(texts), -1, *ops.shape(values)[1:])), 0, 1)
+
+    return {name: to_rows(values) for name, values in inputs.items()}

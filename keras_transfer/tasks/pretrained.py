@@ -2,6 +2,7 @@
 
 from keras_transfer.encoders.backbone import current_encoder
 from keras_transfer.encoders.encoder import checkpoint_functions
+from keras_transfer.tasks.class_names import names_in
 
 
 class Pretrained:
@@ -10,13 +11,19 @@ class Pretrained:
     Attributes:
         head_name: String. What `checkpoints.Architecture.heads` calls the head of the task. `None` for a task whose
             head no checkpoint contains.
-        head_sizes: Tuple of strings, some of `"num_classes"` and `"label_names"`. Arguments that determine the size of
-            the head. A user who passes one asks for a new head if the checkpoint has none.
-        word_level: Boolean. Whether the preprocessor must take words.
+        head_sizes: Tuple of strings, some of `"num_classes"`, `"label_names"` and `"num_targets"`. Arguments that
+            determine the size of the head. A user who passes one asks for a new head if the checkpoint has none.
+        problem_types: Tuple of strings. Values of `problem_type` in the configuration of a checkpoint whose head the
+            task can load.
+        problem_type: String. The value that `save_pretrained` writes. `None` for none.
+        word_level: Boolean. Whether the preprocessor must be one of this library, which takes words and knows their
+            characters.
     """
 
     head_name = None
     head_sizes = ()
+    problem_types = ("single_label_classification",)
+    problem_type = None
     word_level = False
 
     @property
@@ -26,14 +33,14 @@ class Pretrained:
 
     @classmethod
     def from_pretrained(
-        cls, source, *, sequence_length=None, encoder=None, head=None, preprocessor="auto", **arguments
+        cls, source, *, sequence_length=None, encoder=None, head=None, preprocessor="auto", labels=None, **arguments
     ):
         """Builds the task over a pretrained encoder, with the encoder's preprocessor and the head of the checkpoint.
 
         If the checkpoint has a head for this task, such as one that Transformers has fine-tuned, it is loaded with the
         names of its labels. Arguments that contradict it are an error. If the checkpoint has none, arguments that
-        determine the size of a head (`num_classes` or `label_names`) create a new one. A task without such arguments
-        requires `head="new"`.
+        determine the size of a head (`num_classes`, `label_names`, `labels` or `num_targets`) create a new one. A task
+        without such arguments requires `head="new"`.
 
         Args:
             source: As for `Encoder.from_pretrained`.
@@ -41,16 +48,27 @@ class Pretrained:
             encoder: Dict of arguments of the encoder that differ from the checkpoint's (`{"dropout": 0.0}`).
             head: String. `"new"` for a new head, also if the checkpoint has one. Defaults to `None`.
             preprocessor: As for the constructor. Defaults to `"auto"`, the preprocessor of the checkpoint.
+            labels: List, array or table column of labels. A new head has all names that occur in it, sorted. The head
+                of a checkpoint must have all these names. Only for tasks with `label_names`. Defaults to `None`.
             **arguments: Arguments of the task.
 
         Returns:
             The task, not compiled.
 
         Raises:
-            ValueError: If both `preprocessor` and `sequence_length` are given.
+            ValueError: If both `preprocessor` and `sequence_length` are given, or both `labels` and another argument
+                for the size of the head.
             CheckpointError: If the checkpoint cannot be read, does not match, has no preprocessor for the task, has no
                 head while `arguments` do not ask for a new one, or has a head that `arguments` contradict.
         """
+        if labels is not None:
+            given = [name for name in cls.head_sizes if arguments.get(name) is not None]
+            if "label_names" not in cls.head_sizes or given:
+                raise ValueError(
+                    f"`labels` cannot be used with {' and '.join(given) or f'a {cls.__name__}'}. "
+                    f"Received: labels={labels!r:.100}"
+                )
+            arguments["labels"] = names_in(labels)
         if isinstance(preprocessor, str) and preprocessor == "auto":
             preprocessor = checkpoint_functions["load_preprocessor"](source, sequence_length, cls.word_level)
         elif sequence_length is not None:
@@ -80,4 +98,5 @@ class Pretrained:
             CheckpointError: If no format supports the encoder or the preprocessor, or if the head differs from that of
                 Transformers, such as in its pooling.
         """
-        checkpoint_functions["save"](self.encoder, folder, self.preprocessor, overwrite, self)
+        preprocessor = getattr(self.preprocessor, "preprocessor", self.preprocessor)  # without windows
+        checkpoint_functions["save"](self.encoder, folder, preprocessor, overwrite, self)

@@ -3,7 +3,6 @@
 import functools
 
 import keras
-import numpy as np
 
 from keras_transfer.distribute import StringInputs
 from keras_transfer.distribute.replicas import check_distribution, check_scope, replicas_of, share
@@ -28,15 +27,15 @@ from keras_transfer.tasks.data_checks import check_inputs, check_weights_of_clas
 from keras_transfer.tasks.failures import mends_failures
 from keras_transfer.tasks.one_batch import OneBatch
 from keras_transfer.tasks.pretrained import Pretrained
+from keras_transfer.tasks.saved import Saved
 from keras_transfer.tasks.signatures import Signature
 from keras_transfer.tasks.target_batches import TargetBatches
-from keras_transfer.text import PlainText, TextBatches, batches, is_text, to_columns
+from keras_transfer.text import PlainText, TextBatches, WindowPreprocessor, batches, is_text, to_columns
 from keras_transfer.training.optimizer import build_optimizer
 from keras_transfer.training.run_length import ScheduleLength
-from keras_transfer.training.trainable import could_train, set_trainable
 
 
-class Task(Compiled, OneBatch, Pretrained, StringInputs, keras.Model):
+class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
     """Base class of the tasks: a functional model from an encoder's inputs, through its layers, to a head.
 
     Each layer of the encoder is a layer of the task. `model.encoder` and `model.preprocessor` are references.
@@ -61,10 +60,17 @@ class Task(Compiled, OneBatch, Pretrained, StringInputs, keras.Model):
 
     label_names = None  # Names of the classes, in the order of the logits.
     makes_targets = False  # Whether raw text needs no labels, because `make_targets` makes them.
+    predicts_one_class = True  # Whether the outputs are logits of which a softmax is the likelihood of labels.
+    takes_windows = False  # Whether the task cuts the rows of a `text.WindowPreprocessor` apart.
 
     def __init__(self, encoder, preprocessor, outputs, name=None, scalar_mix=None, inputs=None):
         if preprocessor is None and isinstance(encoder.input, dict) and "text" in encoder.input:
             preprocessor = PlainText()
+        if isinstance(preprocessor, WindowPreprocessor) and not self.takes_windows:
+            raise ValueError(
+                f"A `{type(self).__name__}` reads no windows. Pass `preprocessor.preprocessor`, which truncates texts. "
+                "Received: a `WindowPreprocessor`"
+            )
         check_preprocessor(encoder, preprocessor)
         super().__init__(inputs=encoder.input if inputs is None else inputs, outputs=outputs, name=name)
         # Keras must not track these: the task has all layers of the encoder that it uses, and no others.
@@ -91,6 +97,14 @@ class Task(Compiled, OneBatch, Pretrained, StringInputs, keras.Model):
         """Returns the metrics that `compile(metrics="auto")` uses."""
         raise NotImplementedError(f"{type(self).__name__} must implement `default_metrics`.")
 
+    def named_losses(self):
+        """Returns a dict from further names that `compile(loss=...)` takes to losses."""
+        return {}
+
+    def encode_labels(self, labels):
+        """Returns labels in memory as the loss takes them. Labels that need no change are returned as they are."""
+        return labels
+
     def check_labels(self, labels):
         """Raises a `ValueError` if labels in memory cannot be labels of this task."""
         raise NotImplementedError(f"{type(self).__name__} must implement `check_labels`.")
@@ -99,6 +113,10 @@ class Task(Compiled, OneBatch, Pretrained, StringInputs, keras.Model):
         """Raises a `ValueError` if `class_weight` is not a dict from classes to weights."""
         if class_weight is not None and hasattr(self.output, "shape"):  # one output
             check_weights_of_classes(class_weight, self.output.shape[-1])
+
+    def encode_class_weight(self, class_weight, labels):
+        """Returns `class_weight` as Keras takes it, given all labels in memory or None."""
+        return class_weight
 
     def signatures(self, pairs=False):
         """Returns what an exported model answers.
@@ -230,6 +248,7 @@ class Task(Compiled, OneBatch, Pretrained, StringInputs, keras.Model):
         model.fit(train, epochs=2)
         ```
         """
+        y = None if y is None else self.encode_labels(y)
         return self.make_targets(self._dataset_of(columns_of(self, x), x, y, sample_weight, batch_size, shuffle))
 
     def _dataset_of(self, columns, x, y, sample_weight, batch_size, shuffle):
@@ -254,6 +273,7 @@ class Task(Compiled, OneBatch, Pretrained, StringInputs, keras.Model):
         """Returns `dataset(...)` in the form in which a method needs it on the model's replicas."""
         check_distribution(self)
         check_inputs(self, x)
+        y = None if y is None else self.encode_labels(y)
         labels = x.labels if isinstance(x, TextBatches) else y
         columns = columns_of(self, x)
         if labels is not None:
@@ -290,14 +310,15 @@ class Task(Compiled, OneBatch, Pretrained, StringInputs, keras.Model):
     ):
         """Trains the model as `keras.Model.fit` does.
 
-        `x`, `y` and `sample_weight`, and the tuple `validation_data`, are what `dataset` takes.
+        `x`, `y` and `sample_weight`, and the tuple `validation_data`, are what `dataset` takes. `class_weight` is a
+        dict from classes to weights. A `TextClassifier` also takes names as classes, and `"balanced"`, which gives all
+        classes the same total weight.
 
         Raises:
             ValueError: If `dataset` rejects the data, if labels are missing, or if the replicas cannot share the
                 batches.
         """
         check_scope(self)
-        self.check_class_weight(class_weight)
         columns = None
         if validation_split:
             check_inputs(self, x)
@@ -307,6 +328,8 @@ class Task(Compiled, OneBatch, Pretrained, StringInputs, keras.Model):
                 raise ValueError("`validation_split` requires labels. Received: y=None")
             (x, y, sample_weight), validation_data = split_last(columns, y, sample_weight, validation_split)
             validation_split = 0.0
+        class_weight = self.encode_class_weight(class_weight, x.labels if isinstance(x, TextBatches) else y)
+        self.check_class_weight(class_weight)
         if validation_data is not None:
             parts = validation_parts(self, validation_data)
             size = kwargs.get("validation_batch_size")
@@ -360,40 +383,3 @@ class Task(Compiled, OneBatch, Pretrained, StringInputs, keras.Model):
         trace_predict(self, data[0])
         with mends_failures(self, "predict_function"):
             return self.predict_in_order(data, functools.partial(super().predict, verbose=verbose, **kwargs))
-
-    # === Config ===
-
-    def save_own_variables(self, store):
-        """Adds the heads of adapters that are not active to a file."""
-        super().save_own_variables(store)
-        for name, values in self.adapter_heads.items():
-            for i, value in enumerate(values):
-                store[f"head {i:03} of {name}"] = value
-
-    def load_own_variables(self, store):
-        """Reads what `save_own_variables` writes."""
-        values, heads = {key: store[key] for key in list(store.keys())}, {}
-        for key in sorted(key for key in values if key.startswith("head ")):
-            name = key.split(" of ", 1)[1]
-            heads.setdefault(name, []).append(np.array(values.pop(key)))
-        super().load_own_variables(values)
-        self.adapter_heads.update(heads)
-
-    def get_config(self):
-        mix = {} if self.scalar_mix is None else {"scalar_mix": keras.saving.serialize_keras_object(self.scalar_mix)}
-        return {
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
-            "preprocessor": keras.saving.serialize_keras_object(self.preprocessor),
-            "frozen": [variable.path for variable in self.weights if not variable.trainable],
-            "name": self.name,
-            **mix,
-        }
-
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        config = dict(config)
-        frozen = set(config.pop("frozen", ()))
-        for part in {"encoder", "preprocessor", "scalar_mix", "objective", "generator"} & set(config):
-            config[part] = keras.saving.deserialize_keras_object(config[part], custom_objects=custom_objects)
-        task = cls(**config)
-        return set_trainable(task, [weight for weight in could_train(task) if weight.path not in frozen])

@@ -1,26 +1,35 @@
-"""One label for a text, or for a pair of texts."""
+"""One label, or several labels, for a text or for a pair of texts."""
+
+from collections.abc import Mapping
 
 import keras
 import numpy as np
+from keras import ops
 
-from keras_transfer.layers import Dropout
-from keras_transfer.layers.activations import serialize_activation
+from keras_transfer.losses import SmoothedCrossentropy, SparseFocalCrossentropy
+from keras_transfer.tasks.class_names import are_empty, has_names, multi_hot, positions_of
 from keras_transfer.tasks.compiled import takes_vectors, trains_classes_apart
-from keras_transfer.tasks.data_checks import check_class_labels
-from keras_transfer.tasks.hidden import hidden_vectors
-from keras_transfer.tasks.mixed import encode_mixed
-from keras_transfer.tasks.pooled import pooled_vectors, text_vectors
-from keras_transfer.tasks.signatures import Signature, encode_texts, most_likely
-from keras_transfer.tasks.task import Task
+from keras_transfer.tasks.data import to_numpy
+from keras_transfer.tasks.data_checks import check_class_labels, check_multi_hot
+from keras_transfer.tasks.pooled_task import PooledTask
+from keras_transfer.tasks.probabilities import Probabilities
+from keras_transfer.tasks.signatures import most_likely
 from keras_transfer.text.word_batching import checked_names
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class TextClassifier(Task):
+class TextClassifier(Probabilities, PooledTask):
     """A text classifier: an encoder, a pooling over the real tokens, dropout, and a dense layer of logits.
 
+    Labels are names in `label_names`, or their positions. With `multi_label=True`, a text has any number of labels:
+    lists of names, or an array [texts, classes] of zeros and ones. `predict` returns logits, `predict_proba`
+    probabilities, and `predict_labels` names.
+
     `from_pretrained` loads the head of a fine-tuned checkpoint, with the names of its labels. For any other checkpoint,
-    or with `head="new"`, `num_classes` or `label_names` create a new head.
+    or with `head="new"`, create a new head by `label_names`, by `labels` (a column of labels that has the names), or by
+    `num_classes`.
+
+    `compile` also takes the losses `"focal"` and `"label_smoothing"` by name.
 
     Args:
         encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
@@ -39,6 +48,15 @@ class TextClassifier(Task):
             heads of RoBERTa have it. Defaults to `None`, for no such layer.
         hidden_norm: Boolean. Whether a layer norm follows that dense layer, as in heads of ModernBERT. If so, neither
             has a bias. Defaults to `False`.
+        multi_label: Boolean. Whether a text may have several labels, or none. Defaults to `False`.
+        thresholds: List of floats, one for each class. With `multi_label=True`, the probabilities from which on a label
+            is predicted. See `tune_thresholds`. Defaults to `None`, which is 0.5 for each class.
+        windows: String. Cuts texts that are too long into windows that overlap by a quarter
+            (`text.WindowPreprocessor`) instead of truncating them, and takes the `"mean"` or the `"max"` of the logits
+            of a text's windows, in training, too. Requires a `TokenPreprocessor`. Defaults to `None`.
+        siamese: Boolean. How pairs of texts are read. If `False`, the two are packed into one sequence. If `True`, the
+            encoder reads each on its own, and the head reads the features `[u, v, |u - v|, u * v]` of their vectors, as
+            in InferSent. Defaults to `False`.
 
     Outputs:
         Logits [batch, num_classes], float32.
@@ -46,19 +64,21 @@ class TextClassifier(Task):
     Raises:
         ValueError: If `label_names` contains duplicates or does not have `num_classes` names, if `pooling` is unknown
             or not possible with the encoder, or if the vocabulary or the sequence length of `preprocessor` does not
-            match the encoder, or if `hidden_norm=True` without `hidden_activation`.
+            match the encoder, if `hidden_norm=True` without `hidden_activation`, if `thresholds` are not one
+            probability for each class of a classifier with `multi_label=True`, or if `windows` is unknown.
 
     Example:
     ```python
-    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=["bad", "good"])
     model.compile(keras.optimizers.AdamW(1e-4))
-    model.fit(["What a film!", "What a bore."], [1, 0], epochs=1)
-    model.predict(["A fine film."])
+    model.fit(["What a film!", "What a bore."], ["good", "bad"], epochs=1)
+    model.predict_labels(["A fine film."])
     ```
     """
 
     head_name = "classifier"
     head_sizes = ("num_classes", "label_names")
+    problem_types = ("single_label_classification", "multi_label_classification")
 
     def __init__(
         self,
@@ -72,8 +92,11 @@ class TextClassifier(Task):
         label_names=None,
         hidden_activation=None,
         hidden_norm=False,
+        multi_label=False,
+        thresholds=None,
+        windows=None,
+        siamese=False,
     ):
-        # === Layers ===
         label_names = None if label_names is None else checked_names(label_names)
         if num_classes is None and label_names is not None:
             num_classes = len(label_names)
@@ -84,33 +107,105 @@ class TextClassifier(Task):
             raise ValueError(
                 f"`label_names` must have `num_classes` names, {num_classes}. Received: label_names={label_names}"
             )
-        encoded, scalar_mix = encode_mixed(encoder, scalar_mix)
-        dtype = encoder.dtype_policy
-        initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
-        head_dropout = Dropout(dropout, dtype=dtype, name="head_dropout")
-        logits = keras.layers.Dense(num_classes, kernel_initializer=initializer, dtype="float32", name="logits")
-
-        # === Functional model ===
-        pooling, pooled = pooled_vectors(encoder, encoded, pooling)
-        pooled = hidden_vectors(pooled, encoder, hidden_activation, hidden_norm)
-        super().__init__(encoder, preprocessor, logits(head_dropout(pooled)), name, scalar_mix)
+        if thresholds is not None:
+            thresholds = _checked_thresholds(thresholds, num_classes, multi_label)
+        super().__init__(
+            encoder,
+            num_classes,
+            preprocessor,
+            pooling,
+            dropout,
+            name,
+            scalar_mix,
+            hidden_activation,
+            hidden_norm,
+            windows,
+            siamese,
+        )
 
         # === Config ===
         self.num_classes = num_classes
-        self.pooling = pooling
-        self.dropout = dropout
         self.label_names = label_names or [str(number) for number in range(num_classes)]
-        self.hidden_activation = hidden_activation
-        self.hidden_norm = hidden_norm
+        self.multi_label = bool(multi_label)
+        self.thresholds = thresholds or [0.5] * num_classes
 
     def default_loss(self):
+        if self.multi_label:
+            return keras.losses.BinaryCrossentropy(from_logits=True)
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
+    def named_losses(self):
+        if self.multi_label:
+            return {
+                "focal": keras.losses.BinaryFocalCrossentropy(from_logits=True),
+                "label_smoothing": keras.losses.BinaryCrossentropy(from_logits=True, label_smoothing=0.1),
+            }
+        return {"focal": SparseFocalCrossentropy(), "label_smoothing": SmoothedCrossentropy()}
+
     def default_metrics(self):
+        if self.multi_label:
+            return [keras.metrics.BinaryAccuracy(threshold=0.0, name="accuracy")]
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
+    @property
+    def predicts_one_class(self):
+        """Boolean. Whether the outputs are logits of which a softmax is the likelihood of labels."""
+        return not self.multi_label
+
+    @property
+    def tuned_thresholds(self):
+        """Boolean. Whether a threshold differs from 0.5."""
+        return any(threshold != 0.5 for threshold in self.thresholds)
+
+    @property
+    def problem_type(self):
+        """String. What Transformers calls the problem, or `None` if it needs no name."""
+        return "multi_label_classification" if self.multi_label else None
+
+    # === Labels ===
+
+    def encode_labels(self, labels):
+        if self.multi_label:
+            return multi_hot(labels, self.label_names) if has_names(labels) or are_empty(labels) else labels
+        return positions_of(labels, self.label_names) if has_names(labels) else labels
+
     def check_labels(self, labels):
-        check_class_labels(labels, self.num_classes, takes_vectors(getattr(self, "loss", None)))
+        if self.multi_label:
+            check_multi_hot(labels, self.num_classes)
+        else:
+            check_class_labels(labels, self.num_classes, takes_vectors(getattr(self, "loss", None)))
+
+    def check_class_weight(self, class_weight):
+        if class_weight is not None and self.multi_label:
+            raise ValueError(
+                "`class_weight` cannot be used with `multi_label=True`. Use `loss='focal'` for rare labels. "
+                f"Received: class_weight={class_weight!r:.100}"
+            )
+        super().check_class_weight(class_weight)
+
+    def encode_class_weight(self, class_weight, labels):
+        if isinstance(class_weight, Mapping):
+            places = {name: place for place, name in enumerate(self.label_names)}
+            return {places.get(key, key): weight for key, weight in class_weight.items()}
+        if not isinstance(class_weight, str) or class_weight != "balanced":
+            return class_weight
+        if self.multi_label or labels is None:
+            received = "multi_label=True" if self.multi_label else "a dataset"
+            raise ValueError(
+                f"`class_weight='balanced'` requires one label for each text, in memory. Received: {received}"
+            )
+        labels = self.encode_labels(labels)
+        self.check_labels(labels)
+        labels = np.asarray(to_numpy(labels) if hasattr(labels, "shape") else labels)
+        if labels.ndim == 2 and labels.shape[1] > 1:
+            labels = labels.argmax(axis=1)
+        counts = np.bincount(labels.reshape(-1).astype(int), minlength=self.num_classes)
+        # A class without texts has no weight to balance.
+        return {
+            i: len(labels) / (self.num_classes * count) if count else 1.0 for i, count in enumerate(counts.tolist())
+        }
+
+    # === Export ===
 
     def signatures(self, pairs=False):
         """Returns what an exported model answers.
@@ -120,48 +215,49 @@ class TextClassifier(Task):
 
         Returns:
             Dict of `Signature`s:
-            - `"serving_default"`: from `text` (and `text_pair`) to `label_id` and `probabilities`
+            - `"serving_default"`: from `text` (and `text_pair`) to `label_id` and `probabilities`; with
+              `multi_label=True`, to `chosen`, an int32 array [batch, classes] of zeros and ones, and `probabilities`
             - `"embed"`: from `text` to `embedding`, pooled (and normalized) as in the encoder's checkpoint, or else as
               in the classifier
             - `"tokens"`: from the encoder's inputs to `logits`, unless the encoder takes text
 
         Raises:
-            ValueError: If the model was trained for several labels per text (`BinaryCrossentropy`), since the answer is
-                one label and the probabilities of a softmax.
+            ValueError: If the model was trained for several labels per text (`BinaryCrossentropy`) without
+                `multi_label=True`.
         """
-        if trains_classes_apart(loss := getattr(self, "loss", None)):
+        if not self.multi_label and trains_classes_apart(loss := getattr(self, "loss", None)):
             raise ValueError(
                 "The export answers with one label for each text and the probabilities of a softmax, but the loss "
-                "trains several labels per text. Use a softmax loss, or a subclass with `signatures` of its own. "
-                f"Received: loss={loss!r}"
+                "trains several labels per text. Create the classifier with `multi_label=True`, or use a softmax "
+                f"loss. Received: loss={loss!r}"
             )
-        embedder = self._embedder()
+        return super().signatures(pairs)
 
-        def classify(**texts):
-            return most_likely(self(encode_texts(self, *texts.values()), training=False))
-
-        def embed(text):
-            return {"embedding": embedder(encode_texts(self, text), training=False)}
-
-        names = ("text", "text_pair") if pairs else ("text",)
-        texts = {name: keras.KerasTensor((None,), "string", name=name) for name in names}
-        text = {"text": texts["text"]}
-        return {"serving_default": Signature(classify, texts), "embed": Signature(embed, text), **super().signatures()}
-
-    def _embedder(self):
-        """Returns a model from the encoder's inputs to one vector for each text."""
-        vectors, _, _ = text_vectors(self.encoder, default=self.pooling)
-        return keras.Model(self.encoder.input, vectors)
+    def answer(self, outputs):
+        if not self.multi_label:
+            return most_likely(outputs)
+        probabilities = ops.sigmoid(outputs)
+        chosen = probabilities >= ops.convert_to_tensor(self.thresholds, probabilities.dtype)
+        return {"chosen": ops.cast(chosen, "int32"), "probabilities": probabilities}
 
     def get_config(self):
         return {
             **super().get_config(),
             "num_classes": self.num_classes,
-            "pooling": self.pooling,
-            "dropout": self.dropout,
             "label_names": list(self.label_names),
-            "hidden_activation": None
-            if self.hidden_activation is None
-            else serialize_activation(self.hidden_activation),
-            "hidden_norm": self.hidden_norm,
+            "multi_label": self.multi_label,
+            "thresholds": list(self.thresholds) if self.multi_label else None,
+            "windows": self.windows,
+            "siamese": self.siamese,
         }
+
+
+def _checked_thresholds(thresholds, count, multi_label):
+    """Returns `thresholds` as a list of floats, or raises a `ValueError`."""
+    values = [float(threshold) for threshold in thresholds]
+    if not multi_label or len(values) != count or not all(0 <= value <= 1 for value in values):
+        raise ValueError(
+            f"`thresholds` must be {count} probabilities, one for each class, and require `multi_label=True`. "
+            f"Received: thresholds={thresholds}, multi_label={multi_label}"
+        )
+    return values

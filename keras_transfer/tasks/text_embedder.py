@@ -61,6 +61,8 @@ class TextEmbedder(Task):
     """
 
     makes_targets = True  # if the loss takes no labels
+    predicts_one_class = False
+    input_spec = None  # Keras would not allow the further axis of rows of several texts.
 
     def __init__(self, encoder, preprocessor=None, pooling=None, normalize=None, name=None):
         check_encoder(encoder)
@@ -176,6 +178,20 @@ class TextEmbedder(Task):
 
     # === Training ===
 
+    def compile(self, optimizer="auto", loss="auto", metrics="auto", **kwargs):
+        """Configures training as for every task. `loss` compares the vectors of a row, as those in `losses` do.
+
+        Raises:
+            ValueError: If `loss` is one of Keras's, which compare outputs with labels.
+        """
+        found = None if loss is None or (isinstance(loss, str) and loss == "auto") else keras.losses.get(loss)
+        if (getattr(found, "__module__", None) or "").startswith("keras."):
+            raise ValueError(
+                "`loss` must compare the vectors of a row, such as `keras_transfer.losses.MultipleNegativesRanking()`. "
+                f"Received: loss={loss!r}"
+            )
+        super().compile(optimizer, loss, metrics, **kwargs)
+
     def default_loss(self):
         return MultipleNegativesRanking()
 
@@ -227,6 +243,10 @@ class TextEmbedder(Task):
                 f"Received: a `tf.data.Dataset` of {dataset.element_spec}"
             )
         return super().prepare_stream(dataset)
+
+    def predict_nothing(self, columns):
+        outputs = super().predict_nothing(columns)
+        return np.stack([outputs] * len(columns), axis=1) if isinstance(columns, tuple) else outputs
 
     def encode_batch(self, texts):
         if not isinstance(texts, tuple):

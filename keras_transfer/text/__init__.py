@@ -12,10 +12,12 @@ from keras_transfer.text.part_batching import PartBatches, part_batches
 from keras_transfer.text.plain import PlainText
 from keras_transfer.text.preprocessor import Preprocessor
 from keras_transfer.text.sentencepiece_bpe import SentencePieceBPETokenizer
+from keras_transfer.text.span_batching import span_batches
 from keras_transfer.text.token_preprocessor import TokenPreprocessor
 from keras_transfer.text.tokenizer import Tokenizer
 from keras_transfer.text.unigram import UnigramTokenizer
 from keras_transfer.text.vocabulary_training import train_vocabulary
+from keras_transfer.text.windows import WindowPreprocessor
 from keras_transfer.text.word_batching import WordBatches, word_batches
 from keras_transfer.text.wordpiece import WordPieceTokenizer
 from keras_transfer.text.words import WordPreprocessor
@@ -34,6 +36,7 @@ __all__ = [
     "TokenPreprocessor",
     "Tokenizer",
     "UnigramTokenizer",
+    "WindowPreprocessor",
     "WordBatches",
     "WordPieceTokenizer",
     "WordPreprocessor",
@@ -41,6 +44,7 @@ __all__ = [
     "dialogue_inputs",
     "is_text",
     "part_batches",
+    "span_batches",
     "to_columns",
     "train_vocabulary",
     "word_batches",

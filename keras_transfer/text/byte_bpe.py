@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_transfer.text.bpe import BPETokenizer, merges_of
 from keras_transfer.text.byte_pairs import encode_words, make_pairs, make_whole, merge_pairs
+from keras_transfer.text.characters import characters_of_bytes, utf8_widths
 from keras_transfer.text.gpt2_words import split_gpt2
 from keras_transfer.text.normalizer import checked_utf8
 from keras_transfer.text.preprocessor import import_tensorflow_text
@@ -61,6 +62,8 @@ class ByteBPETokenizer(BPETokenizer):
     https://github.com/openai/gpt-2 (`encoder.py`).
     """
 
+    has_offsets = True
+
     def __init__(
         self,
         vocabulary=None,
@@ -105,6 +108,28 @@ class ByteBPETokenizer(BPETokenizer):
         words = split_around(texts, self.added_tokens, lambda parts: split_gpt2(parts, self.add_prefix_space))
         ids = encode_words(words.values, whole, merge)
         return tf.RaggedTensor.from_row_splits(ids.values, tf.gather(ids.row_splits, words.row_splits), validate=False)
+
+    def _tokenize_with_offsets(self, texts):
+        import tensorflow as tf
+
+        ids, normalized = self._tokenize(texts), texts
+        if self.normalization:
+            text = import_tensorflow_text()
+            normalized, sources = text.normalize_utf8_with_offsets_map(texts, self.normalization)
+        pieces = tf.gather(self.piece_table(), ids.values)
+        lengths = tf.strings.length(pieces)
+        spaces = lengths - tf.strings.length(tf.strings.regex_replace(pieces, "^ +", ""))
+        bounds = tf.gather(tf.concat([[0], tf.cumsum(lengths)], 0), ids.row_splits)  # of the texts, in bytes
+        added = bounds[1:] - bounds[:-1] - tf.strings.length(normalized)  # 1 if a space was put before a text
+        ends = tf.cumsum(lengths) - tf.gather(bounds[:-1] + added, ids.value_rowids())
+        starts, ends = (ids.with_values(tf.cast(byte, tf.int64)) for byte in (ends - lengths + spaces, ends))
+        if self.normalization:
+            # The operation fails on rows without any offsets.
+            more = tf.zeros([ids.nrows(), 1], tf.int64)
+            starts, ends = (
+                text.find_source_offsets(sources, tf.concat([byte, more], 1))[:, :-1] for byte in (starts, ends)
+            )
+        return ids, *characters_of_bytes(utf8_widths(texts), starts, ends)
 
     def word_pieces(self, words):
         # A word is read as in the middle of a text.

@@ -152,7 +152,13 @@ def as_column(values, name, count):
     """Returns labels or sample weights as an array, or None, or raises a `ValueError` if there are not `count`."""
     if values is None:
         return None
-    values = np.asarray(values)
+    try:
+        values = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(
+            f"The {name} must be an array. Convert lists of names with `model.encode_labels(labels)`. "
+            "Received: rows of different lengths"
+        ) from error
     if values.ndim == 0 or len(values) != count:
         received = f"{len(values)} {name}" if values.ndim else repr(values.item())
         raise ValueError(f"The number of {name} must equal the number of texts. Received: {received}, {count} texts")
@@ -163,7 +169,7 @@ def check_batch_size(preprocessor, batch_size, count, drop_remainder):
     """Raises a `ValueError` if there is no preprocessor, or if there would be no batch."""
     if not callable(preprocessor):
         raise ValueError(
-            "`batches` requires a preprocessor, such as `model.preprocessor`. "
+            "Batches of texts require a preprocessor, such as `model.preprocessor`. "
             f"Received: preprocessor={preprocessor!r:.100}"
         )
     if batch_size < 1:

@@ -117,6 +117,30 @@ def normalize(texts, lowercase, strip_accents, limit_words=True):
     return tf.strings.lower(texts) if lowercase else texts
 
 
+def normalize_characters(texts, lowercase, strip_accents):
+    """Returns texts that have the same words as those of `normalize`, and what each of their characters became.
+
+    Each character is normalized by itself, so that its place in the result is known. Long words stay.
+
+    Args:
+        texts, lowercase, strip_accents: As for `normalize`.
+
+    Returns:
+        A string tensor [batch], and for each character of the texts, as ragged tensors [batch, None]: the number of
+        bytes that it became, and whether it is an accent that was removed.
+    """
+    import tensorflow as tf
+
+    codes = tf.strings.unicode_decode(checked_utf8(texts), "UTF-8")
+    distinct, index = tf.unique(codes.values)
+    characters = tf.strings.unicode_encode(distinct[:, None], "UTF-8")
+    normalized = _normalize_rare(characters, lowercase, strip_accents, limit_words=False)
+    widths = tf.strings.length(normalized)
+    accents = (widths == 0) & tf.strings.regex_full_match(characters, r"\pM")
+    parts, widths, accents = (codes.with_values(tf.gather(column, index)) for column in (normalized, widths, accents))
+    return tf.strings.reduce_join(parts, axis=-1), widths, accents
+
+
 def _normalize_rare(texts, lowercase, strip_accents, limit_words):
     import tensorflow as tf
 

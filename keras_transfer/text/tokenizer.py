@@ -15,8 +15,8 @@ class Tokenizer:
     are added by a `Packing`.
 
     A subclass implements `_tokenize(texts)`, which returns the ids of a string tensor [batch] as an int32 ragged tensor
-    [batch, None], and `get_config`; `token_bytes`, for texts of ids; and `to_json`, to be written as a folder that
-    Transformers can read.
+    [batch, None], and `get_config`; `token_bytes`, for texts of ids; `to_json`, to be written as a folder that
+    Transformers can read; and, if it sets `has_offsets`, `_tokenize_with_offsets(texts)`.
 
     Args:
         vocabulary: List of strings, the tokens in the order of their ids, or the path of a file with one token per
@@ -36,6 +36,7 @@ class Tokenizer:
     outer_space = ""  # Regular expression of the space that texts of ids have too many.
     added_tokens = ()  # Tokens that are found in texts before these are split.
     special_tokens = ()  # Tokens that no text becomes, beside those of the arguments and of the packing.
+    has_offsets = False  # Whether `tokenize_with_offsets` knows the characters of each token.
 
     def __init__(self, vocabulary=None, unk_token=None, mask_token=None, eos_token=None):
         self.unk_token = unk_token
@@ -139,6 +140,38 @@ class Tokenizer:
             ids = self._tokenize(tf.reshape(texts, [-1]))
             return ids.values if texts.shape.rank == 0 else ids
 
+    def tokenize_with_offsets(self, texts):
+        """Returns the ids of texts as `tokenize`, and which characters of the texts each token stands for.
+
+        The characters are those of the texts as they were passed, before any normalization. An accent that is removed
+        belongs to the token of its letter, and the space before a token does not belong to it. If several tokens stand
+        for parts of a character, each has the whole character.
+
+        Args:
+            texts: A list, array, table column or tensor of strings.
+
+        Returns:
+            A tuple of int32 `tf.RaggedTensor`s [batch, None]: the ids, the position of the first character of each
+            token, and the position behind its last one.
+
+        Raises:
+            ValueError: If the tokenizer does not know them: `has_offsets` is `False`.
+
+        Example:
+        ```python
+        tokenizer = keras_transfer.text.WordPieceTokenizer(["[UNK]", "the", "film", "##s"])
+        ids, starts, ends = tokenizer.tokenize_with_offsets(["The  films"])
+        starts, ends  # [[0, 5, 9]], [[3, 9, 10]]
+        ```
+        """
+        import tensorflow as tf
+
+        check_offsets(self)
+        with tf.device("CPU:0"):
+            texts = tf.reshape(as_text_tensors(texts), [-1])
+            ids, starts, ends = self._tokenize_with_offsets(texts)
+            return ids, ids.with_values(tf.cast(starts, tf.int32)), ids.with_values(tf.cast(ends, tf.int32))
+
     def word_pieces(self, words):
         """Returns the ids of words [words] as a ragged tensor [words, None], with at least one id for each word.
 
@@ -159,6 +192,16 @@ class Tokenizer:
         """
         raise NotImplementedError(f"{type(self).__name__} must implement `token_bytes`.")
 
+    def piece_table(self):
+        """Returns `token_bytes` as a string tensor [tokens], which is made once."""
+        import tensorflow as tf
+
+        self._check_loaded()
+        if self._pieces is None:
+            with tf.init_scope(), tf.device("CPU:0"):
+                self._pieces = tf.constant(self.token_bytes())
+        return self._pieces
+
     def detokenize(self, ids):
         """Returns the texts of ids, as far as the tokenizer keeps them.
 
@@ -172,11 +215,7 @@ class Tokenizer:
         """
         import tensorflow as tf
 
-        self._check_loaded()
-        if self._pieces is None:
-            with tf.init_scope(), tf.device("CPU:0"):
-                self._pieces = tf.constant(self.token_bytes())
-        texts = join_pieces(tf.gather(self._pieces, ids))
+        texts = join_pieces(tf.gather(self.piece_table(), ids))
         return tf.strings.regex_replace(texts, self.outer_space, "") if self.outer_space else texts
 
     def _read_vocabulary(self, path):
@@ -199,6 +238,15 @@ class Tokenizer:
     @classmethod
     def from_config(cls, config):
         return cls(**config)
+
+
+def check_offsets(tokenizer):
+    """Raises a `ValueError` if a tokenizer does not know the characters of its tokens."""
+    if not getattr(tokenizer, "has_offsets", False):
+        raise ValueError(
+            "The characters of tokens are known only for a `WordPieceTokenizer` (such as in a `BertPreprocessor`), and "
+            f"for a `ByteBPETokenizer` (GPT-2, RoBERTa, ModernBERT). Received: {type(tokenizer).__name__}"
+        )
 
 
 class HasTokenizer:

@@ -7,7 +7,15 @@ import pathlib
 
 import keras
 
-from keras_transfer.text.normalizer import MAX_WORD_LENGTH, is_reachable, normalize, replace_newer
+from keras_transfer.text.characters import characters_of_bytes, skip_characters
+from keras_transfer.text.normalizer import (
+    MAX_WORD_LENGTH,
+    UNKNOWN,
+    is_reachable,
+    normalize,
+    normalize_characters,
+    replace_newer,
+)
 from keras_transfer.text.preprocessor import import_tensorflow_text
 from keras_transfer.text.tokenizer import Tokenizer
 
@@ -50,6 +58,7 @@ class WordPieceTokenizer(Tokenizer):
     """
 
     outer_space = "^ "
+    has_offsets = True
 
     def __init__(self, vocabulary=None, lowercase=True, strip_accents=None, unk_token="[UNK]", mask_token="[MASK]"):
         self._splitter = None
@@ -67,11 +76,32 @@ class WordPieceTokenizer(Tokenizer):
         return _read_lines(pathlib.Path(path))
 
     def _tokenize(self, texts):
-        strip_accents = self.lowercase if self.strip_accents is None else self.strip_accents
+        return self._make().tokenize(normalize(texts, *self._normalization()))
+
+    def _make(self):
         if self._splitter is None:
             self.require([self.unk_token])
             self._splitter = _make_splitter(tuple(self.vocabulary), self.unk_token)
-        return self._splitter.tokenize(normalize(texts, self.lowercase, strip_accents))
+        return self._splitter
+
+    def _normalization(self):
+        return self.lowercase, self.lowercase if self.strip_accents is None else self.strip_accents
+
+    def _tokenize_with_offsets(self, texts):
+        import tensorflow as tf
+
+        normalized, widths, accents = normalize_characters(texts, *self._normalization())
+        words, begins, _ = import_tensorflow_text().regex_split_with_offsets(normalized, r"[\s\pZ]+")
+        is_long = tf.strings.length(words.values, unit="UTF8_CHAR") > MAX_WORD_LENGTH
+        pieces, starts, ends = self._make().tokenize_with_offsets(tf.where(is_long, UNKNOWN, words.values))
+        word = pieces.value_rowids()
+        whole = tf.cast(tf.gather(tf.strings.length(words.values), word), tf.int64)
+        ends = tf.where(tf.gather(is_long, word), whole, tf.cast(ends.values, tf.int64))
+        starts, begins = tf.cast(starts.values, tf.int64), tf.cast(tf.gather(begins.values, word), tf.int64)
+        splits = tf.gather(pieces.row_splits, words.row_splits)
+        ids = tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)
+        starts, ends = characters_of_bytes(widths, ids.with_values(begins + starts), ids.with_values(begins + ends))
+        return ids, starts, skip_characters(accents, ids.with_values(ends))
 
     def token_bytes(self):
         """Returns what each token adds to a text: a space and a word, or the rest of a word."""

@@ -198,7 +198,8 @@ def forget_jax_state(model):
 def build_metrics(model, labels):
     """Creates the metrics that were given to `compile` by name, without replicas on TensorFlow.
 
-    Keras would create them in the first trace of a step. TensorFlow would therefore trace the step twice.
+    Keras would create them in the first trace of a step. TensorFlow would therefore trace the step twice. The same
+    holds for the variables of metrics whose `build_for(true_shape, shape)` creates them for labels and outputs.
 
     Args:
         model: Compiled functional model.
@@ -208,7 +209,11 @@ def build_metrics(model, labels):
     alone = keras.backend.backend() == "tensorflow" and model._distribute_strategy is None
     if alone and metrics is not None and not metrics.built:
         dtype = keras.backend.standardize_dtype(labels.dtype)
-        metrics.build(keras.KerasTensor((None, *labels.shape[1:]), dtype), model.output)
+        shape = (None, *labels.shape[1:])
+        metrics.build(keras.KerasTensor(shape, dtype), model.output)
+        for metric in metrics.metrics:
+            if hasattr(metric, "build_for"):
+                metric.build_for(shape, model.output.shape)
 
 
 def keep_values(model):

@@ -162,7 +162,7 @@ def test_the_help_of_a_benchmark_is_printed(script):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", ["serve.py", "tokenise.py", "gpu_step.py"])
+@pytest.mark.parametrize("script", ["serve.py", "tokenise.py", "embed_search.py", "gpu_step.py"])
 def test_our_part_of_a_benchmark_runs(script, small_package):
     options = ["--rounds", "1"]
     if script == "gpu_step.py":

@@ -18,6 +18,7 @@ AUTO = {
     "masked_lm": "AutoModelForMaskedLM",
     "replaced_token": "AutoModelForPreTraining",
     "multiple_choice": "AutoModelForMultipleChoice",
+    "span": "AutoModelForQuestionAnswering",
 }
 NAMES = {"token_ids": "input_ids", "segment_ids": "token_type_ids", "padding_mask": "attention_mask"}
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film", "was", "good", "bad", "a", "so"]
@@ -45,7 +46,10 @@ def logits_of_theirs(transformers, head, folder, inputs):
 
     with torch.no_grad():
         tensors = {NAMES[name]: torch.tensor(shift(value, 1)).long() for name, value in inputs.items()}
-        logits = model(**tensors).logits.numpy()
+        outputs = model(**tensors)
+        is_span = head == "span"
+        logits = torch.stack([outputs.start_logits, outputs.end_logits], -1) if is_span else outputs.logits
+        logits = logits.numpy()
     return model.config, shift(logits, -1) if logits.ndim == 3 else logits
 
 

@@ -9,7 +9,15 @@ from safetensors.numpy import load_file, save_file
 
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.encoders import BertEncoder, GPT2Encoder
-from keras_transfer.tasks import MaskedLM, MultipleChoice, ReplacedTokenDetection, TextClassifier, TokenClassifier
+from keras_transfer.tasks import (
+    MaskedLM,
+    MultipleChoice,
+    ReplacedTokenDetection,
+    SpanExtractor,
+    TextClassifier,
+    TextRegressor,
+    TokenClassifier,
+)
 from keras_transfer.text import BertPreprocessor
 from tests.checkpoints.folders import bert_tensors, write_bert
 from tests.helpers import outputs_of
@@ -38,6 +46,8 @@ def logits_of(model, outputs):
     if "mask_positions" in model.input:
         length = inputs["token_ids"].shape[1]
         inputs["mask_positions"] = np.tile(np.arange(length, dtype="int32"), (len(inputs["token_ids"]), 1))
+    if "answer_mask" in model.input:
+        return np.swapaxes(outputs_of(model, {**inputs, "answer_mask": inputs["padding_mask"]}), 1, 2)
     return outputs_of(model, inputs)
 
 
@@ -47,6 +57,7 @@ TASKS = {
     "masked_lm": MaskedLM,
     "replaced_token": ReplacedTokenDetection,
     "multiple_choice": MultipleChoice,
+    "span": SpanExtractor,
 }
 
 
@@ -117,6 +128,7 @@ def test_a_folder_without_a_head_needs_an_argument_for_a_new_one(tmp_path):
         (TextClassifier, "`num_classes` or `label_names`"),
         (TokenClassifier, "`label_names`"),
         (MaskedLM, '`head="new"`'),
+        (SpanExtractor, '`head="new"`'),
     ):
         with pytest.raises(CheckpointError, match=f"has no head for a {cls.__name__}. Pass {advice} for a new one"):
             cls.from_pretrained(folder, preprocessor=None)
@@ -215,18 +227,22 @@ def test_a_damaged_head_is_one_error_that_lists_all_problems(tmp_path):
     ]
 
 
-def test_a_head_for_several_labels_of_a_text_is_an_error(tmp_path):
+def test_a_head_for_several_labels_of_a_text_loads_as_one(tmp_path):
     folder = copy("bert_classifier", tmp_path / "copy", problem_type="multi_label_classification")
-    with pytest.raises(CheckpointError, match="must classify into one label.*problem_type='multi_label_class"):
-        TextClassifier.from_pretrained(folder, preprocessor=None)
+    model = TextClassifier.from_pretrained(folder, preprocessor=None)
+    assert (
+        model.multi_label
+        and not TextClassifier.from_pretrained(HEADS / "bert_classifier", preprocessor=None).multi_label
+    )
 
 
-def test_a_head_with_one_output_is_not_a_classifier(tmp_path):
+def test_a_head_with_one_output_is_that_of_a_regressor(tmp_path):
     tensors = load_file(HEADS / "bert_classifier" / "model.safetensors")
     tensors |= {f"classifier.{part}": tensors[f"classifier.{part}"][:1].copy() for part in ("weight", "bias")}
     folder = copy("bert_classifier", tmp_path / "copy", tensors, id2label={"0": "score"})
-    with pytest.raises(CheckpointError, match=r"at least two labels.*Received: classifier.weight with 1 row$"):
+    with pytest.raises(CheckpointError, match=r"problem_type='regression', classifier.weight with 1 row$"):
         TextClassifier.from_pretrained(folder, preprocessor=None)
+    assert TextRegressor.from_pretrained(folder, preprocessor=None).num_targets == 1
 
 
 def test_a_head_that_transformers_would_compute_otherwise_is_not_written(tmp_path):

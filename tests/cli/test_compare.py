@@ -49,13 +49,13 @@ def test_tables_have_named_columns_and_quotes_only_in_csv(tmp_path):
     ("name", "content", "message"),
     [
         ("none.tsv", None, "The table does not exist. Received: none.tsv"),
-        ("texts.json", "{}", "must be a .csv or .tsv file. Received: texts.json"),
-        ("texts.tsv", "sentence\tlabel\na\tb\n", r"the columns 'text' and 'label'. Received: ['sentence', 'label']"),
+        ("texts.json", "{}", "must be a .csv, .tsv or .jsonl file. Received: texts.json"),
+        ("texts.tsv", "sentence\tlabel\na\tb\n", "no column 'text'. Received: the columns ['sentence', 'label']"),
         ("texts.tsv", "text\tlabel\na\tb\nc\n", "line 3: Expected a text and a label. Received: text='c' and "),
         ("texts.tsv", "text\tlabel\n", "Expected at least one row"),
         ("texts.tsv", "text\tlabel\na\tb\nc\tb\n", "Expected at least two labels. Received: ['b']"),
         ("texts.tsv", b"text\tlabel\n\xff\tb\n", "Expected a table in UTF-8"),
-        ("texts.tsv", "", "Received: []"),
+        ("texts.tsv", "", "Received: the columns []"),
     ],
 )
 def test_a_bad_table_is_one_line_of_error_before_anything_is_imported(

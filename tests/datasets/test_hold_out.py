@@ -37,3 +37,16 @@ def test_arrays_remain_arrays_and_the_choice_never_changes():
 def test_a_mistake_is_one_error(split, fraction, message):
     with pytest.raises(ValueError, match=message):
         hold_out(split, fraction)
+
+
+def test_the_texts_of_pairs_are_divided_together_and_missing_labels_remain_missing():
+    train, held_out = hold_out(Split((TEXTS, TEXTS[::-1]), None), 0.3)
+    assert isinstance(train, Split) and train.labels is held_out.labels is None
+    assert [len(column) for column in (*train.texts, *held_out.texts)] == [7, 7, 3, 3]
+    for first, second in zip(*held_out.texts):
+        assert TEXTS.index(first) + TEXTS.index(second) == len(TEXTS) - 1
+
+
+def test_texts_of_pairs_and_labels_of_different_lengths_are_an_error():
+    with pytest.raises(ValueError, match=r"Received: columns of lengths \[10, 9, 10\]"):
+        hold_out(Split((TEXTS, TEXTS[:9]), list(range(10))))

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.layers import OutputEmbeddings, TakePositions
+from keras_transfer.layers import OutputEmbeddings, PositionLogits, TakePositions
 from keras_transfer.layers.positions import put_tokens
 from tests.helpers import run_layer_test
 
@@ -17,6 +17,14 @@ def test_vectors_are_taken_at_positions():
     run_layer_test(TakePositions, {}, inputs, {"positions": positions}, output_shape=(2, 3, 3))
     taken = keras.ops.convert_to_numpy(TakePositions()(inputs, positions))
     np.testing.assert_array_equal(taken, np.stack([inputs[0, [4, 0, 0]], inputs[1, [2, 2, 1]]]))
+
+
+def test_scores_become_logits_over_the_positions_that_count():
+    inputs = np.random.default_rng(0).normal(size=(2, 3, 2)).astype("float32")
+    mask = np.array([[1, 0, 1], [0, 1, 0]], "int32")
+    run_layer_test(PositionLogits, {}, inputs, {"position_mask": mask}, output_shape=(2, 2, 3))
+    logits = keras.ops.convert_to_numpy(PositionLogits()(inputs, mask))
+    np.testing.assert_array_equal(logits, np.where(mask[:, None] == 1, inputs.transpose(0, 2, 1), -3e4))
 
 
 def test_tokens_are_put_at_positions():

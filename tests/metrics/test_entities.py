@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import random
 
 import pytest
 
@@ -24,6 +25,22 @@ def test_the_report_equals_that_of_seqeval():
         assert list(report) == list(document["report"])
         for name, row in document["report"].items():
             assert report[name] == pytest.approx(row, abs=1e-12), name
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_entities_and_report_equal_those_of_seqeval_for_1000_random_documents():
+    pytest.importorskip("seqeval", reason="needs seqeval: pip install seqeval")
+    from seqeval.metrics.sequence_labeling import get_entities
+
+    from tests.references import make_seqeval
+
+    random.seed(1)
+    for case in range(1000):
+        true, predicted = make_seqeval.pair(list(make_seqeval.SCHEMES.values())[case % 3])
+        assert entities(true[0]) == [(kind, start, end + 1) for kind, start, end in get_entities(true[0])]
+        if any(map(get_entities, true + predicted)):
+            for name, row in make_seqeval.report(true, predicted).items():
+                assert entity_report(true, predicted)[name] == pytest.approx(row, abs=1e-12), (true, predicted)
 
 
 @pytest.mark.parametrize(

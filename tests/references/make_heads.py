@@ -75,6 +75,10 @@ HEADS = {
     "bert_classifier": lambda: transformers.BertForSequenceClassification(bert(**LABELS)),
     "bert_tokens": lambda: transformers.BertForTokenClassification(bert(**LABELS)),
     "bert_masked_lm": lambda: transformers.BertForMaskedLM(bert()),
+    "bert_span": lambda: transformers.BertForQuestionAnswering(bert()),
+    "distilbert_span": lambda: transformers.DistilBertForQuestionAnswering(distilbert()),
+    "roberta_span": lambda: transformers.RobertaForQuestionAnswering(roberta()),
+    "modernbert_span": lambda: transformers.ModernBertForQuestionAnswering(modernbert()),
     "roberta_classifier": lambda: transformers.RobertaForSequenceClassification(roberta()),
     "roberta_masked_lm": lambda: transformers.RobertaForMaskedLM(roberta()),
     "electra_classifier": lambda: transformers.ElectraForSequenceClassification(electra(**LABELS)),
@@ -125,7 +129,9 @@ def main(name):
             logits = model(**{key: torch.tensor(shift(np.array(rows), 1)) for key, rows in inputs.items()}).logits
             logits = torch.tensor(shift(logits.numpy(), -1)) if logits.ndim == 3 else logits
         else:
-            logits = model(input_ids=torch.tensor(ids), attention_mask=torch.tensor(mask)).logits
+            outputs = model(input_ids=torch.tensor(ids), attention_mask=torch.tensor(mask))
+            is_span = name.endswith("_span")
+            logits = torch.stack([outputs.start_logits, outputs.end_logits], -1) if is_span else outputs.logits
     folder = FOLDER / name
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)

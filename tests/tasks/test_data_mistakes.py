@@ -166,22 +166,13 @@ def test_validation_data_have_labels(model, data):
 
 
 @pytest.mark.parametrize(
-    "weights", ["balanced", {"bad": 1.0, "good": 2.0}, [1.0, 2.0], {2: 1.0}, {0: "1"}, {0: None}], ids=str
+    "weights", ["equal", {"bad": 1.0, "good": 2.0}, [1.0, 2.0], {2: 1.0}, {0: "1"}, {0: None}], ids=str
 )
 def test_weights_of_classes_are_a_dict_of_numbers(model, weights):
     for call in (model.fit, model.train_on_batch):
-        with pytest.raises(
-            ValueError, match="must be a dict from classes, integers from 0 to 1.* np.bincount"
-        ) as error:
+        with pytest.raises(ValueError, match="must be a dict from classes, integers from 0 to 1") as error:
             call(TEXTS, LABELS, class_weight=weights)
         assert repr(weights) in str(error.value)
-
-
-def test_the_weights_that_the_error_proposes_are_balanced(model):
-    labels = np.array([0, 0, 0, 1])
-    weights = dict(enumerate(len(labels) / (2 * np.bincount(labels))))
-    assert weights == {0: pytest.approx(2 / 3), 1: 2.0}
-    model.fit(["a", "b", "c", "d"], labels, class_weight=weights, verbose=0)
 
 
 @pytest.mark.core

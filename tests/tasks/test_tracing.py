@@ -6,11 +6,11 @@ import keras
 import pytest
 
 from keras_transfer.adaptation import LayerwiseOptimizer, Stage, StagedTraining
-from keras_transfer.tasks import TextClassifier
-from keras_transfer.text import batches
+from keras_transfer.tasks import TextClassifier, TextEmbedder
+from keras_transfer.text import batches, part_batches
 from tests.tasks.taggers import examples as tagged_examples
 from tests.tasks.taggers import tagger
-from tests.tasks.tiny import classifier, examples, of_vectors
+from tests.tasks.tiny import classifier, encoder, examples, of_vectors, preprocessor
 
 pytest.importorskip("tensorflow")
 TEXTS, LABELS = examples(21)
@@ -45,6 +45,15 @@ def test_fit_with_validation_is_traced_once_for_each_of_the_two(traces):
     model.fit(TEXTS, LABELS, batch_size=8, verbose=0)
     model.evaluate(TEXTS, LABELS, batch_size=8, verbose=0)
     assert sorted(traces) == [("test_step", (None, None)), ("train_step", (None, None))]
+
+
+def test_rows_of_several_texts_are_traced_once_for_all_lengths(traces):
+    model = TextEmbedder(encoder(), preprocessor())
+    model.compile("adamw")
+    rows = TEXTS[:-1], TEXTS[1:]
+    model.fit(part_batches(rows, None, model.preprocessor, batch_size=3, seed=0), verbose=0)
+    assert model.predict(rows, batch_size=8, verbose=0).shape == (20, 2, 16)
+    assert sorted(traces) == [("predict_step", (None, 2, None)), ("train_step", (None, 2, None))]
 
 
 @pytest.mark.parametrize("kind", ["classifier", "tagger"])

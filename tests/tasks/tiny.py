@@ -30,11 +30,14 @@ def classifier(num_classes=2, num_layers=1, **options):
 def of_vectors():
     """A classifier over word vectors, whose steps are traced and whose files are loaded quickly."""
     keras.utils.set_random_seed(0)
-    words = ["good", "bad", *"abcdef"]
+    return of_words(["good", "bad", *"abcdef"], num_classes=2, dropout=0.0)
+
+
+def of_words(words, **options):
+    """A classifier over vectors of these words, with weights of the head that depend on the seed."""
     found = WordVectors(words, np.random.default_rng(0).normal(size=(len(words), 4)))
-    return TextClassifier(
-        WordVectorEncoder.from_vectors(found), 2, preprocessor=WordPreprocessor(words, sequence_length=8), dropout=0.0
-    )
+    preprocessor = WordPreprocessor(words, sequence_length=8)
+    return TextClassifier(WordVectorEncoder.from_vectors(found), preprocessor=preprocessor, **options)
 
 
 def two_blocks():

@@ -1,0 +1,6 @@
+"""Looking at trained models: what a classifier gets right and wrong, where, and how certain the figures are."""
+
+from keras_transfer.analysis.classification_report import ClassificationReport
+from keras_transfer.analysis.reporting import report
+
+__all__ = ["ClassificationReport", "report"]

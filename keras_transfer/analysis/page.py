@@ -1,0 +1,85 @@
+"""The page of a report: one HTML file with its tables and pictures, and without scripts."""
+
+import html
+
+from keras_transfer.analysis import pictures, tables
+
+STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; color: #1c2430; background: #fff; margin: 2em auto; max-width: 68em;
+  padding: 0 1em; }
+h1 { font-size: 1.6em; } h2 { font-size: 1.15em; margin: 2em 0 .5em; }
+table { border-collapse: collapse; } .wide { overflow-x: auto; }
+th, td { padding: .25em .7em; text-align: right; border-bottom: 1px solid #dde3ea; vertical-align: top; }
+th { font-weight: 600; color: #4a5668; } th:first-child, td:first-child { text-align: left; }
+.texts th, .texts td { text-align: left; } .texts td:last-child { min-width: 22em; overflow-wrap: anywhere;
+  white-space: pre-wrap; }
+p { color: #4a5668; margin: .4em 0; } .side { display: flex; flex-wrap: wrap; gap: 2.5em; align-items: flex-start; }
+svg { max-width: 100%; height: auto; } svg text { font: 12px system-ui, sans-serif; fill: #4a5668; }
+"""
+LENGTH = 1000  # characters of a text that the page shows
+
+
+def page_of(report, title):
+    """Returns the page as a string.
+
+    Args:
+        report: `ClassificationReport`.
+        title: String. Escaped title.
+    """
+    metrics = tables.metrics_table(report)
+    parts = [
+        f"<h1>{title}</h1>",
+        f"<p>{_escape(metrics.title)}</p>{_table(metrics)}",
+        _section(tables.classes_table(report)),
+        _confusion(report),
+        _section(tables.reliability_table(report), pictures.reliability_diagram(report.reliability)),
+    ]
+    if report.slices:
+        parts.append(_section(tables.slices_table(report), pictures.slices_chart(report)))
+    parts += [_section(table) for table in tables.example_tables(report)]
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
+        f'<meta name="viewport" content="width=device-width">\n<style>{STYLE}</style>\n</head>\n<body>\n'
+        + "\n".join(parts)
+        + "\n</body>\n</html>\n"
+    )
+
+
+def _section(table, picture=""):
+    note = f"<p>{_escape(table.note)}</p>" if table.note else ""
+    return f'<h2>{_escape(table.title)}</h2>\n<div class="side">{picture}<div>{_table(table)}{note}</div></div>'
+
+
+def _confusion(report):
+    """Returns the confusion matrix, coloured by the fraction of the rows with the same label."""
+    table = tables.confusion_table(report)
+    if len(report.label_names) > tables.MAX_CLASSES:
+        return _section(table)
+    totals = report.confusion_matrix.sum(axis=1)
+    colors = {}
+    for i, counts in enumerate(report.confusion_matrix):
+        for j, count in enumerate(counts):
+            if count:
+                shade = "38, 120, 90" if i == j else "190, 70, 50"
+                colors[i, j + 1] = f"background: rgba({shade}, {0.08 + 0.62 * count / totals[i]:.2f})"
+    return f'<h2>{_escape(table.title)}</h2>\n<div class="side">{_table(table, colors)}</div>'
+
+
+def _table(table, colors=None):
+    colors = colors or {}
+    heads = "".join(f"<th>{_escape(head)}</th>" for head in table.heads)
+    rows = [
+        "".join(
+            f'<td style="{colors[i, j]}">{_escape(cell)}</td>' if (i, j) in colors else f"<td>{_escape(cell)}</td>"
+            for j, cell in enumerate(row)
+        )
+        for i, row in enumerate(table.rows)
+    ]
+    body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+    kind = "wide texts" if table.texts else "wide"
+    return f'<div class="{kind}"><table>\n<tr>{heads}</tr>\n{body}\n</table></div>'
+
+
+def _escape(text):
+    text = text if len(text) <= LENGTH else text[: LENGTH - 1] + "…"
+    return html.escape("".join(mark if mark.isprintable() or mark in "\n\t" else "\ufffd" for mark in text))

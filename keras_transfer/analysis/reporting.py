@@ -1,0 +1,101 @@
+"""A report on a model: its predictions for texts, and what `ClassificationReport` says about them."""
+
+import keras
+import numpy as np
+
+from keras_transfer.analysis.classification_report import ClassificationReport
+from keras_transfer.analysis.scores import softmax
+from keras_transfer.text import is_text, to_columns
+
+
+def report(
+    model,
+    x,
+    y,
+    slices=None,
+    seed=0,
+    label_names=None,
+    examples=10,
+    resamples=1000,
+    confidence=0.95,
+    from_logits=True,
+):
+    """Evaluates a classifier on labelled data, and returns a report that says how good it is, and where it fails.
+
+    The report has metrics with bootstrap intervals, the scores of each class, the confusion matrix, the calibration,
+    the scores of slices of the data, and the examples that the model finds hardest. `print(report)` shows it as text,
+    and `report.to_html(path)` writes it as a page with pictures.
+
+    Args:
+        model: `tasks.TextClassifier`, or another model with one label for each row: one with `predict_proba`, as those
+            of scikit-learn, or a Keras model whose outputs are logits [rows, classes].
+        x: Data in memory, as for `model.predict`: texts, a tuple of two columns of texts, or arrays.
+        y: Labels [rows]. Integers, or names of classes. For a model of scikit-learn, values of its `classes_`.
+        slices: Dict from names to slices of the data. The length of texts makes three slices in any case. Defaults to
+            `None`. A slice is one of:
+            - a word or a list of words: the texts that contain one of them, in upper or lower case
+            - a function of the text (of both texts for pairs) that returns whether it belongs to the slice, or the name
+              of its group, or None for no group
+            - an array [rows] of such values
+        seed: Integer. Seed of the bootstrap. Defaults to `0`.
+        label_names: List of strings. Names of the classes. Defaults to `None`, those of the model.
+        examples: Integer. Number of examples of each kind. Defaults to `10`.
+        resamples: Integer. Number of resamples of the bootstrap. Defaults to `1000`.
+        confidence: Float between 0 and 1. Confidence of the intervals. Defaults to `0.95`.
+        from_logits: Boolean. Whether the outputs of a Keras model are logits. Otherwise they are probabilities. Not
+            used with models that have `predict_proba`. Defaults to `True`.
+
+    Returns:
+        A `ClassificationReport`.
+
+    Raises:
+        ValueError: If the model predicts several labels per text or anything else than one score for each class, if
+            `x` is not in memory, if labels and rows differ in number, if a label is unknown, or if an argument is
+            invalid.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=["bad", "good"])
+    texts, labels = ["What a film!", "What a bore.", "Not bad."], ["good", "bad", "good"]
+    report = keras_transfer.analysis.report(model, texts, labels, slices={"negation": ["not", "never"]})
+    print(report)
+    report.to_html("report.html")
+    ```
+    """
+    if not is_text(x) and not isinstance(x, (list, tuple, dict)) and not hasattr(x, "shape"):
+        raise ValueError(f"`x` must be data in memory, such as a list of texts. Received: {type(x).__name__}")
+    if label_names is None:
+        label_names = getattr(model, "label_names", None)
+    if label_names is None and hasattr(model, "classes_"):  # scikit-learn: the labels are these values
+        label_names, y = ([str(value) for value in np.asarray(values).tolist()] for values in (model.classes_, y))
+    return ClassificationReport(
+        y,
+        _class_probabilities(model, x, from_logits),
+        texts=to_columns(x) if is_text(x) else None,
+        label_names=label_names,
+        slices=slices,
+        seed=seed,
+        examples=examples,
+        resamples=resamples,
+        confidence=confidence,
+        from_logits=False,
+    )
+
+
+def _class_probabilities(model, x, from_logits):
+    """Returns the probabilities [rows, classes] that a model predicts, as an array."""
+    if getattr(model, "multi_label", False):
+        raise ValueError(
+            f"The model must predict one label for each row. Received: {type(model).__name__} with multi_label=True"
+        )
+    if hasattr(model, "predict_proba"):
+        return np.asarray(model.predict_proba(x))
+    if not isinstance(model, keras.Model):
+        raise ValueError(f"`model` must be a Keras model or have `predict_proba`. Received: {type(model).__name__}")
+    outputs = model.predict(x, verbose=0)
+    if np.ndim(outputs) != 2 or np.shape(outputs)[1] < 2:
+        raise ValueError(
+            "The outputs of the model must have the shape [rows, classes], with at least two classes. "
+            f"Received: {np.shape(outputs) if hasattr(outputs, 'shape') else type(outputs).__name__}"
+        )
+    return softmax(outputs) if from_logits else outputs

@@ -1,0 +1,142 @@
+"""The tables of a report, which are the same as text and on the page."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+MAX_CLASSES = 20  # that a confusion matrix shows
+MAX_CONFUSIONS = 20  # that replace the matrix of more classes
+METRICS = {
+    "accuracy": "accuracy",
+    "macro_f1": "macro F1",
+    "matthews_correlation": "Matthews correlation",
+    "log_loss": "log loss",
+}
+
+
+class Table(NamedTuple):
+    """A table with a title.
+
+    Attributes:
+        title: String.
+        heads: List of strings.
+        rows: List of lists of strings.
+        note: String below the table, or "".
+        texts: Boolean. Whether the last column contains texts, which are aligned to the left.
+    """
+
+    title: str
+    heads: list
+    rows: list
+    note: str = ""
+    texts: bool = False
+
+    def to_text(self):
+        """Returns the table as aligned lines."""
+        cells = [[shorten(cell, 100) for cell in row] for row in [self.heads, *self.rows]]
+        widths = [max(map(len, column)) for column in zip(*cells)]
+        left = {0, len(widths) - 1} if self.texts else {0}
+        lines = [
+            "  ".join(
+                cell.ljust(width) if i in left else cell.rjust(width) for i, (cell, width) in enumerate(zip(*row))
+            )
+            for row in ((row, widths) for row in cells)
+        ]
+        return "\n".join([self.title, *(line.rstrip() for line in lines), *filter(None, [self.note])])
+
+
+def all_tables(report):
+    """Returns all tables of a report, in order."""
+    tables = [metrics_table(report), classes_table(report), confusion_table(report), reliability_table(report)]
+    tables += [slices_table(report)] if report.slices else []
+    return [*tables, *example_tables(report)]
+
+
+def metrics_table(report):
+    """Returns the scores of all rows."""
+    rows = [[METRICS[name], f"{score.value:.4f}", interval(score)] for name, score in report.metrics.items()]
+    rows.append(["calibration error", f"{report.calibration_error:.4f}", ""])
+    right = int(np.trace(report.confusion_matrix))
+    title = f"{len(report.labels):,} rows, {len(report.label_names)} classes, {right:,} predictions are right"
+    return Table(title, ["", "value", f"{100 * report.confidence:g} % interval"], rows)
+
+
+def classes_table(report):
+    """Returns the scores of each class."""
+    rows = [
+        [name, *(f"{values[key]:.3f}" for key in ("precision", "recall", "f1")), f"{values['count']:,}"]
+        for name, values in report.classes.items()
+    ]
+    return Table("Classes", ["class", "precision", "recall", "F1", "rows"], rows)
+
+
+def confusion_table(report):
+    """Returns the confusion matrix, or for many classes the most frequent confusions."""
+    names, matrix = report.label_names, report.confusion_matrix
+    if len(names) <= MAX_CLASSES:
+        rows = [[name, *(f"{count:,}" for count in matrix[place])] for place, name in enumerate(names)]
+        return Table("Confusion matrix, labels in rows and predictions in columns", ["", *names], rows)
+    wrong = matrix * (1 - np.eye(len(names), dtype=int))
+    cells = [divmod(int(cell), len(names)) for cell in np.argsort(-wrong, axis=None, kind="stable")[:MAX_CONFUSIONS]]
+    rows = [[names[i], names[j], f"{wrong[i, j]:,}"] for i, j in cells if wrong[i, j]]
+    return Table("Most frequent confusions", ["label", "predicted", "rows"], rows)
+
+
+def reliability_table(report):
+    """Returns the predictions by their confidence, without empty bins."""
+    rows = [
+        [f"{part.low:.2f} to {part.high:.2f}", f"{part.count:,}", f"{part.confidence:.3f}", f"{part.accuracy:.3f}"]
+        for part in report.reliability
+        if part.count
+    ]
+    return Table("Reliability", ["confidence", "rows", "mean confidence", "accuracy"], rows)
+
+
+def slices_table(report):
+    """Returns the scores of each slice."""
+    rows, mean = [], report.metrics["accuracy"].value
+    for part in report.slices:
+        cells = [part.name, f"{len(part.rows):,}"]
+        if part.metrics:
+            accuracy, f1 = part.metrics["accuracy"], part.metrics["macro_f1"]
+            mark = "" if accuracy.low <= mean <= accuracy.high else " *"
+            cells += [f"{accuracy.value:.3f}{mark}", interval(accuracy), f"{f1.value:.3f}", interval(f1)]
+            cells += [f"{part.calibration_error:.3f}"]
+        rows.append(cells + [""] * (7 - len(cells)))
+    heads = ["slice", "rows", "accuracy", "interval", "macro F1", "interval", "calibration error"]
+    marked = any(row[2].endswith("*") for row in rows)
+    return Table("Slices", heads, rows, "* Its interval does not contain the accuracy of all rows." if marked else "")
+
+
+def example_tables(report):
+    """Returns the hardest examples and the most confident mistakes, once if they are the same."""
+    kinds = {
+        "Hardest examples: the lowest probability of the label": report.hardest,
+        "Most confident mistakes": report.confident_mistakes,
+    }
+    if [example.position for example in report.hardest] == [e.position for e in report.confident_mistakes]:
+        kinds = {"Hardest examples, which are also the most confident mistakes": report.hardest}
+    heads = ["position", "label", "predicted", "probability", "of the label", "text"]
+    return [
+        Table(title, heads, [_example(example) for example in examples], texts=True)
+        for title, examples in kinds.items()
+        if examples
+    ]
+
+
+def _example(example):
+    numbers = (f"{example.probability:.3f}", f"{example.label_probability:.3f}")
+    text = " | ".join(example.text or ())
+    return [str(example.position), example.label, example.predicted, *numbers, text]
+
+
+def interval(score):
+    """Returns the interval of a score as a string."""
+    return f"[{score.low:.4f}, {score.high:.4f}]"
+
+
+def shorten(text, length):
+    """Returns a text in one line without control characters, at most so many characters long."""
+    text = " ".join(text[: 4 * length].split())
+    text = "".join(character if character.isprintable() else "\ufffd" for character in text)
+    return text if len(text) <= length else text[: length - 1] + "…"

@@ -1,0 +1,39 @@
+"""A progress bar on standard error, so that standard output contains results only."""
+
+import sys
+import time
+
+WIDTH = 30
+
+
+class Progress:
+    """A context manager that shows how much is done: as a bar on a terminal, and otherwise only at the end.
+
+    Args:
+        noun: String. What is counted, such as `"texts"`.
+    """
+
+    def __init__(self, noun):
+        self.noun, self.count, self._shown = noun, 0, 0.0
+
+    def __enter__(self):
+        self._start = time.monotonic()
+        return self
+
+    def update(self, count, fraction):
+        """Sets the count and the fraction, between 0 and 1, of what is done."""
+        self.count, now = count, time.monotonic()
+        if sys.stderr.isatty() and (fraction >= 1 or now - self._shown > 0.1):
+            self._shown, done = now, int(WIDTH * fraction)
+            bar = "=" * done + " " * (WIDTH - done)
+            print(f"\r[{bar}] {fraction:4.0%}  {self._summary()}", end="", file=sys.stderr, flush=True)
+
+    def __exit__(self, kind, error, trace):
+        if sys.stderr.isatty() and self.count:
+            print(file=sys.stderr)
+        elif kind is None:
+            print(self._summary(), file=sys.stderr)
+
+    def _summary(self):
+        seconds = max(time.monotonic() - self._start, 1e-3)
+        return f"{self.count:,} {self.noun}, {self.count / seconds:,.0f} {self.noun} per second"

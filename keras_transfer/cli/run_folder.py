@@ -1,0 +1,93 @@
+"""The folder of a training run, in a file that `command.py` runs without importing the package.
+
+It contains `run.json` (the settings, and whether the run is finished), `checkpoints` until then, and afterwards
+`model.keras` and `report.html`.
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import runpy
+import zipfile
+
+FILES = pathlib.Path(__file__).parents[1] / "files.py"
+STATE, MODEL, REPORT, CHECKPOINTS = "run.json", "model.keras", "report.html", "checkpoints"
+
+
+def check_run(folder, settings, overwrite=False):
+    """Raises an error if a run with these settings can neither begin nor continue in a folder.
+
+    Args:
+        folder: Path of the folder, which may exist.
+        settings: Dict that `describe` returns.
+        overwrite: Boolean. Whether a finished run, or one with other settings, may be replaced. Defaults to `False`.
+
+    Returns:
+        Whether the folder contains a run to continue.
+
+    Raises:
+        FileExistsError: If `folder` is anything else than the folder of a run, or contains a finished run and
+            `overwrite` is False.
+        OSError: If the folder cannot be written.
+        ValueError: If the folder contains a run with other settings and `overwrite` is False.
+    """
+    runpy.run_path(str(FILES))["check_folder"](folder, overwrite=os.path.isdir(folder))
+    folder = pathlib.Path(folder)
+    if not os.path.lexists(folder) or (folder.is_dir() and not any(folder.iterdir())):
+        return False
+    try:
+        state = json.loads((folder / STATE).read_text("utf-8"))
+        before, finished = state["settings"], state["finished"]
+    except (OSError, ValueError, TypeError, KeyError):
+        raise FileExistsError(
+            f"`output` must be a new folder, or that of a run of `keras-transfer train`. Received: {folder}"
+        ) from None
+    if before == settings and not finished:
+        return True
+    if overwrite:
+        return False
+    if finished:
+        raise FileExistsError(
+            f"The folder contains a finished run. Choose another one, or pass --overwrite. Received: {folder}"
+        )
+    different = [f"{name} {before.get(name)!r} instead of {settings[name]!r}" for name in settings]
+    different = [shown for name, shown in zip(settings, different) if before.get(name) != settings[name]]
+    raise ValueError(
+        "The folder contains a run with other settings. Use the same settings to continue it, choose another folder, "
+        f"or pass --overwrite. Received: {folder}, with {', '.join(different)}"
+    )
+
+
+def describe(data, validation, **options):
+    """Returns the settings of a run: its options, and digests of its tables."""
+    paths = {"data": data, "validation": validation}
+    return {**{name: path and _digest(path) for name, path in paths.items()}, **options}
+
+
+def find_model(path):
+    """Returns the file of a model, given the file or the folder of a finished run.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If it is not a `.keras` file.
+    """
+    path = pathlib.Path(path)
+    if path.is_dir():
+        unfinished = (path / STATE).exists() and not (path / MODEL).exists()
+        path, why = path / MODEL, "The run is not finished. " if unfinished else ""
+        if not path.exists():
+            raise FileNotFoundError(
+                f"{why}The model must be a .keras file, or a folder with {MODEL} that `keras-transfer train` wrote. "
+                f"Received: {path.parent}"
+            )
+    if not path.exists():
+        raise FileNotFoundError(f"The model does not exist. Received: {path}")
+    if not zipfile.is_zipfile(path):
+        raise ValueError(f"The model must be a .keras file. Received: {path}")
+    return path
+
+
+def _digest(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]

@@ -1,0 +1,111 @@
+"""`keras-transfer train`: a classifier from a table, in a run that continues after Ctrl-C or a kill."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import tempfile
+
+import keras
+
+from keras_transfer import adaptation, analysis, datasets, tasks, text
+from keras_transfer.cli.run_folder import CHECKPOINTS, MODEL, REPORT, STATE, check_run
+from keras_transfer.files import atomic_file
+from keras_transfer.training.folder_lock import lock_folder
+
+
+def run_training(
+    parts,
+    label_names,
+    output,
+    settings,
+    overwrite=False,
+    encoder="minilm-l6",
+    recipe="bert",
+    epochs=None,
+    learning_rate=None,
+    batch_size=None,
+    sequence_length=None,
+    seed=0,
+):
+    """Trains a text classifier, and writes it with a report on the validation data.
+
+    On the first Ctrl-C (or SIGTERM), a training checkpoint is written, and the run ends. A call with the same settings
+    continues it.
+
+    Args:
+        parts: Dict with `"train"` and perhaps `"validation"`: tuples of texts and integer labels. Without validation
+            data, a fifth of the training data are held out.
+        label_names: List of strings.
+        output: Path of the folder of the run, which `run_folder` describes.
+        settings: Dict. What determines the run, as `run_folder.describe` returns it.
+        overwrite: Boolean. Whether a finished run, or one with other settings, is replaced. Defaults to `False`.
+        encoder, sequence_length: As for `TextClassifier.from_pretrained`.
+        recipe, epochs, learning_rate, batch_size: Name of a recipe, and values that replace its own, or None.
+        seed: Integer. Seed of all random numbers. Defaults to `0`.
+
+    Returns:
+        The number of the signal that ended the run, or None if it is finished.
+
+    Raises:
+        ValueError, OSError: If an argument is invalid, or if another process trains in the folder.
+    """
+    changes = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
+    recipe = adaptation.get_recipe(recipe, **{name: value for name, value in changes.items() if value is not None})
+    continues = check_run(output, settings, overwrite)
+    if "validation" not in parts:
+        train, held_out = datasets.hold_out(parts["train"])
+        parts = {**parts, "train": train, "validation": held_out}
+    keras.utils.set_random_seed(seed)
+    model = tasks.TextClassifier.from_pretrained(
+        encoder,
+        sequence_length=sequence_length,
+        label_names=label_names,
+        head="new",
+        scalar_mix=recipe.scalar_mix,
+    )
+    folder = pathlib.Path(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        lock = lock_folder(folder)
+    except RuntimeError as error:
+        raise ValueError(str(error)) from None
+    try:
+        if not continues:
+            shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+            _write_state(folder, settings, finished=False)
+        return _train(model, parts, recipe, folder, settings, seed)
+    finally:
+        lock.release()
+
+
+def _train(model, parts, recipe, folder, settings, seed):
+    """Trains a model, and writes it with its report. Returns the number of the signal that ended the run, or None."""
+    print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()), end=", ")
+    print(model.label_names)
+    print(recipe)
+
+    checkpoint = adaptation.Checkpoint(folder / CHECKPOINTS, keep=1, signals=("SIGINT", "SIGTERM"))
+    train = text.batches(*parts["train"], model.preprocessor, batch_size=recipe.batch_size, seed=seed)
+    adaptation.fine_tune(model, train, parts["validation"], recipe=recipe, callbacks=[checkpoint])
+    if checkpoint.stopped_by:
+        print(f"\nThe run was stopped. The same command continues it from {folder / CHECKPOINTS}")
+        return int(signal.Signals[checkpoint.stopped_by])
+
+    report = analysis.report(model, *parts["validation"], seed=seed)
+    print(f"\nValidation data: {report}")
+    report.to_html(folder / REPORT, title="Validation data")
+    with tempfile.TemporaryDirectory(prefix=".model-", dir=folder) as scratch:
+        model.save(pathlib.Path(scratch) / MODEL)
+        os.replace(pathlib.Path(scratch) / MODEL, folder / MODEL)
+    _write_state(folder, settings, finished=True)
+    shutil.rmtree(folder / CHECKPOINTS)
+    print(f"\nThe model is in {folder / MODEL}, and the report with pictures in {folder / REPORT}. To use the model:")
+    print(f"keras-transfer predict {folder} --input FILE.csv")
+    return None
+
+
+def _write_state(folder, settings, finished):
+    with atomic_file(folder / STATE) as file:
+        file.write(json.dumps({"settings": settings, "finished": finished}, indent=2).encode() + b"\n")

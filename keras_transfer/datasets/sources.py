@@ -1,0 +1,100 @@
+"""Where each dataset comes from: the page of its authors, and the files that `download` fetches."""
+
+import pathlib
+from typing import NamedTuple
+
+SQUAD = "https://rajpurkar.github.io/SQuAD-explorer/dataset/"
+
+
+class Source(NamedTuple):
+    """Where to get a dataset.
+
+    Attributes:
+        advice: String. A sentence that says where the files are.
+        files: Dict from URLs to sha256 checksums. Empty if the licence or the host do not allow a download.
+    """
+
+    advice: str
+    files: dict = {}
+
+
+SOURCES = {
+    "glue": Source("Get the tasks from https://gluebenchmark.com/tasks."),
+    "superglue": Source("Get the tasks from https://super.gluebenchmark.com/tasks."),
+    "imdb": Source("Get aclImdb_v1.tar.gz from https://ai.stanford.edu/~amaas/data/sentiment/ and unpack it."),
+    "ag_news": Source(
+        "Get train.csv and test.csv from the folder ag_news_csv of X. Zhang's datasets for text classification, "
+        "see https://github.com/zhangxiangxiao/Crepe."
+    ),
+    "squad1.1": Source(
+        "Get train-v1.1.json and dev-v1.1.json from https://rajpurkar.github.io/SQuAD-explorer/ (CC BY-SA 4.0), "
+        'or with `download("squad1.1")`.',
+        {
+            f"{SQUAD}train-v1.1.json": "3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955",
+            f"{SQUAD}dev-v1.1.json": "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9",
+        },
+    ),
+    "squad2.0": Source(
+        "Get train-v2.0.json and dev-v2.0.json from https://rajpurkar.github.io/SQuAD-explorer/ (CC BY-SA 4.0), "
+        'or with `download("squad2.0")`.',
+        {
+            f"{SQUAD}train-v2.0.json": "68dcfbb971bd3e96d5b46c7177b16c1a4e7d4bdef19fb204502738552dede002",
+            f"{SQUAD}dev-v2.0.json": "80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8",
+        },
+    ),
+    "conll2003": Source(
+        "Get the annotations from https://www.clips.uantwerpen.be/conll2003/ner/. They require the Reuters corpus, "
+        "which NIST licenses: https://trec.nist.gov/data/reuters/reuters.html."
+    ),
+    "universal_dependencies": Source("Get a treebank from https://universaldependencies.org."),
+    "trec6": Source("Get train_5500.label and TREC_10.label from https://cogcomp.seas.upenn.edu/Data/QA/QC/."),
+    "personachat": Source(
+        "Get the files of ConvAI2 with ParlAI (https://parl.ai): `parlai display_data --task convai2` downloads them."
+    ),
+    "swag": Source(
+        "Get train.csv, val.csv and test.csv from https://github.com/rowanz/swagaf/tree/master/data (MIT licence)."
+    ),
+    "copa": Source("Get COPA-resources.tgz from https://asgordon.github.io/copa.html and unpack it."),
+    "race": Source("Get RACE.tar.gz from https://www.cs.cmu.edu/~glai1/data/race/ and unpack it."),
+    "wikitext": Source(
+        "Get wikitext-2-v1.zip or wikitext-103-v1.zip from https://wikitext.smerity.com (CC BY-SA 3.0) and unpack it."
+    ),
+    "blimp": Source("Get the folder data of https://github.com/alexwarstadt/blimp (CC BY 4.0)."),
+}
+
+
+def existing_files(folder, names, dataset):
+    """Returns those of the files that exist, in order.
+
+    Args:
+        folder: Path of a folder.
+        names: Dict from splits to file names.
+        dataset: String. Key of `SOURCES`.
+
+    Returns:
+        Dict from splits to paths.
+
+    Raises:
+        FileNotFoundError: If none of the files exists.
+    """
+    folder = pathlib.Path(folder)
+    found = {split: folder / name for split, name in names.items() if (folder / name).is_file()}
+    if not found:
+        there = sorted(path.name for path in folder.glob("*"))[:8] if folder.is_dir() else "no such folder"
+        raise FileNotFoundError(
+            f"The folder must contain {', '.join(names.values())}. {SOURCES[dataset].advice} "
+            f"Received: {folder} with {there}"
+        )
+    return found
+
+
+def existing_file(path, dataset):
+    """Returns the path of a file as a `pathlib.Path`.
+
+    Raises:
+        FileNotFoundError: If it is not a file.
+    """
+    path = pathlib.Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"The file does not exist. {SOURCES[dataset].advice} Received: {path}")
+    return path

@@ -1,0 +1,229 @@
+"""Texts and labels from any table, by the names of its columns: files, pandas, Hugging Face and TensorFlow datasets."""
+
+import math
+import numbers
+import os
+import pathlib
+import re
+from collections.abc import Iterable, Mapping
+
+from keras_transfer.datasets.dataset import Split
+from keras_transfer.datasets.lines import check_fields, read_json_lines, read_rows, shorten
+from keras_transfer.datasets.splits import Splits, did_you_mean, position
+
+FORMATS = (".csv", ".tsv", ".jsonl", ".json")
+NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+
+
+def read_table(source, text_column, label_column=None, pair_column=None, label_names=None):
+    """Reads texts and labels from a table, by the names of its columns.
+
+    Labels remain as they are in the table: names, numbers, or lists of names for several labels. A CSV file has no
+    types: its labels are integers or floats if all of them are numbers, and names otherwise. Some numbers among names
+    are an error. With `label_names`, labels become positions.
+
+    Args:
+        source: One of the following:
+            - Path of a `.csv`, `.tsv`, `.jsonl` or `.json` (JSON Lines) file in UTF-8, also as `.csv.gz` and so on. A
+              `.tsv` file has no quotes, as in GLUE.
+            - A pandas `DataFrame`, or a Hugging Face `Dataset`.
+            - A `tf.data.Dataset` of dicts, such as `tfds.load(name, split="train")`, or another iterable of dicts.
+            - A dict of such sources: the splits by name. A Hugging Face `DatasetDict` and `tfds.load(name)` are dicts.
+        text_column: String. Column of the texts.
+        label_column: String. Column of the labels. Defaults to `None`, for texts without labels. A Hugging Face
+            `ClassLabel` is read as names, and not at all if the whole column is -1.
+        pair_column: String. Column of the second texts of pairs. Defaults to `None`.
+        label_names: List of strings. Names of the labels in order. The labels of the table may be names or positions.
+            Defaults to `None`.
+
+    Returns:
+        A `Split`, or `Splits` for a dict. Their `label_names` are those given, those of a `ClassLabel`, or the sorted
+        names of all splits, and `None` for numbers.
+
+    Raises:
+        FileNotFoundError: If the file does not exist.
+        ValueError: If a column is missing, if a row has another number of fields, if a text is missing or not a string,
+            if labels are missing, unknown or of mixed types, if there are no rows, or if the file is cut or has another
+            format.
+
+    Example:
+    ```python
+    with open("reviews.csv", "w") as file:
+        file.write('review,sentiment\\n"What a film, really!",good\\nA bore.,bad\\n')
+    texts, labels = keras_transfer.datasets.read_table("reviews.csv", "review", "sentiment")
+    data = keras_transfer.datasets.read_table({"train": "reviews.csv"}, "review", "sentiment")
+    data.label_names  # ["bad", "good"]
+    ```
+    """
+    columns = {"text_column": text_column, "pair_column": pair_column, "label_column": label_column}
+    columns = {argument: name for argument, name in columns.items() if name is not None}
+    if not isinstance(source, Mapping):
+        return _read(source, columns, label_names)[0]
+    splits = {name: _read(each, columns, label_names, f"{name}: ") for name, each in source.items()}
+    if label_names is None:
+        class_names = [names for _, names in splits.values() if names is not None]
+        found = [label for split, _ in splits.values() for each in split.labels or () for label in _as_list(each)]
+        if class_names:
+            label_names = class_names[0]
+        elif found and all(isinstance(label, str) for label in found):
+            label_names = sorted(set(found))
+    return Splits({name: split for name, (split, _) in splits.items()}, label_names and list(label_names))
+
+
+def _read(source, columns, label_names, prefix=""):
+    """Returns `(Split, names of a ClassLabel or None)`."""
+    is_path = isinstance(source, (str, os.PathLike))
+    names, values, where = _read_file(pathlib.Path(source)) if is_path else _read_object(source, columns, prefix)
+    for argument, name in columns.items():
+        if name not in names:
+            raise ValueError(
+                f"{where(None)}: There is no column {name!r}.{did_you_mean(name, names)} "
+                f"Expected one of {list(names)}. Received: {argument}={name!r}"
+            )
+    columns = {argument: values(name) for argument, name in columns.items()}
+    texts = [_texts(columns[each], where) for each in ("text_column", "pair_column") if each in columns]
+    if not texts[0]:
+        raise ValueError(f"{where(None)}: Expected at least one row. Received: no rows")
+    class_names, labels = None, columns.get("label_column")
+    if isinstance(labels, tuple):  # Hugging Face's `ClassLabel`
+        class_names, labels = labels
+        if set(labels) == {-1}:  # test data
+            labels = None
+        else:
+            labels = [class_names[position(label, class_names, where(row))] for row, label in enumerate(labels)]
+    if labels is not None:
+        untyped = is_path and _format(pathlib.Path(source)) in (".csv", ".tsv")
+        labels = _labels(labels, where, untyped, label_names)
+    return Split(tuple(texts) if len(texts) > 1 else texts[0], labels), class_names
+
+
+def _format(path):
+    return pathlib.Path(path.name.removesuffix(".gz")).suffix.lower()
+
+
+def _read_file(path):
+    """Returns `(names of the columns, function from a name to values, function from a row to a string)`."""
+    if _format(path) not in FORMATS:
+        raise ValueError(f"The table must be a file with the ending {', '.join(FORMATS)}. Received: {path}")
+    if not path.is_file():
+        raise FileNotFoundError(f"The table does not exist. Received: {path}")
+    if _format(path) in (".jsonl", ".json"):
+        rows = read_json_lines(path)
+        names = list(dict.fromkeys(name for _, row in rows for name in row))
+    else:
+        names, rows = read_rows(path)
+        check_fields(path, names, rows)
+        if len(set(names)) < len(names):
+            raise ValueError(f"{path}: The names of the columns must be unique. Received: {names}")
+        rows = [(number, dict(zip(names, fields))) for number, fields in rows]
+
+    def where(row):
+        return f"{path}" if row is None else f"{path}, line {rows[row][0]}"
+
+    return names, lambda name: [row.get(name) for _, row in rows], where
+
+
+def _read_object(source, columns, prefix):
+    """Returns what `_read_file` returns. Values of Hugging Face's `ClassLabel` are a tuple: names and integers."""
+
+    def where(row):
+        return f"{prefix}{type(source).__name__}" if row is None else f"{prefix}row {row}"
+
+    if hasattr(source, "columns") and hasattr(source, "iloc"):  # pandas
+        return list(source.columns), lambda name: source[name].tolist(), where
+    if getattr(source, "column_names", None) and hasattr(source, "features") and hasattr(source, "__getitem__"):
+
+        def values(name):
+            class_names = getattr(source.features[name], "names", None)
+            return list(source[name]) if class_names is None else (list(class_names), list(source[name]))
+
+        return list(source.column_names), values, where
+    if hasattr(source, "element_spec"):  # tf.data
+        if not isinstance(source.element_spec, dict):
+            raise ValueError(
+                "A `tf.data.Dataset` must have dicts as elements. Call `tfds.load` without `as_supervised=True`. "
+                f"Received: {source.element_spec}"
+            )
+        if any(spec.shape.rank for name, spec in source.element_spec.items() if name in columns.values()):
+            source = source.unbatch()
+        source = source.as_numpy_iterator()
+    if isinstance(source, (str, bytes)) or not isinstance(source, Iterable):
+        raise ValueError(
+            "The table must be a path, a pandas `DataFrame`, a Hugging Face `Dataset`, a `tf.data.Dataset` or another "
+            f"iterable of dicts, or a dict of these. Received: {type(source).__name__}"
+        )
+    rows = []
+    for row in source:
+        if not isinstance(row, Mapping):
+            raise ValueError(f"{where(len(rows))}: Expected a dict. Received: {shorten(row)}")
+        rows.append(row)
+    names = list(dict.fromkeys(name for row in rows for name in row)) if rows else list(columns.values())
+    return names, lambda name: [row.get(name) for row in rows], where
+
+
+def _texts(values, where):
+    texts = []
+    for row, value in enumerate(values):
+        value = value.decode("utf-8") if isinstance(value, bytes) else value
+        if not isinstance(value, str) or not value:
+            raise ValueError(f"{where(row)}: Expected a text. Remove the row, or add a text. Received: {value!r}")
+        texts.append(str(value))
+    return texts
+
+
+def _as_list(label):
+    return label if isinstance(label, list) else [label]
+
+
+def _labels(values, where, untyped, label_names):
+    """Returns labels of one type, or their positions."""
+    labels = [_plain(value, where(row)) for row, value in enumerate(values)]
+    if label_names is not None:
+        names = list(label_names)
+        rows = [[position(each, names, where(row)) for each in _as_list(label)] for row, label in enumerate(labels)]
+        return [found if isinstance(label, list) else found[0] for label, found in zip(labels, rows)]
+    if untyped and all(isinstance(label, str) for label in labels):
+        return _typed(labels, where)
+    kinds = [("a number" if isinstance(label, numbers.Real) else type(label).__name__) for label in labels]
+    if len(set(kinds)) > 1:
+        row = next(row for row, kind in enumerate(kinds) if kind != kinds[0])
+        raise _mixed(labels, row, where)
+    if any(isinstance(label, float) for label in labels):
+        return [float(label) for label in labels]
+    return labels
+
+
+def _plain(value, where):
+    """Returns a label as a plain value of Python."""
+    value = value.item() if getattr(value, "shape", None) == () else value
+    value = value.tolist() if hasattr(value, "tolist") else value
+    value = value.decode("utf-8") if isinstance(value, bytes) else value
+    if isinstance(value, (list, tuple)):
+        return [_plain(each, where) for each in value]
+    if isinstance(value, numbers.Integral):  # also a boolean
+        return int(value)
+    if value == "" or not isinstance(value, (str, float)) or (isinstance(value, float) and not math.isfinite(value)):
+        raise ValueError(f"{where}: Expected a label. Remove the row, or add a label. Received: {value!r}")
+    return value
+
+
+def _typed(labels, where):
+    """Returns labels of a file without types as numbers if all of them are. A leading zero makes a name of a number."""
+    is_number = [bool(NUMBER.fullmatch(label)) for label in labels]
+    if all(is_number):
+        return [int(label) for label in labels] if all(map(_is_integer, labels)) else [float(label) for label in labels]
+    words = [row for row, label in enumerate(labels) if not is_number[row] and not label.isdecimal()]
+    if words and any(is_number):
+        raise _mixed(labels, words[0] if is_number[0] else is_number.index(True), where)
+    return labels
+
+
+def _is_integer(label):
+    return label.removeprefix("-").isdecimal()
+
+
+def _mixed(labels, row, where):
+    return ValueError(
+        f"{where(row)}: Labels must be all names or all numbers. Pass `label_names` if numbers are names too. "
+        f"Received: {labels[row]!r} after {labels[0]!r}"
+    )

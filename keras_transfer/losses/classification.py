@@ -1,0 +1,104 @@
+"""Cross-entropies of logits for integer labels, which Keras has only for one-hot labels."""
+
+import keras
+from keras import ops
+
+
+class _OfIntegers(keras.losses.Loss):
+    """A loss of Keras for one-hot labels, which takes integer labels [batch] and logits [batch, classes]."""
+
+    takes_integers = True  # for `tasks`, which check labels and metrics
+
+    def call(self, y_true, y_pred):
+        y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
+        if len(y_true.shape) == len(y_pred.shape) and y_true.shape[-1] == 1:
+            y_true = ops.squeeze(y_true, -1)
+        return self.of_one_hot(ops.one_hot(ops.cast(y_true, "int32"), y_pred.shape[-1], dtype=y_pred.dtype), y_pred)
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class SparseFocalCrossentropy(_OfIntegers):
+    """Focal loss of logits for integer labels, which gives texts that are already classified well less weight.
+
+    The cross-entropy of a text is multiplied by `(1 - p) ** gamma`, where `p` is the probability of its label. Use it
+    if one class is rare. Its mean is smaller than that of the cross-entropy, so the two cannot be compared.
+
+    Args:
+        gamma: Float of at least 0. The larger, the less weight. `0` is the cross-entropy. Defaults to `2.0`.
+        reduction: As in Keras. Defaults to `"sum_over_batch_size"`.
+        name: String. Name of the loss. Defaults to `"sparse_focal_crossentropy"`.
+        dtype: As in Keras. Defaults to `None`.
+
+    Call arguments:
+        y_true: Integers [batch].
+        y_pred: Logits [batch, classes].
+
+    Raises:
+        ValueError: If `gamma` is negative.
+
+    Example:
+    ```python
+    loss = keras_transfer.losses.SparseFocalCrossentropy(gamma=2.0)
+    float(loss([0, 1], [[2.0, 0.0], [1.0, 0.0]]))  # 0.35
+    ```
+
+    Source: https://arxiv.org/abs/1708.02002
+    """
+
+    def __init__(self, gamma=2.0, reduction="sum_over_batch_size", name="sparse_focal_crossentropy", dtype=None):
+        super().__init__(name=name, reduction=reduction, dtype=dtype)
+        if gamma < 0:
+            raise ValueError(f"`gamma` must be at least 0. Received: gamma={gamma}")
+        self.gamma = gamma
+
+    def of_one_hot(self, y_true, y_pred):
+        return keras.losses.categorical_focal_crossentropy(
+            y_true, y_pred, alpha=1.0, gamma=self.gamma, from_logits=True
+        )
+
+    def get_config(self):
+        return {**super().get_config(), "gamma": self.gamma}
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class SmoothedCrossentropy(_OfIntegers):
+    """Cross-entropy of logits for integer labels, whose targets are smoothed.
+
+    The label of a text has the probability `1 - label_smoothing + label_smoothing / classes`, and each other class has
+    `label_smoothing / classes`. Use it if some labels are wrong, or against overconfident probabilities.
+
+    Args:
+        label_smoothing: Float from 0 to 1. Fraction of the probability that all classes share. Defaults to `0.1`.
+        reduction: As in Keras. Defaults to `"sum_over_batch_size"`.
+        name: String. Name of the loss. Defaults to `"smoothed_crossentropy"`.
+        dtype: As in Keras. Defaults to `None`.
+
+    Call arguments:
+        y_true: Integers [batch].
+        y_pred: Logits [batch, classes].
+
+    Raises:
+        ValueError: If `label_smoothing` is not between 0 and 1.
+
+    Example:
+    ```python
+    loss = keras_transfer.losses.SmoothedCrossentropy(label_smoothing=0.1)
+    float(loss([0, 1], [[2.0, 0.0], [1.0, 0.0]]))  # 0.745
+    ```
+
+    Source: https://arxiv.org/abs/1512.00567, section 7.
+    """
+
+    def __init__(self, label_smoothing=0.1, reduction="sum_over_batch_size", name="smoothed_crossentropy", dtype=None):
+        super().__init__(name=name, reduction=reduction, dtype=dtype)
+        if not 0 <= label_smoothing <= 1:
+            raise ValueError(f"`label_smoothing` must be from 0 to 1. Received: label_smoothing={label_smoothing}")
+        self.label_smoothing = label_smoothing
+
+    def of_one_hot(self, y_true, y_pred):
+        return keras.losses.categorical_crossentropy(
+            y_true, y_pred, from_logits=True, label_smoothing=self.label_smoothing
+        )
+
+    def get_config(self):
+        return {**super().get_config(), "label_smoothing": self.label_smoothing}

@@ -1,0 +1,68 @@
+"""How labels, logits and weights of any shape become rows, which the metrics count."""
+
+from keras import ops
+
+
+def count_classes(true_shape, shape):
+    """Returns the number of classes, and whether a row may have several of them.
+
+    Args:
+        true_shape: Shape of the labels.
+        shape: Shape of the logits.
+
+    Raises:
+        ValueError: If the shapes do not match, or if the number of classes is not known.
+    """
+    true_shape, shape = tuple(true_shape), tuple(shape)
+    single = len(shape) == 1 or shape[-1] == 1
+    rows = shape if len(shape) == 1 else shape[:-1]
+    several = not single and len(true_shape) == len(shape) and true_shape[-1] in (shape[-1], None)
+    extra = len(true_shape) == len(rows) + 1 and (several or true_shape[-1] == 1)
+    true_rows = true_shape[:-1] if extra else true_shape
+    pairs = zip(true_rows, rows)
+    if len(true_rows) != len(rows) or any(None not in pair and pair[0] != pair[1] for pair in pairs):
+        raise ValueError(
+            "`y_true` must have the shape [batch] (integers) or [batch, classes] (several labels per row), and "
+            "`y_pred` [batch, classes] or, for two classes, [batch, 1]. "
+            f"Received: {true_shape} and {shape}"
+        )
+    if not single and shape[-1] is None:
+        raise ValueError(f"The number of classes of `y_pred` must be known. Received: shape {shape}")
+    return 2 if single else shape[-1], several
+
+
+def class_rows(y_true, y_pred, sample_weight):
+    """Returns labels, logits and weights of single rows, whatever axes are before that of the classes.
+
+    Args:
+        y_true: Integers [batch, ...], or ones and zeros [batch, ..., classes]. Rows with a negative integer do not
+            count.
+        y_pred: Logits [batch, ..., classes]. For two classes, also [batch] or [batch, 1], the logit of class 1.
+        sample_weight: Weights [batch] or [batch, ...], or None.
+
+    Returns:
+        `(true, logits, weights)`: int32 [rows] or float32 [rows, classes], float32 [rows, classes], float32 [rows].
+    """
+    y_true, y_pred = ops.convert_to_tensor(y_true), ops.cast(y_pred, "float32")
+    classes, several = count_classes(y_true.shape, y_pred.shape)
+    if len(y_pred.shape) == 1 or y_pred.shape[-1] == 1:
+        y_pred = y_pred if len(y_pred.shape) > 1 else y_pred[:, None]
+        y_pred = ops.concatenate([ops.zeros_like(y_pred), y_pred], axis=-1)
+    weights = ops.reshape(row_weights(sample_weight, ops.shape(y_pred)[:-1]), (-1,))
+    logits = ops.reshape(y_pred, (-1, classes))
+    if several:
+        return ops.reshape(ops.cast(y_true, "float32"), (-1, classes)), logits, weights
+    true = ops.reshape(ops.cast(y_true, "int32"), (-1,))
+    return true, logits, ops.where(true >= 0, weights, 0.0)
+
+
+def row_weights(sample_weight, shape):
+    """Returns float32 weights of a shape, 1 if there are none. Weights [batch] count for the whole row."""
+    if sample_weight is None:
+        return ops.ones(shape, "float32")
+    weights = ops.cast(sample_weight, "float32")
+    rank = len(shape)
+    if len(weights.shape) == rank + 1 and weights.shape[-1] == 1:
+        weights = weights[..., 0]
+    weights = ops.reshape(weights, (*ops.shape(weights), *[1] * (rank - len(weights.shape))))
+    return ops.broadcast_to(weights, shape)

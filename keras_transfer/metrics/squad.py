@@ -1,0 +1,102 @@
+"""Exact match and F1 of answers, with the rules of the official script of SQuAD."""
+
+import re
+import string
+from collections import Counter
+
+ARTICLES = re.compile(r"\b(a|an|the)\b")
+WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def squad_scores(answers, predictions, no_answer_scores=None):
+    """Returns exact match and F1 of predicted answers in percent, as the official script of SQuAD 2.0 does.
+
+    Both ignore case, punctuation, articles and white space. A prediction is compared with each of the right answers,
+    and the best score counts. A question without an answer has the right answer `""`. For questions with answers, the
+    scores are those of the script of SQuAD 1.1.
+
+    Args:
+        answers: List of lists of strings. The right answers of each question, an empty list if it has none.
+        predictions: List of strings. The predicted answer of each question, `""` for none.
+        no_answer_scores: List of floats, higher if a question is less likely to have an answer. If given, the result
+            says which threshold is best: a prediction whose score is above it becomes `""`. Defaults to `None`.
+
+    Returns:
+        A dict with `"exact_match"`, `"f1"` and `"total"`, the number of questions. If some questions have no answer, it
+        also has these three with the prefixes `"no_answer_"` and (if others have one) `"has_answer_"`. With
+        `no_answer_scores`, it has `"best_exact_match"`, `"best_exact_match_threshold"`, `"best_f1"` and
+        `"best_f1_threshold"`.
+
+    Raises:
+        ValueError: If there are no questions, if the numbers of questions differ, or if an answer has another type.
+
+    Example:
+    ```python
+    answers = [["Denver Broncos", "The Denver Broncos!"], []]
+    scores = keras_transfer.metrics.squad_scores(answers, ["the Broncos", ""])
+    scores["exact_match"], scores["f1"], scores["has_answer_f1"]  # (50.0, 83.33..., 66.66...)
+    ```
+
+    Source: Rajpurkar et al., "Know What You Don't Know: Unanswerable Questions for SQuAD", 2018; the evaluation scripts
+    at https://rajpurkar.github.io/SQuAD-explorer.
+    """
+    _check(answers, predictions, no_answer_scores)
+    exact, f1 = zip(*(_best(right, given) for right, given in zip(answers, predictions)))
+    has_answer = [bool(right) for right in answers]
+    scores = _means(exact, f1, range(len(answers)))
+    if not all(has_answer):
+        for prefix, wanted in (("has_answer_", True), ("no_answer_", False)):
+            rows = [row for row, has in enumerate(has_answer) if has == wanted]
+            scores.update({prefix + key: value for key, value in _means(exact, f1, rows).items() if rows})
+    if no_answer_scores is not None:
+        for key, values in (("best_exact_match", exact), ("best_f1", f1)):
+            scores[key], scores[f"{key}_threshold"] = _best_threshold(values, has_answer, predictions, no_answer_scores)
+    return scores
+
+
+def _check(answers, predictions, no_answer_scores):
+    counts = [len(column) for column in (answers, predictions, no_answer_scores) if column is not None]
+    if not counts[0] or len(set(counts)) > 1:
+        raise ValueError(f"There must be one prediction for each of the questions, at least 1. Received: {counts}")
+    for row, (right, given) in enumerate(zip(answers, predictions)):
+        if isinstance(right, str) or not all(isinstance(answer, str) for answer in right):
+            raise ValueError(
+                f"`answers` must be a list of lists of strings, one for each question. Received: {right!r} at "
+                f"position {row}"
+            )
+        if not isinstance(given, str):
+            raise ValueError(f"`predictions` must be a list of strings. Received: {given!r} at position {row}")
+
+
+def _best(answers, prediction):
+    """Returns the highest exact match and F1 of a prediction over the right answers."""
+    rights = [words for words in map(_words, answers) if words] or [[]]
+    given = _words(prediction)
+    return max(right == given for right in rights), max(_f1(right, given) for right in rights)
+
+
+def _words(text):
+    """Returns the words of an answer without case, punctuation and articles."""
+    return ARTICLES.sub(" ", text.lower().translate(WITHOUT_PUNCTUATION)).split()
+
+
+def _f1(right, given):
+    if not right or not given:
+        return float(right == given)
+    return 2 * sum((Counter(right) & Counter(given)).values()) / (len(right) + len(given))
+
+
+def _means(exact, f1, rows):
+    exact, f1 = (100 * sum(values[row] for row in rows) / max(len(rows), 1) for values in (exact, f1))
+    return {"exact_match": exact, "f1": f1, "total": len(rows)}
+
+
+def _best_threshold(scores, has_answer, predictions, no_answer_scores):
+    """Returns the best mean score in percent, and the threshold that reaches it, 0 if no prediction is kept."""
+    current = best = has_answer.count(False)
+    threshold = 0.0
+    for row in sorted(range(len(scores)), key=lambda row: no_answer_scores[row]):
+        current += scores[row] if has_answer[row] else -bool(predictions[row])
+        if current > best:
+            best, threshold = current, float(no_answer_scores[row])
+    return 100 * best / len(scores), threshold

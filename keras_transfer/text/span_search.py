@@ -1,0 +1,77 @@
+"""The best answers of a model that scores where they begin and end, in the graph."""
+
+
+def best_spans(logits, windows, count, max_length, no_answer_threshold=None):
+    """Returns the most likely answers to each question.
+
+    An answer is a span of at most `max_length` tokens of a context. Its score is the sum of the logits of its first and
+    of its last token, in the window that its first token belongs to. If there may be no answer, its score is the lowest
+    sum of the two logits of the first position in all windows, minus the threshold. A softmax over all these scores
+    returns their probabilities.
+
+    Args:
+        logits: Float tensor [windows, 2, length], of starts and of ends.
+        windows: `ContextWindows`.
+        count: Integer. Number of answers for each question.
+        max_length: Integer. Number of tokens of the longest answer.
+        no_answer_threshold: Float. Defaults to `None`, if there is always an answer.
+
+    Returns:
+        A dict of tensors [examples, count], the most likely first: `score`, the probability; `start` and `end`, the
+        first character in the context and the one behind the last, both -1 if there is no answer; and `found`, False at
+        places without a further answer. `no_answer_score` [examples] is the score of no answer minus that of the best
+        span.
+
+    Source: Devlin et al. 2019, "BERT", section 4.3; https://github.com/google-research/bert (`run_squad.py`).
+    """
+    import tensorflow as tf
+
+    infinity = float("inf")
+    logits, example, starts, ends = map(tf.convert_to_tensor, (logits, windows.example, windows.starts, windows.ends))
+    length = tf.shape(starts)[1]
+
+    # The scores of the spans that begin at each position, by their length.
+    last = tf.range(length)[:, None] + tf.range(max_length)
+    inside, last = last < length, tf.minimum(last, length - 1)
+    begin = tf.where(windows.owned, logits[:, 0], -infinity)
+    end = tf.where(starts >= 0, logits[:, 1], -infinity)
+    spans = begin[:, :, None] + tf.where(inside, tf.gather(end, last, axis=1), -infinity)
+    spans = tf.pad(tf.reshape(spans, [-1, length * max_length]), [[0, 0], [0, count]], constant_values=-infinity)
+    total = tf.reduce_logsumexp(spans, axis=1)
+    score, place = tf.math.top_k(spans, count)
+    start = tf.minimum(place // max_length, length - 1)
+    end = tf.minimum(start + place % max_length, length - 1)
+    start, end = tf.gather(starts, start, batch_dims=1), tf.gather(ends, end, batch_dims=1)
+
+    # The best ones of all windows of an example.
+    def by_example(values, padding):
+        rows = tf.RaggedTensor.from_value_rowids(values, example, validate=False).to_tensor(padding)
+        return tf.reshape(rows, [tf.shape(rows)[0], -1])
+
+    score, total = by_example(score, -infinity), tf.reduce_logsumexp(by_example(total, -infinity), axis=1)
+    start, end = by_example(start, -1), by_example(end, -1)
+    none = tf.math.segment_min(logits[:, 0, 0] + logits[:, 1, 0], example)[:, None]
+    no_answer_score = none[:, 0] - tf.reduce_max(score, axis=1)
+    if no_answer_threshold is not None:
+        none -= no_answer_threshold
+        score, total = tf.concat([none, score], 1), tf.reduce_logsumexp(tf.stack([none[:, 0], total]), axis=0)
+        start, end = (tf.pad(values, [[0, 0], [1, 0]], constant_values=-1) for values in (start, end))
+    score, place = tf.math.top_k(score, count)
+    start, end = (tf.gather(values, place, batch_dims=1) for values in (start, end))
+    found = score > -infinity
+    start, end = (tf.where(found, values, -1) for values in (start, end))
+    return {
+        "score": tf.where(found, tf.exp(score - total[:, None]), 0.0),
+        "start": start,
+        "end": end,
+        "found": found,
+        "no_answer_score": no_answer_score,
+    }
+
+
+def take_characters(texts, starts, ends):
+    """Returns parts of texts [batch] from one character to another, "" where the start is negative."""
+    import tensorflow as tf
+
+    real = starts >= 0
+    return tf.strings.substr(texts, tf.where(real, starts, 0), tf.where(real, ends - starts, 0), unit="UTF8_CHAR")

@@ -1,0 +1,217 @@
+"""A text classifier that follows the estimator protocol of scikit-learn, without importing it."""
+
+import dataclasses
+import difflib
+import inspect
+import numbers
+
+import keras
+import numpy as np
+
+from keras_transfer.adaptation import Recipe, fine_tune, get_recipe
+from keras_transfer.tasks import TextClassifier
+from keras_transfer.text import to_columns
+
+
+class KerasTransferClassifier:
+    """A `tasks.TextClassifier` as an estimator for scikit-learn's `cross_val_score`, `GridSearchCV` and `Pipeline`.
+
+    `fit` loads the pretrained encoder and fine-tunes it with a new head, so that each call begins anew. Training and
+    prediction do not require scikit-learn.
+
+    Args:
+        source: String or path. The pretrained encoder, as for `TextClassifier.from_pretrained`. Defaults to
+            `"minilm-l6"`.
+        recipe: Name of a recipe, or an `adaptation.Recipe`. Defaults to `"bert"`.
+        epochs: Integer. Number of epochs. Defaults to `None`, that of the recipe.
+        learning_rate: Float. Peak learning rate. Defaults to `None`, that of the recipe.
+        batch_size: Integer. Number of texts of a batch. Defaults to `None`, that of the recipe.
+        sequence_length: Integer. Number of tokens after which texts are truncated. Defaults to `None`, that of the
+            checkpoint.
+        random_state: Integer. Seed of the weights and of the order of the texts, with which `fit` calls
+            `keras.utils.set_random_seed`. `None` leaves the random state as it is. Defaults to `None`.
+        verbose: As in `fit` of a Keras model. Defaults to `0`.
+
+    Attributes:
+        classes_: Array [classes]. The labels, sorted, after `fit`.
+        model_: The `TextClassifier`, after `fit`.
+        history_: Dict from metrics to their values in each epoch, after `fit`.
+
+    Example:
+    ```python
+    classifier = keras_transfer.wrappers.KerasTransferClassifier("minilm-l6", epochs=1, random_state=0)
+    classifier.fit(["What a film!", "What a bore.", "A fine film."], ["good", "bad", "good"])
+    classifier.predict(["A bore."])
+    ```
+    """
+
+    def __init__(
+        self,
+        source="minilm-l6",
+        recipe="bert",
+        epochs=None,
+        learning_rate=None,
+        batch_size=None,
+        sequence_length=None,
+        random_state=None,
+        verbose=0,
+    ):
+        # scikit-learn's protocol: the constructor stores its arguments and checks nothing.
+        self.source = source
+        self.recipe = recipe
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.sequence_length = sequence_length
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X, y, sample_weight=None):
+        """Fine-tunes a new classifier.
+
+        Args:
+            X: List, array or table column of texts, or an array or a table with one column, or with two for pairs.
+            y: List or array [texts] of labels: strings, integers or booleans.
+            sample_weight: Array [texts] of floats. Defaults to `None`.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            ValueError: If an argument of the constructor is invalid, if texts are not strings, if texts and labels
+                differ in number, or if there are fewer than two labels or labels of different types.
+        """
+        texts, labels = _columns(X), _labels(y)
+        classes, positions = np.unique(labels, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"`y` must contain at least two different labels. Received: {classes.tolist()}")
+        recipe = self._recipe()
+        if self.random_state is not None:
+            keras.utils.set_random_seed(self.random_state)
+        model = TextClassifier.from_pretrained(
+            self.source,
+            sequence_length=self.sequence_length,
+            head="new",
+            label_names=[str(name) for name in classes],
+            scalar_mix=recipe.scalar_mix,
+        )
+        train = (texts, positions) if sample_weight is None else (texts, positions, np.asarray(sample_weight))
+        history = fine_tune(model, train, recipe=recipe, verbose=self.verbose)
+        self.classes_, self.model_, self.history_ = classes, model, history.history
+        return self
+
+    def predict_proba(self, X):
+        """Returns the probabilities of the classes, an array [texts, classes] in the order of `classes_`.
+
+        Raises:
+            ValueError: If the classifier was not fitted, or if texts are not strings.
+        """
+        if not hasattr(self, "model_"):
+            raise ValueError(f"The classifier was not fitted. Call `fit` before `predict`. Received: {self}")
+        return self.model_.predict_proba(_columns(X))
+
+    def predict(self, X):
+        """Returns the most likely label of each text, an array [texts].
+
+        Raises:
+            ValueError: As for `predict_proba`.
+        """
+        places = self.predict_proba(X).argmax(axis=-1)
+        return self.classes_[places]
+
+    def score(self, X, y, sample_weight=None):
+        """Returns the accuracy on texts and their labels.
+
+        Args:
+            X, y, sample_weight: As for `fit`.
+        """
+        right = _labels(y) == self.predict(X)
+        return float(np.average(right, weights=sample_weight))
+
+    def _recipe(self):
+        """Returns the recipe with the arguments that are given."""
+        changes = {name: getattr(self, name) for name in ("epochs", "learning_rate", "batch_size")}
+        changes = {name: value for name, value in changes.items() if value is not None}
+        if isinstance(self.recipe, Recipe):
+            return dataclasses.replace(self.recipe, **changes)
+        return get_recipe(self.recipe, **changes)
+
+    # === scikit-learn's protocol ===
+
+    def get_params(self, deep=True):
+        """Returns the arguments of the constructor as a dict.
+
+        Args:
+            deep: Boolean. Part of the protocol, without effect, because no argument is an estimator.
+        """
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def set_params(self, **params):
+        """Sets arguments of the constructor, and returns the estimator.
+
+        Raises:
+            ValueError: If a name is unknown.
+        """
+        names = list(self.get_params())
+        for name in params:
+            if name not in names:
+                near = difflib.get_close_matches(name, names, n=1)
+                hint = f" Did you mean {near[0]!r}?" if near else ""
+                raise ValueError(f"Unknown parameter. Expected one of {names}.{hint} Received: {name!r}")
+        for name, value in params.items():
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_tags__(self):
+        try:
+            from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+        except ImportError as error:
+            raise ImportError(
+                "The tags of an estimator require scikit-learn 1.6 or later. Install it with "
+                "`pip install 'scikit-learn>=1.6'`."
+            ) from error
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(),
+            input_tags=InputTags(one_d_array=True, string=True),
+            non_deterministic=self.random_state is None,
+        )
+
+    def __repr__(self):
+        defaults = {name: value.default for name, value in inspect.signature(type(self)).parameters.items()}
+        shown = [f"{name}={value!r}" for name, value in self.get_params().items() if value != defaults[name]]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _labels(y):
+    """Returns labels as an array [rows], after a check that all are strings or all are numbers."""
+    shape = np.shape(y) if hasattr(y, "shape") else (len(y),)
+    if len(shape) != 1 and shape[1:] != (1,):
+        raise ValueError(f"`y` must have one label for each text. Received: an array of shape {shape}")
+    values = np.asarray(y).ravel().tolist() if hasattr(y, "shape") else list(y)
+    kind = str if values and isinstance(values[0], str) else numbers.Real
+    for position, label in enumerate(values):
+        if not isinstance(label, kind) or label != label:
+            raise ValueError(
+                "Labels must be strings or numbers, all of the same type, and none may be missing. "
+                f"Received: {label!r:.100} at position {position}, {values[0]!r:.100} at position 0"
+            )
+    return np.array(values)
+
+
+def _columns(X):
+    """Returns texts as an array, or pairs of texts as a tuple of two arrays."""
+    if isinstance(X, tuple):
+        raise ValueError(
+            "`X` must have one row for each text, and for pairs an array of shape [rows, 2], so that scikit-learn can "
+            f"divide it. Received: a tuple of {len(X)} values"
+        )
+    if not isinstance(X, str) and isinstance(next(iter(X), None), (list, tuple)):
+        X = np.array(X, object)
+    if getattr(X, "ndim", 1) != 2:
+        return to_columns(X)
+    columns = np.asarray(X, object)
+    if columns.shape[1] not in (1, 2):
+        raise ValueError(f"`X` must have one column of texts, or two for pairs. Received: {columns.shape[1]} columns")
+    return to_columns(tuple(columns.T) if columns.shape[1] == 2 else columns[:, 0])

@@ -1,0 +1,72 @@
+"""Scores of a classifier equal those of scikit-learn, and their intervals and bins are as defined."""
+
+import numpy as np
+import pytest
+
+from keras_transfer.analysis import ClassificationReport
+
+
+def report_of(labels, predicted, classes, **options):
+    """A report on predictions that are all made with a probability of 0.9."""
+    probabilities = np.full((len(labels), classes), 0.1 / (classes - 1))
+    probabilities[np.arange(len(labels)), predicted] = 0.9
+    return ClassificationReport(labels, probabilities, from_logits=False, **{"resamples": 2, **options})
+
+
+@pytest.mark.parametrize("classes", [2, 3, 7])
+def test_scores_equal_those_of_scikit_learn_also_for_classes_that_do_not_occur(classes):
+    sklearn = pytest.importorskip("sklearn.metrics", reason="needs scikit-learn: pip install scikit-learn")
+    random = np.random.default_rng(classes)
+    for case in range(40):
+        count = int(random.integers(1, 30))
+        labels = random.integers(0, random.integers(1, classes + 1), count)
+        predicted = np.where(random.random(count) < 0.6, labels, random.integers(0, classes, count))
+        report = report_of(labels, predicted, classes)
+        found = {name: score.value for name, score in report.metrics.items()}
+        assert found["accuracy"] == pytest.approx(sklearn.accuracy_score(labels, predicted))
+        expected = sklearn.f1_score(labels, predicted, average="macro", zero_division=0)
+        assert found["macro_f1"] == pytest.approx(expected), case
+        # scikit-learn warns if all labels are the same, where the coefficient is 0.
+        if len(set(labels) | set(predicted)) > 1:
+            assert found["matthews_correlation"] == pytest.approx(sklearn.matthews_corrcoef(labels, predicted))
+        else:
+            assert found["matthews_correlation"] == 0
+        every = {"labels": range(classes)}
+        expected = sklearn.log_loss(labels, report.probabilities, **every)
+        assert found["log_loss"] == pytest.approx(expected)
+        columns = sklearn.precision_recall_fscore_support(labels, predicted, zero_division=0, **every)
+        for name, column in zip(("precision", "recall", "f1", "count"), columns):
+            assert [values[name] for values in report.classes.values()] == pytest.approx(list(column))
+        np.testing.assert_array_equal(
+            report.confusion_matrix, sklearn.confusion_matrix(labels, predicted, labels=list(range(classes)))
+        )
+
+
+def test_intervals_are_percentiles_of_resamples_and_depend_only_on_the_seed():
+    labels = np.arange(400) % 2
+    predicted = np.where(np.arange(400) % 10, labels, 1 - labels)  # 90 % are right
+    first, same, other = (
+        report_of(labels, predicted, 2, resamples=500, seed=seed).metrics["accuracy"] for seed in (0, 0, 1)
+    )
+    assert first == same != other
+    deviation = np.sqrt(0.9 * 0.1 / 400)
+    assert first.value == pytest.approx(0.9)
+    assert first.low == pytest.approx(0.9 - 1.96 * deviation, abs=0.01)
+    assert first.high == pytest.approx(0.9 + 1.96 * deviation, abs=0.01)
+    narrow = report_of(labels, predicted, 2, resamples=500, confidence=0.5).metrics["accuracy"]
+    assert first.low < narrow.low < 0.9 < narrow.high < first.high
+
+
+def test_the_calibration_error_is_the_weighted_difference_of_confidence_and_accuracy():
+    probabilities = [[0.9, 0.1], [0.92, 0.08], [0.3, 0.7], [0.45, 0.55]]
+    report = ClassificationReport([0, 1, 1, 0], probabilities, from_logits=False, resamples=2)
+    filled = [part for part in report.reliability if part.count]
+    assert [(part.count, part.accuracy) for part in filled] == [(1, 0.0), (1, 1.0), (2, 0.5)]
+    assert filled[2].confidence == pytest.approx(0.91) and len(report.reliability) == 15
+    assert report.calibration_error == pytest.approx((0.55 + 0.3 + 2 * 0.41) / 4)
+
+
+def test_a_probability_of_zero_gives_a_finite_loss():
+    report = ClassificationReport([1], [[1.0, 0.0]], from_logits=False, resamples=2)
+    assert report.metrics["log_loss"].value == pytest.approx(-np.log(1e-15))
+    assert report.metrics["matthews_correlation"].value == 0

@@ -1,0 +1,157 @@
+"""`keras-transfer train` writes a model and its report, and continues after Ctrl-C; `evaluate` asks the model."""
+
+import json
+import pathlib
+import re
+import signal
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.adaptation import Checkpoint
+from keras_transfer.cli import command, training
+from keras_transfer.tasks import TextClassifier
+from tests.tasks.tiny import of_words
+
+TEXTS = ["a a", "z z", "a a a", "z z z", "a b a", "z y z"] * 4
+LABELS = ["first", "last"] * 12
+
+
+def write(path, texts=TEXTS, labels=LABELS, names=("review", "kind")):
+    """Writes a table of texts and labels in the format of its name, and returns the path as a string."""
+    if path.suffix == ".jsonl":
+        lines = [json.dumps(dict(zip(names, row))) for row in zip(texts, labels)]
+    else:
+        lines = [",".join(row) for row in (names, *zip(texts, labels))]
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def train(tmp_path, monkeypatch, small_minilm, eagerly):
+    """A function that runs `train` with further arguments in a folder with a table, and returns the status."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "reviews.csv")
+    line = ["train", "--task", "classify", "--data", "reviews.csv", "--text-column", "review", "--label-column", "kind"]
+    line += ["--encoder", small_minilm, "--epochs", "2", "--batch-size", "8", "--learning-rate", "0.01"]
+    return lambda *arguments: command.main([*line, *arguments])
+
+
+def from_vectors(source, sequence_length, head, **arguments):
+    """A classifier over word vectors, whose steps are short."""
+    return of_words(list("abyz"), **arguments)
+
+
+class Interrupted(Checkpoint):
+    """A checkpoint during whose run the user presses Ctrl-C."""
+
+    def on_train_batch_begin(self, batch, logs=None):
+        super().on_train_batch_begin(batch, logs)
+        if self._count == 4:
+            signal.raise_signal(signal.SIGINT)
+
+
+def weights_of(path):
+    return keras.saving.load_model(path, compile=False).get_weights()
+
+
+def test_a_run_writes_a_model_and_a_report_that_evaluate_confirms(train, tmp_path, capsys):
+    assert train("--validation", "reviews.csv") == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("24 texts for train, 24 texts for validation, ['first', 'last']\n")
+    assert "Epoch 2/2" in printed and "Validation data: 24 rows, 2 classes, " in printed
+    folder = tmp_path / "classifier"
+    assert sorted(path.name for path in folder.iterdir()) == ["model.keras", "report.html", "run.json"]
+    accuracy = re.search(r"^accuracy .*", printed, re.MULTILINE)[0]
+
+    data = write(tmp_path / "test.jsonl")
+    columns = ["--text", "review", "--label", "kind"]
+    assert command.main(["evaluate", "classifier", "--data", data, *columns, "--words", "y", "--report", "a.html"]) == 0
+    output = capsys.readouterr()
+    assert accuracy in output.out and re.search(r"^with 'y' +4 ", output.out, re.MULTILINE)
+    assert output.err.startswith("24 texts, ")
+    assert "<svg" in (tmp_path / "a.html").read_text("utf-8")
+
+    assert train("--validation", "reviews.csv") == 1
+    assert "contains a finished run. Choose another one, or pass --overwrite" in capsys.readouterr().err
+
+
+def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(train, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(TextClassifier, "from_pretrained", from_vectors)
+    assert train("--output", "whole") == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(training.adaptation, "Checkpoint", Interrupted)
+        assert train() == 130
+    assert "The run was stopped. The same command continues it" in capsys.readouterr().out
+    folder = tmp_path / "classifier"
+    assert sorted(path.name for path in folder.iterdir()) == ["checkpoints", "run.json"]
+    assert command.main(["predict", "classifier", "--input", "reviews.csv"]) == 1
+    assert "The run is not finished. The model must be a .keras file" in capsys.readouterr().err
+    assert train("--seed", "1") == 1
+    assert capsys.readouterr().err.endswith("Received: classifier, with seed 0 instead of 1\n")
+
+    assert train("--overwrite") == 0  # There is nothing to overwrite, because the settings are the same.
+    printed = capsys.readouterr().out
+    assert "Epoch 1/2" not in printed and "Epoch 2/2" in printed
+    for weight, expected in zip(weights_of(folder / "model.keras"), weights_of("whole/model.keras"), strict=True):
+        np.testing.assert_array_equal(weight, expected)
+    assert not (folder / "checkpoints").exists()
+
+    before = (folder / "model.keras").read_bytes()
+    with monkeypatch.context() as patched:
+        patched.setattr(training.adaptation, "Checkpoint", Interrupted)
+        assert train("--seed", "1", "--overwrite") == 130
+    assert (folder / "model.keras").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--text-column", "reviews"],
+            "There is no column 'reviews'. Did you mean 'review'? Received: the columns ['rev",
+        ),
+        (["--data", "nowhere.csv"], "The table does not exist. Received: nowhere.csv"),
+        (
+            ["--output", "../data"],
+            "`output` must be a new folder, or that of a run of `keras-transfer train`. Received: ../",
+        ),
+        (["--output", "."], "must have a name of its own"),
+        (["--output", "reviews.csv"], "Received: folder='reviews.csv'"),
+        (["--output", "gs://bucket/run"], "must be local"),
+    ],
+)
+def test_a_mistake_is_one_line_of_error_before_anything_is_imported(arguments, message, tmp_path, monkeypatch, capsys):
+    tmp_path = tmp_path / "data"
+    tmp_path.mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command, "ASK", None)  # from which TensorFlow would be imported
+    write(tmp_path / "reviews.csv")
+    line = ["train", "--data", "reviews.csv", "--text-column", "review", "--label-column", "kind", *arguments]
+    assert command.main(line) == 1
+    error = capsys.readouterr().err
+    assert message in error and len(error.splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["reviews.csv"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--epochs", "0"], "`epochs` must be a positive integer"),
+        (["--encoder", "minilm-l7"], "Did you mean 'minilm-l6'? Received: 'minilm-l7'"),
+        (["--sequence-length", "100000"], "sequence"),
+    ],
+)
+def test_a_run_that_cannot_begin_writes_nothing(arguments, message, train, tmp_path, capsys):
+    assert train(*arguments) == 1
+    error = capsys.readouterr().err
+    assert message in error and len(error.splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["reviews.csv"]
+
+
+def test_a_missing_column_of_json_lines_names_the_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("a.jsonl").write_text('{"text": "a", "label": 1}\n\n{"text": "b", "labels": 0}\n')
+    assert command.main(["train", "--data", "a.jsonl"]) == 1
+    assert "a.jsonl, line 3: There is no column 'label'. Did you mean 'labels'?" in capsys.readouterr().err

@@ -1,0 +1,51 @@
+"""WikiText's lines and BLiMP's pairs, with their published sizes."""
+
+import json
+
+import pytest
+
+from keras_transfer.datasets import load_blimp, load_wikitext
+
+
+def test_wikitext_2_has_its_published_numbers_of_tokens(data_dir):
+    data = load_wikitext(data_dir("wikitext-2"))
+    tokens = {split: sum(len(line.split()) + 1 for line in lines) for split, lines in data.items()}
+    assert tokens == {"train": 2088628, "valid": 217646, "test": 245569}
+    assert data.valid[1] == "= Homarus gammarus =" and data.valid[0] == ""
+
+
+def test_raw_files_are_read_and_two_files_of_a_split_are_an_error(tmp_path):
+    (tmp_path / "wiki.test.raw").write_text(" \n = Ann = \n Ann sang . \n", "utf-8")
+    assert load_wikitext(tmp_path) == {"test": ["", "= Ann =", "Ann sang ."]}
+    (tmp_path / "wiki.test.tokens").write_text(" \n")
+    with pytest.raises(ValueError, match=r"must have one file. Received: .*wiki.test.tokens.*wiki.test.raw"):
+        load_wikitext(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"such as wiki.train.tokens. Get wikitext-2-v1.zip"):
+        load_wikitext(tmp_path / "missing")
+
+
+def test_blimp_has_1000_pairs_in_each_file(data_dir):
+    data = load_blimp(data_dir("blimp"))
+    assert {len(column) for pairs in data.values() for column in pairs} == {1000}
+    pairs = data["anaphor_gender_agreement"]
+    assert (pairs.good[0], pairs.bad[0]) == ("Katherine can't help herself.", "Katherine can't help himself.")
+    assert set(pairs.phenomena) == {"anaphor_agreement"}
+    assert load_blimp(data_dir("blimp") / "anaphor_gender_agreement.jsonl") == pairs
+
+
+def test_a_mistake_in_blimp_is_one_error(tmp_path):
+    row = json.dumps({"sentence_good": "It is.", "sentence_bad": "It are.", "linguistics_term": "agreement"})
+    path = tmp_path / "agreement.jsonl"
+    for text, message in [
+        (f"{row}\n{row[:-9]}", "agreement.jsonl, line 2: Expected complete JSON. The file may have been cut."),
+        (f'{row}\n{{"sentence_good": "It is."}}\n', "line 2: Expected an object with 'sentence_bad'"),
+        ("\n", "Expected at least one row. Received: no rows"),
+        (f"{row}\n[]\n", r"line 2: Expected a JSON object. Received: '\[\]'"),
+    ]:
+        path.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            load_blimp(path)
+    path.unlink()
+    for place in (path, tmp_path):
+        with pytest.raises(FileNotFoundError, match=r"github.com/alexwarstadt/blimp"):
+            load_blimp(place)

@@ -1,0 +1,195 @@
+"""Tables of any kind become texts and labels, by the names of their columns."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from keras_transfer.datasets import read_table
+
+CSV = 'id,text,label\n1,"What a film, ""really""!",good\n2,"Two\nlines.",bad\n'
+
+
+class HuggingFaceDataset:
+    """The part of a Hugging Face `Dataset` that a reader needs."""
+
+    def __init__(self, columns, class_names=None):
+        self.columns_by_name = columns
+        self.column_names = list(columns)
+        self.features = {name: type("Feature", (), {})() for name in columns}
+        if class_names:
+            self.features["label"].names = class_names
+
+    def __getitem__(self, name):
+        return iter(self.columns_by_name[name])
+
+
+def write(tmp_path, text, name="data.csv"):
+    (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    return tmp_path / name
+
+
+@pytest.mark.parametrize(
+    "name, text",
+    [
+        ("data.csv", CSV),
+        ("DATA.CSV", "\ufeff" + CSV.replace("\n1", "\r\n1").replace("\n2", "\r\n2")),
+        ("data.csv.gz", gzip.compress(CSV.encode())),
+        (
+            "data.jsonl",
+            '{"text": "What a film, \\"really\\"!", "label": "good"}\n\n'
+            '{"text": "Two\\nlines.", "label": "bad", "x": 1}',
+        ),
+    ],
+)
+def test_csv_and_json_lines_are_read_also_compressed(tmp_path, name, text):
+    split = read_table(write(tmp_path, text, name), "text", "label")
+    assert split.texts == ['What a film, "really"!', "Two\nlines."] and split.labels == ["good", "bad"]
+
+
+def test_quotes_in_a_tsv_file_are_a_part_of_the_text(tmp_path):
+    path = write(tmp_path, 'a\tb\n"yes" she said\t"no\n', "data.tsv")
+    assert read_table(str(path), "a", pair_column="b") == ((['"yes" she said'], ['"no']), None)
+
+
+@pytest.mark.parametrize(
+    "values, expected",
+    [
+        (["3", "-1"], [3, -1]),
+        (["3", "0.5"], [3.0, 0.5]),
+        (["1e3", "2"], [1000.0, 2.0]),
+        (["10", "007"], ["10", "007"]),
+        (["a1", "B"], ["a1", "B"]),
+    ],
+)
+def test_labels_of_a_csv_file_are_numbers_if_all_of_them_are(tmp_path, values, expected):
+    labels = read_table(write(tmp_path, "t,y\n" + "".join(f"x,{value}\n" for value in values)), "t", "y").labels
+    assert labels == expected and [type(label) for label in labels] == [type(label) for label in expected]
+
+
+def test_labels_of_json_lines_keep_their_types(tmp_path):
+    def labels(*values):
+        rows = "".join(json.dumps({"t": "x", "y": value}) + "\n" for value in values)
+        return read_table(write(tmp_path, rows, "data.json"), "t", "y").labels
+
+    assert labels("1", "2") == ["1", "2"] and labels(True, False) == [1, 0] and labels(1, 0.5) == [1.0, 0.5]
+    assert labels(["a", "b"], []) == [["a", "b"], []]
+
+
+def test_with_label_names_labels_become_positions(tmp_path):
+    path = write(tmp_path, "t,y\nx,bad\nx,good\nx,1\n")
+    assert read_table(path, "t", "y", label_names=["good", "bad"]).labels == [1, 0, 1]
+    rows = [{"t": "x", "y": ["b", "a"]}, {"t": "x", "y": []}]
+    assert read_table(rows, "t", "y", label_names=["a", "b"]).labels == [[1, 0], []]
+    with pytest.raises(ValueError, match=r"line 2: Unknown label. Did you mean 'Bad'\? .* Received: 'bad'"):
+        read_table(path, "t", "y", label_names=["Good", "Bad"])
+
+
+def test_a_dict_of_tables_becomes_splits_with_the_sorted_names_of_all(tmp_path):
+    path = write(tmp_path, CSV)
+    data = read_table({"train": path, "test": [{"text": "Fine.", "label": "fine"}]}, "text", "label")
+    assert list(data) == ["train", "test"] and data.label_names == ["bad", "fine", "good"]
+    assert data.train == read_table(path, "text", "label") and data.test == (["Fine."], ["fine"])
+    assert read_table({"train": path}, "text", "id").label_names is None
+    assert read_table({"train": path}, "text", "label", label_names=["good", "bad"]).label_names == ["good", "bad"]
+
+
+def test_pandas_tables_are_read():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"t": ["a", "b"], "u": ["c", "d"], "y": pandas.Categorical(["no", "yes"]), "z": [1, 2]})
+    assert read_table(table, "t", "y", "u") == ((["a", "b"], ["c", "d"]), ["no", "yes"])
+    labels = read_table(table, "t", "z").labels
+    assert labels == [1, 2] and type(labels[0]) is int
+    table.loc[1, "t"] = None
+    with pytest.raises(ValueError, match="row 1: Expected a text. Remove the row, or add a text. Received: "):
+        read_table(table, "t", "y")
+    table = pandas.DataFrame({"t": ["a", "b"], "y": [1, None]})
+    with pytest.raises(ValueError, match="row 1: Expected a label. Remove the row, or add a label. Received: nan"):
+        read_table(table, "t", "y")
+
+
+def test_class_labels_of_hugging_face_become_names_in_their_order():
+    train = HuggingFaceDataset({"text": ["a", "b"], "label": [1, 0]}, ["pos", "neg"])
+    test = HuggingFaceDataset({"text": ["c"], "label": [-1]}, ["pos", "neg"])
+    assert read_table(train, "text", "label") == (["a", "b"], ["neg", "pos"])
+    data = read_table({"train": train, "test": test}, "text", "label")
+    assert data.label_names == ["pos", "neg"] and data.test == (["c"], None)
+    assert read_table(HuggingFaceDataset({"text": ["a"], "label": [2.5]}), "text", "label").labels == [2.5]
+
+
+def test_tensorflow_datasets_of_dicts_are_read_batched_or_not():
+    tf = pytest.importorskip("tensorflow")
+    data = tf.data.Dataset.from_tensor_slices({"text": ["naïve", "b"], "label": [1, 0], "id": [7, 8]})
+    for source in (data, data.batch(2), data.as_numpy_iterator()):
+        split = read_table(source, "text", "label", label_names=["neg", "pos"])
+        assert split == (["naïve", "b"], [1, 0]) and type(split.labels[0]) is int
+    with pytest.raises(ValueError, match="Call `tfds.load` without `as_supervised=True`"):
+        read_table(data.map(lambda row: (row["text"], row["label"])), "text", "label")
+
+
+def test_rows_may_be_dicts_of_numpy_values():
+    rows = [{"t": "a", "y": np.float32(0.5)}, {"t": np.str_("b"), "y": np.float32(2)}]
+    split = read_table(rows, "t", "y")
+    assert split == (["a", "b"], [0.5, 2.0]) and {type(value) for value in (*split.texts, *split.labels)} == {
+        str,
+        float,
+    }
+
+
+@pytest.mark.parametrize(
+    "text, columns, message",
+    [
+        (
+            CSV,
+            ("txt", "label"),
+            r"no column 'txt'. Did you mean 'text'\? Expected one of .*Received: text_column='txt'",
+        ),
+        (CSV, ("text", "Label"), r"Did you mean 'label'\? .* Received: label_column='Label'"),
+        (CSV, ("text", "label", "second"), "no column 'second'. Expected .* Received: pair_column='second'"),
+        ("t,y\na,1\nb\n", ("t", "y"), "line 3: Expected 2 fields, .* The file may have been cut. Received: 1 fields"),
+        ("t,y\na,1\nb,2,3\n", ("t", "y"), "line 3: Expected 2 fields"),
+        ("t,y\na,1\nb,good\n", ("t", "y"), "line 3: Labels must be all names or all numbers. .* 'good' after '1'"),
+        ("t,y\na,bad\nb,007\nc,1\n", ("t", "y"), "line 4: Labels must be .* Received: '1' after 'bad'"),
+        ("t,y\n,1\n", ("t", "y"), "line 2: Expected a text"),
+        ("t,y\na,\n", ("t", "y"), "line 2: Expected a label"),
+        ("t,t\na,b\n", ("t",), "The names of the columns must be unique"),
+        ("t,y\n", ("t",), "Expected at least one row. Received: no rows"),
+        ("", ("t",), "Expected at least one row"),
+        ('t,y\na,1\n"b', ("t", "y"), "line 3: Expected CSV. The file may have been cut."),
+        (b"t,y\na,1\n\xe9,2\n", ("t", "y"), r"line 3: Expected UTF-8. Received: b'\\xe9,2"),
+    ],
+)
+def test_a_mistake_in_a_csv_file_is_one_error(tmp_path, text, columns, message):
+    text_column, label_column, pair_column = (*columns, None, None)[:3]
+    with pytest.raises(ValueError, match=message):
+        read_table(write(tmp_path, text), text_column, label_column, pair_column)
+
+
+def test_a_mistake_in_rows_is_one_error():
+    for rows, message in [
+        ([{"t": "a", "y": 1}, {"t": "b", "y": "good"}], "row 1: Labels must be all names or all numbers"),
+        ([{"t": "a", "y": ["b"]}, {"t": "b", "y": "good"}], "row 1: Labels must be .* Received: 'good' after .'b'."),
+        ([{"t": "a", "y": 1}, {"t": 2, "y": 1}], "row 1: Expected a text. .* Received: 2"),
+        ([{"t": "a", "y": 1}, {"t": "a"}], "row 1: Expected a label. .* Received: None"),
+        ([("a", 1)], "row 0: Expected a dict. Received: .'a', 1."),
+        ([], "list: Expected at least one row"),
+        (7, "must be a path, .* Received: int"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            read_table(rows, "t", "y")
+    with pytest.raises(ValueError, match="dev: row 0: Expected a text"):
+        read_table({"dev": [{"t": None}]}, "t")
+
+
+def test_a_file_that_is_cut_missing_or_of_another_format_is_an_error(tmp_path):
+    path = write(tmp_path, gzip.compress(CSV.encode() * 50)[:-20], "data.csv.gz")
+    with pytest.raises(ValueError, match=r"data.csv.gz: Expected a complete gzip file"):
+        read_table(path, "text")
+    path = write(tmp_path, '{"text": "a"}\n{"text": "b', "data.jsonl")
+    with pytest.raises(ValueError, match=r"data.jsonl, line 2: Expected complete JSON. The file may have been cut."):
+        read_table(path, "text")
+    with pytest.raises(FileNotFoundError, match=r"The table does not exist. Received: .*none.csv"):
+        read_table(tmp_path / "none.csv", "text")
+    with pytest.raises(ValueError, match=r"with the ending .csv, .tsv, .jsonl, .json. Received: .*data.xlsx"):
+        read_table(tmp_path / "data.xlsx", "text")

@@ -1,0 +1,45 @@
+"""Cross-entropies for integer labels: their values by hand, and their errors."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.losses import SmoothedCrossentropy, SparseFocalCrossentropy
+
+pytestmark = pytest.mark.core
+
+random = np.random.default_rng(0)
+LABELS, LOGITS = random.integers(0, 4, 16), random.normal(size=(16, 4)).astype("float32")
+LIKELY = np.exp(LOGITS) / np.exp(LOGITS).sum(1, keepdims=True)
+OWN = LIKELY[np.arange(16), LABELS]
+
+
+def test_the_focal_loss_weights_the_cross_entropy_by_what_is_missing_to_certainty():
+    expected = (-((1 - OWN) ** 1.5) * np.log(OWN)).mean()
+    for labels in (LABELS, LABELS[:, None], LABELS.astype("float32")):
+        assert float(SparseFocalCrossentropy(gamma=1.5)(labels, LOGITS)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_without_gamma_or_smoothing_both_are_the_cross_entropy():
+    expected = -np.log(OWN).mean()
+    for loss in (SparseFocalCrossentropy(gamma=0.0), SmoothedCrossentropy(label_smoothing=0.0)):
+        assert float(loss(LABELS, LOGITS)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_smoothed_targets_share_a_fraction_of_the_probability():
+    targets = np.eye(4)[LABELS] * 0.8 + 0.2 / 4
+    expected = -(targets * np.log(LIKELY)).sum(1).mean()
+    assert float(SmoothedCrossentropy(label_smoothing=0.2)(LABELS, LOGITS)) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("loss", [SparseFocalCrossentropy(gamma=1.0), SmoothedCrossentropy(0.3, reduction="sum")])
+def test_a_config_restores_the_loss(loss):
+    other = keras.losses.deserialize(keras.losses.serialize(loss))
+    assert other.get_config() == loss.get_config() and float(other(LABELS, LOGITS)) == float(loss(LABELS, LOGITS))
+
+
+def test_values_out_of_range_are_errors():
+    with pytest.raises(ValueError, match="`gamma` must be at least 0. Received: gamma=-1"):
+        SparseFocalCrossentropy(gamma=-1)
+    with pytest.raises(ValueError, match="must be from 0 to 1. Received: label_smoothing=1.5"):
+        SmoothedCrossentropy(1.5)

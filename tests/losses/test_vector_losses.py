@@ -1,0 +1,188 @@
+"""Losses of vectors equal their definitions in NumPy, which are those of sentence-transformers."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.losses import (
+    ContrastiveLoss,
+    CosineSimilarityLoss,
+    Matryoshka,
+    MultipleNegativesRanking,
+    TripletLoss,
+)
+from tests.helpers import EAGER
+
+pytestmark = pytest.mark.core
+
+
+def vectors(parts, rows=5, dim=6):
+    """Random vectors [rows, parts, dim] of different lengths."""
+    random = np.random.default_rng(0)
+    return (random.normal(size=(rows, parts, dim)) * random.uniform(0.5, 3, (rows, parts, 1))).astype("float32")
+
+
+def unit(values):
+    return values / np.linalg.norm(values, axis=-1, keepdims=True)
+
+
+def cosine(values, first=0, second=1):
+    return (unit(values[:, first]) * unit(values[:, second])).sum(-1)
+
+
+def cross_entropy(scores):
+    """The cross-entropy of each row, whose right column is its own number."""
+    return np.log(np.exp(scores).sum(1)) - np.diagonal(scores)
+
+
+def ranking(values, scale, symmetric=False):
+    anchors, candidates = unit(values[:, 0]), unit(values[:, 1:]).swapaxes(0, 1).reshape(-1, values.shape[-1])
+    scores = scale * anchors @ candidates.T
+    if symmetric:
+        return (cross_entropy(scores) + cross_entropy(scores[:, : len(values)].T)) / 2
+    return cross_entropy(scores)
+
+
+def distance(first, second, kind):
+    if kind == "cosine":
+        return 1 - (unit(first) * unit(second)).sum(-1)
+    return np.linalg.norm(first - second + 1e-6, axis=-1)
+
+
+def value(loss, values, labels=None, weights=None):
+    labels = np.zeros(len(values), "float32") if labels is None else np.asarray(labels, "float32")
+    return float(loss(labels, values, sample_weight=weights))
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize(("parts", "scale"), [(2, 20.0), (3, 20.0), (4, 3.0)])
+def test_ranking_is_the_cross_entropy_of_the_right_candidate_among_those_of_all_rows(parts, scale, symmetric):
+    values = vectors(parts)
+    loss = MultipleNegativesRanking(scale=scale, symmetric=symmetric)
+    assert value(loss, values) == pytest.approx(ranking(values, scale, symmetric).mean(), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["euclidean", "cosine"])
+@pytest.mark.parametrize("margin", [0.0, 5.0])
+def test_a_triplet_has_no_loss_if_the_negative_is_farther_by_the_margin(kind, margin):
+    values = vectors(3)
+    near, far = distance(values[:, 0], values[:, 1], kind), distance(values[:, 0], values[:, 2], kind)
+    expected = np.maximum(near - far + margin, 0)
+    assert margin or 0 < (expected == 0).sum() < len(expected)
+    assert value(TripletLoss(kind, margin), values) == pytest.approx(expected.mean(), rel=1e-5)
+
+
+@pytest.mark.parametrize(("kind", "margin"), [("cosine", 0.5), ("euclidean", 4.0)])
+def test_contrastive_loss_pulls_pairs_of_label_1_together_and_pushes_others_up_to_the_margin(kind, margin):
+    values, labels = vectors(2), np.array([0, 1, 0, 1, 0])
+    distances = distance(values[:, 0], values[:, 1], kind)
+    expected = np.where(labels == 1, distances**2, np.maximum(margin - distances, 0) ** 2) / 2
+    assert value(ContrastiveLoss(kind, margin), values, labels) == pytest.approx(expected.mean(), rel=1e-5)
+
+
+def test_cosine_similarity_loss_is_the_squared_error_of_the_cosine():
+    values, labels = vectors(2), np.linspace(-1, 1, 5)
+    expected = ((cosine(values) - labels) ** 2).mean()
+    assert value(CosineSimilarityLoss(), values, labels) == pytest.approx(expected, rel=1e-5)
+
+
+def test_matryoshka_is_the_weighted_sum_over_the_beginnings_of_the_vectors():
+    values, labels = vectors(2), np.linspace(-1, 1, 5)
+    loss = Matryoshka(CosineSimilarityLoss(), [6, 3, 2], [1.0, 0.5, 2.0])
+    each = [((cosine(values[..., :size]) - labels) ** 2).mean() for size in (6, 3, 2)]
+    assert value(loss, values, labels) == pytest.approx(np.dot(each, [1.0, 0.5, 2.0]), rel=1e-5)
+    loss = Matryoshka(MultipleNegativesRanking(), [6, 2])
+    expected = ranking(values, 20.0).mean() + ranking(values[..., :2], 20.0).mean()
+    assert value(loss, values) == pytest.approx(expected, rel=1e-5)
+    # The beginnings have length 1 for a loss of lengths, too.
+    values = vectors(3)
+    expected = TripletLoss(margin=1.0)(np.zeros(5), unit(values[..., :4]))
+    assert value(Matryoshka(TripletLoss(margin=1.0), [4]), values) == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_a_row_counts_as_its_sample_weight_says():
+    values, weights = vectors(2), np.array([1, 0, 2, 0, 0.5], "float32")
+    expected = (ranking(values, 20.0) * weights).sum() / 5
+    assert value(MultipleNegativesRanking(), values, weights=weights) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        MultipleNegativesRanking(symmetric=True),
+        CosineSimilarityLoss(),
+        ContrastiveLoss("euclidean", 2.0),
+        Matryoshka(ContrastiveLoss(), [4, 2], [1.0, 0.5]),
+    ],
+    ids=lambda loss: loss.name,
+)
+def test_a_loss_survives_its_config_and_has_finite_gradients_for_vectors_of_zeros(loss):
+    loss = keras.losses.deserialize(keras.losses.serialize(loss))
+    assert keras.losses.serialize(loss) == keras.losses.serialize(
+        keras.losses.deserialize(keras.losses.serialize(loss))
+    )
+    model = keras.Sequential([keras.Input((2, 3)), keras.layers.Dense(4, kernel_initializer="zeros")])
+    model.compile("sgd", loss, run_eagerly=EAGER)
+    model.train_on_batch(np.ones((2, 2, 3), "float32"), np.array([0.0, 1.0]))
+    assert all(np.isfinite(weight).all() for weight in model.get_weights())
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: MultipleNegativesRanking(scale=0), "`scale` must be positive. Received: scale=0"),
+        (
+            lambda: TripletLoss("manhatten"),
+            "must be one of .'cosine', 'euclidean'.. Received: distance='man",
+        ),
+        (lambda: ContrastiveLoss(margin=-1), "`margin` must be at least 0. Received: margin=-1"),
+        (lambda: Matryoshka("mse", [2]), "`loss` must be a loss of vectors, .* Received: loss='mse'"),
+        (lambda: Matryoshka(TripletLoss(), []), "`sizes` must be different positive integers. Received: sizes=.."),
+        (lambda: Matryoshka(TripletLoss(), [2, 2]), r"`sizes` must be different .* Received: sizes=\[2, 2\]"),
+        (lambda: Matryoshka(TripletLoss(), [2, 0]), r"`sizes` must be different .* Received: sizes=\[2, 0\]"),
+        (lambda: Matryoshka(TripletLoss(), [4, 2], [1]), r"a number for each of the 2 sizes. Received: weights=\[1\]"),
+    ],
+)
+def test_arguments_that_cannot_be_meant_are_errors(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("loss", "shape", "message"),
+    [
+        (MultipleNegativesRanking(), (5, 6), "takes rows of at least 2 texts.*outputs of shape .5, 6."),
+        (MultipleNegativesRanking(), (5, 1, 6), "takes rows of at least 2 texts.*outputs of shape .5, 1, 6."),
+        (TripletLoss(), (5, 2, 6), "`TripletLoss` takes rows of 3 texts.*outputs of shape .5, 2, 6."),
+        (CosineSimilarityLoss(), (5, 3, 6), "`CosineSimilarityLoss` takes rows of 2 texts.*shape .5, 3, 6."),
+        (
+            Matryoshka(CosineSimilarityLoss(), [8, 2]),
+            (5, 2, 6),
+            r"at most the size of the vectors, 6. .*=\[8, 2\]",
+        ),
+        (Matryoshka(TripletLoss(), [2]), (5, 2, 6), "`TripletLoss` takes rows of 3 texts"),
+    ],
+)
+def test_vectors_of_another_shape_are_an_error(loss, shape, message):
+    with pytest.raises(ValueError, match=message):
+        loss(np.zeros(5), np.ones(shape, "float32"))
+
+
+@pytest.mark.parity
+def test_losses_equal_those_of_sentence_transformers():
+    torch = pytest.importorskip("torch")
+    reason = "compares with sentence-transformers on torch: run `make test-parity`"
+    theirs = pytest.importorskip("sentence_transformers.losses", reason=reason, exc_type=ImportError)
+    pairs, triplets = vectors(2), vectors(3)
+    labels = np.array([0, 1, 0, 1, 0], "float32")
+    for ours, loss, values in (
+        (MultipleNegativesRanking(), theirs.MultipleNegativesRankingLoss(None), triplets),
+        (MultipleNegativesRanking(symmetric=True), theirs.MultipleNegativesSymmetricRankingLoss(None), pairs),
+        (MultipleNegativesRanking(symmetric=True), theirs.MultipleNegativesSymmetricRankingLoss(None), triplets),
+        (TripletLoss(), theirs.TripletLoss(None), triplets),
+        (ContrastiveLoss(), theirs.ContrastiveLoss(None), pairs),
+        (CosineSimilarityLoss(), theirs.CosineSimilarityLoss(None), pairs),
+    ):
+        parts = [torch.tensor(values[:, part]) for part in range(values.shape[1])]
+        expected = float(loss.compute_loss_from_embeddings(parts, torch.tensor(labels)))
+        assert value(ours, values, labels) == pytest.approx(expected, rel=1e-5), type(loss).__name__

@@ -1,0 +1,80 @@
+"""The expected calibration error equals its definition, from logits and from probabilities."""
+
+import numpy as np
+import pytest
+
+from keras_transfer.metrics import ExpectedCalibrationError, calibration_bins, expected_calibration_error
+from tests.metrics.cases import COUNT, ROWS, random_weights, result_of, results_of
+
+
+def definition(labels, probabilities, weights, num_bins):
+    """The error by Guo et al.: bin m holds the confidences in ((m - 1) / M, m / M]."""
+    highest, right = probabilities.max(1), probabilities.argmax(1) == labels
+    error = 0.0
+    for m in range(1, num_bins + 1):
+        rows = ((m - 1) / num_bins < highest) & (highest <= m / num_bins)
+        error += abs(np.sum(weights[rows] * right[rows]) - np.sum(weights[rows] * highest[rows]))
+    return error / weights.sum() if weights.sum() else 0.0
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("num_bins", [1, 10, 15])
+def test_it_equals_its_definition(num_bins):
+    random, count = np.random.default_rng(num_bins), COUNT // 3 + 1
+    labels, logits = random.integers(0, 3, (count, ROWS)), 2 * random.normal(size=(count, ROWS, 3)).astype("float32")
+    weights = np.stack([random_weights(random) for _ in range(count)])
+    exponents = np.exp(logits.astype("float64"))
+    probabilities = exponents / exponents.sum(2, keepdims=True)
+    # Rounding could move a confidence at the border of two bins into the other one.
+    places = probabilities.max(2) * num_bins
+    weights[np.abs(places - places.round()) < 1e-4] = 0
+    (found,) = results_of([ExpectedCalibrationError(num_bins)], labels, logits, weights)
+    for case, value in enumerate(found):
+        arrays = labels[case], probabilities[case]
+        expected = definition(*arrays, weights[case], num_bins)
+        assert expected_calibration_error(*arrays, num_bins, weights[case]) == pytest.approx(expected, abs=1e-6)
+        assert value == pytest.approx(expected, abs=1e-6)
+    assert np.mean(found > 0.05) > 0.5
+
+
+def test_a_confidence_on_a_border_belongs_to_the_lower_bin():
+    bins = calibration_bins([0, 1, 1], [[0.5, 0.5], [0.25, 0.75], [0.0, 1.0]], num_bins=4)
+    assert bins["weight"].tolist() == [0, 1, 1, 1]
+    assert bins["probability"].tolist() == [0, 0.5, 0.75, 1]
+    assert bins["accuracy"].tolist() == [0, 1, 1, 1]
+
+
+@pytest.mark.core
+def test_one_logit_is_that_of_class_1():
+    logits = np.array([2.0, -1.0, 0.5], "float32")
+    probabilities = 1 / (1 + np.exp(-logits))
+    expected = expected_calibration_error([1, 1, 0], probabilities)
+    assert expected == expected_calibration_error([1, 1, 0], np.stack([1 - probabilities, probabilities], 1)) > 0.1
+    assert float(result_of(ExpectedCalibrationError(), [1, 1, 0], logits[:, None])) == pytest.approx(expected, abs=1e-6)
+
+
+def test_without_rows_it_is_0():
+    assert expected_calibration_error([], np.zeros((0, 3))) == 0
+    assert float(ExpectedCalibrationError().result()) == 0
+
+
+def test_its_config_restores_it():
+    metric = ExpectedCalibrationError(num_bins=7, name="x")
+    assert ExpectedCalibrationError.from_config(metric.get_config()).get_config() == metric.get_config()
+
+
+def test_what_is_not_a_probability_is_an_error_that_says_where():
+    with pytest.raises(ValueError, match=r"Use the softmax of logits. Received: -2.0 at position \(1, 0\)"):
+        expected_calibration_error([0, 1], [[0.5, 0.5], [-2.0, 3.0]])
+    with pytest.raises(ValueError, match=r"Received: nan at position \(1,\)"):
+        expected_calibration_error([0, 1], [0.5, np.nan])
+
+
+def test_other_shapes_numbers_of_bins_and_several_labels_per_row_are_errors():
+    with pytest.raises(ValueError, match=r"Received: \(2,\), \(2,\) and \(3, 2\)"):
+        calibration_bins([0, 1], np.ones((3, 2)))
+    for make in (ExpectedCalibrationError, lambda num_bins: calibration_bins([0], [0.5], num_bins)):
+        with pytest.raises(ValueError, match="must be a positive integer. Received: num_bins=0"):
+            make(0)
+    with pytest.raises(ValueError, match=r"one integer label per row. Received: labels of shape \[batch, 3\]"):
+        ExpectedCalibrationError().update_state(np.zeros((2, 3)), np.zeros((2, 3)))

@@ -1,0 +1,167 @@
+"""Precision, recall, F1 and the Matthews correlation equal those of scikit-learn, from logits."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from keras_transfer.metrics import F1, MatthewsCorrelation, Precision, Recall
+from tests.metrics.cases import COUNT, ROWS, random_weights, result_of, results_of
+
+sklearn = pytest.importorskip("sklearn.metrics")
+METRICS = {Precision: sklearn.precision_score, Recall: sklearn.recall_score, F1: sklearn.f1_score}
+AVERAGES = ("macro", "weighted", "micro", None)
+
+
+def class_cases(count, classes):
+    """Labels, logits without ties and weights of many cases, some without rows or with few of the classes."""
+    random = np.random.default_rng(classes)
+    labels, weights = np.zeros((count, ROWS), "int32"), np.zeros((count, ROWS), "float32")
+    logits = random.permuted(np.tile(np.arange(classes) / 2, (count, ROWS, 1)), axis=2).astype("float32")
+    for case in range(count):
+        labels[case] = random.choice(random.choice(classes, random.integers(1, classes + 1), replace=False), ROWS)
+        logits[case, :, random.integers(classes)] += random.integers(3) + 0.25
+        logits[case, random.random(ROWS) < 0.3, labels[case, 0]] += 5.25
+        weights[case] = random_weights(random)
+    return labels, logits, weights
+
+
+@pytest.mark.core
+@pytest.mark.filterwarnings("ignore:A single label was found")
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_scores_of_one_label_per_row_equal_those_of_scikit_learn(classes):
+    kinds = list(itertools.product(METRICS, AVERAGES + (("binary",) if classes == 2 else ())))
+    cases = class_cases(COUNT // 3 + 1, classes)
+    *found, matthews = results_of([*(cls(average) for cls, average in kinds), MatthewsCorrelation()], *cases)
+    different = set()
+    for case, (labels, logits, weights) in enumerate(zip(*cases)):
+        real = weights > 0
+        true, given, weights = labels[real], logits.argmax(1)[real], weights[real]
+        cls, average = kinds[case % len(kinds)]
+        scores, expected, correlation = found[case % len(kinds)][case], 0.0, 0.0
+        if len(true):
+            options = {"average": average, "zero_division": 0, "labels": range(classes) if average is None else None}
+            expected = METRICS[cls](true, given, sample_weight=weights, **options)
+            correlation = sklearn.matthews_corrcoef(true, given, sample_weight=weights)
+        np.testing.assert_allclose(scores, expected, atol=1e-6, err_msg=f"{cls} {average} {case}")
+        assert matthews[case] == pytest.approx(correlation, abs=1e-6)
+        different |= {np.mean(expected).round(4), round(correlation, 4)}
+    assert len(different) > 10
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+def test_scores_of_several_labels_per_row_equal_those_of_scikit_learn(average):
+    random, metrics = np.random.default_rng(0), {cls: cls(average) for cls in METRICS}
+    columns = COUNT if average is None else 5
+    for _ in range(1 if average is None else 10):
+        labels = (random.random((ROWS, columns)) < random.random(columns) ** 2).astype("int32")
+        logits = random.normal(size=labels.shape).astype("float32")
+        weights = np.maximum(random_weights(random), random.random(ROWS) < 0.5)
+        given = (logits > 0).astype(int)
+        for cls, expected in METRICS.items():
+            expected = expected(labels, given, average=average, sample_weight=weights, zero_division=0)
+            found = result_of(metrics[cls], labels, logits, weights)
+            np.testing.assert_allclose(found, expected, atol=1e-6, err_msg=str(cls))
+
+
+def test_the_matthews_correlation_of_a_rare_class_is_exact():
+    true = np.zeros(200_000, "int32")
+    true[:3] = 1
+    given = np.roll(true, 1)
+    expected = sklearn.matthews_corrcoef(true, given)
+    assert float(result_of(MatthewsCorrelation(), true, np.eye(2)[given])) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.core
+def test_one_logit_is_that_of_class_1_and_the_threshold_its_probability():
+    labels, logits = np.array([1, 1, 0, 0, 1]), np.array([3.0, 0.5, 1.0, -1.0, -2.0])
+    probabilities = 1 / (1 + np.exp(-logits))
+    both = np.stack([np.ones(5), logits + 1], axis=1)
+    for threshold in (None, 0.7, 0.1):
+        expected = sklearn.precision_score(labels, probabilities > (threshold or 0.5))
+        for outputs in (logits, logits[:, None], both):
+            for wanted in (labels, labels[:, None], labels.astype("float32")):
+                metric = Precision("binary", threshold=threshold)
+                assert float(result_of(metric, wanted, outputs)) == pytest.approx(expected)
+
+
+def test_the_positive_class_may_be_class_0():
+    labels, logits = np.array([1, 1, 0, 0, 1]), np.array([3.0, -0.5, 1.0, -1.0, -2.0])
+    expected = sklearn.f1_score(labels, logits > 0, pos_label=0)
+    assert float(result_of(F1("binary", positive_class=0), labels, logits)) == pytest.approx(expected)
+
+
+def test_each_label_may_have_a_threshold_of_its_own():
+    random, thresholds = np.random.default_rng(0), [0.2, 0.5, 0.9]
+    labels, logits = random.integers(0, 2, (50, 3)), random.normal(size=(50, 3)).astype("float32")
+    given = 1 / (1 + np.exp(-logits.astype("float64"))) > thresholds
+    found = result_of(Recall(None, threshold=thresholds), labels, logits)
+    np.testing.assert_allclose(found, sklearn.recall_score(labels, given, average=None), atol=1e-6)
+
+
+@pytest.mark.core
+def test_words_count_each_and_those_with_a_negative_label_do_not():
+    random = np.random.default_rng(0)
+    labels, logits = random.integers(-1, 3, (4, 9)), random.normal(size=(4, 9, 3)).astype("float32")
+    real = labels >= 0
+    expected = sklearn.f1_score(labels[real], logits.argmax(-1)[real], average="macro")
+    assert float(result_of(F1(), labels, logits)) == pytest.approx(expected, abs=1e-6)
+    kept = real & np.array([[True], [False], [True], [True]])
+    expected = sklearn.f1_score(labels[kept], logits.argmax(-1)[kept], average="macro")
+    assert float(result_of(F1(), labels, logits, [1.0, 0.0, 1.0, 1.0])) == pytest.approx(expected, abs=1e-6)
+    weights = random.random((4, 9))
+    expected = sklearn.f1_score(labels[real], logits.argmax(-1)[real], average="macro", sample_weight=weights[real])
+    assert float(result_of(F1(), labels, logits, weights)) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.core
+def test_before_the_first_batch_and_after_a_reset_scores_are_0():
+    for metric in (F1(), MatthewsCorrelation()):
+        assert float(metric.result()) == 0
+        assert float(result_of(metric, [0, 1], np.eye(2))) == 1
+        metric.reset_state()
+        assert float(metric.result()) == 0
+
+
+def test_their_configs_restore_them():
+    for metric in (F1("binary", threshold=0.3, positive_class=0, name="f"), Recall(None, [0.1, 0.2]), Precision()):
+        again = type(metric).from_config(json.loads(json.dumps(metric.get_config())))
+        assert again.get_config() == metric.get_config()
+    assert MatthewsCorrelation.from_config(MatthewsCorrelation(name="m").get_config()).name == "m"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (
+            {"average": "samples"},
+            r"Expected one of \('macro', 'weighted', 'micro', 'binary', None\). Received: average",
+        ),
+        ({"threshold": 0.0}, "must be a probability between 0 and 1.* Received: threshold=0.0"),
+        ({"threshold": [0.5, 1.5]}, r"a list of one for each class. Received: threshold=\[0.5, 1.5\]"),
+        ({"positive_class": 1}, "requires `average='binary'`. Received: positive_class=1, average='macro'"),
+        ({"average": "binary", "positive_class": 2}, "must be 0 or 1 .* Received: positive_class=2"),
+    ],
+)
+def test_invalid_arguments_are_an_error(options, expected):
+    with pytest.raises(ValueError, match=expected):
+        F1(**options)
+
+
+@pytest.mark.parametrize(
+    ("metric", "true", "shape", "expected"),
+    [
+        (F1(), (4,), (5, 3), r"Received: \(4,\) and \(5, 3\)"),
+        (F1(), (4, 2), (4, 3), r"Received: \(4, 2\) and \(4, 3\)"),
+        (F1(), (4, 3), (4,), r"Received: \(4, 3\) and \(4,\)"),
+        (F1("binary"), (4,), (4, 3), "requires two classes and one label per row. Received: 3 classes"),
+        (F1("binary"), (4, 2), (4, 2), "one label per row. Received: several labels per row of 2 classes"),
+        (F1(threshold=0.3), (4,), (4, 3), "is the most likely class. Received: threshold=0.3 for 3 classes"),
+        (F1(threshold=[0.3, 0.4]), (4, 3), (4, 3), "Received: 2 thresholds for 3 classes"),
+        (MatthewsCorrelation(), (4, 3), (4, 3), r"one integer label per row. Received: labels of shape \[batch, 3\]"),
+    ],
+)
+def test_labels_that_do_not_fit_the_logits_or_the_metric_are_an_error(metric, true, shape, expected):
+    with pytest.raises(ValueError, match=expected):
+        metric.update_state(np.zeros(true, "int32"), np.zeros(shape, "float32"))

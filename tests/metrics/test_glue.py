@@ -1,0 +1,43 @@
+"""`glue_metrics` returns the official metrics of each task."""
+
+import pytest
+
+from keras_transfer.metrics import glue_metrics
+
+NAMES = {
+    "CoLA": ["matthews_correlation"],
+    "SST-2": ["accuracy"],
+    "MRPC": ["accuracy", "f1"],
+    "STS-B": ["pearson_correlation", "spearman_correlation"],
+    "QQP": ["accuracy", "f1"],
+    "MNLI": ["accuracy"],
+    "QNLI": ["accuracy"],
+    "RTE": ["accuracy"],
+    "WNLI": ["accuracy"],
+    "CB": ["accuracy", "f1"],
+    "WiC": ["accuracy"],
+}
+
+
+@pytest.mark.parametrize("task", NAMES)
+def test_each_task_has_its_metrics_whatever_the_spelling(task):
+    for spelling in (task, task.lower(), task.upper().replace("-", "_")):
+        assert [metric.name for metric in glue_metrics(spelling)] == NAMES[task]
+
+
+def test_mrpc_has_the_f1_of_class_1_and_cb_the_mean_over_classes():
+    assert glue_metrics("MRPC")[1].average == "binary"
+    assert glue_metrics("CB")[1].average == "macro"
+
+
+def test_metrics_are_new_each_time():
+    first, second = glue_metrics("MRPC")[1], glue_metrics("MRPC")[1]
+    first.update_state([1], [2.0])
+    assert float(first.result()) == 1 and float(second.result()) == 0
+
+
+def test_an_unknown_task_is_an_error_with_the_closest_name():
+    with pytest.raises(ValueError, match=r"Expected one of \('CoLA', .*Received: task='stsbb'. Did you mean 'STS-B'\?"):
+        glue_metrics("stsbb")
+    with pytest.raises(ValueError, match="Received: task=None"):
+        glue_metrics(None)

@@ -1,0 +1,100 @@
+"""A regressor: floats in, floats out, files, checkpoints and mistakes."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.adaptation import estimate_fisher
+from keras_transfer.checkpoints import CheckpointError
+from keras_transfer.tasks import TextClassifier, TextRegressor
+from tests.helpers import save_and_load
+from tests.tasks.tiny import encoder, examples, preprocessor
+
+
+def regressor(num_targets=1, **options):
+    keras.utils.set_random_seed(0)
+    return TextRegressor(encoder(), num_targets, preprocessor=preprocessor(), dropout=0.0, **options)
+
+
+@pytest.mark.core
+def test_it_learns_numbers_and_predicts_them_in_order():
+    texts, labels = examples(64)
+    model = regressor()
+    model.compile(keras.optimizers.Adam(0.01))
+    scores = 3.0 * np.array(labels) - 1
+    before = model.evaluate(texts, scores, verbose=0, return_dict=True)
+    model.fit(texts, scores, epochs=12, batch_size=16, verbose=0)
+    after = model.evaluate(texts, scores, verbose=0, return_dict=True)
+    assert after["loss"] < 0.5 * before["loss"]
+    predicted = model.predict(texts, verbose=0)
+    assert predicted.shape == (64, 1)
+    assert after["loss"] == pytest.approx(np.mean((predicted[:, 0] - scores) ** 2), rel=1e-3)
+
+
+def test_several_targets_and_pairs_of_texts():
+    model = regressor(2)
+    model.compile("sgd", run_eagerly=True)
+    pairs = ["a", "b", "c"], ["d", "e", "f"]
+    model.fit(pairs, np.ones((3, 2)), verbose=0)
+    assert model.predict(pairs, verbose=0).shape == (3, 2)
+
+
+def test_a_file_and_a_checkpoint_restore_it(tmp_path):
+    model = regressor(2, pooling="pooled")
+    expected = model.predict(["a b"], verbose=0)
+    np.testing.assert_array_equal(save_and_load(model).predict(["a b"], verbose=0), expected)
+    model.save_pretrained(tmp_path / "saved")
+    loaded = TextRegressor.from_pretrained(tmp_path / "saved")
+    assert loaded.num_targets == 2
+    np.testing.assert_allclose(loaded.predict(["a b"], verbose=0), expected, atol=1e-6)
+    with pytest.raises(CheckpointError, match="'single_label_classification' or.*problem_type='regression'"):
+        TextClassifier.from_pretrained(tmp_path / "saved")
+
+
+def test_the_head_of_a_classifier_is_not_one_of_a_regressor(tmp_path):
+    TextClassifier(encoder(), 3, preprocessor=preprocessor(), pooling="pooled").save_pretrained(tmp_path / "saved")
+    with pytest.raises(CheckpointError, match="must be one for 'regression'.*problem_type='single_label"):
+        TextRegressor.from_pretrained(tmp_path / "saved")
+    assert TextRegressor.from_pretrained(tmp_path / "saved", num_targets=1, head="new").num_targets == 1
+
+
+def test_the_export_answers_with_the_numbers():
+    model = regressor()
+    assert list(model.signatures()) == ["serving_default", "embed", "tokens"]
+    outputs = keras.ops.convert_to_tensor([[1.5]])
+    assert model.answer(outputs)["values"] is outputs
+
+
+@pytest.mark.parametrize(
+    ("num_targets", "labels", "message"),
+    [
+        (1, ["x", "y"], "finite numbers, one for each text. Received: 'x' at position 0"),
+        (1, [1.0, None], "Received: None at position 1"),
+        (1, [1.0, float("nan")], "Received: nan at position 1"),
+        (1, [[1.0, 2.0], [1.0, 2.0]], r"Received: shape \(2, 2\)"),
+        (2, [1.0, 2.0], r"of shape \[texts, 2\]. Received: shape \(2,\)"),
+        (2, [[1.0, 2.0], [np.inf, 2.0]], r"Received: inf at position \(1, 0\)"),
+        (1, [1.0], "Received: 1 labels, 2 texts"),
+    ],
+)
+def test_wrong_labels_are_one_clear_error(num_targets, labels, message):
+    model = regressor(num_targets)
+    model.compile("sgd", run_eagerly=True)
+    with pytest.raises(ValueError, match=message):
+        model.fit(["a", "b"], labels, verbose=0)
+
+
+def test_no_labels_are_drawn_from_its_outputs():
+    with pytest.raises(ValueError, match="are not the logits of one label. Pass `labels='data'` and `loss`"):
+        estimate_fisher(regressor(2), ["a"])
+    fisher = estimate_fisher(regressor(1), ["a", "b"], [1.0, 2.0], labels="data", loss="mse")
+    assert max(values.max() for values in fisher.values()) > 0
+
+
+def test_wrong_arguments_are_errors():
+    with pytest.raises(ValueError, match="positive integer. Received: num_targets=0"):
+        TextRegressor(encoder(), 0)
+    model = regressor()
+    model.compile("sgd")
+    with pytest.raises(ValueError, match="`class_weight` cannot be used with a regressor"):
+        model.fit(["a"], [1.0], class_weight={0: 1.0}, verbose=0)

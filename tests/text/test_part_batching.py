@@ -1,0 +1,91 @@
+"""Rows of several texts become batches in which each text is apart."""
+
+import numpy as np
+import pytest
+
+from keras_transfer.text import BertPreprocessor, ElmoPreprocessor, part_batches
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
+PREPROCESSOR = BertPreprocessor(VOCABULARY, sequence_length=64)
+
+
+def columns(count=3, rows=21):
+    random = np.random.default_rng(0)
+    return tuple(
+        [" ".join(random.choice(list("abcdefghij"), size)) for size in random.integers(1, 20, rows)]
+        for _ in range(count)
+    )
+
+
+def rows_of(dataset):
+    """Each row of an epoch: its label, and the ids of its texts without padding."""
+    found = []
+    for inputs, labels in (dataset[i] for i in range(len(dataset))):
+        for ids, mask, label in zip(inputs["token_ids"], inputs["padding_mask"], labels):
+            found.append((int(label), *(tuple(text[real == 1].tolist()) for text, real in zip(ids, mask))))
+    return sorted(found)
+
+
+def test_every_row_has_its_texts_in_order_each_as_if_it_were_alone():
+    texts = columns()
+    dataset = part_batches(texts, np.arange(21), PREPROCESSOR, batch_size=4, seed=0)
+    alone = [[(2, *row.numpy().tolist(), 3) for row in PREPROCESSOR.tokenize(column)] for column in texts]
+    expected = [(i, *parts) for i, parts in enumerate(zip(*alone))]
+    assert rows_of(dataset) == expected
+    dataset.on_epoch_end()
+    assert rows_of(dataset) == expected
+    assert rows_of(dataset.few_lengths()) == expected
+    assert len(dataset) == 6
+
+
+def test_a_batch_is_as_long_as_the_longest_text_of_any_part():
+    dataset = part_batches(columns(), np.arange(21), PREPROCESSOR, batch_size=4, seed=0)
+    for inputs, _ in (dataset[i] for i in range(len(dataset))):
+        mask = inputs["padding_mask"]
+        assert mask.shape == inputs["token_ids"].shape and mask.shape[1] == 3
+        assert mask.shape[2] == mask.sum(2).max()
+
+
+def test_parts_that_differ_in_length_by_far_share_one_length():
+    [(inputs,)] = [part_batches((["a"], ["a b " * 20]), None, PREPROCESSOR)[0]]
+    assert inputs["padding_mask"].sum(2).tolist() == [[3, 42]]
+
+
+def test_batches_keep_the_order_of_the_rows_if_they_are_not_shuffled():
+    dataset = part_batches(columns(), np.arange(21), PREPROCESSOR, batch_size=4, shuffle=False)
+    assert np.concatenate([dataset[i][1] for i in range(len(dataset))]).tolist() == list(range(21))
+
+
+def test_placeholders_are_the_labels_of_rows_without_any():
+    dataset = part_batches(columns(), None, PREPROCESSOR, batch_size=21, sample_weight=np.arange(21.0))
+    assert not dataset.has_labels
+    filled = dataset.with_placeholders(True)
+    _, labels, weights = filled[0]
+    assert filled.has_labels and labels.tolist() == [0] * 21 and sorted(weights) == list(range(21))
+    assert not filled.with_placeholders(False).has_labels
+    labelled = part_batches(columns(), np.ones(21), PREPROCESSOR, batch_size=21).with_placeholders(True)
+    assert labelled[0][1].tolist() == [1] * 21
+
+
+def test_characters_of_words_have_their_own_axis_after_the_length():
+    texts = (["a bc", "d"], ["e f g", "h"])
+    inputs, _ = part_batches(texts, [0, 1], ElmoPreprocessor(sequence_length=8), shuffle=False)[0]
+    assert inputs["character_ids"].shape == (2, 2, 3, 50)
+
+
+@pytest.mark.parametrize(
+    ("texts", "labels", "options", "message"),
+    [
+        (["a", "b"], None, {}, "must be a tuple of at least two columns. Received: list"),
+        ((["a"],), None, {}, "must be a tuple of at least two columns. Received: a tuple of 1"),
+        ((["a", "b"], ["c"]), None, {}, r"same number of texts. Received: \[2, 1\] texts"),
+        ((["a", "b"], ["c", None]), None, {}, "Texts must be strings, but 1 of 2 are not"),
+        (([], []), None, {}, "at least one text. Received: no texts"),
+        ((["a"], ["b"]), [1, 0], {}, "number of labels must equal the number of texts. Received: 2 labels, 1 texts"),
+        ((["a"], ["b"]), None, {"batch_size": 0}, "`batch_size` must be at least 1"),
+        ((["a"], ["b"]), None, {"drop_remainder": True}, "at least one full batch of 32 texts. Received: 1 texts"),
+    ],
+)
+def test_columns_that_are_not_rows_of_texts_are_errors(texts, labels, options, message):
+    with pytest.raises(ValueError, match=message):
+        part_batches(texts, labels, PREPROCESSOR, **options)
