@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.adaptation import layer_groups
+from keras_transfer.datasets import load_personachat
 from keras_transfer.encoders import TransformerEncoder
 from keras_transfer.tasks import DialogueModel
 from keras_transfer.text import Packing, TokenPreprocessor, WordPieceTokenizer, dialogue_inputs
@@ -109,6 +110,13 @@ def test_a_long_dialogue_loses_its_oldest_utterances_then_the_persona_and_no_del
     )
     assert task.reply(history * 5, persona) == "hi you"
     assert prompts == [dialogue_inputs(map_ids(persona), map_ids(["who", "are you"]), **SPECIAL).words]
+
+
+def test_examples_of_personachat_are_taken_as_they_are(data_dir):
+    dialogues = load_personachat(data_dir("personachat") / "valid_self_original_no_cands.txt")
+    examples = dialogues[0].examples()
+    data = model(num_candidates=4).dataset(examples, batch_size=3)
+    assert len(data) == -(-len(examples) // 3) and data[0][0]["token_ids"].shape[:2] == (3, 4)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from keras_transfer.adaptation import freeze
 from keras_transfer.checkpoints import CheckpointError
+from keras_transfer.datasets import Choices
 from keras_transfer.tasks import MultipleChoice
 from tests.helpers import EAGER, save_and_load
 from tests.tasks.tiny import difference, encoder, preprocessor
@@ -90,6 +91,15 @@ def test_validation_prepared_inputs_and_arrays_of_choices_are_the_same(untrained
     history = model.fit((contexts, choices), labels, validation_split=0.25, verbose=0).history
     last = model.evaluate((contexts[6:], choices[6:]), labels[6:], verbose=0)
     assert [history["val_loss"][0], history["val_accuracy"][0]] == pytest.approx(last, abs=1e-5)
+
+
+def test_choices_of_a_dataset_are_taken_as_inputs(untrained):
+    data = Choices(["a b", "c"], ["cause", "effect"], [["d", "e"], ["f", "g"]], [1, 0])
+    logits = untrained.predict(data.inputs, verbose=0)
+    contexts, endings = data.inputs
+    assert endings[0] == ["because d", "because e"]
+    np.testing.assert_allclose(logits, untrained.predict((contexts, endings), verbose=0), atol=1e-6)
+    assert len(untrained.evaluate(data.inputs, data.labels, verbose=0)) == 2
 
 
 def test_only_the_head_moves_above_a_frozen_encoder():
