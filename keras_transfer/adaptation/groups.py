@@ -218,6 +218,7 @@ def _parts(model):
             yield from _parts(layer)
         else:
             yield layer
+    yield from getattr(model, "further_heads", ())  # Layers of a task that its graph does not contain.
 
 
 def _encoder_groups(model):

@@ -32,7 +32,8 @@ class DialogueModel(CausalLM):
     `fit` and `evaluate` take a list of examples without labels: tuples `(persona, history, reply, candidates)` of a
     list of sentences, a list of utterances, a string, and a list of replies to choose from, which may be left out. What
     `candidates` lack is drawn from the other replies. The metrics are the perplexity of the replies, and `hits_at_1`,
-    the fraction of examples in which the right reply has the highest score.
+    the fraction of examples in which the right reply has the highest score. Pass `model.dataset(examples)` as
+    `validation_data`.
 
     Args:
         encoder: `TransformerStack` with causal blocks and `speakers`, the ids of `bos` and of both delimiters, such as
@@ -97,10 +98,17 @@ class DialogueModel(CausalLM):
         self.next_utterance_weight = next_utterance_weight
         self.special_tokens = list(special_tokens)
         initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
-        self.next_utterance = keras.layers.Dense(1, kernel_initializer=initializer, dtype="float32")
+        self.next_utterance = keras.layers.Dense(
+            1, kernel_initializer=initializer, dtype="float32", name="next_utterance"
+        )
         self.next_utterance.build((None, encoder.token_embedding.output_dim))
         self.perplexity = Perplexity()
         self.hits = keras.metrics.Mean(name="hits_at_1")
+
+    @property
+    def further_heads(self):
+        """List of the layers that are not part of the functional model."""
+        return [self.next_utterance]
 
     # === Training ===
 

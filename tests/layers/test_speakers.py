@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.encoders import TransformerEncoder
+from keras_transfer.encoders import Encoder, GPT2Encoder, TransformerEncoder
 from keras_transfer.layers import SpeakerEmbedding
 from keras_transfer.text import dialogue_inputs
 from tests.helpers import run_layer_test
@@ -44,6 +44,15 @@ def test_an_encoder_encodes_a_dialogue_step_by_step_as_at_once():
         vectors, cache = encoder.step(words[:, place : place + 1], cache, place)
         parts.append(vectors)
     np.testing.assert_allclose(keras.ops.concatenate(parts, axis=1), whole, atol=1e-5)
+
+
+def test_a_checkpoint_of_gpt_keeps_the_speakers(tmp_path):
+    encoder = GPT2Encoder(10, 1, 2, 8, 32, speakers=[1, 3, 4])
+    encoder.save_pretrained(tmp_path / "gpt2")
+    again = Encoder.from_pretrained(tmp_path / "gpt2")
+    assert again.speakers == [1, 3, 4]
+    inputs = {"token_ids": np.array([DIALOGUE.words]), "padding_mask": np.ones((1, len(DIALOGUE.words)))}
+    np.testing.assert_array_equal(again(inputs)["sequence_output"], encoder(inputs)["sequence_output"])
 
 
 def test_it_is_saved_and_rejects_other_speakers():

@@ -4,6 +4,8 @@ import keras
 import numpy as np
 import pytest
 
+from keras_transfer.adaptation import layer_groups
+from keras_transfer.datasets import load_personachat
 from keras_transfer.encoders import TransformerEncoder
 from keras_transfer.tasks import DialogueModel
 from keras_transfer.text import Packing, TokenPreprocessor, WordPieceTokenizer, dialogue_inputs
@@ -84,8 +86,13 @@ def test_the_loss_is_the_sum_of_that_of_the_reply_and_that_of_the_candidates():
     assert result["loss"] == pytest.approx(tokens + 0.5 * candidates, rel=1e-5)
     assert result["perplexity"] == pytest.approx(np.exp(tokens), rel=1e-5)
     assert result["hits_at_1"] == pytest.approx((scores[:, 1] > scores[:, 0]).mean())
+    group = layer_groups(task)[-1]
+    assert group.kind == "head" and {weight.path for weight in group.variables} == {
+        *("next_utterance/kernel", "next_utterance/bias")
+    }
     alone = task({name: values[:, 1] for name, values in inputs.items()})  # As a language model of one text.
     np.testing.assert_allclose(alone, logits, atol=1e-5)
+    assert task.train_on_batch(EXAMPLES[:4], return_dict=True)["loss"] == pytest.approx(result["loss"], rel=1e-5)
 
 
 def test_a_long_dialogue_loses_its_oldest_utterances_then_the_persona_and_no_delimiter(monkeypatch):
@@ -103,6 +110,13 @@ def test_a_long_dialogue_loses_its_oldest_utterances_then_the_persona_and_no_del
     )
     assert task.reply(history * 5, persona) == "hi you"
     assert prompts == [dialogue_inputs(map_ids(persona), map_ids(["who", "are you"]), **SPECIAL).words]
+
+
+def test_examples_of_personachat_are_taken_as_they_are(data_dir):
+    dialogues = load_personachat(data_dir("personachat") / "valid_self_original_no_cands.txt")
+    examples = dialogues[0].examples()
+    data = model(num_candidates=4).dataset(examples, batch_size=3)
+    assert len(data) == -(-len(examples) // 3) and data[0][0]["token_ids"].shape[:2] == (3, 4)
 
 
 @pytest.mark.parametrize(

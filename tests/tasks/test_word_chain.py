@@ -18,7 +18,7 @@ from tests.tasks.tiny import difference
 
 BIO = ["O", "B-X", "I-X", "B-Y", "I-Y"]
 # The words do not tell the labels, which alternate: only transitions can.
-ALIKE = [["a"] * 6] * 16, [["B-X", "O"] * 3] * 16
+ALIKE = [["a"] * 6] * 8, [["B-X", "O"] * 3] * 8
 
 
 def values(weights):
@@ -27,7 +27,7 @@ def values(weights):
 
 def random_tagger(names=BIO):
     """A tagger with a random field, whose large weights prefer any labels in any order."""
-    model = tagger(names=names, crf=True)
+    model = tagger("vectors", names, crf=True)
     random = np.random.default_rng(0)
     for layer in ("logits", "crf"):
         for weight in model.get_layer(layer).weights:
@@ -41,7 +41,7 @@ def test_it_learns_what_only_transitions_tell_and_survives_keras_files():
     model = tagger("vectors", ["O", "B-X"], crf=True)
     model.compile(keras.optimizers.Adam(0.3), run_eagerly=EAGER)
     before = values(model.trainable_weights)
-    history = model.fit(words, tags, batch_size=8, epochs=6, verbose=0).history
+    history = model.fit(words, tags, epochs=10, verbose=0).history
     assert history["loss"][-1] < 0.2 < history["loss"][0]
     assert all((old != new).any() for old, new in zip(before, values(model.trainable_weights)))
     result = model.evaluate(words, tags, verbose=0, return_dict=True)
@@ -59,7 +59,7 @@ def test_without_transitions_the_loss_is_the_cross_entropy():
     words, tags = examples()
     losses = []
     for crf in (False, True):
-        model = tagger(crf=crf)
+        model = tagger("vectors", crf=crf)
         model.compile("sgd", run_eagerly=True)
         weights = np.linspace(0.5, 2, len(words))
         losses.append([model.evaluate(words, tags, sample_weight=w, verbose=0)[0] for w in (None, weights)])
@@ -90,7 +90,7 @@ def test_predicted_labels_are_well_formed_and_the_chain_of_a_long_sentence_is_wh
     for kind in "XY":
         assert {before for before, after in steps if after == f"I-{kind}"} <= {f"B-{kind}", f"I-{kind}"}
     model.get_layer("crf").transitions.assign(np.zeros((6, 6)))
-    model.get_layer("logits").kernel.assign(np.zeros((16, 5)))
+    model.get_layer("logits").kernel.assign(np.zeros((8, 5)))
     model.get_layer("logits").bias.assign([0.0, 1.0, 9.0, 2.0, 0.0])  # for each word by itself, "I-X" is best
     assert [tag for _, tag in model.predict_words([["a", "b", "good"]])[0]] == ["B-X", "I-X", "I-X"]
 
@@ -112,7 +112,7 @@ def test_the_names_determine_what_is_allowed(names, pairs, expected):
 
 
 def test_labels_that_cannot_be_predicted_give_a_warning(caplog):
-    model = tagger(names=BIO, crf=True)
+    model = tagger("vectors", BIO, crf=True)
     model.compile("sgd", run_eagerly=True)
     words = [["a", "b"], ["good", "a", "bad"]]
     model.evaluate(words, [["B-X", "I-X"], ["O", "B-X", "O"]], verbose=0)
@@ -143,7 +143,7 @@ def test_checkpoints_have_no_field(tmp_path):
 
 
 def test_mistakes_are_errors():
-    model, (words, tags) = tagger(crf=True), examples(4)
+    model, (words, tags) = tagger("vectors", crf=True), examples(4)
     with pytest.raises(ValueError, match="the loss must be `'auto'`, that of the field. Received: loss='mse'"):
         model.compile("sgd", loss="mse")
     with pytest.raises(ValueError, match="no likelihoods of their own"):
