@@ -53,10 +53,7 @@ def load_conll2003(folder, field="ner"):
     parts = [_read(_find(pathlib.Path(folder), names), field) for names in FILES.values()]
     names = sorted({label for part in parts for labels in part.labels for label in labels})
     if field == "ner":
-        known = ["O", *(f"{prefix}-{entity}" for entity in ENTITIES for prefix in "BI")]
-        if unknown := [name for name in names if name not in known]:
-            raise ValueError(f"{folder}: Expected labels in {known}. Received: {unknown}")
-        names = known
+        names = ["O", *(f"{prefix}-{entity}" for entity in ENTITIES for prefix in "BI")]
     return TaggedDataset(*parts, names)
 
 
@@ -84,6 +81,10 @@ def _read(path, field):
             labels.append(columns[COLUMNS[field]])
             if field != "pos" and columns[COLUMNS[field]] != "O" and labels[-1][:2] not in ("B-", "I-"):
                 raise ValueError(f"{path}, line {number}: Expected O, B-TYPE or I-TYPE. Received: {labels[-1]!r}")
+            if field == "ner" and labels[-1] != "O" and labels[-1][2:] not in ENTITIES:
+                raise ValueError(
+                    f"{path}, line {number}: Expected an entity of the types {ENTITIES}. Received: {labels[-1]!r}"
+                )
         elif words:
             sentences.words.append(words)
             sentences.labels.append(labels if field == "pos" else _begin_with_b(labels))

@@ -5,6 +5,7 @@ import re
 from typing import NamedTuple
 
 from keras_transfer.datasets.lines import read_lines
+from keras_transfer.datasets.sources import SOURCES, existing_file
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 FIELDS = ("lemma", "upos", "xpos", "feats", "deprel")
@@ -72,9 +73,7 @@ def read_conllu(path, field="upos"):
     """
     if field not in FIELDS:
         raise ValueError(f"Invalid value for argument `field`. Expected one of {FIELDS}. Received: field={field!r}")
-    path = pathlib.Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"The CoNLL-U file does not exist. Received: {path}")
+    path = existing_file(path, "universal_dependencies")
     sentences = TaggedSentences([], [])
     words, labels, last = [], [], 0  # of this sentence, and the id of the last word that it must have
     lines = read_lines(path)
@@ -155,7 +154,8 @@ def load_universal_dependencies(folder, field="upos"):
         found = sorted(folder.glob(f"*-ud-{part}.conllu"))
         if len(found) != 1:
             there = sorted(path.name for path in folder.glob("*")) if folder.is_dir() else "no such folder"
-            message = f"A treebank must have one file *-ud-{part}.conllu. Received: {folder} with {there}"
+            advice = "" if found else f" {SOURCES['universal_dependencies'].advice}"
+            message = f"A treebank must have one file *-ud-{part}.conllu.{advice} Received: {folder} with {there}"
             raise ValueError(message) if found else FileNotFoundError(message)
         parts.append(read_conllu(found[0], field))
     names = sorted({label for part in parts for labels in part.labels for label in labels})

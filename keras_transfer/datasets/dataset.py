@@ -11,7 +11,7 @@ class Split(NamedTuple):
 
     Attributes:
         texts: List of strings, or for pairs a tuple of two lists of strings.
-        labels: List of integers, positions in the dataset's `label_names`. A task that predicts numbers has floats, and
+        labels: List of integers, positions in the dataset's `label_names`. A task that predicts numbers needs floats.
             `read_table` may return names. `None` for texts without labels.
     """
 

@@ -5,6 +5,7 @@ import importlib.resources
 import pathlib
 
 from keras_transfer.datasets.dataset import make_dataset
+from keras_transfer.datasets.sources import SOURCES
 
 TREC_FILES = ("train_5500.label", "TREC_10.label")
 
@@ -54,7 +55,8 @@ def load_trec6(folder):
 def _read_trec(path):
     if not path.exists():
         raise FileNotFoundError(
-            f"The TREC folder must contain {' and '.join(TREC_FILES)}. Received: a folder without {path}"
+            f"The TREC folder must contain {' and '.join(TREC_FILES)}. {SOURCES['trec6'].advice} "
+            f"Received: a folder without {path}"
         )
     rows = []
     for number, line in enumerate(path.read_text("iso-8859-1").splitlines(), 1):
