@@ -159,7 +159,7 @@ def test_a_missing_or_duplicate_part_is_an_error_that_lists_the_files(tmp_path):
 
 def test_the_english_treebank_has_its_published_sizes(data_dir):
     data = load_universal_dependencies(data_dir("ud_english_ewt"))
-    parts = data[:3]
+    parts = list(data.values())
     assert [len(part.words) for part in parts] == [12_544, 2_001, 2_077]
     assert [sum(map(len, part.words)) for part in parts] == [204_577, 25_147, 25_094]
     assert all(list(map(len, part.words)) == list(map(len, part.labels)) for part in parts)
