@@ -74,7 +74,9 @@ def _with_one_type(splits):
     """
     types = {name: class_names or _type(split.labels) for name, (split, class_names) in splits.items()}
     types = {name: each for name, each in types.items() if each}
-    first = next(iter(types), None)
+    if not types:
+        return {name: split for name, (split, _) in splits.items()}, None
+    first = next(iter(types))
     for name, each in types.items():
         if each != types[first]:
             raise ValueError(
@@ -83,11 +85,14 @@ def _with_one_type(splits):
             )
     splits = {name: split for name, (split, _) in splits.items()}
     found = [each for split in splits.values() for label in split.labels or () for each in _as_list(label)]
-    if types.get(first) == "numbers" and any(isinstance(label, float) for label in found):
+    if isinstance(types[first], list):  # names of a `ClassLabel`
+        return splits, types[first]
+    if isinstance(found[0], str):
+        return splits, sorted(set(found))
+    if types[first] == "numbers" and any(isinstance(label, float) for label in found):
         for name, split in splits.items():
             splits[name] = split._replace(labels=split.labels and list(map(float, split.labels)))
-    is_names = types.get(first) in ("names", "lists of names")
-    return splits, sorted(set(found)) if is_names else types[first] if isinstance(types.get(first), list) else None
+    return splits, None
 
 
 def _type(labels):
