@@ -14,7 +14,7 @@ ROOT = pathlib.Path(keras_transfer.__file__).parent
 # A room may import those before it. `text`, `losses`, `metrics` and `objectives` know no model, `training` and
 # `distribute` any Keras model. `generation` knows encoders only by their cache and their steps.
 ORDER = [
-    {"files", "version"},
+    {"files", "names", "version"},
     {"layers", "losses", "text", "datasets", "metrics", "objectives", "training"},
     {"encoders", "distribute", "generation"},
     {"tasks"},
@@ -73,7 +73,7 @@ def test_no_function_or_class_shares_its_name_with_its_module(path):
 def test_every_room_has_a_rank_and_says_what_belongs_there():
     rooms = {room(path) for path in FILES}
     assert rooms == set(RANK)
-    for name in rooms - {"files", "version"}:
+    for name in rooms - {"files", "names", "version"}:
         assert ast.get_docstring(ast.parse((ROOT / name / "__init__.py").read_text()))
 
 

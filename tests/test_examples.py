@@ -68,10 +68,10 @@ def test_the_example_in_a_docstring_runs(code, tmp_path, monkeypatch, request, e
 def test_every_public_class_and_function_has_an_example():
     # Examples of subclasses cover base classes. Examples of functions cover the exceptions and records they create.
     shown_elsewhere = {
-        *("Encoder", "Task", "Preprocessor", "TextBatches", "LayerGroups", "LayerGroup", "Encoded", "Dataset", "Split"),
+        *("Encoder", "Task", "Preprocessor", "TextBatches", "LayerGroups", "LayerGroup", "Encoded", "Split"),
         *("Comparison", "PartBatches"),
         *("CheckpointError", "CheckpointReport", "HubError", "get_activation", "gelu_tanh", "is_text", "to_columns"),
-        *("Architecture", "load", "resolve", "TaggedDataset", "TaggedSentences", "Tokenizer", "WordBatches"),
+        *("Architecture", "load", "resolve", "TaggedSentences", "Tokenizer", "WordBatches"),
         *("Answer", "Questions", "Choices", "Turn", "Dialogue", "DialogueExample", "MinimalPairs"),
         *("AnswersToGrade", "ClozeQuestions", "Coreferences", "WordsInContext"),
     }
@@ -84,6 +84,11 @@ def test_every_public_class_and_function_has_an_example():
     assert set(without) <= shown_elsewhere
 
 
+def replaced(data, **splits):
+    """The dataset with other splits of the given names."""
+    return kt.datasets.Splits({**data, **splits}, data.label_names)
+
+
 def run_the_readme(step, tmp_path, monkeypatch):
     """The variables of the README's script, run on every `step`th question, and the held-out questions."""
     monkeypatch.chdir(tmp_path)
@@ -91,8 +96,8 @@ def run_the_readme(step, tmp_path, monkeypatch):
     code = "\n".join(blocks((REPOSITORY / "README.md").read_text("utf-8")))
     assert "model.fit" in code and "export" in code
     whole = kt.datasets.load_questions()
-    train, test = (type(part)(part.texts[::step], part.labels[::step]) for part in whole[:2])
-    monkeypatch.setattr(kt.datasets, "load_questions", lambda: whole._replace(train=train, test=test))
+    train, test = (type(part)(part.texts[::step], part.labels[::step]) for part in whole.values())
+    monkeypatch.setattr(kt.datasets, "load_questions", lambda: replaced(whole, train=train, test=test))
     names = {}
     exec(compile(code, "README.md", "exec"), names)
     assert (tmp_path / "served" / "saved_model.pb").exists()
@@ -154,8 +159,8 @@ def test_the_script_in_the_page_on_adaptation_runs(tmp_path, monkeypatch, minilm
     monkeypatch.chdir(tmp_path)
     code = "\n".join(blocks((REPOSITORY / "docs" / "adaptation.md").read_text("utf-8")))
     whole = kt.datasets.load_questions()
-    train, test = (type(part)(part.texts[::6], part.labels[::6]) for part in whole[:2])
-    monkeypatch.setattr(kt.datasets, "load_questions", lambda: whole._replace(train=train, test=test))
+    train, test = (type(part)(part.texts[::6], part.labels[::6]) for part in whole.values())
+    monkeypatch.setattr(kt.datasets, "load_questions", lambda: replaced(whole, train=train, test=test))
     names = {}
     exec(compile(code, "docs/adaptation.md", "exec"), names)
     assert len(names["history"].history["val_accuracy"]) == 1
@@ -191,7 +196,7 @@ def test_the_script_in_the_page_on_metrics_runs(monkeypatch, small_minilm, eager
     code = "\n".join(blocks((REPOSITORY / "docs" / "metrics.md").read_text("utf-8")))
     whole = kt.datasets.load_questions()
     test = type(whole.test)(whole.test.texts[:8], whole.test.labels[:8])
-    monkeypatch.setattr(kt.datasets, "load_questions", lambda: whole._replace(test=test))
+    monkeypatch.setattr(kt.datasets, "load_questions", lambda: replaced(whole, test=test))
     names = {}
     exec(compile(code, "docs/metrics.md", "exec"), names)
     assert set(names["scores"]) == {"loss", "accuracy", "f1", "matthews_correlation"}
@@ -222,8 +227,8 @@ def test_the_script_in_the_page_on_comparing_runs(tmp_path, monkeypatch, small_m
     monkeypatch.chdir(tmp_path)
     code = "\n".join(blocks((REPOSITORY / "docs" / "compare.md").read_text("utf-8")))
     whole = kt.datasets.load_questions()
-    train, test = (type(part)(part.texts[::8], part.labels[::8]) for part in whole[:2])
-    monkeypatch.setattr(kt.datasets, "load_questions", lambda: whole._replace(train=train, test=test))
+    train, test = (type(part)(part.texts[::8], part.labels[::8]) for part in whole.values())
+    monkeypatch.setattr(kt.datasets, "load_questions", lambda: replaced(whole, train=train, test=test))
     names = {}
     exec(compile(code, "docs/compare.md", "exec"), names)
     assert [row["seeds"] for row in names["comparison"].rows] == [2, 2]
@@ -235,7 +240,7 @@ def test_the_script_in_the_page_on_scikit_learn_runs(tmp_path, monkeypatch, smal
     pytest.importorskip("sklearn", reason="needs scikit-learn: pip install scikit-learn")
     whole = kt.datasets.load_questions()
     few = type(whole.train)(whole.train.texts[::12], whole.train.labels[::12])
-    monkeypatch.setattr(kt.datasets, "load_questions", lambda: whole._replace(train=few))
+    monkeypatch.setattr(kt.datasets, "load_questions", lambda: replaced(whole, train=few))
     names = {}
     exec(
         compile(
@@ -264,7 +269,7 @@ def test_the_keras_tuner_example_searches_and_the_same_command_continues(
     pytest.importorskip("keras_tuner", reason="needs KerasTuner: pip install keras-tuner")
     whole = kt.datasets.load_questions()
     few = type(whole.train)(whole.train.texts[::12], whole.train.labels[::12])
-    monkeypatch.setattr(kt.datasets, "load_questions", lambda: whole._replace(train=few))
+    monkeypatch.setattr(kt.datasets, "load_questions", lambda: replaced(whole, train=few))
     script = str(REPOSITORY / "examples" / "keras_tuner_search.py")
     for trials in (1, 2):
         options = ["--trials", str(trials), "--epochs", "1", "--directory", str(tmp_path / "search")]
@@ -333,8 +338,8 @@ def test_the_script_in_the_page_on_words_runs(tmp_path, monkeypatch, two_blocks,
     words = sorted(words | {"film", "man", "king", "woman"})
     kt.checkpoints.WordVectors(words, np.random.default_rng(0).normal(size=(len(words), 8))).save("vectors.txt")
     kt.encoders.ElmoEncoder(4, [(1, 4), (2, 8)], projection_dim=8, units=16).save_pretrained(tmp_path / "elmo")
-    train, test = (type(part)(part.texts[::2], part.labels[::2]) for part in whole[:2])
-    monkeypatch.setattr(kt.datasets, "load_questions", lambda: whole._replace(train=train, test=test))
+    train, test = (type(part)(part.texts[::2], part.labels[::2]) for part in whole.values())
+    monkeypatch.setattr(kt.datasets, "load_questions", lambda: replaced(whole, train=train, test=test))
     code = "\n".join(blocks((REPOSITORY / "docs" / "words.md").read_text("utf-8")))
     names = {}
     exec(compile(code, "docs/words.md", "exec"), names)

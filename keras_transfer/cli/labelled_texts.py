@@ -6,7 +6,7 @@ import json
 import pathlib
 
 FORMATS = {
-    ".csv": {"delimiter": ","},
+    ".csv": {"delimiter": ",", "strict": True},  # as in `datasets/lines.py`
     ".tsv": {
         "delimiter": "\t",
         "quoting": csv.QUOTE_NONE,

@@ -1,15 +1,14 @@
-"""Readers of common file formats, and small packaged datasets."""
+"""Readers of tables, of the official files of the datasets of the field, and of a small packaged dataset."""
 
 from keras_transfer.datasets.classified_texts import load_ag_news, load_imdb
 from keras_transfer.datasets.conll2003 import load_conll2003
 from keras_transfer.datasets.conllu import (
-    TaggedDataset,
     TaggedSentences,
     load_universal_dependencies,
     read_conllu,
 )
 from keras_transfer.datasets.corpora import MinimalPairs, load_blimp, load_wikitext
-from keras_transfer.datasets.dataset import Dataset, Split, hold_out
+from keras_transfer.datasets.dataset import Split, hold_out
 from keras_transfer.datasets.downloading import download
 from keras_transfer.datasets.glue import load_glue
 from keras_transfer.datasets.multiple_choice import Choices, load_copa, load_race, load_swag
@@ -33,14 +32,12 @@ __all__ = [
     "Choices",
     "ClozeQuestions",
     "Coreferences",
-    "Dataset",
     "Dialogue",
     "DialogueExample",
     "MinimalPairs",
     "Questions",
     "Split",
     "Splits",
-    "TaggedDataset",
     "TaggedSentences",
     "Turn",
     "WordsInContext",

@@ -74,7 +74,7 @@ def load_ag_news(folder):
         folder: Path of a folder with `train.csv` and `test.csv`.
 
     Returns:
-        `Splits` of `Split`s: `train` with 120,000 texts and `test` with 7,600, as far as the files exist. The label
+        `Splits` of `Split`s: `train` with 120,000 texts and `test` with 7,600, for the files that exist. The label
         names are World, Sports, Business and Sci/Tech, which the files number from 1 to 4.
 
     Raises:

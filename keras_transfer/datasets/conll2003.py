@@ -2,9 +2,10 @@
 
 import pathlib
 
-from keras_transfer.datasets.conllu import TaggedDataset, TaggedSentences
+from keras_transfer.datasets.conllu import TaggedSentences
 from keras_transfer.datasets.lines import read_lines
 from keras_transfer.datasets.sources import SOURCES
+from keras_transfer.datasets.splits import Splits
 
 COLUMNS = {"pos": 1, "chunk": 2, "ner": 3}
 # Names of the official files, and those of a common copy of the data.
@@ -28,8 +29,9 @@ def load_conll2003(folder, field="ner"):
         field: String. Column of the labels: `"ner"`, `"pos"` or `"chunk"`. Defaults to `"ner"`.
 
     Returns:
-        A `TaggedDataset` of 14,041, 3,250 and 3,453 sentences. The label names of `"ner"` are O, B-PER, I-PER, B-ORG,
-        I-ORG, B-LOC, I-LOC, B-MISC and I-MISC. Those of the other fields are sorted.
+        `Splits` of `TaggedSentences`: `train`, `dev` and `test` with 14,041, 3,250 and 3,453 sentences. The label names
+        of `"ner"` are O, B-PER, I-PER, B-ORG, I-ORG, B-LOC, I-LOC, B-MISC and I-MISC. Those of the other fields are
+        sorted.
 
     Raises:
         FileNotFoundError: If one of the files does not exist.
@@ -50,14 +52,11 @@ def load_conll2003(folder, field="ner"):
         raise ValueError(
             f"Invalid value for argument `field`. Expected one of {list(COLUMNS)}. Received: field={field!r}"
         )
-    parts = [_read(_find(pathlib.Path(folder), names), field) for names in FILES.values()]
-    names = sorted({label for part in parts for labels in part.labels for label in labels})
+    splits = {split: _read(_find(pathlib.Path(folder), names), field) for split, names in FILES.items()}
+    names = sorted({label for part in splits.values() for labels in part.labels for label in labels})
     if field == "ner":
-        known = ["O", *(f"{prefix}-{entity}" for entity in ENTITIES for prefix in "BI")]
-        if unknown := [name for name in names if name not in known]:
-            raise ValueError(f"{folder}: Expected labels in {known}. Received: {unknown}")
-        names = known
-    return TaggedDataset(*parts, names)
+        names = ["O", *(f"{prefix}-{entity}" for entity in ENTITIES for prefix in "BI")]
+    return Splits(splits, names)
 
 
 def _find(folder, names):
@@ -84,6 +83,10 @@ def _read(path, field):
             labels.append(columns[COLUMNS[field]])
             if field != "pos" and columns[COLUMNS[field]] != "O" and labels[-1][:2] not in ("B-", "I-"):
                 raise ValueError(f"{path}, line {number}: Expected O, B-TYPE or I-TYPE. Received: {labels[-1]!r}")
+            if field == "ner" and labels[-1] != "O" and labels[-1][2:] not in ENTITIES:
+                raise ValueError(
+                    f"{path}, line {number}: Expected an entity of the types {ENTITIES}. Received: {labels[-1]!r}"
+                )
         elif words:
             sentences.words.append(words)
             sentences.labels.append(labels if field == "pos" else _begin_with_b(labels))

@@ -5,6 +5,8 @@ import re
 from typing import NamedTuple
 
 from keras_transfer.datasets.lines import read_lines
+from keras_transfer.datasets.sources import SOURCES, existing_file
+from keras_transfer.datasets.splits import Splits
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 FIELDS = ("lemma", "upos", "xpos", "feats", "deprel")
@@ -23,22 +25,6 @@ class TaggedSentences(NamedTuple):
 
     words: list
     labels: list
-
-
-class TaggedDataset(NamedTuple):
-    """The three parts of a treebank.
-
-    Attributes:
-        train: `TaggedSentences`.
-        dev: `TaggedSentences`.
-        test: `TaggedSentences`.
-        label_names: List of strings. All labels of the three parts, sorted.
-    """
-
-    train: TaggedSentences
-    dev: TaggedSentences
-    test: TaggedSentences
-    label_names: list
 
 
 def read_conllu(path, field="upos"):
@@ -72,9 +58,7 @@ def read_conllu(path, field="upos"):
     """
     if field not in FIELDS:
         raise ValueError(f"Invalid value for argument `field`. Expected one of {FIELDS}. Received: field={field!r}")
-    path = pathlib.Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"The CoNLL-U file does not exist. Received: {path}")
+    path = existing_file(path, "universal_dependencies")
     sentences = TaggedSentences([], [])
     words, labels, last = [], [], 0  # of this sentence, and the id of the last word that it must have
     lines = read_lines(path)
@@ -134,8 +118,8 @@ def load_universal_dependencies(folder, field="upos"):
         field: String. Column of the labels, as in `read_conllu`. Defaults to `"upos"`.
 
     Returns:
-        A `TaggedDataset`. Its `label_names` include labels that are missing from the training part, as for `"xpos"`. A
-        model never predicts them, and they count as errors.
+        `Splits` of `TaggedSentences`: `train`, `dev` and `test`. The `label_names`, which are sorted, include labels
+        that are missing from the training part, as for `"xpos"`. A model never predicts them, and they count as errors.
 
     Raises:
         FileNotFoundError: If one of the files does not exist.
@@ -150,13 +134,14 @@ def load_universal_dependencies(folder, field="upos"):
     Source: https://aclanthology.org/2020.lrec-1.497.
     """
     folder = pathlib.Path(folder)
-    parts = []
+    splits = {}
     for part in PARTS:
         found = sorted(folder.glob(f"*-ud-{part}.conllu"))
         if len(found) != 1:
             there = sorted(path.name for path in folder.glob("*")) if folder.is_dir() else "no such folder"
-            message = f"A treebank must have one file *-ud-{part}.conllu. Received: {folder} with {there}"
+            advice = "" if found else f" {SOURCES['universal_dependencies'].advice}"
+            message = f"A treebank must have one file *-ud-{part}.conllu.{advice} Received: {folder} with {there}"
             raise ValueError(message) if found else FileNotFoundError(message)
-        parts.append(read_conllu(found[0], field))
-    names = sorted({label for part in parts for labels in part.labels for label in labels})
-    return TaggedDataset(*parts, names)
+        splits[part] = read_conllu(found[0], field)
+    names = sorted({label for part in splits.values() for labels in part.labels for label in labels})
+    return Splits(splits, names)

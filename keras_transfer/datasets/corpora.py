@@ -20,8 +20,8 @@ def load_wikitext(folder):
             files, such as `wiki.train.raw`.
 
     Returns:
-        `Splits` of lists of strings, the lines without the spaces around them: `train`, `valid` and `test`, as far as
-        the files exist.
+        `Splits` of lists of strings, the lines without the spaces around them: `train`, `valid` and `test`, for the
+        files that exist.
 
     Raises:
         FileNotFoundError: If none of the files exists.

@@ -1,4 +1,4 @@
-"""Datasets of labelled texts, which the readers return."""
+"""Texts with labels, which most readers return, and their division into training and validation data."""
 
 import math
 from typing import NamedTuple
@@ -11,41 +11,12 @@ class Split(NamedTuple):
 
     Attributes:
         texts: List of strings, or for pairs a tuple of two lists of strings.
-        labels: List of integers, positions in the dataset's `label_names`. A task that predicts numbers has floats, and
+        labels: List of integers, positions in the dataset's `label_names`. A task that predicts numbers needs floats.
             `read_table` may return names. `None` for texts without labels.
     """
 
     texts: list
     labels: list
-
-
-class Dataset(NamedTuple):
-    """A labelled dataset with a training and a test part.
-
-    Attributes:
-        train: `Split`.
-        test: `Split`.
-        label_names: List of strings, in alphabetical order.
-    """
-
-    train: Split
-    test: Split
-    label_names: list
-
-
-def make_dataset(train, test):
-    """Returns a `Dataset` from two lists of `(text, label name)`.
-
-    Raises:
-        ValueError: If a label of the test part is missing from the training part.
-    """
-    names = sorted({label for _, label in train})
-    if unknown := sorted({label for _, label in test} - set(names)):
-        raise ValueError(
-            f"Labels of the test data must occur in the training data. Expected some of {names}. Received: {unknown}"
-        )
-    parts = [Split([text for text, _ in part], [names.index(label) for _, label in part]) for part in (train, test)]
-    return Dataset(*parts, names)
 
 
 def hold_out(split, fraction=0.2, seed=0):

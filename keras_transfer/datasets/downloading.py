@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 
 from keras_transfer.datasets.sources import SOURCES
-from keras_transfer.datasets.splits import look_up
+from keras_transfer.names import look_up
 
 CHUNK = 1 << 16
 TRIES = 5  # in a row without any new data

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from keras_transfer.datasets.dataset import Split
 from keras_transfer.datasets.lines import check_fields, log, read_rows, warn_about_size
 from keras_transfer.datasets.sources import existing_files
-from keras_transfer.datasets.splits import Splits, look_up, position, score
+from keras_transfer.datasets.splits import Splits, positions, score
+from keras_transfer.names import look_up
 
 FILES = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
 MNLI_FILES = {
@@ -79,7 +80,7 @@ def load_glue(folder, task):
         task: String. Name of the task, as in the table. Case and hyphens make no difference.
 
     Returns:
-        `Splits` of `Split`s: `train`, `dev` and `test`, as far as the files exist. MNLI has `train`, `dev_matched`,
+        `Splits` of `Split`s: `train`, `dev` and `test`, for the files that exist. MNLI has `train`, `dev_matched`,
         `dev_mismatched`, `test_matched` and `test_mismatched`. The labels of the test splits are `None`.
 
     Raises:
@@ -102,7 +103,7 @@ def load_glue(folder, task):
         splits[split] = _read(path, task, form, labelled=not split.startswith("test"))
         texts = splits[split].texts
         warn_about_size(path, len(texts) if len(form.texts) == 1 else len(texts[0]), sizes[split])
-    return Splits(splits, form.names)
+    return Splits(splits, form.names and list(form.names))
 
 
 def _read(path, task, form, labelled):
@@ -118,11 +119,11 @@ def _read(path, task, form, labelled):
         if name not in columns:
             raise ValueError(f"{path}: Expected the column {name!r} of {task}. Received: {header}")
     texts = tuple([fields[columns[name]] for _, fields in rows] for name in form.texts)
-    labels = [_label(row[columns[form.label]], form, f"{path}, line {i}") for i, row in rows] if labelled else None
+    labels = _labels([(i, row[columns[form.label]]) for i, row in rows], form.names, path) if labelled else None
     return Split(texts if len(texts) == 2 else texts[0], labels)
 
 
-def _label(text, form, where):
-    if form.names is None:
-        return score(text, 0.0, 5.0, where)
-    return position(text, form.names, where)
+def _labels(rows, names, path):
+    if names is None:
+        return [score(text, 0.0, 5.0, f"{path}, line {number}") for number, text in rows]
+    return positions([text for _, text in rows], names, lambda row: f"{path}, line {rows[row][0]}")

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import pathlib
+import zlib
 
 log = logging.getLogger("keras_transfer")
 
@@ -18,11 +19,13 @@ def read_text(path):
     """
     path = pathlib.Path(path)
     data = path.read_bytes()
-    if path.suffix == ".gz":
+    if path.suffix.lower() == ".gz":
         try:
             data = gzip.decompress(data)
-        except (EOFError, OSError) as error:
-            raise ValueError(f"{path}: Expected a complete gzip file. Received: {error}") from None
+        except (EOFError, OSError, zlib.error) as error:
+            raise ValueError(
+                f"{path}: Expected a complete gzip file. It may have been cut or damaged. Received: {error}"
+            ) from None
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -70,14 +73,15 @@ def read_rows(path, header=None):
 
     Args:
         path: Path of the file. Names that end with `.tsv` or `.tsv.gz` have tabs, and quotes that are a part of the
-            text, as in GLUE. All others have commas and quotes.
+            text, as in GLUE. All others have commas and quotes, and their empty lines are rows only if there is a
+            single column.
         header: List of strings. Names of the columns of a file without a header. Defaults to `None`, the first row.
 
     Raises:
         ValueError: If a quote is not closed, or if there are no rows.
     """
-    tabs = pathlib.Path(path).name.removesuffix(".gz").endswith(".tsv")
-    rows = _split_lines(path) if tabs else _split_csv(path)
+    tabs = pathlib.Path(path).name.lower().removesuffix(".gz").endswith(".tsv")
+    rows = _split_lines(path) if tabs else _split_csv(path, header)
     if header is None and rows:
         header = rows.pop(0)[1]
     if not rows:
@@ -132,15 +136,19 @@ def _split_lines(path):
     return [(number, line.split("\t")) for number, line in enumerate(read_lines(path), 1)]
 
 
-def _split_csv(path):
+def _split_csv(path, header):
     reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     rows = []
+    limit = csv.field_size_limit(2**31 - 1)  # instead of 131,072 characters
     try:
         for fields in reader:
-            if fields:
-                rows.append((reader.line_num, fields))
+            columns = len(header or (rows[0][1] if rows else ()))
+            if fields or columns == 1:
+                rows.append((reader.line_num, fields or [""]))
     except csv.Error as error:
         raise ValueError(
             f"{path}, line {reader.line_num}: Expected CSV. The file may have been cut. Received: {error}"
         ) from None
+    finally:
+        csv.field_size_limit(limit)
     return rows

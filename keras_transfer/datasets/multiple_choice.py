@@ -51,8 +51,8 @@ def load_swag(folder):
         folder: Path of a folder with `train.csv`, `val.csv` and `test.csv`.
 
     Returns:
-        `Splits` of `Choices`: `train` with 73,546 rows, `dev` with 20,006 and `test` with 20,005, as far as the files
-        exist. The labels of `test` are `None`.
+        `Splits` of `Choices`: `train` with 73,546 rows, `dev` with 20,006 and `test` with 20,005, for the files
+        that exist. The labels of `test` are `None`.
 
     Raises:
         FileNotFoundError: If none of the files exists.
@@ -95,7 +95,7 @@ def load_copa(folder):
         folder: Path of a folder with `copa-dev.xml` and `copa-test.xml`.
 
     Returns:
-        `Splits` of `Choices`: `dev` and `test` with 500 rows each, as far as the files exist.
+        `Splits` of `Choices`: `dev` and `test` with 500 rows each, for the files that exist.
 
     Raises:
         FileNotFoundError: If none of the files exists.
@@ -156,7 +156,7 @@ def load_race(folder, level="all"):
 
     Returns:
         `Splits` of `Choices`, one row for each question: `train` with 87,866 rows, `dev` with 4,887 and `test` with
-        4,934 for all levels, as far as the folders exist.
+        4,934 for all levels, for the folders that exist.
 
     Raises:
         FileNotFoundError: If a folder is missing or has no articles.

@@ -4,7 +4,9 @@ import csv
 import importlib.resources
 import pathlib
 
-from keras_transfer.datasets.dataset import make_dataset
+from keras_transfer.datasets.dataset import Split
+from keras_transfer.datasets.sources import SOURCES
+from keras_transfer.datasets.splits import Splits
 
 TREC_FILES = ("train_5500.label", "TREC_10.label")
 
@@ -13,7 +15,8 @@ def load_questions():
     """Returns the packaged questions: 720, written for this project, in TREC's six classes.
 
     Returns:
-        A `Dataset` with a fifth of the questions for test. Its `label_names` are ABBR, DESC, ENTY, HUM, LOC and NUM.
+        `Splits` of `Split`s: `train`, and `test` with a fifth of the questions. The label names are ABBR, DESC, ENTY,
+        HUM, LOC and NUM.
 
     Example:
     ```python
@@ -25,7 +28,7 @@ def load_questions():
     text = importlib.resources.files(__package__).joinpath("questions.tsv").read_text("utf-8")
     for row in csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE):
         parts[row["split"]].append((row["question"], row["label"]))
-    return make_dataset(parts["train"], parts["test"])
+    return _splits(parts)
 
 
 def load_trec6(folder):
@@ -36,11 +39,12 @@ def load_trec6(folder):
             https://cogcomp.seas.upenn.edu/Data/QA/QC/. The lines are `COARSE:fine question`, in ISO-8859-1.
 
     Returns:
-        A `Dataset` of 5,452 questions for training and 500 for test.
+        `Splits` of `Split`s: `train` with 5,452 questions and `test` with 500. The label names are ABBR, DESC, ENTY,
+        HUM, LOC and NUM.
 
     Raises:
         FileNotFoundError: If one of the files does not exist.
-        ValueError: If a line has another form.
+        ValueError: If a line has another form, or if the test data have a label that the training data lack.
 
     Example:
     ```python
@@ -48,13 +52,30 @@ def load_trec6(folder):
     len(data.train.texts)  # 5452
     ```
     """
-    return make_dataset(*(_read_trec(pathlib.Path(folder) / name) for name in TREC_FILES))
+    return _splits(
+        {split: _read_trec(pathlib.Path(folder) / name) for split, name in zip(("train", "test"), TREC_FILES)}
+    )
+
+
+def _splits(rows):
+    """Returns `Splits` of lists of `(text, label name)`. The label names are sorted."""
+    names = sorted({label for _, label in rows["train"]})
+    if unknown := sorted({label for _, label in rows["test"]} - set(names)):
+        raise ValueError(
+            f"Labels of the test data must occur in the training data. Expected some of {names}. Received: {unknown}"
+        )
+    splits = {
+        name: Split([text for text, _ in part], [names.index(label) for _, label in part])
+        for name, part in rows.items()
+    }
+    return Splits(splits, names)
 
 
 def _read_trec(path):
     if not path.exists():
         raise FileNotFoundError(
-            f"The TREC folder must contain {' and '.join(TREC_FILES)}. Received: a folder without {path}"
+            f"The TREC folder must contain {' and '.join(TREC_FILES)}. {SOURCES['trec6'].advice} "
+            f"Received: a folder without {path}"
         )
     rows = []
     for number, line in enumerate(path.read_text("iso-8859-1").splitlines(), 1):

@@ -1,8 +1,8 @@
 """Named splits of a dataset, and labels as positions in the list of their names."""
 
-import difflib
 import math
-from numbers import Integral
+
+from keras_transfer.names import did_you_mean
 
 
 class Splits(dict):
@@ -43,45 +43,36 @@ class Splits(dict):
         return f"The dataset has no split {name!r}.{did_you_mean(name, self)} Expected one of {list(self)}."
 
 
-def did_you_mean(name, names):
-    """Returns `" Did you mean 'label'?"` with the closest of the names, or an empty string."""
-    lower = {str(each).lower(): each for each in names}
-    close = difflib.get_close_matches(str(name).lower(), lower, n=1)
-    return f" Did you mean {lower[close[0]]!r}?" if close else ""
+def positions(labels, names, where):
+    """Returns the positions of labels, all of which are names or all of which are positions, in the list of names.
 
+    They are names if one of them is, or if one of the names is a number, such as the stars from 1 to 5.
 
-def look_up(name, names, what):
-    """Returns the one of the names that equals `name`, except for case, hyphens and underscores.
-
-    Raises:
-        ValueError: If there is none. `what` says what the name is of.
-    """
-    found = [each for each in names if _plain(each) == _plain(name)]
-    if not found:
-        raise ValueError(
-            f"Unknown {what}.{did_you_mean(name, names)} Expected one of {list(names)}. Received: {name!r}"
-        )
-    return found[0]
-
-
-def _plain(name):
-    return str(name).lower().replace("-", "").replace("_", "")
-
-
-def position(label, names, where):
-    """Returns the position of a label, which is a name or a position, in the list of label names.
+    Args:
+        labels: List of strings or integers.
+        names: List of strings.
+        where: Function from the place of a label in the list to the beginning of an error message.
 
     Raises:
-        ValueError: If the label is unknown. `where` is the beginning of the message.
+        ValueError: If a label is unknown.
     """
-    if label in names:
-        return names.index(label)
-    label = int(label) if isinstance(label, str) and label.isdecimal() else label
-    if isinstance(label, Integral) and 0 <= label < len(names):
-        return int(label)
-    raise ValueError(
-        f"{where}: Unknown label.{did_you_mean(label, names)} Expected one of {list(names)}. Received: {label!r}"
-    )
+    places = {str(name): place for place, name in enumerate(names)}
+    if not any(str(label) in places for label in labels) and not any(map(_is_number, names)):
+        places = {str(place): place for place in range(len(names))}
+    for number, label in enumerate(labels):
+        if str(label) not in places:
+            raise ValueError(
+                f"{where(number)}: Unknown label.{did_you_mean(label, names)} Expected one of {list(names)}. "
+                f"Received: {label!r}"
+            )
+    return [places[str(label)] for label in labels]
+
+
+def _is_number(name):
+    try:
+        return math.isfinite(float(name))
+    except ValueError:
+        return False
 
 
 def score(text, low, high, where):

@@ -1,5 +1,6 @@
 """Questions about paragraphs, with answers and their places: SQuAD 1.1 and 2.0."""
 
+import pathlib
 from typing import NamedTuple
 
 from keras_transfer.datasets.lines import get, read_json, shorten
@@ -60,7 +61,7 @@ def load_squad(path):
 
     Source: https://rajpurkar.github.io/SQuAD-explorer
     """
-    path = existing_file(path, "squad1.1")
+    path = existing_file(path, "squad2.0" if "2.0" in pathlib.Path(path).name else "squad1.1")
     result = Questions([], [], [], [], [])
     for article in get(read_json(path), "data", path, list):
         title = get(article, "title", path)

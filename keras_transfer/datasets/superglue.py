@@ -7,7 +7,8 @@ from keras_transfer.datasets.dataset import Split
 from keras_transfer.datasets.lines import get, read_json_lines
 from keras_transfer.datasets.multiple_choice import Choices, add_copa
 from keras_transfer.datasets.sources import existing_files
-from keras_transfer.datasets.splits import Splits, look_up, position
+from keras_transfer.datasets.splits import Splits, positions
+from keras_transfer.names import look_up
 
 FILES = {"train": "train.jsonl", "dev": "val.jsonl", "test": "test.jsonl"}
 BOOLEANS = ["false", "true"]
@@ -103,7 +104,7 @@ def load_superglue(folder, task):
         task: String. Name of the task, as in the table. Case and hyphens make no difference.
 
     Returns:
-        `Splits`: `train`, `dev` and `test`, as far as the files exist.
+        `Splits`: `train`, `dev` and `test`, for the files that exist.
 
     Raises:
         FileNotFoundError: If none of the files exists.
@@ -132,13 +133,12 @@ def load_superglue(folder, task):
     return Splits(splits, label_names and list(label_names))
 
 
-def _label(row, names, where):
-    value = get(row, "label", where, object)
-    return position(str(value).lower() if isinstance(value, bool) else value, names, where)
-
-
 def _labels(rows, names, labelled):
-    return [_label(row, names, where) for row, where in rows] if labelled else None
+    if not labelled:
+        return None
+    values = [get(row, "label", where, object) for row, where in rows]
+    values = [str(value).lower() if isinstance(value, bool) else value for value in values]
+    return positions(values, names, lambda row: rows[row][1])
 
 
 def _column(rows, name, kind=str):
@@ -157,18 +157,17 @@ def _copa(rows, labelled):
 
 
 def _multirc(rows, labelled):
-    result, count = AnswersToGrade(([], []), [] if labelled else None, []), 0
+    texts, numbers, graded, count = ([], []), [], [], 0
     for row, where in rows:
         passage = get(row, "passage", where, dict)
         for question in get(passage, "questions", where, list):
             for answer in get(question, "answers", where, list):
-                result.texts[0].append(get(passage, "text", where))
-                result.texts[1].append(f"{get(question, 'question', where)} {get(answer, 'text', where)}")
-                result.questions.append(count)
-                if labelled:
-                    result.labels.append(_label(answer, BOOLEANS, where))
+                texts[0].append(get(passage, "text", where))
+                texts[1].append(f"{get(question, 'question', where)} {get(answer, 'text', where)}")
+                numbers.append(count)
+                graded.append((answer, where))
             count += 1
-    return result
+    return AnswersToGrade(texts, _labels(graded, BOOLEANS, labelled), numbers)
 
 
 def _record(rows, labelled):

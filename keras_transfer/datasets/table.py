@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 
 from keras_transfer.datasets.dataset import Split
 from keras_transfer.datasets.lines import check_fields, read_json_lines, read_rows, shorten
-from keras_transfer.datasets.splits import Splits, did_you_mean, position
+from keras_transfer.datasets.splits import Splits, positions
+from keras_transfer.names import did_you_mean
 
 FORMATS = (".csv", ".tsv", ".jsonl", ".json")
-NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
 def read_table(source, text_column, label_column=None, pair_column=None, label_names=None):
@@ -33,8 +34,8 @@ def read_table(source, text_column, label_column=None, pair_column=None, label_n
         label_column: String. Column of the labels. Defaults to `None`, for texts without labels. A Hugging Face
             `ClassLabel` is read as names, and not at all if the whole column is -1.
         pair_column: String. Column of the second texts of pairs. Defaults to `None`.
-        label_names: List of strings. Names of the labels in order. The labels of the table may be names or positions.
-            Defaults to `None`.
+        label_names: List of strings. Names of the labels in order. All labels of a table are names or all are
+            positions. They are names if one of the names is a number. Defaults to `None`.
 
     Returns:
         A `Split`, or `Splits` for a dict. Their `label_names` are those given, those of a `ClassLabel`, or the sorted
@@ -43,8 +44,8 @@ def read_table(source, text_column, label_column=None, pair_column=None, label_n
     Raises:
         FileNotFoundError: If the file does not exist.
         ValueError: If a column is missing, if a row has another number of fields, if a text is missing or not a string,
-            if labels are missing, unknown or of mixed types, if there are no rows, or if the file is cut or has another
-            format.
+            if labels are missing, unknown or of mixed types, also in different splits, if the splits have different
+            names in their `ClassLabel`s, if there are no rows, or if the file is cut or has another format.
 
     Example:
     ```python
@@ -61,13 +62,46 @@ def read_table(source, text_column, label_column=None, pair_column=None, label_n
         return _read(source, columns, label_names)[0]
     splits = {name: _read(each, columns, label_names, f"{name}: ") for name, each in source.items()}
     if label_names is None:
-        class_names = [names for _, names in splits.values() if names is not None]
-        found = [label for split, _ in splits.values() for each in split.labels or () for label in _as_list(each)]
-        if class_names:
-            label_names = class_names[0]
-        elif found and all(isinstance(label, str) for label in found):
-            label_names = sorted(set(found))
-    return Splits({name: split for name, (split, _) in splits.items()}, label_names and list(label_names))
+        return Splits(*_with_one_type(splits))
+    return Splits({name: split for name, (split, _) in splits.items()}, list(label_names))
+
+
+def _with_one_type(splits):
+    """Returns `(splits, label names or None)`. Integers become floats if another split has floats.
+
+    Raises:
+        ValueError: If the labels of a split have another type than those of the first, or another `ClassLabel`.
+    """
+    types = {name: class_names or _type(split.labels) for name, (split, class_names) in splits.items()}
+    types = {name: each for name, each in types.items() if each}
+    if not types:
+        return {name: split for name, (split, _) in splits.items()}, None
+    first = next(iter(types))
+    for name, each in types.items():
+        if each != types[first]:
+            raise ValueError(
+                f"{name}: The labels of all splits must have one type. Pass `label_names` if they mean the same. "
+                f"Expected {types[first]}, as in {first!r}. Received: {each}"
+            )
+    splits = {name: split for name, (split, _) in splits.items()}
+    found = [each for split in splits.values() for label in split.labels or () for each in _as_list(label)]
+    if isinstance(types[first], list):  # names of a `ClassLabel`
+        return splits, types[first]
+    if isinstance(found[0], str):
+        return splits, sorted(set(found))
+    if types[first] == "numbers" and any(isinstance(label, float) for label in found):
+        for name, split in splits.items():
+            splits[name] = split._replace(labels=split.labels and list(map(float, split.labels)))
+    return splits, None
+
+
+def _type(labels):
+    """Returns what the labels are in words, and None if there are none."""
+    found = [each for label in labels or () for each in _as_list(label)]
+    if not found:
+        return None
+    kind = "names" if isinstance(found[0], str) else "numbers"
+    return f"lists of {kind}" if isinstance(labels[0], list) else kind
 
 
 def _read(source, columns, label_names, prefix=""):
@@ -90,15 +124,21 @@ def _read(source, columns, label_names, prefix=""):
         if set(labels) == {-1}:  # test data
             labels = None
         else:
-            labels = [class_names[position(label, class_names, where(row))] for row, label in enumerate(labels)]
+            labels = [_class_name(label, class_names, where(row)) for row, label in enumerate(labels)]
     if labels is not None:
         untyped = is_path and _format(pathlib.Path(source)) in (".csv", ".tsv")
         labels = _labels(labels, where, untyped, label_names)
     return Split(tuple(texts) if len(texts) > 1 else texts[0], labels), class_names
 
 
+def _class_name(label, class_names, where):
+    if not isinstance(label, numbers.Integral) or not 0 <= label < len(class_names):
+        raise ValueError(f"{where}: Expected the position of one of {class_names}. Received: {label!r}")
+    return class_names[label]
+
+
 def _format(path):
-    return pathlib.Path(path.name.removesuffix(".gz")).suffix.lower()
+    return pathlib.Path(path.name.lower().removesuffix(".gz")).suffix
 
 
 def _read_file(path):
@@ -144,7 +184,8 @@ def _read_object(source, columns, prefix):
                 "A `tf.data.Dataset` must have dicts as elements. Call `tfds.load` without `as_supervised=True`. "
                 f"Received: {source.element_spec}"
             )
-        if any(spec.shape.rank for name, spec in source.element_spec.items() if name in columns.values()):
+        text = source.element_spec.get(columns["text_column"])
+        if text is not None and text.shape.rank:
             source = source.unbatch()
         source = source.as_numpy_iterator()
     if isinstance(source, (str, bytes)) or not isinstance(source, Iterable):
@@ -179,9 +220,10 @@ def _labels(values, where, untyped, label_names):
     """Returns labels of one type, or their positions."""
     labels = [_plain(value, where(row)) for row, value in enumerate(values)]
     if label_names is not None:
-        names = list(label_names)
-        rows = [[position(each, names, where(row)) for each in _as_list(label)] for row, label in enumerate(labels)]
-        return [found if isinstance(label, list) else found[0] for label, found in zip(labels, rows)]
+        rows = [row for row, label in enumerate(labels) for _ in _as_list(label)]
+        flat = [each for label in labels for each in _as_list(label)]
+        found = iter(positions(flat, list(label_names), lambda place: where(rows[place])))
+        return [[next(found) for _ in label] if isinstance(label, list) else next(found) for label in labels]
     if untyped and all(isinstance(label, str) for label in labels):
         return _typed(labels, where)
     kinds = [("a number" if isinstance(label, numbers.Real) else type(label).__name__) for label in labels]
@@ -209,7 +251,7 @@ def _plain(value, where):
 
 def _typed(labels, where):
     """Returns labels of a file without types as numbers if all of them are. A leading zero makes a name of a number."""
-    is_number = [bool(NUMBER.fullmatch(label)) for label in labels]
+    is_number = [bool(NUMBER.fullmatch(label)) and math.isfinite(float(label)) for label in labels]
     if all(is_number):
         return [int(label) for label in labels] if all(map(_is_integer, labels)) else [float(label) for label in labels]
     words = [row for row, label in enumerate(labels) if not is_number[row] and not label.isdecimal()]
@@ -219,7 +261,7 @@ def _typed(labels, where):
 
 
 def _is_integer(label):
-    return label.removeprefix("-").isdecimal()
+    return label.lstrip("+-").isdecimal()
 
 
 def _mixed(labels, row, where):

@@ -14,7 +14,7 @@ class BufferedMetric(keras.metrics.Metric):
     of the buffer, and zeros elsewhere, so that the sum over replicas has all rows.
 
     Args:
-        capacity: Integer. The highest number of rows.
+        capacity: Integer. Maximum number of rows.
         name: String. Name of the metric.
         dtype: Dtype of the result.
 
@@ -28,6 +28,7 @@ class BufferedMetric(keras.metrics.Metric):
             raise ValueError(f"`capacity` must be a positive integer. Received: capacity={capacity!r}")
         self.capacity = capacity
         self.rows = None
+        self._warned = False
         self.seen, self.lost = (self.add_variable((), "zeros", dtype="float32", name=name) for name in ("seen", "lost"))
 
     def count_columns(self, true_shape, shape):
@@ -76,12 +77,17 @@ class BufferedMetric(keras.metrics.Metric):
         undefined = ops.any(ops.isnan(rows)) | (ops.convert_to_tensor(self.lost) > 0)
         return ops.cast(ops.where(undefined, float("nan"), ops.mean(ops.stack(scores))), self.dtype)
 
+    def reset_state(self):
+        super().reset_state()
+        self._warned = False
+
     def _warn_if_full(self):
         try:
             lost = int(ops.convert_to_numpy(ops.convert_to_tensor(self.lost)))
         except (NotImplementedError, TypeError):  # In a graph. Keras reads the result outside of it, too.
             return
-        if lost:
+        if lost and not self._warned:
+            self._warned = True
             warnings.warn(
                 f"The metric {self.name!r} is NaN, because it has room for {self.capacity} rows and received {lost} "
                 f"more. Use `{type(self).__name__}(capacity={self.capacity + lost})` or more.",

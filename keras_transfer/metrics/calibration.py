@@ -13,7 +13,7 @@ class ExpectedCalibrationError(keras.metrics.Metric):
 
     The probability of each row's most likely class is put into one of `num_bins` intervals of equal width. The result
     is the mean difference of probability and accuracy of the intervals, weighted by their rows, and 0 without rows.
-    `expected_calibration_error` computes the same from arrays.
+    `expected_calibration_error` computes the same from arrays of probabilities.
 
     Args:
         num_bins: Integer. Number of intervals between 0 and 1. Defaults to `15`.
@@ -21,7 +21,8 @@ class ExpectedCalibrationError(keras.metrics.Metric):
         dtype: Dtype of the result. Defaults to `None`.
 
     Call arguments:
-        y_true: Integers [batch] or [batch, length]. Rows with a negative integer do not count.
+        y_true: Integers [batch] or [batch, length]. Rows with a negative integer do not count. The result is NaN after
+            a label that is not below the number of classes, or a logit that is NaN.
         y_pred: Logits [batch, classes] or [batch, length, classes]. For two classes, also [batch] or [batch, 1], the
             logit of class 1.
         sample_weight: Weights [batch] or [batch, length]. Defaults to `None`, 1 for all.
@@ -74,8 +75,8 @@ def expected_calibration_error(labels, probabilities, num_bins=15, sample_weight
     """Returns the expected calibration error of probabilities.
 
     Args:
-        labels: Integers [rows].
-        probabilities: Floats [rows, classes], or [rows], the probability of class 1 of two.
+        labels: Integers [rows]. Rows with a negative integer do not count.
+        probabilities: Floats [rows, classes]. For two classes, also [rows] or [rows, 1], the probability of class 1.
         num_bins: Integer. Number of intervals of equal width between 0 and 1. Defaults to `15`.
         sample_weight: Weights [rows]. Defaults to `None`, 1 for all.
 
@@ -84,7 +85,7 @@ def expected_calibration_error(labels, probabilities, num_bins=15, sample_weight
 
     Raises:
         ValueError: If `num_bins` is not a positive integer, if the shapes do not match, or if a value is not a
-            probability.
+            probability or a label not below the number of classes.
 
     Example:
     ```python
@@ -103,8 +104,8 @@ def calibration_bins(labels, probabilities, num_bins=15, sample_weight=None):
     """Returns the points of a reliability diagram: mean probability and accuracy of intervals of equal width.
 
     Args:
-        labels: Integers [rows].
-        probabilities: Floats [rows, classes], or [rows], the probability of class 1 of two.
+        labels: Integers [rows]. Rows with a negative integer do not count.
+        probabilities: Floats [rows, classes]. For two classes, also [rows] or [rows, 1], the probability of class 1.
         num_bins: Integer. Number of intervals of equal width between 0 and 1. Each has its upper end. Defaults to `15`.
         sample_weight: Weights [rows]. Defaults to `None`, 1 for all.
 
@@ -114,7 +115,7 @@ def calibration_bins(labels, probabilities, num_bins=15, sample_weight=None):
 
     Raises:
         ValueError: If `num_bins` is not a positive integer, if the shapes do not match, or if a value is not a
-            probability.
+            probability or a label not below the number of classes.
 
     Example:
     ```python
@@ -137,8 +138,17 @@ def calibration_bins(labels, probabilities, num_bins=15, sample_weight=None):
             "`probabilities` must be between 0 and 1. Use the softmax of logits. "
             f"Received: {probabilities[place]} at position {place}"
         )
-    if probabilities.ndim == 1:
+    if probabilities.ndim == 1 or probabilities.shape[1] == 1:
+        probabilities = probabilities.reshape(-1)
         probabilities = np.stack([1 - probabilities, probabilities], axis=1)
+    classes = probabilities.shape[1]
+    wrong = np.flatnonzero((labels != np.floor(labels)) | (labels >= classes))
+    if len(wrong):
+        raise ValueError(
+            f"`labels` must be integers below {classes}, the number of classes. "
+            f"Received: {labels[wrong[0]]} at position {wrong[0]}"
+        )
+    weights = np.where(labels >= 0, weights, 0.0)
     highest, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
     places = np.clip(np.ceil(highest * num_bins).astype(int) - 1, 0, num_bins - 1)
     weight, probability, accuracy = (

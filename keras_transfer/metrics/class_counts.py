@@ -13,7 +13,7 @@ class ClassCounts(keras.metrics.Metric):
     """Base of metrics that the counts of each class determine. Strategies add the counts of their replicas.
 
     Args:
-        threshold: Float between 0 and 1, or a list of one for each class. Defaults to `None`, one half.
+        threshold: Float from 0 to 1, or a list of one for each class. Defaults to `None`, one half.
         name: String. Name of the metric.
         dtype: Dtype of the result.
     """
@@ -21,13 +21,13 @@ class ClassCounts(keras.metrics.Metric):
     def __init__(self, threshold, name, dtype):
         super().__init__(name=name, dtype=dtype)
         values = np.asarray(0.5 if threshold is None else threshold, "float64")
-        if values.ndim > 1 or not ((values > 0) & (values < 1)).all():
+        if values.ndim > 1 or not ((values >= 0) & (values <= 1)).all():
             raise ValueError(
-                "`threshold` must be a probability between 0 and 1, or a list of one for each class. "
+                "`threshold` must be a probability from 0 to 1, or a list of one for each class. "
                 f"Received: threshold={threshold!r}"
             )
         self.threshold = threshold if threshold is None else values.tolist()
-        self._logit = (np.log(values) - np.log1p(-values)).astype("float32")
+        self._thresholds = values.astype("float32")
         self.counts = self.several = None
 
     def build_for(self, true_shape, shape):
@@ -36,7 +36,7 @@ class ClassCounts(keras.metrics.Metric):
             return
         classes, several = count_classes(true_shape, shape)
         self.check_classes(classes, several)
-        if self.threshold is not None and self._logit.shape not in ((), (classes,) if several else ()):
+        if self.threshold is not None and self._thresholds.shape not in ((), (classes,) if several else ()):
             raise ValueError(
                 "`threshold` must be one number, or one for each of several labels per row. "
                 f"Received: {len(self.threshold)} thresholds for {classes} classes"
@@ -56,20 +56,26 @@ class ClassCounts(keras.metrics.Metric):
         true, logits, weights = class_rows(y_true, y_pred, sample_weight)
         self.build_for(true.shape, logits.shape)
         classes = logits.shape[1]
+        thresholds = ops.convert_to_tensor(self._thresholds)
         if self.several:
-            given = ops.cast(logits > self._logit, "float32")
+            given = ops.cast(ops.sigmoid(logits) >= thresholds, "float32")
         else:
-            likely = logits[:, 1] - logits[:, 0] > self._logit if classes == 2 else ops.argmax(logits, axis=-1)
+            likely = ops.argmax(logits, axis=-1)
+            if self.threshold is not None:
+                likely = ops.sigmoid(logits[:, 1] - logits[:, 0]) >= thresholds
             given = ops.one_hot(ops.cast(likely, "int32"), classes, dtype="float32")
             true = ops.one_hot(true, classes, dtype="float32")
         rows = ops.stack([true * given, true, given])
+        undefined = ops.any(ops.isnan(logits), axis=-1) & (weights > 0)
+        weights = ops.where(undefined, float("nan"), weights)
         self.counts.assign_add(ops.sum(rows * weights[:, None], axis=1))
 
     def result(self):
         if self.counts is None:
             return ops.zeros((), self.dtype)
         counts = ops.convert_to_tensor(self.counts)
-        return ops.cast(self.score(counts[0], counts[1], counts[2]), self.dtype)
+        score = self.score(counts[0], counts[1], counts[2])
+        return ops.cast(ops.where(ops.any(ops.isnan(counts)), float("nan"), score), self.dtype)
 
     def score(self, right, true, given):
         """Returns the metric, given counts [classes] of rows that are right, have the class, and are given it."""
@@ -193,17 +199,19 @@ class F1(AveragedCounts):
         average: String or None. `"macro"` (the mean over the classes that occur in labels or predictions), `"weighted"`
             (weighted by the number of rows that have the class), `"micro"` (of the sums over classes), `"binary"` (of
             `positive_class` alone), or None for a result [classes]. Defaults to `"macro"`.
-        threshold: Float between 0 and 1, or a list of one for each class of a model with several labels per row. A row
-            is given a label if its probability, the sigmoid of the logit, is higher. With two classes, the threshold is
-            that of class 1. Defaults to `None`, one half.
+        threshold: Float from 0 to 1, or a list of one for each class of a model with several labels per row. A row is
+            given a label if its probability, the sigmoid of the logit, is at least this, as in `TextClassifier`. With
+            two classes, the threshold is that of class 1. Defaults to `None`: one half for several labels per row, and
+            the most likely class otherwise.
         positive_class: Integer, 0 or 1. The class of `average="binary"`. Defaults to `None`, class 1.
         name: String. Name of the metric. Defaults to `"f1"`.
         dtype: Dtype of the result. Counts are float32 and exact up to 16 million. Defaults to `None`.
 
     Call arguments:
         y_true: Integers [batch] or [batch, length], or, if a row may have several labels, ones and zeros
-            [batch, classes]. Rows with a negative integer do not count. One-hot labels are read as several labels per
-            row: for a softmax loss, use integers.
+            [batch, classes]. Rows with a negative integer do not count. The result is NaN after a label that is not
+            below the number of classes (torch raises an error), or a logit that is NaN. One-hot labels are read as
+            several labels per row: for a softmax loss, use integers.
         y_pred: Logits [batch, classes] or [batch, length, classes]. For two classes, also [batch] or [batch, 1], the
             logit of class 1.
         sample_weight: Weights [batch] or [batch, length]. Defaults to `None`, 1 for all.

@@ -33,7 +33,7 @@ class PearsonCorrelation(Correlation):
     the result is the mean of their correlations.
 
     Args:
-        capacity: Integer. The highest number of rows. The result is NaN if there are more, and a warning says so.
+        capacity: Integer. Maximum number of rows. The result is NaN if there are more, and a warning says so.
             Defaults to `32768`.
         name: String. Name of the metric. Defaults to `"pearson_correlation"`.
         dtype: Dtype of the result. Defaults to `None`.
@@ -70,7 +70,7 @@ class SpearmanCorrelation(Correlation):
     all rows.
 
     Args:
-        capacity: Integer. The highest number of rows. The result is NaN if there are more, and a warning says so.
+        capacity: Integer. Maximum number of rows. The result is NaN if there are more, and a warning says so.
             Defaults to `32768`.
         name: String. Name of the metric. Defaults to `"spearman_correlation"`.
         dtype: Dtype of the result. Defaults to `None`.

@@ -1,11 +1,10 @@
 """The official metrics of the tasks of GLUE and SuperGLUE."""
 
-import difflib
-
 import keras
 
 from keras_transfer.metrics.class_counts import F1, MatthewsCorrelation
 from keras_transfer.metrics.correlations import PearsonCorrelation, SpearmanCorrelation
+from keras_transfer.names import look_up
 
 
 def _accuracy():
@@ -32,18 +31,23 @@ METRICS = {
     "COPA": (_accuracy,),
     "WiC": (_accuracy,),
     "WSC": (_accuracy,),
+    "MultiRC": (_binary_f1,),
+    "AX-b": (MatthewsCorrelation,),
+    "AX-g": (_accuracy,),
 }
 
 
 def glue_metrics(task):
     """Returns new metrics for `compile`: the official ones of a task of GLUE or SuperGLUE.
 
-    Accuracy, Matthews correlation (CoLA), F1 of class 1 (MRPC, QQP), macro F1 (CB), Pearson and Spearman correlations
-    (STS-B). MultiRC and ReCoRD are scored per question, so a metric of rows cannot compute their scores.
+    Accuracy, Matthews correlation (CoLA, AX-b), F1 of class 1 (MRPC, QQP, MultiRC), macro F1 (CB), Pearson and Spearman
+    correlations (STS-B). Scores of several rows together are missing, because a metric of rows cannot compute them: the
+    exact match of MultiRC, whose F1 is that over all answers, the gender parity of AX-g, and both scores of ReCoRD.
 
     Args:
         task: String. `"CoLA"`, `"SST-2"`, `"MRPC"`, `"STS-B"`, `"QQP"`, `"MNLI"`, `"QNLI"`, `"RTE"`, `"WNLI"`,
-            `"BoolQ"`, `"CB"`, `"COPA"`, `"WiC"` or `"WSC"`. Case, dashes and underscores do not matter.
+            `"BoolQ"`, `"CB"`, `"COPA"`, `"WiC"`, `"WSC"`, `"MultiRC"`, `"AX-b"` or `"AX-g"`. Case, dashes and
+            underscores do not matter.
 
     Returns:
         A list of new Keras metrics of logits and integer labels, or of outputs and targets (STS-B).
@@ -58,13 +62,4 @@ def glue_metrics(task):
 
     Source: Wang et al., "GLUE", 2018; Wang et al., "SuperGLUE", 2019.
     """
-    names = {_plain(name): name for name in METRICS}
-    if _plain(task) not in names:
-        close = difflib.get_close_matches(_plain(task), names, n=1)
-        hint = f" Did you mean {names[close[0]]!r}?" if close else ""
-        raise ValueError(f"Unknown task. Expected one of {tuple(METRICS)}. Received: task={task!r}.{hint}")
-    return [create() for create in METRICS[names[_plain(task)]]]
-
-
-def _plain(name):
-    return str(name).lower().replace("-", "").replace("_", "")
+    return [create() for create in METRICS[look_up(task, METRICS, "task")]]

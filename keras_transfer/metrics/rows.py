@@ -41,7 +41,8 @@ def class_rows(y_true, y_pred, sample_weight):
         sample_weight: Weights [batch] or [batch, ...], or None.
 
     Returns:
-        `(true, logits, weights)`: int32 [rows] or float32 [rows, classes], float32 [rows, classes], float32 [rows].
+        `(true, logits, weights)`: int32 [rows] or float32 [rows, classes], float32 [rows, classes], float32 [rows]. The
+        logits of a row whose label does not exist are NaN.
     """
     y_true, y_pred = ops.convert_to_tensor(y_true), ops.cast(y_pred, "float32")
     classes, several = count_classes(y_true.shape, y_pred.shape)
@@ -53,6 +54,7 @@ def class_rows(y_true, y_pred, sample_weight):
     if several:
         return ops.reshape(ops.cast(y_true, "float32"), (-1, classes)), logits, weights
     true = ops.reshape(ops.cast(y_true, "int32"), (-1,))
+    logits = ops.where((true < classes)[:, None], logits, float("nan"))
     return true, logits, ops.where(true >= 0, weights, 0.0)
 
 

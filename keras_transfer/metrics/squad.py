@@ -1,5 +1,6 @@
 """Exact match and F1 of answers, with the rules of the official script of SQuAD."""
 
+import math
 import re
 import string
 from collections import Counter
@@ -13,13 +14,15 @@ def squad_scores(answers, predictions, no_answer_scores=None):
 
     Both ignore case, punctuation, articles and white space. A prediction is compared with each of the right answers,
     and the best score counts. A question without an answer has the right answer `""`. For questions with answers, the
-    scores are those of the script of SQuAD 1.1.
+    scores are those of the script of SQuAD 1.1, unless an answer consists of articles and punctuation only.
 
     Args:
-        answers: List of lists of strings. The right answers of each question, an empty list if it has none.
+        answers: List of lists of strings, or of objects with a string `text`, such as those of
+            `keras_transfer.datasets.load_squad`. The right answers of each question, an empty list if it has none.
         predictions: List of strings. The predicted answer of each question, `""` for none.
         no_answer_scores: List of floats, higher if a question is less likely to have an answer. If given, the result
-            says which threshold is best: a prediction whose score is above it becomes `""`. Defaults to `None`.
+            says which threshold is best: a prediction whose score is above it becomes `""`. It is `-inf` if all should,
+            where the official script has 0. Defaults to `None`.
 
     Returns:
         A dict with `"exact_match"`, `"f1"` and `"total"`, the number of questions. If some questions have no answer, it
@@ -40,6 +43,7 @@ def squad_scores(answers, predictions, no_answer_scores=None):
     Source: Rajpurkar et al., "Know What You Don't Know: Unanswerable Questions for SQuAD", 2018; the evaluation scripts
     at https://rajpurkar.github.io/SQuAD-explorer.
     """
+    answers = [row if isinstance(row, str) else [getattr(each, "text", each) for each in row] for row in answers]
     _check(answers, predictions, no_answer_scores)
     exact, f1 = zip(*(_best(right, given) for right, given in zip(answers, predictions)))
     has_answer = [bool(right) for right in answers]
@@ -92,9 +96,9 @@ def _means(exact, f1, rows):
 
 
 def _best_threshold(scores, has_answer, predictions, no_answer_scores):
-    """Returns the best mean score in percent, and the threshold that reaches it, 0 if no prediction is kept."""
+    """Returns the best mean score in percent, and the threshold that reaches it, `-inf` if no prediction is kept."""
     current = best = has_answer.count(False)
-    threshold = 0.0
+    threshold = -math.inf
     for row in sorted(range(len(scores)), key=lambda row: no_answer_scores[row]):
         current += scores[row] if has_answer[row] else -bool(predictions[row])
         if current > best:

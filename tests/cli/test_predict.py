@@ -88,6 +88,7 @@ def test_texts_may_be_longer_than_csv_allows_by_default(tmp_path):
         ("text\na\nb,c\n", "a.csv, line 3: Expected 1 fields, as in the first line. Received: 2 fields"),
         ("id,text\n1,a\n2\n", "a.csv, line 3: Expected a text. Received: text=None"),
         (b"text\n\xff\n", "a.csv: Expected a table in UTF-8"),
+        (b'text\ngood\n"bad" film\n', "a.csv: Expected a table in UTF-8"),
     ],
 )
 def test_a_damaged_row_is_an_error_that_leaves_nothing_behind(content, message, predict, tmp_path, capsys):

@@ -113,7 +113,7 @@ def test_an_empty_column_is_an_error(tmp_path):
 
 
 def test_a_file_that_is_missing_or_empty_or_not_in_utf_8_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError, match="CoNLL-U file does not exist. Received: .*b.conllu"):
+    with pytest.raises(FileNotFoundError, match="The file does not exist. Get a treebank from .* Received: .*b.conllu"):
         read_conllu(tmp_path / "b.conllu")
     with pytest.raises(ValueError, match=r"a.conllu, line 2: Expected UTF-8. Received: b'\\xe9'"):
         read(tmp_path, b"# a\n# caf\xe9")
@@ -145,7 +145,7 @@ def test_label_names_contain_the_labels_of_all_parts_sorted(tmp_path):
 
 
 def test_a_missing_or_duplicate_part_is_an_error_that_lists_the_files(tmp_path):
-    with pytest.raises(FileNotFoundError, match="one file .*-ud-train.conllu. Received: .* with no such folder"):
+    with pytest.raises(FileNotFoundError, match="-ud-train.conllu. Get a treebank .* Received: .* with no such folder"):
         load_universal_dependencies(tmp_path / "nowhere")
     write_treebank(tmp_path)
     (tmp_path / "xx_cats-ud-test.conllu").write_text(DOGS)
@@ -153,13 +153,13 @@ def test_a_missing_or_duplicate_part_is_an_error_that_lists_the_files(tmp_path):
     with pytest.raises(ValueError, match=expected):
         load_universal_dependencies(tmp_path)
     (tmp_path / "xx_dogs-ud-dev.conllu").unlink()
-    with pytest.raises(FileNotFoundError, match=r"-ud-dev.conllu. Received: .*'xx_cats-ud-test.conllu'"):
+    with pytest.raises(FileNotFoundError, match=r"-ud-dev.conllu. Get .* Received: .*'xx_cats-ud-test.conllu'"):
         load_universal_dependencies(tmp_path)
 
 
 def test_the_english_treebank_has_its_published_sizes(data_dir):
     data = load_universal_dependencies(data_dir("ud_english_ewt"))
-    parts = data[:3]
+    parts = list(data.values())
     assert [len(part.words) for part in parts] == [12_544, 2_001, 2_077]
     assert [sum(map(len, part.words)) for part in parts] == [204_577, 25_147, 25_094]
     assert all(list(map(len, part.words)) == list(map(len, part.labels)) for part in parts)

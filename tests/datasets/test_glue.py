@@ -78,6 +78,29 @@ def test_each_task_is_read_from_the_layout_of_its_official_files(tmp_path, task)
 
 
 @pytest.mark.parametrize(
+    "task, names",
+    [
+        ("CoLA", ["unacceptable", "acceptable"]),
+        ("SST-2", ["negative", "positive"]),
+        ("MRPC", ["not_equivalent", "equivalent"]),
+        ("QQP", ["not_duplicate", "duplicate"]),
+        ("STS-B", None),
+        ("MNLI", ["entailment", "neutral", "contradiction"]),
+        ("QNLI", ["entailment", "not_entailment"]),
+        ("RTE", ["entailment", "not_entailment"]),
+        ("WNLI", ["not_entailment", "entailment"]),
+    ],
+)
+def test_label_names_have_the_order_of_other_tools_and_are_a_list_of_ones_own(tmp_path, task, names):
+    write(tmp_path, task, ROWS[task])
+    found = load_glue(tmp_path, task).label_names
+    assert found == names
+    if found:
+        found.clear()
+        assert load_glue(tmp_path, task).label_names == names
+
+
+@pytest.mark.parametrize(
     "task, train, dev, test, first",
     [
         ("SST-2", 67349, 872, 1821, "negative"),
@@ -160,7 +183,7 @@ def test_an_unknown_task_and_a_missing_folder_are_errors_that_help(tmp_path):
             [ROWS["RTE"][0], "1\tA\tB\tentailmet"],
             r"line 2: Unknown label. Did you mean 'entailment'\? .* Received: 'entailmet'",
         ),
-        ("SST-2", ["sentence\tlabel", "fine\t2"], r"line 2: Unknown label. Expected .* Received: 2"),
+        ("SST-2", ["sentence\tlabel", "fine\t2"], r"line 2: Unknown label. Expected .* Received: '2'"),
         ("STS-B", [*ROWS["STS-B"][:2], ROWS["STS-B"][2].replace("0.25", "5.5")], "line 3: Expected a score .* '5.5'"),
         ("STS-B", [ROWS["STS-B"][0], ROWS["STS-B"][1].replace("5.000", "high")], "line 2: Expected a score .* 'high'"),
         ("QNLI", ROWS["RTE"], "Expected the column 'question' of QNLI. Received: .'index', 'sentence1'"),

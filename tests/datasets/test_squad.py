@@ -87,3 +87,5 @@ def test_a_file_that_was_cut_is_not_half_read(tmp_path):
         load_squad(path)
     with pytest.raises(FileNotFoundError, match=r"Get train-v1.1.json .* Received: .*missing.json"):
         load_squad(tmp_path / "missing.json")
+    with pytest.raises(FileNotFoundError, match=r"Get train-v2.0.json .* Received: .*dev-v2.0.json"):
+        load_squad(tmp_path / "dev-v2.0.json")

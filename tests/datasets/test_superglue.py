@@ -92,6 +92,23 @@ def test_tasks_of_pairs_have_texts_and_label_names(tmp_path, task, texts, label)
     assert data.train.texts == texts and [data.label_names[i] for i in data.train.labels] == [label]
 
 
+@pytest.mark.parametrize(
+    "task, names",
+    [
+        ("BoolQ", ["false", "true"]),
+        ("CB", ["entailment", "contradiction", "neutral"]),
+        ("COPA", None),
+        ("MultiRC", ["false", "true"]),
+        ("ReCoRD", None),
+        ("RTE", ["entailment", "not_entailment"]),
+        ("WiC", ["false", "true"]),
+        ("WSC", ["false", "true"]),
+    ],
+)
+def test_label_names_have_the_order_of_other_tools(tmp_path, task, names):
+    assert read(tmp_path, task).label_names == names
+
+
 def test_copa_has_choices(tmp_path):
     data = read(tmp_path, "COPA", name="val.jsonl")
     assert data.dev.inputs == (["It rained."], [["so I got wet.", "so I sang."]]) and data.dev.labels == [0]
@@ -141,6 +158,7 @@ def test_the_diagnostic_sets_have_labels(tmp_path):
     row = {"sentence1": "It rained.", "sentence2": "It was wet.", "label": "entailment", "idx": 0}
     data = read(tmp_path, "AX-b", row, name="AX-b.jsonl")
     assert list(data) == ["test"] and data.test == ((["It rained."], ["It was wet."]), [0])
+    assert data.label_names == ["entailment", "not_entailment"]
 
 
 def test_rows_can_be_divided_whatever_their_columns_are(tmp_path):

@@ -1,5 +1,6 @@
 """Tables of any kind become texts and labels, by the names of their columns."""
 
+import csv
 import gzip
 import json
 
@@ -36,6 +37,7 @@ def write(tmp_path, text, name="data.csv"):
         ("data.csv", CSV),
         ("DATA.CSV", "\ufeff" + CSV.replace("\n1", "\r\n1").replace("\n2", "\r\n2")),
         ("data.csv.gz", gzip.compress(CSV.encode())),
+        ("DATA.CSV.GZ", gzip.compress(CSV.encode())),
         (
             "data.jsonl",
             '{"text": "What a film, \\"really\\"!", "label": "good"}\n\n'
@@ -48,9 +50,20 @@ def test_csv_and_json_lines_are_read_also_compressed(tmp_path, name, text):
     assert split.texts == ['What a film, "really"!', "Two\nlines."] and split.labels == ["good", "bad"]
 
 
-def test_quotes_in_a_tsv_file_are_a_part_of_the_text(tmp_path):
-    path = write(tmp_path, 'a\tb\n"yes" she said\t"no\n', "data.tsv")
+@pytest.mark.parametrize("name", ["data.tsv", "DATA.TSV"])
+def test_quotes_in_a_tsv_file_are_a_part_of_the_text(tmp_path, name):
+    path = write(tmp_path, 'a\tb\n"yes" she said\t"no\n', name)
     assert read_table(str(path), "a", pair_column="b") == ((['"yes" she said'], ['"no']), None)
+
+
+def test_a_text_may_be_longer_than_the_limit_of_the_csv_module(tmp_path):
+    limit = csv.field_size_limit()
+    csv.field_size_limit(1000)
+    try:
+        assert read_table(write(tmp_path, f"t,y\n{'a' * 200_000},b\n"), "t", "y").texts == ["a" * 200_000]
+        assert csv.field_size_limit() == 1000
+    finally:
+        csv.field_size_limit(limit)
 
 
 @pytest.mark.parametrize(
@@ -59,6 +72,10 @@ def test_quotes_in_a_tsv_file_are_a_part_of_the_text(tmp_path):
         (["3", "-1"], [3, -1]),
         (["3", "0.5"], [3.0, 0.5]),
         (["1e3", "2"], [1000.0, 2.0]),
+        ([".5", "-.7"], [0.5, -0.7]),
+        (["+1", "-1"], [1, -1]),
+        (["1.", "2"], [1.0, 2.0]),
+        (["1e400", "x"], ["1e400", "x"]),
         (["10", "007"], ["10", "007"]),
         (["a1", "B"], ["a1", "B"]),
     ],
@@ -78,12 +95,28 @@ def test_labels_of_json_lines_keep_their_types(tmp_path):
 
 
 def test_with_label_names_labels_become_positions(tmp_path):
-    path = write(tmp_path, "t,y\nx,bad\nx,good\nx,1\n")
+    path = write(tmp_path, "t,y\nx,bad\nx,good\nx,bad\n")
     assert read_table(path, "t", "y", label_names=["good", "bad"]).labels == [1, 0, 1]
     rows = [{"t": "x", "y": ["b", "a"]}, {"t": "x", "y": []}]
     assert read_table(rows, "t", "y", label_names=["a", "b"]).labels == [[1, 0], []]
     with pytest.raises(ValueError, match=r"line 2: Unknown label. Did you mean 'Bad'\? .* Received: 'bad'"):
         read_table(path, "t", "y", label_names=["Good", "Bad"])
+
+
+def test_labels_are_all_names_or_all_positions():
+    def labels(*values, names):
+        return read_table([{"t": "x", "y": value} for value in values], "t", "y", label_names=names).labels
+
+    stars = ["1", "2", "3", "4", "5"]
+    assert labels(1, 0, names=["good", "bad"]) == labels("1", "0", names=["good", "bad"]) == [1, 0]
+    assert labels(1, 5, names=stars) == labels("1", "5", names=stars) == [0, 4]
+    assert labels([2, 1], [], names=stars) == [[1, 0], []]
+    for values, row, first in (((1, 0, 5), 1, "0"), (("3", "0"), 1, "'0'")):
+        with pytest.raises(ValueError, match=f"row {row}: Unknown label. .* Received: {first}"):
+            labels(*values, names=stars)
+    for values, row in ((("good", "1"), 1), (("1", "good"), 0), ((["good"], ["good", 1]), 1)):
+        with pytest.raises(ValueError, match=rf"row {row}: Unknown label. Expected one of .* Received: '?1'?"):
+            labels(*values, names=["good", "bad"])
 
 
 def test_a_dict_of_tables_becomes_splits_with_the_sorted_names_of_all(tmp_path):
@@ -93,6 +126,27 @@ def test_a_dict_of_tables_becomes_splits_with_the_sorted_names_of_all(tmp_path):
     assert data.train == read_table(path, "text", "label") and data.test == (["Fine."], ["fine"])
     assert read_table({"train": path}, "text", "id").label_names is None
     assert read_table({"train": path}, "text", "label", label_names=["good", "bad"]).label_names == ["good", "bad"]
+
+
+def test_splits_with_labels_of_different_types_are_an_error_that_names_the_split():
+    def read(**labels):
+        splits = {name: [{"t": "x", "y": label} for label in values] for name, values in labels.items()}
+        return read_table(splits, "t", "y")
+
+    for splits, message in [
+        ({"train": [1, 0], "dev": ["pos"]}, "dev: .*Expected numbers, as in 'train'. Received: names"),
+        ({"train": ["a"], "dev": ["b"], "test": [["a"]]}, "test: .*Expected names, .*Received: lists of names"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            read(**splits)
+    data = read(train=[1, 2], dev=[0.5, 3])
+    assert {type(label) for split in data.values() for label in split.labels} == {float} and data.label_names is None
+    assert read(train=[["b", "a"]], dev=[[]]).label_names == ["a", "b"]
+    hugging_face = [HuggingFaceDataset({"t": ["a"], "label": [0]}, names) for names in (["pos", "neg"], ["neg", "pos"])]
+    with pytest.raises(
+        ValueError, match=r"dev: .*Expected \['pos', 'neg'\], as in 'train'. Received: \['neg', 'pos'\]"
+    ):
+        read_table(dict(zip(("train", "dev"), hugging_face)), "t", "label")
 
 
 def test_pandas_tables_are_read():
@@ -115,6 +169,11 @@ def test_class_labels_of_hugging_face_become_names_in_their_order():
     assert read_table(train, "text", "label") == (["a", "b"], ["neg", "pos"])
     data = read_table({"train": train, "test": test}, "text", "label")
     assert data.label_names == ["pos", "neg"] and data.test == (["c"], None)
+    stars = HuggingFaceDataset({"text": ["a", "b"], "label": [1, 0]}, ["1", "2"])
+    assert read_table(stars, "text", "label").labels == ["2", "1"]  # always positions
+    part = HuggingFaceDataset({"text": ["a", "b"], "label": [1, -1]}, ["pos", "neg"])
+    with pytest.raises(ValueError, match="row 1: Expected the position of one of .'pos', 'neg'.. Received: -1"):
+        read_table(part, "text", "label")
     assert read_table(HuggingFaceDataset({"text": ["a"], "label": [2.5]}), "text", "label").labels == [2.5]
 
 
@@ -124,6 +183,9 @@ def test_tensorflow_datasets_of_dicts_are_read_batched_or_not():
     for source in (data, data.batch(2), data.as_numpy_iterator()):
         split = read_table(source, "text", "label", label_names=["neg", "pos"])
         assert split == (["naïve", "b"], [1, 0]) and type(split.labels[0]) is int
+    several = tf.data.Dataset.from_tensor_slices({"text": ["a", "b"], "label": [[1, 0], [0, 1]]})
+    for source in (several, several.batch(2)):
+        assert read_table(source, "text", "label") == (["a", "b"], [[1, 0], [0, 1]])
     with pytest.raises(ValueError, match="Call `tfds.load` without `as_supervised=True`"):
         read_table(data.map(lambda row: (row["text"], row["label"])), "text", "label")
 
@@ -157,6 +219,8 @@ def test_rows_may_be_dicts_of_numpy_values():
         ("t,y\n", ("t",), "Expected at least one row. Received: no rows"),
         ("", ("t",), "Expected at least one row"),
         ('t,y\na,1\n"b', ("t", "y"), "line 3: Expected CSV. The file may have been cut."),
+        ("t,y\na,1\nb,1e400\n", ("t", "y"), "line 3: Labels must be all names or all numbers. .* '1e400' after '1'"),
+        ("t\na\n\nb\n", ("t",), "line 3: Expected a text. Remove the row"),
         (b"t,y\na,1\n\xe9,2\n", ("t", "y"), r"line 3: Expected UTF-8. Received: b'\\xe9,2"),
     ],
 )
@@ -186,6 +250,12 @@ def test_a_file_that_is_cut_missing_or_of_another_format_is_an_error(tmp_path):
     path = write(tmp_path, gzip.compress(CSV.encode() * 50)[:-20], "data.csv.gz")
     with pytest.raises(ValueError, match=r"data.csv.gz: Expected a complete gzip file"):
         read_table(path, "text")
+    whole = gzip.compress(CSV.encode())
+    for place in range(10, len(whole) - 4):  # after the header, to the checksum
+        damaged = bytearray(whole)
+        damaged[place] ^= 4
+        with pytest.raises(ValueError, match=r"data.csv.gz: Expected a complete gzip file. .* Received: "):
+            read_table(write(tmp_path, bytes(damaged), "data.csv.gz"), "text")
     path = write(tmp_path, '{"text": "a"}\n{"text": "b', "data.jsonl")
     with pytest.raises(ValueError, match=r"data.jsonl, line 2: Expected complete JSON. The file may have been cut."):
         read_table(path, "text")

@@ -120,6 +120,10 @@ def test_more_rows_than_the_capacity_make_the_result_nan_with_a_warning_until_th
     metric.update_state(true[:3], given[:3])
     with pytest.warns(UserWarning, match=rf"room for 4 rows and received 3 more. Use `{cls.__name__}\(capacity=7\)`"):
         assert np.isnan(float(metric.result()))
+    with warnings.catch_warnings():  # It is given once, not again at every step.
+        warnings.simplefilter("error", UserWarning)
+        metric.update_state(true[:3], given[:3])
+        assert np.isnan(float(metric.result()))
     metric.reset_state()
     metric.update_state(true[:4], given[:4])
     with warnings.catch_warnings():
@@ -142,6 +146,12 @@ def test_its_config_restores_it_and_a_wrong_capacity_is_an_error(cls):
     for capacity in (0, 1.5, None):
         with pytest.raises(ValueError, match=f"must be a positive integer. Received: capacity={capacity}"):
             cls(capacity=capacity)
+
+
+def test_a_label_that_does_not_exist_makes_the_auc_nan():
+    logits = np.array([[3.0, 0, 0], [0, 3.0, 0], [0, 0, 3.0], [0, 3.0, 0]])
+    assert np.isnan(float(result_of(AUC(), [0, 1, 2, 3], logits)))
+    assert float(result_of(AUC(), [0, 1, 2, 3], logits, [1.0, 1.0, 1.0, 0.0])) == 1
 
 
 def test_other_shapes_are_an_error():

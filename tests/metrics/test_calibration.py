@@ -53,6 +53,27 @@ def test_one_logit_is_that_of_class_1():
     assert float(result_of(ExpectedCalibrationError(), [1, 1, 0], logits[:, None])) == pytest.approx(expected, abs=1e-6)
 
 
+def test_one_column_of_probabilities_is_that_of_class_1():
+    assert (
+        expected_calibration_error([1, 0], [[0.75], [0.75]]) == expected_calibration_error([1, 0], [0.75, 0.75]) == 0.25
+    )
+
+
+@pytest.mark.core
+def test_negative_labels_do_not_count_and_labels_that_do_not_exist_are_never_silent():
+    probabilities = np.array([[0.75, 0.25], [0.25, 0.75], [0.5, 0.5]])
+    logits, metric = np.log(probabilities), ExpectedCalibrationError()
+    expected = expected_calibration_error([0, 0], probabilities[:2])
+    assert expected_calibration_error([0, 0, -1], probabilities) == expected == 0.25
+    assert float(result_of(metric, [0, 0, -1], logits)) == pytest.approx(expected, abs=1e-6)
+    with pytest.raises(ValueError, match="integers below 2, the number of classes. Received: 2 at position 1"):
+        expected_calibration_error([0, 2, 0], probabilities)
+    with pytest.raises(ValueError, match="Received: 0.5 at position 0"):
+        expected_calibration_error([0.5, 1, 0], probabilities)
+    assert np.isnan(float(result_of(metric, [0, 2, 0], logits)))
+    assert float(result_of(metric, [0, 2, 0], logits, [1.0, 0.0, 0.0])) == pytest.approx(0.25, abs=1e-6)
+
+
 def test_without_rows_it_is_0():
     assert expected_calibration_error([], np.zeros((0, 3))) == 0
     assert float(ExpectedCalibrationError().result()) == 0

@@ -3,10 +3,12 @@
 import itertools
 import json
 
+import keras
 import numpy as np
 import pytest
 
 from keras_transfer.metrics import F1, MatthewsCorrelation, Precision, Recall
+from tests.helpers import EAGER
 from tests.metrics.cases import COUNT, ROWS, random_weights, result_of, results_of
 
 sklearn = pytest.importorskip("sklearn.metrics")
@@ -79,7 +81,7 @@ def test_one_logit_is_that_of_class_1_and_the_threshold_its_probability():
     probabilities = 1 / (1 + np.exp(-logits))
     both = np.stack([np.ones(5), logits + 1], axis=1)
     for threshold in (None, 0.7, 0.1):
-        expected = sklearn.precision_score(labels, probabilities > (threshold or 0.5))
+        expected = sklearn.precision_score(labels, probabilities >= (threshold or 0.5))
         for outputs in (logits, logits[:, None], both):
             for wanted in (labels, labels[:, None], labels.astype("float32")):
                 metric = Precision("binary", threshold=threshold)
@@ -92,12 +94,36 @@ def test_the_positive_class_may_be_class_0():
     assert float(result_of(F1("binary", positive_class=0), labels, logits)) == pytest.approx(expected)
 
 
+@pytest.mark.core
 def test_each_label_may_have_a_threshold_of_its_own():
     random, thresholds = np.random.default_rng(0), [0.2, 0.5, 0.9]
     labels, logits = random.integers(0, 2, (50, 3)), random.normal(size=(50, 3)).astype("float32")
-    given = 1 / (1 + np.exp(-logits.astype("float64"))) > thresholds
-    found = result_of(Recall(None, threshold=thresholds), labels, logits)
-    np.testing.assert_allclose(found, sklearn.recall_score(labels, given, average=None), atol=1e-6)
+    given = 1 / (1 + np.exp(-logits.astype("float64"))) >= thresholds
+    expected = sklearn.recall_score(labels, given, average=None)
+    np.testing.assert_allclose(result_of(Recall(None, threshold=thresholds), labels, logits), expected, atol=1e-6)
+    layer = keras.layers.Dense(3, kernel_initializer="identity")
+    model = keras.Sequential([keras.Input((3,)), layer])
+    metric = Recall(None, threshold=thresholds)
+    model.compile(keras.optimizers.SGD(0.0), "mse", metrics=[metric], run_eagerly=EAGER)
+    model.fit(logits, labels.astype("float32"), verbose=0)
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(metric.result()), expected, atol=1e-6)
+
+
+@pytest.mark.core
+def test_a_probability_equal_to_the_threshold_is_enough_as_in_a_classifier():
+    labels, logits = [[1, 1, 1], [1, 1, 1]], [[0.0, -9.0, 9.0], [-1.0, -99.0, 99.0]]
+    recall = result_of(Recall(None, threshold=[0.5, 0.0, 1.0]), labels, logits)  # The sigmoid of 99 is 1.
+    assert recall.tolist() == [0.5, 1.0, 0.5]
+    assert float(result_of(Recall("binary", threshold=0.5), [1], [0.0])) == 1
+    assert float(result_of(Recall("binary"), [1], [[0.0, 0.0]])) == 0  # The first of equal classes is most likely.
+
+
+def test_a_label_that_does_not_exist_and_an_output_that_is_not_a_number_make_the_result_nan():
+    for metric in (F1(), F1("micro"), MatthewsCorrelation()):
+        assert np.isnan(float(result_of(metric, [0, 1, 3], np.eye(3))))
+        assert float(result_of(metric, [0, 1, 3], np.eye(3), [1.0, 1.0, 0.0])) == 1
+        assert np.isnan(float(result_of(metric, [0, 1, 2], np.diag([1.0, 1.0, np.nan]))))
+    assert np.isnan(float(result_of(F1("micro"), [[1, 0]], [[np.nan, 1.0]])))
 
 
 @pytest.mark.core
@@ -138,7 +164,7 @@ def test_their_configs_restore_them():
             {"average": "samples"},
             r"Expected one of \('macro', 'weighted', 'micro', 'binary', None\). Received: average",
         ),
-        ({"threshold": 0.0}, "must be a probability between 0 and 1.* Received: threshold=0.0"),
+        ({"threshold": -0.1}, "must be a probability from 0 to 1.* Received: threshold=-0.1"),
         ({"threshold": [0.5, 1.5]}, r"a list of one for each class. Received: threshold=\[0.5, 1.5\]"),
         ({"positive_class": 1}, "requires `average='binary'`. Received: positive_class=1, average='macro'"),
         ({"average": "binary", "positive_class": 2}, "must be 0 or 1 .* Received: positive_class=2"),

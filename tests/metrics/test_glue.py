@@ -14,8 +14,14 @@ NAMES = {
     "QNLI": ["accuracy"],
     "RTE": ["accuracy"],
     "WNLI": ["accuracy"],
+    "BoolQ": ["accuracy"],
     "CB": ["accuracy", "f1"],
+    "COPA": ["accuracy"],
     "WiC": ["accuracy"],
+    "WSC": ["accuracy"],
+    "MultiRC": ["f1"],
+    "AX-b": ["matthews_correlation"],
+    "AX-g": ["accuracy"],
 }
 
 
@@ -25,8 +31,8 @@ def test_each_task_has_its_metrics_whatever_the_spelling(task):
         assert [metric.name for metric in glue_metrics(spelling)] == NAMES[task]
 
 
-def test_mrpc_has_the_f1_of_class_1_and_cb_the_mean_over_classes():
-    assert glue_metrics("MRPC")[1].average == "binary"
+def test_mrpc_and_multirc_have_the_f1_of_class_1_and_cb_the_mean_over_classes():
+    assert glue_metrics("MRPC")[1].average == glue_metrics("MultiRC")[0].average == "binary"
     assert glue_metrics("CB")[1].average == "macro"
 
 
@@ -37,7 +43,9 @@ def test_metrics_are_new_each_time():
 
 
 def test_an_unknown_task_is_an_error_with_the_closest_name():
-    with pytest.raises(ValueError, match=r"Expected one of \('CoLA', .*Received: task='stsbb'. Did you mean 'STS-B'\?"):
+    with pytest.raises(
+        ValueError, match=r"Unknown task. Did you mean 'STS-B'\? Expected one of \['CoLA', .* Received: 'stsbb'"
+    ):
         glue_metrics("stsbb")
-    with pytest.raises(ValueError, match="Received: task=None"):
+    with pytest.raises(ValueError, match="Received: None"):
         glue_metrics(None)

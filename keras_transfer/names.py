@@ -1,0 +1,28 @@
+"""Names that a user gives: looking them up, and the closest one if they do not exist."""
+
+import difflib
+
+
+def did_you_mean(name, names):
+    """Returns `" Did you mean 'label'?"` with the closest of the names, or an empty string."""
+    lower = {str(each).lower(): each for each in names}
+    close = difflib.get_close_matches(str(name).lower(), lower, n=1)
+    return f" Did you mean {lower[close[0]]!r}?" if close else ""
+
+
+def look_up(name, names, what):
+    """Returns the name that equals `name`, except for case, hyphens and underscores.
+
+    Raises:
+        ValueError: If there is none. `what` says what the name is of.
+    """
+    found = [each for each in names if _plain(each) == _plain(name)]
+    if not found:
+        raise ValueError(
+            f"Unknown {what}.{did_you_mean(name, names)} Expected one of {list(names)}. Received: {name!r}"
+        )
+    return found[0]
+
+
+def _plain(name):
+    return str(name).lower().replace("-", "").replace("_", "")
