@@ -169,7 +169,7 @@ def check_batch_size(preprocessor, batch_size, count, drop_remainder):
     """Raises a `ValueError` if there is no preprocessor, or if there would be no batch."""
     if not callable(preprocessor):
         raise ValueError(
-            "Batches of texts require a preprocessor, such as `model.preprocessor`. "
+            "A dataset of texts requires a preprocessor, such as `model.preprocessor`. "
             f"Received: preprocessor={preprocessor!r:.100}"
         )
     if batch_size < 1:

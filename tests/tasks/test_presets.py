@@ -86,5 +86,5 @@ def test_a_preset_of_bert_learns_to_label_words(bert):
 
 def test_labeling_words_with_another_preset_requires_a_preprocessor(tmp_path):
     folder = presets.save(tmp_path / "roberta", *presets.roberta())
-    with pytest.raises(CheckpointError, match="TokenClassifier.Encoder.from_pretrained.source., label_names, preproc"):
+    with pytest.raises(CheckpointError, match=r"pass `from_pretrained\(source, preprocessor=...\)`"):
         TokenClassifier.from_pretrained(folder, label_names=["X", "Y"])
