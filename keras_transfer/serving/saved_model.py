@@ -31,6 +31,10 @@ def export(model, folder, labels=None, pairs=False, overwrite=False, adapters=No
     - `embed`: from `text` [batch] strings to `embedding` [batch, dim] float32, pooled (and normalized) as in the
       encoder's checkpoint, or else as in the classifier
 
+    With `multi_label=True`, `serving_default` answers with `chosen` [batch, classes] int32, zeros and ones, and
+    `probabilities`. A `TextRegressor` answers with `values` [batch, num_targets] float32. A task with `windows` has no
+    `embed`, and one with `siamese=True`, which requires `pairs=True`, no `tokens`.
+
     A `TokenClassifier` has:
 
     - `serving_default`: from `text` [batch] strings, which the preprocessor splits, to `words` [batch, words] strings,

@@ -208,22 +208,17 @@ class TextClassifier(Probabilities, PooledTask):
     # === Export ===
 
     def signatures(self, pairs=False):
-        """Returns what an exported model answers.
+        """Returns what an exported model answers, as `PooledTask.signatures`.
+
+        The answer of `"serving_default"` is `label_id` and `probabilities`; with `multi_label=True`, `chosen`, an int32
+        array [batch, classes] of zeros and ones, and `probabilities`.
 
         Args:
             pairs: Boolean. Whether `"serving_default"` takes pairs of texts. Defaults to `False`.
 
-        Returns:
-            Dict of `Signature`s:
-            - `"serving_default"`: from `text` (and `text_pair`) to `label_id` and `probabilities`; with
-              `multi_label=True`, to `chosen`, an int32 array [batch, classes] of zeros and ones, and `probabilities`
-            - `"embed"`: from `text` to `embedding`, pooled (and normalized) as in the encoder's checkpoint, or else as
-              in the classifier
-            - `"tokens"`: from the encoder's inputs to `logits`, unless the encoder takes text
-
         Raises:
             ValueError: If the model was trained for several labels per text (`BinaryCrossentropy`) without
-                `multi_label=True`.
+                `multi_label=True`, or if `PooledTask.signatures` raises it.
         """
         if not self.multi_label and trains_classes_apart(loss := getattr(self, "loss", None)):
             raise ValueError(
