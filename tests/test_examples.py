@@ -89,6 +89,13 @@ def replaced(data, **splits):
     return kt.datasets.Splits({**data, **splits}, data.label_names)
 
 
+def run_page(name):
+    """The variables of the script in a page of `docs`."""
+    code, names = "\n".join(blocks((REPOSITORY / "docs" / name).read_text("utf-8"))), {}
+    exec(compile(code, f"docs/{name}", "exec"), names)
+    return names
+
+
 def run_the_readme(step, tmp_path, monkeypatch):
     """The variables of the README's script, run on every `step`th question, and the held-out questions."""
     monkeypatch.chdir(tmp_path)
@@ -137,9 +144,7 @@ def test_the_script_in_the_page_on_modules_runs(tmp_path, monkeypatch):
     modules.save_bert_module(tmp_path / "bert")
     save_preprocessing_module(tmp_path / "bert_preprocess")
     (tmp_path / "elmo").symlink_to(tf1_modules.folder("elmo"))
-    code = "\n".join(blocks((REPOSITORY / "docs" / "hub.md").read_text("utf-8")))
-    names = {}
-    exec(compile(code, "docs/hub.md", "exec"), names)
+    names = run_page("hub.md")
     assert [group.name for group in names["groups"]] == ["lower", "upper"]
     assert [weight.trainable for group in names["groups"] for weight in group.variables] == [False] * 3 + [True] * 2
     assert (tmp_path / "served" / "saved_model.pb").exists()
@@ -147,9 +152,7 @@ def test_the_script_in_the_page_on_modules_runs(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_the_script_in_the_page_on_generation_runs(capsys, eagerly):
-    code = "\n".join(blocks((REPOSITORY / "docs" / "generation.md").read_text("utf-8")))
-    names = {}
-    exec(compile(code, "docs/generation.md", "exec"), names)
+    names = run_page("generation.md")
     assert names["scores"].perplexity_per_word > 1
     assert set(capsys.readouterr().out.split()) <= set(names["words"])
 
@@ -157,12 +160,10 @@ def test_the_script_in_the_page_on_generation_runs(capsys, eagerly):
 @pytest.mark.slow
 def test_the_script_in_the_page_on_adaptation_runs(tmp_path, monkeypatch, minilm, eagerly):
     monkeypatch.chdir(tmp_path)
-    code = "\n".join(blocks((REPOSITORY / "docs" / "adaptation.md").read_text("utf-8")))
     whole = kt.datasets.load_questions()
     train, test = (type(part)(part.texts[::6], part.labels[::6]) for part in whole.values())
     monkeypatch.setattr(kt.datasets, "load_questions", lambda: replaced(whole, train=train, test=test))
-    names = {}
-    exec(compile(code, "docs/adaptation.md", "exec"), names)
+    names = run_page("adaptation.md")
     assert len(names["history"].history["val_accuracy"]) == 1
     assert all(weight.trainable for weight in names["model"].trainable_weights)
     assert names["optimizer"].penalty.strength == 10.0
@@ -170,35 +171,27 @@ def test_the_script_in_the_page_on_adaptation_runs(tmp_path, monkeypatch, minilm
 
 def test_the_script_in_the_page_on_datasets_runs(tmp_path, monkeypatch, capsys, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
-    code = "\n".join(blocks((REPOSITORY / "docs" / "datasets.md").read_text("utf-8")))
-    names = {}
-    exec(compile(code, "docs/datasets.md", "exec"), names)
+    names = run_page("datasets.md")
     assert (len(names["train"].texts), len(names["held_out"].texts)) == (12, 4) and names["scores"].labels[:2] == [5, 1]
     assert "Get aclImdb_v1.tar.gz" in capsys.readouterr().out
 
 
 def test_the_script_in_the_page_on_adapters_runs(tmp_path, monkeypatch, small_minilm):
     monkeypatch.chdir(tmp_path)
-    code = "\n".join(blocks((REPOSITORY / "docs" / "adapters.md").read_text("utf-8")))
-    names = {}
-    exec(compile(code, "docs/adapters.md", "exec"), names)
+    names = run_page("adapters.md")
     assert names["model"].encoder.active_adapters == ("both",)
 
 
 def test_the_script_in_the_page_on_classification_runs(small_minilm, eagerly):
-    code = "\n".join(blocks((REPOSITORY / "docs" / "classification.md").read_text("utf-8")))
-    names = {}
-    exec(compile(code, "docs/classification.md", "exec"), names)
+    names = run_page("classification.md")
     assert names["tagged"].label_names == ["film", "fun"] and names["found"].temperature > 0
 
 
 def test_the_script_in_the_page_on_metrics_runs(monkeypatch, small_minilm, eagerly):
-    code = "\n".join(blocks((REPOSITORY / "docs" / "metrics.md").read_text("utf-8")))
     whole = kt.datasets.load_questions()
     test = type(whole.test)(whole.test.texts[:8], whole.test.labels[:8])
     monkeypatch.setattr(kt.datasets, "load_questions", lambda: replaced(whole, test=test))
-    names = {}
-    exec(compile(code, "docs/metrics.md", "exec"), names)
+    names = run_page("metrics.md")
     assert set(names["scores"]) == {"loss", "accuracy", "f1", "matthews_correlation"}
     assert float(names["tags"].result()) == 1.0
 
@@ -206,9 +199,7 @@ def test_the_script_in_the_page_on_metrics_runs(monkeypatch, small_minilm, eager
 @pytest.mark.slow
 def test_the_script_in_the_page_on_embeddings_runs(tmp_path, monkeypatch, minilm, eagerly):
     monkeypatch.chdir(tmp_path)
-    code = "\n".join(blocks((REPOSITORY / "docs" / "embeddings.md").read_text("utf-8")))
-    names = {}
-    exec(compile(code, "docs/embeddings.md", "exec"), names)
+    names = run_page("embeddings.md")
     assert names["corpus"][0].startswith("A man") and names["vectors"].shape == (3, 384)
     assert (tmp_path / "served" / "1" / "saved_model.pb").exists()
 
@@ -216,21 +207,17 @@ def test_the_script_in_the_page_on_embeddings_runs(tmp_path, monkeypatch, minilm
 @pytest.mark.slow
 def test_the_script_in_the_page_on_questions_runs(tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
-    code = "\n".join(blocks((REPOSITORY / "docs" / "questions.md").read_text("utf-8")))
-    names = {}
-    exec(compile(code, "docs/questions.md", "exec"), names)
+    run_page("questions.md")
     assert (tmp_path / "served" / "questions" / "saved_model.pb").exists()
 
 
 @pytest.mark.slow
 def test_the_script_in_the_page_on_comparing_runs(tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
-    code = "\n".join(blocks((REPOSITORY / "docs" / "compare.md").read_text("utf-8")))
     whole = kt.datasets.load_questions()
     train, test = (type(part)(part.texts[::8], part.labels[::8]) for part in whole.values())
     monkeypatch.setattr(kt.datasets, "load_questions", lambda: replaced(whole, train=train, test=test))
-    names = {}
-    exec(compile(code, "docs/compare.md", "exec"), names)
+    names = run_page("compare.md")
     assert [row["seeds"] for row in names["comparison"].rows] == [2, 2]
     assert (tmp_path / "methods.jsonl").read_text().count("\n") == 1 + 2 * 3
 
@@ -340,9 +327,7 @@ def test_the_script_in_the_page_on_words_runs(tmp_path, monkeypatch, two_blocks,
     kt.encoders.ElmoEncoder(4, [(1, 4), (2, 8)], projection_dim=8, units=16).save_pretrained(tmp_path / "elmo")
     train, test = (type(part)(part.texts[::2], part.labels[::2]) for part in whole.values())
     monkeypatch.setattr(kt.datasets, "load_questions", lambda: replaced(whole, train=train, test=test))
-    code = "\n".join(blocks((REPOSITORY / "docs" / "words.md").read_text("utf-8")))
-    names = {}
-    exec(compile(code, "docs/words.md", "exec"), names)
+    names = run_page("words.md")
     assert names["report"]["micro"]["f1"] == 1.0
     assert (tmp_path / "served" / "saved_model.pb").exists()
 
@@ -360,9 +345,7 @@ def test_the_script_in_the_page_on_a_task_runs(page, tmp_path, monkeypatch, smal
 def test_the_script_in_the_page_on_tokenizers_runs(tmp_path, monkeypatch):
     pytest.importorskip("tokenizers")
     monkeypatch.chdir(tmp_path)
-    code = "\n".join(blocks((REPOSITORY / "docs" / "tokenizers.md").read_text("utf-8")))
-    names = {}
-    exec(compile(code, "docs/tokenizers.md", "exec"), names)
+    names = run_page("tokenizers.md")
     assert names["preprocessor"].detokenize(names["inputs"]["token_ids"]).numpy().tolist() == [b"Who wrote Hamlet?"]
 
 
