@@ -228,24 +228,14 @@ def test_the_script_in_the_page_on_scikit_learn_runs(tmp_path, monkeypatch, smal
     whole = kt.datasets.load_questions()
     few = type(whole.train)(whole.train.texts[::12], whole.train.labels[::12])
     monkeypatch.setattr(kt.datasets, "load_questions", lambda: replaced(whole, train=few))
-    names = {}
-    exec(
-        compile(
-            "\n".join(blocks((REPOSITORY / "docs" / "wrappers.md").read_text("utf-8"))), "docs/wrappers.md", "exec"
-        ),
-        names,
-    )
+    names = run_page("wrappers.md")
     assert names["search"].best_estimator_.model_.label_names == whole.label_names
 
 
 @pytest.mark.slow
 def test_the_script_in_the_page_on_reports_runs(tmp_path, monkeypatch, small_minilm):
     monkeypatch.chdir(tmp_path)
-    names = {}
-    exec(
-        compile("\n".join(blocks((REPOSITORY / "docs" / "report.md").read_text("utf-8"))), "docs/report.md", "exec"),
-        names,
-    )
+    names = run_page("report.md")
     assert (tmp_path / "report.html").exists() and len(names["report"].labels) == 144
 
 
@@ -336,10 +326,7 @@ def test_the_script_in_the_page_on_words_runs(tmp_path, monkeypatch, two_blocks,
 @pytest.mark.parametrize("page", ["multiple_choice", "dialogue"])
 def test_the_script_in_the_page_on_a_task_runs(page, tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
-    code = "\n".join(blocks((REPOSITORY / "docs" / f"{page}.md").read_text("utf-8")))
-    names = {}
-    exec(compile(code, f"docs/{page}.md", "exec"), names)
-    assert names["model"].compiled
+    assert run_page(f"{page}.md")["model"].compiled
 
 
 def test_the_script_in_the_page_on_tokenizers_runs(tmp_path, monkeypatch):
