@@ -6,6 +6,7 @@ import numpy as np
 from keras_transfer.adaptation.recipes import fine_tune, get_recipe
 from keras_transfer.losses import CosineSimilarityLoss
 from keras_transfer.tasks import TextClassifier, TextEmbedder
+from keras_transfer.tasks.data import require_preprocessor, to_numpy
 from keras_transfer.text import part_batches, to_columns
 from keras_transfer.training.trainable import remember_trainable
 
@@ -21,8 +22,11 @@ def set_fit(
 
     Start with an encoder for sentences, such as `"minilm-l6"`.
 
+    Afterwards, the same weights are trainable as before, and the model is compiled anew with the defaults of `compile`,
+    so that `fit` trains all of them.
+
     Args:
-        model: `TextClassifier` with a preprocessor.
+        model: `TextClassifier` of one label per text, with a preprocessor, and without `windows` and `siamese`.
         texts: List of strings.
         labels: List of labels as for `fit`, one for each text.
         num_iterations: Integer. Number of pairs of the same class, and as many of different classes, that are drawn for
@@ -37,7 +41,8 @@ def set_fit(
         Tuple of two of Keras's `History`: that of the encoder on pairs, and that of the head.
 
     Raises:
-        ValueError: If `model` is not a `TextClassifier`, or as for `sample_pairs`.
+        ValueError: If `model` is not such a `TextClassifier`, if its encoder has no trainable weights, if `labels` are
+            not those of the model or not one for each text, or as for `sample_pairs`. The model is then unchanged.
 
     Example:
     ```python
@@ -51,11 +56,27 @@ def set_fit(
     """
     if not isinstance(model, TextClassifier):
         raise ValueError(f"`model` must be a `TextClassifier`. Received: model={model!r}")
+    if model.multi_label or model.siamese or model.windows is not None:
+        raise ValueError(
+            "`model` must predict one label of a single text, without `multi_label`, `siamese` and `windows`. "
+            f"Received: multi_label={model.multi_label}, siamese={model.siamese}, windows={model.windows!r}"
+        )
+    require_preprocessor(model)
     texts = to_columns(texts)
-    first, second, same = sample_pairs(labels, num_iterations, seed)
+    if isinstance(texts, tuple):
+        raise ValueError("`texts` must be one column of texts, such as a list. Received: pairs of texts")
+    labels = model.encode_labels(labels)
+    model.check_labels(labels)
+    labels = np.asarray(to_numpy(labels) if hasattr(labels, "shape") else labels)
     if len(labels) != len(texts):
         raise ValueError(f"Each text must have a label. Received: {len(texts)} texts, {len(labels)} labels")
+    first, second, same = sample_pairs(labels, num_iterations, seed)
     embedder = TextEmbedder(model.encoder, model.preprocessor, pooling=model.pooling)
+    if not embedder.trainable_weights:
+        raise ValueError(
+            "The encoder must have trainable weights. Call `keras_transfer.adaptation.unfreeze(model)`, or train the "
+            "head alone by `fit`. Received: an encoder without trainable weights"
+        )
     embedder.compile(keras.optimizers.AdamW(learning_rate), loss=CosineSimilarityLoss())
     pairs = part_batches((texts[first], texts[second]), same, model.preprocessor, batch_size, seed=seed)
     on_pairs = embedder.fit(pairs, epochs=epochs, verbose=verbose)
@@ -65,6 +86,7 @@ def set_fit(
         return on_pairs, fine_tune(model, (texts, labels), recipe=recipe, verbose=verbose)
     finally:
         restore()
+        model.compile()  # The optimizer of the head has no state for other weights.
 
 
 def sample_pairs(labels, num_iterations=20, seed=0):
@@ -73,7 +95,7 @@ def sample_pairs(labels, num_iterations=20, seed=0):
     For each example and iteration, another example of its class is drawn, and one of another class.
 
     Args:
-        labels: List or array [examples] of labels.
+        labels: List or array [examples] of labels, one for each example.
         num_iterations: Integer. Number of pairs of each kind for each example. Defaults to `20`.
         seed: Integer. The same seed gives the same pairs. Defaults to `0`.
 
@@ -82,8 +104,8 @@ def sample_pairs(labels, num_iterations=20, seed=0):
         pairs of the same class, 0.0 for others.
 
     Raises:
-        ValueError: If `num_iterations` is less than 1, if there are less than two classes, or if a class has only one
-            example.
+        ValueError: If `num_iterations` is less than 1, if `labels` are not one for each example, if there are less than
+            two classes, or if a class has only one example.
 
     Example:
     ```python
@@ -96,6 +118,8 @@ def sample_pairs(labels, num_iterations=20, seed=0):
     if num_iterations < 1:
         raise ValueError(f"`num_iterations` must be at least 1. Received: num_iterations={num_iterations}")
     labels = np.asarray(labels)
+    if labels.ndim != 1:
+        raise ValueError(f"`labels` must be one for each example. Received: an array of shape {labels.shape}")
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) < 2 or counts.min() < 2:
         raise ValueError(

@@ -13,10 +13,11 @@ class Matryoshka(PartsLoss):
     """The sum of a loss of the first numbers of each vector, for several counts of them.
 
     After training with it, the first 64 of 384 numbers of a vector are themselves a useful vector, which takes less
-    memory and is searched faster: `vectors[:, :64]`. The first numbers are scaled to length 1 before the loss.
+    memory and is searched faster: `vectors[:, :64]`. The first numbers are scaled to length 1 before the loss, and so
+    are whole vectors. Their distances are at most 2, so give a `TripletLoss` a smaller margin than its default.
 
     Args:
-        loss: Loss of vectors, such as `MultipleNegativesRanking()`.
+        loss: Loss of vectors, such as `MultipleNegativesRanking()`. Its `dtype` is not used, only that of this loss.
         sizes: List of integers. Counts of the first numbers, with that of the whole vector if it is to be trained too.
         weights: List of floats. Factors of the losses, one for each size. Defaults to `None`, 1 for each.
         name: String. Name of the loss. Defaults to `"matryoshka"`.
@@ -27,8 +28,8 @@ class Matryoshka(PartsLoss):
         y_pred: Vectors [batch, parts, dim] as for `loss`.
 
     Raises:
-        ValueError: If `loss` is not one of vectors, if `sizes` are not different positive integers, if there are not as
-            many `weights` as `sizes`, or if a size is larger than the vectors.
+        ValueError: If `loss` is not one of vectors or has a `reduction` of its own, if `sizes` are not different
+            positive integers, if there are not as many `weights` as `sizes`, or if a size is larger than the vectors.
 
     Example:
     ```python
@@ -44,6 +45,11 @@ class Matryoshka(PartsLoss):
         if not isinstance(loss, PartsLoss):
             raise ValueError(
                 f"`loss` must be a loss of vectors, such as `MultipleNegativesRanking()`. Received: loss={loss!r}"
+            )
+        if loss.reduction != "sum_over_batch_size":
+            raise ValueError(
+                "`reduction` must be an argument of `Matryoshka`, not of its `loss`. "
+                f"Received: a loss with reduction={loss.reduction!r}"
             )
         sizes = list(sizes)
         right = all(isinstance(size, numbers.Integral) and size > 0 for size in sizes)

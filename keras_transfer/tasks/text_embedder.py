@@ -117,8 +117,9 @@ class TextEmbedder(Task):
         model.similarity("a film", ["a movie", "a bridge"], verbose=0)
         ```
         """
-        first, second = self._directions(first, "first", verbose), self._directions(second, "second", verbose)
-        _check_same_size(first, second, ("first", "second"))
+        first, second = _checked(first, "first"), _checked(second, "second")
+        self._check_same_size({"first": first, "second": second})
+        first, second = (self._directions(*values, verbose) for values in ((first, "first"), (second, "second")))
         return first @ second.T
 
     def search(self, queries, corpus, k=10, verbose="auto"):
@@ -150,31 +151,29 @@ class TextEmbedder(Task):
         """
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
             raise ValueError(f"`k` must be an integer of at least 1. Received: k={k!r}")
-        corpus = self._directions(corpus, "corpus", verbose)
+        queries, corpus = _checked(queries, "queries"), _checked(corpus, "corpus")
         if len(corpus) == 0:
             raise ValueError("`corpus` must have at least one text. Received: no texts")
         if k > len(corpus):
             raise ValueError(f"`k` must be at most the number of texts, {len(corpus)}. Received: k={k}")
+        self._check_same_size({"queries": queries, "corpus": corpus})
         queries = self._directions(queries, "queries", verbose)
-        _check_same_size(queries, corpus, ("queries", "corpus"))
-        return top_k(queries, corpus, int(k))
+        corpus = self._vectors(corpus, verbose)
+        return top_k(queries, corpus, int(k), _lengths(corpus, "corpus"))
 
     def _directions(self, values, name, verbose):
         """Returns texts or vectors as float32 vectors of length 1."""
-        if isinstance(values, tuple) or is_text(values):
-            values = self.embed(values, verbose=verbose)
-        vectors = np.asarray(to_numpy(values), "float32")
-        if vectors.ndim != 2:
-            raise ValueError(
-                f"`{name}` must be texts, or vectors of shape [texts, dim]. Received: shape {vectors.shape}"
-            )
-        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-        [*wrong] = np.flatnonzero(~np.isfinite(lengths))
-        if wrong:
-            raise ValueError(
-                f"`{name}` must be finite. Received: {vectors[wrong[0]]!r:.100} as the vector at position {wrong[0]}"
-            )
-        return vectors / np.maximum(lengths, 1e-12)[:, None]
+        vectors = self._vectors(values, verbose)
+        return vectors / _lengths(vectors, name)[:, None]
+
+    def _vectors(self, values, verbose):
+        return self.embed(values, verbose=verbose) if values.ndim == 1 else values
+
+    def _check_same_size(self, columns):
+        sizes = [self.output.shape[-1] if values.ndim == 1 else values.shape[1] for values in columns.values()]
+        if sizes[0] != sizes[1]:
+            names = " and ".join(f"`{name}`" for name in columns)
+            raise ValueError(f"Vectors of {names} must have the same size. Received: {sizes[0]} and {sizes[1]}")
 
     # === Training ===
 
@@ -305,9 +304,24 @@ class TextEmbedder(Task):
         return {**super().get_config(), "pooling": self.pooling, "normalize": self.normalize}
 
 
-def _check_same_size(first, second, names):
-    if first.shape[1] != second.shape[1]:
+def _checked(values, name):
+    """Returns texts as an array [texts], or vectors as a float32 array [texts, dim]."""
+    if isinstance(values, tuple):
+        raise ValueError(f"`{name}` must be one column of texts, such as a list. Received: a tuple of {len(values)}")
+    if is_text(values):
+        return to_columns(values)
+    vectors = np.asarray(to_numpy(values), "float32")
+    if vectors.ndim != 2:
+        raise ValueError(f"`{name}` must be texts, or vectors of shape [texts, dim]. Received: shape {vectors.shape}")
+    return vectors
+
+
+def _lengths(vectors, name):
+    """Returns the lengths [texts] of vectors, at least 1e-12, or raises a `ValueError` if they are not finite."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+    [*wrong] = np.flatnonzero(~np.isfinite(lengths))
+    if wrong:
         raise ValueError(
-            f"Vectors of `{names[0]}` and `{names[1]}` must have the same size. "
-            f"Received: {first.shape[1]} and {second.shape[1]}"
+            f"`{name}` must be finite. Received: {vectors[wrong[0]]!r:.100} as the vector at position {wrong[0]}"
         )
+    return np.maximum(lengths, 1e-12)

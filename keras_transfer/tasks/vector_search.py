@@ -1,4 +1,4 @@
-"""Exact search for the vectors with the highest dot products, in blocks that fit into the cache."""
+"""Exact search for the vectors with the highest scores, in blocks that fit into the cache."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ QUERIES, CORPUS = 256, 16_384  # Vectors in a block.
 WIDTH = 64  # Scores in a group. Only groups with a high maximum are looked into.
 
 
-def top_k(queries, corpus, k):
+def top_k(queries, corpus, k, lengths=None):
     """Returns the `k` highest dot products of each query with a corpus, highest first, and where they are.
 
     Of equal scores, that of the lower index comes first.
@@ -15,44 +15,63 @@ def top_k(queries, corpus, k):
         queries: Float32 array [queries, dim].
         corpus: Float32 array [corpus, dim], of at least `k` vectors.
         k: Integer, at least 1.
+        lengths: Float32 array [corpus]. Positive numbers by which the products with each vector are divided. Defaults
+            to `None`, 1 for each.
 
     Returns:
         Float32 array [queries, k] of scores, and an int64 array of the same shape of indices.
     """
-    scores, indices = np.empty((len(queries), k), "float32"), np.empty((len(queries), k), "int64")
+    scores, indices = np.full((len(queries), k), -np.inf, "float32"), np.zeros((len(queries), k), "int64")
     padded = -(-min(CORPUS, len(corpus)) // WIDTH) * WIDTH
     buffer = np.empty((min(QUERIES, len(queries)), padded), "float32")
-    for start in range(0, len(queries), QUERIES):
-        block = queries[start : start + QUERIES]
-        found = []
-        for first in range(0, len(corpus), CORPUS):
-            part, table = corpus[first : first + CORPUS], buffer[: len(block)]
-            np.matmul(block, part.T, out=table[:, : len(part)])
+    for first in range(0, len(corpus), CORPUS):
+        part = corpus[first : first + CORPUS]
+        for start in range(0, len(queries), QUERIES):
+            rows = slice(start, start + QUERIES)
+            table = buffer[: len(queries[rows])]
+            np.matmul(queries[rows], part.T, out=table[:, : len(part)])
+            if lengths is not None:
+                table[:, : len(part)] /= lengths[first : first + CORPUS]
             table[:, len(part) :] = -np.inf
-            row, index, score = _candidates(table, min(k, len(part)))
-            found.append((row, index + first, score))
-        row, index, score = (np.concatenate(column) for column in zip(*found))
-        order = np.lexsort((index, -score, row))
-        firsts = np.searchsorted(row[order], np.arange(len(block)))
-        best = order[firsts[:, None] + np.arange(k)]
-        scores[start : start + QUERIES], indices[start : start + QUERIES] = score[best], index[best]
+            column, score = _highest(table, min(k, len(part)))
+            # Those found before have lower indices, so a stable sort keeps equal scores in the order of their indices.
+            score = np.concatenate([scores[rows], score], axis=1)
+            order = np.argsort(-score, axis=1, kind="stable")[:, :k]
+            index = np.concatenate([indices[rows], column + first], axis=1)
+            scores[rows], indices[rows] = (np.take_along_axis(found, order, axis=1) for found in (score, index))
     return scores, indices
 
 
-def _candidates(table, k):
-    """Returns the rows, columns and values of all entries of a table that are among the `k` highest of their row.
+def _highest(table, k):
+    """Returns the columns [rows, k] and values of the `k` highest of each row; of equal ones, the lower column first.
 
     The `k`-th highest maximum of the groups of a row is at most the `k`-th highest value of the row. Only groups whose
     maximum is not lower can contain one of the `k` highest, and all others are read just once.
     """
     rows, groups = len(table), table.shape[1] // WIDTH
-    table = table.reshape(rows, WIDTH, groups)  # Column `i * groups + j` belongs to group `j`.
-    maxima = table.max(axis=1)
     if k > groups:
-        lowest = np.full(rows, -np.inf, "float32")
-    else:
-        lowest = np.partition(maxima, groups - k, axis=1)[:, groups - k]
+        return _highest_of_all(table, k)
+    grouped = table.reshape(rows, WIDTH, groups)  # Column `i * groups + j` belongs to group `j`.
+    maxima = grouped.max(axis=1)
+    lowest = np.partition(maxima, groups - k, axis=1)[:, groups - k]
     row, group = np.nonzero(maxima >= lowest[:, None])
-    values = table[row, :, group]
-    hit, place = np.nonzero((values >= lowest[row, None]) & (values > -np.inf))
-    return row[hit], place * groups + group[hit], values[hit, place]
+    values = grouped[row, :, group]
+    hits = values >= lowest[row, None]
+    if np.count_nonzero(hits) > 8 * rows * k:  # Many equal values.
+        return _highest_of_all(table, k)
+    hit, place = np.nonzero(hits)
+    row, column, value = row[hit], place * groups + group[hit], values[hit, place]
+    order = np.lexsort((column, -value, row))
+    best = order[np.searchsorted(row[order], np.arange(rows))[:, None] + np.arange(k)]
+    return column[best], value[best]
+
+
+def _highest_of_all(table, k):
+    """Returns what `_highest` returns, in the order of the columns, without groups."""
+    rows, size = table.shape
+    lowest = np.partition(table, size - k, axis=1)[:, size - k, None]
+    higher, equal = table > lowest, table == lowest
+    room = k - higher.sum(axis=1, keepdims=True)
+    kept = higher | (equal & (np.cumsum(equal, axis=1, dtype="int32") <= room))
+    column = np.nonzero(kept)[1].reshape(rows, k)
+    return column, np.take_along_axis(table, column, axis=1)

@@ -39,9 +39,44 @@ def test_set_fit_moves_the_encoder_by_pairs_and_then_the_head_alone(eagerly):
     assert (model.predict(TEXTS, verbose=0).argmax(1) == LABELS).all()
 
 
+def test_after_set_fit_the_model_trains_on_with_all_weights(eagerly):
+    model = classifier(pooling="mean", label_names=["bad", "good"])
+    names = ["good" if label else "bad" for label in LABELS]
+    set_fit(model, TEXTS, names, num_iterations=1, verbose=0)
+    start = model.get_weights()
+    model.fit(TEXTS, names, verbose=0)
+    weights = model.get_weights()
+    assert difference(weights[:-2], start[:-2]) > 0 and difference(weights[-2:], start[-2:]) > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "labels", "expected"),
+    [
+        ({}, LABELS[1:5], "Received: 6 texts, 4 labels"),
+        ({}, [1, 1, 1, 0, 2, 2], "Labels must be integers from 0 to 1. Received: 2 at position 4"),
+        ({"label_names": ["bad", "good"]}, ["good"] * 3 + ["bad"] * 2 + ["bat"], "Did you mean 'bad'?"),
+        ({}, [[0, 1]] * 6, "`labels` must be one for each example. Received: an array of shape (6, 2)"),
+        ({"multi_label": True}, LABELS, "Received: multi_label=True, siamese=False, windows=None"),
+        ({"siamese": True}, LABELS, "Received: multi_label=False, siamese=True, windows=None"),
+        ({"windows": "mean"}, LABELS, "Received: multi_label=False, siamese=False, windows='mean'"),
+    ],
+)
+def test_labels_and_models_without_pairs_are_errors_before_any_training(options, labels, expected):
+    model = classifier(**options)
+    start = model.get_weights()
+    assert expected in message(lambda: set_fit(model, TEXTS, labels))
+    assert difference(model.get_weights(), start) == 0 and not model.compiled
+
+
+def test_a_frozen_encoder_is_an_error():
+    model = classifier()
+    model.trainable = False
+    assert "The encoder must have trainable weights" in message(lambda: set_fit(model, TEXTS, LABELS))
+
+
 def test_examples_without_partners_and_other_models_are_errors():
     assert "Received: {0: 1, 1: 2}" in message(lambda: sample_pairs([0, 1, 1]))
     assert "Received: {1: 2}" in message(lambda: sample_pairs([1, 1]))
     assert "`num_iterations` must be at least 1" in message(lambda: sample_pairs(LABELS, 0))
-    assert "Received: 6 texts, 4 labels" in message(lambda: set_fit(classifier(), TEXTS, LABELS[1:5]))
+    assert "an array of shape (2, 2)" in message(lambda: sample_pairs([[0, 1], [1, 0]]))
     assert "must be a `TextClassifier`" in message(lambda: set_fit(keras.Sequential(), TEXTS, LABELS))

@@ -137,6 +137,7 @@ def test_a_loss_survives_its_config_and_has_finite_gradients_for_vectors_of_zero
         ),
         (lambda: ContrastiveLoss(margin=-1), "`margin` must be at least 0. Received: margin=-1"),
         (lambda: Matryoshka("mse", [2]), "`loss` must be a loss of vectors, .* Received: loss='mse'"),
+        (lambda: Matryoshka(TripletLoss(reduction="sum"), [2]), "not of its `loss`. .* with reduction='sum'"),
         (lambda: Matryoshka(TripletLoss(), []), "`sizes` must be different positive integers. Received: sizes=.."),
         (lambda: Matryoshka(TripletLoss(), [2, 2]), r"`sizes` must be different .* Received: sizes=\[2, 2\]"),
         (lambda: Matryoshka(TripletLoss(), [2, 0]), r"`sizes` must be different .* Received: sizes=\[2, 0\]"),

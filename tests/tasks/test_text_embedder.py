@@ -112,10 +112,12 @@ def test_of_equal_texts_search_returns_the_first():
         ((np.ones((1, 3)), np.ones((2, 4)), 1), "must have the same size. Received: 3 and 4"),
         ((np.ones(3), np.ones((2, 3)), 1), "vectors of shape [texts, dim]. Received: shape (3,)"),
         ((np.ones((1, 2)), [[1.0, 2.0], [np.nan, 0.0]], 1), "`corpus` must be finite. Received: array([nan,"),
-        (((["a"], ["b"]), ["c"], 1), "`texts` must be one column of texts, such as a list. Received: a tuple of 2"),
+        (((["a"], ["b"]), ["c"], 1), "`queries` must be one column of texts, such as a list. Received: a tuple of 2"),
+        ((["a"], np.ones((2, 15)), 1), "must have the same size. Received: 16 and 15"),
     ],
 )
-def test_searches_that_have_no_answer_are_errors(arguments, expected):
+def test_searches_that_have_no_answer_are_errors_before_any_text_is_embedded(arguments, expected, monkeypatch):
+    monkeypatch.delattr(TextEmbedder, "embed")
     assert expected in message(lambda: embedder().search(*arguments, verbose=0))
 
 

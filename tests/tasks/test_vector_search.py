@@ -1,5 +1,7 @@
 """Search in blocks finds what a sort of all scores finds."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -43,3 +45,26 @@ def test_equal_vectors_are_all_found_lowest_index_first():
     queries, corpus = np.eye(2, dtype="float32"), np.tile(np.eye(2, dtype="float32"), (500, 1))
     scores, indices = top_k(queries, corpus, 4)
     assert indices.tolist() == [[0, 2, 4, 6], [1, 3, 5, 7]] and (scores == 1).all()
+
+
+def test_scores_are_divided_by_the_lengths_of_the_vectors_of_the_corpus(monkeypatch):
+    monkeypatch.setattr(vector_search, "CORPUS", 64)
+    random = np.random.default_rng(0)
+    queries, corpus = (random.normal(size=(count, 4)).astype("float32") for count in (3, 100))
+    lengths = np.linalg.norm(corpus, axis=1)
+    scores, indices = top_k(queries, corpus, 5, lengths)
+    expected = brute_force(queries, corpus / lengths[:, None], 5)
+    np.testing.assert_allclose(scores, expected[0], rtol=1e-5)
+    np.testing.assert_array_equal(indices, expected[1])
+
+
+@pytest.mark.parametrize(("k", "factor"), [(300, 1), (300, 0), (10, 0), (150, 0)])
+def test_a_search_for_many_or_equal_scores_needs_the_memory_of_few_blocks(k, factor):
+    random = np.random.default_rng(0)
+    queries, corpus = (random.normal(size=(count, 2)).astype("float32") * factor for count in (16, 100_000))
+    tracemalloc.start()
+    _, indices = top_k(queries, corpus, k)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 16 * 100_000 * 8  # An index for each score.
+    assert factor or (indices == np.arange(k)).all()
