@@ -41,8 +41,8 @@ class SpanExtractor(Task):
         encoder: Encoder of this library, or a KerasHub backbone.
         preprocessor: `text.BertPreprocessor`, or a `text.TokenPreprocessor` whose tokenizer knows the characters of its
             tokens (WordPiece, and byte-level BPE as in RoBERTa), or None for prepared ids. Defaults to `None`.
-        stride: Integer. Number of tokens from the start of a window to that of the next. If a question leaves less
-            room, the windows follow each other without a gap. Defaults to `128`.
+        stride: Integer. Number of tokens from the start of a window to that of the next, at most half of those that
+            fit beside the question: windows always overlap. Defaults to `128`.
         max_answer_length: Integer. Number of tokens of the longest answer that `answer` returns. Defaults to `30`.
         no_answer_threshold: Float. `answer` returns no answer if its score is more than this above that of the best
             answer. Scores are sums of two logits. Defaults to `None`, for questions that always have an answer (SQuAD

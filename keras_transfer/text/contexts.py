@@ -60,7 +60,8 @@ def context_windows(preprocessor, questions, contexts, stride, begin=0):
     """Returns the `ContextWindows` of questions and contexts.
 
     A row is a question and a part of its context, packed as a pair of texts. The parts of a context begin `stride`
-    tokens apart, or as many as fit beside the question if these are fewer, so that no token is lost.
+    tokens apart, or half as many as fit beside the question if these are fewer. So every span of half of them is whole
+    in a window.
 
     Args:
         preprocessor: `TokenPreprocessor` whose tokenizer has offsets.
@@ -84,7 +85,7 @@ def context_windows(preprocessor, questions, contexts, stride, begin=0):
         question_lengths = tf.cast(question_ids.row_lengths(), tf.int32)
         room = _checked(longest - packing.num_special_tokens(2) - question_lengths, longest, begin)
         totals = tf.gather(tf.cast(ids.row_lengths(), tf.int32), row)
-        step = tf.minimum(stride, room)
+        step = tf.minimum(stride, (room + 1) // 2)
         counts = 1 + (tf.maximum(totals - room, 0) + step - 1) // step
         example = tf.repeat(tf.range(tf.size(totals)), counts)
         index = tf.range(tf.size(example)) - tf.gather(tf.cumsum(counts, exclusive=True), example)

@@ -59,8 +59,8 @@ def test_windows_contain_each_token_and_each_token_belongs_to_one_of_them(stride
     starts = windows.starts[windows.starts >= 0]
     assert set(starts.tolist()) == set(range(0, 2 * size, 2))
     assert sorted(windows.starts[windows.owned].tolist()) == list(range(0, 2 * size, 2))
-    assert (windows.first == min(stride, 5) * np.arange(len(windows.first))).all()
-    assert len(windows.first) == 1 + max(0, -(-(size - 5) // min(stride, 5)))
+    assert (windows.first == min(stride, 3) * np.arange(len(windows.first))).all()
+    assert len(windows.first) == 1 + max(0, -(-(size - 5) // min(stride, 3)))
 
 
 def test_a_token_belongs_to_the_window_in_which_its_shorter_context_is_longest():
@@ -116,6 +116,25 @@ def test_the_labels_are_the_positions_of_the_answer_in_the_windows_that_contain_
     assert labels([LONG], [("d e", 6)]) == [[6, 7], [3, 4], [0, 0]]
     assert labels([LONG], [("e f", 8)]) == [[0, 0], [4, 5], [0, 0]]
     assert labels([LONG], [("a b c d e f", 0)]) == [[0, 0]] * 3  # longer than a window
+
+
+@pytest.mark.parametrize("stride", [5, 128])
+def test_every_answer_of_half_a_window_is_whole_in_one_however_large_the_stride_is(stride):
+    starts = range(0, len(LONG) - 4, 2)
+    found = labels([LONG] * len(starts), [(LONG[start : start + 5], start) for start in starts], stride)
+    assert sum(first > 0 for first, _ in found) >= len(starts)
+    assert {last - first for first, last in found if first > 0} == {2}
+
+
+def test_answers_that_fit_in_no_window_are_counted_in_a_warning(caplog):
+    assert labels(["a b", LONG, "a"], [("a", 0), ("a b c d e f", 0), None])[1:4] == [[0, 0]] * 3
+    [record] = caplog.records
+    assert record.getMessage().startswith(
+        "1 of 2 answers fit in no window, and count as no answer. The first is at position 1."
+    )
+    caplog.clear()
+    labels(["a b", LONG], [("a", 0), ("e f", 8)])
+    assert not caplog.records
 
 
 def test_a_question_without_an_answer_has_the_first_token_as_its_label():
