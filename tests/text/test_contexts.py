@@ -29,6 +29,15 @@ def preprocessor(sequence_length=9):
 # === Windows ===
 
 
+def spans_of(windows, row):
+    """The spans that belong to a window, as their first and last token of the context."""
+    low, high = windows.middles[row].tolist()
+    places = np.flatnonzero(windows.starts[row] >= 0).tolist()
+    offset = int(windows.first[row] - windows.position[row])
+    pairs = [(first, last) for first in places for last in places if first <= last and low <= first + last < high]
+    return [(first + offset, last + offset) for first, last in pairs]
+
+
 def test_a_window_is_a_question_and_a_part_of_its_context():
     windows = windows_in_memory(preprocessor(), ["who", "who who"], [LONG, "a"], stride=3)
     # 9 tokens, of which 3 are special and 1 is the question: 5 of the context.
@@ -53,20 +62,24 @@ def test_a_window_is_a_question_and_a_part_of_its_context():
 
 @pytest.mark.parametrize("stride", [1, 2, 3, 5, 100])
 @pytest.mark.parametrize("size", [0, 1, 4, 5, 6, 10, 23])
-def test_windows_contain_each_token_and_each_token_belongs_to_one_of_them(stride, size):
+def test_windows_contain_each_token_and_each_span_in_a_window_belongs_to_one_of_them(stride, size):
     context = " ".join("a" * size)
     windows = windows_in_memory(preprocessor(), ["who"], [context], stride)
     starts = windows.starts[windows.starts >= 0]
     assert set(starts.tolist()) == set(range(0, 2 * size, 2))
-    assert sorted(windows.starts[windows.owned].tolist()) == list(range(0, 2 * size, 2))
+    spans = [(first, last) for first in range(size) for last in range(first, min(first + 6 - min(stride, 3), size))]
+    found = [span for row in range(len(windows.first)) for span in spans_of(windows, row)]
+    assert len(found) == len(set(found)) and set(found) >= set(spans)
     assert (windows.first == min(stride, 3) * np.arange(len(windows.first))).all()
     assert len(windows.first) == 1 + max(0, -(-(size - 5) // min(stride, 3)))
 
 
-def test_a_token_belongs_to_the_window_in_which_its_shorter_context_is_longest():
+def test_a_span_belongs_to_the_window_in_which_its_shorter_context_is_longest():
     windows = windows_in_memory(preprocessor(), ["who"], [LONG], stride=3)
-    owners = {int(start): row for row, start in zip(*np.nonzero(windows.owned)[:1], windows.starts[windows.owned])}
-    assert [owners[2 * token] for token in range(10)] == [0, 0, 0, 0, 1, 1, 1, 2, 2, 2]
+    owners = {span: row for row in range(3) for span in spans_of(windows, row)}
+    assert [owners[token, token] for token in range(10)] == [0, 0, 0, 0, 1, 1, 1, 2, 2, 2]
+    # The first token of a span may belong to a window that does not contain the last one.
+    assert (owners[3, 3], owners[3, 5]) == (0, 1) and (3, 8) not in owners
 
 
 def test_many_examples_are_tokenized_in_chunks_that_make_no_difference():
