@@ -129,7 +129,7 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
     before = [ops.convert_to_numpy(variable).copy() for variable in others]
     count, total, shape = 0, 0.0, None
     # A `SpanExtractor` predicts a position, so each batch has its own number of classes.
-    varies = loss is None and isinstance(model, Task) and model.output.shape[-1] is None
+    varies = loss is None and isinstance(model, Task) and getattr(model.output, "shape", [0])[-1] is None
     try:
         for inputs, targets, weights in _batches(model, x, y, labels, samples, random):
             if labels == "model" or (loss is None and (varies or shape is None)):

@@ -35,7 +35,7 @@ def span_batches(
     Args:
         texts: Tuple of two lists, arrays or table columns of strings: the questions, and the context of each.
         answers: List of answers: `(text, start)`, where `start` is the position of the first character in the context;
-            a list of these, of which the first one counts; a dict of `text` and `answer_start`, as in SQuAD on the
+            a list of these, whose first one counts; a dict of `text` and `answer_start`, as in SQuAD on the
             Hugging Face hub; or None, or a list without any, if the context has no answer. `None` for prediction.
             Defaults to `None`.
         preprocessor: `BertPreprocessor`, or `TokenPreprocessor` whose tokenizer knows the characters of its tokens.
@@ -105,7 +105,7 @@ def check_stride(stride):
 
 
 def answer_spans(contexts, answers):
-    """Returns the characters of answers, an integer array [examples, 2]: the first one, and the one behind the last.
+    """Returns the characters of answers, an integer array [examples, 2]: the first, and the position after the last.
 
     Args:
         contexts: List or array of strings.
