@@ -193,6 +193,13 @@ def test_an_answer_that_is_not_in_its_context_is_an_error_with_its_position():
             labels(["a b", "a b\u200b"], [("a", 0), answer])
 
 
+def test_the_position_of_a_wrong_answer_is_that_of_its_row_in_a_table():
+    pandas = pytest.importorskip("pandas")
+    answers = pandas.Series([("a", 0), ("\u200b", 3)], index=[7, 9])
+    with pytest.raises(ValueError, match="at least one token.*at position 1$"):
+        labels(["a b", "a b\u200b"], answers)
+
+
 def test_columns_of_different_sizes_are_an_error():
     texts = (["who"], ["a b"])
     for function, message in (
