@@ -128,11 +128,13 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
     others = [variable for variable in [*model.variables, *model.metrics_variables] if id(variable) not in own]
     before = [ops.convert_to_numpy(variable).copy() for variable in others]
     count, total, shape = 0, 0.0, None
+    # A `SpanExtractor` predicts a position, so each batch has its own number of classes.
+    varies = loss is None and isinstance(model, Task) and getattr(model.output, "shape", [0])[-1] is None
     try:
         for inputs, targets, weights in _batches(model, x, y, labels, samples, random):
-            if labels == "model" or (loss is None and shape is None):
+            if labels == "model" or (loss is None and (varies or shape is None)):
                 logits = scorer.predict_on_batch(_tensors(inputs))
-                shape = shape or _check_logits(logits)
+                shape = _check_logits(logits) if varies or shape is None else shape
             if labels == "model":
                 targets = _draw(logits, random)
             elif targets is None:

@@ -151,7 +151,7 @@ class ConditionalRandomField(keras.layers.Layer):
         return ops.where(real, ops.transpose(labels), -1)
 
     def _scores(self, constrained=False):
-        """Returns the transitions, of which that from boundary to boundary, in a row without words, is 0."""
+        """Returns the transitions. That from boundary to boundary, in a row without words, is 0."""
         size = self.transitions.shape[0]
         inner = np.ones((size, size), "float32")
         inner[-1, -1] = 0

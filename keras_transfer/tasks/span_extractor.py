@@ -1,5 +1,7 @@
 """The part of a context that answers a question."""
 
+import numbers
+
 import keras
 import numpy as np
 from keras import ops
@@ -41,8 +43,8 @@ class SpanExtractor(Task):
         encoder: Encoder of this library, or a KerasHub backbone.
         preprocessor: `text.BertPreprocessor`, or a `text.TokenPreprocessor` whose tokenizer knows the characters of its
             tokens (WordPiece, and byte-level BPE as in RoBERTa), or None for prepared ids. Defaults to `None`.
-        stride: Integer. Number of tokens from the start of a window to that of the next. If a question leaves less
-            room, the windows follow each other without a gap. Defaults to `128`.
+        stride: Integer. Number of tokens from the start of a window to that of the next, at most half of those that
+            fit beside the question: windows always overlap. Defaults to `128`.
         max_answer_length: Integer. Number of tokens of the longest answer that `answer` returns. Defaults to `30`.
         no_answer_threshold: Float. `answer` returns no answer if its score is more than this above that of the best
             answer. Scores are sums of two logits. Defaults to `None`, for questions that always have an answer (SQuAD
@@ -97,10 +99,19 @@ class SpanExtractor(Task):
         if preprocessor is not None:
             check_span_preprocessor(preprocessor)
         check_stride(stride)
-        if not isinstance(max_answer_length, (int, np.integer)) or max_answer_length < 1:
+        if (
+            type(max_answer_length) is bool
+            or not isinstance(max_answer_length, (int, np.integer))
+            or max_answer_length < 1
+        ):
             raise ValueError(
                 "`max_answer_length` must be an integer of at least 1. "
                 f"Received: max_answer_length={max_answer_length!r}"
+            )
+        if isinstance(no_answer_threshold, bool) or not isinstance(no_answer_threshold, (numbers.Real, type(None))):
+            raise ValueError(
+                "`no_answer_threshold` must be a number, or None. "
+                f"Received: no_answer_threshold={no_answer_threshold!r}"
             )
         answer_mask = keras.Input((None,), dtype="int32", name="answer_mask")
         initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
@@ -117,7 +128,7 @@ class SpanExtractor(Task):
         # === Config ===
         self.stride = int(stride)
         self.max_answer_length = int(max_answer_length)
-        self.no_answer_threshold = no_answer_threshold
+        self.no_answer_threshold = None if no_answer_threshold is None else float(no_answer_threshold)
         self.dropout = dropout
         self.hidden_activation = hidden_activation
         self.hidden_norm = hidden_norm
@@ -154,6 +165,26 @@ class SpanExtractor(Task):
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     # === Data ===
+
+    def make_targets(self, dataset):
+        """Returns the dataset as it is.
+
+        Raises:
+            ValueError: If the answer of a row in memory begins or ends where `answer_mask` is 0.
+        """
+        if isinstance(dataset, TextBatches) and dataset.has_labels and "answer_mask" in dataset.inputs:
+            mask, labels = np.asarray(dataset.inputs["answer_mask"]), np.asarray(dataset.labels)
+            self.check_labels(labels)
+            inside = np.minimum(labels, mask.shape[1] - 1).astype("int64")
+            wrong = np.argwhere((labels != inside) | (np.take_along_axis(mask, inside, axis=1) == 0))
+            if len(wrong):
+                row, column = wrong[0]
+                raise ValueError(
+                    "Labels of prepared data must be positions where `answer_mask` is 1: the first one, for no answer, "
+                    f"or those of the context. Received: {labels[row, column]} in row {row}, which has "
+                    f"{mask.shape[1]} positions"
+                )
+        return dataset
 
     def raw_columns(self, x):
         return span_columns(x)
@@ -216,11 +247,11 @@ class SpanExtractor(Task):
 
         Returns:
             A dict for each question: `text`, the answer as the context has it; `score`, its probability among all
-            answers that the context has; `start` and `end`, its first character in the context, and the one behind its
-            last; and `no_answer_score`, the score of no answer minus that of the best answer, which is compared with
-            `no_answer_threshold`. If there is no answer, `text` is "", and `start` and `end` are -1. The result is a
-            list of dicts, or one dict if `questions` is a string. With `n_best`, there is a list instead of each dict,
-            the best answer first. It is shorter if a context has fewer answers.
+            answers that the context has; `start` and `end`, its first character in the context, and the position after
+            its last character; and `no_answer_score`, the score of no answer minus that of the best answer, which is
+            compared with `no_answer_threshold`. If there is no answer, `text` is "", and `start` and `end` are -1. The
+            result is a list of dicts, or one dict if `questions` is a string. With `n_best`, there is a list instead of
+            each dict, the best answer first. It is shorter if a context has fewer answers.
 
         Raises:
             ValueError: If a question leaves no room for its context, if questions and contexts differ in number, if

@@ -8,7 +8,7 @@ import numpy as np
 from keras_transfer.text.bpe import BPETokenizer, merges_of
 from keras_transfer.text.byte_pairs import encode_words, make_pairs, make_whole, merge_pairs
 from keras_transfer.text.characters import characters_of_bytes, utf8_widths
-from keras_transfer.text.gpt2_words import split_gpt2
+from keras_transfer.text.gpt2_words import put_space_before, split_gpt2
 from keras_transfer.text.normalizer import checked_utf8
 from keras_transfer.text.preprocessor import import_tensorflow_text
 from keras_transfer.text.splitting import split_around
@@ -119,9 +119,10 @@ class ByteBPETokenizer(BPETokenizer):
         pieces = tf.gather(self.piece_table(), ids.values)
         lengths = tf.strings.length(pieces)
         spaces = lengths - tf.strings.length(tf.strings.regex_replace(pieces, "^ +", ""))
-        bounds = tf.gather(tf.concat([[0], tf.cumsum(lengths)], 0), ids.row_splits)  # of the texts, in bytes
-        added = bounds[1:] - bounds[:-1] - tf.strings.length(normalized)  # 1 if a space was put before a text
-        ends = tf.cumsum(lengths) - tf.gather(bounds[:-1] + added, ids.value_rowids())
+        ends, begins = tf.cumsum(lengths), tf.cumsum(tf.strings.length(normalized), exclusive=True)
+        if self.add_prefix_space:
+            ends -= self._spaces_before(normalized, ends)
+        ends -= tf.gather(begins, ids.value_rowids())
         starts, ends = (ids.with_values(tf.cast(byte, tf.int64)) for byte in (ends - lengths + spaces, ends))
         if self.normalization:
             # The operation fails on rows without any offsets.
@@ -130,6 +131,19 @@ class ByteBPETokenizer(BPETokenizer):
                 text.find_source_offsets(sources, tf.concat([byte, more], 1))[:, :-1] for byte in (starts, ends)
             )
         return ids, *characters_of_bytes(utf8_widths(texts), starts, ends)
+
+    def _spaces_before(self, texts, ends):
+        """Returns how many spaces were put into texts [batch] before the ends of tokens, in bytes of all texts."""
+        import tensorflow as tf
+
+        def whole(parts):
+            return tf.RaggedTensor.from_tensor(parts[:, None])
+
+        # The texts between added tokens, to which a space is added.
+        real = tf.strings.length(split_around(texts, self.added_tokens, whole).values)
+        read = split_around(texts, self.added_tokens, lambda parts: whole(put_space_before(parts)))
+        read = tf.strings.length(read.values)
+        return tf.gather(tf.cumsum(read - real), tf.searchsorted(tf.cumsum(read), ends))
 
     def word_pieces(self, words):
         # A word is read as in the middle of a text.

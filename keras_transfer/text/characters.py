@@ -15,11 +15,12 @@ def characters_of_bytes(widths, starts, ends):
 
     Args:
         widths: Integer ragged tensor [batch, None]. The number of bytes that each character of a text became.
-        starts, ends: Integer ragged tensors [batch, None]. The first byte of each token, and the one behind its last.
+        starts, ends: Integer ragged tensors [batch, None]. The first byte of each token, and the position
+            after its last byte.
 
     Returns:
-        Int64 tensors [tokens]: the first character of each token, and the one behind its last. A token without bytes
-        has no characters: both are the same.
+        Int64 tensors [tokens]: the first character of each token, and the position after its last character. A token
+        without bytes has no characters: both are the same.
     """
     import tensorflow as tf
 
@@ -36,11 +37,11 @@ def characters_of_bytes(widths, starts, ends):
 
 
 def skip_characters(skipped, ends):
-    """Returns ends of tokens behind the characters that follow them and are skipped.
+    """Returns ends of tokens after the characters that follow them and are skipped.
 
     Args:
         skipped: Boolean ragged tensor [batch, None]. Whether each character of a text is skipped.
-        ends: Int64 ragged tensor [batch, None]. The position behind the last character of each token.
+        ends: Int64 ragged tensor [batch, None]. The position after the last character of each token.
 
     Returns:
         An int64 tensor [tokens].

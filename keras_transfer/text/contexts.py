@@ -20,19 +20,20 @@ class ContextWindows(NamedTuple):
         example: Int32 tensor [windows], sorted. The example of each window.
         first: Int32 tensor [windows]. The first of the context's tokens that a window contains.
         position: Int32 tensor [windows]. The position of that token in the row.
-        starts, ends: Int32 tensors [windows, length]. The first character of each token of the context, and the one
-            behind its last. -1 for all other tokens.
-        owned: Boolean tensor [windows, length]. Whether a token of the context belongs to this window: of the windows
-            that contain it, the one whose middle is nearest.
+        middles: Int32 tensor [windows, 2]. The spans that belong to each window: those whose sum of the first and the
+            last position in the row is at least the first value, and below the second. Of the windows that contain a
+            span, it belongs to the one whose middle is nearest.
+        starts, ends: Int32 tensors [windows, length]. The first character of each token of the context, and the
+            position after its last character. -1 for all other tokens.
     """
 
     inputs: dict
     example: object
     first: object
     position: object
+    middles: object
     starts: object
     ends: object
-    owned: object
 
     def of_examples(self, begin, end):
         """Returns the windows in memory of the examples from `begin` to `end`, which are numbered from 0 again."""
@@ -60,7 +61,8 @@ def context_windows(preprocessor, questions, contexts, stride, begin=0):
     """Returns the `ContextWindows` of questions and contexts.
 
     A row is a question and a part of its context, packed as a pair of texts. The parts of a context begin `stride`
-    tokens apart, or as many as fit beside the question if these are fewer, so that no token is lost.
+    tokens apart, or half as many as fit beside the question if these are fewer. So every span of half of them is whole
+    in a window.
 
     Args:
         preprocessor: `TokenPreprocessor` whose tokenizer has offsets.
@@ -84,7 +86,7 @@ def context_windows(preprocessor, questions, contexts, stride, begin=0):
         question_lengths = tf.cast(question_ids.row_lengths(), tf.int32)
         room = _checked(longest - packing.num_special_tokens(2) - question_lengths, longest, begin)
         totals = tf.gather(tf.cast(ids.row_lengths(), tf.int32), row)
-        step = tf.minimum(stride, room)
+        step = tf.minimum(stride, (room + 1) // 2)
         counts = 1 + (tf.maximum(totals - room, 0) + step - 1) // step
         example = tf.repeat(tf.range(tf.size(totals)), counts)
         index = tf.range(tf.size(example)) - tf.gather(tf.cumsum(counts, exclusive=True), example)
@@ -103,10 +105,13 @@ def context_windows(preprocessor, questions, contexts, stride, begin=0):
         place = tf.where(inside, begins[:, None] + token, tf.size(ids.values))
         starts, ends = (tf.gather(tf.concat([bounds.values, [-1]], 0), place) for bounds in (starts, ends))
         inputs["answer_mask"] = tf.cast(inside, tf.int32) + tf.one_hot([0], tf.shape(token)[1], dtype=tf.int32)
-        room, step, last = (tf.gather(values, example)[:, None] for values in (room, step, counts - 1))
-        nearest = (2 * (first[:, None] + token) - (room - 1) + step) // (2 * step)
-        owned = inside & (tf.clip_by_value(nearest, 0, last) == index[:, None])
-    return ContextWindows(inputs, example, first, position, starts, ends, owned)
+
+        # The middle of a window is nearer than those of the windows before and after it, which are `step` tokens away.
+        room, step, last = (tf.gather(values, example) for values in (room, step, counts - 1))
+        middle = 2 * position + room - 1
+        begins = tf.where(index == 0, tf.int32.min, middle - step)
+        middles = tf.stack([begins, tf.where(index == last, tf.int32.max, middle + step)], axis=1)
+    return ContextWindows(inputs, example, first, position, middles, starts, ends)
 
 
 def windows_in_memory(preprocessor, questions, contexts, stride, chunk=1024):
@@ -116,13 +121,14 @@ def windows_in_memory(preprocessor, questions, contexts, stride, chunk=1024):
         part = slice(start, start + chunk)
         windows = context_windows(preprocessor, questions[part], contexts[part], stride, start)
         # Arrays are padded with 0.
-        tables = {**windows.inputs, "starts": windows.starts + 1, "ends": windows.ends + 1, "owned": windows.owned}
+        tables = {**windows.inputs, "starts": windows.starts + 1, "ends": windows.ends + 1}
         rows.append({name: table.numpy() for name, table in tables.items()})
-        columns.append((windows.example.numpy() + start, windows.first.numpy(), windows.position.numpy()))
+        others = [column.numpy() for column in (windows.first, windows.position, windows.middles)]
+        columns.append((windows.example.numpy() + start, *others))
     length = max(part["starts"].shape[1] for part in rows)
     rows = concatenate(rows, min(-(-length // LENGTH_STEP) * LENGTH_STEP, preprocessor.sequence_length))
-    starts, ends, owned = rows.pop("starts") - 1, rows.pop("ends") - 1, rows.pop("owned")
-    return ContextWindows(rows, *map(np.concatenate, zip(*columns)), starts, ends, owned)
+    starts, ends = rows.pop("starts") - 1, rows.pop("ends") - 1
+    return ContextWindows(rows, *map(np.concatenate, zip(*columns)), starts, ends)
 
 
 def _checked(room, longest, begin):

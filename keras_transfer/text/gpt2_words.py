@@ -7,6 +7,13 @@ _RUN = rf"[{_SPACE}]+[{_SPACE}][^{_SPACE}]"
 _WORD = rf"'s|'t|'re|'ve|'m|'ll|'d| ?\p{{L}}+| ?\p{{N}}+| ?[^{_SPACE}\p{{L}}\p{{N}}]+|[{_SPACE}]+"
 
 
+def put_space_before(texts):
+    """Returns texts [batch] with a space before those that do not begin with one, except for empty ones."""
+    import tensorflow as tf
+
+    return tf.strings.regex_replace(texts, "^[^ ]", r" \0", replace_global=False)
+
+
 def split_gpt2(texts, add_prefix_space=False):
     """Returns the words of texts as a ragged string tensor [batch, None]. Side by side, they are the text.
 
@@ -22,7 +29,7 @@ def split_gpt2(texts, add_prefix_space=False):
 
     replace = tf.strings.regex_replace
     if add_prefix_space:
-        texts = replace(texts, "^[^ ]", r" \0", replace_global=False)
+        texts = put_space_before(texts)
     # The last character of a run of white space belongs to the word behind it. Few texts have such runs.
     rare = tf.where(tf.strings.regex_full_match(texts, f"(?s:.*){_RUN}(?s:.*)"))
     separated = replace(tf.gather_nd(texts, rare), f"([{_SPACE}]+)([{_SPACE}][^{_SPACE}])", rb"\1" + CUT + rb"\2")

@@ -1,5 +1,6 @@
 """Questions, contexts and answers in memory as batches of windows, with the positions of the answers."""
 
+import logging
 from collections.abc import Mapping
 
 import numpy as np
@@ -8,6 +9,8 @@ from keras_transfer.text.batching import TextBatches
 from keras_transfer.text.contexts import check_span_preprocessor, windows_in_memory
 from keras_transfer.text.inputs import to_columns
 from keras_transfer.text.lengths import lengths_for
+
+log = logging.getLogger("keras_transfer")
 
 STRIDE = 128  # As in BERT's `run_squad.py`.
 
@@ -26,13 +29,13 @@ def span_batches(
 
     A context that is too long beside its question is cut into windows that overlap. The labels of a window are the
     positions of the first and of the last token of the answer, int32 [batch, 2]. If the window does not contain the
-    whole answer, or if there is none, both are 0, the position of the token in front of the question. Rows are batched
-    by length as texts are in `batches`.
+    whole answer, or if there is none, both are 0, the position of the token in front of the question. A warning says
+    how many answers are whole in no window. Rows are batched by length as texts are in `batches`.
 
     Args:
         texts: Tuple of two lists, arrays or table columns of strings: the questions, and the context of each.
         answers: List of answers: `(text, start)`, where `start` is the position of the first character in the context;
-            a list of these, of which the first one counts; a dict of `text` and `answer_start`, as in SQuAD on the
+            a list of these, whose first one counts; a dict of `text` and `answer_start`, as in SQuAD on the
             Hugging Face hub; or None, or a list without any, if the context has no answer. `None` for prediction.
             Defaults to `None`.
         preprocessor: `BertPreprocessor`, or `TokenPreprocessor` whose tokenizer knows the characters of its tokens.
@@ -41,8 +44,8 @@ def span_batches(
             answers, `False` without.
         seed: Integer. Seed of the shuffling, for the same batches in every run. Defaults to `None`.
         sample_weight: List or array of floats, one for each question. Defaults to `None`.
-        stride: Integer. Number of tokens from the start of a window to that of the next. If a question leaves less
-            room, the windows of its context follow each other without a gap. Defaults to `128`.
+        stride: Integer. Number of tokens from the start of a window to that of the next, at most half of those that fit
+            beside the question: windows always overlap. Defaults to `128`.
 
     Returns:
         A `TextBatches`. Its inputs have `answer_mask` besides those of the encoder.
@@ -102,7 +105,7 @@ def check_stride(stride):
 
 
 def answer_spans(contexts, answers):
-    """Returns the characters of answers, an integer array [examples, 2]: the first one, and the one behind the last.
+    """Returns the characters of answers, an integer array [examples, 2]: the first, and the position after the last.
 
     Args:
         contexts: List or array of strings.
@@ -161,10 +164,19 @@ def answer_positions(windows, spans, answers):
     if len(wrong := np.flatnonzero((spans[:, 0] >= 0) & (last < 0))):
         raise ValueError(
             "An answer must contain at least one token. If there is no answer, pass None. "
-            f"Received: {answers[wrong[0]]!r:.100} at position {wrong[0]}"
+            f"Received: {list(answers)[wrong[0]]!r:.100} at position {wrong[0]}"
         )
     first, last = first[windows.example], last[windows.example]
     whole = (last >= 0) & (first >= windows.first) & (last < windows.first + lengths)
+    lost = np.setdiff1d(np.flatnonzero(spans[:, 0] >= 0), windows.example[whole])
+    if len(lost):
+        log.warning(
+            "%d of %d answers fit in no window, and count as no answer. The first is at position %d. To train on them, "
+            "pass a larger `sequence_length` to the preprocessor or to `from_pretrained()`, or a smaller `stride`.",
+            len(lost),
+            (spans[:, 0] >= 0).sum(),
+            lost[0],
+        )
     offset = windows.position - windows.first
     return np.where(whole, [first + offset, last + offset], 0).T.astype("int32")
 

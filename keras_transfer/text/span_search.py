@@ -4,10 +4,10 @@
 def best_spans(logits, windows, count, max_length, no_answer_threshold=None):
     """Returns the most likely answers to each question.
 
-    An answer is a span of at most `max_length` tokens of a context. Its score is the sum of the logits of its first and
-    of its last token, in the window that its first token belongs to. If there may be no answer, its score is the lowest
-    sum of the two logits of the first position in all windows, minus the threshold. A softmax over all these scores
-    returns their probabilities.
+    An answer is a span of at most `max_length` tokens of a context that some window contains. Its score is the sum of
+    the logits of its first and of its last token, in the window that contains it and whose middle is nearest. If there
+    may be no answer, its score is the lowest sum of the two logits of the first position in all windows, minus the
+    threshold. A softmax over all these scores returns their probabilities.
 
     Args:
         logits: Float tensor [windows, 2, length], of starts and of ends.
@@ -18,9 +18,9 @@ def best_spans(logits, windows, count, max_length, no_answer_threshold=None):
 
     Returns:
         A dict of tensors [examples, count], the most likely first: `score`, the probability; `start` and `end`, the
-        first character in the context and the one behind the last, both -1 if there is no answer; and `found`, False at
-        places without a further answer. `no_answer_score` [examples] is the score of no answer minus that of the best
-        span.
+        first character in the context and the position after the last one, both -1 if there is no answer; and `found`,
+        False at places without a further answer. `no_answer_score` [examples] is the score of no answer minus that of
+        the best span.
 
     Source: Devlin et al. 2019, "BERT", section 4.3; https://github.com/google-research/bert (`run_squad.py`).
     """
@@ -31,11 +31,14 @@ def best_spans(logits, windows, count, max_length, no_answer_threshold=None):
     length = tf.shape(starts)[1]
 
     # The scores of the spans that begin at each position, by their length.
-    last = tf.range(length)[:, None] + tf.range(max_length)
-    inside, last = last < length, tf.minimum(last, length - 1)
-    begin = tf.where(windows.owned, logits[:, 0], -infinity)
-    end = tf.where(starts >= 0, logits[:, 1], -infinity)
-    spans = begin[:, :, None] + tf.where(inside, tf.gather(end, last, axis=1), -infinity)
+    first = tf.range(length)[:, None]
+    last = first + tf.range(max_length)
+    middles = tf.convert_to_tensor(windows.middles)[:, :, None, None]
+    owned = (last < length) & (first + last >= middles[:, 0]) & (first + last < middles[:, 1])
+    last = tf.minimum(last, length - 1)
+    # Tokens that stand for no characters are no answer.
+    owned &= (starts >= 0)[:, :, None] & (tf.gather(ends, last, axis=1) > starts[:, :, None])
+    spans = tf.where(owned, logits[:, 0, :, None] + tf.gather(logits[:, 1], last, axis=1), -infinity)
     spans = tf.pad(tf.reshape(spans, [-1, length * max_length]), [[0, 0], [0, count]], constant_values=-infinity)
     total = tf.reduce_logsumexp(spans, axis=1)
     score, place = tf.math.top_k(spans, count)

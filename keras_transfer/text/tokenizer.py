@@ -152,7 +152,7 @@ class Tokenizer:
 
         Returns:
             A tuple of int32 `tf.RaggedTensor`s [batch, None]: the ids, the position of the first character of each
-            token, and the position behind its last one.
+            token, and the position after its last character.
 
         Raises:
             ValueError: If the tokenizer does not know them: `has_offsets` is `False`.

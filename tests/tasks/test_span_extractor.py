@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import layer_groups
+from keras_transfer.adaptation import estimate_fisher, layer_groups
 from keras_transfer.encoders import TransformerEncoder
 from keras_transfer.tasks import SpanExtractor
-from keras_transfer.text import BertPreprocessor
+from keras_transfer.text import BertPreprocessor, span_batches
 from tests.helpers import EAGER, outputs_of, save_and_load
 from tests.tasks.tiny import VOCABULARY, encoder, preprocessor
 
@@ -96,6 +96,9 @@ def test_wrong_arguments_are_an_error():
         (lambda: SpanExtractor(encoder(), lambda texts: texts), "must be a `BertPreprocessor`.*Received: function"),
         (lambda: extractor(stride=0), "at least 1. Received: stride=0"),
         (lambda: extractor(max_answer_length=0), "at least 1. Received: max_answer_length=0"),
+        (lambda: extractor(max_answer_length=True), "at least 1. Received: max_answer_length=True"),
+        (lambda: extractor(no_answer_threshold="0"), "a number, or None. Received: no_answer_threshold='0'"),
+        (lambda: extractor(no_answer_threshold=True), "Received: no_answer_threshold=True"),
         (lambda: SpanExtractor(encoder(), preprocessor(sequence_length=64)), "must be at most 32"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -142,6 +145,8 @@ def test_wrong_data_are_one_clear_error():
         (lambda: model.fit(texts, [None], class_weight={0: 1.0}), "has no `class_weight`"),
         (lambda: model.fit(stream), "use `text.span_batches"),
         (lambda: model.fit(prepared(), np.zeros((2, 3), "int32")), r"integers \[batch, 2\].*shape \(2, 3\)"),
+        (lambda: model.fit(prepared(), np.array([[0, 0], [3, 5]])), "`answer_mask` is 1.*Received: 5 in row 1"),
+        (lambda: model.evaluate(prepared(), np.array([[3, 9], [0, 0]])), "9 in row 0, which has 6 positions"),
         (lambda: model.predict(texts), r"Use `answer\(questions, contexts\)` for texts"),
         (lambda: model.predict_on_batch(texts), r"Use `answer\(questions, contexts\)` for texts"),
         (lambda: model(texts), r"Use `answer\(questions, contexts\)`"),
@@ -163,6 +168,16 @@ def test_prepared_data_are_predicted_in_their_order(eagerly):
     expected = outputs_of(model, data.inputs)
     real = data.inputs["answer_mask"][:, None, :].repeat(2, axis=1) == 1
     np.testing.assert_allclose(logits[real], expected[real], atol=1e-5)
+
+
+def test_the_fisher_information_takes_answers_behind_the_length_of_the_first_batch(eagerly):
+    texts, answers = (["a"] * 2, ["b", "c d e f g h i j " * 2]), [("b", 0), ("j", 30)]
+    model = extractor()
+    data = span_batches(texts, answers, model.preprocessor, 1, shuffle=False)
+    assert data[0][0]["token_ids"].shape[1] < data[1][1].max()
+    for given in ((texts, answers), (data,)):
+        fisher = estimate_fisher(model, *given, labels="data")
+        assert fisher["logits/kernel"].max() > 0
 
 
 # === Answers ===

@@ -29,6 +29,15 @@ def preprocessor(sequence_length=9):
 # === Windows ===
 
 
+def spans_of(windows, row):
+    """The spans that belong to a window, as their first and last token of the context."""
+    low, high = windows.middles[row].tolist()
+    places = np.flatnonzero(windows.starts[row] >= 0).tolist()
+    offset = int(windows.first[row] - windows.position[row])
+    pairs = [(first, last) for first in places for last in places if first <= last and low <= first + last < high]
+    return [(first + offset, last + offset) for first, last in pairs]
+
+
 def test_a_window_is_a_question_and_a_part_of_its_context():
     windows = windows_in_memory(preprocessor(), ["who", "who who"], [LONG, "a"], stride=3)
     # 9 tokens, of which 3 are special and 1 is the question: 5 of the context.
@@ -53,20 +62,24 @@ def test_a_window_is_a_question_and_a_part_of_its_context():
 
 @pytest.mark.parametrize("stride", [1, 2, 3, 5, 100])
 @pytest.mark.parametrize("size", [0, 1, 4, 5, 6, 10, 23])
-def test_windows_contain_each_token_and_each_token_belongs_to_one_of_them(stride, size):
+def test_windows_contain_each_token_and_each_span_in_a_window_belongs_to_one_of_them(stride, size):
     context = " ".join("a" * size)
     windows = windows_in_memory(preprocessor(), ["who"], [context], stride)
     starts = windows.starts[windows.starts >= 0]
     assert set(starts.tolist()) == set(range(0, 2 * size, 2))
-    assert sorted(windows.starts[windows.owned].tolist()) == list(range(0, 2 * size, 2))
-    assert (windows.first == min(stride, 5) * np.arange(len(windows.first))).all()
-    assert len(windows.first) == 1 + max(0, -(-(size - 5) // min(stride, 5)))
+    spans = [(first, last) for first in range(size) for last in range(first, min(first + 6 - min(stride, 3), size))]
+    found = [span for row in range(len(windows.first)) for span in spans_of(windows, row)]
+    assert len(found) == len(set(found)) and set(found) >= set(spans)
+    assert (windows.first == min(stride, 3) * np.arange(len(windows.first))).all()
+    assert len(windows.first) == 1 + max(0, -(-(size - 5) // min(stride, 3)))
 
 
-def test_a_token_belongs_to_the_window_in_which_its_shorter_context_is_longest():
+def test_a_span_belongs_to_the_window_in_which_its_shorter_context_is_longest():
     windows = windows_in_memory(preprocessor(), ["who"], [LONG], stride=3)
-    owners = {int(start): row for row, start in zip(*np.nonzero(windows.owned)[:1], windows.starts[windows.owned])}
-    assert [owners[2 * token] for token in range(10)] == [0, 0, 0, 0, 1, 1, 1, 2, 2, 2]
+    owners = {span: row for row in range(3) for span in spans_of(windows, row)}
+    assert [owners[token, token] for token in range(10)] == [0, 0, 0, 0, 1, 1, 1, 2, 2, 2]
+    # The first token of a span may belong to a window that does not contain the last one.
+    assert (owners[3, 3], owners[3, 5]) == (0, 1) and (3, 8) not in owners
 
 
 def test_many_examples_are_tokenized_in_chunks_that_make_no_difference():
@@ -118,6 +131,25 @@ def test_the_labels_are_the_positions_of_the_answer_in_the_windows_that_contain_
     assert labels([LONG], [("a b c d e f", 0)]) == [[0, 0]] * 3  # longer than a window
 
 
+@pytest.mark.parametrize("stride", [5, 128])
+def test_every_answer_of_half_a_window_is_whole_in_one_however_large_the_stride_is(stride):
+    starts = range(0, len(LONG) - 4, 2)
+    found = labels([LONG] * len(starts), [(LONG[start : start + 5], start) for start in starts], stride)
+    assert sum(first > 0 for first, _ in found) >= len(starts)
+    assert {last - first for first, last in found if first > 0} == {2}
+
+
+def test_answers_that_fit_in_no_window_are_counted_in_a_warning(caplog):
+    assert labels(["a b", LONG, "a"], [("a", 0), ("a b c d e f", 0), None])[1:4] == [[0, 0]] * 3
+    [record] = caplog.records
+    assert record.getMessage().startswith(
+        "1 of 2 answers fit in no window, and count as no answer. The first is at position 1."
+    )
+    caplog.clear()
+    labels(["a b", LONG], [("a", 0), ("e f", 8)])
+    assert not caplog.records
+
+
 def test_a_question_without_an_answer_has_the_first_token_as_its_label():
     for none in (None, [], {"text": [], "answer_start": []}):
         assert labels(["a b", "a"], [none, ("a", 0)]) == [[0, 0], [3, 3]]
@@ -159,6 +191,13 @@ def test_an_answer_that_is_not_in_its_context_is_an_error_with_its_position():
     ):
         with pytest.raises(ValueError, match=message):
             labels(["a b", "a b\u200b"], [("a", 0), answer])
+
+
+def test_the_position_of_a_wrong_answer_is_that_of_its_row_in_a_table():
+    pandas = pytest.importorskip("pandas")
+    answers = pandas.Series([("a", 0), ("\u200b", 3)], index=[7, 9])
+    with pytest.raises(ValueError, match="at least one token.*at position 1$"):
+        labels(["a b", "a b\u200b"], answers)
 
 
 def test_columns_of_different_sizes_are_an_error():

@@ -116,6 +116,16 @@ def test_the_bytes_of_a_token_are_its_characters_without_the_space_before_it(opt
     assert not differing(tokenizer, HARD_FOR_BYTES)
 
 
+def test_a_space_that_is_put_before_each_part_between_added_tokens_is_no_character():
+    tokenizer = ByteBPETokenizer(VOCABULARY, MERGES, add_prefix_space=True, added_tokens=["|x|"])
+    texts = ["the|x|the|x| film|x||x|c", "", "|x|film", "the"]
+    rows = [values.to_list() for values in tokenizer.tokenize_with_offsets(texts)[1:]]
+    found = [[text[start:end] for start, end in zip(*bounds)] for text, *bounds in zip(texts, *rows)]
+    found = [[part for part in parts if part] for parts in found]  # Some spaces are tokens of their own.
+    assert found == [["the", "|x|", "the", "|x|", "film", "|x|", "|x|", "c"], [], ["|x|", "film"], ["the"]]
+    assert not differing(tokenizer, HARD_FOR_BYTES)
+
+
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
 def test_tokens_of_a_normalized_text_have_the_characters_of_the_original_text(form):
     tokenizer = ByteBPETokenizer(VOCABULARY, MERGES, normalization=form)

@@ -24,14 +24,17 @@ def draw(windows):
 
 
 def all_spans(logits, windows, example, max_length, threshold):
-    """`(score, start, end)` of all answers to a question, by a loop over all windows and positions."""
-    found = []
-    for row in np.flatnonzero(windows.example == example):
-        for first in np.flatnonzero(windows.owned[row]):
-            for last in range(first, min(first + max_length, 9)):
-                if windows.starts[row, last] >= 0:
-                    score = logits[row, 0, first] + logits[row, 1, last]
-                    found.append((score, windows.starts[row, first], windows.ends[row, last]))
+    """`(score, start, end)` of all answers to a question, by a loop over all spans of its context."""
+    found, rows, size = [], np.flatnonzero(windows.example == example), len(CONTEXTS[example].split())
+    for first in range(size):
+        for last in range(first, min(first + max_length, size)):
+            # Windows begin 3 tokens apart and have 5 tokens. Of two that are as near, the later one counts.
+            around = [row for row in rows if windows.first[row] <= first and last < windows.first[row] + 5]
+            if around:
+                row = min(around, key=lambda row: (abs(first + last - 2 * windows.first[row] - 4), -row))
+                one, two = np.array([first, last]) - windows.first[row] + windows.position[row]
+                score = logits[row, 0, one] + logits[row, 1, two]
+                found.append((score, 2 * first, 2 * last + 1))
     if threshold is not None:
         rows = windows.example == example
         found.append((logits[rows, :, 0].sum(axis=1).min() - threshold, -1, -1))
@@ -63,6 +66,16 @@ def test_there_is_no_answer_if_its_score_is_above_the_best_one_by_more_than_the_
     logits[:, :, 0] = 1.0  # The score of no answer is 2 above that of all spans.
     starts = [best_spans(logits, windows, 1, 30, threshold)["start"][1, 0] for threshold in (1.9, 2.1, None)]
     assert starts == [-1, 0, 0]
+
+
+def test_an_answer_has_at_least_one_character(windows):
+    # The tokens of the second context stand for no character and for one, as a lone space of byte-level BPE does.
+    part = windows.of_examples(1, 2)
+    part = part._replace(ends=np.where(part.starts == 0, 0, part.ends))
+    found = best_spans(draw(part), part, 5, 30)
+    starts, ends = found["start"].numpy()[0], found["end"].numpy()[0]
+    assert sorted(zip(starts[:2].tolist(), ends[:2].tolist())) == [(0, 3), (2, 3)]
+    assert found["found"].numpy()[0].tolist() == [True, True, False, False, False]
 
 
 def test_characters_are_those_of_the_text_and_not_its_bytes():
