@@ -47,6 +47,8 @@ def test_a_classifier_learns_and_answers_with_the_labels_it_was_given(small_mini
     assert recipe.epochs == 10
     found = report(classifier, texts, labels, resamples=2)
     assert found.metrics["accuracy"].value == 1 and list(found.classes) == ["3", "7"]
+    found = report(classifier, texts, labels, label_names=["last", "first"], resamples=2)
+    assert found.metrics["accuracy"].value == 1 and list(found.classes) == ["last", "first"]
 
 
 def test_the_same_random_state_gives_the_same_model(classifier):
@@ -75,6 +77,22 @@ def test_two_columns_are_pairs_of_texts(small_minilm, eagerly):
     classifier = KerasTransferClassifier(small_minilm, epochs=1).fit(np.array([TEXTS, TEXTS[::-1]]).T, LABELS)
     first, other = classifier.predict_proba([("a film", "a bore"), ("a film", "good")])
     assert (first != other).any()
+    with pytest.raises(ValueError, match="as many columns of texts as in `fit`, 2. Received: 1"):
+        classifier.predict(["a film"])
+
+
+def test_scores_require_a_label_of_the_same_type_for_each_text(classifier):
+    classifier.fit(TEXTS, [0, 0, 0, 1, 1, 1])
+    with pytest.raises(ValueError, match="must have a label. Received: 1 labels, 6 texts"):
+        classifier.score(TEXTS, [0])
+    with pytest.raises(ValueError, match="the type of those in `fit`, such as 0. Received: '0' at position 0"):
+        classifier.score(TEXTS, list("000111"))
+
+
+def test_numbers_of_numpy_are_numbers(classifier):
+    classifier.random_state = np.int64(0)
+    classifier.fit(TEXTS, [np.bool_(label == "good") for label in LABELS])
+    assert classifier.classes_.tolist() == [False, True]
 
 
 def test_it_has_no_answers_without_texts(classifier):
@@ -141,6 +159,7 @@ def test_without_scikit_learn_only_its_tags_are_missing(classifier, monkeypatch)
         ((TEXTS, TEXTS), LABELS, r"an array of shape \[rows, 2\].* Received: a tuple of 2 values"),
         (np.array([["a"] * 3] * 6), LABELS, "two for pairs. Received: 3 columns"),
         ([1.5] * 6, LABELS, "Texts must be strings"),
+        (iter(TEXTS), LABELS, "neither a generator nor a sparse matrix. Received: list_iterator"),
     ],
 )
 def test_invalid_data_are_errors(texts, labels, message, classifier):
