@@ -37,7 +37,7 @@ def report(
             `None`. A slice is one of:
             - a word or a list of words: the texts that contain one of them, in upper or lower case
             - a function of the text (of both texts for pairs) that returns whether it belongs to the slice, or the name
-              of its group, or None for no group
+              of its group, or None (or NaN) for no group
             - an array [rows] of such values
         seed: Integer. Seed of the bootstrap. Defaults to `0`.
         label_names: List of strings. Names of the classes. Defaults to `None`, those of the model.

@@ -168,6 +168,13 @@ def test_invalid_data_are_errors(texts, labels, message, classifier):
     assert not hasattr(classifier, "model_")
 
 
+def test_features_of_a_vectorizer_are_an_error(scikit_learn, classifier):
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    with pytest.raises(ValueError, match="nor a sparse matrix. Received: csr_"):
+        classifier.fit(CountVectorizer().fit_transform(TEXTS), LABELS)
+
+
 def test_invalid_arguments_are_errors(classifier):
     with pytest.raises(ValueError, match="Did you mean 'learning_rate'. Received: 'learning_rat'"):
         classifier.set_params(epochs=2, learning_rat=1)
