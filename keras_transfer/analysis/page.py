@@ -82,4 +82,4 @@ def _table(table, colors=None):
 
 def _escape(text):
     text = text if len(text) <= LENGTH else text[: LENGTH - 1] + "…"
-    return html.escape("".join(mark if mark.isprintable() or mark in "\n\t" else "\ufffd" for mark in text))
+    return html.escape(tables.visible(text))

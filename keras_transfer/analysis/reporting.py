@@ -5,6 +5,7 @@ import numpy as np
 
 from keras_transfer.analysis.classification_report import ClassificationReport
 from keras_transfer.analysis.scores import softmax
+from keras_transfer.tasks.class_names import positions_of
 from keras_transfer.text import is_text, to_columns
 
 
@@ -30,12 +31,13 @@ def report(
         model: `tasks.TextClassifier`, or another model with one label for each row: one with `predict_proba`, as those
             of scikit-learn, or a Keras model whose outputs are logits [rows, classes].
         x: Data in memory, as for `model.predict`: texts, a tuple of two columns of texts, or arrays.
-        y: Labels [rows]. Integers, or names of classes. For a model of scikit-learn, values of its `classes_`.
+        y: Labels [rows]. Integers, or names of classes. For a model of scikit-learn, values of its `classes_`, also if
+            `label_names` renames them.
         slices: Dict from names to slices of the data. The length of texts makes three slices in any case. Defaults to
             `None`. A slice is one of:
             - a word or a list of words: the texts that contain one of them, in upper or lower case
             - a function of the text (of both texts for pairs) that returns whether it belongs to the slice, or the name
-              of its group, or None for no group
+              of its group, or None (or NaN) for no group
             - an array [rows] of such values
         seed: Integer. Seed of the bootstrap. Defaults to `0`.
         label_names: List of strings. Names of the classes. Defaults to `None`, those of the model.
@@ -64,10 +66,11 @@ def report(
     """
     if not is_text(x) and not isinstance(x, (list, tuple, dict)) and not hasattr(x, "shape"):
         raise ValueError(f"`x` must be data in memory, such as a list of texts. Received: {type(x).__name__}")
-    if label_names is None:
-        label_names = getattr(model, "label_names", None)
-    if label_names is None and hasattr(model, "classes_"):  # scikit-learn: the labels are these values
-        label_names, y = ([str(value) for value in np.asarray(values).tolist()] for values in (model.classes_, y))
+    names = getattr(model, "label_names", None)
+    if names is None and hasattr(model, "classes_"):  # scikit-learn: the labels are these values
+        names, y = ([str(value) for value in np.asarray(values).tolist()] for values in (model.classes_, y))
+        y = positions_of(y, names)
+    label_names = names if label_names is None else label_names
     return ClassificationReport(
         y,
         _class_probabilities(model, x, from_logits),

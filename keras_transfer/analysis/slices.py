@@ -17,7 +17,7 @@ def slice_rows(texts, definitions, count):
 
     Raises:
         ValueError: If a definition is of another kind, needs texts that are missing, has another number of values than
-            there are rows, or makes too many slices.
+            there are rows, makes too many slices, or has the name of another one.
     """
     slices = {} if texts is None else _by_length(texts)
     if not isinstance(definitions, (dict, type(None))):
@@ -32,17 +32,26 @@ def slice_rows(texts, definitions, count):
                 f"`slices[{name!r}]` must have a value for each row. Received: {len(values)} values for {count} rows"
             )
         if all(isinstance(value, (bool, np.bool_)) for value in values):
-            slices[name] = np.flatnonzero(values)
+            _add(slices, name, np.flatnonzero(values))
             continue
-        groups = sorted({str(value) for value in values if value is not None})
+        # NaN stands for a missing value of a table.
+        missing = [value is None or (isinstance(value, float) and value != value) for value in values]
+        values = [None if gone else str(value) for value, gone in zip(values, missing)]
+        groups = sorted(set(values) - {None})
         if len(groups) > MAX_GROUPS:
             raise ValueError(
                 f"`slices[{name!r}]` must have at most {MAX_GROUPS} different values. Return the name of a group, such "
                 f"as 'long' or 'short'. Received: {len(groups)} different values, such as {groups[:3]}"
             )
         for group in groups:
-            slices[f"{name}: {group}"] = np.flatnonzero([value is not None and str(value) == group for value in values])
+            _add(slices, f"{name}: {group}", np.flatnonzero([value == group for value in values]))
     return slices
+
+
+def _add(slices, name, rows):
+    if name in slices:
+        raise ValueError(f"The names of slices must be unique. Received: {name!r} twice")
+    slices[name] = rows
 
 
 def _by_length(texts):
@@ -62,7 +71,11 @@ def _values(name, definition, texts):
     if hasattr(definition, "shape"):
         return np.asarray(definition).tolist()
     words = [definition] if isinstance(definition, str) else definition
-    has_words = isinstance(words, (list, tuple, set)) and words and all(isinstance(word, str) for word in words)
+    has_words = (
+        isinstance(words, (list, tuple, set))
+        and words
+        and all(isinstance(word, str) and word.strip() for word in words)
+    )
     if not has_words and not callable(definition):
         raise ValueError(
             f"`slices[{name!r}]` must be a word, a list of words, a function of the text, or an array with a value for "

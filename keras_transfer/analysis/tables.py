@@ -1,5 +1,6 @@
 """The tables of a report, which are the same as text and on the page."""
 
+import unicodedata
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ METRICS = {
     "matthews_correlation": "Matthews correlation",
     "log_loss": "log loss",
 }
+REORDERING = {"LRE", "LRO", "RLE", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}  # controls that reorder what follows them
 
 
 class Table(NamedTuple):
@@ -135,8 +137,18 @@ def interval(score):
     return f"[{score.low:.4f}, {score.high:.4f}]"
 
 
+def visible(text):
+    """Returns a text in which U+FFFD replaces surrogates and controls of the terminal and of the direction."""
+    return "".join("\ufffd" if _is_control(character) else character for character in text)
+
+
+def _is_control(character):
+    if character in "\n\t\r" or character.isprintable():
+        return False
+    return unicodedata.category(character) in ("Cc", "Cs") or unicodedata.bidirectional(character) in REORDERING
+
+
 def shorten(text, length):
     """Returns a text in one line without control characters, at most so many characters long."""
-    text = " ".join(text[: 4 * length].split())
-    text = "".join(character if character.isprintable() else "\ufffd" for character in text)
+    text = visible(" ".join(text[: 4 * length].split()))
     return text if len(text) <= length else text[: length - 1] + "…"

@@ -3,7 +3,8 @@
 import importlib.util
 import pathlib
 
-from keras_transfer import adaptation, datasets, tasks
+from keras_transfer import adaptation, tasks
+from keras_transfer.cli.validation import with_validation
 
 
 def run_comparison(
@@ -26,9 +27,7 @@ def run_comparison(
     """
     if plot is not None and importlib.util.find_spec("matplotlib") is None:
         raise ValueError(f"A plot requires matplotlib. Install it with `pip install matplotlib`. Received: plot={plot}")
-    if "validation" not in parts:
-        train, held_out = datasets.hold_out(parts["train"])
-        parts = {**parts, "train": train, "validation": held_out}
+    parts = with_validation(parts, label_names)
     changes = {name: value for name, value in {"epochs": epochs, "batch_size": batch_size}.items() if value is not None}
     print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()) + f", {label_names}")
     comparison = adaptation.compare(

@@ -3,6 +3,7 @@
 import csv
 import difflib
 import json
+import math
 import pathlib
 
 FORMATS = {
@@ -24,7 +25,7 @@ class Table:
 
     Args:
         path: Path of a `.csv`, `.tsv` or `.jsonl` (JSON Lines) file in UTF-8. The first line of a `.csv` or `.tsv` file
-            has the names of the columns.
+            has the names of the columns. Blank lines are skipped, but are empty texts in a table with one column.
         columns: List of strings. Columns that the table must have.
 
     Attributes:
@@ -33,7 +34,8 @@ class Table:
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        ValueError: If the file has another format or lacks a column. While reading, also if a row is damaged.
+        ValueError: If the file has another format, lacks a column or has two of the same name. While reading, also if
+            a row is damaged or has another number of fields.
     """
 
     def __init__(self, path, columns):
@@ -54,20 +56,32 @@ class Table:
                 for row in self._objects(file) if self.kind == ".jsonl" else self._rows(file):
                     self.fraction = min(file.buffer.tell() / size, 1.0)
                     yield row
-        except (csv.Error, UnicodeDecodeError) as error:
+        except UnicodeDecodeError as error:
             raise ValueError(f"{self.path}: Expected a table in UTF-8. Received: {error}") from None
 
     def _rows(self, file):
-        rows = csv.DictReader(file, **FORMATS[self.kind])
-        self.names = list(rows.fieldnames or ())
-        self._check(self.names, self.path)
-        for row in rows:
-            if None in row:
-                raise ValueError(
-                    f"{self.path}, line {rows.line_num}: Expected {len(self.names)} fields, as in the first line. "
-                    f"Received: {len(self.names) + len(row[None])} fields"
-                )
-            yield rows.line_num, row
+        reader, begin = csv.reader(file, **FORMATS[self.kind]), 1
+        try:
+            self.names = next(reader, [])
+            self._check(self.names, self.path)
+            if len(set(self.names)) < len(self.names):
+                raise ValueError(f"{self.path}: The names of the columns must be unique. Received: {self.names}")
+            begin = reader.line_num + 1
+            for fields in reader:
+                if not fields and len(self.names) == 1:
+                    fields = [""]
+                if fields and len(fields) != len(self.names):
+                    raise ValueError(
+                        f"{self.path}, line {begin}: Expected {len(self.names)} fields, as in the first line. "
+                        f"Received: {len(fields)} fields"
+                    )
+                if fields:
+                    yield begin, dict(zip(self.names, fields))
+                begin = reader.line_num + 1
+        except csv.Error as error:
+            raise ValueError(
+                f"{self.path}, line {begin}: Expected a row whose quotes are closed. Received: {error}"
+            ) from None
 
     def _objects(self, file):
         for number, line in enumerate(file, 1):
@@ -105,8 +119,8 @@ def read_texts(path, text="text", label="label"):
     texts, labels = [], []
     for number, row in Table(path, [text, label]):
         found = row[label]
-        if isinstance(found, (int, float)):  # in JSON
-            found = json.dumps(found)
+        if isinstance(found, (int, float)) and abs(found) < math.inf:  # in JSON, where 1 and 1.0 are the same label
+            found = json.dumps(int(found) if isinstance(found, float) and found.is_integer() else found)
         if not (row[text] and found and isinstance(row[text], str) and isinstance(found, str)):
             raise ValueError(
                 f"{path}, line {number}: Expected a text and a label. "

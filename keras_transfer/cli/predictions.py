@@ -62,7 +62,8 @@ def run_predictions(path, table, text, output=None):
             output.
 
     Raises:
-        ValueError: If the file does not contain a text classifier, or if a row of the table is damaged or has no text.
+        ValueError: If the file does not contain a text classifier, or if a row of the table is damaged, has no text, or
+            has predictions.
     """
     model, rows, done = _load(path), iter(table), 0
     with (
@@ -76,9 +77,13 @@ def run_predictions(path, table, text, output=None):
                     raise ValueError(
                         f"{table.path}, line {number}: Expected a text. Received: {text}={row[text]!r:.80}"
                     )
+                if taken := [name for name in PREDICTIONS if name in row]:
+                    raise ValueError(
+                        f"{table.path}, line {number}: The columns of predictions must not exist. Received: {taken}"
+                    )
             probabilities = model.predict_proba([row[text] for _, row in chunk])
             labels = [model.label_names[place] for place in probabilities.argmax(axis=-1)]
-            found = zip(labels, probabilities.max(axis=-1).round(6).tolist())
+            found = zip(labels, probabilities.max(axis=-1).astype("float64").round(6).tolist())
             file.write(_lines(table, [{**row, **dict(zip(PREDICTIONS, new))} for (_, row), new in zip(chunk, found)]))
             file.flush()
             done += len(chunk)
@@ -88,8 +93,11 @@ def run_predictions(path, table, text, output=None):
 def _load(path):
     try:
         model = keras.saving.load_model(path, compile=False)
-    except KeyError as error:  # a zip file of something else
-        raise ValueError(f"The model must be a .keras file. Received: {path}, {error}") from None
+    except (KeyError, TypeError) as error:  # a zip file of something else, or a class that is not registered
+        [problem] = str(error).splitlines()[:1] or [""]
+        raise ValueError(
+            f"The model must be a .keras file of a `TextClassifier`. Received: {path}, {problem}"
+        ) from None
     if not isinstance(model, tasks.TextClassifier) or model.multi_label:
         raise ValueError(
             f"The model must be a `TextClassifier` with one label for each text. Received: {path}, a "

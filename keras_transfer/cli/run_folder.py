@@ -34,15 +34,14 @@ def check_run(folder, settings, overwrite=False):
     """
     runpy.run_path(str(FILES))["check_folder"](folder, overwrite=os.path.isdir(folder))
     folder = pathlib.Path(folder)
-    if not os.path.lexists(folder) or (folder.is_dir() and not any(folder.iterdir())):
+    # A run that is killed at once leaves its lock only.
+    if not os.path.lexists(folder) or (folder.is_dir() and {path.name for path in folder.iterdir()} <= {".lock"}):
         return False
-    try:
-        state = json.loads((folder / STATE).read_text("utf-8"))
-        before, finished = state["settings"], state["finished"]
-    except (OSError, ValueError, TypeError, KeyError):
+    before, finished = _read_state(folder)
+    if before is None:
         raise FileExistsError(
             f"`output` must be a new folder, or that of a run of `keras-transfer train`. Received: {folder}"
-        ) from None
+        )
     if before == settings and not finished:
         return True
     if overwrite:
@@ -69,16 +68,22 @@ def find_model(path):
     """Returns the file of a model, given the file or the folder of a finished run.
 
     Raises:
-        FileNotFoundError: If there is no such file.
+        FileNotFoundError: If there is no such file, or if the run is not finished.
         ValueError: If it is not a `.keras` file.
     """
     path = pathlib.Path(path)
     if path.is_dir():
-        unfinished = (path / STATE).exists() and not (path / MODEL).exists()
-        path, why = path / MODEL, "The run is not finished. " if unfinished else ""
+        settings, finished = _read_state(path)
+        path = path / MODEL
+        if settings is not None and not finished:
+            old = f" For the model of an earlier run, pass {path}." if path.exists() else ""
+            raise FileNotFoundError(
+                f"The run is not finished. `keras-transfer train` with the same settings continues it.{old} "
+                f"Received: {path.parent}"
+            )
         if not path.exists():
             raise FileNotFoundError(
-                f"{why}The model must be a .keras file, or a folder with {MODEL} that `keras-transfer train` wrote. "
+                f"The model must be a .keras file, or a folder with {MODEL} that `keras-transfer train` wrote. "
                 f"Received: {path.parent}"
             )
     if not path.exists():
@@ -86,6 +91,15 @@ def find_model(path):
     if not zipfile.is_zipfile(path):
         raise ValueError(f"The model must be a .keras file. Received: {path}")
     return path
+
+
+def _read_state(folder):
+    """Returns the settings of the run in a folder, and whether it is finished, or `(None, None)` without a run."""
+    try:
+        state = json.loads((folder / STATE).read_text("utf-8"))
+        return state["settings"], state["finished"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None, None
 
 
 def _digest(path):

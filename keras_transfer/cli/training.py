@@ -9,8 +9,9 @@ import tempfile
 
 import keras
 
-from keras_transfer import adaptation, analysis, datasets, tasks, text
+from keras_transfer import adaptation, analysis, tasks, text
 from keras_transfer.cli.run_folder import CHECKPOINTS, MODEL, REPORT, STATE, check_run
+from keras_transfer.cli.validation import with_validation
 from keras_transfer.files import atomic_file
 from keras_transfer.training.folder_lock import lock_folder
 
@@ -53,10 +54,8 @@ def run_training(
     """
     changes = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
     recipe = adaptation.get_recipe(recipe, **{name: value for name, value in changes.items() if value is not None})
-    continues = check_run(output, settings, overwrite)
-    if "validation" not in parts:
-        train, held_out = datasets.hold_out(parts["train"])
-        parts = {**parts, "train": train, "validation": held_out}
+    check_run(output, settings, overwrite)
+    parts = with_validation(parts, label_names)
     keras.utils.set_random_seed(seed)
     model = tasks.TextClassifier.from_pretrained(
         encoder,
@@ -72,8 +71,9 @@ def run_training(
     except RuntimeError as error:
         raise ValueError(str(error)) from None
     try:
-        if not continues:
-            shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+        if not check_run(output, settings, overwrite):  # again, since another process may have used the folder
+            if (folder / CHECKPOINTS).exists():
+                shutil.rmtree(folder / CHECKPOINTS)
             _write_state(folder, settings, finished=False)
         return _train(model, parts, recipe, folder, settings, seed)
     finally:

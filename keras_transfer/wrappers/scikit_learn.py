@@ -34,6 +34,7 @@ class KerasTransferClassifier:
 
     Attributes:
         classes_: Array [classes]. The labels, sorted, after `fit`.
+        n_features_in_: Integer. Number of columns of texts, 2 for pairs, after `fit`.
         model_: The `TextClassifier`, after `fit`.
         history_: Dict from metrics to their values in each epoch, after `fit`.
 
@@ -87,7 +88,8 @@ class KerasTransferClassifier:
             raise ValueError(f"`y` must contain at least two different labels. Received: {classes.tolist()}")
         recipe = self._recipe()
         if self.random_state is not None:
-            keras.utils.set_random_seed(self.random_state)
+            seed = self.random_state
+            keras.utils.set_random_seed(int(seed) if isinstance(seed, numbers.Integral) else seed)
         model = TextClassifier.from_pretrained(
             self.source,
             sequence_length=self.sequence_length,
@@ -98,17 +100,24 @@ class KerasTransferClassifier:
         train = (texts, positions) if sample_weight is None else (texts, positions, np.asarray(sample_weight))
         history = fine_tune(model, train, recipe=recipe, verbose=self.verbose)
         self.classes_, self.model_, self.history_ = classes, model, history.history
+        self.n_features_in_ = _count(texts)
         return self
 
     def predict_proba(self, X):
         """Returns the probabilities of the classes, an array [texts, classes] in the order of `classes_`.
 
         Raises:
-            ValueError: If the classifier was not fitted, or if texts are not strings.
+            ValueError: If the classifier was not fitted, if texts are not strings, or if they are pairs and those of
+                `fit` were not, or the other way round.
         """
         if not hasattr(self, "model_"):
             raise ValueError(f"The classifier was not fitted. Call `fit` before `predict`. Received: {self}")
-        return self.model_.predict_proba(_columns(X))
+        texts = _columns(X)
+        if len(texts) and _count(texts) != self.n_features_in_:
+            raise ValueError(
+                f"`X` must have as many columns of texts as in `fit`, {self.n_features_in_}. Received: {_count(texts)}"
+            )
+        return self.model_.predict_proba(texts)
 
     def predict(self, X):
         """Returns the most likely label of each text, an array [texts].
@@ -124,9 +133,20 @@ class KerasTransferClassifier:
 
         Args:
             X, y, sample_weight: As for `fit`.
+
+        Raises:
+            ValueError: As for `predict_proba`, if texts and labels differ in number, or if labels are strings and those
+                of `fit` were numbers, or the other way round.
         """
-        right = _labels(y) == self.predict(X)
-        return float(np.average(right, weights=sample_weight))
+        labels, predicted = _labels(y), self.predict(X)
+        if len(labels) != len(predicted):
+            raise ValueError(f"Each text must have a label. Received: {len(labels)} labels, {len(predicted)} texts")
+        if len(labels) and (labels.dtype.kind == "U") != (self.classes_.dtype.kind == "U"):
+            raise ValueError(
+                f"Labels must have the type of those in `fit`, such as {self.classes_.tolist()[0]!r}. "
+                f"Received: {labels.tolist()[0]!r:.100} at position 0"
+            )
+        return float(np.average(labels == predicted, weights=sample_weight))
 
     def _recipe(self):
         """Returns the recipe with the arguments that are given."""
@@ -190,6 +210,7 @@ def _labels(y):
     if len(shape) != 1 and shape[1:] != (1,):
         raise ValueError(f"`y` must have one label for each text. Received: an array of shape {shape}")
     values = np.asarray(y).ravel().tolist() if hasattr(y, "shape") else list(y)
+    values = [label.item() if isinstance(label, np.generic) else label for label in values]
     kind = str if values and isinstance(values[0], str) else numbers.Real
     for position, label in enumerate(values):
         if not isinstance(label, kind) or label != label:
@@ -207,6 +228,11 @@ def _columns(X):
             "`X` must have one row for each text, and for pairs an array of shape [rows, 2], so that scikit-learn can "
             f"divide it. Received: a tuple of {len(X)} values"
         )
+    if not hasattr(X, "__len__") or hasattr(X, "toarray"):
+        raise ValueError(
+            "`X` must be a list, an array or a table column of texts, neither a generator nor a sparse matrix. "
+            f"Received: {type(X).__name__}"
+        )
     if not isinstance(X, str) and isinstance(next(iter(X), None), (list, tuple)):
         X = np.array(X, object)
     if getattr(X, "ndim", 1) != 2:
@@ -215,3 +241,8 @@ def _columns(X):
     if columns.shape[1] not in (1, 2):
         raise ValueError(f"`X` must have one column of texts, or two for pairs. Received: {columns.shape[1]} columns")
     return to_columns(tuple(columns.T) if columns.shape[1] == 2 else columns[:, 0])
+
+
+def _count(texts):
+    """Returns the number of columns of texts that `_columns` returns."""
+    return 2 if isinstance(texts, tuple) else 1

@@ -78,6 +78,15 @@ def test_the_text_has_all_parts_and_the_same_examples_only_once():
     assert "Slices" not in str(perfect) and "Most confident mistakes" not in str(perfect)
 
 
+def test_only_controls_are_replaced_in_texts(tmp_path):
+    kept, replaced = "a\u00a0b\u3000c d\u200d\u200ce", "\x1b\ud800\u202e\u2066"
+    found = ClassificationReport([0, 1], [[2.0, 1], [2, 1]], [kept, replaced], resamples=2)
+    page = found.to_html(tmp_path / "page.html").read_text("utf-8")
+    assert kept in page and "\ufffd" * 4 in page
+    assert "a b c d\u200d\u200ce" in str(found) and "\ufffd" * 4 in str(found)
+    assert not set(replaced) & set(page + str(found))
+
+
 def test_many_classes_have_a_list_of_confusions_instead_of_the_matrix(tmp_path):
     labels = np.arange(60) % 30
     predicted = np.where(labels == 7, 3, labels)

@@ -40,6 +40,13 @@ def test_an_array_gives_whether_each_row_belongs_or_its_group():
     assert (found["chosen"], found["source: x"], found["source: y"]) == ([0, 3], [0, 2, 4], [1, 3])
 
 
+def test_missing_values_of_a_table_are_no_group():
+    assert slices_of(source=np.array(["x", np.nan, "y", None, "x"], object))[0].keys() - slices_of()[0].keys() == {
+        "source: x",
+        "source: y",
+    }
+
+
 def test_each_slice_has_its_own_scores_and_one_without_rows_none():
     report = slices_of(first=np.array([True, True, False, False, False]), absent="zebra")[1]
     first, absent = report.slices[-2:]
@@ -54,6 +61,9 @@ def test_each_slice_has_its_own_scores_and_one_without_rows_none():
         (["not"], "`slices` must be a dict from names to words, functions or arrays. Received: list"),
         ({"a": 3}, r"`slices\['a'\]` must be a word, a list of words, a function .* Received: int 3"),
         ({"a": []}, "Received: list"),
+        ({"a": ""}, "Received: str ''"),
+        ({"a": ["not", " "]}, "Received: list"),
+        ({"length 2": "not"}, "must be unique. Received: 'length 2' twice"),
         ({"a": np.array([True])}, "must have a value for each row. Received: 1 values for 5 rows"),
     ],
 )

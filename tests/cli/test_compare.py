@@ -3,7 +3,7 @@
 import pytest
 
 from keras_transfer.cli import command
-from keras_transfer.cli.labelled_texts import read_parts, read_texts
+from keras_transfer.cli.labelled_texts import Table, read_parts, read_texts
 from keras_transfer.datasets import load_questions
 
 
@@ -45,13 +45,33 @@ def test_tables_have_named_columns_and_quotes_only_in_csv(tmp_path):
     assert parts["test"] == (['"a fine', "a bore"], [1, 0])
 
 
+def test_whole_numbers_of_json_are_one_label_however_they_are_written(tmp_path):
+    lines = ['{"text": "a", "label": 1}', '{"text": "b", "label": 1.0}', '{"text": "c", "label": 0.5}']
+    (tmp_path / "texts.jsonl").write_text("\n".join(lines))
+    assert read_texts(tmp_path / "texts.jsonl")[1] == ["1", "1", "0.5"]
+
+
+def test_blank_lines_are_empty_texts_only_in_a_table_with_one_column(tmp_path):
+    for content, expected in (("text\na\n\nb\n", ["a", "", "b"]), ("text,id\na,1\n\nb,2\n", ["a", "b"])):
+        (tmp_path / "texts.csv").write_text(content)
+        assert [row["text"] for _, row in Table(tmp_path / "texts.csv", ["text"])] == expected
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
         ("none.tsv", None, "The table does not exist. Received: none.tsv"),
         ("texts.json", "{}", "must be a .csv, .tsv or .jsonl file. Received: texts.json"),
         ("texts.tsv", "sentence\tlabel\na\tb\n", "no column 'text'. Received: the columns ['sentence', 'label']"),
-        ("texts.tsv", "text\tlabel\na\tb\nc\n", "line 3: Expected a text and a label. Received: text='c' and "),
+        ("texts.tsv", "text\tlabel\na\tb\nc\n", "line 3: Expected 2 fields, as in the first line. Received: 1 fields"),
+        ("texts.tsv", "text\tlabel\na\tb\nc\t\n", "line 3: Expected a text and a label. Received: text='c' and "),
+        ("texts.tsv", "text\tlabel\tlabel\na\tb\tc\n", "columns must be unique. Received: ['text', 'label', 'label']"),
+        ("texts.csv", 'text,label\na,b\n"c,d\ne,f\n', "line 3: Expected a row whose quotes are closed"),
+        (
+            "texts.jsonl",
+            '{"text": "a", "label": NaN}\n',
+            "line 1: Expected a text and a label. Received: text='a' and ",
+        ),
         ("texts.tsv", "text\tlabel\n", "Expected at least one row"),
         ("texts.tsv", "text\tlabel\na\tb\nc\tb\n", "Expected at least two labels. Received: ['b']"),
         ("texts.tsv", b"text\tlabel\n\xff\tb\n", "Expected a table in UTF-8"),

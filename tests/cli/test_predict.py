@@ -35,7 +35,7 @@ def test_a_table_in_csv_keeps_its_columns_and_gets_two_more(predict, tmp_path, c
     assert lines[0] == "id,text,prediction,probability" and lines[1].startswith('1,"a ""good"", film",')
     assert lines[2].startswith("2,,") and lines[3] == '3,"two' and lines[4].startswith('lines: ö",')
     label, probability = lines[1].rsplit(",", 2)[1:]
-    assert label in ("0", "1") and 0.5 <= float(probability) <= 1
+    assert label in ("0", "1") and 0.5 <= float(probability) <= 1 and len(probability) <= len("0.123456")
     assert output.err.startswith(b"3 texts, ")
 
 
@@ -46,6 +46,15 @@ def test_json_lines_keep_their_values(predict, tmp_path):
     found = [json.loads(line) for line in (tmp_path / "b.jsonl").read_text("utf-8").splitlines()]
     assert [{name: row[name] for name in old} for row, old in zip(found, rows)] == rows
     assert all(set(row) - set(old) == {"prediction", "probability"} for row, old in zip(found, rows))
+
+
+def test_a_later_row_that_has_a_prediction_is_an_error(predict, tmp_path, capsys):
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": "b", "prediction": "mine"}\n')
+    assert predict("a.jsonl", "--output", "b.jsonl") == 1
+    assert "a.jsonl, line 2: The columns of predictions must not exist. Received: ['prediction']" in (
+        capsys.readouterr().err
+    )
+    assert not (tmp_path / "b.jsonl").exists()
 
 
 def test_a_table_is_read_and_written_in_parts_with_the_same_result(predict, tmp_path, monkeypatch):
@@ -59,7 +68,10 @@ def test_a_table_is_read_and_written_in_parts_with_the_same_result(predict, tmp_
     assert predict("a.tsv", "--output", "parts.tsv") == 0
     assert sizes == [10, 10, 3]
     whole, parts = ((tmp_path / name).read_text("utf-8").splitlines() for name in ("whole.tsv", "parts.tsv"))
-    assert len(parts) == 24 and [line.split("\t")[:2] for line in parts] == [line.split("\t")[:2] for line in whole]
+    rows, expected = ([line.split("\t") for line in lines] for lines in (parts, whole))
+    assert len(parts) == 24 and [row[:2] for row in rows] == [row[:2] for row in expected]
+    for row, other in zip(rows[1:], expected[1:]):
+        assert float(row[2]) == pytest.approx(float(other[2]), abs=1e-5)
 
 
 def test_labels_that_the_model_does_not_know_are_an_error(predict, tmp_path, capsys):
@@ -86,7 +98,8 @@ def test_texts_may_be_longer_than_csv_allows_by_default(tmp_path):
     ("content", "message"),
     [
         ("text\na\nb,c\n", "a.csv, line 3: Expected 1 fields, as in the first line. Received: 2 fields"),
-        ("id,text\n1,a\n2\n", "a.csv, line 3: Expected a text. Received: text=None"),
+        ("id,text\n1,a\n2\n", "a.csv, line 3: Expected 2 fields, as in the first line. Received: 1 fields"),
+        ('text\na\n"b\nc\n', "a.csv, line 3: Expected a row whose quotes are closed"),
         (b"text\n\xff\n", "a.csv: Expected a table in UTF-8"),
         (b'text\ngood\n"bad" film\n', "a.csv: Expected a table in UTF-8"),
     ],
@@ -136,5 +149,12 @@ def test_a_model_that_does_not_exist_or_is_none_is_an_error(tmp_path, monkeypatc
         assert message in capsys.readouterr().err
     with zipfile.ZipFile(tmp_path / "other.keras", "w") as file:
         file.writestr("a.txt", "")
-    assert command.main(["predict", "other.keras", "--input", "a.csv"]) == 1
-    assert len(capsys.readouterr().err.splitlines()) == 1
+    with zipfile.ZipFile(tmp_path / "unknown.keras", "w") as file:
+        unknown = {"module": "mine", "class_name": "Mine", "registered_name": "Mine", "config": {}}
+        file.writestr("metadata.json", "{}")
+        file.writestr("config.json", json.dumps(unknown))
+    for model in ("other.keras", "unknown.keras"):
+        assert command.main(["predict", model, "--input", "a.csv"]) == 1
+        error = capsys.readouterr().err
+        assert f"must be a .keras file of a `TextClassifier`. Received: {model}, " in error
+        assert len(error.splitlines()) == 1

@@ -11,6 +11,8 @@ import pytest
 
 from keras_transfer.adaptation import Checkpoint
 from keras_transfer.cli import command, training
+from keras_transfer.cli.run_folder import check_run
+from keras_transfer.cli.validation import with_validation
 from keras_transfer.tasks import TextClassifier
 from tests.tasks.tiny import of_words
 
@@ -87,7 +89,8 @@ def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(trai
     folder = tmp_path / "classifier"
     assert sorted(path.name for path in folder.iterdir()) == ["checkpoints", "run.json"]
     assert command.main(["predict", "classifier", "--input", "reviews.csv"]) == 1
-    assert "The run is not finished. The model must be a .keras file" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "The run is not finished. `keras-transfer train` with the same settings continues it. Received" in error
     assert train("--seed", "1") == 1
     assert capsys.readouterr().err.endswith("Received: classifier, with seed 0 instead of 1\n")
 
@@ -103,6 +106,9 @@ def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(trai
         patched.setattr(training.adaptation, "Checkpoint", Interrupted)
         assert train("--seed", "1", "--overwrite") == 130
     assert (folder / "model.keras").read_bytes() == before
+    assert command.main(["predict", "classifier", "--input", "reviews.csv"]) == 1
+    error = capsys.readouterr().err
+    assert "The run is not finished." in error and "earlier run, pass classifier/model.keras. Received" in error
 
 
 @pytest.mark.parametrize(
@@ -148,6 +154,22 @@ def test_a_run_that_cannot_begin_writes_nothing(arguments, message, train, tmp_p
     error = capsys.readouterr().err
     assert message in error and len(error.splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["reviews.csv"]
+
+
+def test_a_folder_with_nothing_but_the_lock_of_a_killed_run_is_new(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".lock").touch()
+    assert check_run(tmp_path / "run", {"seed": 0}) is False
+    (tmp_path / "run" / "notes.txt").touch()
+    with pytest.raises(FileExistsError, match="must be a new folder"):
+        check_run(tmp_path / "run", {"seed": 0})
+
+
+def test_labels_without_texts_for_training_are_logged(caplog):
+    parts = with_validation({"train": (list("abcdefghij"), list(range(10)))}, list("ABCDEFGHIJ"))
+    held_out = parts["validation"][1]
+    assert len(held_out) == 2 and f"labels {[chr(ord('A') + place) for place in held_out]} are held" in caplog.text
+    assert with_validation(parts, list("ABCDEFGHIJ")) is parts
 
 
 def test_a_missing_column_of_json_lines_names_the_line(tmp_path, monkeypatch, capsys):

@@ -36,17 +36,19 @@ def scikit_learn():
 def test_a_classifier_learns_and_answers_with_the_labels_it_was_given(small_minilm, eagerly):
     texts, labels = ["a a", "z z"] * 16, np.array([7, 3] * 16)
     recipe = get_recipe("feature_extraction", learning_rate=0.1)
-    classifier = KerasTransferClassifier(small_minilm, recipe=recipe, epochs=2, batch_size=8, random_state=0)
+    classifier = KerasTransferClassifier(small_minilm, recipe=recipe, epochs=8, batch_size=8, random_state=0)
     classifier.fit(texts, labels)
     assert classifier.classes_.tolist() == [3, 7] and classifier.model_.label_names == ["3", "7"]
     assert classifier.predict(["z z", "a a"]).tolist() == [3, 7]
     probabilities = classifier.predict_proba(["z z", "a a", "q"])
     assert probabilities.shape == (3, 2) and probabilities.sum(axis=1) == pytest.approx(np.ones(3))
-    assert classifier.score(texts, labels) == 1 and len(classifier.history_["loss"]) == 2
+    assert classifier.score(texts, labels) == 1 and len(classifier.history_["loss"]) == 8
     assert classifier.score(["z z", "z z"], [3, 7], sample_weight=[3, 1]) == 0.75
     assert recipe.epochs == 10
     found = report(classifier, texts, labels, resamples=2)
     assert found.metrics["accuracy"].value == 1 and list(found.classes) == ["3", "7"]
+    found = report(classifier, texts, labels, label_names=["last", "first"], resamples=2)
+    assert found.metrics["accuracy"].value == 1 and list(found.classes) == ["last", "first"]
 
 
 def test_the_same_random_state_gives_the_same_model(classifier):
@@ -75,6 +77,22 @@ def test_two_columns_are_pairs_of_texts(small_minilm, eagerly):
     classifier = KerasTransferClassifier(small_minilm, epochs=1).fit(np.array([TEXTS, TEXTS[::-1]]).T, LABELS)
     first, other = classifier.predict_proba([("a film", "a bore"), ("a film", "good")])
     assert (first != other).any()
+    with pytest.raises(ValueError, match="as many columns of texts as in `fit`, 2. Received: 1"):
+        classifier.predict(["a film"])
+
+
+def test_scores_require_a_label_of_the_same_type_for_each_text(classifier):
+    classifier.fit(TEXTS, [0, 0, 0, 1, 1, 1])
+    with pytest.raises(ValueError, match="must have a label. Received: 1 labels, 6 texts"):
+        classifier.score(TEXTS, [0])
+    with pytest.raises(ValueError, match="the type of those in `fit`, such as 0. Received: '0' at position 0"):
+        classifier.score(TEXTS, list("000111"))
+
+
+def test_numbers_of_numpy_are_numbers(classifier):
+    classifier.random_state = np.int64(0)
+    classifier.fit(TEXTS, [np.bool_(label == "good") for label in LABELS])
+    assert classifier.classes_.tolist() == [False, True]
 
 
 def test_it_has_no_answers_without_texts(classifier):
@@ -141,12 +159,20 @@ def test_without_scikit_learn_only_its_tags_are_missing(classifier, monkeypatch)
         ((TEXTS, TEXTS), LABELS, r"an array of shape \[rows, 2\].* Received: a tuple of 2 values"),
         (np.array([["a"] * 3] * 6), LABELS, "two for pairs. Received: 3 columns"),
         ([1.5] * 6, LABELS, "Texts must be strings"),
+        (iter(TEXTS), LABELS, "neither a generator nor a sparse matrix. Received: list_iterator"),
     ],
 )
 def test_invalid_data_are_errors(texts, labels, message, classifier):
     with pytest.raises(ValueError, match=message):
         classifier.fit(texts, labels)
     assert not hasattr(classifier, "model_")
+
+
+def test_features_of_a_vectorizer_are_an_error(scikit_learn, classifier):
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    with pytest.raises(ValueError, match="nor a sparse matrix. Received: csr_"):
+        classifier.fit(CountVectorizer().fit_transform(TEXTS), LABELS)
 
 
 def test_invalid_arguments_are_errors(classifier):
