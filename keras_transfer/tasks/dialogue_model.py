@@ -18,6 +18,7 @@ from keras_transfer.tasks.generates import text_of
 from keras_transfer.tasks.parts import merge_parts
 from keras_transfer.tasks.task import Task
 from keras_transfer.tasks.token_lists import text_pieces, token_preprocessor
+from keras_transfer.text.truncation import warn_of_truncation
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -102,6 +103,8 @@ class DialogueModel(CausalLM):
             1, kernel_initializer=initializer, dtype="float32", name="next_utterance"
         )
         self.next_utterance.build((None, encoder.token_embedding.output_dim))
+        self._token_loss = super().default_loss()
+        self._utterance_loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         self.perplexity = Perplexity()
         self.hits = keras.metrics.Mean(name="hits_at_1")
 
@@ -141,11 +144,17 @@ class DialogueModel(CausalLM):
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Returns the mean cross-entropy of the tokens of replies, plus that of the right candidates."""
         self._check_outputs(y_pred)
-        scores, weights = y_pred["next_utterance"], ops.cast(sample_weight, "float32")
-        tokens = keras.losses.sparse_categorical_crossentropy(ops.cast(y, "int32"), y_pred["logits"], from_logits=True)
-        tokens = ops.sum(tokens * weights) / ops.maximum(ops.sum(weights), 1.0)
-        utterances = ops.mean(ops.logsumexp(scores, axis=1) - scores[:, -1])
-        return tokens + self.next_utterance_weight * utterances + ops.sum(ops.array([0.0, *self.losses]))
+        if y is None or sample_weight is None:
+            raise ValueError(
+                "Prepared data must contain targets, and sample weights that are 1 at the tokens of the reply and 0 "
+                f"elsewhere, both [batch, length]. Received: {'y' if y is None else 'sample_weight'}=None"
+            )
+        scores = y_pred["next_utterance"]
+        right = ops.zeros_like(scores[:, 0], dtype="int32") + (ops.shape(scores)[1] - 1)
+        # Losses of Keras, which replicas share. For tokens as in `CausalLM`.
+        tokens = self._token_loss(y, y_pred["logits"], sample_weight)
+        loss = tokens + self.next_utterance_weight * self._utterance_loss(right, scores)
+        return loss + super().compute_loss() if self.losses else loss
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Returns the loss, the perplexity of the replies, and how often the right candidate has the highest score."""
@@ -177,15 +186,20 @@ class DialogueModel(CausalLM):
     def make_batches(self, x, y, batch_size, shuffle, sample_weight):
         if y is not None or sample_weight is not None:
             raise ValueError("A `DialogueModel` takes no labels and no sample weights. Received: y or sample_weight")
-        rows = self._rows(with_candidates(x, self.num_candidates), self.preprocessor.sequence_length)
-        return dialogue_batches(rows, self.preprocessor, batch_size, shuffle)
+        return self._batches(with_candidates(x, self.num_candidates), batch_size, shuffle)
 
     def encode_batch(self, texts):
         columns = self.raw_columns(texts)
         return self.make_batches(columns, None, len(columns), False, None)[0][0]
 
+    def _batches(self, examples, batch_size, shuffle):
+        """Returns examples `(persona, history, candidates)` as batches, and warns if dialogues were cut."""
+        rows, cut = self._rows(examples, self.preprocessor.sequence_length)
+        warn_of_truncation(self.preprocessor, cut, len(rows))
+        return dialogue_batches(rows, self.preprocessor, batch_size, shuffle)
+
     def _rows(self, examples, length):
-        """Returns the ids and the targets of the candidates of examples `(persona, history, candidates)`."""
+        """Returns what `dialogue_rows` returns for examples `(persona, history, candidates)`."""
         tokenizer = token_preprocessor(self)
         begin, end, *speakers = (tokenizer.token_to_id(token) for token in self.special_tokens)
         if [begin, *speakers] != list(self.encoder.speakers):
@@ -228,7 +242,7 @@ class DialogueModel(CausalLM):
         checked_example((persona, history, ""), 0)
         limit = (self.max_length or self.encoder.max_sequence_length) if max_length is None else max_length
         length = min(limit * 3 // 4, token_preprocessor(self).sequence_length)
-        [[(prompt, _)]] = self._rows([(persona, history, [None])], length)
+        [[(prompt, _)]], _ = self._rows([(persona, history, [None])], length)
         special = [token_preprocessor(self).token_to_id(token) for token in self.special_tokens]
         bad_words = [*options.pop("bad_words", ()), *([token] for token in special if token != special[1])]
         options = {"end_token": special[1], "bad_words": bad_words, "max_length": max_length, **options}
@@ -251,8 +265,7 @@ class DialogueModel(CausalLM):
         checked_example((persona, history, "", candidates), 0)
         if not len(candidates):
             raise ValueError("`candidates` must contain at least one reply. Received: no candidates")
-        rows = self._rows([(persona, history, list(candidates))], self.preprocessor.sequence_length)
-        inputs = dialogue_batches(rows, self.preprocessor, 1, False)[0][0]
+        inputs = self._batches([(persona, history, list(candidates))], 1, False)[0][0]
         return np.asarray(keras.Model.predict_on_batch(self, inputs)["next_utterance"][0])
 
     # === Export and config ===

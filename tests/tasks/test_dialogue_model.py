@@ -95,19 +95,53 @@ def test_the_loss_is_the_sum_of_that_of_the_reply_and_that_of_the_candidates():
     assert task.train_on_batch(EXAMPLES[:4], return_dict=True)["loss"] == pytest.approx(result["loss"], rel=1e-5)
 
 
-def test_a_long_dialogue_loses_its_oldest_utterances_then_the_persona_and_no_delimiter(monkeypatch):
+@pytest.mark.parametrize(
+    ("history", "reply", "kept_persona", "kept_history", "kept_reply"),
+    [
+        (["hi hi hi", "who", "are you"], "i am", ["i am bob", "hi"], ["are you"], "i am"),  # the oldest utterances
+        (["hi", "are you"], "i am bob hi", [], ["are you"], "i am bob hi"),  # then the persona
+        (
+            ["are you who are you"],
+            "i am",
+            ["i am bob"],
+            ["who are you"],
+            "i am",
+        ),  # then the start of the last utterance
+        (["are you who", "hi"], "i am you are i am", [], ["hi"], "i am you are i am"),
+        (["hi", "you"], "i am you are i am i am hi hi", [], ["you"], "i am you are i am i"),  # and the end of the reply
+    ],
+)
+def test_a_long_dialogue_loses_its_oldest_utterances_then_the_persona_and_no_delimiter(
+    history, reply, kept_persona, kept_history, kept_reply
+):
     task = model(sequence_length=12)
-    persona, history, reply = ["i am bob", "hi"], ["hi hi hi", "who", "are you"], "i am"
-    inputs = task.dataset([(persona, history, reply, ["hi"])])[0][0]["token_ids"][0, 1]
-    expected = dialogue_inputs(map_ids(persona), [ids("are you")], ids(reply), **SPECIAL)
-    assert inputs[: len(expected.words)].tolist() == expected.words and not inputs[len(expected.words) :].any()
-    inputs = task.dataset([(persona, history, "i am you are i am", ["hi"])])[0][0]["token_ids"][0, 1]
-    expected = dialogue_inputs(map_ids(persona[:1]), [], ids("i am you are i am"), **SPECIAL)
-    assert inputs.tolist()[: len(expected.words)] == expected.words
+    inputs = task.dataset([(["i am bob", "hi"], history, reply, ["hi"])])[0][0]["token_ids"][0]
+    for part, text in ((0, "hi"), (1, kept_reply)):  # All candidates follow the same dialogue.
+        expected = dialogue_inputs(map_ids(kept_persona), map_ids(kept_history), ids(text), **SPECIAL).words
+        assert inputs[part, : len(expected)].tolist() == expected and not inputs[part, len(expected) :].any()
+
+
+def test_the_longest_candidate_decides_what_all_of_them_follow():
+    inputs = model(sequence_length=12).dataset([([], ["hi", "who", "you"], "i", ["i am bob hi"])])[0][0]["token_ids"][0]
+    starts = [row.tolist()[: row.tolist().index(5, 2)] for row in inputs]  # up to the delimiter of the reply
+    assert starts[0] == starts[1] == [2, *ids("<speaker2> who <speaker1> you")]
+
+
+def test_dialogues_that_are_cut_are_logged(caplog):
+    task = model(sequence_length=12)
+    with caplog.at_level("WARNING", "keras_transfer"):
+        task.dataset([([], ["hi"], "hi", ["you"])])
+        assert not caplog.messages
+        task.dataset([([], ["hi"], "hi", ["you"]), ([], ["hi " * 20], "hi", ["you"])])
+    assert "1 of 2 texts (50 %) reach the sequence length of 12 tokens" in caplog.messages[0]
+
+
+def test_the_prompt_of_a_reply_leaves_a_quarter_of_the_length(monkeypatch):
     prompts = []
     monkeypatch.setattr(
         DialogueModel, "generate", lambda self, rows, **options: prompts.extend(rows) or [ids("hi you")]
     )
+    task, persona, history = model(sequence_length=12), ["i am bob", "hi"], ["hi hi hi", "who", "are you"]
     assert task.reply(history * 5, persona) == "hi you"
     assert prompts == [dialogue_inputs(map_ids(persona), map_ids(["who", "are you"]), **SPECIAL).words]
 
