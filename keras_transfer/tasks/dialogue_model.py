@@ -14,10 +14,10 @@ from keras_transfer.tasks.dialogue_data import (
     is_examples,
     with_candidates,
 )
-from keras_transfer.tasks.generates import text_of
+from keras_transfer.tasks.generates import cut, text_of
 from keras_transfer.tasks.parts import merge_parts
 from keras_transfer.tasks.task import Task
-from keras_transfer.tasks.token_lists import text_pieces, token_preprocessor
+from keras_transfer.tasks.token_lists import is_texts, text_pieces, token_preprocessor
 from keras_transfer.text.truncation import warn_of_truncation
 
 
@@ -73,6 +73,8 @@ class DialogueModel(CausalLM):
 
     Source: https://arxiv.org/abs/1901.08149
     """
+
+    head_name = "dialogue"  # No checkpoint contains it.
 
     def __init__(
         self,
@@ -134,11 +136,13 @@ class DialogueModel(CausalLM):
 
     def compile(self, optimizer="auto", loss="auto", metrics="auto", **kwargs):
         """Configures training as `Task.compile` does, with the loss and the metrics of the task only."""
-        if loss not in ("auto", None) or metrics not in ("auto", None):
-            raise ValueError(
-                "A `DialogueModel` has its own loss and metrics. Leave `loss` and `metrics` out. "
-                f"Received: loss={loss!r}, metrics={metrics!r}"
-            )
+        given = {"loss": loss, "metrics": metrics, **kwargs}
+        for name in ("loss", "metrics", "weighted_metrics", "loss_weights"):
+            if given.get(name) is not None and given[name] != "auto":
+                raise ValueError(
+                    "A `DialogueModel` has its own loss and metrics. Leave `loss`, `metrics`, `weighted_metrics` and "
+                    f"`loss_weights` out. Received: {name}={given[name]!r}"
+                )
         Task.compile(self, optimizer, loss=None, metrics=None, **kwargs)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
@@ -217,11 +221,49 @@ class DialogueModel(CausalLM):
 
     def predict(self, x, **kwargs):
         """Returns the outputs of prepared data. For dialogues, use `reply` and `rank`."""
-        if self.is_raw(x):
-            raise ValueError(f"`predict` takes prepared inputs. Use `reply` or `rank`. Received: {x!r:.100}")
+        self._check_prepared(x, "predict")
         return super().predict(x, **kwargs)
 
-    def reply(self, history, persona=(), max_length=None, **options):
+    def predict_on_batch(self, x):
+        """Returns what `predict` returns, for one batch."""
+        self._check_prepared(x, "predict_on_batch")
+        return super().predict_on_batch(x)
+
+    def predict_in_order(self, data, predict):
+        """Returns the dict of outputs for inputs [batch, candidates, length], or else what `CausalLM` returns."""
+        if data.inputs["padding_mask"].ndim == 3:
+            return Task.predict_in_order(self, data, predict)
+        return super().predict_in_order(data, predict)
+
+    def _check_prepared(self, x, method):
+        if self.is_raw(x):
+            raise ValueError(f"`{method}` takes prepared inputs. Use `reply` or `rank`. Received: {x!r:.100}")
+
+    def generate(self, prompts, *args, **kwargs):
+        """Continues prepared ids as `CausalLM.generate` does. For strings, use `reply`, which adds the delimiters."""
+        _check_ids(prompts, "generate", "reply")
+        return super().generate(prompts, *args, **kwargs)
+
+    def score(self, texts, batch_size=8):
+        """Returns the likelihood of prepared ids as `CausalLM.score` does. For strings, use `rank`."""
+        _check_ids(texts, "score", "rank")
+        return super().score(texts, batch_size)
+
+    def label_log_likelihoods(self, texts, *args, **kwargs):
+        raise ValueError("A `DialogueModel` does not label texts. Use `rank` to compare replies.")
+
+    def reply(
+        self,
+        history,
+        persona=(),
+        max_length=None,
+        sampler=None,
+        repetition_penalty=1.0,
+        no_repeat_ngram=0,
+        bad_words=(),
+        stop=(),
+        seed=None,
+    ):
         """Returns a reply to a dialogue.
 
         The oldest utterances are not read if they would leave less than a quarter of `max_length` for the reply.
@@ -231,7 +273,7 @@ class DialogueModel(CausalLM):
             persona: List of strings. Sentences about the one who replies. Defaults to none.
             max_length: Integer. Number of tokens at which the reply ends, those of the dialogue included. Defaults to
                 that of the task.
-            **options: As for `generate`, such as `sampler` and `seed`.
+            sampler, repetition_penalty, no_repeat_ngram, bad_words, stop, seed: As for `CausalLM.generate`.
 
         Returns:
             String.
@@ -244,10 +286,19 @@ class DialogueModel(CausalLM):
         length = min(limit * 3 // 4, token_preprocessor(self).sequence_length)
         [[(prompt, _)]], _ = self._rows([(persona, history, [None])], length)
         special = [token_preprocessor(self).token_to_id(token) for token in self.special_tokens]
-        bad_words = [*options.pop("bad_words", ()), *([token] for token in special if token != special[1])]
-        options = {"end_token": special[1], "bad_words": bad_words, "max_length": max_length, **options}
-        [found] = self.generate([prompt], **options)
-        return text_of([token for token in found if token not in special], text_pieces(self)).strip()
+        [found] = self.generate(
+            [prompt],
+            max_length,
+            sampler,
+            end_token=special[1],
+            repetition_penalty=repetition_penalty,
+            no_repeat_ngram=no_repeat_ngram,
+            bad_words=[*bad_words, *([token] for token in special if token != special[1])],
+            stop=stop,
+            seed=seed,
+        )
+        text = text_of([token for token in found if token not in special], text_pieces(self))
+        return cut(text, [stop] if isinstance(stop, str) else stop).strip()
 
     def rank(self, history, candidates, persona=()):
         """Returns the scores of the next-utterance head for replies to a dialogue.
@@ -281,3 +332,11 @@ class DialogueModel(CausalLM):
             "next_utterance_weight": self.next_utterance_weight,
             "special_tokens": self.special_tokens,
         }
+
+
+def _check_ids(prompts, method, other):
+    if isinstance(prompts, (str, bytes)) or is_texts(prompts):
+        raise ValueError(
+            f"`{method}` takes prepared ids, with the delimiters of the speakers. Use `{other}` for strings. "
+            f"Received: {prompts!r:.100}"
+        )
