@@ -55,11 +55,12 @@ class SpeakerEmbedding(keras.layers.Embedding):
         begin, partner, own = self.speakers
         is_delimiter = (inputs == begin) | (inputs == partner) | (inputs == own)
         places = ops.arange(ops.shape(inputs)[1], dtype="int32")
-        # The place of the last delimiter up to each token, or -1.
-        seen = ops.where(is_delimiter[:, None], places, -1)
-        last = ops.max(ops.where(places[None, :] <= places[:, None], seen, -1), axis=2)
-        found = ops.take_along_axis(inputs, ops.maximum(last, 0), axis=1)
-        return ops.where(last < 0, own, ops.where(found == begin, partner, found))
+        # The places of all delimiters in order, and how many of them are up to each token.
+        ordered = ops.sort(ops.where(is_delimiter, places, ops.shape(inputs)[1] - 1), axis=1)
+        count = ops.cumsum(ops.cast(is_delimiter, "int32"), axis=1)
+        last = ops.take_along_axis(ordered, ops.maximum(count - 1, 0), axis=1)
+        found = ops.take_along_axis(inputs, last, axis=1)
+        return ops.where(count == 0, own, ops.where(found == begin, partner, found))
 
     def get_config(self):
         return {**super().get_config(), "speakers": self.speakers}

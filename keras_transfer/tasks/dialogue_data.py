@@ -74,33 +74,49 @@ def with_candidates(examples, count):
 
 
 def dialogue_rows(examples, ids_of, special, length):
-    """Returns the ids and the targets of each candidate of each example, as a list of lists of pairs of lists.
+    """Returns the rows of examples, and how many examples were cut to fit.
 
-    If a dialogue has more tokens than `length`, its oldest utterances are left out, then the last sentences of the
-    persona, and the end of the reply.
+    A row is a list of pairs of lists, the ids and the targets of each candidate. All candidates of an example follow
+    the same persona and history, those that fit before the longest of them.
 
     Args:
         examples: List of `(persona, history, candidates)`. A candidate may be `None`.
         ids_of: Dict from texts to lists of ids.
         special: Dict of the ids `bos` and `eos`, and of the tuple `speakers`.
-        length: Integer.
+        length: Integer. The largest number of tokens.
     """
-    rows = []
-    for persona, history, candidates in examples:
-        row = []
-        for reply in candidates:
-            answer = None if reply is None else ids_of[reply][: max(length - 3, 0)]
-            room = length - 2 - (0 if answer is None else len(answer) + 1)
-            said = [ids_of[text] for text in history]
-            while said and sum(len(ids) + 1 for ids in said) > room - sum(len(ids_of[text]) for text in persona):
-                said = said[1:]
-            known = [ids_of[text] for text in persona]
-            while known and sum(map(len, known)) > room:
-                known = known[:-1]
-            found = dialogue_inputs(known, said, answer, **special, ignored=-1)
-            row.append((found.words, found.targets))
-        rows.append(row)
-    return rows
+    rows, cut = [], 0
+    for example in examples:
+        whole = [[None if text is None else ids_of[text] for text in texts] for texts in example]
+        persona, history, replies = _fit(*whole, length)
+        found = [dialogue_inputs(persona, history, reply, **special, ignored=-1) for reply in replies]
+        rows.append([(inputs.words, inputs.targets) for inputs in found])
+        cut += [persona, history, replies] != whole
+    return rows, cut
+
+
+def _fit(persona, history, replies, length):
+    """Returns the parts of a dialogue such that it has at most `length` tokens.
+
+    What is cut is first the oldest utterances, but never the last one. Then it is the last sentences of the persona,
+    as long as it has more than half of the room, and then the start of the last utterance. Replies lose their
+    end only where they would leave less than half of `length` for the dialogue before them.
+    """
+
+    def size(sentences, utterances):
+        return sum(map(len, sentences)) + sum(len(ids) + 1 for ids in utterances)
+
+    free = length - (2 if None in replies else 3)  # without bos, the delimiter of the reply and eos
+    longest = max(0 if ids is None else len(ids) for ids in replies)
+    room = max(free - longest, min(size(persona, history), free // 2), 0)
+    while len(history) > 1 and size(persona, history) > room:
+        history = history[1:]
+    while persona and size(persona, history) > room and size(persona, []) > room // 2:
+        persona = persona[:-1]
+    excess = max(size(persona, history) - room, 0)
+    history = [ids[excess:] for ids in history]
+    limit = max(free - size(persona, history), 0)
+    return persona, history, [None if ids is None else ids[:limit] for ids in replies]
 
 
 def dialogue_batches(rows, preprocessor, batch_size, shuffle):

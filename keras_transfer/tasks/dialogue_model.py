@@ -14,10 +14,11 @@ from keras_transfer.tasks.dialogue_data import (
     is_examples,
     with_candidates,
 )
-from keras_transfer.tasks.generates import text_of
+from keras_transfer.tasks.generates import cut, text_of
 from keras_transfer.tasks.parts import merge_parts
 from keras_transfer.tasks.task import Task
-from keras_transfer.tasks.token_lists import text_pieces, token_preprocessor
+from keras_transfer.tasks.token_lists import is_texts, text_pieces, token_preprocessor
+from keras_transfer.text.truncation import warn_of_truncation
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -73,6 +74,8 @@ class DialogueModel(CausalLM):
     Source: https://arxiv.org/abs/1901.08149
     """
 
+    head_name = "dialogue"  # No checkpoint contains it.
+
     def __init__(
         self,
         encoder,
@@ -102,6 +105,8 @@ class DialogueModel(CausalLM):
             1, kernel_initializer=initializer, dtype="float32", name="next_utterance"
         )
         self.next_utterance.build((None, encoder.token_embedding.output_dim))
+        self._token_loss = super().default_loss()
+        self._utterance_loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         self.perplexity = Perplexity()
         self.hits = keras.metrics.Mean(name="hits_at_1")
 
@@ -131,21 +136,29 @@ class DialogueModel(CausalLM):
 
     def compile(self, optimizer="auto", loss="auto", metrics="auto", **kwargs):
         """Configures training as `Task.compile` does, with the loss and the metrics of the task only."""
-        if loss not in ("auto", None) or metrics not in ("auto", None):
-            raise ValueError(
-                "A `DialogueModel` has its own loss and metrics. Leave `loss` and `metrics` out. "
-                f"Received: loss={loss!r}, metrics={metrics!r}"
-            )
+        given = {"loss": loss, "metrics": metrics, **kwargs}
+        for name in ("loss", "metrics", "weighted_metrics", "loss_weights"):
+            if given.get(name) is not None and given[name] != "auto":
+                raise ValueError(
+                    "A `DialogueModel` has its own loss and metrics. Leave `loss`, `metrics`, `weighted_metrics` and "
+                    f"`loss_weights` out. Received: {name}={given[name]!r}"
+                )
         Task.compile(self, optimizer, loss=None, metrics=None, **kwargs)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Returns the mean cross-entropy of the tokens of replies, plus that of the right candidates."""
         self._check_outputs(y_pred)
-        scores, weights = y_pred["next_utterance"], ops.cast(sample_weight, "float32")
-        tokens = keras.losses.sparse_categorical_crossentropy(ops.cast(y, "int32"), y_pred["logits"], from_logits=True)
-        tokens = ops.sum(tokens * weights) / ops.maximum(ops.sum(weights), 1.0)
-        utterances = ops.mean(ops.logsumexp(scores, axis=1) - scores[:, -1])
-        return tokens + self.next_utterance_weight * utterances + ops.sum(ops.array([0.0, *self.losses]))
+        if y is None or sample_weight is None:
+            raise ValueError(
+                "Prepared data must contain targets, and sample weights that are 1 at the tokens of the reply and 0 "
+                f"elsewhere, both [batch, length]. Received: {'y' if y is None else 'sample_weight'}=None"
+            )
+        scores = y_pred["next_utterance"]
+        right = ops.zeros_like(scores[:, 0], dtype="int32") + (ops.shape(scores)[1] - 1)
+        # Losses of Keras, which replicas share. For tokens as in `CausalLM`.
+        tokens = self._token_loss(y, y_pred["logits"], sample_weight)
+        loss = tokens + self.next_utterance_weight * self._utterance_loss(right, scores)
+        return loss + super().compute_loss() if self.losses else loss
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Returns the loss, the perplexity of the replies, and how often the right candidate has the highest score."""
@@ -177,15 +190,20 @@ class DialogueModel(CausalLM):
     def make_batches(self, x, y, batch_size, shuffle, sample_weight):
         if y is not None or sample_weight is not None:
             raise ValueError("A `DialogueModel` takes no labels and no sample weights. Received: y or sample_weight")
-        rows = self._rows(with_candidates(x, self.num_candidates), self.preprocessor.sequence_length)
-        return dialogue_batches(rows, self.preprocessor, batch_size, shuffle)
+        return self._batches(with_candidates(x, self.num_candidates), batch_size, shuffle)
 
     def encode_batch(self, texts):
         columns = self.raw_columns(texts)
         return self.make_batches(columns, None, len(columns), False, None)[0][0]
 
+    def _batches(self, examples, batch_size, shuffle):
+        """Returns examples `(persona, history, candidates)` as batches, and warns if dialogues were cut."""
+        rows, cut = self._rows(examples, self.preprocessor.sequence_length)
+        warn_of_truncation(self.preprocessor, cut, len(rows))
+        return dialogue_batches(rows, self.preprocessor, batch_size, shuffle)
+
     def _rows(self, examples, length):
-        """Returns the ids and the targets of the candidates of examples `(persona, history, candidates)`."""
+        """Returns what `dialogue_rows` returns for examples `(persona, history, candidates)`."""
         tokenizer = token_preprocessor(self)
         begin, end, *speakers = (tokenizer.token_to_id(token) for token in self.special_tokens)
         if [begin, *speakers] != list(self.encoder.speakers):
@@ -203,11 +221,49 @@ class DialogueModel(CausalLM):
 
     def predict(self, x, **kwargs):
         """Returns the outputs of prepared data. For dialogues, use `reply` and `rank`."""
-        if self.is_raw(x):
-            raise ValueError(f"`predict` takes prepared inputs. Use `reply` or `rank`. Received: {x!r:.100}")
+        self._check_prepared(x, "predict")
         return super().predict(x, **kwargs)
 
-    def reply(self, history, persona=(), max_length=None, **options):
+    def predict_on_batch(self, x):
+        """Returns what `predict` returns, for one batch."""
+        self._check_prepared(x, "predict_on_batch")
+        return super().predict_on_batch(x)
+
+    def predict_in_order(self, data, predict):
+        """Returns the dict of outputs for inputs [batch, candidates, length], or else what `CausalLM` returns."""
+        if data.inputs["padding_mask"].ndim == 3:
+            return Task.predict_in_order(self, data, predict)
+        return super().predict_in_order(data, predict)
+
+    def _check_prepared(self, x, method):
+        if self.is_raw(x):
+            raise ValueError(f"`{method}` takes prepared inputs. Use `reply` or `rank`. Received: {x!r:.100}")
+
+    def generate(self, prompts, *args, **kwargs):
+        """Continues prepared ids as `CausalLM.generate` does. For strings, use `reply`, which adds the delimiters."""
+        _check_ids(prompts, "generate", "reply")
+        return super().generate(prompts, *args, **kwargs)
+
+    def score(self, texts, batch_size=8):
+        """Returns the likelihood of prepared ids as `CausalLM.score` does. For strings, use `rank`."""
+        _check_ids(texts, "score", "rank")
+        return super().score(texts, batch_size)
+
+    def label_log_likelihoods(self, texts, *args, **kwargs):
+        raise ValueError("A `DialogueModel` does not label texts. Use `rank` to compare replies.")
+
+    def reply(
+        self,
+        history,
+        persona=(),
+        max_length=None,
+        sampler=None,
+        repetition_penalty=1.0,
+        no_repeat_ngram=0,
+        bad_words=(),
+        stop=(),
+        seed=None,
+    ):
         """Returns a reply to a dialogue.
 
         The oldest utterances are not read if they would leave less than a quarter of `max_length` for the reply.
@@ -217,7 +273,7 @@ class DialogueModel(CausalLM):
             persona: List of strings. Sentences about the one who replies. Defaults to none.
             max_length: Integer. Number of tokens at which the reply ends, those of the dialogue included. Defaults to
                 that of the task.
-            **options: As for `generate`, such as `sampler` and `seed`.
+            sampler, repetition_penalty, no_repeat_ngram, bad_words, stop, seed: As for `CausalLM.generate`.
 
         Returns:
             String.
@@ -228,12 +284,21 @@ class DialogueModel(CausalLM):
         checked_example((persona, history, ""), 0)
         limit = (self.max_length or self.encoder.max_sequence_length) if max_length is None else max_length
         length = min(limit * 3 // 4, token_preprocessor(self).sequence_length)
-        [[(prompt, _)]] = self._rows([(persona, history, [None])], length)
+        [[(prompt, _)]], _ = self._rows([(persona, history, [None])], length)
         special = [token_preprocessor(self).token_to_id(token) for token in self.special_tokens]
-        bad_words = [*options.pop("bad_words", ()), *([token] for token in special if token != special[1])]
-        options = {"end_token": special[1], "bad_words": bad_words, "max_length": max_length, **options}
-        [found] = self.generate([prompt], **options)
-        return text_of([token for token in found if token not in special], text_pieces(self)).strip()
+        [found] = self.generate(
+            [prompt],
+            max_length,
+            sampler,
+            end_token=special[1],
+            repetition_penalty=repetition_penalty,
+            no_repeat_ngram=no_repeat_ngram,
+            bad_words=[*bad_words, *([token] for token in special if token != special[1])],
+            stop=stop,
+            seed=seed,
+        )
+        text = text_of([token for token in found if token not in special], text_pieces(self))
+        return cut(text, [stop] if isinstance(stop, str) else stop).strip()
 
     def rank(self, history, candidates, persona=()):
         """Returns the scores of the next-utterance head for replies to a dialogue.
@@ -251,8 +316,7 @@ class DialogueModel(CausalLM):
         checked_example((persona, history, "", candidates), 0)
         if not len(candidates):
             raise ValueError("`candidates` must contain at least one reply. Received: no candidates")
-        rows = self._rows([(persona, history, list(candidates))], self.preprocessor.sequence_length)
-        inputs = dialogue_batches(rows, self.preprocessor, 1, False)[0][0]
+        inputs = self._batches([(persona, history, list(candidates))], 1, False)[0][0]
         return np.asarray(keras.Model.predict_on_batch(self, inputs)["next_utterance"][0])
 
     # === Export and config ===
@@ -268,3 +332,11 @@ class DialogueModel(CausalLM):
             "next_utterance_weight": self.next_utterance_weight,
             "special_tokens": self.special_tokens,
         }
+
+
+def _check_ids(prompts, method, other):
+    if isinstance(prompts, (str, bytes)) or is_texts(prompts):
+        raise ValueError(
+            f"`{method}` takes prepared ids, with the delimiters of the speakers. Use `{other}` for strings. "
+            f"Received: {prompts!r:.100}"
+        )

@@ -16,14 +16,14 @@ def merge_parts(inputs, wanted):
         wanted: The symbolic inputs of the model.
 
     Returns:
-        The inputs, and the number of parts. If the inputs have one text per row, they are returned unchanged, and the
-        number is None.
+        The inputs, and the number of parts, which is a tensor if it is not static. If the inputs have one text per row,
+        they are returned unchanged, and the number is None.
     """
     first, symbol = keras.tree.flatten(inputs)[0], keras.tree.flatten(wanted)[0]
     if len(first.shape) != len(symbol.shape) + 1:
         return inputs, None
     merged = keras.tree.map_structure(lambda values: ops.reshape(values, (-1, *ops.shape(values)[2:])), inputs)
-    return merged, first.shape[1]
+    return merged, ops.shape(first)[1]
 
 
 def split_parts(outputs, parts):

@@ -77,11 +77,12 @@ class PooledTask(Task):
     def call(self, inputs, training=None, mask=None):
         if self.siamese:
             inputs, parts = merge_parts(select_inputs(inputs, self.input), self.input)
-            if parts != 2:
+            if not isinstance(parts, int) or parts != 2:
+                known = "one sequence" if parts is None else "an unknown number of sequences"
                 raise ValueError(
                     "With `siamese=True`, the inputs of a pair must be [batch, 2, length]: pass a tuple of two columns "
                     "of texts, or `text.part_batches(...)` instead of `text.batches(...)`. "
-                    f"Received: {'one sequence' if parts is None else f'{parts} sequences'} for each row"
+                    f"Received: {f'{parts} sequences' if isinstance(parts, int) else known} for each row"
                 )
         if self.windows is None:
             return super().call(inputs, training=training, mask=mask)

@@ -1,6 +1,7 @@
 """One label for each word of a sentence."""
 
 import logging
+import threading
 
 import keras
 import numpy as np
@@ -84,7 +85,8 @@ class TokenClassifier(Task):
     head_name = "tokens"
     head_sizes = ("label_names",)
     word_level = True
-    _measured = False  # Whether `compute_loss` has updated the metrics of this step.
+    # The threads (replicas have their own) in which `compute_loss` has updated the metrics of the current step.
+    _measured = frozenset()
 
     def __init__(
         self,
@@ -157,6 +159,7 @@ class TokenClassifier(Task):
         if not isinstance(metrics, str) or metrics != "auto":
             metrics = keras.tree.map_structure(word_metric, metrics)
         weighted = keras.tree.map_structure(word_metric, kwargs.pop("weighted_metrics", None))
+        self._measured = frozenset()  # A step may have failed.
         super().compile(optimizer, loss=loss, metrics=metrics, weighted_metrics=weighted, **kwargs)
 
     def compile_from_config(self, config):
@@ -183,16 +186,16 @@ class TokenClassifier(Task):
         if self.crf:
             labels = self.random_field.decode(ops.stop_gradient(y_pred), y >= 0)
             super().compute_metrics(x, y, ops.one_hot(labels, len(self.label_names)), sample_weight)
-            self._measured = True
+            self._measured |= {threading.get_ident()}
             sample_weight = None if sample_weight is None else row_weights(sample_weight, y >= 0)
         y = ops.where(y < 0, ops.cast(NO_WORD, y.dtype), y)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Updates and returns the metrics as Keras does. With `crf=True`, `compute_loss` has updated them."""
-        if not self._measured:  # Also where Keras creates the metrics, before a first step.
+        if threading.get_ident() not in self._measured:  # Also where Keras creates the metrics, before a first step.
             return super().compute_metrics(x, y, y_pred, sample_weight)
-        self._measured = False
+        self._measured -= {threading.get_ident()}
         return self.get_metrics_result()
 
     def check_labels(self, labels):

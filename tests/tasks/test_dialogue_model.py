@@ -4,10 +4,11 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import layer_groups
+from keras_transfer.adaptation import freeze, layer_groups
+from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.datasets import load_personachat
-from keras_transfer.encoders import TransformerEncoder
-from keras_transfer.tasks import DialogueModel
+from keras_transfer.encoders import GPT2Encoder, TransformerEncoder
+from keras_transfer.tasks import CausalLM, DialogueModel
 from keras_transfer.text import Packing, TokenPreprocessor, WordPieceTokenizer, dialogue_inputs
 from tests.helpers import EAGER, save_and_load
 
@@ -68,6 +69,63 @@ def test_the_inputs_are_those_of_the_tutorial_and_the_last_candidate_is_the_repl
             assert np.where(weights[row] > 0, targets[row], -1).tolist() == expected.targets + [-1] * (length - count)
 
 
+def test_only_the_second_head_moves_above_a_frozen_encoder_also_in_a_file():
+    task = model()
+    freeze(task, below="head")
+    names = [weight.path for weight in task.trainable_weights]
+    assert names == ["next_utterance/kernel", "next_utterance/bias"]
+    task.compile(keras.optimizers.Adam(0.1), run_eagerly=True)
+    task.train_on_batch(EXAMPLES)
+    model()  # Names do not depend on what the process has made.
+    again = save_and_load(task)
+    assert [weight.path for weight in again.trainable_weights] == names
+    np.testing.assert_array_equal(again.rank(["hi"], ["you", "are"]), task.rank(["hi"], ["you", "are"]))
+    assert again.train_on_batch(EXAMPLES) == pytest.approx(task.train_on_batch(EXAMPLES), rel=1e-5)
+
+
+def test_prepared_data_are_predicted_and_any_number_of_candidates_is_taken():
+    import tensorflow as tf
+
+    task = model()
+    task.compile("sgd", run_eagerly=True)
+    inputs, targets, weights = task.dataset(EXAMPLES)[0]
+    found, expected = task.predict(inputs, batch_size=3, verbose=0), task(inputs)
+    assert found.keys() == {"logits", "next_utterance"}
+    for name, values in found.items():
+        np.testing.assert_allclose(values, expected[name], atol=1e-5)
+    np.testing.assert_allclose(task.predict_on_batch(inputs)["logits"], found["logits"], atol=1e-5)
+    spec = tf.TensorSpec([None, None, None], "int32")
+    columns = tf.TensorSpec([None, None], "int32"), tf.TensorSpec([None, None], "float32")
+    stream = tf.data.Dataset.from_generator(
+        lambda: [(inputs, targets, weights)], output_signature=(dict.fromkeys(inputs, spec), *columns)
+    )
+    stream = stream.apply(tf.data.experimental.assert_cardinality(1))
+    loss = task.evaluate(EXAMPLES, verbose=0, return_dict=True)
+    task.compile("sgd")
+    assert task.evaluate(stream, verbose=0, return_dict=True) == pytest.approx(loss, rel=1e-4)
+
+
+def test_a_checkpoint_gives_a_new_second_head_and_cannot_contain_it(tmp_path):
+    speakers = [VOCABULARY.index(token) for token in ("<bos>", "<speaker1>", "<speaker2>")]
+    GPT2Encoder(len(VOCABULARY), 1, 2, 8, 32).save_pretrained(tmp_path / "gpt2")
+    options = {"preprocessor": None, "encoder": {"speakers": speakers}}
+    with pytest.raises(CheckpointError, match='has no head for a DialogueModel. Pass `head="new"`'):
+        DialogueModel.from_pretrained(tmp_path / "gpt2", **options)
+    task = DialogueModel.from_pretrained(tmp_path / "gpt2", head="new", **options)
+    assert task.encoder.speakers == speakers
+    with pytest.raises(CheckpointError, match="head of a DialogueModel cannot be written.*`model.encoder.save_pretr"):
+        task.save_pretrained(tmp_path / "task")
+
+
+def test_a_reply_ends_before_a_stop_string(eagerly, monkeypatch):
+    options = {}
+    monkeypatch.setattr(
+        CausalLM, "generate", lambda self, rows, *_, **given: options.update(given) or [ids("i am bob")]
+    )
+    assert model().reply(["hi"], stop=" bob", seed=1, bad_words=["you"]) == "i am"
+    assert options["stop"] == " bob" and options["seed"] == 1 and options["bad_words"] == ["you", [2], [4], [5]]
+
+
 def map_ids(texts):
     return [ids(text) for text in texts]
 
@@ -95,19 +153,53 @@ def test_the_loss_is_the_sum_of_that_of_the_reply_and_that_of_the_candidates():
     assert task.train_on_batch(EXAMPLES[:4], return_dict=True)["loss"] == pytest.approx(result["loss"], rel=1e-5)
 
 
-def test_a_long_dialogue_loses_its_oldest_utterances_then_the_persona_and_no_delimiter(monkeypatch):
+@pytest.mark.parametrize(
+    ("history", "reply", "kept_persona", "kept_history", "kept_reply"),
+    [
+        (["hi hi hi", "who", "are you"], "i am", ["i am bob", "hi"], ["are you"], "i am"),  # the oldest utterances
+        (["hi", "are you"], "i am bob hi", [], ["are you"], "i am bob hi"),  # then the persona
+        (
+            ["are you who are you"],
+            "i am",
+            ["i am bob"],
+            ["who are you"],
+            "i am",
+        ),  # then a start
+        (["are you who", "hi"], "i am you are i am", [], ["hi"], "i am you are i am"),
+        (["hi", "you"], "i am you are i am i am hi hi", [], ["you"], "i am you are i am i"),  # and the end of the reply
+    ],
+)
+def test_a_long_dialogue_loses_its_oldest_utterances_then_the_persona_and_no_delimiter(
+    history, reply, kept_persona, kept_history, kept_reply
+):
     task = model(sequence_length=12)
-    persona, history, reply = ["i am bob", "hi"], ["hi hi hi", "who", "are you"], "i am"
-    inputs = task.dataset([(persona, history, reply, ["hi"])])[0][0]["token_ids"][0, 1]
-    expected = dialogue_inputs(map_ids(persona), [ids("are you")], ids(reply), **SPECIAL)
-    assert inputs[: len(expected.words)].tolist() == expected.words and not inputs[len(expected.words) :].any()
-    inputs = task.dataset([(persona, history, "i am you are i am", ["hi"])])[0][0]["token_ids"][0, 1]
-    expected = dialogue_inputs(map_ids(persona[:1]), [], ids("i am you are i am"), **SPECIAL)
-    assert inputs.tolist()[: len(expected.words)] == expected.words
+    inputs = task.dataset([(["i am bob", "hi"], history, reply, ["hi"])])[0][0]["token_ids"][0]
+    for part, text in ((0, "hi"), (1, kept_reply)):  # All candidates follow the same dialogue.
+        expected = dialogue_inputs(map_ids(kept_persona), map_ids(kept_history), ids(text), **SPECIAL).words
+        assert inputs[part, : len(expected)].tolist() == expected and not inputs[part, len(expected) :].any()
+
+
+def test_the_longest_candidate_decides_what_all_of_them_follow():
+    inputs = model(sequence_length=12).dataset([([], ["hi", "who", "you"], "i", ["i am bob hi"])])[0][0]["token_ids"][0]
+    starts = [row.tolist()[: row.tolist().index(5, 2)] for row in inputs]  # up to the delimiter of the reply
+    assert starts[0] == starts[1] == [2, *ids("<speaker2> who <speaker1> you")]
+
+
+def test_dialogues_that_are_cut_are_logged(caplog):
+    task = model(sequence_length=12)
+    with caplog.at_level("WARNING", "keras_transfer"):
+        task.dataset([([], ["hi"], "hi", ["you"])])
+        assert not caplog.messages
+        task.dataset([([], ["hi"], "hi", ["you"]), ([], ["hi " * 20], "hi", ["you"])])
+    assert "1 of 2 texts (50 %) reach the sequence length of 12 tokens" in caplog.messages[0]
+
+
+def test_the_prompt_of_a_reply_leaves_a_quarter_of_the_length(monkeypatch):
     prompts = []
     monkeypatch.setattr(
-        DialogueModel, "generate", lambda self, rows, **options: prompts.extend(rows) or [ids("hi you")]
+        DialogueModel, "generate", lambda self, rows, *_, **options: prompts.extend(rows) or [ids("hi you")]
     )
+    task, persona, history = model(sequence_length=12), ["i am bob", "hi"], ["hi hi hi", "who", "are you"]
     assert task.reply(history * 5, persona) == "hi you"
     assert prompts == [dialogue_inputs(map_ids(persona), map_ids(["who", "are you"]), **SPECIAL).words]
 
@@ -140,8 +232,21 @@ def test_other_mistakes_are_errors():
     task = model()
     with pytest.raises(ValueError, match="has its own loss and metrics"):
         task.compile(loss="mse")
-    with pytest.raises(ValueError, match="Use `reply` or `rank`"):
-        task.predict(EXAMPLES[:1])
+    with pytest.raises(ValueError, match="Received: weighted_metrics="):
+        task.compile(weighted_metrics=["accuracy"])
+    for method in (task.predict, task.predict_on_batch):
+        with pytest.raises(ValueError, match="Use `reply` or `rank`"):
+            method(EXAMPLES[:1])
+    for method, other in ((task.generate, "reply"), (task.score, "rank")):
+        for texts in ("hi", ["hi"]):
+            with pytest.raises(ValueError, match=f"takes prepared ids.* Use `{other}` for strings. Received: .*hi"):
+                method(texts)
+    with pytest.raises(ValueError, match="does not label texts. Use `rank`"):
+        task.classify(["hi"], ["are", "you"])
+    task.compile("sgd", run_eagerly=True)
+    inputs, targets, _ = task.dataset(EXAMPLES)[0]
+    with pytest.raises(ValueError, match="must contain targets, and sample weights.* Received: sample_weight=None"):
+        task.train_on_batch(inputs, targets)
     with pytest.raises(ValueError, match="`candidates` must contain at least one reply"):
         task.rank(["hi"], [])
     with pytest.raises(ValueError, match="`history` must be a list of strings"):

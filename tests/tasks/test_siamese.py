@@ -73,11 +73,18 @@ def test_the_features_of_a_pair():
 
 
 def test_what_needs_pairs_is_one_clear_error():
+    import tensorflow as tf
+
     model = classifier()
     with pytest.raises(ValueError, match="must be a tuple of at least two columns"):
         model.predict(["a"], verbose=0)
     with pytest.raises(ValueError, match="must be \\[batch, 2, length\\].*Received: one sequence for each row"):
         model.predict(batches((FIRST, SECOND), None, model.preprocessor), verbose=0)
+    with pytest.raises(ValueError, match="Received: an unknown number of sequences for each row"):
+        unknown = {name: keras.ops.convert_to_tensor(ids)[None] for name, ids in preprocessor()(FIRST).items()}
+        tf.function(model.call, input_signature=[{name: tf.TensorSpec([None] * 3, "int32") for name in unknown}])(
+            unknown
+        )
     with pytest.raises(ValueError, match="takes pairs of texts. Use `pairs=True`"):
         model.signatures()
     with pytest.raises(ValueError, match="`windows` cannot be used with `siamese=True`"):
