@@ -101,7 +101,7 @@ def test_texts_may_be_longer_than_csv_allows_by_default(tmp_path):
         ("id,text\n1,a\n2\n", "a.csv, line 3: Expected 2 fields, as in the first line. Received: 1 fields"),
         ('text\na\n"b\nc\n', "a.csv, line 3: Expected a row whose quotes are closed"),
         (b"text\n\xff\n", "a.csv: Expected a table in UTF-8"),
-        (b'text\ngood\n"bad" film\n', "a.csv: Expected a table in UTF-8"),
+        (b'text\ngood\n"bad" film\n', "a.csv, line 3: Expected a row whose quotes are closed"),
     ],
 )
 def test_a_damaged_row_is_an_error_that_leaves_nothing_behind(content, message, predict, tmp_path, capsys):
