@@ -79,10 +79,7 @@ class ModernBertEncoder(TransformerStack):
         **options,
     ):
         if global_attention_every < 1:
-            raise ValueError(
-                "`global_attention_every` must be at least 1. "
-                f"Received: global_attention_every={global_attention_every}"
-            )
+            raise ValueError(f"`global_attention_every` must be at least 1. Received: {global_attention_every=}")
         settings = constructor_settings(locals())
         initializer = TruncatedNormal(stddev=initializer_range)
         weights = {"use_bias": False, "kernel_initializer": initializer, "dtype": dtype}
@@ -96,15 +93,9 @@ class ModernBertEncoder(TransformerStack):
         blocks, positions = [], []
         for i in range(num_layers):
             is_global = i % global_attention_every == 0
-            block_class = TransformerBlock if i else ModernBertFirstBlock
-            block = block_class(
-                MultiHeadAttention(
-                    num_heads,
-                    window=None if is_global else window,
-                    dropout=attention_dropout,
-                    **weights,
-                    name="attention",
-                ),
+            span = None if is_global else window
+            block = (TransformerBlock if i else ModernBertFirstBlock)(
+                MultiHeadAttention(num_heads, window=span, dropout=attention_dropout, **weights, name="attention"),
                 GatedFeedForward(intermediate_dim, activation, dropout=dropout, **weights, name="feed_forward"),
                 norm="pre",
                 normalization="layer_no_bias",
@@ -114,11 +105,12 @@ class ModernBertEncoder(TransformerStack):
             )
             blocks.append(block)
             positions.append(rotary if is_global else local_rotary)
+        table = keras.layers.Embedding(
+            vocabulary_size, hidden_dim, initializer.clone(), dtype=dtype, name="token_embedding"
+        )
         super().__init__(
             settings,
-            keras.layers.Embedding(
-                vocabulary_size, hidden_dim, initializer.clone(), dtype=dtype, name="token_embedding"
-            ),
+            table,
             blocks,
             embeddings_norm=norm("embeddings_norm"),
             embeddings_dropout=embeddings_dropout,
