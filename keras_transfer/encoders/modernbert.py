@@ -83,9 +83,8 @@ class ModernBertEncoder(TransformerStack):
         settings = constructor_settings(locals())
         initializer = TruncatedNormal(stddev=initializer_range)
         weights = {"use_bias": False, "kernel_initializer": initializer, "dtype": dtype}
-        head_dim = hidden_dim // num_heads
-        rotary = RotaryPositions(head_dim, rotary_base, dtype=dtype, name="rotary")
-        local_rotary = RotaryPositions(head_dim, local_rotary_base, dtype=dtype, name="local_rotary")
+        rotary = RotaryPositions(hidden_dim // num_heads, rotary_base, dtype=dtype, name="rotary")
+        local_rotary = RotaryPositions(hidden_dim // num_heads, local_rotary_base, dtype=dtype, name="local_rotary")
 
         def norm(name):
             return LayerNormalization(epsilon=layer_norm_epsilon, center=False, dtype=dtype, name=name)
