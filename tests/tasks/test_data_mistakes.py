@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.datasets import Dataset, Split
+from keras_transfer.datasets import Split, Splits
 from tests.helpers import EAGER
 from tests.tasks.taggers import tagger
 from tests.tasks.tiny import of_vectors
@@ -151,7 +151,7 @@ def test_a_split_is_passed_as_two_arguments(model, part):
     split = Split(TEXTS, LABELS)
     data, message = {
         "split": (split, r"Pass labels as a separate argument: `fit\(texts, labels\)`"),
-        "dataset": (Dataset(split, split, ["a", "b"]), "a tuple of 3"),
+        "dataset": (Splits({"train": split, "test": split}), r"x with the keys \['train', 'test'\]"),
     }[part]
     with pytest.raises(ValueError, match=message):
         model.fit(data, verbose=0)
