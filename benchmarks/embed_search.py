@@ -5,7 +5,7 @@
 
 `search`: the 10 highest cosines of each of 1,000 queries among 10,000 vectors of 384 numbers, as all-MiniLM-L6-v2 has
 them; theirs is `util.semantic_search`. Both take NumPy arrays. `search, all pairs`: those of each of the vectors.
-`embed`: 1,024 bundled questions with all-MiniLM-L6-v2 in batches of 32, from strings to an array; theirs is `encode`.
+`embed`: the 576 bundled questions with all-MiniLM-L6-v2 in batches of 32, from strings to an array; theirs is `encode`.
 `embed, documents`: 256 texts of about 120 tokens. Both libraries sort texts by length and pad a batch to its longest.
 """
 
@@ -16,13 +16,13 @@ CORPUS, QUERIES, DIM, K = 10_000, 1_000, 384, 10
 
 
 def texts():
-    """Returns 1,024 questions, and 256 documents of eleven questions each."""
+    """Returns the bundled questions, and 256 documents of eleven questions each."""
     import keras_transfer as kt
 
     questions = kt.datasets.load_questions().train.texts
     random = np.random.default_rng(0)
     documents = [" ".join(questions[i] for i in random.integers(len(questions), size=11)) for _ in range(256)]
-    return list(questions[:1024]), documents
+    return list(questions), documents
 
 
 def vectors():
