@@ -6,7 +6,7 @@ import numpy as np
 from keras_transfer.adaptation.recipes import fine_tune, get_recipe
 from keras_transfer.losses import CosineSimilarityLoss
 from keras_transfer.tasks import TextClassifier, TextEmbedder
-from keras_transfer.tasks.data import require_preprocessor, to_numpy
+from keras_transfer.tasks.data import require_preprocessor, to_array
 from keras_transfer.text import part_batches, to_columns
 from keras_transfer.training.trainable import remember_trainable
 
@@ -67,7 +67,7 @@ def set_fit(
         raise ValueError("`texts` must be one column of texts, such as a list. Received: pairs of texts")
     labels = model.encode_labels(labels)
     model.check_labels(labels)
-    labels = np.asarray(to_numpy(labels) if hasattr(labels, "shape") else labels)
+    labels = to_array(labels)
     if len(labels) != len(texts):
         raise ValueError(f"Each text must have a label. Received: {len(texts)} texts, {len(labels)} labels")
     first, second, same = sample_pairs(labels, num_iterations, seed)

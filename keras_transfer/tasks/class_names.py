@@ -1,9 +1,9 @@
 """Names of classes as labels: which names a column of labels has, and the numbers that they stand for."""
 
-import difflib
-
 import numpy as np
 from keras import ops
+
+from keras_transfer.names import did_you_mean
 
 
 def names_in(labels):
@@ -86,8 +86,7 @@ def multi_hot(labels, names):
 def _place(label, places, index):
     place = places.get(_as_string(label)) if _is_name(label) else None
     if place is None:
-        near = difflib.get_close_matches(_as_string(label), places, n=1) if _is_name(label) else []
-        question = f" Did you mean {near[0]!r}?" if near else ""
+        question = did_you_mean(_as_string(label), places) if _is_name(label) else ""
         raise ValueError(
             f"Labels must be names in `label_names`, {list(places)!s:.200}.{question} "
             f"Received: {label!r:.100} at position {index}"

@@ -73,6 +73,11 @@ def to_numpy(values):
     return values if isinstance(values, np.ndarray) else keras.ops.convert_to_numpy(values)
 
 
+def to_array(values):
+    """Returns labels in memory, of any type that has a shape or a list, as a NumPy array of NumPy's choice of dtype."""
+    return np.asarray(to_numpy(values) if hasattr(values, "shape") else values)
+
+
 def count_rows(columns):
     """Returns the number of rows of columns: a list or array, a tuple of them, or a dict of arrays."""
     if isinstance(columns, dict):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from keras_transfer.tasks.data import input_names, is_stream, texts_of_stream, to_numpy
+from keras_transfer.tasks.data import input_names, is_stream, texts_of_stream, to_array
 from keras_transfer.text import is_text
 from keras_transfer.text.label_checks import with_checked_labels
 
@@ -97,7 +97,7 @@ def check_multi_hot(labels, count):
 
 def _as_numbers(labels, expected):
     try:
-        values = np.asarray(to_numpy(labels) if hasattr(labels, "shape") else labels)
+        values = to_array(labels)
     except ValueError as error:
         raise ValueError(f"{expected}. Received: rows of different lengths") from error
     if values.dtype.kind in "biuf":

@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_transfer.encoders.encoder import select_inputs
 from keras_transfer.tasks.choice_data import choice_batches, choice_columns
-from keras_transfer.tasks.data import require_preprocessor, texts_of_stream, to_numpy
+from keras_transfer.tasks.data import require_preprocessor, texts_of_stream, to_array
 from keras_transfer.tasks.data_checks import check_class_labels
 from keras_transfer.tasks.parts import merge_parts
 from keras_transfer.tasks.pooled_task import PooledTask
@@ -60,6 +60,7 @@ class MultipleChoice(PooledTask):
 
     head_name = "multiple_choice"
     takes_windows = False
+    takes_class_weight = False  # The positions of choices are not classes.
 
     def __init__(
         self,
@@ -88,17 +89,12 @@ class MultipleChoice(PooledTask):
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
     def check_labels(self, labels):
-        labels = np.asarray(to_numpy(labels) if hasattr(labels, "shape") else labels)
+        labels = to_array(labels)
         if labels.ndim != 1 or labels.dtype.kind not in "iuf":
             raise ValueError(
                 "Labels must be the positions of the right choices, one integer for each row. "
                 f"Received: {labels.dtype} of shape {labels.shape}"
             )
-
-    def check_class_weight(self, class_weight):
-        """Raises a `ValueError` if `class_weight` is used, since the positions of choices are no classes."""
-        if class_weight is not None:
-            raise ValueError(f"A `MultipleChoice` has no `class_weight`. Received: class_weight={class_weight}")
 
     # === Data ===
 

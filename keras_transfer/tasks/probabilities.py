@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.metrics import expected_calibration_error
-from keras_transfer.tasks.data import to_numpy
+from keras_transfer.tasks.data import to_array
 
 log = logging.getLogger("keras_transfer")
 
@@ -158,7 +158,7 @@ class Probabilities:
         """Returns labels as the loss takes them, and the logits of the texts, or raises a `ValueError`."""
         labels = self.encode_labels(y)
         self.check_labels(labels)
-        labels = np.asarray(to_numpy(labels) if hasattr(labels, "shape") else labels)
+        labels = to_array(labels)
         logits = self.predict(x, verbose=0)
         if len(labels) != len(logits) or not len(labels):
             raise ValueError(

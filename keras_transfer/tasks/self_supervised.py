@@ -19,6 +19,7 @@ class SelfSupervised:
     """
 
     makes_targets = True
+    takes_class_weight = False
 
     def make_targets(self, dataset):
         if not isinstance(dataset, TextBatches) or dataset.has_labels or "mask_positions" in dataset.inputs:
@@ -52,11 +53,6 @@ class SelfSupervised:
                 f"`(inputs, targets)`. Received: {dataset.element_spec}"
             )
         return dataset
-
-    def check_class_weight(self, class_weight):
-        """Raises a `ValueError` if `class_weight` is used."""
-        if class_weight is not None:
-            raise ValueError(f"A `{type(self).__name__}` has no `class_weight`. Received: class_weight={class_weight}")
 
     def check_labels(self, labels):
         size = self.encoder.token_embedding.input_dim

@@ -75,6 +75,7 @@ class SpanExtractor(Task):
     """
 
     head_name = "span"
+    takes_class_weight = False
     word_level = True
 
     def __init__(
@@ -152,11 +153,6 @@ class SpanExtractor(Task):
                 "the first and of the last token, integers [batch, 2] of at least 0. "
                 f"Received: {labels.dtype} of shape {labels.shape}"
             )
-
-    def check_class_weight(self, class_weight):
-        """Raises a `ValueError` if `class_weight` is used."""
-        if class_weight is not None:
-            raise ValueError(f"A `{type(self).__name__}` has no `class_weight`. Received: class_weight={class_weight}")
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Computes the loss as Keras does. Weights [batch] apply to both positions."""

@@ -61,6 +61,7 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
     label_names = None  # Names of the classes, in the order of the logits.
     makes_targets = False  # Whether raw text needs no labels, because `make_targets` makes them.
     predicts_one_class = True  # Whether the outputs are logits of which a softmax is the likelihood of labels.
+    takes_class_weight = True  # Whether `fit` takes `class_weight`.
     takes_windows = False  # Whether the task cuts the rows of a `text.WindowPreprocessor` apart.
 
     def __init__(self, encoder, preprocessor, outputs, name=None, scalar_mix=None, inputs=None):
@@ -110,7 +111,9 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
         raise NotImplementedError(f"{type(self).__name__} must implement `check_labels`.")
 
     def check_class_weight(self, class_weight):
-        """Raises a `ValueError` if `class_weight` is not a dict from classes to weights."""
+        """Raises a `ValueError` if `class_weight` is not a dict from classes to weights, or if the task takes none."""
+        if class_weight is not None and not self.takes_class_weight:
+            raise ValueError(f"A `{type(self).__name__}` has no `class_weight`. Received: class_weight={class_weight}")
         if class_weight is not None and hasattr(self.output, "shape"):  # one output
             check_weights_of_classes(class_weight, self.output.shape[-1])
 

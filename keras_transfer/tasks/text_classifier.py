@@ -9,7 +9,7 @@ from keras import ops
 from keras_transfer.losses import SmoothedCrossentropy, SparseFocalCrossentropy
 from keras_transfer.tasks.class_names import are_empty, has_names, multi_hot, positions_of
 from keras_transfer.tasks.compiled import takes_vectors, trains_classes_apart
-from keras_transfer.tasks.data import to_numpy
+from keras_transfer.tasks.data import to_array
 from keras_transfer.tasks.data_checks import check_class_labels, check_multi_hot
 from keras_transfer.tasks.pooled_task import PooledTask
 from keras_transfer.tasks.probabilities import Probabilities
@@ -196,7 +196,7 @@ class TextClassifier(Probabilities, PooledTask):
             )
         labels = self.encode_labels(labels)
         self.check_labels(labels)
-        labels = np.asarray(to_numpy(labels) if hasattr(labels, "shape") else labels)
+        labels = to_array(labels)
         if labels.ndim == 2 and labels.shape[1] > 1:
             labels = labels.argmax(axis=1)
         counts = np.bincount(labels.reshape(-1).astype(int), minlength=self.num_classes)

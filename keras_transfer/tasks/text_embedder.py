@@ -6,7 +6,7 @@ import numpy as np
 from keras_transfer.distribute.replicas import replicas_of
 from keras_transfer.encoders.encoder import select_inputs
 from keras_transfer.losses import MultipleNegativesRanking
-from keras_transfer.tasks.data import texts_of_stream, to_numpy
+from keras_transfer.tasks.data import texts_of_stream, to_array, to_numpy
 from keras_transfer.tasks.mixed import check_encoder
 from keras_transfer.tasks.parts import merge_parts, split_parts
 from keras_transfer.tasks.pooled import text_vectors
@@ -62,6 +62,7 @@ class TextEmbedder(Task):
 
     makes_targets = True  # if the loss takes no labels
     predicts_one_class = False
+    takes_class_weight = False
     input_spec = None  # Keras would not allow the further axis of rows of several texts.
 
     def __init__(self, encoder, preprocessor=None, pooling=None, normalize=None, name=None):
@@ -257,7 +258,7 @@ class TextEmbedder(Task):
         loss = getattr(self, "loss", None)
         if loss is not None and not self._takes_labels():
             raise ValueError(f"`{type(loss).__name__}` takes no labels. Leave out `y`. Received: labels")
-        values = np.asarray(to_numpy(labels) if hasattr(labels, "shape") else labels)
+        values = to_array(labels)
         values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
         if values.ndim != 1 or values.dtype.kind not in "biuf":
             raise ValueError(
@@ -265,11 +266,6 @@ class TextEmbedder(Task):
             )
         if hasattr(loss, "check_labels"):
             loss.check_labels(values)
-
-    def check_class_weight(self, class_weight):
-        """Raises a `ValueError` if `class_weight` is used."""
-        if class_weight is not None:
-            raise ValueError(f"A `{type(self).__name__}` has no `class_weight`. Received: class_weight={class_weight}")
 
     def _takes_labels(self):
         return getattr(getattr(self, "loss", None), "takes_labels", True)

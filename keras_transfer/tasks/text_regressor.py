@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_transfer.tasks.data import to_numpy
+from keras_transfer.tasks.data import to_array
 from keras_transfer.tasks.pooled_task import PooledTask
 
 
@@ -96,7 +96,7 @@ class TextRegressor(PooledTask):
         if self.num_targets > 1:
             expected = f"Labels must be finite numbers of shape [texts, {self.num_targets}]"
         try:
-            values = np.asarray(to_numpy(labels) if hasattr(labels, "shape") else labels)
+            values = to_array(labels)
         except ValueError as error:
             raise ValueError(f"{expected}. Received: rows of different lengths") from error
         if values.dtype.kind not in "biuf":

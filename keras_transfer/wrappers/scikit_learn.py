@@ -1,7 +1,6 @@
 """A text classifier that follows the estimator protocol of scikit-learn, without importing it."""
 
 import dataclasses
-import difflib
 import inspect
 import numbers
 
@@ -9,6 +8,7 @@ import keras
 import numpy as np
 
 from keras_transfer.adaptation import Recipe, fine_tune, get_recipe
+from keras_transfer.names import did_you_mean
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import to_columns
 
@@ -175,8 +175,7 @@ class KerasTransferClassifier:
         names = list(self.get_params())
         for name in params:
             if name not in names:
-                near = difflib.get_close_matches(name, names, n=1)
-                hint = f" Did you mean {near[0]!r}?" if near else ""
+                hint = did_you_mean(name, names)
                 raise ValueError(f"Unknown parameter. Expected one of {names}.{hint} Received: {name!r}")
         for name, value in params.items():
             setattr(self, name, value)
