@@ -36,8 +36,8 @@ def write(tmp_path, text, name="data.csv"):
     [
         ("data.csv", CSV),
         ("DATA.CSV", "\ufeff" + CSV.replace("\n1", "\r\n1").replace("\n2", "\r\n2")),
-        ("data.csv.gz", gzip.compress(CSV.encode())),
-        ("DATA.CSV.GZ", gzip.compress(CSV.encode())),
+        ("data.csv.gz", CSV),
+        ("DATA.CSV.GZ", CSV),
         (
             "data.jsonl",
             '{"text": "What a film, \\"really\\"!", "label": "good"}\n\n'
@@ -46,7 +46,8 @@ def write(tmp_path, text, name="data.csv"):
     ],
 )
 def test_csv_and_json_lines_are_read_also_compressed(tmp_path, name, text):
-    split = read_table(write(tmp_path, text, name), "text", "label")
+    content = gzip.compress(text.encode()) if name.lower().endswith(".gz") else text
+    split = read_table(write(tmp_path, content, name), "text", "label")
     assert split.texts == ['What a film, "really"!', "Two\nlines."] and split.labels == ["good", "bad"]
 
 
