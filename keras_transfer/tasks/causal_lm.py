@@ -141,8 +141,8 @@ class CausalLM(Generates, InContext, Likelihood, Task):
     def predict_in_order(self, data, predict):
         """Returns a list of arrays [tokens, vocabulary], the logits of each text."""
         lengths, logits = data.inputs["padding_mask"].sum(axis=1), [None] * len(data.inputs["padding_mask"])
-        for part in data.by_length():
-            for row, values in zip(part.order, predict(part)):
+        for part, outputs in predict.parts(data):
+            for row, values in zip(part.order, outputs):
                 logits[row] = values[: lengths[row]]
         return logits
 

@@ -5,6 +5,7 @@ import numpy as np
 
 from keras_transfer.tasks.data import NoRows, require_preprocessor
 from keras_transfer.tasks.failures import KeepsErrors, mends_failures
+from keras_transfer.tasks.prediction import Prediction
 from keras_transfer.tasks.signatures import encode_texts
 from keras_transfer.training.private import NotCloned
 
@@ -48,7 +49,8 @@ class OneBatch(KeepsErrors, NotCloned):
         data = self.dataset(x, batch_size=_ALL_ROWS)
         if isinstance(data, NoRows):
             return self.predict_nothing(data.columns)
-        return self.predict_in_order(data, lambda batches: super(OneBatch, self).predict_on_batch(batches[0][0]))
+        predict = super().predict_on_batch
+        return self.predict_in_order(data, Prediction(self, lambda batches, **options: predict(batches[0][0])))
 
     def _one_batch(self, x, y, sample_weight):
         """Returns `(x, y, sample_weight)` with prepared inputs."""

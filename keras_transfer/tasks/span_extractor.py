@@ -226,8 +226,7 @@ class SpanExtractor(Task):
     def predict_in_order(self, data, predict):
         # The batches of each length have outputs of another length.
         logits = np.full((len(data.inputs["answer_mask"]), 2, data.inputs["answer_mask"].shape[1]), HIDDEN, "float32")
-        for part in data.by_length():
-            found = predict(part)
+        for part, found in predict.parts(data):
             logits[part.order, :, : found.shape[2]] = found
         return logits[np.unique(data.order)]
 

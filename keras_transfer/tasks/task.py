@@ -1,7 +1,5 @@
 """The base of all tasks: a functional model from an encoder's inputs to a head, which takes raw text."""
 
-import functools
-
 import keras
 
 from keras_transfer.distribute import StringInputs
@@ -26,6 +24,7 @@ from keras_transfer.tasks.data import (
 from keras_transfer.tasks.data_checks import check_inputs, check_weights_of_classes, checked_batches, validation_parts
 from keras_transfer.tasks.failures import mends_failures
 from keras_transfer.tasks.one_batch import OneBatch
+from keras_transfer.tasks.prediction import Prediction
 from keras_transfer.tasks.pretrained import Pretrained
 from keras_transfer.tasks.saved import Saved
 from keras_transfer.tasks.signatures import Signature
@@ -171,7 +170,7 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
 
         Args:
             data: `TextBatches`.
-            predict: Function that returns the outputs of batches in their own order.
+            predict: `Prediction`. A call returns the outputs of batches in their own order.
         """
         restore = data.restorer()
         return restore(predict(data))
@@ -383,6 +382,7 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
             )
         if isinstance(data, NoRows):
             return self.predict_nothing(data.columns)
+        data = data.without_labels()
         trace_predict(self, data[0])
         with mends_failures(self, "predict_function"):
-            return self.predict_in_order(data, functools.partial(super().predict, verbose=verbose, **kwargs))
+            return self.predict_in_order(data, Prediction(self, super().predict, verbose, **kwargs))

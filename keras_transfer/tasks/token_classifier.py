@@ -299,8 +299,8 @@ class TokenClassifier(Task):
         if not isinstance(data, WordBatches):
             return super().predict_in_order(data, predict)
         logits = np.zeros((len(data.row), len(self.label_names)), "float32")
-        for part in data.by_length():
-            words, found = part.word_outputs(predict(part))
+        for part, outputs in predict.parts(data):
+            words, found = part.word_outputs(outputs)
             logits[words] = found
         return data.per_sentence(logits)
 

@@ -141,16 +141,30 @@ class TextBatches(keras.utils.PyDataset):
         """Yields the same batches, padded to few lengths, as one dataset for each length."""
         few = self.few_lengths()
         for length in sorted({length for length, _ in few._batches}):
-            part = copy.copy(few)
-            # Keras also ends an epoch after `predict`, which must neither shuffle this part nor count for the others.
-            part.shuffle, part._state = False, copy.copy(self._state)
-            part._arranged = part._state.orders, [batch for batch in few._batches if batch[0] == length]
-            yield part
+            yield few._part([batch for batch in few._batches if batch[0] == length])
+
+    def each(self):
+        """Yields each batch as a dataset of its own."""
+        return map(self._part, [[batch] for batch in self._batches])
+
+    def _part(self, batches):
+        """Returns a dataset of some of these batches."""
+        part = copy.copy(self)
+        # Keras also ends an epoch after `predict`, which must neither shuffle this part nor count for the others.
+        part.shuffle, part._state = False, copy.copy(self._state)
+        part._arranged = part._state.orders, batches
+        return part
 
     def with_inputs(self, inputs):
         """Returns the same texts in the same batches, with other inputs and a shuffling of their own from here on."""
         other = copy.copy(self)
         other.inputs, other._state = inputs, copy.deepcopy(self._state)
+        return other
+
+    def without_labels(self):
+        """Returns the same batches, without labels and sample weights."""
+        other = copy.copy(self)
+        other.labels = other.sample_weight = None
         return other
 
     def for_replicas(self, count, repeat):
