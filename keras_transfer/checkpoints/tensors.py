@@ -2,13 +2,14 @@
 
 import contextlib
 import dataclasses
-import difflib
 import json
 import logging
 import typing
 
 import keras
 import numpy as np
+
+from keras_transfer.names import closest
 
 log = logging.getLogger("keras_transfer")
 
@@ -152,8 +153,8 @@ def fill(entries, readers, source):
     problems = []
     for name, shape in shapes.items():
         if name not in tensors:
-            near = difflib.get_close_matches(name, unexpected, n=1)
-            problems.append(f"missing: {name} {shape}" + (f" (nearest: {near[0]})" if near else ""))
+            near = closest(name, unexpected)
+            problems.append(f"missing: {name} {shape}" + (f" (nearest: {near})" if near else ""))
         elif tensors[name].shape != shape:
             problems.append(f"shape: {name} must be {shape}, but is {tensors[name].shape}")
         elif "float" not in tensors[name].dtype.name:

@@ -1,10 +1,10 @@
 """Reads texts and their labels from a table, in a file that `command.py` runs without importing the package."""
 
 import csv
-import difflib
 import json
 import math
 import pathlib
+import runpy
 
 FORMATS = {
     ".csv": {"delimiter": ",", "strict": True},  # as in `datasets/lines.py`
@@ -15,6 +15,8 @@ FORMATS = {
     },  # as in GLUE, where quotes are a part of the text
     ".jsonl": {},
 }
+# To import `names` would import the package, and with it Keras.
+did_you_mean = runpy.run_path(str(pathlib.Path(__file__).parents[1] / "names.py"))["did_you_mean"]
 csv.field_size_limit(2**31 - 1)  # instead of 131,072 characters
 
 
@@ -99,9 +101,7 @@ class Table:
     def _check(self, names, where):
         for column in self.columns:
             if column not in names:
-                lower = {name.lower(): name for name in names}
-                near = difflib.get_close_matches(column.lower(), lower, n=1)
-                hint = f" Did you mean {lower[near[0]]!r}?" if near else ""
+                hint = did_you_mean(column, names)
                 raise ValueError(f"{where}: There is no column {column!r}.{hint} Received: the columns {list(names)}")
 
 
