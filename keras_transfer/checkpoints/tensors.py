@@ -2,13 +2,13 @@
 
 import contextlib
 import dataclasses
-import json
 import logging
 import typing
 
 import keras
 import numpy as np
 
+from keras_transfer import files
 from keras_transfer.names import closest
 
 log = logging.getLogger("keras_transfer")
@@ -84,18 +84,11 @@ class Entry:
 
 
 def read_json(file, expected=dict):
-    """Returns the content of a JSON file, an object or a list, as `expected` says.
-
-    Raises:
-        CheckpointError: If there is no such file, or if it contains something else.
-    """
+    """Returns what `files.read_json` returns, or raises a `CheckpointError`."""
     try:
-        value = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{file} must be a JSON file. Received: {error}") from error
-    if not isinstance(value, expected):
-        raise CheckpointError(f"{file} must contain a JSON {expected.__name__}. Received: {type(value).__name__}")
-    return value
+        return files.read_json(file, expected)
+    except ValueError as error:
+        raise CheckpointError(str(error)) from error
 
 
 def read_safetensors(files):
