@@ -1,23 +1,16 @@
 """Reads texts and their labels from a table, in a file that `command.py` runs without importing the package."""
 
-import csv
 import json
 import math
 import pathlib
 import runpy
+import types
 
-FORMATS = {
-    ".csv": {"delimiter": ",", "strict": True},  # as in `datasets/lines.py`
-    ".tsv": {
-        "delimiter": "\t",
-        "quoting": csv.QUOTE_NONE,
-        "quotechar": None,
-    },  # as in GLUE, where quotes are a part of the text
-    ".jsonl": {},
-}
-# To import `names` would import the package, and with it Keras.
-did_you_mean = runpy.run_path(str(pathlib.Path(__file__).parents[1] / "names.py"))["did_you_mean"]
-csv.field_size_limit(2**31 - 1)  # instead of 131,072 characters
+FORMATS = (".csv", ".tsv", ".jsonl")
+# To import these files would import the package, and with it Keras.
+PACKAGE = pathlib.Path(__file__).parents[1]
+did_you_mean = runpy.run_path(str(PACKAGE / "names.py"))["did_you_mean"]
+lines = types.SimpleNamespace(**runpy.run_path(str(PACKAGE / "datasets" / "lines.py")))
 
 
 class Table:
@@ -53,48 +46,22 @@ class Table:
 
     def __iter__(self):
         size = max(self.path.stat().st_size, 1)
-        try:
-            with self.path.open(encoding="utf-8-sig", newline="") as file:
-                for row in self._objects(file) if self.kind == ".jsonl" else self._rows(file):
-                    self.fraction = min(file.buffer.tell() / size, 1.0)
-                    yield row
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{self.path}: Expected a table in UTF-8. Received: {error}") from None
+        with lines.open_binary(self.path) as file:
+            read = self._objects if self.kind == ".jsonl" else self._rows
+            for row in read(lines.decode_lines(file, self.path)):
+                self.fraction = min(file.tell() / size, 1.0)
+                yield row
 
-    def _rows(self, file):
-        reader, begin = csv.reader(file, **FORMATS[self.kind]), 1
-        try:
-            self.names = next(reader, [])
-            self._check(self.names, self.path)
-            if len(set(self.names)) < len(self.names):
-                raise ValueError(f"{self.path}: The names of the columns must be unique. Received: {self.names}")
-            begin = reader.line_num + 1
-            for fields in reader:
-                if not fields and len(self.names) == 1:
-                    fields = [""]
-                if fields and len(fields) != len(self.names):
-                    raise ValueError(
-                        f"{self.path}, line {begin}: Expected {len(self.names)} fields, as in the first line. "
-                        f"Received: {len(fields)} fields"
-                    )
-                if fields:
-                    yield begin, dict(zip(self.names, fields))
-                begin = reader.line_num + 1
-        except csv.Error as error:
-            raise ValueError(
-                f"{self.path}, line {begin}: Expected a row whose quotes are closed. Received: {error}"
-            ) from None
+    def _rows(self, content):
+        rows = lines.split_rows(content, self.path)
+        _, self.names = next(rows, (0, []))
+        self._check(self.names, self.path)
+        lines.check_names(self.path, self.names)
+        for number, fields in lines.checked_rows(self.path, self.names, rows):
+            yield number, dict(zip(self.names, fields))
 
-    def _objects(self, file):
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise ValueError(f"{self.path}, line {number}: Expected a JSON object. Received: {error}") from None
-            if not isinstance(row, dict):
-                raise ValueError(f"{self.path}, line {number}: Expected a JSON object. Received: {line.strip()[:80]}")
+    def _objects(self, content):
+        for number, row in lines.json_objects(content, self.path):
             self._check(row, f"{self.path}, line {number}")
             yield number, row
 

@@ -11,12 +11,15 @@ import keras
 
 from keras_transfer import analysis, tasks
 from keras_transfer.cli.arguments import PREDICTIONS
-from keras_transfer.cli.labelled_texts import FORMATS
 from keras_transfer.cli.progress import Progress
 from keras_transfer.files import atomic_file
 from keras_transfer.tasks.class_names import positions_of
 
 ROWS = 1024  # that are predicted at once
+DIALECTS = {  # as `datasets.lines` reads them
+    ".csv": {"delimiter": ","},
+    ".tsv": {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None},
+}
 
 
 def run_evaluation(path, texts, labels, words=(), report=None):
@@ -116,7 +119,7 @@ def _lines(table, rows):
     if table.kind == ".jsonl":
         lines.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     else:
-        writer = csv.DictWriter(lines, [*table.names, *PREDICTIONS], lineterminator="\n", **FORMATS[table.kind])
+        writer = csv.DictWriter(lines, [*table.names, *PREDICTIONS], lineterminator="\n", **DIALECTS[table.kind])
         try:
             writer.writerows(rows)
         except csv.Error as error:  # The name of a label contains a tab.

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from keras_transfer.datasets.dataset import Split
-from keras_transfer.datasets.lines import check_fields, read_json_lines, read_rows, shorten
+from keras_transfer.datasets.lines import check_names, checked_rows, read_json_lines, read_rows, shorten
 from keras_transfer.datasets.splits import Splits, positions
 from keras_transfer.names import did_you_mean
 
@@ -152,10 +152,8 @@ def _read_file(path):
         names = list(dict.fromkeys(name for _, row in rows for name in row))
     else:
         names, rows = read_rows(path)
-        check_fields(path, names, rows)
-        if len(set(names)) < len(names):
-            raise ValueError(f"{path}: The names of the columns must be unique. Received: {names}")
-        rows = [(number, dict(zip(names, fields))) for number, fields in rows]
+        check_names(path, names)
+        rows = [(number, dict(zip(names, fields))) for number, fields in checked_rows(path, names, rows)]
 
     def where(row):
         return f"{path}" if row is None else f"{path}, line {rows[row][0]}"

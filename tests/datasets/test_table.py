@@ -219,7 +219,7 @@ def test_rows_may_be_dicts_of_numpy_values():
         ("t,t\na,b\n", ("t",), "The names of the columns must be unique"),
         ("t,y\n", ("t",), "Expected at least one row. Received: no rows"),
         ("", ("t",), "Expected at least one row"),
-        ('t,y\na,1\n"b', ("t", "y"), "line 3: Expected CSV. The file may have been cut."),
+        ('t,y\na,1\n"b', ("t", "y"), "line 3: Expected a row whose quotes are closed. The file may have been cut."),
         ("t,y\na,1\nb,1e400\n", ("t", "y"), "line 3: Labels must be all names or all numbers. .* '1e400' after '1'"),
         ("t\na\n\nb\n", ("t",), "line 3: Expected a text. Remove the row"),
         (b"t,y\na,1\n\xe9,2\n", ("t", "y"), r"line 3: Expected UTF-8. Received: b'\\xe9,2"),
