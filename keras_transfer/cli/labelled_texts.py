@@ -7,6 +7,7 @@ import runpy
 import types
 
 FORMATS = (".csv", ".tsv", ".jsonl")
+SEPARATOR = "|"  # between the labels of a text in a `.csv` or `.tsv` file
 # To import these files would import the package, and with it Keras.
 PACKAGE = pathlib.Path(__file__).parents[1]
 did_you_mean = runpy.run_path(str(PACKAGE / "names.py"))["did_you_mean"]
@@ -72,25 +73,26 @@ class Table:
                 raise ValueError(f"{where}: There is no column {column!r}.{hint} Received: the columns {list(names)}")
 
 
-def read_texts(path, text="text", label="label"):
-    """Returns `(texts, labels)`, two lists of strings, from a table.
+def read_texts(path, text="text", label="label", kind="classify"):
+    """Returns `(texts, labels)`, two lists, from a table.
 
     Args:
         path: As for `Table`.
         text, label: Strings. Names of the columns. Default to `"text"` and `"label"`.
+        kind: String. What the labels are: strings (`"classify"`), lists of strings (`"multi_label"`, which a `.csv` or
+            `.tsv` file joins with `SEPARATOR`) or floats (`"regress"`). Defaults to `"classify"`.
 
     Raises:
         FileNotFoundError: If the file does not exist.
         ValueError: If the file has another format, lacks a column, has a row without text or label, or has no rows.
     """
+    convert, expected = LABELS[kind]
     texts, labels = [], []
     for number, row in Table(path, [text, label]):
-        found = row[label]
-        if isinstance(found, (int, float)) and abs(found) < math.inf:  # in JSON, where 1 and 1.0 are the same label
-            found = json.dumps(int(found) if isinstance(found, float) and found.is_integer() else found)
-        if not (row[text] and found and isinstance(row[text], str) and isinstance(found, str)):
+        found = convert(row[label])
+        if found is None or not (row[text] and isinstance(row[text], str)):
             raise ValueError(
-                f"{path}, line {number}: Expected a text and a label. "
+                f"{path}, line {number}: Expected a text and {expected}. "
                 f"Received: {text}={row[text]!r:.80} and {label}={row[label]!r:.80}"
             )
         texts.append(row[text])
@@ -100,17 +102,51 @@ def read_texts(path, text="text", label="label"):
     return texts, labels
 
 
-def read_parts(data, validation=None, test=None, text="text", label="label"):
+def _as_name(value):
+    """Returns a label as a string, or None. In JSON, 1 and 1.0 are the same label."""
+    if isinstance(value, (int, float)) and abs(value) < math.inf:
+        value = json.dumps(int(value) if isinstance(value, float) and value.is_integer() else value)
+    return value if value and isinstance(value, str) else None
+
+
+def _as_names(value):
+    """Returns labels as a list of strings, or None."""
+    if isinstance(value, str):
+        value = value.split(SEPARATOR) if value else []
+    names = [_as_name(each) for each in value] if isinstance(value, list) else [None]
+    return None if None in names else names
+
+
+def _as_number(value):
+    """Returns a label as a float, or None."""
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (OverflowError, TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+LABELS = {
+    "classify": (_as_name, "a label"),
+    "multi_label": (_as_names, "a list of labels"),
+    "regress": (_as_number, "a number"),
+}
+
+
+def read_parts(data, validation=None, test=None, text="text", label="label", task="classify"):
     """Returns `({"train": (texts, labels), ...}, label names)` from the tables of the parts that are given.
 
-    Labels are integers, the places of their names in the sorted list of label names.
+    For the task `"classify"`, labels are integers, the places of their names in the sorted list of label names. For
+    `"regress"`, they are floats, and the label names are None.
 
     Raises:
         FileNotFoundError, ValueError: As for `read_texts`. ValueError also if there are fewer than two labels, or if
             other parts have labels that the training data lack.
     """
     paths = {"train": data, "validation": validation, "test": test}
-    parts = {name: read_texts(path, text, label) for name, path in paths.items() if path is not None}
+    parts = {name: read_texts(path, text, label, task) for name, path in paths.items() if path is not None}
+    if task == "regress":
+        return parts, None
     names = sorted(set(parts["train"][1]))
     if len(names) < 2:
         raise ValueError(f"{data}: Expected at least two labels. Received: {names}")

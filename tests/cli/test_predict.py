@@ -159,5 +159,5 @@ def test_a_model_that_does_not_exist_or_is_none_is_an_error(tmp_path, monkeypatc
     for model in ("other.keras", "unknown.keras"):
         assert command.main(["predict", model, "--input", "a.csv"]) == 1
         error = capsys.readouterr().err
-        assert f"must be a .keras file of a `TextClassifier`. Received: {model}, " in error
+        assert f"must be a .keras file of a `TextClassifier` or a `TextRegressor`. Received: {model}, " in error
         assert len(error.splitlines()) == 1
