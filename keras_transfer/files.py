@@ -1,6 +1,7 @@
-"""Atomic writing of folders and files."""
+"""Atomic writing of folders and files, and reading of JSON files."""
 
 import contextlib
+import json
 import os
 import pathlib
 import secrets
@@ -131,3 +132,18 @@ def _check_free(folder, overwrite):
         raise FileExistsError(
             f"The folder exists. Choose another one or pass `overwrite=True`. Received: folder={str(folder)!r}"
         )
+
+
+def read_json(path, expected=dict):
+    """Returns the content of a JSON file, an object or a list, as `expected` says.
+
+    Raises:
+        ValueError: If there is no such file, or if it contains something else.
+    """
+    try:
+        value = json.loads(pathlib.Path(path).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} must be a JSON file. Received: {error}") from error
+    if not isinstance(value, expected):
+        raise ValueError(f"{path} must contain a JSON {expected.__name__}. Received: {type(value).__name__}")
+    return value

@@ -3,11 +3,17 @@
 import difflib
 
 
-def did_you_mean(name, names):
-    """Returns `" Did you mean 'label'?"` with the closest of the names, or an empty string."""
+def closest(name, names):
+    """Returns the name that is most similar to `name`, in upper or lower case, or None if none is similar."""
     lower = {str(each).lower(): each for each in names}
     close = difflib.get_close_matches(str(name).lower(), lower, n=1)
-    return f" Did you mean {lower[close[0]]!r}?" if close else ""
+    return lower[close[0]] if close else None
+
+
+def did_you_mean(name, names):
+    """Returns `" Did you mean 'label'?"` with the closest of the names, or an empty string."""
+    near = closest(name, names)
+    return "" if near is None else f" Did you mean {near!r}?"
 
 
 def look_up(name, names, what):

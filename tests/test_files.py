@@ -1,10 +1,10 @@
-"""A folder is written completely or not at all."""
+"""A folder is written completely or not at all, and a file that is not JSON is named."""
 
 import os
 
 import pytest
 
-from keras_transfer.files import atomic_folder, check_folder
+from keras_transfer.files import atomic_folder, check_folder, read_json
 
 
 def test_the_folder_appears_at_the_end(tmp_path):
@@ -128,3 +128,21 @@ def test_a_url_is_an_error(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="Received: folder='gs://bucket/served'"), atomic_folder("gs://bucket/served"):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [('{"a": 1', "settings.json must be a JSON file. Received: "), ("[1]", "must contain a JSON dict. Received: list")],
+)
+def test_a_file_that_is_not_the_expected_json_is_an_error_that_names_it(content, message, tmp_path):
+    path = tmp_path / "settings.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=message):
+        read_json(path)
+    path.write_text('{"a": 1}')
+    assert read_json(path) == {"a": 1}
+
+
+def test_a_json_file_that_does_not_exist_is_an_error_that_names_it(tmp_path):
+    with pytest.raises(ValueError, match=r"nowhere.json must be a JSON file. Received: .*No such file"):
+        read_json(tmp_path / "nowhere.json")

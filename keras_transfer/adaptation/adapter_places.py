@@ -1,7 +1,6 @@
 """Where adapters go: the slots of an encoder's blocks and layers."""
 
 import contextlib
-import difflib
 import re
 
 import keras
@@ -19,6 +18,7 @@ from keras_transfer.layers.adapter_slots import (
     check_kernel,
 )
 from keras_transfer.layers.prompt import PromptSlot
+from keras_transfer.names import did_you_mean
 from keras_transfer.training import private
 
 
@@ -220,11 +220,9 @@ def choose_targets(encoder, targets):
     for target in targets:
         matches = [path for path in available if path.split(".", 1)[1] == target or _matches(target, path, available)]
         if not matches:
-            close = difflib.get_close_matches(str(target), names, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
             raise ValueError(
                 f"A target matches no dense layer. Expected some of {names}, or a regular expression of a whole path "
-                f"such as {next(iter(available))!r}.{hint} Received: {target!r}"
+                f"such as {next(iter(available))!r}.{did_you_mean(target, names)} Received: {target!r}"
             )
         for path in matches:
             block, parent, attribute, part = available[path]

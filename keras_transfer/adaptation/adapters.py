@@ -2,7 +2,6 @@
 
 import ast
 import dataclasses
-import difflib
 import functools
 import re
 
@@ -19,6 +18,7 @@ from keras_transfer.adaptation.weight_kinds import IA3, BitFit, LoRA
 from keras_transfer.encoders.backbone import BackboneEncoder, is_backbone
 from keras_transfer.encoders.stack import TransformerStack
 from keras_transfer.layers.adapter_slots import AdaptedDense, check_kernel
+from keras_transfer.names import did_you_mean
 from keras_transfer.training import private
 from keras_transfer.training.trainable import set_trainable
 
@@ -228,10 +228,9 @@ def get_adapters(spec):
         return [spec]
     word, _, arguments = str(spec).partition(":")
     if not isinstance(spec, str) or word not in KINDS:
-        close = difflib.get_close_matches(word, KINDS, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
         raise ValueError(
-            f"`spec` must be a kind of adapters, a list, or a name, one of {list(KINDS)}.{hint} Received: {spec!r}"
+            "`spec` must be a kind of adapters, a list, or a name, one of "
+            f"{list(KINDS)}.{did_you_mean(word, KINDS)} Received: {spec!r}"
         )
     cls = KINDS[word]
     fields = [field.name for field in dataclasses.fields(getattr(cls, "func", cls))]

@@ -1,11 +1,11 @@
 """The methods of a comparison: their names, their variants, and what distinguishes one from another."""
 
-import difflib
 import functools
 import inspect
 
 from keras_transfer.adaptation.adapters import KINDS, get_adapters
 from keras_transfer.adaptation.recipes import RECIPES, Recipe, get_recipe
+from keras_transfer.names import did_you_mean
 
 PLAIN = (bool, int, float, str, type(None))
 
@@ -62,11 +62,9 @@ def _named(name):
         return get_recipe("adapters", adapters=name)
     if isinstance(name, str) and name in RECIPES:
         return get_recipe(name)
-    close = difflib.get_close_matches(word, [*RECIPES, *KINDS], n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
     raise ValueError(
         f"A method must be a `Recipe`, a callable, the name of a recipe, one of {sorted(RECIPES)}, or of adapters, one "
-        f"of {sorted(KINDS)}.{hint} Received: {name!r}"
+        f"of {sorted(KINDS)}.{did_you_mean(word, [*RECIPES, *KINDS])} Received: {name!r}"
     )
 
 

@@ -1,7 +1,6 @@
 """Recipes for adapting a model, and `fine_tune`, which calls `compile` and `fit` with what a recipe builds."""
 
 import dataclasses
-import difflib
 import logging
 import math
 
@@ -16,6 +15,7 @@ from keras_transfer.adaptation.schedules import LinearWarmupDecay, SlantedTriang
 from keras_transfer.adaptation.staging import Stage
 from keras_transfer.adaptation.unfreezing import ChainThaw, GradualUnfreezing, StagedTraining
 from keras_transfer.layers import ScalarMix
+from keras_transfer.names import did_you_mean
 from keras_transfer.tasks import Task
 from keras_transfer.training.optimizer import build_optimizer
 from keras_transfer.training.trainable import could_train, remember_trainable
@@ -223,8 +223,7 @@ def get_recipe(name, **changes):
     ```
     """
     if not isinstance(name, str) or name not in RECIPES:
-        close = difflib.get_close_matches(str(name), RECIPES, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(name, RECIPES)
         raise ValueError(f"`recipe` must be a `Recipe` or one of {sorted(RECIPES)}.{hint} Received: {name!r}")
     unknown = set(changes) - {field.name for field in dataclasses.fields(Recipe)}
     if unknown:

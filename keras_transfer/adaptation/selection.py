@@ -1,9 +1,9 @@
 """Selecting layer groups by name, depth, regular expression or origin."""
 
-import difflib
 import re
 
 from keras_transfer.adaptation.groups import layer_groups
+from keras_transfer.names import did_you_mean
 
 NORM = re.compile(
     r"(?i)(norm(alization)?(?![a-z])[^/]*/(gamma|beta|scale|offset|weight|bias|moving_mean|moving_variance)|(^|/)(gamma|beta))"
@@ -68,11 +68,9 @@ def _depths(groups, part):
 
 def _no_match(groups, part):
     names = [group.name for group in groups]
-    close = difflib.get_close_matches(str(part), names, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
     return (
         "No layer group matches. Expected the name of a group, its depth, a regular expression that matches whole "
-        f"names, 'new', 'pretrained' or 'all'. The groups are {names}.{hint} Received: {part!r}"
+        f"names, 'new', 'pretrained' or 'all'. The groups are {names}.{did_you_mean(part, names)} Received: {part!r}"
     )
 
 

@@ -102,13 +102,9 @@ class ClassificationReport:
         confidence=0.95,
         from_logits=True,
     ):
-        if not isinstance(resamples, int) or resamples < 1 or not isinstance(examples, int) or examples < 0:
-            raise ValueError(
-                "`resamples` must be a positive integer and `examples` an integer of at least 0. "
-                f"Received: resamples={resamples!r}, examples={examples!r}"
-            )
-        if not 0 < confidence < 1:
-            raise ValueError(f"`confidence` must be between 0 and 1. Received: confidence={confidence!r}")
+        scores.check_resampling(resamples, confidence)
+        if not isinstance(examples, int) or examples < 0:
+            raise ValueError(f"`examples` must be an integer of at least 0. Received: examples={examples!r}")
         self.probabilities = _probabilities(logits, from_logits)
         count, classes = self.probabilities.shape
         names = range(classes) if label_names is None else label_names
@@ -151,7 +147,12 @@ class ClassificationReport:
             return {}, float("nan")
         losses = -np.log(np.maximum(self._of_labels[rows], scores.SMALLEST))
         labels, predicted = self.labels[rows], self.predicted[rows]
-        metrics = scores.scores_with_intervals(labels, predicted, losses, len(self.label_names), *self._resampling)
+
+        def score(drawn):
+            matrix = scores.confusion_matrix(labels[drawn], predicted[drawn], len(self.label_names))
+            return scores.overall_scores(matrix, losses[drawn])
+
+        metrics = scores.scores_with_intervals(score, len(rows), *self._resampling)
         return metrics, expected_calibration_error(labels, self.probabilities[rows])
 
     def _slices(self, definitions):

@@ -4,8 +4,9 @@ import keras
 import numpy as np
 
 from keras_transfer.analysis.classification_report import ClassificationReport
+from keras_transfer.analysis.multi_label_report import MultiLabelReport
 from keras_transfer.analysis.scores import softmax
-from keras_transfer.tasks.class_names import positions_of
+from keras_transfer.tasks.class_names import multi_hot, positions_of
 from keras_transfer.text import is_text, to_columns
 
 
@@ -29,10 +30,11 @@ def report(
 
     Args:
         model: `tasks.TextClassifier`, or another model with one label for each row: one with `predict_proba`, as those
-            of scikit-learn, or a Keras model whose outputs are logits [rows, classes].
+            of scikit-learn, or a Keras model whose outputs are logits [rows, classes]. Only a `TextClassifier` may have
+            `multi_label=True`. Its report has metrics and the scores of each label, but no slices and no examples.
         x: Data in memory, as for `model.predict`: texts, a tuple of two columns of texts, or arrays.
         y: Labels [rows]. Integers, or names of classes. For a model of scikit-learn, values of its `classes_`, also if
-            `label_names` renames them.
+            `label_names` renames them. With `multi_label=True`, as for `fit`.
         slices: Dict from names to slices of the data. The length of texts makes three slices in any case. Defaults to
             `None`. A slice is one of:
             - a word or a list of words: the texts that contain one of them, in upper or lower case
@@ -48,12 +50,12 @@ def report(
             used with models that have `predict_proba`. Defaults to `True`.
 
     Returns:
-        A `ClassificationReport`.
+        A `ClassificationReport`, or a `MultiLabelReport` if the model has `multi_label=True`.
 
     Raises:
-        ValueError: If the model predicts several labels per text or anything else than one score for each class, if
-            `x` is not in memory, if labels and rows differ in number, if a label is unknown, or if an argument is
-            invalid.
+        ValueError: If the model predicts anything else than one score for each class, if `x` is not in memory, if
+            labels and rows differ in number, if a label is unknown, if there are `slices` with `multi_label=True`, or
+            if an argument is invalid.
 
     Example:
     ```python
@@ -71,6 +73,11 @@ def report(
         names, y = ([str(value) for value in np.asarray(values).tolist()] for values in (model.classes_, y))
         y = positions_of(y, names)
     label_names = names if label_names is None else label_names
+    if getattr(model, "multi_label", False):
+        if slices is not None:
+            raise ValueError(f"`slices` require one label for each row. Received: multi_label=True, slices={slices!r}")
+        predicted = multi_hot(model.predict_labels(x), names)
+        return MultiLabelReport(y, predicted, label_names, seed, resamples, confidence)
     return ClassificationReport(
         y,
         _class_probabilities(model, x, from_logits),
@@ -87,10 +94,6 @@ def report(
 
 def _class_probabilities(model, x, from_logits):
     """Returns the probabilities [rows, classes] that a model predicts, as an array."""
-    if getattr(model, "multi_label", False):
-        raise ValueError(
-            f"The model must predict one label for each row. Received: {type(model).__name__} with multi_label=True"
-        )
     if hasattr(model, "predict_proba"):
         return np.asarray(model.predict_proba(x))
     if not isinstance(model, keras.Model):

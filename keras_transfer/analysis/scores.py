@@ -53,7 +53,26 @@ def confusion_matrix(labels, predicted, count):
 
 def class_scores(matrix):
     """Returns precision, recall and F1 of each class, 0 where undefined, given a confusion matrix."""
-    right, labelled, predicted = np.diagonal(matrix), matrix.sum(axis=1), matrix.sum(axis=0)
+    return _scores_of_counts(np.diagonal(matrix), matrix.sum(axis=1), matrix.sum(axis=0))
+
+
+def label_scores(labels, predicted):
+    """Returns what `class_scores` returns, given boolean arrays [rows, labels]."""
+    return _scores_of_counts((labels & predicted).sum(axis=0), labels.sum(axis=0), predicted.sum(axis=0))
+
+
+def multi_label_scores(labels, predicted):
+    """Returns the scores of all rows as a dict, given boolean arrays [rows, labels]."""
+    whole = label_scores(labels.reshape(-1, 1), predicted.reshape(-1, 1))
+    occurs = (labels | predicted).any(axis=0)
+    return {
+        "micro_f1": whole["f1"].item(),
+        "macro_f1": float(label_scores(labels, predicted)["f1"][occurs].mean()) if occurs.any() else 0.0,
+        "subset_accuracy": float((labels == predicted).all(axis=1).mean()),
+    }
+
+
+def _scores_of_counts(right, labelled, predicted):
     return {
         "precision": _ratio(right, predicted),
         "recall": _ratio(right, labelled),
@@ -75,25 +94,28 @@ def overall_scores(matrix, losses):
     }
 
 
-def scores_with_intervals(labels, predicted, losses, count, resamples, confidence, seed):
+def scores_with_intervals(score, count, resamples, confidence, seed):
     """Returns a dict of `Score`s with percentile intervals (Efron 1979).
 
     Args:
-        labels, predicted: Integer arrays [rows].
-        losses: Float array [rows].
-        count: Integer. Number of classes.
+        score: Function from an integer array, some of the rows, to a dict of floats.
+        count: Integer. Number of rows.
         resamples: Integer. Number of times that the rows are drawn anew, with replacement.
         confidence: Float. Fraction of the resamples that the interval contains.
         seed: Integer. Seed of the draws.
     """
-    random, draws = np.random.default_rng(seed), []
-    for _ in range(resamples):
-        rows = random.integers(len(labels), size=len(labels))
-        drawn = overall_scores(confusion_matrix(labels[rows], predicted[rows], count), losses[rows])
-        draws.append(list(drawn.values()))
+    random, values = np.random.default_rng(seed), score(np.arange(count))
+    draws = [list(score(random.integers(count, size=count)).values()) for _ in range(resamples)]
     low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
-    values = overall_scores(confusion_matrix(labels, predicted, count), losses)
     return {name: Score(values[name], float(low[i]), float(high[i])) for i, name in enumerate(values)}
+
+
+def check_resampling(resamples, confidence):
+    """Raises a `ValueError` if an argument of the bootstrap is invalid."""
+    if not isinstance(resamples, int) or resamples < 1:
+        raise ValueError(f"`resamples` must be a positive integer. Received: resamples={resamples!r}")
+    if not 0 < confidence < 1:
+        raise ValueError(f"`confidence` must be between 0 and 1. Received: confidence={confidence!r}")
 
 
 def reliability(labels, probabilities):

@@ -9,6 +9,8 @@ MAX_CLASSES = 20  # that a confusion matrix shows
 MAX_CONFUSIONS = 20  # that replace the matrix of more classes
 METRICS = {
     "accuracy": "accuracy",
+    "micro_f1": "micro F1",
+    "subset_accuracy": "subset accuracy",
     "macro_f1": "macro F1",
     "matthews_correlation": "Matthews correlation",
     "log_loss": "log loss",
@@ -56,11 +58,20 @@ def all_tables(report):
 
 def metrics_table(report):
     """Returns the scores of all rows."""
-    rows = [[METRICS[name], f"{score.value:.4f}", interval(score)] for name, score in report.metrics.items()]
-    rows.append(["calibration error", f"{report.calibration_error:.4f}", ""])
     right = int(np.trace(report.confusion_matrix))
     title = f"{len(report.labels):,} rows, {len(report.label_names)} classes, {right:,} predictions are right"
-    return Table(title, ["", "value", f"{100 * report.confidence:g} % interval"], rows)
+    rows = [*scores_rows(report), ["calibration error", f"{report.calibration_error:.4f}", ""]]
+    return Table(title, ["", "value", interval_head(report)], rows)
+
+
+def scores_rows(report):
+    """Returns the metrics of a report and their intervals as rows of a table."""
+    return [[METRICS[name], f"{score.value:.4f}", interval(score)] for name, score in report.metrics.items()]
+
+
+def interval_head(report):
+    """Returns the head of a column of intervals."""
+    return f"{100 * report.confidence:g} % interval"
 
 
 def classes_table(report):

@@ -1,7 +1,6 @@
 """What KerasHub loads: folders from `save_to_preset`, names that it resolves, and folders that it converts."""
 
 import contextlib
-import difflib
 import inspect
 import json
 import pathlib
@@ -9,6 +8,7 @@ import pathlib
 from keras_transfer.checkpoints.architecture import is_for_keras_hub
 from keras_transfer.checkpoints.tensors import CheckpointError, read_json, reading
 from keras_transfer.encoders import Encoder
+from keras_transfer.names import closest
 from keras_transfer.text import BertPreprocessor, TokenPreprocessor
 
 PREFIX = "keras_hub://"
@@ -166,11 +166,11 @@ def _name_for_keras_hub(source, keras_hub, weights):
     name = source.removeprefix(PREFIX)
     known = keras_hub.models.Backbone.presets
     if "://" not in name and name not in known and not (pathlib.Path(name) / "config.json").is_file():
-        near = difflib.get_close_matches(name, known, n=1)
+        near = closest(name, known)
         raise CheckpointError(
             "Unknown KerasHub preset. Expected a folder, the name of a built-in preset, or a handle such as "
             "'keras_hub://kaggle://organisation/model/keras/variation' or 'keras_hub://hf://organisation/name'."
-            + (f" Did you mean '{PREFIX}{near[0]}'?" if near else "")
+            + (f" Did you mean '{PREFIX}{near}'?" if near else "")
             + f" Received: {source!r}"
         )
     return name

@@ -1,6 +1,5 @@
 """From a source's name to a folder, and from a folder to the format that reads it."""
 
-import difflib
 import importlib.util
 import os
 import pathlib
@@ -11,6 +10,7 @@ from keras_transfer.checkpoints.architecture import architecture_for, entries_of
 from keras_transfer.checkpoints.heads import write_head
 from keras_transfer.checkpoints.tensors import CheckpointError
 from keras_transfer.encoders import encoder as protocol
+from keras_transfer.names import did_you_mean
 
 # In this order: presets have a config.json too.
 FORMATS = {"keras_hub": presets, "huggingface": huggingface, "google": google, "elmo": elmo}
@@ -55,10 +55,10 @@ def _suggestion(source):
     """Returns a question that ends the error about a name without a prefix, or ""."""
     if not isinstance(source, str) or os.path.lexists(source):
         return ""
-    near = difflib.get_close_matches(source, PACKAGED, n=1)
-    if not near and re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", source):  # a name on the Hugging Face hub
-        near = [f"hf://{source}"]
-    return f" Did you mean {near[0]!r}?" if near else ""
+    question = did_you_mean(source, PACKAGED)
+    if not question and re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", source):  # a name on the Hugging Face hub
+        return f" Did you mean {f'hf://{source}'!r}?"
+    return question
 
 
 def load(source, cls=protocol.Encoder, **overrides):

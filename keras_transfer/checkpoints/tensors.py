@@ -2,13 +2,14 @@
 
 import contextlib
 import dataclasses
-import difflib
-import json
 import logging
 import typing
 
 import keras
 import numpy as np
+
+from keras_transfer import files
+from keras_transfer.names import closest
 
 log = logging.getLogger("keras_transfer")
 
@@ -83,18 +84,11 @@ class Entry:
 
 
 def read_json(file, expected=dict):
-    """Returns the content of a JSON file, an object or a list, as `expected` says.
-
-    Raises:
-        CheckpointError: If there is no such file, or if it contains something else.
-    """
+    """Returns what `files.read_json` returns, or raises a `CheckpointError`."""
     try:
-        value = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{file} must be a JSON file. Received: {error}") from error
-    if not isinstance(value, expected):
-        raise CheckpointError(f"{file} must contain a JSON {expected.__name__}. Received: {type(value).__name__}")
-    return value
+        return files.read_json(file, expected)
+    except ValueError as error:
+        raise CheckpointError(str(error)) from error
 
 
 def read_safetensors(files):
@@ -152,8 +146,8 @@ def fill(entries, readers, source):
     problems = []
     for name, shape in shapes.items():
         if name not in tensors:
-            near = difflib.get_close_matches(name, unexpected, n=1)
-            problems.append(f"missing: {name} {shape}" + (f" (nearest: {near[0]})" if near else ""))
+            near = closest(name, unexpected)
+            problems.append(f"missing: {name} {shape}" + (f" (nearest: {near})" if near else ""))
         elif tensors[name].shape != shape:
             problems.append(f"shape: {name} must be {shape}, but is {tensors[name].shape}")
         elif "float" not in tensors[name].dtype.name:

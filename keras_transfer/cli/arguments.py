@@ -6,7 +6,11 @@ import runpy
 
 FILES = pathlib.Path(__file__).parents[1] / "files.py"
 DATASETS = ("questions", "trec6")
-PREDICTIONS = ("prediction", "probability")  # the columns that `predict` adds
+PREDICTIONS = {  # the columns that `predict` adds, by what a model predicts
+    "classify": ("prediction", "probability"),
+    "multi_label": ("prediction", "probability"),
+    "regress": ("prediction",),
+}
 
 
 def check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite):
@@ -40,11 +44,22 @@ def check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite):
         raise ValueError(f"`data_dir` can be used only with the dataset 'trec6'. Received: dataset={dataset!r}")
 
 
-def check_predictions(table, output, overwrite):
+def check_evaluation(kind, words, report):
+    """Raises a `ValueError` if arguments of `evaluate` do not match what a model predicts."""
+    if kind != "classify" and (words or report is not None):
+        received = "several labels for each text" if kind == "multi_label" else "numbers"
+        raise ValueError(
+            "`--words` and `--report` require a model that predicts one label for each text. "
+            f"Received: a model that predicts {received}"
+        )
+
+
+def check_predictions(table, kind, output, overwrite):
     """Raises an error for arguments of `predict` that are invalid or cannot be combined.
 
     Args:
         table: `Table` of the texts.
+        kind: String. What the model predicts, a key of `PREDICTIONS`.
         output: Path of the file to write, or None for standard output.
         overwrite: Boolean. Whether an existing file may be replaced.
 
@@ -54,10 +69,10 @@ def check_predictions(table, output, overwrite):
         PermissionError: If the folder of `output` cannot be written.
         ValueError: If `output` has another format than the table, or if the table has a column of predictions.
     """
-    if taken := [name for name in PREDICTIONS if name in table.names]:
+    if taken := [name for name in PREDICTIONS[kind] if name in table.names]:
         raise ValueError(
-            f"{table.path}: The columns {PREDICTIONS[0]!r} and {PREDICTIONS[1]!r} are added to the table and must not "
-            f"exist. Received: a table with {taken}"
+            f"{table.path}: The columns {list(PREDICTIONS[kind])} are added to the table and must not exist. "
+            f"Received: a table with {taken}"
         )
     if output is None:
         return

@@ -74,9 +74,10 @@ def _quickstart(dataset, data_dir, output, epochs, batch_size, overwrite, **opti
 
 
 def _train(task, data, validation, text, label, output, overwrite, **options):
+    output = output or {"classify": "classifier", "regress": "regressor"}[task]
     run_folder = runpy.run_path(str(RUN_FOLDER))
     read_parts = runpy.run_path(str(LABELLED_TEXTS))["read_parts"]
-    parts, label_names = read_parts(data, validation, None, text, label)
+    parts, label_names = read_parts(data, validation, None, text, label, task)
     settings = run_folder["describe"](data, validation, task=task, text=text, label=label, **options)
     run_folder["check_run"](output, settings, overwrite)
     _import_tensorflow()
@@ -87,22 +88,30 @@ def _train(task, data, validation, text, label, output, overwrite, **options):
 
 
 def _evaluate(model, data, text, label, **options):
-    path = runpy.run_path(str(RUN_FOLDER))["find_model"](model)
-    texts, labels = runpy.run_path(str(LABELLED_TEXTS))["read_texts"](data, text, label)
+    path, kind = _find_model(model)
+    runpy.run_path(str(ARGUMENTS))["check_evaluation"](kind, **options)
+    texts, labels = runpy.run_path(str(LABELLED_TEXTS))["read_texts"](data, text, label, kind)
     _import_tensorflow()
     from keras_transfer.cli.predictions import run_evaluation
 
-    run_evaluation(path, texts, labels, **options)
+    run_evaluation(path, kind, texts, labels, **options)
 
 
 def _predict(model, input, text, output, overwrite):
-    path = runpy.run_path(str(RUN_FOLDER))["find_model"](model)
+    path, kind = _find_model(model)
     table = runpy.run_path(str(LABELLED_TEXTS))["Table"](input, [text])
-    runpy.run_path(str(ARGUMENTS))["check_predictions"](table, output, overwrite)
+    runpy.run_path(str(ARGUMENTS))["check_predictions"](table, kind, output, overwrite)
     _import_tensorflow()
     from keras_transfer.cli.predictions import run_predictions
 
-    run_predictions(path, table, text, output)
+    run_predictions(path, kind, table, text, output)
+
+
+def _find_model(model):
+    """Returns the path of a model, and what it predicts."""
+    run_folder = runpy.run_path(str(RUN_FOLDER))
+    path = run_folder["find_model"](model)
+    return path, run_folder["read_kind"](path)
 
 
 def _import_tensorflow():

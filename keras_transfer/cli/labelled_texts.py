@@ -1,21 +1,17 @@
 """Reads texts and their labels from a table, in a file that `command.py` runs without importing the package."""
 
-import csv
-import difflib
 import json
 import math
 import pathlib
+import runpy
+import types
 
-FORMATS = {
-    ".csv": {"delimiter": ",", "strict": True},  # as in `datasets/lines.py`
-    ".tsv": {
-        "delimiter": "\t",
-        "quoting": csv.QUOTE_NONE,
-        "quotechar": None,
-    },  # as in GLUE, where quotes are a part of the text
-    ".jsonl": {},
-}
-csv.field_size_limit(2**31 - 1)  # instead of 131,072 characters
+FORMATS = (".csv", ".tsv", ".jsonl")
+SEPARATOR = "|"  # between the labels of a text in a `.csv` or `.tsv` file
+# To import these files would import the package, and with it Keras.
+PACKAGE = pathlib.Path(__file__).parents[1]
+did_you_mean = runpy.run_path(str(PACKAGE / "names.py"))["did_you_mean"]
+lines = types.SimpleNamespace(**runpy.run_path(str(PACKAGE / "datasets" / "lines.py")))
 
 
 class Table:
@@ -51,79 +47,52 @@ class Table:
 
     def __iter__(self):
         size = max(self.path.stat().st_size, 1)
-        try:
-            with self.path.open(encoding="utf-8-sig", newline="") as file:
-                for row in self._objects(file) if self.kind == ".jsonl" else self._rows(file):
-                    self.fraction = min(file.buffer.tell() / size, 1.0)
-                    yield row
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{self.path}: Expected a table in UTF-8. Received: {error}") from None
+        with lines.open_binary(self.path) as file:
+            read = self._objects if self.kind == ".jsonl" else self._rows
+            for row in read(lines.decode_lines(file, self.path)):
+                self.fraction = min(file.tell() / size, 1.0)
+                yield row
 
-    def _rows(self, file):
-        reader, begin = csv.reader(file, **FORMATS[self.kind]), 1
-        try:
-            self.names = next(reader, [])
-            self._check(self.names, self.path)
-            if len(set(self.names)) < len(self.names):
-                raise ValueError(f"{self.path}: The names of the columns must be unique. Received: {self.names}")
-            begin = reader.line_num + 1
-            for fields in reader:
-                if not fields and len(self.names) == 1:
-                    fields = [""]
-                if fields and len(fields) != len(self.names):
-                    raise ValueError(
-                        f"{self.path}, line {begin}: Expected {len(self.names)} fields, as in the first line. "
-                        f"Received: {len(fields)} fields"
-                    )
-                if fields:
-                    yield begin, dict(zip(self.names, fields))
-                begin = reader.line_num + 1
-        except csv.Error as error:
-            raise ValueError(
-                f"{self.path}, line {begin}: Expected a row whose quotes are closed. Received: {error}"
-            ) from None
+    def _rows(self, content):
+        rows = lines.split_rows(content, self.path)
+        _, self.names = next(rows, (0, []))
+        self._check(self.names, self.path)
+        lines.check_names(self.path, self.names)
+        for number, fields in lines.checked_rows(self.path, self.names, rows):
+            yield number, dict(zip(self.names, fields))
 
-    def _objects(self, file):
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise ValueError(f"{self.path}, line {number}: Expected a JSON object. Received: {error}") from None
-            if not isinstance(row, dict):
-                raise ValueError(f"{self.path}, line {number}: Expected a JSON object. Received: {line.strip()[:80]}")
+    def _objects(self, content):
+        for number, row in lines.json_objects(content, self.path):
             self._check(row, f"{self.path}, line {number}")
             yield number, row
 
     def _check(self, names, where):
         for column in self.columns:
             if column not in names:
-                lower = {name.lower(): name for name in names}
-                near = difflib.get_close_matches(column.lower(), lower, n=1)
-                hint = f" Did you mean {lower[near[0]]!r}?" if near else ""
+                hint = did_you_mean(column, names)
                 raise ValueError(f"{where}: There is no column {column!r}.{hint} Received: the columns {list(names)}")
 
 
-def read_texts(path, text="text", label="label"):
-    """Returns `(texts, labels)`, two lists of strings, from a table.
+def read_texts(path, text="text", label="label", kind="classify"):
+    """Returns `(texts, labels)`, two lists, from a table.
 
     Args:
         path: As for `Table`.
         text, label: Strings. Names of the columns. Default to `"text"` and `"label"`.
+        kind: String. What the labels are: strings (`"classify"`), lists of strings (`"multi_label"`, which a `.csv` or
+            `.tsv` file joins with `SEPARATOR`) or floats (`"regress"`). Defaults to `"classify"`.
 
     Raises:
         FileNotFoundError: If the file does not exist.
         ValueError: If the file has another format, lacks a column, has a row without text or label, or has no rows.
     """
+    convert, expected = LABELS[kind]
     texts, labels = [], []
     for number, row in Table(path, [text, label]):
-        found = row[label]
-        if isinstance(found, (int, float)) and abs(found) < math.inf:  # in JSON, where 1 and 1.0 are the same label
-            found = json.dumps(int(found) if isinstance(found, float) and found.is_integer() else found)
-        if not (row[text] and found and isinstance(row[text], str) and isinstance(found, str)):
+        found = convert(row[label])
+        if found is None or not (row[text] and isinstance(row[text], str)):
             raise ValueError(
-                f"{path}, line {number}: Expected a text and a label. "
+                f"{path}, line {number}: Expected a text and {expected}. "
                 f"Received: {text}={row[text]!r:.80} and {label}={row[label]!r:.80}"
             )
         texts.append(row[text])
@@ -133,17 +102,51 @@ def read_texts(path, text="text", label="label"):
     return texts, labels
 
 
-def read_parts(data, validation=None, test=None, text="text", label="label"):
+def _as_name(value):
+    """Returns a label as a string, or None. In JSON, 1 and 1.0 are the same label."""
+    if isinstance(value, (int, float)) and abs(value) < math.inf:
+        value = json.dumps(int(value) if isinstance(value, float) and value.is_integer() else value)
+    return value if value and isinstance(value, str) else None
+
+
+def _as_names(value):
+    """Returns labels as a list of strings, or None."""
+    if isinstance(value, str):
+        value = value.split(SEPARATOR) if value else []
+    names = [_as_name(each) for each in value] if isinstance(value, list) else [None]
+    return None if None in names else names
+
+
+def _as_number(value):
+    """Returns a label as a float, or None."""
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (OverflowError, TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+LABELS = {
+    "classify": (_as_name, "a label"),
+    "multi_label": (_as_names, "a list of labels"),
+    "regress": (_as_number, "a number"),
+}
+
+
+def read_parts(data, validation=None, test=None, text="text", label="label", task="classify"):
     """Returns `({"train": (texts, labels), ...}, label names)` from the tables of the parts that are given.
 
-    Labels are integers, the places of their names in the sorted list of label names.
+    For the task `"classify"`, labels are integers, the places of their names in the sorted list of label names. For
+    `"regress"`, they are floats, and the label names are None.
 
     Raises:
         FileNotFoundError, ValueError: As for `read_texts`. ValueError also if there are fewer than two labels, or if
             other parts have labels that the training data lack.
     """
     paths = {"train": data, "validation": validation, "test": test}
-    parts = {name: read_texts(path, text, label) for name, path in paths.items() if path is not None}
+    parts = {name: read_texts(path, text, label, task) for name, path in paths.items() if path is not None}
+    if task == "regress":
+        return parts, None
     names = sorted(set(parts["train"][1]))
     if len(names) < 2:
         raise ValueError(f"{data}: Expected at least two labels. Received: {names}")

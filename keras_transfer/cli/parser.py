@@ -15,6 +15,9 @@ RECIPES = (
     "ulmfit_classifier",
 )
 COMPARED = ("bert", "feature_extraction", "ulmfit_classifier")  # by default, without those that take much longer
+TASKS = {"classify": "one label for each text", "regress": "one number for each text"}
+TASKS_HELP = "; ".join(f"{name}: {what}" for name, what in TASKS.items())
+MODEL = "folder of the run, or a .keras file of a text classifier or regressor"
 TABLE = ".csv, .tsv or .jsonl file"
 
 
@@ -39,12 +42,12 @@ def make_parser(version):
     command.add_argument("texts", nargs="+", metavar="text")
 
     command = commands.add_parser("train", help="train a model on a table; after Ctrl-C, the same command continues")
-    command.add_argument("--task", choices=["classify"], default="classify", help="classify: one label for each text")
+    command.add_argument("--task", choices=list(TASKS), default="classify", help=TASKS_HELP)
     command.add_argument("--data", required=True, help=f"{TABLE} of the training texts")
     command.add_argument("--validation", help="file of the validation texts; default: a fifth of the training texts")
     _add_columns(command)
     _add_encoder(command)
-    command.add_argument("--output", default="classifier", help="folder for the model and its report")
+    command.add_argument("--output", help="folder for the model and its report; default: classifier or regressor")
     command.add_argument("--recipe", choices=RECIPES, default="bert", help="how the model is adapted")
     command.add_argument("--epochs", type=int, help="default: that of the recipe")
     command.add_argument("--learning-rate", type=float, help="default: that of the recipe")
@@ -54,14 +57,14 @@ def make_parser(version):
     command.add_argument("--overwrite", action="store_true", help="replace a finished run, or one with other settings")
 
     command = commands.add_parser("evaluate", help="evaluate a model of `train` on a table")
-    command.add_argument("model", help="folder of the run, or a .keras file of a text classifier")
+    command.add_argument("model", help=MODEL)
     command.add_argument("--data", required=True, help=f"{TABLE} of labelled texts")
     _add_columns(command)
     command.add_argument("--words", nargs="+", default=[], help="also evaluate the texts with each of these words")
     command.add_argument("--report", help="file for the report as an HTML page, which is replaced if it exists")
 
     command = commands.add_parser("predict", help="add predictions to the rows of a table of any size")
-    command.add_argument("model", help="folder of the run, or a .keras file of a text classifier")
+    command.add_argument("model", help=MODEL)
     command.add_argument("--input", required=True, help=f"{TABLE} of texts")
     command.add_argument("--output", help="file of the same format; default: standard output")
     _add_text_column(command)

@@ -1,4 +1,4 @@
-"""`keras-transfer evaluate` and `predict`: a trained classifier on the texts of a table."""
+"""`keras-transfer evaluate` and `predict`: a trained model on the texts of a table."""
 
 import contextlib
 import csv
@@ -8,83 +8,99 @@ import json
 import sys
 
 import keras
+import numpy as np
 
-from keras_transfer import analysis, tasks
+from keras_transfer import analysis
 from keras_transfer.cli.arguments import PREDICTIONS
-from keras_transfer.cli.labelled_texts import FORMATS
+from keras_transfer.cli.labelled_texts import SEPARATOR
 from keras_transfer.cli.progress import Progress
+from keras_transfer.cli.regression import describe_numbers
 from keras_transfer.files import atomic_file
-from keras_transfer.tasks.class_names import positions_of
+from keras_transfer.tasks.class_names import multi_hot, positions_of
 
 ROWS = 1024  # that are predicted at once
+DIALECTS = {  # as `datasets.lines` reads them
+    ".csv": {"delimiter": ","},
+    ".tsv": {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None},
+}
 
 
-def run_evaluation(path, texts, labels, words=(), report=None):
-    """Evaluates a classifier on labelled texts, and prints the report.
+def run_evaluation(path, kind, texts, labels, words=(), report=None):
+    """Evaluates a model on labelled texts, and prints the report.
 
     Args:
         path: Path of a `.keras` file.
-        texts, labels: Lists of strings.
+        kind: String. What the model predicts, as `run_folder.read_kind` returns it.
+        texts, labels: Lists, as `labelled_texts.read_texts` returns them.
         words: List of strings. Words whose texts are also evaluated. Defaults to `()`.
         report: Path of the page to write, or None. Defaults to `None`.
 
     Raises:
-        ValueError: If the file does not contain a text classifier, or if the classifier does not know a label.
+        ValueError: If the model cannot be loaded or does not know a label.
     """
     model = _load(path)
-    positions = positions_of(labels, model.label_names)  # before the texts are read
-    probabilities = []
+    if kind != "regress":  # before the texts are read
+        labels = (positions_of if kind == "classify" else multi_hot)(labels, model.label_names)
+    outputs = []
     with Progress("texts") as progress:
         for start in range(0, len(texts), ROWS):
-            probabilities += model.predict_proba(texts[start : start + ROWS]).tolist()
-            progress.update(len(probabilities), len(probabilities) / len(texts))
-    found = analysis.ClassificationReport(
-        positions,
-        probabilities,
-        texts,
-        model.label_names,
-        slices={f"with {word!r}": word for word in words},
-        from_logits=False,
-    )
+            outputs.append(_outputs(model, kind, texts[start : start + ROWS]))
+            done = min(start + ROWS, len(texts))
+            progress.update(done, done / len(texts))
+    outputs = np.concatenate(outputs)
+    if kind == "regress":
+        print(describe_numbers(labels, outputs))
+        return
+    if kind == "multi_label":
+        print(analysis.MultiLabelReport(labels, model.labels_of(outputs), model.label_names))
+        return
+    slices = {f"with {word!r}": word for word in words}
+    found = analysis.ClassificationReport(labels, outputs, texts, model.label_names, slices, from_logits=False)
     print(found)
     if report is not None:
         print(f"\nThe report with pictures is in {found.to_html(report, title=f'Evaluation of {path}')}")
 
 
-def run_predictions(path, table, text, output=None):
-    """Writes the rows of a table with the predicted label and its probability.
+def run_predictions(path, kind, table, text, output=None):
+    """Writes the rows of a table with their predictions: labels and their probabilities, or numbers.
 
     Args:
         path: Path of a `.keras` file.
+        kind: String. What the model predicts, as `run_folder.read_kind` returns it.
         table: `Table` of the texts.
         text: String. Column of the texts.
         output: Path of the file to write, which is written completely or not at all. Defaults to `None`, for standard
             output.
 
     Raises:
-        ValueError: If the file does not contain a text classifier, or if a row of the table is damaged, has no text, or
-            has predictions.
+        ValueError: If the model cannot be loaded, if a row of the table is damaged, has no text, or has predictions, or
+            if a label cannot be written in the format of the table.
     """
-    model, rows, done = _load(path), iter(table), 0
+    model, rows, done, columns = _load(path), iter(table), 0, PREDICTIONS[kind]
+    if kind == "multi_label" and table.kind != ".jsonl" and SEPARATOR in "".join(model.label_names):
+        raise ValueError(
+            f"Names of labels must not contain {SEPARATOR!r}, which joins the labels of a text. Use a .jsonl file. "
+            f"Received: {model.label_names}"
+        )
     with (
         contextlib.nullcontext(sys.stdout.buffer) if output is None else atomic_file(output) as file,
         Progress("texts") as progress,
     ):
-        file.write(_header(table))
+        if table.kind != ".jsonl":
+            file.write(_lines(table, [{name: name for name in [*table.names, *columns]}], columns))
         while chunk := list(itertools.islice(rows, ROWS)):
             for number, row in chunk:
                 if not isinstance(row[text], str):
                     raise ValueError(
                         f"{table.path}, line {number}: Expected a text. Received: {text}={row[text]!r:.80}"
                     )
-                if taken := [name for name in PREDICTIONS if name in row]:
+                if taken := [name for name in columns if name in row]:
                     raise ValueError(
                         f"{table.path}, line {number}: The columns of predictions must not exist. Received: {taken}"
                     )
-            probabilities = model.predict_proba([row[text] for _, row in chunk])
-            labels = [model.label_names[place] for place in probabilities.argmax(axis=-1)]
-            found = zip(labels, probabilities.max(axis=-1).astype("float64").round(6).tolist())
-            file.write(_lines(table, [{**row, **dict(zip(PREDICTIONS, new))} for (_, row), new in zip(chunk, found)]))
+            found = _answers(model, kind, [row[text] for _, row in chunk])
+            found = [{**row, **dict(zip(columns, new))} for (_, row), new in zip(chunk, found)]
+            file.write(_lines(table, found, columns))
             file.flush()
             done += len(chunk)
             progress.update(done, table.fraction)
@@ -92,35 +108,45 @@ def run_predictions(path, table, text, output=None):
 
 def _load(path):
     try:
-        model = keras.saving.load_model(path, compile=False)
-    except (KeyError, TypeError) as error:  # a zip file of something else, or a class that is not registered
+        return keras.saving.load_model(path, compile=False)
+    except (KeyError, TypeError) as error:  # an encoder whose class is not registered
         [problem] = str(error).splitlines()[:1] or [""]
-        raise ValueError(
-            f"The model must be a .keras file of a `TextClassifier`. Received: {path}, {problem}"
-        ) from None
-    if not isinstance(model, tasks.TextClassifier) or model.multi_label:
-        raise ValueError(
-            f"The model must be a `TextClassifier` with one label for each text. Received: {path}, a "
-            f"`{type(model).__name__}`{' with multi_label=True' if getattr(model, 'multi_label', False) else ''}"
-        )
-    return model
+        raise ValueError(f"The model cannot be loaded. Received: {path}, {problem}") from None
 
 
-def _header(table):
-    return b"" if table.kind == ".jsonl" else _lines(table, [{name: name for name in [*table.names, *PREDICTIONS]}])
+def _outputs(model, kind, texts):
+    """Returns the probabilities [texts, classes] or the numbers [texts] that a model predicts."""
+    return model.predict(texts, verbose=0)[:, 0] if kind == "regress" else model.predict_proba(texts)
 
 
-def _lines(table, rows):
-    """Returns rows in the format of the table, as bytes."""
+def _answers(model, kind, texts):
+    """Returns a tuple of the values of the added columns for each text. Those of several labels are lists."""
+    outputs = _outputs(model, kind, texts)
+    rounded = outputs.astype("float64").round(6).tolist()
+    if kind == "regress":
+        return [(value,) for value in rounded]
+    labels = model.labels_of(outputs)
+    if kind == "classify":
+        return [(label, max(row)) for label, row in zip(labels, rounded)]
+    rows = [dict(zip(model.label_names, row)) for row in rounded]
+    return [(names, [row[name] for name in names]) for names, row in zip(labels, rows)]
+
+
+def _lines(table, rows, columns):
+    """Returns rows with added columns in the format of the table, as bytes."""
     lines = io.StringIO(newline="")
     if table.kind == ".jsonl":
         lines.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     else:
-        writer = csv.DictWriter(lines, [*table.names, *PREDICTIONS], lineterminator="\n", **FORMATS[table.kind])
+        writer = csv.DictWriter(lines, [*table.names, *columns], lineterminator="\n", **DIALECTS[table.kind])
         try:
-            writer.writerows(rows)
+            writer.writerows({name: _as_field(value) for name, value in row.items()} for row in rows)
         except csv.Error as error:  # The name of a label contains a tab.
             raise ValueError(
                 f"{table.path}: A prediction cannot be written in this format. Received: {error}"
             ) from None
     return lines.getvalue().encode("utf-8")
+
+
+def _as_field(value):
+    return SEPARATOR.join(map(str, value)) if isinstance(value, list) else value

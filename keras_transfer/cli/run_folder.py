@@ -12,6 +12,7 @@ import runpy
 import zipfile
 
 FILES = pathlib.Path(__file__).parents[1] / "files.py"
+KINDS = {"TextClassifier": "classify", "TextRegressor": "regress"}  # what classes of models predict
 STATE, MODEL, REPORT, CHECKPOINTS = "run.json", "model.keras", "report.html", "checkpoints"
 
 
@@ -91,6 +92,26 @@ def find_model(path):
     if not zipfile.is_zipfile(path):
         raise ValueError(f"The model must be a .keras file. Received: {path}")
     return path
+
+
+def read_kind(path):
+    """Returns what the model in a `.keras` file predicts, `"classify"`, `"multi_label"` or `"regress"`.
+
+    Raises:
+        ValueError: If it is another model.
+    """
+    try:
+        with zipfile.ZipFile(path) as file:
+            saved = json.loads(file.read("config.json"))
+        kind, config = KINDS[saved["class_name"]], saved["config"]
+        several, targets = config.get("multi_label"), config.get("num_targets", 1)
+    except (AttributeError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"The model must be a .keras file of a `TextClassifier` or a `TextRegressor`. Received: {path}, {error}"
+        ) from None
+    if targets != 1:
+        raise ValueError(f"A `TextRegressor` must predict one number. Received: {path}, with num_targets={targets}")
+    return "multi_label" if several else kind
 
 
 def _read_state(folder):

@@ -1,4 +1,4 @@
-"""`keras-transfer train`: a classifier from a table, in a run that continues after Ctrl-C or a kill."""
+"""`keras-transfer train`: a classifier or a regressor from a table, in a run that continues after Ctrl-C or a kill."""
 
 import json
 import os
@@ -10,6 +10,7 @@ import tempfile
 import keras
 
 from keras_transfer import adaptation, analysis, tasks, text
+from keras_transfer.cli.regression import describe_numbers
 from keras_transfer.cli.run_folder import CHECKPOINTS, MODEL, REPORT, STATE, check_run
 from keras_transfer.cli.validation import with_validation
 from keras_transfer.files import atomic_file
@@ -30,15 +31,15 @@ def run_training(
     sequence_length=None,
     seed=0,
 ):
-    """Trains a text classifier, and writes it with a report on the validation data.
+    """Trains a text classifier or regressor, and writes it with a report on the validation data.
 
     On the first Ctrl-C (or SIGTERM), a training checkpoint is written, and the run ends. A call with the same settings
     continues it.
 
     Args:
-        parts: Dict with `"train"` and perhaps `"validation"`: tuples of texts and integer labels. Without validation
-            data, a fifth of the training data are held out.
-        label_names: List of strings.
+        parts: Dict with `"train"` and perhaps `"validation"`: tuples of texts and labels. Without validation data, a
+            fifth of the training data are held out.
+        label_names: List of strings, or None for a regressor.
         output: Path of the folder of the run, which `run_folder` describes.
         settings: Dict. What determines the run, as `run_folder.describe` returns it.
         overwrite: Boolean. Whether a finished run, or one with other settings, is replaced. Defaults to `False`.
@@ -57,13 +58,11 @@ def run_training(
     check_run(output, settings, overwrite)
     parts = with_validation(parts, label_names)
     keras.utils.set_random_seed(seed)
-    model = tasks.TextClassifier.from_pretrained(
-        encoder,
-        sequence_length=sequence_length,
-        label_names=label_names,
-        head="new",
-        scalar_mix=recipe.scalar_mix,
-    )
+    options = {"sequence_length": sequence_length, "head": "new", "scalar_mix": recipe.scalar_mix}
+    if label_names is None:
+        model = tasks.TextRegressor.from_pretrained(encoder, **options)
+    else:
+        model = tasks.TextClassifier.from_pretrained(encoder, label_names=label_names, **options)
     folder = pathlib.Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -83,7 +82,7 @@ def run_training(
 def _train(model, parts, recipe, folder, settings, seed):
     """Trains a model, and writes it with its report. Returns the number of the signal that ended the run, or None."""
     print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()), end=", ")
-    print(model.label_names)
+    print(model.label_names or "numbers")
     print(recipe)
 
     checkpoint = adaptation.Checkpoint(folder / CHECKPOINTS, keep=1, signals=("SIGINT", "SIGTERM"))
@@ -93,15 +92,20 @@ def _train(model, parts, recipe, folder, settings, seed):
         print(f"\nThe run was stopped. The same command continues it from {folder / CHECKPOINTS}")
         return int(signal.Signals[checkpoint.stopped_by])
 
-    report = analysis.report(model, *parts["validation"], seed=seed)
-    print(f"\nValidation data: {report}")
-    report.to_html(folder / REPORT, title="Validation data")
+    if model.label_names is None:
+        texts, numbers = parts["validation"]
+        (folder / REPORT).unlink(missing_ok=True)  # of an earlier run for another task
+        print(f"\nValidation data: {describe_numbers(numbers, model.predict(texts, verbose=0)[:, 0])}")
+    else:
+        report = analysis.report(model, *parts["validation"], seed=seed)
+        print(f"\nValidation data: {report}")
+        print(f"\nThe report with pictures is in {report.to_html(folder / REPORT, title='Validation data')}")
     with tempfile.TemporaryDirectory(prefix=".model-", dir=folder) as scratch:
         model.save(pathlib.Path(scratch) / MODEL)
         os.replace(pathlib.Path(scratch) / MODEL, folder / MODEL)
     _write_state(folder, settings, finished=True)
     shutil.rmtree(folder / CHECKPOINTS)
-    print(f"\nThe model is in {folder / MODEL}, and the report with pictures in {folder / REPORT}. To use the model:")
+    print(f"\nThe model is in {folder / MODEL}. To use it:")
     print(f"keras-transfer predict {folder} --input FILE.csv")
     return None
 

@@ -3,7 +3,7 @@
 import pathlib
 
 from keras_transfer.datasets.dataset import Split
-from keras_transfer.datasets.lines import check_fields, read_rows, read_text, warn_about_size
+from keras_transfer.datasets.lines import checked_rows, read_rows, read_text, warn_about_size
 from keras_transfer.datasets.sources import SOURCES, existing_files
 from keras_transfer.datasets.splits import Splits
 
@@ -94,7 +94,7 @@ def load_ag_news(folder):
     splits = {}
     for split, path in existing_files(folder, {"train": "train.csv", "test": "test.csv"}, "ag_news").items():
         header, rows = read_rows(path, header=["class", "title", "description"])
-        check_fields(path, header, rows)
+        rows = list(checked_rows(path, header, rows))
         labels = []
         for number, (label, _, _) in rows:
             if label not in ("1", "2", "3", "4"):

@@ -4,7 +4,7 @@ import pathlib
 from typing import NamedTuple
 
 from keras_transfer.datasets.dataset import Split
-from keras_transfer.datasets.lines import check_fields, log, read_rows, warn_about_size
+from keras_transfer.datasets.lines import checked_rows, log, read_rows, warn_about_size
 from keras_transfer.datasets.sources import existing_files
 from keras_transfer.datasets.splits import Splits, positions, score
 from keras_transfer.names import look_up
@@ -113,7 +113,7 @@ def _read(path, task, form, labelled):
         if len(whole) < len(rows):
             log.warning("%s: skipped %s broken rows, as the official tools do.", path, len(rows) - len(whole))
         rows = whole
-    check_fields(path, header, rows)
+    rows = list(checked_rows(path, header, rows))
     columns = {name: place for place, name in enumerate(header)}
     for name in (*form.texts, form.label) if labelled else form.texts:
         if name not in columns:

@@ -17,28 +17,47 @@ def read_text(path):
     Raises:
         ValueError: If the file is not in UTF-8, or if it ends too early.
     """
-    path = pathlib.Path(path)
-    data = path.read_bytes()
-    if path.suffix.lower() == ".gz":
-        try:
-            data = gzip.decompress(data)
-        except (EOFError, OSError, zlib.error) as error:
-            raise ValueError(
-                f"{path}: Expected a complete gzip file. It may have been cut or damaged. Received: {error}"
-            ) from None
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        number = data.count(b"\n", 0, error.start) + 1
-        raise ValueError(
-            f"{path}, line {number}: Expected UTF-8. Received: {error.object[error.start :][:8]}"
-        ) from None
+    with open_binary(path) as file:
+        return "".join(decode_lines(file, path))
 
 
 def read_lines(path):
-    """Returns the lines, which end with a newline only. Texts can contain other characters that `splitlines` uses."""
-    lines = [line.removesuffix("\r") for line in read_text(path).split("\n")]
-    return lines if lines[-1] else lines[:-1]
+    """Returns the lines without their ends. Texts can contain other characters that `splitlines` uses."""
+    with open_binary(path) as file:
+        return [_without_end(line) for line in decode_lines(file, path)]
+
+
+def open_binary(path):
+    """Opens a file, or what a gzip file contains, to read bytes.
+
+    Raises:
+        ValueError: If a gzip file is not complete.
+    """
+    path = pathlib.Path(path)
+    if path.suffix.lower() != ".gz":
+        return path.open("rb")
+    data = path.read_bytes()
+    try:
+        return io.BytesIO(gzip.decompress(data))
+    except (EOFError, OSError, zlib.error) as error:
+        raise ValueError(
+            f"{path}: Expected a complete gzip file. It may have been cut or damaged. Received: {error}"
+        ) from None
+
+
+def decode_lines(file, path):
+    """Yields the lines of a binary file in UTF-8 as they are read, with their ends, which are newlines only.
+
+    Raises:
+        ValueError: If the file is not in UTF-8. `path` is its name in the error.
+    """
+    for number, line in enumerate(file, 1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{path}, line {number}: Expected UTF-8. Received: {error.object[error.start :][:8]}"
+            ) from None
 
 
 def read_json(path):
@@ -51,37 +70,44 @@ def read_json(path):
 
 
 def read_json_lines(path):
-    """Returns `(line number, dict)` for each line of a JSON Lines file. Empty lines are skipped.
+    """Returns what `json_objects` yields for a file, as a list.
 
     Raises:
         ValueError: If a line is not a JSON object, or if there is none.
     """
-    rows = []
-    for number, line in enumerate(read_lines(path), 1):
-        if line.strip():
-            row = _parse(line, path, number)
-            if not isinstance(row, dict):
-                raise ValueError(f"{path}, line {number}: Expected a JSON object. Received: {line[:80]!r}")
-            rows.append((number, row))
+    with open_binary(path) as file:
+        rows = list(json_objects(decode_lines(file, path), path))
     if not rows:
         raise ValueError(f"{path}: Expected at least one row. Received: no rows")
     return rows
+
+
+def json_objects(lines, path):
+    """Yields `(line number, dict)` for each line of a JSON Lines file. Empty lines are skipped.
+
+    Raises:
+        ValueError: If a line is not a JSON object. `path` is the name of the file in the error.
+    """
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            row = _parse(_without_end(line), path, number)
+            if not isinstance(row, dict):
+                raise ValueError(f"{path}, line {number}: Expected a JSON object. Received: {line.strip()[:80]!r}")
+            yield number, row
 
 
 def read_rows(path, header=None):
     """Returns `(header, [(line number, fields), ...])` of a table.
 
     Args:
-        path: Path of the file. Names that end with `.tsv` or `.tsv.gz` have tabs, and quotes that are a part of the
-            text, as in GLUE. All others have commas and quotes, and their empty lines are rows only if there is a
-            single column.
+        path: Path of the file, as for `split_rows`.
         header: List of strings. Names of the columns of a file without a header. Defaults to `None`, the first row.
 
     Raises:
         ValueError: If a quote is not closed, or if there are no rows.
     """
-    tabs = pathlib.Path(path).name.lower().removesuffix(".gz").endswith(".tsv")
-    rows = _split_lines(path) if tabs else _split_csv(path, header)
+    with open_binary(path) as file:
+        rows = list(split_rows(decode_lines(file, path), path, len(header or ())))
     if header is None and rows:
         header = rows.pop(0)[1]
     if not rows:
@@ -89,15 +115,44 @@ def read_rows(path, header=None):
     return header, rows
 
 
-def check_fields(path, header, rows):
-    """Raises a `ValueError` if a row of `read_rows` has another number of fields than the header."""
+def split_rows(lines, path, columns=0):
+    """Yields `(number of the first line, fields)` for each row of a table, from its header on.
+
+    Empty lines are rows only if there is a single column.
+
+    Args:
+        lines: Iterable of lines with their ends.
+        path: Path of the file. Names that end with `.tsv` or `.tsv.gz` have tabs, and quotes that are a part of the
+            text, as in GLUE. All others have commas and quotes.
+        columns: Integer. Number of columns of a file without a header. Defaults to `0`, that of the first row.
+
+    Raises:
+        ValueError: If a quote is not closed.
+    """
+    tabs = pathlib.Path(path).name.lower().removesuffix(".gz").endswith(".tsv")
+    for number, fields in _split_tabs(lines) if tabs else _split_csv(lines, path):
+        columns = columns or len(fields)
+        if fields or columns == 1:
+            yield number, fields or [""]
+
+
+def checked_rows(path, header, rows):
+    """Yields rows of `split_rows`, or raises a `ValueError` if one has another number of fields than the header."""
+    rows = iter(rows)
     for number, fields in rows:
         if len(fields) != len(header):
-            cut = " The file may have been cut." if number == rows[-1][0] and len(fields) < len(header) else ""
+            cut = " The file may have been cut." if len(fields) < len(header) and next(rows, None) is None else ""
             raise ValueError(
                 f"{path}, line {number}: Expected {len(header)} fields, {shorten(header)}.{cut} "
                 f"Received: {len(fields)} fields, {shorten(fields)}"
             )
+        yield number, fields
+
+
+def check_names(path, names):
+    """Raises a `ValueError` if two columns of a table have the same name."""
+    if len(set(names)) < len(names):
+        raise ValueError(f"{path}: The names of the columns must be unique. Received: {names}")
 
 
 def warn_about_size(path, size, official):
@@ -132,23 +187,33 @@ def _parse(text, path, first_line):
         ) from None
 
 
-def _split_lines(path):
-    return [(number, line.split("\t")) for number, line in enumerate(read_lines(path), 1)]
+def _without_end(line):
+    return line.removesuffix("\n").removesuffix("\r")
 
 
-def _split_csv(path, header):
-    reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
-    rows = []
-    limit = csv.field_size_limit(2**31 - 1)  # instead of 131,072 characters
+def _split_tabs(lines):
+    for number, line in enumerate(lines, 1):
+        line = _without_end(line)
+        yield number, line.split("\t") if line else []
+
+
+def _split_csv(lines, path):
+    lines = (part for line in lines for part in io.StringIO(line, newline=""))  # "\r" alone also ends a row
+    reader, begin = csv.reader(lines, strict=True), 1
     try:
-        for fields in reader:
-            columns = len(header or (rows[0][1] if rows else ()))
-            if fields or columns == 1:
-                rows.append((reader.line_num, fields or [""]))
+        while (fields := _next_row(reader)) is not None:
+            yield begin, fields
+            begin = reader.line_num + 1
     except csv.Error as error:
         raise ValueError(
-            f"{path}, line {reader.line_num}: Expected CSV. The file may have been cut. Received: {error}"
+            f"{path}, line {begin}: Expected a row whose quotes are closed. The file may have been cut. "
+            f"Received: {error}"
         ) from None
+
+
+def _next_row(reader):
+    limit = csv.field_size_limit(2**31 - 1)  # instead of 131,072 characters
+    try:
+        return next(reader, None)
     finally:
         csv.field_size_limit(limit)
-    return rows

@@ -4,7 +4,7 @@ import pathlib
 import xml.etree.ElementTree
 from typing import NamedTuple
 
-from keras_transfer.datasets.lines import check_fields, get, read_json, read_rows, shorten
+from keras_transfer.datasets.lines import checked_rows, get, read_json, read_rows, shorten
 from keras_transfer.datasets.sources import SOURCES, existing_files
 from keras_transfer.datasets.splits import Splits
 
@@ -73,9 +73,8 @@ def load_swag(folder):
     files, splits = {"train": "train.csv", "dev": "val.csv", "test": "test.csv"}, {}
     for split, path in existing_files(folder, files, "swag").items():
         header, rows = read_rows(path)
-        check_fields(path, header, rows)
         result = Choices([], [], [], None if split == "test" else [])
-        for number, fields in rows:
+        for number, fields in checked_rows(path, header, rows):
             row, where = dict(zip(header, fields)), f"{path}, line {number}"
             result.contexts.append(get(row, "sent1", where))
             result.questions.append(get(row, "sent2", where))

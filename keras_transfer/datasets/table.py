@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from keras_transfer.datasets.dataset import Split
-from keras_transfer.datasets.lines import check_fields, read_json_lines, read_rows, shorten
+from keras_transfer.datasets.lines import check_names, checked_rows, read_json_lines, read_rows, shorten
 from keras_transfer.datasets.splits import Splits, positions
 from keras_transfer.names import did_you_mean
 
@@ -16,7 +16,7 @@ FORMATS = (".csv", ".tsv", ".jsonl", ".json")
 NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
-def read_table(source, text_column, label_column=None, pair_column=None, label_names=None):
+def read_table(source, text_column, label_column=None, pair_column=None, label_names=None, label_separator=None):
     """Reads texts and labels from a table, by the names of its columns.
 
     Labels remain as they are in the table: names, numbers, or lists of names for several labels. A CSV file has no
@@ -36,6 +36,8 @@ def read_table(source, text_column, label_column=None, pair_column=None, label_n
         pair_column: String. Column of the second texts of pairs. Defaults to `None`.
         label_names: List of strings. Names of the labels in order. All labels of a table are names or all are
             positions. They are names if one of the names is a number. Defaults to `None`.
+        label_separator: String. What separates the labels of a text in a CSV or TSV file, such as `"|"`. Each text then
+            has a list of labels, which may be empty. Defaults to `None`, for one label per text.
 
     Returns:
         A `Split`, or `Splits` for a dict. Their `label_names` are those given, those of a `ClassLabel`, or the sorted
@@ -45,7 +47,8 @@ def read_table(source, text_column, label_column=None, pair_column=None, label_n
         FileNotFoundError: If the file does not exist.
         ValueError: If a column is missing, if a row has another number of fields, if a text is missing or not a string,
             if labels are missing, unknown or of mixed types, also in different splits, if the splits have different
-            names in their `ClassLabel`s, if there are no rows, or if the file is cut or has another format.
+            names in their `ClassLabel`s, if there are no rows, if `label_separator` is used with anything but a CSV or
+            TSV file, or if the file is cut or has another format.
 
     Example:
     ```python
@@ -59,8 +62,8 @@ def read_table(source, text_column, label_column=None, pair_column=None, label_n
     columns = {"text_column": text_column, "pair_column": pair_column, "label_column": label_column}
     columns = {argument: name for argument, name in columns.items() if name is not None}
     if not isinstance(source, Mapping):
-        return _read(source, columns, label_names)[0]
-    splits = {name: _read(each, columns, label_names, f"{name}: ") for name, each in source.items()}
+        return _read(source, columns, label_names, label_separator)[0]
+    splits = {name: _read(each, columns, label_names, label_separator, f"{name}: ") for name, each in source.items()}
     if label_names is None:
         return Splits(*_with_one_type(splits))
     return Splits({name: split for name, (split, _) in splits.items()}, list(label_names))
@@ -104,7 +107,7 @@ def _type(labels):
     return f"lists of {kind}" if isinstance(labels[0], list) else kind
 
 
-def _read(source, columns, label_names, prefix=""):
+def _read(source, columns, label_names, label_separator, prefix=""):
     """Returns `(Split, names of a ClassLabel or None)`."""
     is_path = isinstance(source, (str, os.PathLike))
     names, values, where = _read_file(pathlib.Path(source)) if is_path else _read_object(source, columns, prefix)
@@ -127,8 +130,20 @@ def _read(source, columns, label_names, prefix=""):
             labels = [_class_name(label, class_names, where(row)) for row, label in enumerate(labels)]
     if labels is not None:
         untyped = is_path and _format(pathlib.Path(source)) in (".csv", ".tsv")
+        if label_separator is not None:
+            labels = _separated(labels, label_separator, where(None) if untyped else None)
         labels = _labels(labels, where, untyped, label_names)
     return Split(tuple(texts) if len(texts) > 1 else texts[0], labels), class_names
+
+
+def _separated(labels, separator, path):
+    """Returns the labels of a CSV or TSV file as lists. `path` is None for any other source."""
+    if path is None or not isinstance(separator, str) or not separator:
+        raise ValueError(
+            "`label_separator` must be a string, and the table a CSV or TSV file. In others, labels are lists. "
+            f"Received: label_separator={separator!r}"
+        )
+    return [label.split(separator) if label else [] for label in labels]
 
 
 def _class_name(label, class_names, where):
@@ -152,10 +167,8 @@ def _read_file(path):
         names = list(dict.fromkeys(name for _, row in rows for name in row))
     else:
         names, rows = read_rows(path)
-        check_fields(path, names, rows)
-        if len(set(names)) < len(names):
-            raise ValueError(f"{path}: The names of the columns must be unique. Received: {names}")
-        rows = [(number, dict(zip(names, fields))) for number, fields in rows]
+        check_names(path, names)
+        rows = [(number, dict(zip(names, fields))) for number, fields in checked_rows(path, names, rows)]
 
     def where(row):
         return f"{path}" if row is None else f"{path}, line {rows[row][0]}"

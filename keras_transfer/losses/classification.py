@@ -9,6 +9,9 @@ class _OfIntegers(keras.losses.Loss):
 
     takes_integers = True  # for `tasks`, which check labels and metrics
 
+    def get_config(self):
+        return {**super().get_config(), "dtype": self.dtype}
+
     def call(self, y_true, y_pred):
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
         if len(y_true.shape) == len(y_pred.shape) and y_true.shape[-1] == 1:

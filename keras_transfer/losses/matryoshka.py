@@ -17,11 +17,12 @@ class Matryoshka(PartsLoss):
     are whole vectors. Their distances are at most 2, so give a `TripletLoss` a smaller margin than its default.
 
     Args:
-        loss: Loss of vectors, such as `MultipleNegativesRanking()`. Its `dtype` is not used, only that of this loss.
+        loss: Loss of vectors, such as `MultipleNegativesRanking()`.
         sizes: List of integers. Counts of the first numbers, with that of the whole vector if it is to be trained too.
         weights: List of floats. Factors of the losses, one for each size. Defaults to `None`, 1 for each.
         name: String. Name of the loss. Defaults to `"matryoshka"`.
-        **kwargs: `reduction` and `dtype`, as in Keras.
+        dtype: Dtype of the computation, as in Keras. Defaults to `None`, that of `loss`.
+        **kwargs: `reduction`, as in Keras.
 
     Call arguments:
         y_true: Labels [batch] as for `loss`.
@@ -40,8 +41,8 @@ class Matryoshka(PartsLoss):
     Source: https://arxiv.org/abs/2205.13147
     """
 
-    def __init__(self, loss, sizes, weights=None, name="matryoshka", **kwargs):
-        super().__init__(name=name, **kwargs)
+    def __init__(self, loss, sizes, weights=None, name="matryoshka", dtype=None, **kwargs):
+        super().__init__(name=name, dtype=getattr(loss, "dtype", None) if dtype is None else dtype, **kwargs)
         if not isinstance(loss, PartsLoss):
             raise ValueError(
                 f"`loss` must be a loss of vectors, such as `MultipleNegativesRanking()`. Received: loss={loss!r}"

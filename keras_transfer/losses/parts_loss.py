@@ -43,6 +43,9 @@ class PartsLoss(keras.losses.Loss):
             )
         return self.row_losses(ops.reshape(y_true, (-1,)), *(y_pred[:, part] for part in range(shape[1])))
 
+    def get_config(self):
+        return {**super().get_config(), "dtype": self.dtype}
+
 
 def check_between(labels, low, high, loss):
     """Raises a `ValueError` that names the first label that is not between two numbers."""

@@ -41,7 +41,8 @@ class Compiled:
         check_scope(self)
         optimizer = keras.optimizers.AdamW(5e-5) if isinstance(optimizer, str) and optimizer == "auto" else optimizer
         if isinstance(loss, str):
-            loss = self.default_loss() if loss == "auto" else self.named_losses().get(loss, loss)
+            make = self.default_loss if loss == "auto" else self.named_losses().get(loss)
+            loss = loss if make is None else make()
         metrics = self._metrics_for(loss) if isinstance(metrics, str) and metrics == "auto" else metrics
         check_loss(loss)
         check_metrics([metrics, kwargs.get("weighted_metrics")], loss)

@@ -193,8 +193,7 @@ class DialogueModel(CausalLM):
         return self._batches(with_candidates(x, self.num_candidates), batch_size, shuffle)
 
     def encode_batch(self, texts):
-        columns = self.raw_columns(texts)
-        return self.make_batches(columns, None, len(columns), False, None)[0][0]
+        return self.encode_columns(texts)
 
     def _batches(self, examples, batch_size, shuffle):
         """Returns examples `(persona, history, candidates)` as batches, and warns if dialogues were cut."""

@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_transfer.encoders.encoder import select_inputs
 from keras_transfer.tasks.choice_data import choice_batches, choice_columns
-from keras_transfer.tasks.data import require_preprocessor, texts_of_stream, to_array
+from keras_transfer.tasks.data import texts_of_stream, to_array
 from keras_transfer.tasks.data_checks import check_class_labels
 from keras_transfer.tasks.parts import merge_parts
 from keras_transfer.tasks.pooled_task import PooledTask
@@ -118,9 +118,7 @@ class MultipleChoice(PooledTask):
         return dataset
 
     def encode_batch(self, texts):
-        require_preprocessor(self)
-        columns = self.raw_columns(texts)
-        return self.make_batches(columns, None, len(columns[0]), False, None)[0][0]
+        return self.encode_columns(texts)
 
     # === Prediction ===
 

@@ -29,6 +29,11 @@ class OneBatch(KeepsErrors, NotCloned):
             return inputs
         return {name: np.asarray(value) for name, value in inputs.items()}
 
+    def encode_columns(self, x):
+        """Returns the encoder's inputs of raw data in memory, as the only batch that `make_batches` returns."""
+        require_preprocessor(self)
+        return self.make_batches(self.raw_columns(x), None, _ALL_ROWS, False, None)[0][0]
+
     def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
         """Trains on one batch as `keras.Model.train_on_batch` does. `x` may be raw text."""
         self.check_class_weight(class_weight)

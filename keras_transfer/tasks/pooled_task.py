@@ -14,7 +14,7 @@ from keras_transfer.tasks.signatures import Signature, encode_texts
 from keras_transfer.tasks.task import Task
 from keras_transfer.tasks.windows import WINDOWS, cut_windows, join_windows
 from keras_transfer.text import WindowPreprocessor
-from keras_transfer.text.part_batching import part_batches, to_parts
+from keras_transfer.text.part_batching import part_batches
 
 
 class PooledTask(Task):
@@ -75,8 +75,9 @@ class PooledTask(Task):
         self.siamese = bool(siamese)
 
     def call(self, inputs, training=None, mask=None):
+        inputs = select_inputs(inputs, self.input)
         if self.siamese:
-            inputs, parts = merge_parts(select_inputs(inputs, self.input), self.input)
+            inputs, parts = merge_parts(inputs, self.input)
             if not isinstance(parts, int) or parts != 2:
                 known = "one sequence" if parts is None else "an unknown number of sequences"
                 raise ValueError(
@@ -86,7 +87,7 @@ class PooledTask(Task):
                 )
         if self.windows is None:
             return super().call(inputs, training=training, mask=mask)
-        inputs, windows = cut_windows(select_inputs(inputs, self.input), self.preprocessor.window_length)
+        inputs, windows = cut_windows(inputs, self.preprocessor.window_length)
         outputs = super().call(inputs, training=training, mask=mask)
         return join_windows(outputs, inputs["padding_mask"], windows, self.windows)
 
@@ -106,10 +107,7 @@ class PooledTask(Task):
         return super().prepare_stream(dataset)
 
     def encode_batch(self, texts):
-        if not self.siamese:
-            return super().encode_batch(texts)
-        columns = to_parts(texts)
-        return part_batches(columns, None, self.preprocessor, len(columns[0]), shuffle=False)[0][0]
+        return self.encode_columns(texts) if self.siamese else super().encode_batch(texts)
 
     # === Export and config ===
 

@@ -69,7 +69,10 @@ class Probabilities:
         model.predict_labels(["A fine film."])  # ["good"] or ["bad"], since the model is not trained yet
         ```
         """
-        probabilities = self.predict_proba(x, batch_size, verbose)
+        return self.labels_of(self.predict_proba(x, batch_size, verbose))
+
+    def labels_of(self, probabilities):
+        """Returns what `predict_labels` returns, given the array [texts, classes] that `predict_proba` returns."""
         if not self.multi_label:
             return [self.label_names[best] for best in probabilities.argmax(axis=-1)]
         chosen = probabilities >= np.array(self.thresholds, "float32")

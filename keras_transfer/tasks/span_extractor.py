@@ -1,6 +1,7 @@
 """The part of a context that answers a question."""
 
 import numbers
+from collections.abc import Mapping
 
 import keras
 import numpy as np
@@ -9,7 +10,7 @@ from keras import ops
 from keras_transfer.layers import Dropout, PositionLogits
 from keras_transfer.layers.activations import serialize_activation
 from keras_transfer.layers.attention_bias import HIDDEN
-from keras_transfer.tasks.data import require_preprocessor, texts_of_stream, to_numpy
+from keras_transfer.tasks.data import require_preprocessor, texts_of_stream, to_array, to_numpy
 from keras_transfer.tasks.hidden import hidden_vectors
 from keras_transfer.tasks.mixed import encode_mixed
 from keras_transfer.tasks.signatures import Signature
@@ -146,13 +147,7 @@ class SpanExtractor(Task):
         labels = to_numpy(labels) if ops.is_tensor(labels) else labels
         if getattr(getattr(labels, "dtype", None), "kind", "O") == "O":
             return  # `span_batches` checks answers.
-        labels = np.asarray(labels)
-        if labels.ndim != 2 or labels.shape[1] != 2 or labels.dtype.kind not in "iu" or (labels < 0).any():
-            raise ValueError(
-                "Answers must be a list of `(text, start)` or None. Labels of prepared data must be the positions of "
-                "the first and of the last token, integers [batch, 2] of at least 0. "
-                f"Received: {labels.dtype} of shape {labels.shape}"
-            )
+        _checked_positions(labels)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """Computes the loss as Keras does. Weights [batch] apply to both positions."""
@@ -169,18 +164,13 @@ class SpanExtractor(Task):
             ValueError: If the answer of a row in memory begins or ends where `answer_mask` is 0.
         """
         if isinstance(dataset, TextBatches) and dataset.has_labels and "answer_mask" in dataset.inputs:
-            mask, labels = np.asarray(dataset.inputs["answer_mask"]), np.asarray(dataset.labels)
-            self.check_labels(labels)
-            inside = np.minimum(labels, mask.shape[1] - 1).astype("int64")
-            wrong = np.argwhere((labels != inside) | (np.take_along_axis(mask, inside, axis=1) == 0))
-            if len(wrong):
-                row, column = wrong[0]
-                raise ValueError(
-                    "Labels of prepared data must be positions where `answer_mask` is 1: the first one, for no answer, "
-                    f"or those of the context. Received: {labels[row, column]} in row {row}, which has "
-                    f"{mask.shape[1]} positions"
-                )
+            _checked_positions(dataset.labels, dataset.inputs["answer_mask"])
         return dataset
+
+    def _one_batch(self, x, y, sample_weight):
+        if y is not None and isinstance(x, Mapping):
+            y = _checked_positions(y, x.get("answer_mask"))
+        return super()._one_batch(x, y, sample_weight)
 
     def raw_columns(self, x):
         return span_columns(x)
@@ -339,3 +329,38 @@ class SpanExtractor(Task):
             else serialize_activation(self.hidden_activation),
             "hidden_norm": self.hidden_norm,
         }
+
+
+def _checked_positions(labels, answer_mask=None):
+    """Returns labels of prepared data as an array [rows, 2].
+
+    Raises:
+        ValueError: If they are not positions, or not positions where `answer_mask` is 1.
+    """
+    try:
+        labels = to_array(labels)
+    except ValueError:  # answers, some of which are None
+        labels = np.array(labels, object)
+    if labels.ndim != 2 or labels.shape[1] != 2 or labels.dtype.kind not in "iu" or (labels < 0).any():
+        raise ValueError(
+            "Answers must be a list of `(text, start)` or None. Labels of prepared data must be the positions of "
+            "the first and of the last token, integers [batch, 2] of at least 0. "
+            f"Received: {labels.dtype} of shape {labels.shape}"
+        )
+    if answer_mask is None:
+        return labels
+    mask = to_numpy(answer_mask)
+    if len(mask) != len(labels):
+        raise ValueError(
+            f"Inputs and labels must have the same number of rows. Received: {len(mask)} and {len(labels)}"
+        )
+    inside = np.minimum(labels, mask.shape[1] - 1).astype("int64")
+    wrong = np.argwhere((labels != inside) | (np.take_along_axis(mask, inside, axis=1) == 0))
+    if len(wrong):
+        row, column = wrong[0]
+        raise ValueError(
+            "Labels of prepared data must be positions where `answer_mask` is 1: the first one, for no answer, "
+            f"or those of the context. Received: {labels[row, column]} in row {row}, which has "
+            f"{mask.shape[1]} positions"
+        )
+    return labels

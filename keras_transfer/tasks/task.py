@@ -98,7 +98,7 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
         raise NotImplementedError(f"{type(self).__name__} must implement `default_metrics`.")
 
     def named_losses(self):
-        """Returns a dict from further names that `compile(loss=...)` takes to losses."""
+        """Returns a dict from further names that `compile(loss=...)` takes to functions that return the losses."""
         return {}
 
     def encode_labels(self, labels):

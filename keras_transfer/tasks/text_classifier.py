@@ -137,10 +137,10 @@ class TextClassifier(Probabilities, PooledTask):
     def named_losses(self):
         if self.multi_label:
             return {
-                "focal": keras.losses.BinaryFocalCrossentropy(from_logits=True),
-                "label_smoothing": keras.losses.BinaryCrossentropy(from_logits=True, label_smoothing=0.1),
+                "focal": lambda: keras.losses.BinaryFocalCrossentropy(from_logits=True),
+                "label_smoothing": lambda: keras.losses.BinaryCrossentropy(from_logits=True, label_smoothing=0.1),
             }
-        return {"focal": SparseFocalCrossentropy(), "label_smoothing": SmoothedCrossentropy()}
+        return {"focal": SparseFocalCrossentropy, "label_smoothing": SmoothedCrossentropy}
 
     def default_metrics(self):
         if self.multi_label:

@@ -249,10 +249,7 @@ class TextEmbedder(Task):
         return np.stack([outputs] * len(columns), axis=1) if isinstance(columns, tuple) else outputs
 
     def encode_batch(self, texts):
-        if not isinstance(texts, tuple):
-            return super().encode_batch(texts)
-        columns = self.raw_columns(texts)
-        return part_batches(columns, None, self.preprocessor, len(columns[0]), shuffle=False)[0][0]
+        return self.encode_columns(texts) if isinstance(texts, tuple) else super().encode_batch(texts)
 
     def check_labels(self, labels):
         loss = getattr(self, "loss", None)

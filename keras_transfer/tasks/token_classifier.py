@@ -181,8 +181,11 @@ class TokenClassifier(Task):
 
         With `crf=True`, it also updates the metrics, because on JAX only the loss can read the weights of the model.
         """
-        if sample_weight is not None and len(sample_weight.shape) == 1:  # Only prepared data have these.
-            sample_weight = sample_weight[:, None] * ops.ones_like(y, dtype=sample_weight.dtype)
+        y = ops.convert_to_tensor(y)  # On torch, batches of `train_on_batch` are arrays.
+        if sample_weight is not None:
+            sample_weight = ops.convert_to_tensor(sample_weight)
+            if len(sample_weight.shape) == 1:  # Only prepared data have these.
+                sample_weight = sample_weight[:, None] * ops.ones_like(y, dtype=sample_weight.dtype)
         if self.crf:
             labels = self.random_field.decode(ops.stop_gradient(y_pred), y >= 0)
             super().compute_metrics(x, y, ops.one_hot(labels, len(self.label_names)), sample_weight)

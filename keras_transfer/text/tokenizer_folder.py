@@ -3,6 +3,7 @@
 import json
 import pathlib
 
+from keras_transfer.files import read_json
 from keras_transfer.text.bpe import MERGES_FILE, BPETokenizer, tokens_of
 from keras_transfer.text.byte_bpe import ByteBPETokenizer
 from keras_transfer.text.gpt import GPTTokenizer
@@ -17,7 +18,7 @@ from keras_transfer.text.wordpiece import (
     WordPieceTokenizer,
     looks_cased,
     read_folder,
-    read_json,
+    read_optional,
 )
 
 FAST_FILE = "tokenizer.json"
@@ -77,11 +78,11 @@ def read_tokenizer_folder(folder):
         ValueError: If the tokenizer is not supported.
     """
     folder = pathlib.Path(folder)
-    config, model_config = read_json(folder / CONFIG_FILE), read_json(folder / "config.json")
+    config, model_config = read_optional(folder / CONFIG_FILE), read_optional(folder / "config.json")
     kind = model_config.get("model_type") or _kind_of_class(config.get("tokenizer_class") or "")
     special, *layout, segments = _KINDS.get(kind, ({}, [], [], [], None))
-    special = {**special, **_tokens(read_json(folder / "special_tokens_map.json")), **_tokens(config)}
-    fast = read_json(folder / FAST_FILE)
+    special = {**special, **_tokens(read_optional(folder / "special_tokens_map.json")), **_tokens(config)}
+    fast = read_optional(folder / FAST_FILE)
     special = {**_tokens(fast.get("padding") or {}), **special}
     has_segments = _has_segments(kind, config, model_config)
     if fast:
@@ -102,7 +103,7 @@ def read_tokenizer_folder(folder):
     pad = next((special[role] for role in ("pad_token", "eos_token", "unk_token") if role in special), None)
     if pad is None:
         raise ValueError(f"The folder must name a `pad_token` or an `eos_token`. Received: {special} in {folder}")
-    limit = read_json(folder / "sentence_bert_config.json").get("max_seq_length") or config.get("model_max_length")
+    limit = read_optional(folder / "sentence_bert_config.json").get("max_seq_length") or config.get("model_max_length")
     return {
         "tokenizer": tokenizer,
         "packing": Packing(start, between, end, pad, segments),
@@ -225,7 +226,7 @@ def _sentence_piece(folder, kind, config, special):
 def _added_ids(folder, config):
     decoder = config.get("added_tokens_decoder") or {}
     ids = {token["content"]: int(index) for index, token in decoder.items()}
-    return read_json(folder / "added_tokens.json") | ids
+    return read_optional(folder / "added_tokens.json") | ids
 
 
 def _missing(folder, files):

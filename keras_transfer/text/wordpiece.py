@@ -1,12 +1,12 @@
 """The WordPiece tokenizer, and the settings of one in a folder that Transformers or Google's BERT wrote."""
 
 import functools
-import json
 import logging
 import pathlib
 
 import keras
 
+from keras_transfer.files import read_json
 from keras_transfer.text.characters import characters_of_bytes, skip_characters
 from keras_transfer.text.normalizer import (
     MAX_WORD_LENGTH,
@@ -174,8 +174,8 @@ def read_folder(folder):
         ValueError: If the tokenizer is not a WordPiece tokenizer, or splits words in another way.
     """
     folder = pathlib.Path(folder)
-    config = read_json(folder / CONFIG_FILE)
-    fast = read_json(folder / "tokenizer.json")
+    config = read_optional(folder / CONFIG_FILE)
+    fast = read_optional(folder / "tokenizer.json")
     normalizer = fast.get("normalizer") or {}
     for key, only in _FIXED.items():
         received = config.get(key, only)
@@ -186,7 +186,7 @@ def read_folder(folder):
             )
 
     limit = config.get("model_max_length")
-    limit = read_json(folder / "sentence_bert_config.json").get("max_seq_length") or limit
+    limit = read_optional(folder / "sentence_bert_config.json").get("max_seq_length") or limit
     return {
         "vocabulary": _folder_vocabulary(folder, fast),
         "split": config.get(SPLIT_KEY, "punctuation"),
@@ -243,5 +243,6 @@ def _read_lines(path):
     return [f"[duplicate{index}]" if index in duplicates else token for index, token in enumerate(lines)]
 
 
-def read_json(path):
-    return json.loads(path.read_text("utf-8")) if path.is_file() else {}
+def read_optional(path):
+    """Returns the content of a file of settings in JSON, or an empty dict if the folder does not have the file."""
+    return read_json(path) if path.is_file() else {}

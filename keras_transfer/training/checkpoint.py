@@ -14,6 +14,7 @@ from keras_transfer.training.callback_state import callback_states, ended, pause
 from keras_transfer.training.checkpoint_state import (
     check,
     data_state,
+    heads_of,
     made_with,
     restore,
     restore_data,
@@ -34,15 +35,15 @@ class Checkpoint(keras.callbacks.Callback):
     """Writes training checkpoints, and resumes a run bit for bit when the same script runs again.
 
     A training checkpoint contains all variables of the model (including the states of its seeds), of the optimizer and
-    of the metrics, the place in the run, the states that decide the order of the data, and the states of
-    `StagedTraining`, `EarlyStopping`, `ModelCheckpoint`, `ReduceLROnPlateau`, `SwapEMAWeights` and of callbacks with
-    the methods `state_dict` and `load_state_dict`. When a run resumes in the middle of an epoch, the earlier batches
-    are read without training. Other callbacks see them. The newest intact checkpoint is used; damaged ones are skipped
-    with a warning. A folder belongs to one run, and to one process at a time: once all epochs are complete, or
-    `EarlyStopping` or the `patience` of the last stage has ended the run, `fit()` trains nothing. With more `epochs`,
-    or more `patience` of `EarlyStopping`, it continues. Another loss, dtype policy, `shuffle`, `class_weight` or plan
-    of what trains causes a warning. Resume only from folders that you trust: the checksum of a file reveals accidents,
-    not changes that somebody made on purpose.
+    of the metrics, the heads of a task's adapters that are not active, the place in the run, the states that decide the
+    order of the data, and the states of `StagedTraining`, `EarlyStopping`, `ModelCheckpoint`, `ReduceLROnPlateau`,
+    `SwapEMAWeights` and of callbacks with the methods `state_dict` and `load_state_dict`. When a run resumes in the
+    middle of an epoch, the earlier batches are read without training. Other callbacks see them. The newest intact
+    checkpoint is used; damaged ones are skipped with a warning. A folder belongs to one run, and to one process at a
+    time: once all epochs are complete, or `EarlyStopping` or the `patience` of the last stage has ended the run,
+    `fit()` trains nothing. With more `epochs`, or more `patience` of `EarlyStopping`, it continues. Another loss, dtype
+    policy, `shuffle`, `class_weight` or plan of what trains causes a warning. Resume only from folders that you trust:
+    the checksum of a file reveals accidents, not changes that somebody made on purpose.
 
     Resuming is exact if the order of the batches is the same in each run: for `text.batches`, a `keras.utils.PyDataset`
     without worker threads, arrays, and tf.data whose epochs are all alike (`reshuffle_each_iteration=False`). The state
@@ -227,7 +228,7 @@ class Checkpoint(keras.callbacks.Callback):
             "optimizer": self._settings,
             "rates": [self._rates, settings(self.model.optimizer)[1]],
         }
-        variables = variables_of(self.model, "model", "optimizer", "metrics") | arrays
+        variables = variables_of(self.model, "model", "optimizer", "metrics") | heads_of(self.model) | arrays
         variables |= {f"callbacks/{name}": content for name, content in callback_states(self._others).items()}
         path = checkpoint_files.write(self.folder, epoch, batch, state, variables)
         checkpoint_files.prune(self.folder, self.keep, [old for old in self._damaged if old != path])

@@ -30,6 +30,20 @@ def variables_of(model, *kinds):
     return found
 
 
+def heads_of(model):
+    """Returns a dict from unique names to the arrays of `adapter_heads`, the heads of adapters that are not active."""
+    heads = getattr(model, "adapter_heads", {})
+    return {f"heads/{name}/{i:03d}": value for name, values in heads.items() for i, value in enumerate(values)}
+
+
+def _restore_heads(model, stored):
+    heads = {}
+    for name in sorted(_names(stored, "heads")):
+        heads.setdefault(name.removeprefix("heads/").rpartition("/")[0], []).append(stored.read(name))
+    if heads:
+        model.adapter_heads.update(heads)
+
+
 def restore(model, stored, metrics):
     """Restores a model and its optimizer, and also its metrics if `metrics` is True, after `check`."""
     for kind in ("model", "optimizer", "metrics") if metrics else ("model", "optimizer"):
@@ -42,6 +56,7 @@ def restore(model, stored, metrics):
             continue
         for variable, name in zip(ours, theirs):
             variable.assign(stored.read(name))
+    _restore_heads(model, stored)
     _set_torch_numbers(stored.state["torch"])
 
 

@@ -181,8 +181,8 @@ def test_models_and_data_that_have_no_report_are_errors():
     with pytest.raises(ValueError, match="must be a Keras model or have `predict_proba`. Received: function"):
         report(lambda x: x, ["a"], [0])
     model.multi_label = True
-    with pytest.raises(ValueError, match="one label for each row. Received: TextClassifier with multi_label=True"):
-        report(model, ["a"], [0])
+    with pytest.raises(ValueError, match="`slices` require one label for each row. Received: multi_label=True, slices"):
+        report(model, ["a"], [["0"]], slices={"a": "a"})
     inputs = keras.Input((2,))
     with pytest.raises(ValueError, match=r"at least two classes. Received: \(3, 1\)"):
         report(keras.Model(inputs, keras.layers.Dense(1)(inputs)), np.ones((3, 2)), [0, 0, 0])

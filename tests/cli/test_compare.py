@@ -63,7 +63,11 @@ def test_blank_lines_are_empty_texts_only_in_a_table_with_one_column(tmp_path):
         ("none.tsv", None, "The table does not exist. Received: none.tsv"),
         ("texts.json", "{}", "must be a .csv, .tsv or .jsonl file. Received: texts.json"),
         ("texts.tsv", "sentence\tlabel\na\tb\n", "no column 'text'. Received: the columns ['sentence', 'label']"),
-        ("texts.tsv", "text\tlabel\na\tb\nc\n", "line 3: Expected 2 fields, as in the first line. Received: 1 fields"),
+        (
+            "texts.tsv",
+            "text\tlabel\na\tb\nc\n",
+            "line 3: Expected 2 fields, ['text', 'label']. The file may have been cut. Received: 1 f",
+        ),
         ("texts.tsv", "text\tlabel\na\tb\nc\t\n", "line 3: Expected a text and a label. Received: text='c' and "),
         ("texts.tsv", "text\tlabel\tlabel\na\tb\tc\n", "columns must be unique. Received: ['text', 'label', 'label']"),
         ("texts.csv", 'text,label\na,b\n"c,d\ne,f\n', "line 3: Expected a row whose quotes are closed"),
@@ -74,7 +78,7 @@ def test_blank_lines_are_empty_texts_only_in_a_table_with_one_column(tmp_path):
         ),
         ("texts.tsv", "text\tlabel\n", "Expected at least one row"),
         ("texts.tsv", "text\tlabel\na\tb\nc\tb\n", "Expected at least two labels. Received: ['b']"),
-        ("texts.tsv", b"text\tlabel\n\xff\tb\n", "Expected a table in UTF-8"),
+        ("texts.tsv", b"text\tlabel\n\xff\tb\n", "texts.tsv, line 2: Expected UTF-8. Received: b"),
         ("texts.tsv", "", "Received: the columns []"),
     ],
 )

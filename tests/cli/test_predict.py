@@ -97,10 +97,13 @@ def test_texts_may_be_longer_than_csv_allows_by_default(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("text\na\nb,c\n", "a.csv, line 3: Expected 1 fields, as in the first line. Received: 2 fields"),
-        ("id,text\n1,a\n2\n", "a.csv, line 3: Expected 2 fields, as in the first line. Received: 1 fields"),
+        ("text\na\nb,c\n", "a.csv, line 3: Expected 1 fields, ['text']. Received: 2 fields, ['b', 'c']"),
+        (
+            "id,text\n1,a\n2\n",
+            "a.csv, line 3: Expected 2 fields, ['id', 'text']. The file may have been cut. Received: 1 f",
+        ),
         ('text\na\n"b\nc\n', "a.csv, line 3: Expected a row whose quotes are closed"),
-        (b"text\n\xff\n", "a.csv: Expected a table in UTF-8"),
+        (b"text\n\xff\n", "a.csv, line 2: Expected UTF-8. Received: b"),
         (b'text\ngood\n"bad" film\n', "a.csv, line 3: Expected a row whose quotes are closed"),
     ],
 )
@@ -116,8 +119,8 @@ def test_a_damaged_row_is_an_error_that_leaves_nothing_behind(content, message, 
     ("name", "content", "arguments", "message"),
     [
         ("a.csv", "review\na\n", ["--text-column", "Reviews"], "There is no column 'Reviews'. Did you mean 'review'?"),
-        ("a.jsonl", '{"text": "a"\n', [], "a.jsonl, line 1: Expected a JSON object"),
-        ("a.jsonl", "[1]\n", [], "a.jsonl, line 1: Expected a JSON object. Received: [1]"),
+        ("a.jsonl", '{"text": "a"\n', [], "a.jsonl, line 1: Expected complete JSON. The file may have been cut."),
+        ("a.jsonl", "[1]\n", [], "a.jsonl, line 1: Expected a JSON object. Received: '[1]'"),
         ("a.txt", "text\na\n", [], "must be a .csv, .tsv or .jsonl file. Received: a.txt"),
         ("a.csv", "text,prediction\na,b\n", [], "must not exist. Received: a table with ['prediction']"),
         ("a.csv", "text\na\n", ["--output", "b.jsonl"], "The output must be a .csv file"),
@@ -156,5 +159,5 @@ def test_a_model_that_does_not_exist_or_is_none_is_an_error(tmp_path, monkeypatc
     for model in ("other.keras", "unknown.keras"):
         assert command.main(["predict", model, "--input", "a.csv"]) == 1
         error = capsys.readouterr().err
-        assert f"must be a .keras file of a `TextClassifier`. Received: {model}, " in error
+        assert f"must be a .keras file of a `TextClassifier` or a `TextRegressor`. Received: {model}, " in error
         assert len(error.splitlines()) == 1

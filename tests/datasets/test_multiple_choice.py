@@ -47,7 +47,10 @@ def test_swag_has_four_endings_after_the_beginning_of_the_second_sentence(tmp_pa
     [
         (f"{SWAG_HEADER},label\n{SWAG_ROW},4\n", "line 2: Expected one of .'0', '1', '2', '3'. .* Received: '4'"),
         (f"{SWAG_HEADER},label\n{SWAG_ROW}\n", "line 2: Expected 12 fields, .* Received: 11 fields"),
-        (f'{SWAG_HEADER},label\n{SWAG_ROW},1\n1,v,1,"She', "line 3: Expected CSV. The file may have been cut."),
+        (
+            f'{SWAG_HEADER},label\n{SWAG_ROW},1\n1,v,1,"She',
+            "line 3: Expected a row whose quotes are closed. The file may",
+        ),
         (f"a,b\n{'x,y'}\n", "line 2: Expected an object with 'sent1'. Received: .'a', 'b'"),
     ],
 )

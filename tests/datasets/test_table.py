@@ -51,6 +51,19 @@ def test_csv_and_json_lines_are_read_also_compressed(tmp_path, name, text):
     assert split.texts == ['What a film, "really"!', "Two\nlines."] and split.labels == ["good", "bad"]
 
 
+def test_several_labels_of_a_text_have_a_separator_in_a_csv_file(tmp_path):
+    path = write(tmp_path, "text,topics\na,film|fun\nb,\nc,fun\n")
+    split = read_table(path, "text", "topics", label_separator="|")
+    assert split.labels == [["film", "fun"], [], ["fun"]]
+    split = read_table(path, "text", "topics", label_names=["film", "fun"], label_separator="|")
+    assert split.labels == [[0, 1], [], [1]]
+    with pytest.raises(ValueError, match="line 2: Expected a label. Remove the row, or add a label. Received: ''"):
+        read_table(write(tmp_path, "text,topics\na,film|\n"), "text", "topics", label_separator="|")
+    for source, separator in (([{"text": "a", "topics": "b|c"}], "|"), (path, "")):
+        with pytest.raises(ValueError, match="must be a string, and the table a CSV or TSV file.*label_separator='"):
+            read_table(source, "text", "topics", label_separator=separator)
+
+
 @pytest.mark.parametrize("name", ["data.tsv", "DATA.TSV"])
 def test_quotes_in_a_tsv_file_are_a_part_of_the_text(tmp_path, name):
     path = write(tmp_path, 'a\tb\n"yes" she said\t"no\n', name)
@@ -219,7 +232,7 @@ def test_rows_may_be_dicts_of_numpy_values():
         ("t,t\na,b\n", ("t",), "The names of the columns must be unique"),
         ("t,y\n", ("t",), "Expected at least one row. Received: no rows"),
         ("", ("t",), "Expected at least one row"),
-        ('t,y\na,1\n"b', ("t", "y"), "line 3: Expected CSV. The file may have been cut."),
+        ('t,y\na,1\n"b', ("t", "y"), "line 3: Expected a row whose quotes are closed. The file may have been cut."),
         ("t,y\na,1\nb,1e400\n", ("t", "y"), "line 3: Labels must be all names or all numbers. .* '1e400' after '1'"),
         ("t\na\n\nb\n", ("t",), "line 3: Expected a text. Remove the row"),
         (b"t,y\na,1\n\xe9,2\n", ("t", "y"), r"line 3: Expected UTF-8. Received: b'\\xe9,2"),

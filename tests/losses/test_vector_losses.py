@@ -127,6 +127,17 @@ def test_a_loss_survives_its_config_and_has_finite_gradients_for_vectors_of_zero
     assert all(np.isfinite(weight).all() for weight in model.get_weights())
 
 
+def test_matryoshka_computes_in_the_dtype_of_its_loss_unless_it_has_its_own_also_after_loading():
+    for loss, expected in (
+        (Matryoshka(CosineSimilarityLoss(), [2]), "float32"),
+        (Matryoshka(CosineSimilarityLoss(dtype="float16"), [2]), "float16"),
+        (Matryoshka(CosineSimilarityLoss(dtype="float16"), [2], dtype="float32"), "float32"),
+        (CosineSimilarityLoss(dtype="float16"), "float16"),
+    ):
+        for each in (loss, keras.losses.deserialize(keras.losses.serialize(loss))):
+            assert keras.backend.standardize_dtype(each(np.zeros(5), vectors(2)).dtype) == expected
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from keras_transfer.checkpoints import CheckpointError
-from keras_transfer.tasks import TextClassifier, TokenClassifier
+from keras_transfer.losses import SparseFocalCrossentropy
+from keras_transfer.tasks import TextClassifier, TokenClassifier, text_classifier
 from keras_transfer.tasks.class_names import names_in
 from keras_transfer.text import batches
 from tests.helpers import save_and_load
@@ -149,6 +150,12 @@ def test_balanced_weights_need_labels_in_memory(model):
     stream = tf.data.Dataset.from_tensor_slices((["a", "b"], [0, 1])).batch(2)
     with pytest.raises(ValueError, match="one label for each text, in memory. Received: a dataset"):
         model.fit(stream, class_weight="balanced", verbose=0)
+
+
+def test_a_loss_by_name_is_the_only_one_that_is_created(model, monkeypatch):
+    monkeypatch.setattr(text_classifier, "SmoothedCrossentropy", None)
+    model.compile("sgd", loss="focal")
+    assert isinstance(model.loss, SparseFocalCrossentropy)
 
 
 @pytest.mark.parametrize("loss", ["focal", "label_smoothing"])

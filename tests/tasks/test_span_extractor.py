@@ -160,6 +160,23 @@ def test_wrong_data_are_one_clear_error():
             function()
 
 
+@pytest.mark.core
+def test_labels_of_one_batch_are_checked():
+    model = extractor()
+    model.compile("sgd", run_eagerly=EAGER)
+    for call in (model.train_on_batch, model.test_on_batch):
+        for labels, message in (
+            ([("b", 0), None], r"integers \[batch, 2\] of at least 0. Received: object of shape \(2,\)"),
+            (np.zeros((2, 2)), r"integers \[batch, 2\] of at least 0. Received: float64 of shape \(2, 2\)"),
+            (np.array([[0, 0], [3, 5]]), "`answer_mask` is 1.*Received: 5 in row 1, which has 6 positions"),
+            (np.array([[3, 9], [0, 0]]), "`answer_mask` is 1.*Received: 9 in row 0, which has 6 positions"),
+            ([[0, 0]], "same number of rows. Received: 2 and 1"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                call(prepared(), labels)
+        assert np.isfinite(call(prepared(), [[0, 0], [3, 4]])).all()
+
+
 def test_prepared_data_are_predicted_in_their_order(eagerly):
     model, inputs = extractor(), prepared(rows=5)
     np.testing.assert_allclose(model.predict(inputs, batch_size=2, verbose=0), outputs_of(model, inputs), atol=1e-6)

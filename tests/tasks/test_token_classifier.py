@@ -207,6 +207,18 @@ def test_the_weight_of_a_sentence_is_that_of_its_words(untrained, prepared):
 
 
 @pytest.mark.core
+@pytest.mark.parametrize("crf", [False, True])
+def test_one_batch_of_prepared_arrays_takes_weights_of_rows(crf):
+    model, (words, tags) = tagger("vectors", crf=crf), TWO
+    model.compile("sgd", run_eagerly=EAGER)
+    inputs, labels = word_batches(words, tags, model.preprocessor, shuffle=False, label_names=NAMES)[0]
+    weights = np.array([0.5, 3.0], "float32")
+    expected = model.evaluate(inputs, labels, sample_weight=weights, verbose=0)
+    for call in (model.test_on_batch, model.train_on_batch):
+        assert call(inputs, labels, sample_weight=weights) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.core
 def test_entity_f1_is_measured_if_the_names_are_labels_of_entities():
     model = tagger(names=["O", "B-X", "I-X"])
     model.compile(keras.optimizers.Adam(0.03), run_eagerly=EAGER)

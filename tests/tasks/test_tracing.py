@@ -100,11 +100,13 @@ def test_predict_is_traced_once_for_words(traces):
     assert traces == [("predict_step", (None, None))]
 
 
-def test_models_that_predict_one_text_each_give_no_warning_of_retracing(caplog):
+def test_each_of_several_models_that_predict_one_text_is_traced_once_and_without_a_warning(traces, caplog):
     with caplog.at_level(logging.WARNING, "tensorflow"):
         for _ in range(5):
             inputs = keras.Input((None,), name="token_ids", dtype="int32")
             pooled = keras.layers.Embedding(9, 4)(inputs)[:, 0]
             model = TextClassifier(keras.Model({"token_ids": inputs}, {"pooled_output": pooled}), 2)
             model.predict({"token_ids": [[1, 2, 3]]}, verbose=0)
+            model.predict({"token_ids": [[1, 2], [3, 4]]}, verbose=0)
+    assert traces == [("predict_step", (None, None))] * 5
     assert "retracing" not in caplog.text

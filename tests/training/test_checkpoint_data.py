@@ -7,6 +7,8 @@ import keras
 import numpy as np
 import pytest
 
+from keras_transfer.adaptation import add_adapters, set_active_adapter
+from keras_transfer.adaptation.adapters import head_weights
 from keras_transfer.encoders import TransformerEncoder
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
@@ -54,6 +56,24 @@ def test_a_task_passes_its_batches_to_the_callback(tmp_path):
     (tmp_path / "again").mkdir()
     shutil.copy(tmp_path / "whole" / "epoch-0001-batch-000005.safetensors", tmp_path / "again")
     assert_same(go("again"), whole)
+
+
+def test_the_heads_of_adapters_that_are_not_active_are_restored(tmp_path):
+    texts, labels = tiny.examples(4)
+
+    def go(head):
+        model = classifier()
+        for name in ("first", "second"):
+            add_adapters(model, "houlsby:2", name)
+        for value in model.adapter_heads["first"]:  # as if it had been trained before the second was added
+            value[:] = head
+        model.compile("sgd", run_eagerly=True)
+        model.fit(texts, labels, callbacks=[Checkpoint(tmp_path)], verbose=0)
+        return set_active_adapter(model, "first")
+
+    model, resumed = go(head=3.0), go(head=0.0)
+    assert all((value == 3).all() for value in map(keras.ops.convert_to_numpy, head_weights(resumed)))
+    assert_same(resumed, model)
 
 
 def plain_classifier():

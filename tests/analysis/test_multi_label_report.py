@@ -1,0 +1,83 @@
+"""A report on several labels for each row has the scores of scikit-learn, with intervals, for all labels and each."""
+
+import re
+
+import numpy as np
+import pytest
+
+from keras_transfer.analysis import MultiLabelReport, report
+from tests.tasks.tiny import of_words
+
+NAMES = ["film", "fun", "sad"]
+LABELS, PREDICTED = [["film"], ["film", "fun"], [], ["fun"]], [["film"], ["film"], ["fun"], ["fun"]]
+
+
+def test_the_report_has_micro_and_macro_f1_the_subset_accuracy_and_the_scores_of_each_label():
+    found = MultiLabelReport(LABELS, PREDICTED, NAMES, resamples=20)
+    assert {name: score.value for name, score in found.metrics.items()} == pytest.approx(
+        {"micro_f1": 6 / 8, "macro_f1": (1 + 0.5) / 2, "subset_accuracy": 2 / 4}  # "sad" does not occur
+    )
+    fun = found.classes["fun"]
+    assert (fun["precision"], fun["recall"], fun["f1"].value, fun["count"]) == (0.5, 0.5, 0.5, 2)
+    assert found.classes["sad"] == {"precision": 0.0, "recall": 0.0, "f1": (0.0, 0.0, 0.0), "count": 0}
+    text = str(found)
+    assert text.startswith("4 rows, 3 labels, 2 rows have exactly the right ones\n")
+    assert re.search(r"^micro F1 +0\.7500  \[", text, re.MULTILINE)
+    assert re.search(r"^film +1\.000 +1\.000 +1\.000 +\[.*, 1\.0000\] +2$", text, re.MULTILINE)
+
+
+def test_the_scores_equal_those_of_scikit_learn():
+    sklearn = pytest.importorskip("sklearn.metrics", reason="needs scikit-learn: pip install scikit-learn")
+    random = np.random.default_rng(0)
+    labels, predicted = (random.integers(0, 2, (50, 3)) for _ in range(2))
+    found = MultiLabelReport(labels, predicted, NAMES, resamples=2)
+    for average in ("micro", "macro"):
+        expected = sklearn.f1_score(labels, predicted, average=average)
+        assert found.metrics[f"{average}_f1"].value == pytest.approx(expected)
+    assert found.metrics["subset_accuracy"].value == pytest.approx(sklearn.accuracy_score(labels, predicted))
+    columns = sklearn.precision_recall_fscore_support(labels, predicted)
+    classes = [{**values, "f1": values["f1"].value} for values in found.classes.values()]
+    for name, column in zip(("precision", "recall", "f1", "count"), columns):
+        assert [values[name] for values in classes] == pytest.approx(list(column))
+
+
+def test_intervals_contain_the_values_and_depend_on_the_seed_and_the_confidence():
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 2, (80, 3))
+    predicted = np.where(random.random((80, 3)) < 0.7, labels, 1 - labels)
+    found, same, other, narrow = (
+        MultiLabelReport(labels, predicted, NAMES, seed=seed, resamples=100, confidence=confidence)
+        for seed, confidence in ((1, 0.95), (1, 0.95), (2, 0.95), (1, 0.5))
+    )
+    assert found.metrics == same.metrics and found.metrics != other.metrics
+    for score, inner in zip(found.metrics.values(), narrow.metrics.values()):
+        assert score.low < inner.low < score.value < inner.high < score.high
+    assert all(values["f1"].low < values["f1"].value < values["f1"].high for values in found.classes.values())
+
+
+def test_a_model_with_several_labels_is_evaluated_with_its_thresholds(eagerly):
+    model = of_words(list("abyz"), label_names=NAMES, multi_label=True)
+    texts = ["a", "b y", "z z"]
+    model.thresholds = np.sort(model.predict_proba(texts), axis=0)[:2].mean(axis=0).tolist()
+    found = report(model, texts, model.predict_labels(texts), resamples=2)
+    assert isinstance(found, MultiLabelReport) and found.metrics["subset_accuracy"].value == 1
+    assert found.labels.sum() == 6
+    renamed = report(model, texts, [["x"], [], []], label_names=["x", "y", "z"], resamples=2)
+    assert list(renamed.classes) == ["x", "y", "z"] and (renamed.predicted == found.predicted).all()
+
+
+@pytest.mark.parametrize(
+    ("labels", "predicted", "options", "message"),
+    [
+        ([["film"]], PREDICTED, {}, "Received: labels of 1 rows, and predictions of 4"),
+        ([], [], {}, "at least one row. Received: labels of 0 rows"),
+        ([["fil"]], [[]], {}, "Did you mean 'film'. Received: 'fil' at position 0"),
+        ([[0, 1]], [[0, 1, 1]], {}, r"numbers of shape \[texts, 3\]. Received: int64 of shape \(1, 2\)"),
+        (LABELS, PREDICTED, {"label_names": ["a", "a"]}, "must be different names"),
+        (LABELS, PREDICTED, {"resamples": 0}, "Received: resamples=0"),
+        (LABELS, PREDICTED, {"confidence": 1}, "Received: confidence=1"),
+    ],
+)
+def test_invalid_arguments_are_errors(labels, predicted, options, message):
+    with pytest.raises(ValueError, match=message):
+        MultiLabelReport(labels, predicted, **{"label_names": NAMES, **options})

@@ -1,0 +1,149 @@
+"""`predict` and `evaluate` write and read several labels or a number for each text, as the model predicts."""
+
+import json
+import re
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.cli import command
+from keras_transfer.cli.labelled_texts import read_texts
+from keras_transfer.datasets import read_table
+from keras_transfer.tasks import TextRegressor
+from tests.tasks.tiny import of_words
+
+NAMES = ["film", "fun", "sad"]
+TEXTS = ["a", "b", "y", "z"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, eagerly):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("text\n" + "".join(f"{text}\n" for text in TEXTS))
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    return tmp_path
+
+
+@pytest.fixture
+def tagger(folder):
+    """A saved classifier that predicts each label for half of the texts."""
+    keras.utils.set_random_seed(0)
+    model = of_words(list("abyz"), label_names=NAMES, multi_label=True)
+    model.thresholds = np.sort(model.predict_proba(TEXTS), axis=0)[1:3].mean(axis=0).tolist()
+    model.save("tagger.keras")
+    return model
+
+
+def run(*line):
+    return command.main(list(line))
+
+
+def test_several_labels_are_lists_in_json_lines_and_have_a_separator_in_csv(tagger, folder):
+    expected, likely = tagger.predict_labels(TEXTS), tagger.predict_proba(TEXTS)
+    assert [sum(name in labels for labels in expected) for name in NAMES] == [2, 2, 2]
+    for kind in ("csv", "jsonl"):
+        assert run("predict", "tagger.keras", "--input", f"a.{kind}", "--output", f"b.{kind}") == 0
+    rows = [json.loads(line) for line in (folder / "b.jsonl").read_text().splitlines()]
+    assert [row["prediction"] for row in rows] == expected
+    for row, values in zip(rows, likely):
+        wanted = [values[NAMES.index(name)] for name in row["prediction"]]
+        assert row["probability"] == pytest.approx(wanted, abs=1e-6)
+    assert read_table(folder / "b.csv", "text", "prediction", label_separator="|").labels == expected
+    assert read_texts(folder / "b.csv", label="prediction", kind="multi_label") == (TEXTS, expected)
+
+
+def test_several_labels_are_evaluated_with_f1_of_all_and_of_each(tagger, folder, capsys):
+    run("predict", "tagger.keras", "--input", "a.csv", "--output", "b.csv")
+    capsys.readouterr()
+    assert run("evaluate", "tagger.keras", "--data", "b.csv", "--label", "prediction") == 0
+    output = capsys.readouterr()
+    assert output.out.startswith("4 rows, 3 labels, 4 rows have exactly the right ones\n")
+    for name in ("micro F1", "macro F1", "subset accuracy"):
+        assert re.search(rf"^{name} +1\.0000 ", output.out, re.MULTILINE)
+    assert re.search(r"^fun +1\.000 +1\.000 +1\.000 .* 2$", output.out, re.MULTILINE)
+    assert output.err.startswith("4 texts, ")
+
+
+def test_a_name_that_contains_the_separator_is_an_error_in_csv_only(folder, capsys):
+    of_words(list("abyz"), label_names=["a|b", "c"], multi_label=True).save("tagger.keras")
+    assert run("predict", "tagger.keras", "--input", "a.csv", "--output", "b.csv") == 1
+    assert "must not contain '|', which joins the labels of a text. Use a .jsonl file." in capsys.readouterr().err
+    assert not (folder / "b.csv").exists()
+    assert run("predict", "tagger.keras", "--input", "a.jsonl", "--output", "b.jsonl") == 0
+
+
+@pytest.fixture
+def regressor(folder):
+    keras.utils.set_random_seed(0)
+    classifier = of_words(list("abyz"), num_classes=2)
+    model = TextRegressor(classifier.encoder, preprocessor=classifier.preprocessor)
+    model.save("regressor.keras")
+    return model
+
+
+def test_a_regressor_writes_one_column_of_numbers(regressor, folder):
+    (folder / "c.csv").write_text("text,probability\na,mine\nb,\n")
+    assert run("predict", "regressor.keras", "--input", "c.csv", "--output", "d.csv") == 0
+    lines = [line.split(",") for line in (folder / "d.csv").read_text().splitlines()]
+    assert lines[0] == ["text", "probability", "prediction"]
+    assert [line[:2] for line in lines[1:]] == [["a", "mine"], ["b", ""]]
+    expected = regressor.predict(["a", "b"], verbose=0)[:, 0]
+    assert [float(line[2]) for line in lines[1:]] == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_regressor_is_evaluated_with_errors_and_correlations(regressor, folder, capsys):
+    predicted = regressor.predict(TEXTS, verbose=0)[:, 0].astype(float)
+    numbers = 2 * predicted + 1
+    (folder / "b.csv").write_text("text,score\n" + "".join(f"{row[0]},{row[1]}\n" for row in zip(TEXTS, numbers)))
+    assert run("evaluate", "regressor.keras", "--data", "b.csv", "--label", "score") == 0
+    found = dict(re.findall(r"^(\w.*?) +(-?[\d.]+)$", capsys.readouterr().out, re.MULTILINE))
+    assert found["pearson correlation"] == found["spearman correlation"] == "1.0000"
+    assert float(found["mean squared error"]) == pytest.approx(((numbers - predicted) ** 2).mean(), abs=1e-4)
+    assert float(found["mean absolute error"]) == pytest.approx(np.abs(numbers - predicted).mean(), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("model", "content", "arguments", "message"),
+    [
+        ("regressor", "text,label\na,good\n", [], "line 2: Expected a text and a number. Received: text='a' and"),
+        ("regressor", "text,label\na,1\n", ["--words", "a"], "Received: a model that predicts numbers"),
+        ("tagger", "text,label\na,\n", ["--report", "a.html"], "Received: a model that predicts several labels"),
+        ("tagger", "text,label\na,film|\n", [], "line 2: Expected a text and a list of labels."),
+        ("two", "text,label\na,1\n", [], "must predict one number. Received: two.keras, with num_targets=2"),
+    ],
+)
+def test_what_does_not_match_the_model_is_an_error_before_anything_is_imported(
+    model, content, arguments, message, tagger, regressor, folder, monkeypatch, capsys
+):
+    TextRegressor(regressor.encoder, 2, preprocessor=regressor.preprocessor).save("two.keras")
+    monkeypatch.setattr(command, "ASK", None)  # from which TensorFlow would be imported
+    (folder / "b.csv").write_text(content)
+    assert run("evaluate", f"{model}.keras", "--data", "b.csv", *arguments) == 1
+    error = capsys.readouterr().err
+    assert message in error and len(error.splitlines()) == 1
+
+
+def test_a_label_that_the_model_does_not_know_is_an_error(tagger, folder, capsys):
+    (folder / "b.csv").write_text("text,label\na,film|fund\n")
+    assert run("evaluate", "tagger.keras", "--data", "b.csv") == 1
+    assert "Did you mean 'fun'? Received: 'fund' at position 0" in capsys.readouterr().err
+
+
+def test_train_makes_a_regressor_from_a_numeric_column(folder, monkeypatch, capsys):
+    def from_vectors(source, **options):
+        assert options.pop("sequence_length") is None and options.pop("head") == "new"
+        keras.utils.set_random_seed(0)
+        classifier = of_words(list("abyz"), num_classes=2)
+        return TextRegressor(classifier.encoder, preprocessor=classifier.preprocessor, **options)
+
+    monkeypatch.setattr(TextRegressor, "from_pretrained", from_vectors)
+    rows = [{"text": text, "stars": number} for number, text in enumerate(TEXTS * 4)]
+    (folder / "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert run("train", "--task", "regress", "--data", "b.jsonl", "--label", "stars", "--epochs", "1") == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("13 texts for train, 3 texts for validation, numbers\n")
+    assert "Validation data: 3 rows\n" in printed and "pearson correlation" in printed
+    assert sorted(path.name for path in (folder / "regressor").iterdir()) == ["model.keras", "run.json"]
+    assert run("predict", "regressor", "--input", "a.csv") == 0
+    assert capsys.readouterr().out.startswith("text,prediction\na,")
