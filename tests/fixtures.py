@@ -142,22 +142,33 @@ def write_package(folder, encoder, preprocessor):
     return folder
 
 
-@pytest.fixture(scope="session")
-def small_package(tmp_path_factory):
-    """The folder for `sys.path` of a package with a small BERT in the place of all-MiniLM-L6-v2."""
+def small_bert(num_layers):
+    """Returns a small BERT and its preprocessor."""
     from keras_transfer import encoders, text
 
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz.,?!"]
-    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "max_sequence_length": 128}
-    encoder = encoders.BertEncoder(len(words), **sizes, pooling="mean", normalize=True)
-    preprocessor = text.BertPreprocessor(words, sequence_length=64)
-    return write_package(tmp_path_factory.mktemp("small"), encoder, preprocessor)
+    sizes = {"num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "max_sequence_length": 128}
+    encoder = encoders.BertEncoder(len(words), num_layers, **sizes, pooling="mean", normalize=True)
+    return encoder, text.BertPreprocessor(words, sequence_length=64)
+
+
+@pytest.fixture(scope="session")
+def small_package(tmp_path_factory):
+    """The folder for `sys.path` of a package with a small BERT in the place of all-MiniLM-L6-v2."""
+    return write_package(tmp_path_factory.mktemp("small"), *small_bert(num_layers=1))
 
 
 @pytest.fixture
 def small_minilm(small_package, monkeypatch):
     """Makes the name of the packaged encoder load a small one, for fast tests."""
     monkeypatch.syspath_prepend(small_package)
+    return "minilm-l6"
+
+
+@pytest.fixture
+def six_small_blocks(tmp_path_factory, monkeypatch):
+    """Makes the name of the packaged encoder load a small one with as many blocks."""
+    monkeypatch.syspath_prepend(write_package(tmp_path_factory.mktemp("six"), *small_bert(num_layers=6)))
     return "minilm-l6"
 
 
