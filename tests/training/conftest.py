@@ -4,11 +4,11 @@ import shutil
 
 import pytest
 
-from tests.training.checkpoint_runs import crash
-
 
 @pytest.fixture(scope="session")
 def _crashed(tmp_path_factory):
+    from tests.training.checkpoint_runs import crash
+
     folder = tmp_path_factory.mktemp("crashed")
     crash(folder, 18)
     return folder

