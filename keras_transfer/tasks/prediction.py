@@ -3,6 +3,7 @@
 import keras
 
 from keras_transfer.distribute.replicas import replicas_of
+from keras_transfer.text.lengths import MAX_LENGTHS
 
 
 class Prediction:
@@ -22,17 +23,20 @@ class Prediction:
         self.verbose, self.callbacks = verbose, callbacks
 
     def __call__(self, data):
-        return self.predict(data, verbose=self.verbose, callbacks=self.callbacks)
+        outputs = self.predict(data, verbose=self.verbose, callbacks=self.callbacks)
+        self._check_complete()
+        return outputs
 
     def parts(self, data):
         """Yields parts of `TextBatches`, each of one length, and their outputs.
 
-        Each part is one batch, which is as long as its longest text. Replicas get the batches from Keras, padded to few
-        lengths, because Keras's `predict_on_batch` would pass a whole batch to each of them.
+        Where a step is compiled for each length, Keras predicts all batches of a length together. Elsewhere each part
+        is one batch, as long as its longest text. Replicas get their batches from Keras too, because its
+        `predict_on_batch` would pass the whole batch to each of them.
         """
         if len(data) == 1:
             yield data, self(data)
-        elif replicas_of(self.task)[0] > 1 or self.task.steps_per_execution > 1:
+        elif len(data.lengths) <= MAX_LENGTHS or replicas_of(self.task)[0] > 1 or self.task.steps_per_execution > 1:
             yield from ((part, self(part)) for part in data.by_length())
         else:
             yield from self._one_by_one(data)
@@ -42,10 +46,17 @@ class Prediction:
         if not isinstance(callbacks, keras.callbacks.CallbackList):
             shown = {"add_progbar": self.verbose != 0, "verbose": self.verbose, "epochs": 1, "steps": len(data)}
             callbacks = keras.callbacks.CallbackList(callbacks, model=self.task, **shown)
+        self.task.stop_predicting = False
         callbacks.on_predict_begin()
         for index, batch in enumerate(data.each()):
             callbacks.on_predict_batch_begin(index)
             outputs = keras.Model.predict_on_batch(self.task, batch[0][0])
             callbacks.on_predict_batch_end(index, {"outputs": outputs})
+            self._check_complete()
             yield batch, outputs
         callbacks.on_predict_end()
+
+    def _check_complete(self):
+        """Raises a `RuntimeError` if a callback has stopped Keras, because every row must have an output."""
+        if getattr(self.task, "stop_predicting", False):
+            raise RuntimeError("`predict` of data in memory returns a result for each row, but a callback stopped it.")

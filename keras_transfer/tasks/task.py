@@ -363,18 +363,19 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
         with mends_failures(self, "test_function"):
             return super().evaluate(data, verbose=verbose, **kwargs)
 
-    def predict(self, x, batch_size=None, verbose="auto", steps=None, **kwargs):
+    def predict(self, x, batch_size=None, verbose="auto", steps=None, callbacks=None):
         """Returns the logits as `keras.Model.predict` does, one row for each text, in order. `x` is as for `dataset`.
 
         If `x` has no rows, the result has none, and the model does not run.
 
         Raises:
             ValueError: If `dataset` rejects the data, or if `steps` is used with data in memory.
+            RuntimeError: If a callback stops the prediction of data in memory.
         """
         data = self._dataset_for("predict", x, batch_size=batch_size)
         if not isinstance(data, (TextBatches, NoRows)):
             with mends_failures(self, "predict_function"):
-                return super().predict(data, verbose=verbose, steps=steps, **kwargs)
+                return super().predict(data, verbose=verbose, steps=steps, callbacks=callbacks)
         if steps is not None:
             raise ValueError(
                 "`steps` cannot be used with data in memory, because `predict()` returns a result for each row. "
@@ -385,4 +386,4 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
         data = data.without_labels()
         trace_predict(self, data[0])
         with mends_failures(self, "predict_function"):
-            return self.predict_in_order(data, Prediction(self, super().predict, verbose, **kwargs))
+            return self.predict_in_order(data, Prediction(self, super().predict, verbose, callbacks))

@@ -279,7 +279,7 @@ class TokenClassifier(Task):
 
     # === Prediction ===
 
-    def predict(self, x, batch_size=None, verbose="auto", steps=None, **kwargs):
+    def predict(self, x, batch_size=None, verbose="auto", steps=None, callbacks=None):
         """Returns the logits of words.
 
         Args:
@@ -288,15 +288,16 @@ class TokenClassifier(Task):
             batch_size: Integer. Number of rows of a batch, for data in memory. Defaults to `32`.
             verbose: As in Keras. Defaults to `"auto"`.
             steps: Integer. Number of batches, only for datasets. Defaults to `None`.
-            **kwargs: As in Keras.
+            callbacks: As in Keras. Defaults to `None`.
 
         Returns:
             List of arrays [words, labels], one for each sentence. For prepared data an array [batch, length, labels].
 
         Raises:
             ValueError: If `dataset` rejects the data, or if `steps` is used with data in memory.
+            RuntimeError: If a callback stops the prediction of data in memory.
         """
-        return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, **kwargs)
+        return super().predict(x, batch_size, verbose, steps, callbacks)
 
     def predict_in_order(self, data, predict):
         if not isinstance(data, WordBatches):

@@ -23,6 +23,7 @@ class WordBatches(TextBatches):
 
     def __init__(self, inputs, places, labels, sample_weight, *options):
         self.sentence_lengths, self.row, self.position = places
+        self._words_by_row = np.argsort(self.row, kind="stable")
         super().__init__(inputs, labels, sample_weight, *options)
 
     def __getitem__(self, index):
@@ -38,10 +39,10 @@ class WordBatches(TextBatches):
         Returns:
             Integer array of the indices of the words among those of all sentences, and an array [words, ...].
         """
-        place = np.full(len(next(iter(self.inputs.values()))), -1)
-        place[self.order] = np.arange(len(self.order))
-        words = np.flatnonzero(place[self.row] >= 0)
-        return words, outputs[place[self.row[words]], self.position[words]]
+        order = self.order
+        begin, end = (np.searchsorted(self.row, order, side, sorter=self._words_by_row) for side in ("left", "right"))
+        words = np.concatenate([self._words_by_row[first:last] for first, last in zip(begin, end)])
+        return words, outputs[np.repeat(np.arange(len(order)), end - begin), self.position[words]]
 
     def per_sentence(self, values):
         """Splits values [words of all sentences, ...] into a list of arrays, one for each sentence."""

@@ -4,7 +4,11 @@ import keras
 import numpy as np
 import pytest
 
+from keras_transfer.encoders import TransformerEncoder
+from keras_transfer.tasks import CausalLM, SpanExtractor
+from keras_transfer.text import word_batches
 from tests.tasks.taggers import tagger
+from tests.tasks.tiny import encoder, preprocessor
 
 SENTENCES = [["the", "film"] * length + ["end"] for length in (9, 1, 5, 0, 7, 3, 8, 2, 6, 4)]
 
@@ -36,7 +40,59 @@ def test_batches_are_padded_to_their_longest_sentence_and_no_further(eagerly, le
     assert sorted(lengths) == [len(sentence) + 2 for sentence in sorted(SENTENCES, key=len)]
 
 
-def test_callbacks_hear_of_each_batch_and_there_is_one_progress_bar(eagerly, capsys):
+def test_labels_of_the_batches_change_nothing(eagerly):
+    model = tagger()
+    labels = [["WORD"] * len(sentence) for sentence in SENTENCES]
+    data = word_batches(SENTENCES, labels, model.preprocessor, 3, shuffle=False, label_names=model.label_names)
+    for found, expected in zip(model.predict(data, verbose=0), model.predict(SENTENCES, batch_size=3, verbose=0)):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.core
+def test_a_language_model_gives_each_text_the_logits_that_it_has_alone(eagerly):
+    compare_with_single_texts(language_model())
+
+
+def test_it_does_so_if_keras_takes_several_steps_at_a_time():
+    model = language_model()
+    model.compile(steps_per_execution=2)
+    compare_with_single_texts(model)
+
+
+def language_model():
+    return CausalLM(encoder(TransformerEncoder, norm="pre", causal=True), preprocessor())
+
+
+def compare_with_single_texts(model):
+    texts = [" ".join("abcdefghij"[:length]) for length in (3, 9, 1, 5, 7, 2, 8)]
+    for text, logits in zip(texts, model.predict(texts, batch_size=2, verbose=0)):
+        [alone] = model.predict([text], verbose=0)
+        np.testing.assert_allclose(logits, alone, atol=1e-5)
+
+
+def test_answers_do_not_depend_on_the_other_contexts(eagerly):
+    model = SpanExtractor(encoder(), preprocessor())
+    contexts = [" ".join("abcdefghij"[:length]) for length in (3, 9, 1, 5, 7, 2, 8, 4)]
+    together = model.answer(["bad"] * 8, contexts, batch_size=1)
+    for context, found in zip(contexts, together):
+        alone = model.answer("bad", context)
+        assert (found["text"], found["start"]) == (alone["text"], alone["start"])
+        assert found["score"] == pytest.approx(alone["score"], abs=1e-5)
+
+
+def test_a_callback_that_stops_is_an_error_and_the_next_prediction_is_whole(eagerly):
+    class Stops(keras.callbacks.Callback):
+        def on_predict_batch_end(self, batch, logs=None):
+            self.model.stop_predicting = True
+
+    model = tagger()
+    for data in (SENTENCES, SENTENCES[:1]):  # batch by batch, and by Keras
+        with pytest.raises(RuntimeError, match="a result for each row, but a callback stopped it"):
+            model.predict(data, batch_size=2, verbose=0, callbacks=[Stops()])
+    assert [len(logits) for logits in model.predict(SENTENCES, verbose=0)] == [len(words) for words in SENTENCES]
+
+
+def test_callbacks_are_called_for_each_batch_and_there_is_one_progress_bar(eagerly, capsys):
     class Calls(keras.callbacks.Callback):
         def __init__(self):
             super().__init__()
