@@ -21,7 +21,8 @@ class Table:
 
     Args:
         path: Path of a `.csv`, `.tsv` or `.jsonl` (JSON Lines) file in UTF-8. The first line of a `.csv` or `.tsv` file
-            has the names of the columns. Blank lines are skipped, but are empty texts in a table with one column.
+            has the names of the columns. Blank lines are empty texts in a table with one column. In others, they are
+            skipped, but are an error in a `.tsv` file.
         columns: List of strings. Columns that the table must have.
 
     Attributes:
