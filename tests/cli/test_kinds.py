@@ -71,6 +71,38 @@ def test_a_name_that_contains_the_separator_is_an_error_in_csv_only(folder, caps
     assert "must not contain '|', which joins the labels of a text. Use a .jsonl file." in capsys.readouterr().err
     assert not (folder / "b.csv").exists()
     assert run("predict", "tagger.keras", "--input", "a.jsonl", "--output", "b.jsonl") == 0
+    (folder / "c.csv").write_text("text,label\na,c\n")
+    assert run("evaluate", "tagger.keras", "--data", "c.csv") == 1
+    assert "must not contain '|', which joins the labels of a text. Use a .jsonl file." in capsys.readouterr().err
+    (folder / "c.jsonl").write_text('{"text": "a", "label": ["a|b", "c"]}\n')
+    assert run("evaluate", "tagger.keras", "--data", "c.jsonl") == 0
+
+
+def test_several_labels_are_strings_in_csv_and_lists_in_json_lines(tmp_path):
+    def labels(name, content):
+        (tmp_path / name).write_text(content)
+        return read_texts(tmp_path / name, kind="multi_label")[1]
+
+    assert labels("a.csv", "text,label\na,x | y\nb, \n") == [["x", "y"], []]
+    assert labels("a.jsonl", '{"text": "a", "label": ["x|y", " z"]}\n') == [["x|y", " z"]]
+    for label in ("x|y", "x", ""):
+        with pytest.raises(ValueError, match="line 1: Expected a text and a list of labels. Received: "):
+            labels("a.jsonl", json.dumps({"text": "a", "label": label}))
+
+
+def test_numbers_are_those_that_read_table_reads_and_finite_in_float32(tmp_path):
+    def labels(name, content):
+        (tmp_path / name).write_text(content)
+        return read_texts(tmp_path / name, kind="regress")[1]
+
+    assert labels("a.csv", "text,label\na,-1\nb,.5\nc,3e38\n") == [-1.0, 0.5, 3e38]
+    assert labels("a.jsonl", '{"text": "a", "label": 3}\n{"text": "b", "label": -0.5}\n') == [3.0, -0.5]
+    for value in ("1_000", "007", " 1", "nan", "inf", "1e39", "-1e300", "1e400"):
+        with pytest.raises(ValueError, match="line 2: Expected a text and a number. Received: "):
+            labels("a.csv", f"text,label\na,{value}\n")
+    for value in ("true", "null", "[1]", "1e39", "1" * 400, "NaN", '"1_000"'):
+        with pytest.raises(ValueError, match="line 1: Expected a text and a number. Received: "):
+            labels("a.jsonl", f'{{"text": "a", "label": {value}}}\n')
 
 
 @pytest.fixture
