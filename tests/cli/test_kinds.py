@@ -58,7 +58,7 @@ def test_several_labels_are_evaluated_with_f1_of_all_and_of_each(tagger, folder,
     capsys.readouterr()
     assert run("evaluate", "tagger.keras", "--data", "b.csv", "--label", "prediction") == 0
     output = capsys.readouterr()
-    assert output.out.startswith("4 rows, 3 labels, 4 rows have exactly the right ones\n")
+    assert output.out.startswith("4 rows, 3 labels, 4 have exactly the right labels\n")
     for name in ("micro F1", "macro F1", "subset accuracy"):
         assert re.search(rf"^{name} +1\.0000 ", output.out, re.MULTILINE)
     assert re.search(r"^fun +1\.000 +1\.000 +1\.000 .* 2$", output.out, re.MULTILINE)
@@ -162,7 +162,25 @@ def test_a_label_that_the_model_does_not_know_is_an_error(tagger, folder, capsys
     assert "Did you mean 'fun'? Received: 'fund' at position 0" in capsys.readouterr().err
 
 
-def test_train_makes_a_regressor_from_a_numeric_column(folder, monkeypatch, capsys):
+def test_the_correlations_of_constant_predictions_are_not_a_number(regressor, folder, capsys):
+    head = regressor.get_layer(regressor.head_name)
+    head.set_weights([np.zeros_like(weight) for weight in head.get_weights()])
+    regressor.save("regressor.keras")
+    (folder / "b.csv").write_text("text,label\na,1\nb,3\n")
+    assert run("evaluate", "regressor.keras", "--data", "b.csv") == 0
+    printed = capsys.readouterr().out
+    for name, value in (
+        ("mean squared error", "5.0000"),
+        ("pearson correlation", "nan"),
+        ("spearman correlation", "nan"),
+    ):
+        assert re.search(rf"^{name} +{value}$", printed, re.MULTILINE)
+
+
+@pytest.fixture
+def train_regressor(folder, monkeypatch):
+    """A function that runs `train --task regress` with further arguments, and returns the status."""
+
     def from_vectors(source, **options):
         assert options.pop("sequence_length") is None and options.pop("head") == "new"
         keras.utils.set_random_seed(0)
@@ -172,10 +190,25 @@ def test_train_makes_a_regressor_from_a_numeric_column(folder, monkeypatch, caps
     monkeypatch.setattr(TextRegressor, "from_pretrained", from_vectors)
     rows = [{"text": text, "stars": number} for number, text in enumerate(TEXTS * 4)]
     (folder / "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert run("train", "--task", "regress", "--data", "b.jsonl", "--label", "stars", "--epochs", "1") == 0
+    line = ["train", "--task", "regress", "--data", "b.jsonl", "--label", "stars", "--epochs", "1"]
+    return lambda *arguments: run(*line, *arguments)
+
+
+def test_train_makes_a_regressor_from_a_numeric_column(train_regressor, folder, capsys):
+    assert train_regressor() == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("13 texts for train, 3 texts for validation, numbers\n")
+    assert printed.startswith("13 texts for train, 3 texts for validation, one number for each text\n")
     assert "Validation data: 3 rows\n" in printed and "pearson correlation" in printed
     assert sorted(path.name for path in (folder / "regressor").iterdir()) == ["model.keras", "run.json"]
     assert run("predict", "regressor", "--input", "a.csv") == 0
     assert capsys.readouterr().out.startswith("text,prediction\na,")
+
+
+def test_a_regressor_leaves_no_report_of_the_classifier_that_it_replaces(train_regressor, folder):
+    old = folder / "old"
+    old.mkdir()
+    (old / "run.json").write_text('{"settings": {"task": "classify"}, "finished": true}')
+    (old / "report.html").write_text("a page")
+    assert train_regressor("--output", "old", "--overwrite") == 0
+    assert sorted(path.name for path in old.iterdir()) == ["model.keras", "run.json"]
+    assert json.loads((old / "run.json").read_text())["settings"]["task"] == "regress"
