@@ -64,11 +64,11 @@ def decode_lines(file, path):
             ) from None
 
 
-def read_json(path):
-    """Returns the content of a JSON file.
+def read_whole_json(path):
+    """Returns the content of a JSON file, or of a gzip file of one.
 
     Raises:
-        ValueError: If the file is not complete JSON in UTF-8.
+        ValueError: If the file is not complete JSON in UTF-8. The error names the line.
     """
     return _parse(read_text(path), path, 1)
 
