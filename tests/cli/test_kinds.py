@@ -163,7 +163,7 @@ def test_a_label_that_the_model_does_not_know_is_an_error(tagger, folder, capsys
 
 
 def test_the_correlations_of_constant_predictions_are_not_a_number(regressor, folder, capsys):
-    head = regressor.get_layer(regressor.head_name)
+    head = regressor.get_layer("logits")
     head.set_weights([np.zeros_like(weight) for weight in head.get_weights()])
     regressor.save("regressor.keras")
     (folder / "b.csv").write_text("text,label\na,1\nb,3\n")
