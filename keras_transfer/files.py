@@ -135,7 +135,7 @@ def _check_free(folder, overwrite):
 
 
 def read_json(path, expected=dict):
-    """Returns the content of a JSON file, an object or a list, as `expected` says.
+    """Returns the content of a JSON file, an object (`expected=dict`) or an array (`expected=list`).
 
     Raises:
         ValueError: If there is no such file, or if it contains something else.
@@ -145,5 +145,6 @@ def read_json(path, expected=dict):
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} must be a JSON file. Received: {error}") from error
     if not isinstance(value, expected):
-        raise ValueError(f"{path} must contain a JSON {expected.__name__}. Received: {type(value).__name__}")
+        name = {dict: "object", list: "array"}[expected]
+        raise ValueError(f"{path} must contain a JSON {name}. Received: {type(value).__name__}")
     return value

@@ -132,7 +132,10 @@ def test_a_url_is_an_error(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [('{"a": 1', "settings.json must be a JSON file. Received: "), ("[1]", "must contain a JSON dict. Received: list")],
+    [
+        ('{"a": 1', "settings.json must be a JSON file. Received: "),
+        ("[1]", "must contain a JSON object. Received: list"),
+    ],
 )
 def test_a_file_that_is_not_the_expected_json_is_an_error_that_names_it(content, message, tmp_path):
     path = tmp_path / "settings.json"

@@ -28,7 +28,8 @@ class MultiLabelReport:
         labels, predicted: Boolean arrays [rows, labels].
 
     Raises:
-        ValueError: If the rows do not match, if there are none, if a label is unknown, or if an argument is invalid.
+        ValueError: If the rows do not match, if there are none, if a label is unknown, if a value is neither 0 nor 1,
+            such as a probability, or if another argument is invalid.
 
     Example:
     ```python
@@ -43,7 +44,10 @@ class MultiLabelReport:
         self.label_names = [str(name) for name in label_names]
         if not self.label_names or len(set(self.label_names)) < len(self.label_names):
             raise ValueError(f"`label_names` must be different names, at least one. Received: {self.label_names}")
-        self.labels, self.predicted = (_chosen(rows, self.label_names) for rows in (labels, predicted))
+        self.labels, self.predicted = (
+            _chosen(rows, self.label_names, argument)
+            for argument, rows in (("labels", labels), ("predicted", predicted))
+        )
         if not len(self.labels) or len(self.labels) != len(self.predicted):
             raise ValueError(
                 "Each row must have labels and predictions, and there must be at least one row. "
@@ -51,13 +55,23 @@ class MultiLabelReport:
             )
         self.confidence = confidence
 
+        chosen = (self.labels & self.predicted, self.labels, self.predicted)
+        columns = scores.scores_of_counts(*(each.sum(axis=0) for each in chosen))
+        chosen = [each.T.astype("float64") for each in chosen]  # whose matrix products are fast
+        exact = (self.labels == self.predicted).all(axis=1)
+
         def score(rows):
-            labels, predicted = self.labels[rows], self.predicted[rows]
-            f1 = scores.label_scores(labels, predicted)["f1"].tolist()
-            return {**scores.multi_label_scores(labels, predicted), **dict(enumerate(f1))}
+            times = np.bincount(rows, minlength=len(rows)).astype("float64")  # that each row was drawn
+            counts = [each @ times for each in chosen]
+            f1, occurs = scores.scores_of_counts(*counts)["f1"], counts[1] + counts[2] > 0
+            return {
+                "micro_f1": scores.scores_of_counts(*(each.sum() for each in counts))["f1"].item(),
+                "macro_f1": f1[occurs].mean().item() if occurs.any() else 0.0,
+                "subset_accuracy": exact[rows].mean().item(),
+                **dict(enumerate(f1.tolist())),
+            }
 
         found = scores.scores_with_intervals(score, len(self.labels), resamples, confidence, seed)
-        columns = scores.label_scores(self.labels, self.predicted)
         self.classes = {
             name: {
                 "precision": columns["precision"][place].item(),
@@ -71,7 +85,7 @@ class MultiLabelReport:
 
     def __str__(self):
         right = int((self.labels == self.predicted).all(axis=1).sum())
-        title = f"{len(self.labels):,} rows, {len(self.label_names)} labels, {right:,} rows have exactly the right ones"
+        title = f"{len(self.labels):,} rows, {len(self.label_names)} labels, {right:,} have exactly the right labels"
         head = tables.interval_head(self)
         rows = [
             [name, f"{values['precision']:.3f}", f"{values['recall']:.3f}", f"{values['f1'].value:.3f}"]
@@ -85,9 +99,20 @@ class MultiLabelReport:
     __repr__ = __str__
 
 
-def _chosen(rows, names):
+def _chosen(rows, names, argument):
     """Returns lists of names, or zeros and ones, as a boolean array [rows, labels]."""
-    if has_names(rows) or are_empty(rows):
-        return multi_hot(rows, names) > 0.5
-    check_multi_hot(rows, len(names))
-    return np.asarray(rows).reshape(-1, len(names)) > 0.5
+    try:
+        if has_names(rows) or are_empty(rows):
+            return multi_hot(rows, names) > 0.5
+        check_multi_hot(rows, len(names))
+    except ValueError as error:
+        raise ValueError(f"Invalid value for argument `{argument}`. {error}") from None
+    values = np.asarray(rows).reshape(-1, len(names))
+    fractions = np.argwhere((values > 0) & (values < 1))
+    if len(fractions):
+        place = tuple(fractions[0].tolist())
+        raise ValueError(
+            f"`{argument}` must be lists of names, or zeros and ones. For probabilities, pass "
+            f"`model.labels_of(probabilities)`. Received: {values[place]} at position {place}"
+        )
+    return values > 0

@@ -17,10 +17,10 @@ def report(
     slices=None,
     seed=0,
     label_names=None,
-    examples=10,
+    examples=None,
     resamples=1000,
     confidence=0.95,
-    from_logits=True,
+    from_logits=None,
 ):
     """Evaluates a classifier on labelled data, and returns a report that says how good it is, and where it fails.
 
@@ -43,19 +43,19 @@ def report(
             - an array [rows] of such values
         seed: Integer. Seed of the bootstrap. Defaults to `0`.
         label_names: List of strings. Names of the classes. Defaults to `None`, those of the model.
-        examples: Integer. Number of examples of each kind. Defaults to `10`.
+        examples: Integer. Number of examples of each kind. Defaults to `None`, which is 10.
         resamples: Integer. Number of resamples of the bootstrap. Defaults to `1000`.
         confidence: Float between 0 and 1. Confidence of the intervals. Defaults to `0.95`.
         from_logits: Boolean. Whether the outputs of a Keras model are logits. Otherwise they are probabilities. Not
-            used with models that have `predict_proba`. Defaults to `True`.
+            used with models that have `predict_proba`. Defaults to `None`, which is `True`.
 
     Returns:
         A `ClassificationReport`, or a `MultiLabelReport` if the model has `multi_label=True`.
 
     Raises:
         ValueError: If the model predicts anything else than one score for each class, if `x` is not in memory, if
-            labels and rows differ in number, if a label is unknown, if there are `slices` with `multi_label=True`, or
-            if an argument is invalid.
+            labels and rows differ in number, if a label is unknown, if `slices`, `examples` or `from_logits` are used
+            with `multi_label=True`, or if an argument is invalid.
 
     Example:
     ```python
@@ -74,10 +74,15 @@ def report(
         y = positions_of(y, names)
     label_names = names if label_names is None else label_names
     if getattr(model, "multi_label", False):
-        if slices is not None:
-            raise ValueError(f"`slices` require one label for each row. Received: multi_label=True, slices={slices!r}")
+        for argument, value in {"slices": slices, "examples": examples, "from_logits": from_logits}.items():
+            if value is not None:
+                raise ValueError(
+                    f"`{argument}` requires a model with one label for each row. "
+                    f"Received: {argument}={value!r} and a model with multi_label=True"
+                )
         predicted = multi_hot(model.predict_labels(x), names)
         return MultiLabelReport(y, predicted, label_names, seed, resamples, confidence)
+    from_logits = True if from_logits is None else from_logits
     return ClassificationReport(
         y,
         _class_probabilities(model, x, from_logits),
@@ -85,7 +90,7 @@ def report(
         label_names=label_names,
         slices=slices,
         seed=seed,
-        examples=examples,
+        examples=10 if examples is None else examples,
         resamples=resamples,
         confidence=confidence,
         from_logits=False,

@@ -53,26 +53,11 @@ def confusion_matrix(labels, predicted, count):
 
 def class_scores(matrix):
     """Returns precision, recall and F1 of each class, 0 where undefined, given a confusion matrix."""
-    return _scores_of_counts(np.diagonal(matrix), matrix.sum(axis=1), matrix.sum(axis=0))
+    return scores_of_counts(np.diagonal(matrix), matrix.sum(axis=1), matrix.sum(axis=0))
 
 
-def label_scores(labels, predicted):
-    """Returns what `class_scores` returns, given boolean arrays [rows, labels]."""
-    return _scores_of_counts((labels & predicted).sum(axis=0), labels.sum(axis=0), predicted.sum(axis=0))
-
-
-def multi_label_scores(labels, predicted):
-    """Returns the scores of all rows as a dict, given boolean arrays [rows, labels]."""
-    whole = label_scores(labels.reshape(-1, 1), predicted.reshape(-1, 1))
-    occurs = (labels | predicted).any(axis=0)
-    return {
-        "micro_f1": whole["f1"].item(),
-        "macro_f1": float(label_scores(labels, predicted)["f1"][occurs].mean()) if occurs.any() else 0.0,
-        "subset_accuracy": float((labels == predicted).all(axis=1).mean()),
-    }
-
-
-def _scores_of_counts(right, labelled, predicted):
+def scores_of_counts(right, labelled, predicted):
+    """Returns what `class_scores` returns, given how often each class is rightly predicted, a label, and predicted."""
     return {
         "precision": _ratio(right, predicted),
         "recall": _ratio(right, labelled),

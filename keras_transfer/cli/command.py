@@ -94,7 +94,7 @@ def _evaluate(model, data, text, label, **options):
     _import_tensorflow()
     from keras_transfer.cli.predictions import run_evaluation
 
-    run_evaluation(path, kind, texts, labels, **options)
+    run_evaluation(path, kind, data, texts, labels, **options)
 
 
 def _predict(model, input, text, output, overwrite):

@@ -8,6 +8,7 @@ import types
 
 FORMATS = (".csv", ".tsv", ".jsonl")
 SEPARATOR = "|"  # between the labels of a text in a `.csv` or `.tsv` file
+LARGEST = 3.4028234663852886e38  # number in float32
 # To import these files would import the package, and with it Keras.
 PACKAGE = pathlib.Path(__file__).parents[1]
 did_you_mean = runpy.run_path(str(PACKAGE / "names.py"))["did_you_mean"]
@@ -21,7 +22,8 @@ class Table:
 
     Args:
         path: Path of a `.csv`, `.tsv` or `.jsonl` (JSON Lines) file in UTF-8. The first line of a `.csv` or `.tsv` file
-            has the names of the columns. Blank lines are skipped, but are empty texts in a table with one column.
+            has the names of the columns. Blank lines are empty texts in a table with one column. In others, they are
+            skipped, but are an error in a `.tsv` file.
         columns: List of strings. Columns that the table must have.
 
     Attributes:
@@ -87,9 +89,10 @@ def read_texts(path, text="text", label="label", kind="classify"):
         ValueError: If the file has another format, lacks a column, has a row without text or label, or has no rows.
     """
     convert, expected = LABELS[kind]
-    texts, labels = [], []
-    for number, row in Table(path, [text, label]):
-        found = convert(row[label])
+    texts, labels, table = [], [], Table(path, [text, label])
+    joined = kind == "multi_label" and table.kind != ".jsonl"
+    for number, row in table:
+        found = convert(_separated(row[label]) if joined else row[label])
         if found is None or not (row[text] and isinstance(row[text], str)):
             raise ValueError(
                 f"{path}, line {number}: Expected a text and {expected}. "
@@ -109,21 +112,23 @@ def _as_name(value):
     return value if value and isinstance(value, str) else None
 
 
+def _separated(value):
+    """Returns the labels of a `.csv` or `.tsv` file as a list, as `datasets.read_table` does."""
+    return [name.strip() for name in value.split(SEPARATOR)] if value.strip() else []
+
+
 def _as_names(value):
     """Returns labels as a list of strings, or None."""
-    if isinstance(value, str):
-        value = value.split(SEPARATOR) if value else []
     names = [_as_name(each) for each in value] if isinstance(value, list) else [None]
     return None if None in names else names
 
 
 def _as_number(value):
-    """Returns a label as a float, or None."""
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (OverflowError, TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None
+    """Returns a label as a float, or None if it is infinite in float32."""
+    if isinstance(value, str):
+        value = float(value) if lines.NUMBER.fullmatch(value) else None
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST
+    return float(value) if is_number else None
 
 
 LABELS = {

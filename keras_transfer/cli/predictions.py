@@ -5,6 +5,7 @@ import csv
 import io
 import itertools
 import json
+import pathlib
 import sys
 
 import keras
@@ -25,20 +26,22 @@ DIALECTS = {  # as `datasets.lines` reads them
 }
 
 
-def run_evaluation(path, kind, texts, labels, words=(), report=None):
+def run_evaluation(path, kind, data, texts, labels, words=(), report=None):
     """Evaluates a model on labelled texts, and prints the report.
 
     Args:
         path: Path of a `.keras` file.
         kind: String. What the model predicts, as `run_folder.read_kind` returns it.
+        data: Path of the table that contains the texts.
         texts, labels: Lists, as `labelled_texts.read_texts` returns them.
         words: List of strings. Words whose texts are also evaluated. Defaults to `()`.
         report: Path of the page to write, or None. Defaults to `None`.
 
     Raises:
-        ValueError: If the model cannot be loaded or does not know a label.
+        ValueError: If the model cannot be loaded or does not know a label, or if its labels cannot be read from the
+            format of the table.
     """
-    model = _load(path)
+    model = _load(path, kind, data)
     if kind != "regress":  # before the texts are read
         labels = (positions_of if kind == "classify" else multi_hot)(labels, model.label_names)
     outputs = []
@@ -76,12 +79,7 @@ def run_predictions(path, kind, table, text, output=None):
         ValueError: If the model cannot be loaded, if a row of the table is damaged, has no text, or has predictions, or
             if a label cannot be written in the format of the table.
     """
-    model, rows, done, columns = _load(path), iter(table), 0, PREDICTIONS[kind]
-    if kind == "multi_label" and table.kind != ".jsonl" and SEPARATOR in "".join(model.label_names):
-        raise ValueError(
-            f"Names of labels must not contain {SEPARATOR!r}, which joins the labels of a text. Use a .jsonl file. "
-            f"Received: {model.label_names}"
-        )
+    model, rows, done, columns = _load(path, kind, table.path), iter(table), 0, PREDICTIONS[kind]
     with (
         contextlib.nullcontext(sys.stdout.buffer) if output is None else atomic_file(output) as file,
         Progress("texts") as progress,
@@ -106,12 +104,20 @@ def run_predictions(path, kind, table, text, output=None):
             progress.update(done, table.fraction)
 
 
-def _load(path):
+def _load(path, kind, data):
+    """Returns a model whose labels the format of a table, `data`, can contain."""
     try:
-        return keras.saving.load_model(path, compile=False)
+        model = keras.saving.load_model(path, compile=False)
     except (KeyError, TypeError) as error:  # an encoder whose class is not registered
         [problem] = str(error).splitlines()[:1] or [""]
         raise ValueError(f"The model cannot be loaded. Received: {path}, {problem}") from None
+    joined = kind == "multi_label" and pathlib.Path(data).suffix.lower() != ".jsonl"
+    if joined and SEPARATOR in "".join(model.label_names):
+        raise ValueError(
+            f"Names of labels must not contain {SEPARATOR!r}, which joins the labels of a text. Use a .jsonl file. "
+            f"Received: {model.label_names}"
+        )
+    return model
 
 
 def _outputs(model, kind, texts):

@@ -12,7 +12,10 @@ import runpy
 import zipfile
 
 FILES = pathlib.Path(__file__).parents[1] / "files.py"
-KINDS = {"TextClassifier": "classify", "TextRegressor": "regress"}  # what classes of models predict
+KINDS = {  # what classes of models predict
+    "keras_transfer>TextClassifier": "classify",
+    "keras_transfer>TextRegressor": "regress",
+}
 STATE, MODEL, REPORT, CHECKPOINTS = "run.json", "model.keras", "report.html", "checkpoints"
 
 
@@ -103,7 +106,7 @@ def read_kind(path):
     try:
         with zipfile.ZipFile(path) as file:
             saved = json.loads(file.read("config.json"))
-        kind, config = KINDS[saved["class_name"]], saved["config"]
+        kind, config = KINDS[saved["registered_name"]], saved["config"]
         several, targets = config.get("multi_label"), config.get("num_targets", 1)
     except (AttributeError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
         raise ValueError(

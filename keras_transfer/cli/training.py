@@ -82,7 +82,7 @@ def run_training(
 def _train(model, parts, recipe, folder, settings, seed):
     """Trains a model, and writes it with its report. Returns the number of the signal that ended the run, or None."""
     print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()), end=", ")
-    print(model.label_names or "numbers")
+    print(model.label_names or "one number for each text")
     print(recipe)
 
     checkpoint = adaptation.Checkpoint(folder / CHECKPOINTS, keep=1, signals=("SIGINT", "SIGTERM"))

@@ -6,9 +6,13 @@ import io
 import json
 import logging
 import pathlib
+import re
 import zlib
 
 log = logging.getLogger("keras_transfer")
+
+# How a file without types spells a number. With a leading zero, it is a name.
+NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
 def read_text(path):
@@ -60,11 +64,11 @@ def decode_lines(file, path):
             ) from None
 
 
-def read_json(path):
-    """Returns the content of a JSON file.
+def read_whole_json(path):
+    """Returns the content of a JSON file, or of a gzip file of one.
 
     Raises:
-        ValueError: If the file is not complete JSON in UTF-8.
+        ValueError: If the file is not complete JSON in UTF-8. The error names the line.
     """
     return _parse(read_text(path), path, 1)
 
@@ -118,7 +122,7 @@ def read_rows(path, header=None):
 def split_rows(lines, path, columns=0):
     """Yields `(number of the first line, fields)` for each row of a table, from its header on.
 
-    Empty lines are rows only if there is a single column.
+    Empty lines are rows if there is a single column. Otherwise those of a file with commas are skipped.
 
     Args:
         lines: Iterable of lines with their ends.
@@ -193,8 +197,7 @@ def _without_end(line):
 
 def _split_tabs(lines):
     for number, line in enumerate(lines, 1):
-        line = _without_end(line)
-        yield number, line.split("\t") if line else []
+        yield number, _without_end(line).split("\t")
 
 
 def _split_csv(lines, path):

@@ -4,7 +4,7 @@ import pathlib
 import xml.etree.ElementTree
 from typing import NamedTuple
 
-from keras_transfer.datasets.lines import checked_rows, get, read_json, read_rows, shorten
+from keras_transfer.datasets.lines import checked_rows, get, read_rows, read_whole_json, shorten
 from keras_transfer.datasets.sources import SOURCES, existing_files
 from keras_transfer.datasets.splits import Splits
 
@@ -191,7 +191,7 @@ def load_race(folder, level="all"):
             if not articles:
                 raise FileNotFoundError(f"The folder must contain articles. {SOURCES['race'].advice} Received: {place}")
             for path in articles:
-                _add_article(result, read_json(path), path)
+                _add_article(result, read_whole_json(path), path)
     return Splits(splits)
 
 

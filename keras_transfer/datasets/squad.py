@@ -3,7 +3,7 @@
 import pathlib
 from typing import NamedTuple
 
-from keras_transfer.datasets.lines import get, read_json, shorten
+from keras_transfer.datasets.lines import get, read_whole_json, shorten
 from keras_transfer.datasets.sources import existing_file
 
 
@@ -63,7 +63,7 @@ def load_squad(path):
     """
     path = existing_file(path, "squad2.0" if "2.0" in pathlib.Path(path).name else "squad1.1")
     result = Questions([], [], [], [], [])
-    for article in get(read_json(path), "data", path, list):
+    for article in get(read_whole_json(path), "data", path, list):
         title = get(article, "title", path)
         for paragraph in get(article, "paragraphs", f"{path}, article {title!r}", list):
             context = get(paragraph, "context", f"{path}, article {title!r}")

@@ -4,16 +4,14 @@ import math
 import numbers
 import os
 import pathlib
-import re
 from collections.abc import Iterable, Mapping
 
 from keras_transfer.datasets.dataset import Split
-from keras_transfer.datasets.lines import check_names, checked_rows, read_json_lines, read_rows, shorten
+from keras_transfer.datasets.lines import NUMBER, check_names, checked_rows, read_json_lines, read_rows, shorten
 from keras_transfer.datasets.splits import Splits, positions
 from keras_transfer.names import did_you_mean
 
 FORMATS = (".csv", ".tsv", ".jsonl", ".json")
-NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
 def read_table(source, text_column, label_column=None, pair_column=None, label_names=None, label_separator=None):
@@ -21,7 +19,8 @@ def read_table(source, text_column, label_column=None, pair_column=None, label_n
 
     Labels remain as they are in the table: names, numbers, or lists of names for several labels. A CSV file has no
     types: its labels are integers or floats if all of them are numbers, and names otherwise. Some numbers among names
-    are an error. With `label_names`, labels become positions.
+    are an error. With `label_names`, labels become positions. Lists of labels become lists of names, as tasks with
+    `multi_label=True` take them, and remain as they are if all have a zero or a one for each name.
 
     Args:
         source: One of the following:
@@ -37,7 +36,8 @@ def read_table(source, text_column, label_column=None, pair_column=None, label_n
         label_names: List of strings. Names of the labels in order. All labels of a table are names or all are
             positions. They are names if one of the names is a number. Defaults to `None`.
         label_separator: String. What separates the labels of a text in a CSV or TSV file, such as `"|"`. Each text then
-            has a list of labels, which may be empty. Defaults to `None`, for one label per text.
+            has a list of labels, which may be empty, without the spaces around them. Defaults to `None`, for one label
+            per text.
 
     Returns:
         A `Split`, or `Splits` for a dict. Their `label_names` are those given, those of a `ClassLabel`, or the sorted
@@ -47,8 +47,8 @@ def read_table(source, text_column, label_column=None, pair_column=None, label_n
         FileNotFoundError: If the file does not exist.
         ValueError: If a column is missing, if a row has another number of fields, if a text is missing or not a string,
             if labels are missing, unknown or of mixed types, also in different splits, if the splits have different
-            names in their `ClassLabel`s, if there are no rows, if `label_separator` is used with anything but a CSV or
-            TSV file, or if the file is cut or has another format.
+            names in their `ClassLabel`s, if there are no rows, if `label_separator` is used without `label_column` or
+            with anything but CSV and TSV files, or if the file is cut or has another format.
 
     Example:
     ```python
@@ -61,6 +61,8 @@ def read_table(source, text_column, label_column=None, pair_column=None, label_n
     """
     columns = {"text_column": text_column, "pair_column": pair_column, "label_column": label_column}
     columns = {argument: name for argument, name in columns.items() if name is not None}
+    if label_separator is not None:
+        _check_separator(label_separator, label_column, source.values() if isinstance(source, Mapping) else [source])
     if not isinstance(source, Mapping):
         return _read(source, columns, label_names, label_separator)[0]
     splits = {name: _read(each, columns, label_names, label_separator, f"{name}: ") for name, each in source.items()}
@@ -129,21 +131,31 @@ def _read(source, columns, label_names, label_separator, prefix=""):
         else:
             labels = [_class_name(label, class_names, where(row)) for row, label in enumerate(labels)]
     if labels is not None:
-        untyped = is_path and _format(pathlib.Path(source)) in (".csv", ".tsv")
         if label_separator is not None:
-            labels = _separated(labels, label_separator, where(None) if untyped else None)
-        labels = _labels(labels, where, untyped, label_names)
+            rows = [label.split(label_separator) if label.strip() else [] for label in labels]
+            labels = [[each.strip() for each in row] for row in rows]
+        labels = _labels(labels, where, _is_untyped(source), label_names)
     return Split(tuple(texts) if len(texts) > 1 else texts[0], labels), class_names
 
 
-def _separated(labels, separator, path):
-    """Returns the labels of a CSV or TSV file as lists. `path` is None for any other source."""
-    if path is None or not isinstance(separator, str) or not separator:
-        raise ValueError(
-            "`label_separator` must be a string, and the table a CSV or TSV file. In others, labels are lists. "
-            f"Received: label_separator={separator!r}"
-        )
-    return [label.split(separator) if label else [] for label in labels]
+def _check_separator(separator, label_column, sources):
+    """Raises a `ValueError` if `label_separator` cannot be used with these arguments."""
+    if not isinstance(separator, str) or not separator:
+        raise ValueError(f"`label_separator` must be a string. Received: label_separator={separator!r}")
+    if label_column is None:
+        raise ValueError(f"`label_separator` requires `label_column`. Received: label_separator={separator!r}")
+    for source in sources:
+        if not _is_untyped(source):
+            received = source if isinstance(source, (str, os.PathLike)) else type(source).__name__
+            raise ValueError(
+                "`label_separator` requires CSV or TSV files. In other tables, labels are lists. "
+                f"Received: label_separator={separator!r} and the table {received}"
+            )
+
+
+def _is_untyped(source):
+    """Returns whether a source is a file whose labels are all strings."""
+    return isinstance(source, (str, os.PathLike)) and _format(pathlib.Path(source)) in (".csv", ".tsv")
 
 
 def _class_name(label, class_names, where):
@@ -230,13 +242,10 @@ def _as_list(label):
 
 
 def _labels(values, where, untyped, label_names):
-    """Returns labels of one type, or their positions."""
+    """Returns labels of one type, or their positions, or lists of their names."""
     labels = [_plain(value, where(row)) for row, value in enumerate(values)]
     if label_names is not None:
-        rows = [row for row, label in enumerate(labels) for _ in _as_list(label)]
-        flat = [each for label in labels for each in _as_list(label)]
-        found = iter(positions(flat, list(label_names), lambda place: where(rows[place])))
-        return [[next(found) for _ in label] if isinstance(label, list) else next(found) for label in labels]
+        return _named(labels, where, [str(name) for name in label_names])
     if untyped and all(isinstance(label, str) for label in labels):
         return _typed(labels, where)
     kinds = [("a number" if isinstance(label, numbers.Real) else type(label).__name__) for label in labels]
@@ -246,6 +255,23 @@ def _labels(values, where, untyped, label_names):
     if any(isinstance(label, float) for label in labels):
         return [float(label) for label in labels]
     return labels
+
+
+def _named(labels, where, names):
+    """Returns positions of labels, or lists of names, except for lists that have a zero or a one for each name."""
+    for row, label in enumerate(labels):
+        if isinstance(label, list) != isinstance(labels[0], list):
+            raise ValueError(
+                f"{where(row)}: The labels of all rows must be lists, or none of them. "
+                f"Received: {label!r} after {labels[0]!r}"
+            )
+    flat = [each for label in labels for each in _as_list(label)]
+    complete = all(isinstance(label, list) and len(label) == len(names) for label in labels)
+    if complete and all(each in (0, 1) for each in flat):
+        return labels
+    rows = [row for row, label in enumerate(labels) for _ in _as_list(label)]
+    found = iter(positions(flat, names, lambda place: where(rows[place])))
+    return [[names[next(found)] for _ in label] if isinstance(label, list) else next(found) for label in labels]
 
 
 def _plain(value, where):

@@ -21,7 +21,7 @@ def test_the_report_has_micro_and_macro_f1_the_subset_accuracy_and_the_scores_of
     assert (fun["precision"], fun["recall"], fun["f1"].value, fun["count"]) == (0.5, 0.5, 0.5, 2)
     assert found.classes["sad"] == {"precision": 0.0, "recall": 0.0, "f1": (0.0, 0.0, 0.0), "count": 0}
     text = str(found)
-    assert text.startswith("4 rows, 3 labels, 2 rows have exactly the right ones\n")
+    assert text.startswith("4 rows, 3 labels, 2 have exactly the right labels\n")
     assert re.search(r"^micro F1 +0\.7500  \[", text, re.MULTILINE)
     assert re.search(r"^film +1\.000 +1\.000 +1\.000 +\[.*, 1\.0000\] +2$", text, re.MULTILINE)
 
@@ -66,13 +66,28 @@ def test_a_model_with_several_labels_is_evaluated_with_its_thresholds(eagerly):
     assert list(renamed.classes) == ["x", "y", "z"] and (renamed.predicted == found.predicted).all()
 
 
+def test_intervals_are_those_of_rows_that_are_drawn_anew():
+    random = np.random.default_rng(0)
+    labels, predicted = (random.integers(0, 2, (12, 3)) for _ in range(2))
+    found = MultiLabelReport(labels, predicted, NAMES, seed=5, resamples=1)  # whose limits are the scores of one draw
+    rows = np.random.default_rng(5).integers(12, size=12)
+    drawn = MultiLabelReport(labels[rows], predicted[rows], NAMES, resamples=1)
+    for name, score in found.metrics.items():
+        assert score.low == score.high == pytest.approx(drawn.metrics[name].value)
+    for name, values in found.classes.items():
+        assert values["f1"].low == pytest.approx(drawn.classes[name]["f1"].value)
+
+
 @pytest.mark.parametrize(
     ("labels", "predicted", "options", "message"),
     [
         ([["film"]], PREDICTED, {}, "Received: labels of 1 rows, and predictions of 4"),
         ([], [], {}, "at least one row. Received: labels of 0 rows"),
-        ([["fil"]], [[]], {}, "Did you mean 'film'. Received: 'fil' at position 0"),
+        ([["fil"]], [[]], {}, "argument `labels`. .* Did you mean 'film'. Received: 'fil' at position 0"),
+        ([["film"]], [["fil"]], {}, "argument `predicted`. .* Received: 'fil' at position 0"),
         ([[0, 1]], [[0, 1, 1]], {}, r"numbers of shape \[texts, 3\]. Received: int64 of shape \(1, 2\)"),
+        ([[0, 1, 0.5]], [[0, 1, 1]], {}, r"`labels` must be .*zeros and ones. .* Received: 0.5 at position \(0, 2\)"),
+        ([[0, 1, 0]], [[0, 1e-9, 1]], {}, r"`predicted` must be .*probabilities.* Received: 1e-09 at position \(0, 1"),
         (LABELS, PREDICTED, {"label_names": ["a", "a"]}, "must be different names"),
         (LABELS, PREDICTED, {"resamples": 0}, "Received: resamples=0"),
         (LABELS, PREDICTED, {"confidence": 1}, "Received: confidence=1"),

@@ -88,7 +88,7 @@ def test_a_folder_without_weights_is_an_error(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [('{"model_type": "bert",', "must be a JSON file. Received: "), ("[]", "must contain a JSON dict.*: list")],
+    [('{"model_type": "bert",', "must be a JSON file. Received: "), ("[]", "must contain a JSON object.*: list")],
 )
 def test_a_configuration_that_is_not_a_json_object_is_an_error(text, reason, tmp_path):
     (write_bert(tmp_path) / "config.json").write_text(text)

@@ -51,10 +51,15 @@ def test_whole_numbers_of_json_are_one_label_however_they_are_written(tmp_path):
     assert read_texts(tmp_path / "texts.jsonl")[1] == ["1", "1", "0.5"]
 
 
-def test_blank_lines_are_empty_texts_only_in_a_table_with_one_column(tmp_path):
+def test_blank_lines_are_empty_texts_in_one_column_skipped_in_csv_and_an_error_in_tsv(tmp_path):
     for content, expected in (("text\na\n\nb\n", ["a", "", "b"]), ("text,id\na,1\n\nb,2\n", ["a", "b"])):
         (tmp_path / "texts.csv").write_text(content)
         assert [row["text"] for _, row in Table(tmp_path / "texts.csv", ["text"])] == expected
+    (tmp_path / "texts.tsv").write_text("text\na\n\nb\n")
+    assert [row["text"] for _, row in Table(tmp_path / "texts.tsv", ["text"])] == ["a", "", "b"]
+    (tmp_path / "texts.tsv").write_text("text\tid\na\t1\n\nb\t2\n")
+    with pytest.raises(ValueError, match=r"line 3: Expected 2 fields, \['text', 'id'\]. Received: 1 fields"):
+        list(Table(tmp_path / "texts.tsv", ["text"]))
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_several_labels_are_evaluated_with_f1_of_all_and_of_each(tagger, folder,
     capsys.readouterr()
     assert run("evaluate", "tagger.keras", "--data", "b.csv", "--label", "prediction") == 0
     output = capsys.readouterr()
-    assert output.out.startswith("4 rows, 3 labels, 4 rows have exactly the right ones\n")
+    assert output.out.startswith("4 rows, 3 labels, 4 have exactly the right labels\n")
     for name in ("micro F1", "macro F1", "subset accuracy"):
         assert re.search(rf"^{name} +1\.0000 ", output.out, re.MULTILINE)
     assert re.search(r"^fun +1\.000 +1\.000 +1\.000 .* 2$", output.out, re.MULTILINE)
@@ -71,6 +71,38 @@ def test_a_name_that_contains_the_separator_is_an_error_in_csv_only(folder, caps
     assert "must not contain '|', which joins the labels of a text. Use a .jsonl file." in capsys.readouterr().err
     assert not (folder / "b.csv").exists()
     assert run("predict", "tagger.keras", "--input", "a.jsonl", "--output", "b.jsonl") == 0
+    (folder / "c.csv").write_text("text,label\na,c\n")
+    assert run("evaluate", "tagger.keras", "--data", "c.csv") == 1
+    assert "must not contain '|', which joins the labels of a text. Use a .jsonl file." in capsys.readouterr().err
+    (folder / "c.jsonl").write_text('{"text": "a", "label": ["a|b", "c"]}\n')
+    assert run("evaluate", "tagger.keras", "--data", "c.jsonl") == 0
+
+
+def test_several_labels_are_strings_in_csv_and_lists_in_json_lines(tmp_path):
+    def labels(name, content):
+        (tmp_path / name).write_text(content)
+        return read_texts(tmp_path / name, kind="multi_label")[1]
+
+    assert labels("a.csv", "text,label\na,x | y\nb, \n") == [["x", "y"], []]
+    assert labels("a.jsonl", '{"text": "a", "label": ["x|y", " z"]}\n') == [["x|y", " z"]]
+    for label in ("x|y", "x", ""):
+        with pytest.raises(ValueError, match="line 1: Expected a text and a list of labels. Received: "):
+            labels("a.jsonl", json.dumps({"text": "a", "label": label}))
+
+
+def test_numbers_are_those_that_read_table_reads_and_finite_in_float32(tmp_path):
+    def labels(name, content):
+        (tmp_path / name).write_text(content)
+        return read_texts(tmp_path / name, kind="regress")[1]
+
+    assert labels("a.csv", "text,label\na,-1\nb,.5\nc,3e38\n") == [-1.0, 0.5, 3e38]
+    assert labels("a.jsonl", '{"text": "a", "label": 3}\n{"text": "b", "label": -0.5}\n') == [3.0, -0.5]
+    for value in ("1_000", "007", " 1", "nan", "inf", "1e39", "-1e300", "1e400"):
+        with pytest.raises(ValueError, match="line 2: Expected a text and a number. Received: "):
+            labels("a.csv", f"text,label\na,{value}\n")
+    for value in ("true", "null", "[1]", "1e39", "1" * 400, "NaN", '"1_000"'):
+        with pytest.raises(ValueError, match="line 1: Expected a text and a number. Received: "):
+            labels("a.jsonl", f'{{"text": "a", "label": {value}}}\n')
 
 
 @pytest.fixture
@@ -130,7 +162,25 @@ def test_a_label_that_the_model_does_not_know_is_an_error(tagger, folder, capsys
     assert "Did you mean 'fun'? Received: 'fund' at position 0" in capsys.readouterr().err
 
 
-def test_train_makes_a_regressor_from_a_numeric_column(folder, monkeypatch, capsys):
+def test_the_correlations_of_constant_predictions_are_not_a_number(regressor, folder, capsys):
+    head = regressor.get_layer("logits")
+    head.set_weights([np.zeros_like(weight) for weight in head.get_weights()])
+    regressor.save("regressor.keras")
+    (folder / "b.csv").write_text("text,label\na,1\nb,3\n")
+    assert run("evaluate", "regressor.keras", "--data", "b.csv") == 0
+    printed = capsys.readouterr().out
+    for name, value in (
+        ("mean squared error", "5.0000"),
+        ("pearson correlation", "nan"),
+        ("spearman correlation", "nan"),
+    ):
+        assert re.search(rf"^{name} +{value}$", printed, re.MULTILINE)
+
+
+@pytest.fixture
+def train_regressor(folder, monkeypatch):
+    """A function that runs `train --task regress` with further arguments, and returns the status."""
+
     def from_vectors(source, **options):
         assert options.pop("sequence_length") is None and options.pop("head") == "new"
         keras.utils.set_random_seed(0)
@@ -140,10 +190,25 @@ def test_train_makes_a_regressor_from_a_numeric_column(folder, monkeypatch, caps
     monkeypatch.setattr(TextRegressor, "from_pretrained", from_vectors)
     rows = [{"text": text, "stars": number} for number, text in enumerate(TEXTS * 4)]
     (folder / "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert run("train", "--task", "regress", "--data", "b.jsonl", "--label", "stars", "--epochs", "1") == 0
+    line = ["train", "--task", "regress", "--data", "b.jsonl", "--label", "stars", "--epochs", "1"]
+    return lambda *arguments: run(*line, *arguments)
+
+
+def test_train_makes_a_regressor_from_a_numeric_column(train_regressor, folder, capsys):
+    assert train_regressor() == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("13 texts for train, 3 texts for validation, numbers\n")
+    assert printed.startswith("13 texts for train, 3 texts for validation, one number for each text\n")
     assert "Validation data: 3 rows\n" in printed and "pearson correlation" in printed
     assert sorted(path.name for path in (folder / "regressor").iterdir()) == ["model.keras", "run.json"]
     assert run("predict", "regressor", "--input", "a.csv") == 0
     assert capsys.readouterr().out.startswith("text,prediction\na,")
+
+
+def test_a_regressor_leaves_no_report_of_the_classifier_that_it_replaces(train_regressor, folder):
+    old = folder / "old"
+    old.mkdir()
+    (old / "run.json").write_text('{"settings": {"task": "classify"}, "finished": true}')
+    (old / "report.html").write_text("a page")
+    assert train_regressor("--output", "old", "--overwrite") == 0
+    assert sorted(path.name for path in old.iterdir()) == ["model.keras", "run.json"]
+    assert json.loads((old / "run.json").read_text())["settings"]["task"] == "regress"

@@ -153,7 +153,8 @@ def test_a_model_that_does_not_exist_or_is_none_is_an_error(tmp_path, monkeypatc
     with zipfile.ZipFile(tmp_path / "other.keras", "w") as file:
         file.writestr("a.txt", "")
     with zipfile.ZipFile(tmp_path / "unknown.keras", "w") as file:
-        unknown = {"module": "mine", "class_name": "Mine", "registered_name": "Mine", "config": {}}
+        name = "keras_hub>TextClassifier"
+        unknown = {"module": "keras_hub", "class_name": "TextClassifier", "registered_name": name, "config": {}}
         file.writestr("metadata.json", "{}")
         file.writestr("config.json", json.dumps(unknown))
     for model in ("other.keras", "unknown.keras"):

@@ -178,6 +178,7 @@ def test_an_unknown_task_and_a_missing_folder_are_errors_that_help(tmp_path):
             "line 3: .* The file may have been cut. Received: 2 fields, .'1', 'Ann won'",
         ),
         ("RTE", [*ROWS["RTE"][:2], "1\tA\tB\tC\tentailment"], "line 3: Expected 4 fields"),
+        ("RTE", [ROWS["RTE"][0], "", ROWS["RTE"][1]], "line 2: Expected 4 fields, .* Received: 1 fields, .''"),
         (
             "RTE",
             [ROWS["RTE"][0], "1\tA\tB\tentailmet"],

@@ -52,16 +52,38 @@ def test_csv_and_json_lines_are_read_also_compressed(tmp_path, name, text):
 
 
 def test_several_labels_of_a_text_have_a_separator_in_a_csv_file(tmp_path):
-    path = write(tmp_path, "text,topics\na,film|fun\nb,\nc,fun\n")
+    path = write(tmp_path, "text,topics\na,film | fun\nb, \nc,fun\n")
     split = read_table(path, "text", "topics", label_separator="|")
     assert split.labels == [["film", "fun"], [], ["fun"]]
-    split = read_table(path, "text", "topics", label_names=["film", "fun"], label_separator="|")
-    assert split.labels == [[0, 1], [], [1]]
     with pytest.raises(ValueError, match="line 2: Expected a label. Remove the row, or add a label. Received: ''"):
         read_table(write(tmp_path, "text,topics\na,film|\n"), "text", "topics", label_separator="|")
-    for source, separator in (([{"text": "a", "topics": "b|c"}], "|"), (path, "")):
-        with pytest.raises(ValueError, match="must be a string, and the table a CSV or TSV file.*label_separator='"):
-            read_table(source, "text", "topics", label_separator=separator)
+
+
+def test_a_separator_of_labels_requires_a_string_labels_and_files_without_types(tmp_path):
+    path = write(tmp_path, "text,topics\na,film|fun\n")
+    rows = [{"text": "a", "topics": "film|fun"}]
+    for source, column, separator, message in [
+        (path, "topics", "", "must be a string. Received: label_separator=''"),
+        (path, None, 5, "must be a string. Received: label_separator=5"),
+        (path, None, "|", r"requires `label_column`. Received: label_separator='\|'"),
+        (rows, "topics", "|", "In other tables, labels are lists. .* and the table list"),
+        ({"train": path, "dev": tmp_path / "dev.jsonl"}, "topics", "|", "requires CSV or TSV files. .*dev.jsonl"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            read_table(source, "text", column, label_separator=separator)
+
+
+def test_lists_of_labels_become_lists_of_names_that_a_task_takes(tmp_path):
+    names = ["film", "fun"]
+    path = write(tmp_path, "text,topics\na,film|fun\nb,fun|film\n")
+    split = read_table(path, "text", "topics", label_names=names, label_separator="|")
+    assert split.labels == [["film", "fun"], ["fun", "film"]]  # Positions would be taken as zeros and ones.
+    positions = [{"text": "a", "topics": [1, 0]}, {"text": "b", "topics": [1]}, {"text": "c", "topics": []}]
+    assert read_table(positions, "text", "topics", label_names=names).labels == [["fun", "film"], ["fun"], []]
+    hot = [{"text": "a", "topics": [1, 0]}, {"text": "b", "topics": [0, 0]}]
+    assert read_table(hot, "text", "topics", label_names=names).labels == [[1, 0], [0, 0]]
+    with pytest.raises(ValueError, match=r"row 1: The labels of all rows must be lists, .* 'fun' after \['film'\]"):
+        read_table([{"t": "a", "y": ["film"]}, {"t": "b", "y": "fun"}], "t", "y", label_names=names)
 
 
 @pytest.mark.parametrize("name", ["data.tsv", "DATA.TSV"])
@@ -112,7 +134,7 @@ def test_with_label_names_labels_become_positions(tmp_path):
     path = write(tmp_path, "t,y\nx,bad\nx,good\nx,bad\n")
     assert read_table(path, "t", "y", label_names=["good", "bad"]).labels == [1, 0, 1]
     rows = [{"t": "x", "y": ["b", "a"]}, {"t": "x", "y": []}]
-    assert read_table(rows, "t", "y", label_names=["a", "b"]).labels == [[1, 0], []]
+    assert read_table(rows, "t", "y", label_names=["a", "b"]).labels == [["b", "a"], []]
     with pytest.raises(ValueError, match=r"line 2: Unknown label. Did you mean 'Bad'\? .* Received: 'bad'"):
         read_table(path, "t", "y", label_names=["Good", "Bad"])
 
@@ -124,7 +146,7 @@ def test_labels_are_all_names_or_all_positions():
     stars = ["1", "2", "3", "4", "5"]
     assert labels(1, 0, names=["good", "bad"]) == labels("1", "0", names=["good", "bad"]) == [1, 0]
     assert labels(1, 5, names=stars) == labels("1", "5", names=stars) == [0, 4]
-    assert labels([2, 1], [], names=stars) == [[1, 0], []]
+    assert labels([2, 1], [], names=stars) == [["2", "1"], []]
     for values, row, first in (((1, 0, 5), 1, "0"), (("3", "0"), 1, "'0'")):
         with pytest.raises(ValueError, match=f"row {row}: Unknown label. .* Received: {first}"):
             labels(*values, names=stars)
