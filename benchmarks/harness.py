@@ -233,7 +233,8 @@ def table(result):
 
 def machine():
     """Returns a description of the machine."""
-    packages = ("keras", "tensorflow", "tensorflow-text", "keras-hub", "jax", "torch", "transformers", "tokenizers")
+    packages = ("keras", "tensorflow", "tensorflow-text", "keras-hub", "jax")
+    packages += ("torch", "transformers", "tokenizers", "sentence-transformers")
     versions = {"python": platform.python_version()}
     for package in packages:
         try:

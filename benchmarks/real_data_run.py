@@ -7,35 +7,33 @@ START = time.perf_counter()  # before any library is imported
 
 import json
 import os
-import pathlib
-import random
 import resource
 import statistics
 import sys
-from typing import NamedTuple
+
+import real_texts
 
 BATCH, PREDICTED = 32, 1024
-LENGTHS = {"rte": 256}  # Where texts are truncated; 128 in the other datasets.
-RATES = {"ewt": 2e-4}  # Peak learning rates; 1e-4 in the other datasets.
+SIZES = {"sst2": 2000, "ewt": 2000}  # Where only some of the training data are used.
 DECAY, CLIP = 0.01, 1.0
 
 
-class Data(NamedTuple):
-    """A dataset: columns of texts or of lists of words, labels as integers or lists of integers, and label names."""
-
-    train: tuple
-    test: tuple
-    names: list
-    length: int
-    rate: float
-    words: bool
-
-
 class Clock:
-    """Records when steps and epochs end, in seconds since the start of the process."""
+    """Records when steps and epochs end, in seconds since the start of the process, and what training takes.
+
+    Training begins with the texts, when the model is there, and ends with the last step.
+    """
 
     def __init__(self):
         self.epochs = []  # for each, its begin and the ends of its steps
+        self.training = None  # seconds of wall and of CPU time
+
+    def begin_training(self):
+        self._began = time.perf_counter(), time.process_time()
+
+    def end_training(self):
+        wall, cpu = self._began
+        self.training = time.perf_counter() - wall, time.process_time() - cpu
 
     def begin_epoch(self):
         self.epochs.append([time.perf_counter() - START])
@@ -51,76 +49,7 @@ class Clock:
         return (last[-1] - last[1]) * (len(last) - 1) / (len(last) - 2)
 
 
-# === Data ===
-
-
-def read(name, folder, examples=None):
-    """Returns a dataset; with `examples`, so many texts of each part."""
-    folder = pathlib.Path(folder)
-    columns = {"trec6": trec6, "sst2": sst2, "rte": rte, "ewt": ewt}[name](folder)
-    if name in ("sst2", "ewt"):  # as if there were only 2,000 texts to train on
-        columns[0] = sample(columns[0], 2000)
-    if examples:
-        columns = [sample(part, examples) for part in columns]
-    names = sorted({label for part in columns for labels in part[-1] for label in flat(labels)})
-    parts = [to_ids(part, {label: index for index, label in enumerate(names)}) for part in columns]
-    return Data(*parts, names, LENGTHS.get(name, 128), RATES.get(name, 1e-4), name == "ewt")
-
-
-def flat(labels):
-    return [labels] if isinstance(labels, str) else labels
-
-
-def sample(columns, count):
-    """Returns `count` rows, always the same, of columns."""
-    rows = random.Random(0).sample(range(len(columns[-1])), min(count, len(columns[-1])))
-    return [[column[row] for row in rows] for column in columns]
-
-
-def to_ids(columns, ids):
-    """Returns `(texts, labels)` with labels as integers; texts are a tuple of two columns if they are pairs."""
-    *texts, labels = columns
-    labels = [ids[label] if isinstance(label, str) else [ids[tag] for tag in label] for label in labels]
-    return texts[0] if len(texts) == 1 else tuple(texts), labels
-
-
-def trec6(folder):
-    parts = []
-    for name in ("train_5500.label", "TREC_10.label"):
-        lines = (folder / "trec6" / name).read_text("iso-8859-1").splitlines()
-        parts.append([[line.split(" ", 1)[1] for line in lines], [line.split(":", 1)[0] for line in lines]])
-    return parts
-
-
-def table(path):
-    """Returns the rows of a file of GLUE, without its head."""
-    return [line.split("\t") for line in path.read_text("utf-8").splitlines()[1:]]
-
-
-def sst2(folder):
-    parts = [table(folder / "glue" / "SST-2" / f"{name}.tsv") for name in ("train", "dev")]
-    return [[list(column) for column in zip(*rows)] for rows in parts]
-
-
-def rte(folder):
-    parts = [table(folder / "glue" / "RTE" / f"{name}.tsv") for name in ("train", "dev")]
-    return [[list(column) for column in list(zip(*rows))[1:]] for rows in parts]
-
-
-def ewt(folder):
-    parts = []
-    for name in ("train", "test"):
-        text = (folder / "ud_english_ewt" / f"en_ewt-ud-{name}.conllu").read_text("utf-8")
-        sentences = [
-            [line.split("\t") for line in block.split("\n") if line[:1] != "#"] for block in text.split("\n\n")
-        ]
-        sentences = [[row for row in rows if row[0].isdigit()] for rows in sentences]  # no ranges and no empty nodes
-        sentences = [rows for rows in sentences if rows]
-        parts.append([[[row[column] for row in rows] for rows in sentences] for column in (1, 3)])
-    return parts
-
-
-# === Contenders: each returns its test accuracy, the padded tokens of an epoch, and a function that predicts ===
+# === Contenders: each returns functions: its test accuracy, the padded tokens of an epoch, and what it predicts ===
 
 
 def keras_transfer(data, folder, epochs, seed, clock):
@@ -131,20 +60,33 @@ def keras_transfer(data, folder, epochs, seed, clock):
     keras.utils.set_random_seed(seed)
     if data.words:
         model = kt.tasks.TokenClassifier.from_pretrained(folder, label_names=data.names, sequence_length=data.length)
-        train = kt.text.word_batches(*data.train, model.preprocessor, BATCH, seed=seed, label_names=data.names)
     else:
-        model = kt.tasks.TextClassifier.from_pretrained(
-            folder, num_classes=len(data.names), sequence_length=data.length, pooling="pooled"
-        )
-        train = kt.text.batches(*data.train, model.preprocessor, BATCH, seed=seed)
-    model.compile(keras_optimizer(data, epochs * len(train)))
+        task, head = kt.tasks.TextClassifier, {"num_classes": len(data.names)}
+        if not data.names:
+            task, head = kt.tasks.TextRegressor, {"num_targets": 1}
+        model = task.from_pretrained(folder, **head, sequence_length=data.length, pooling="pooled")
+
+    def make_batches():
+        if data.words:
+            return kt.text.word_batches(*data.train, model.preprocessor, BATCH, seed=seed, label_names=data.names)
+        return kt.text.batches(*data.train, model.preprocessor, BATCH, seed=seed)
+
+    train = fit(model, make_batches, data, epochs, clock)
+    return (
+        lambda: model.evaluate(*data.test, batch_size=BATCH, verbose=0, return_dict=True)["accuracy"],
+        lambda: sum(train[i][0]["padding_mask"].size for i in range(len(train))),
+        lambda texts: model.predict(texts, batch_size=BATCH, verbose=0),
+    )
+
+
+def fit(model, make_batches, data, epochs, clock, loss="auto"):
+    """Trains a task of keras_transfer, and returns its batches."""
+    clock.begin_training()
+    train = make_batches()
+    model.compile(keras_optimizer(data, epochs * len(train)), loss=loss)
     model.fit(train, epochs=epochs, verbose=0, callbacks=[keras_callback(clock)])
-    accuracy = model.evaluate(*data.test, batch_size=BATCH, verbose=0, return_dict=True)["accuracy"]
-
-    def padded_tokens():
-        return sum(train[i][0]["padding_mask"].size for i in range(len(train)))
-
-    return accuracy, padded_tokens, lambda texts: model.predict(texts, batch_size=BATCH, verbose=0)
+    clock.end_training()
+    return train
 
 
 def keras_hub(data, folder, epochs, seed, clock):
@@ -172,9 +114,9 @@ def keras_hub(data, folder, epochs, seed, clock):
         verbose=0,
         callbacks=[keras_callback(clock)],
     )
-    scores = model.evaluate(columns(test_texts), np.array(test_labels), batch_size=BATCH, verbose=0, return_dict=True)
+    test = columns(test_texts), np.array(test_labels)
     return (
-        scores["accuracy"],
+        lambda: model.evaluate(*test, batch_size=BATCH, verbose=0, return_dict=True)["accuracy"],
         lambda: len(labels) * data.length,
         lambda texts: model.predict(columns(texts), batch_size=BATCH, verbose=0),
     )
@@ -201,7 +143,6 @@ def keras_callback(clock):
 
 
 def transformers(data, folder, epochs, seed, clock):
-    """What `Trainer` with `train_sampling_strategy="group_by_length"` does, without its logging."""
     import torch
     from transformers import (
         AutoModelForSequenceClassification,
@@ -209,14 +150,12 @@ def transformers(data, folder, epochs, seed, clock):
         AutoTokenizer,
         DataCollatorForTokenClassification,
         DataCollatorWithPadding,
-        get_cosine_schedule_with_warmup,
     )
-    from transformers.trainer_pt_utils import LengthGroupedSampler
 
     torch.manual_seed(seed)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model_class = AutoModelForTokenClassification if data.words else AutoModelForSequenceClassification
-    model = model_class.from_pretrained(folder, num_labels=len(data.names))
+    model = model_class.from_pretrained(folder, num_labels=len(data.names) or 1)  # one number: regression
     collate = (DataCollatorForTokenClassification if data.words else DataCollatorWithPadding)(tokenizer)
 
     def encode(texts, labels=None):
@@ -240,46 +179,93 @@ def transformers(data, folder, epochs, seed, clock):
     def predict(texts):
         """Returns the logits of each text, or the logits of each word of each text."""
         rows, first = encode(texts)
-        order = sorted(range(len(rows)), key=lambda row: -len(rows[row]["input_ids"]))
-        found = [None] * len(rows)
-        model.eval()
-        with torch.inference_mode():
-            for start in range(0, len(order), BATCH):
-                part = order[start : start + BATCH]
-                inputs = tokenizer.pad([rows[row] for row in part], return_tensors="pt")
-                for row, logits in zip(part, model(**inputs).logits.numpy()):
-                    found[row] = logits if first is None else logits[first[row]]
-        return found
+        found = [logits for (logits,) in torch_outputs(model, tokenizer, rows)]
+        return found if first is None else [logits[at] for logits, at in zip(found, first)]
 
-    rows, _ = encode(*data.train)
+    def accuracy():
+        texts, labels = data.test
+        right = total = 0
+        for logits, label in zip(predict(texts), labels):
+            best, label = (logits.argmax(-1).tolist(), label) if data.words else ([logits.argmax(-1)], [label])
+            right += sum(one == other for one, other in zip(best, label))
+            total += len(label)  # Words behind the truncation have no prediction, and count as wrong.
+        return float(right / total)
+
+    padded = train_rows(model, collate, lambda: encode(*data.train)[0], data, epochs, seed, clock)
+    return accuracy, lambda: padded / epochs, predict
+
+
+def torch_outputs(model, tokenizer, rows):
+    """Returns a list of a model's outputs as arrays for each row of the tokenizer's inputs."""
+    import torch
+
+    order = sorted(range(len(rows)), key=lambda row: -len(rows[row]["input_ids"]))
+    found = [None] * len(rows)
+    model.eval()
+    with torch.inference_mode():
+        for start in range(0, len(order), BATCH):
+            part = order[start : start + BATCH]
+            inputs = tokenizer.pad([rows[row] for row in part], return_tensors="pt")
+            for row, *outputs in zip(part, *(values.numpy() for values in model(**inputs).to_tuple())):
+                found[row] = outputs
+    return found
+
+
+def train_rows(model, collate, encode, data, epochs, seed, clock):
+    """Trains a model of Transformers on the rows that `encode` returns, and returns the number of padded tokens."""
+    padded = 0
+
+    def prepare():
+        rows = encode()
+
+        def loss_of(batch):
+            nonlocal padded
+            inputs = collate([rows[row] for row in batch])
+            padded += inputs["input_ids"].numel()
+            return model(**inputs).loss
+
+        return loss_of, [len(row["input_ids"]) for row in rows]
+
+    train_torch(model, prepare, data, epochs, seed, clock)
+    return padded
+
+
+def train_torch(model, prepare, data, epochs, seed, clock):
+    """What `Trainer` with `train_sampling_strategy="group_by_length"` does, without its logging.
+
+    Args:
+        model: torch module.
+        prepare: Function that returns a function, from a list of indices of rows to their loss, and the lengths of all
+            rows, by which they are grouped.
+        data: `real_texts.Data`.
+        epochs: Integer.
+        seed: Integer.
+        clock: `Clock`.
+    """
+    import torch
+    from transformers import get_cosine_schedule_with_warmup
+    from transformers.trainer_pt_utils import LengthGroupedSampler
+
+    clock.begin_training()
+    loss_of, lengths = prepare()
     decayed = {"params": [weight for weight in model.parameters() if weight.ndim > 1], "weight_decay": DECAY}
     others = {"params": [weight for weight in model.parameters() if weight.ndim == 1], "weight_decay": 0.0}
     optimizer = torch.optim.AdamW([decayed, others], lr=data.rate, eps=1e-7, fused=True)
-    steps = epochs * -(-len(rows) // BATCH)
+    steps = epochs * -(-len(lengths) // BATCH)
     schedule = get_cosine_schedule_with_warmup(optimizer, steps // 10, steps)
-    generator = torch.Generator().manual_seed(seed)
-    sampler = LengthGroupedSampler(BATCH, lengths=[len(row["input_ids"]) for row in rows], generator=generator)
-    padded = 0
+    sampler = LengthGroupedSampler(BATCH, lengths=lengths, generator=torch.Generator().manual_seed(seed))
     model.train()
     for _ in range(epochs):
         clock.begin_epoch()
         order = list(sampler)
         for start in range(0, len(order), BATCH):
-            inputs = collate([rows[row] for row in order[start : start + BATCH]])
-            padded += inputs["input_ids"].numel()
-            model(**inputs).loss.backward()
+            loss_of(order[start : start + BATCH]).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
             optimizer.step()
             schedule.step()
             optimizer.zero_grad()
             clock.end_step()
-    texts, labels = data.test
-    right = total = 0
-    for logits, label in zip(predict(texts), labels):
-        best, label = (logits.argmax(-1).tolist(), label) if data.words else ([logits.argmax(-1)], [label])
-        right += sum(one == other for one, other in zip(best, label))
-        total += len(label)  # Words behind the truncation have no prediction, and count as wrong.
-    return float(right / total), lambda: padded / epochs, predict
+    clock.end_training()
 
 
 CONTENDERS = {"keras_transfer": keras_transfer, "transformers": transformers, "keras_hub": keras_hub}
@@ -292,15 +278,13 @@ def main(run):
         run: Dict of `dataset`, `contender`, `epochs`, `round` (the seed), `threads`, `examples`, `data_dir` and
             `folder`, the checkpoint's.
     """
-    if run["threads"]:
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: run["threads"]])
-    data, clock = read(run["dataset"], run["data_dir"], run["examples"]), Clock()
+    limit_threads(run["threads"])
+    data, clock = real_texts.read(run["dataset"], run["data_dir"], run["examples"], SIZES), Clock()
     contender = CONTENDERS[run["contender"]]
-    accuracy, padded_tokens, predict = contender(data, run["folder"], run["epochs"], run["round"], clock)
+    test_accuracy, padded_tokens, predict = contender(data, run["folder"], run["epochs"], run["round"], clock)
+    accuracy = test_accuracy()
     figures = {
-        "wall": time.perf_counter() - START,
-        "cpu": time.process_time(),
-        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        **usage(),
         "first_step": clock.epochs[0][1],
         "first_step_of_fit": clock.epochs[0][1] - clock.epochs[0][0],
         "steady_epoch": clock.steady_epoch(),
@@ -317,6 +301,26 @@ def main(run):
     return {**figures, "prediction": statistics.median(times[1:])}
 
 
-if __name__ == "__main__":
+def limit_threads(count):
+    """Limits the process to `count` cores; `None` for all."""
+    if count:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+
+
+def usage():
+    """Returns what the process has taken so far: seconds of wall and of CPU time, and its peak memory in MB."""
+    return {
+        "wall": time.perf_counter() - START,
+        "cpu": time.process_time(),
+        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def answer(main):
+    """Does the run that the command line names, and prints its figures."""
     answers, sys.stdout = sys.stdout, sys.stderr  # keeps the output of libraries out of the answer
     print(json.dumps(main(json.loads(sys.argv[1]))), file=answers)
+
+
+if __name__ == "__main__":
+    answer(main)

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import textwrap
@@ -155,8 +156,8 @@ def test_a_contender_that_fails_is_named(tmp_path):
 
 
 # Scripts that import no library before they measure. (gpu_step.py looks for a GPU first.)
-USING = [path.name for path in BENCHMARKS.glob("*.py") if "\nimport harness\n" in path.read_text()]
-SCRIPTS = sorted(set(USING) - {"gpu_step.py"})
+USING = [path.name for path in BENCHMARKS.glob("*.py") if re.search("^import (harness|runs)$", path.read_text(), re.M)]
+SCRIPTS = sorted(set(USING) - {"gpu_step.py", "runs.py"})
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -212,6 +213,20 @@ def test_a_run_on_real_data_is_done_once_and_its_table_is_markdown(tmp_path, sma
     assert "| TREC-6 | 1 | keras_transfer | " in done.stdout and "| EWT, 2,000 | 1 | keras_transfer |" in done.stdout
     lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     assert [line["dataset"] for line in lines] == ["trec6", "ewt"] and all(line["wall"] > 0 for line in lines)
+
+
+@pytest.mark.slow
+def test_a_run_for_quality_is_done_once_and_has_metrics_and_training_times(tmp_path, small_package, data_dir):
+    options = ["--contenders", "keras_transfer", "--datasets", "cola", "sts_b", "sts_b_embeddings", "--seeds", "0"]
+    folder = data_dir("glue/STS-B") and data_dir("glue/CoLA").parents[1]
+    options += ["--examples", "40", "--data-dir", str(folder), "--results", str(tmp_path / "results.jsonl")]
+    for _ in range(2):
+        done = run(BENCHMARKS / "quality.py", *options, package=small_package)
+        assert done.returncode == 0, done.stderr[-4000:]
+    lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    correlations = {"pearson", "spearman"}
+    assert [set(line["metrics"]) for line in lines] == [{"matthews"}, correlations, correlations]
+    assert all(0 < line["training_wall"] < line["wall"] for line in lines)
 
 
 def test_without_a_gpu_the_gpu_benchmark_prints_a_message_and_succeeds():

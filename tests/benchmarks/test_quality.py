@@ -1,0 +1,137 @@
+"""The benchmark of quality: its data and metrics, its page from made-up runs, and that no run is repeated."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+BENCHMARKS = pathlib.Path(__file__).parents[2] / "benchmarks"
+MACHINE = {"cores": 2, "processor": "x86_64", "versions": {"keras": "3.15.1"}}
+
+
+@pytest.fixture
+def quality(monkeypatch):
+    """The module `quality`."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import quality
+
+    return quality
+
+
+@pytest.fixture
+def quality_run(monkeypatch):
+    """The module `quality_run`."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import quality_run
+
+    return quality_run
+
+
+def lines(dataset, contender, metric, values, wall, cpu=20.0, memory=900.0):
+    """Returns a line for each value of a metric."""
+    figures = {"training_wall": wall, "training_cpu": cpu, "memory": memory, "others": 0.0, "machine": MACHINE}
+    return [
+        {"dataset": dataset, "contender": contender, "seed": seed, "metrics": {metric: value}, **figures}
+        for seed, value in enumerate(values)
+    ]
+
+
+def cells(page, title):
+    """Returns the cells of the rows of a page that begin with a title."""
+    return [
+        [cell.strip() for cell in line.split("|")[2:-1]]
+        for line in page.splitlines()
+        if line.startswith(f"| {title} |")
+    ]
+
+
+def test_the_page_has_means_standard_errors_and_whether_the_difference_is_within_one(quality):
+    page = quality.report(
+        [
+            *lines("sst2", "keras_transfer", "accuracy", [0.88, 0.90, 0.92], 10.0),
+            *lines("sst2", "transformers", "accuracy", [0.90, 0.91, 0.92], 20.0),
+            *lines("cola", "keras_transfer", "matthews", [0.40, 0.40], 30.0),
+            *lines("cola", "transformers", "matthews", [0.41, 0.43], 20.0),
+            *lines("rte", "keras_transfer", "accuracy", [0.60], 1.0),
+        ]
+    )
+    # The standard deviations are 2 and 1, so the errors 2 / sqrt(3) and 1 / sqrt(3), and that of the difference
+    # sqrt(5 / 3).
+    [figures, _] = cells(page, "SST-2, 10,000")
+    assert figures == ["1", "accuracy", "90.00 ± 1.15", "91.00 ± 0.58", "-1.00 ± 1.29", "yes"]
+    [figures, _] = cells(page, "CoLA")
+    assert figures == ["2", "Matthews", "40.00 ± 0.00", "42.00 ± 1.00", "-2.00 ± 1.00", "no"]
+    assert cells(page, "RTE") == []
+    assert "Not run yet: RTE; STS-B; STS-B, embeddings; EWT, tags; SQuAD 1.1." in page
+    assert "11 runs on 2 cores (x86_64)" in page and "keras 3.15.1" in page
+
+
+def test_the_page_has_training_times_and_the_ratio_of_their_sums(quality):
+    page = quality.report(
+        [
+            *lines("sst2", "keras_transfer", "accuracy", [0.5, 0.5], wall=10.0, cpu=30.0, memory=450.0),
+            *lines("sst2", "transformers", "accuracy", [0.5, 0.5], wall=20.0, cpu=40.0),
+            *lines("sts_b_embeddings", "keras_transfer", "spearman", [0.8], wall=30.0, cpu=50.0),
+            *lines("sts_b_embeddings", "sentence_transformers", "spearman", [0.8], wall=30.0, cpu=60.0),
+        ]
+    )
+    assert cells(page, "SST-2, 10,000")[1] == ["transformers", "10.0", "20.0", "0.50", "30.0", "40.0", "0.75", "0.50"]
+    assert cells(page, "sum") == [["", "40.0", "50.0", "0.80", "80.0", "100.0", "0.80", ""]]
+
+
+def test_a_single_seed_has_no_standard_error(quality):
+    ours, theirs = (lines("rte", name, "accuracy", [0.6], 1.0) for name in ("keras_transfer", "transformers"))
+    [figures, _] = cells(quality.report(ours + theirs), "RTE")
+    assert figures == ["3", "accuracy", "60.00", "60.00", "+0.00", ""]
+
+
+def test_contenders_take_turns_and_an_interrupted_series_goes_on(quality, monkeypatch, tmp_path, capsys):
+    done = []
+
+    def measure(run, script, args):
+        done.append((run["seed"], run["contender"]))
+        [figures] = lines(run["dataset"], run["contender"], "accuracy", [0.5], 1.0)
+        return {**figures, **run}
+
+    monkeypatch.setattr(quality.runs, "measure", measure)
+    results, table = tmp_path / "quality.jsonl", tmp_path / "quality.md"
+    command = ["--data-dir", "data", "--datasets", "ewt", "--results", str(results), "--table", str(table)]
+    quality.main([*command, "--seeds", "0", "1"])
+    ours, theirs = "keras_transfer", "transformers"
+    assert done == [(0, ours), (0, theirs), (1, theirs), (1, ours)]
+    results.write_text(results.read_text()[:-9])  # The process was killed.
+    done.clear()
+    quality.main([*command, "--seeds", "0", "1", "2", "--seconds", "0"])
+    assert done == [] and "\n3 runs on" in table.read_text()
+    quality.main([*command, "--seeds", "0", "1", "2"])
+    assert done == [(1, ours), (2, ours), (2, theirs)]
+    assert [json.loads(line)["seed"] for line in results.read_text().splitlines()] == [0, 0, 1, 1, 2, 2]
+    assert table.read_text() in capsys.readouterr().out
+
+
+def test_metrics_are_fractions_of_one(quality_run):
+    logits = [np.array(row) for row in ([2.0, 1.0], [0.0, 1.0], [0.0, 3.0], [1.0, 0.0])]  # 0, 1, 1, 0
+    assert quality_run.scores("sst2", [0, 1, 0, 0], logits) == {"accuracy": 0.75}
+    assert quality_run.scores("cola", [0, 1, 0, 0], logits)["matthews"] == pytest.approx(1 / np.sqrt(3))
+    scores = quality_run.scores("sts_b", [1.0, 2.0, 4.0], np.array([[0.0], [1.0], [3.0]]))
+    assert scores == {"pearson": pytest.approx(1.0), "spearman": pytest.approx(1.0)}
+    answers = [[("the Nile", 4), ("Nile", 8)], [("in 1999", 0)]]
+    assert quality_run.scores("squad", answers, ["Nile", "1999"]) == {"exact_match": 0.5, "f1": pytest.approx(5 / 6)}
+
+
+def test_words_without_a_prediction_count_as_wrong(quality_run):
+    sentence = np.eye(3)[[2, 0]]  # The third word was truncated.
+    assert quality_run.scores("ewt", [[2, 0, 1], [1]], [sentence, np.eye(3)[[1]]]) == {"accuracy": 0.75}
+
+
+def test_no_article_of_squad_is_in_both_parts(quality_run, tmp_path):
+    (tmp_path / "squad1.1").mkdir()
+    question = {"question": "Who?", "answers": [{"text": "Ann", "answer_start": 0}]}
+    articles = [{"paragraphs": [{"context": f"Ann ran {i} times.", "qas": [question] * 2}]} for i in range(12)]
+    (tmp_path / "squad1.1" / "dev-v1.1.json").write_text(json.dumps({"data": articles}))
+    data = quality_run.real_texts.read("squad", tmp_path)
+    (_, train), _ = data.train
+    (questions, test), answers = data.test
+    assert len(train) == 4 and len(test) == 20 and not set(train) & set(test)
+    assert (questions[0], answers[0]) == ("Who?", [("Ann", 0)])
