@@ -340,7 +340,7 @@ def _ratio(value, base):
 INTRODUCTION = """# Which method to use
 
 The tables are the output of this command, which resumes if it is interrupted. It ran on an NVIDIA H100 with JAX, with
-all matrix products in float32. `docs/results` has a line for each run.
+all matrix products in float32 (the last runs of the frozen encoders on a CPU). `docs/results` has a line for each run.
 
 ```sh
 KERAS_BACKEND=jax python benchmarks/methods.py --data-dir DIR --grid trec6 --one-length --results docs/results

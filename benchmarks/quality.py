@@ -78,11 +78,12 @@ def report(lines):
     found = {}
     for line in lines:
         found.setdefault((line["dataset"], line["contender"]), []).append(line)
-    compared = {
-        name: (found[name, OURS], found[name, dataset.other])
-        for name, dataset in DATASETS.items()
-        if (name, OURS) in found and (name, dataset.other) in found
-    }
+    compared = {}
+    for name, dataset in DATASETS.items():
+        groups = found.get((name, OURS), []), found.get((name, dataset.other), [])
+        seeds = set.intersection(*({line["seed"] for line in lines} for lines in groups))
+        if seeds:  # those that both have
+            compared[name] = tuple([line for line in lines if line["seed"] in seeds] for lines in groups)
     missing = [dataset.title for name, dataset in DATASETS.items() if name not in compared]
     parts = [INTRODUCTION, quality(compared), TIMES_INTRODUCTION, times(compared)]
     parts += [machine(lines)] if lines else []
@@ -91,14 +92,16 @@ def report(lines):
 
 def quality(compared):
     """Returns the table of metrics. `compared` has the lines of our and of the other runs by dataset."""
-    text = runs.head("data", "epochs", "metric", "ours", "theirs", "difference", "within")
+    text = runs.head("data", "epochs", "seeds", "metric", "ours", "theirs", "difference", "within")
     for name, groups in compared.items():
         for metric in DATASETS[name].metrics:
             ours, theirs = (mean_and_error([100 * line["metrics"][metric] for line in lines]) for lines in groups)
             difference = ours[0] - theirs[0], math.hypot(ours[1], theirs[1])
             within = "" if math.isnan(difference[1]) else "yes" if difference[0] >= -difference[1] else "no"
             cells = figure(*ours), figure(*theirs), figure(*difference, "+.2f")
-            text += runs.row(DATASETS[name].title, DATASETS[name].epochs, METRICS[metric], *cells, within)
+            text += runs.row(
+                DATASETS[name].title, DATASETS[name].epochs, len(groups[0]), METRICS[metric], *cells, within
+            )
     return text
 
 

@@ -317,9 +317,12 @@ def usage():
 
 
 def answer(main):
-    """Does the run that the command line names, and prints its figures."""
+    """Does the run that the command line names, and prints its figures, and what it ran on."""
     answers, sys.stdout = sys.stdout, sys.stderr  # keeps the output of libraries out of the answer
-    print(json.dumps(main(json.loads(sys.argv[1]))), file=answers)
+    figures = main(json.loads(sys.argv[1]))
+    import harness
+
+    print(json.dumps({**figures, "machine": harness.machine()}), file=answers)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def measure(run, script, args):
         raise SystemExit(f"{run['contender']} stopped with exit status {done.returncode}; see above")
     wall, cpu, after = time.perf_counter() - begin, harness.cpu_seconds() - cpu, harness.busy_seconds()
     others = None if before is None else round(max(0.0, after - before - cpu) / (wall * harness.CORES), 3)
-    return {**run, **json.loads(done.stdout), "others": others, "machine": harness.machine()}
+    return {**run, **json.loads(done.stdout), "others": others}
 
 
 def head(*cells):

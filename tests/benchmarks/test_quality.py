@@ -52,19 +52,19 @@ def test_the_page_has_means_standard_errors_and_whether_the_difference_is_within
             *lines("sst2", "keras_transfer", "accuracy", [0.88, 0.90, 0.92], 10.0),
             *lines("sst2", "transformers", "accuracy", [0.90, 0.91, 0.92], 20.0),
             *lines("cola", "keras_transfer", "matthews", [0.40, 0.40], 30.0),
-            *lines("cola", "transformers", "matthews", [0.41, 0.43], 20.0),
+            *lines("cola", "transformers", "matthews", [0.41, 0.43, 0.9], 20.0),  # Ours has no third seed.
             *lines("rte", "keras_transfer", "accuracy", [0.60], 1.0),
         ]
     )
     # The standard deviations are 2 and 1, so the errors 2 / sqrt(3) and 1 / sqrt(3), and that of the difference
     # sqrt(5 / 3).
     [figures, _] = cells(page, "SST-2, 10,000")
-    assert figures == ["1", "accuracy", "90.00 ± 1.15", "91.00 ± 0.58", "-1.00 ± 1.29", "yes"]
+    assert figures == ["1", "3", "accuracy", "90.00 ± 1.15", "91.00 ± 0.58", "-1.00 ± 1.29", "yes"]
     [figures, _] = cells(page, "CoLA")
-    assert figures == ["2", "Matthews", "40.00 ± 0.00", "42.00 ± 1.00", "-2.00 ± 1.00", "no"]
+    assert figures == ["2", "2", "Matthews", "40.00 ± 0.00", "42.00 ± 1.00", "-2.00 ± 1.00", "no"]
     assert cells(page, "RTE") == []
     assert "Not run yet: RTE; STS-B; STS-B, embeddings; EWT, tags; SQuAD 1.1." in page
-    assert "11 runs on 2 cores (x86_64)" in page and "keras 3.15.1" in page
+    assert "12 runs on 2 cores (x86_64)" in page and "keras 3.15.1" in page
 
 
 def test_the_page_has_training_times_and_the_ratio_of_their_sums(quality):
@@ -83,7 +83,7 @@ def test_the_page_has_training_times_and_the_ratio_of_their_sums(quality):
 def test_a_single_seed_has_no_standard_error(quality):
     ours, theirs = (lines("rte", name, "accuracy", [0.6], 1.0) for name in ("keras_transfer", "transformers"))
     [figures, _] = cells(quality.report(ours + theirs), "RTE")
-    assert figures == ["3", "accuracy", "60.00", "60.00", "+0.00", ""]
+    assert figures == ["3", "1", "accuracy", "60.00", "60.00", "+0.00", ""]
 
 
 def test_contenders_take_turns_and_an_interrupted_series_goes_on(quality, monkeypatch, tmp_path, capsys):
