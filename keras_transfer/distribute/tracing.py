@@ -1,4 +1,4 @@
-"""What TensorFlow traces for the steps of tasks, which cannot import TensorFlow: once for all shapes, and no more."""
+"""What TensorFlow does for tasks, which cannot import it: one trace for all shapes, and pipelines that end at once."""
 
 import contextlib
 
@@ -52,3 +52,18 @@ def trace_predict(model, batch):
     specs = {name: spec(values, name) for name, values in inputs.items()}, *map(spec, others)
     model.make_predict_function()
     model.predict_function.get_concrete_function([specs])
+
+
+def untuned_pipelines():
+    """Returns a context in which TensorFlow does not tune the pipelines that Keras makes of batches in memory.
+
+    Keras drops the pipeline of each epoch. TensorFlow then waits for the thread that tunes it. This thread sleeps
+    between its rounds, longer each time and for up to a minute, and often misses the call that should wake it.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return contextlib.nullcontext()
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return private.changing_pipelines(lambda dataset: dataset.with_options(options))

@@ -4,7 +4,7 @@ import keras
 
 from keras_transfer.distribute import StringInputs
 from keras_transfer.distribute.replicas import check_distribution, check_scope, replicas_of, share
-from keras_transfer.distribute.tracing import frozen_unwatched, trace_predict
+from keras_transfer.distribute.tracing import frozen_unwatched, trace_predict, untuned_pipelines
 from keras_transfer.distribute.updates import fused_updates
 from keras_transfer.encoders.encoder import select_inputs
 from keras_transfer.tasks.checks import check_preprocessor
@@ -339,7 +339,7 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
         data = self._dataset_for("fit", x, y, sample_weight, batch_size, bool(shuffle))
         if not isinstance(callbacks, keras.callbacks.CallbackList):  # which knows its model and parameters already
             callbacks = [*keras.tree.flatten(callbacks or []), ScheduleLength()]
-        with mends_failures(self, "train_function"):
+        with mends_failures(self, "train_function"), untuned_pipelines():
             return super().fit(
                 data,
                 epochs=epochs,
@@ -360,7 +360,7 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
                 batches: there must be at least as many rows as replicas, and on JAX a multiple.
         """
         data = self._dataset_for("evaluate", x, y, sample_weight, batch_size)
-        with mends_failures(self, "test_function"):
+        with mends_failures(self, "test_function"), untuned_pipelines():
             return super().evaluate(data, verbose=verbose, **kwargs)
 
     def predict(self, x, batch_size=None, verbose="auto", steps=None, callbacks=None):
@@ -374,7 +374,7 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
         """
         data = self._dataset_for("predict", x, batch_size=batch_size)
         if not isinstance(data, (TextBatches, NoRows)):
-            with mends_failures(self, "predict_function"):
+            with mends_failures(self, "predict_function"), untuned_pipelines():
                 return super().predict(data, verbose=verbose, steps=steps, callbacks=callbacks)
         if steps is not None:
             raise ValueError(
@@ -385,5 +385,5 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
             return self.predict_nothing(data.columns)
         data = data.without_labels()
         trace_predict(self, data[0])
-        with mends_failures(self, "predict_function"):
+        with mends_failures(self, "predict_function"), untuned_pipelines():
             return self.predict_in_order(data, Prediction(self, super().predict, verbose, callbacks))

@@ -11,6 +11,7 @@ import traceback
 import weakref
 
 import keras
+from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
 
 _LISTS = ("_trainable_variables", "_trainable_variables_indices", "_model_variables_moving_average")
 # Where Keras's callbacks keep their state.
@@ -157,6 +158,21 @@ def unwatched(variables):
     finally:
         for variable in watched:
             variable._trainable = True
+
+
+@contextlib.contextmanager
+def changing_pipelines(change):
+    """In this context, Keras reads `keras.utils.PyDataset`s on TensorFlow as `change` returns them.
+
+    Args:
+        change: Function from the `tf.data.Dataset` that Keras makes to another one.
+    """
+    make = PyDatasetAdapter.get_tf_dataset
+    PyDatasetAdapter.get_tf_dataset = lambda self: change(make(self))
+    try:
+        yield
+    finally:
+        PyDatasetAdapter.get_tf_dataset = make
 
 
 def batch_count(optimizer):

@@ -8,7 +8,7 @@ from keras_transfer.encoders import TransformerEncoder
 from keras_transfer.tasks import CausalLM, SpanExtractor
 from keras_transfer.text import word_batches
 from tests.tasks.taggers import tagger
-from tests.tasks.tiny import encoder, preprocessor
+from tests.tasks.tiny import classifier, encoder, preprocessor
 
 SENTENCES = [["the", "film"] * length + ["end"] for length in (9, 1, 5, 0, 7, 3, 8, 2, 6, 4)]
 
@@ -113,3 +113,21 @@ def test_callbacks_are_called_for_each_batch_and_there_is_one_progress_bar(eager
     assert (begin, end) == ("begin", "end") and [batch for batch, _ in batches] == [0, 1, 2]
     assert sorted(rows for _, rows in batches) == [2, 4, 4]
     assert capsys.readouterr().out.count("3/3") == 1
+
+
+def test_tensorflow_tunes_no_pipeline_of_a_task(eagerly, monkeypatch):
+    """It would wait for up to a minute at the end of an epoch."""
+    tf = pytest.importorskip("tensorflow")
+    found, apply = [], tf.data.Dataset.with_options
+    monkeypatch.setattr(
+        tf.data.Dataset, "with_options", lambda self, o: [found.append(o.autotune.enabled), apply(self, o)][1]
+    )
+    model = classifier()
+    model.compile("sgd")
+    data = ["good a", "bad b", "a b c"], [0, 1, 1]
+    model.fit(*data, validation_data=data, verbose=0)
+    assert found[:2] == [False, False]
+    for run in (lambda: model.evaluate(*data, verbose=0), lambda: model.predict(data[0], verbose=0)):
+        found.clear()
+        run()
+        assert found[0] is False

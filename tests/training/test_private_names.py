@@ -346,3 +346,24 @@ def test_the_calls_of_a_functional_model_are_in_order_and_can_be_repeated_with_o
     assert calls[0].inputs == [inputs] and calls[1].inputs == calls[0].outputs and calls[2].outputs == [outputs]
     others = {id(calls[2].inputs[0]): keras.ops.ones((1, 2)), id(inputs): keras.ops.full((1, 2), 2.0)}
     assert keras.ops.convert_to_numpy(calls[2].repeat(others)[0]).tolist() == [[3.0, 3.0]]
+
+
+# === The pipelines of tf.data that Keras makes ===
+
+
+def test_the_pipelines_of_keras_can_be_changed_in_a_context():
+    pytest.importorskip("tensorflow")
+
+    class Ones(keras.utils.PyDataset):
+        def __len__(self):
+            return 2
+
+        def __getitem__(self, index):
+            return np.ones((2, 2)), np.ones((2, 1))
+
+    found, model = [], model_of()
+    with private.changing_pipelines(lambda dataset: found.append(dataset) or dataset):
+        model.fit(Ones(), verbose=0)
+    assert len(found) == 1
+    model.fit(Ones(), verbose=0)
+    assert len(found) == 1
