@@ -35,10 +35,12 @@ def activate(x, activation, training=None):
         activation: See `get_activation`.
         training: Boolean. Whether a gradient will be computed. Defaults to `None`, `False`.
     """
-    # For inference, TensorFlow fuses the plain function with the matmul before it.
+    # For inference, TensorFlow fuses the plain function with the matmul before it. It fuses the tanh approximation only
+    # if the names of its operations come after those of the matmul in the alphabet.
     if activation == "gelu" and training and keras.backend.backend() == "tensorflow":
         return _gelu_in_training(x)
-    return get_activation(activation)(x)
+    with keras.name_scope("then"):
+        return get_activation(activation)(x)
 
 
 @ops.custom_gradient

@@ -57,3 +57,17 @@ def test_exact_gelu_has_the_same_outputs_and_gradients_in_training(traced):
     run = tf.function(gradients, autograph=False) if traced else gradients
     for ours, expected in zip(run(True), run(False), strict=True):
         np.testing.assert_allclose(ours, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("cls", [FeedForward, GatedFeedForward])
+def test_operations_of_the_activation_come_after_the_matmul_in_the_alphabet(cls):
+    """TensorFlow fuses the tanh approximation of GELU with a matmul only in this case."""
+    import tensorflow as tf
+
+    layer = cls(6, "gelu_tanh")
+    layer.build(X.shape)
+    names = [operation.name for operation in tf.function(layer).get_concrete_function(X).graph.get_operations()]
+    activation = [name for name in names if "Gelu" in name]
+    matmul = [name for name in names if "BiasAdd" in name or "MatMul" in name]
+    before = [name for name in matmul if "outer" not in name]
+    assert activation and before and max(before) < min(activation)
