@@ -62,8 +62,8 @@ class ClassificationReport:
 
     Attributes:
         metrics: Dict from `"accuracy"`, `"macro_f1"` (over the classes that occur in labels or predictions),
-            `"matthews_correlation"` and `"log_loss"` to `(value, low, high)`, with the limits of the percentile
-            bootstrap interval.
+            `"matthews_correlation"` and `"log_loss"` to `(value, low, high)`, with the limits of the interval: of
+            accuracy Wilson's, of the others the percentile bootstrap interval.
         calibration_error: Float. Expected calibration error in 15 bins (Guo et al. 2017). It has no interval, since
             resampling increases it.
         classes: Dict from the name of each class to a dict of its `precision`, `recall` and `f1` and its number of
@@ -153,6 +153,7 @@ class ClassificationReport:
             return scores.overall_scores(matrix, losses[drawn])
 
         metrics = scores.scores_with_intervals(score, len(rows), *self._resampling)
+        metrics["accuracy"] = scores.fraction_with_interval(int(self._right[rows].sum()), len(rows), self.confidence)
         return metrics, expected_calibration_error(labels, self.probabilities[rows])
 
     def _slices(self, definitions):

@@ -1,5 +1,6 @@
-"""Scores of a classifier with their bootstrap intervals, and its calibration, in NumPy."""
+"""Scores of a classifier with their intervals, and its calibration, in NumPy."""
 
+import statistics
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ SMALLEST = 1e-15  # The log loss counts smaller probabilities as this one.
 
 
 class Score(NamedTuple):
-    """A score and its bootstrap interval.
+    """A score and its interval.
 
     Attributes:
         value: Float. The score.
@@ -93,6 +94,19 @@ def scores_with_intervals(score, count, resamples, confidence, seed):
     draws = [list(score(random.integers(count, size=count)).values()) for _ in range(resamples)]
     low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
     return {name: Score(values[name], float(low[i]), float(high[i])) for i, name in enumerate(values)}
+
+
+def fraction_with_interval(count, total, confidence):
+    """Returns a fraction as a `Score` with Wilson's interval (Wilson 1927), which is also valid for few rows.
+
+    (All resamples of rows that are all right are the same, so their percentile interval would have no width.)
+    """
+    fraction, normal = count / total, statistics.NormalDist().inv_cdf((1 + confidence) / 2)
+    center = (fraction + normal**2 / (2 * total)) / (1 + normal**2 / total)
+    spread = np.sqrt(fraction * (1 - fraction) / total + (normal / (2 * total)) ** 2)
+    half = normal * spread / (1 + normal**2 / total)
+    # Rounding must not exclude the fractions 0 and 1.
+    return Score(fraction, min(max(0.0, float(center - half)), fraction), max(min(1.0, float(center + half)), fraction))
 
 
 def check_resampling(resamples, confidence):

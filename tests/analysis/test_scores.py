@@ -46,15 +46,28 @@ def test_intervals_are_percentiles_of_resamples_and_depend_only_on_the_seed():
     labels = np.arange(400) % 2
     predicted = np.where(np.arange(400) % 10, labels, 1 - labels)  # 90 % are right
     first, same, other = (
-        report_of(labels, predicted, 2, resamples=500, seed=seed).metrics["accuracy"] for seed in (0, 0, 1)
+        report_of(labels, predicted, 2, resamples=500, seed=seed).metrics["log_loss"] for seed in (0, 0, 1)
     )
     assert first == same != other
-    deviation = np.sqrt(0.9 * 0.1 / 400)
-    assert first.value == pytest.approx(0.9)
-    assert first.low == pytest.approx(0.9 - 1.96 * deviation, abs=0.01)
-    assert first.high == pytest.approx(0.9 + 1.96 * deviation, abs=0.01)
-    narrow = report_of(labels, predicted, 2, resamples=500, confidence=0.5).metrics["accuracy"]
-    assert first.low < narrow.low < 0.9 < narrow.high < first.high
+    value = -0.9 * np.log(0.9) - 0.1 * np.log(0.1)
+    deviation = np.sqrt(0.9 * 0.1 / 400) * np.log(9)
+    assert first.value == pytest.approx(value)
+    assert first.low == pytest.approx(value - 1.96 * deviation, abs=0.02)
+    assert first.high == pytest.approx(value + 1.96 * deviation, abs=0.02)
+    narrow = report_of(labels, predicted, 2, resamples=500, confidence=0.5).metrics["log_loss"]
+    assert first.low < narrow.low < value < narrow.high < first.high
+
+
+def test_the_interval_of_accuracy_is_that_of_scipy_and_has_a_width_if_all_rows_are_right():
+    stats = pytest.importorskip("scipy.stats", reason="needs SciPy: pip install scipy")
+    for right, count in [(0, 1), (1, 1), (9, 9), (3, 7), (90, 100), (0, 40), (1000, 1000)]:
+        labels = np.zeros(count, int)
+        predicted = (np.arange(count) >= right).astype(int)
+        for confidence in (0.5, 0.95):
+            found = report_of(labels, predicted, 2, confidence=confidence).metrics["accuracy"]
+            expected = stats.binomtest(right, count).proportion_ci(confidence, method="wilson")
+            assert found == pytest.approx((right / count, expected.low, expected.high)), (right, count)
+            assert 0 <= found.low <= found.value <= found.high <= 1 and found.low < found.high
 
 
 def test_the_calibration_error_is_the_weighted_difference_of_confidence_and_accuracy():

@@ -55,6 +55,15 @@ def test_each_slice_has_its_own_scores_and_one_without_rows_none():
     assert "absent       0\n" in str(report)
 
 
+def test_a_slice_of_one_row_says_too_little_to_be_marked():
+    labels = [0, 1] * 20
+    logits = np.eye(2)[np.where(np.arange(40) < 10, 0, labels)] * 4  # 35 of 40 are right
+    report = ClassificationReport(labels, logits, slices={"one": np.arange(40) == 39, "wrong": np.arange(40) < 10})
+    lines = {line.split()[0]: line for line in str(report).splitlines() if line.startswith(("one ", "wrong "))}
+    assert "1.000  " in lines["one"] and "*" not in lines["one"]
+    assert "0.500 *" in lines["wrong"]
+
+
 @pytest.mark.parametrize(
     ("slices", "message"),
     [
