@@ -14,6 +14,7 @@ from keras_transfer.adaptation.rates import is_number
 from keras_transfer.adaptation.schedules import LinearWarmupDecay, SlantedTriangular
 from keras_transfer.adaptation.staging import Stage
 from keras_transfer.adaptation.unfreezing import ChainThaw, GradualUnfreezing, StagedTraining
+from keras_transfer.distribute.tracing import untuned_pipelines
 from keras_transfer.layers import ScalarMix
 from keras_transfer.names import did_you_mean
 from keras_transfer.tasks import Task
@@ -281,7 +282,8 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
     model.compile(optimizer, loss=loss, metrics=metrics)
     build_optimizer(model)  # TensorFlow would trace the first step twice, the first time only to create its variables.
     callbacks = [*plan.build_callbacks(), *keras.tree.flatten(callbacks or [])]
-    return model.fit(**data, epochs=plan.epochs, validation_data=validation_data, callbacks=callbacks, **options)
+    with untuned_pipelines():
+        return model.fit(**data, epochs=plan.epochs, validation_data=validation_data, callbacks=callbacks, **options)
 
 
 def _lowest_of_last(model, count):

@@ -74,7 +74,7 @@ def _quickstart(dataset, data_dir, output, epochs, batch_size, overwrite, **opti
 
 
 def _train(task, data, validation, text, label, output, overwrite, **options):
-    output = output or {"classify": "classifier", "regress": "regressor"}[task]
+    output = output or ("regressor" if task == "regress" else "classifier")
     run_folder = runpy.run_path(str(RUN_FOLDER))
     read_parts = runpy.run_path(str(LABELLED_TEXTS))["read_parts"]
     parts, label_names = read_parts(data, validation, None, text, label, task)
@@ -83,7 +83,8 @@ def _train(task, data, validation, text, label, output, overwrite, **options):
     _import_tensorflow()
     from keras_transfer.cli.training import run_training
 
-    stopped_by = run_training(parts, label_names, output, settings, overwrite, **options)
+    several = task == "multi_label"
+    stopped_by = run_training(parts, label_names, output, settings, overwrite, multi_label=several, **options)
     return 128 + stopped_by if stopped_by else 0
 
 

@@ -1,5 +1,6 @@
 """Reads texts and their labels from a table, in a file that `command.py` runs without importing the package."""
 
+import itertools
 import json
 import math
 import pathlib
@@ -142,23 +143,30 @@ def read_parts(data, validation=None, test=None, text="text", label="label", tas
     """Returns `({"train": (texts, labels), ...}, label names)` from the tables of the parts that are given.
 
     For the task `"classify"`, labels are integers, the places of their names in the sorted list of label names. For
+    `"multi_label"`, they are lists with a one for each label of the text, and a zero for each other label name. For
     `"regress"`, they are floats, and the label names are None.
 
     Raises:
-        FileNotFoundError, ValueError: As for `read_texts`. ValueError also if there are fewer than two labels, or if
-            other parts have labels that the training data lack.
+        FileNotFoundError, ValueError: As for `read_texts`. ValueError also if there are fewer than two labels (for
+            `"multi_label"`, none), or if other parts have labels that the training data lack.
     """
     paths = {"train": data, "validation": validation, "test": test}
     parts = {name: read_texts(path, text, label, task) for name, path in paths.items() if path is not None}
     if task == "regress":
         return parts, None
-    names = sorted(set(parts["train"][1]))
-    if len(names) < 2:
-        raise ValueError(f"{data}: Expected at least two labels. Received: {names}")
-    for name, (_, labels) in parts.items():
-        if unknown := sorted(set(labels) - set(names)):
+    several = task == "multi_label"
+    occurring = {name: set(itertools.chain(*labels) if several else labels) for name, (_, labels) in parts.items()}
+    names = sorted(occurring["train"])
+    if len(names) < 2 - several:
+        raise ValueError(f"{data}: Expected at least {'one label' if several else 'two labels'}. Received: {names}")
+    for name, found in occurring.items():
+        if unknown := sorted(found - set(names)):
             raise ValueError(
                 f"{paths[name]}: Labels must occur in the training data. Expected some of {names}. Received: {unknown}"
             )
     places = {name: place for place, name in enumerate(names)}
-    return {part: (texts, [places[name] for name in labels]) for part, (texts, labels) in parts.items()}, names
+
+    def encode(label):
+        return [int(name in label) for name in names] if several else places[label]
+
+    return {part: (texts, [encode(label) for label in labels]) for part, (texts, labels) in parts.items()}, names

@@ -15,7 +15,11 @@ RECIPES = (
     "ulmfit_classifier",
 )
 COMPARED = ("bert", "feature_extraction", "ulmfit_classifier")  # by default, without those that take much longer
-TASKS = {"classify": "one label for each text", "regress": "one number for each text"}
+TASKS = {
+    "classify": "one label for each text",
+    "multi_label": "any number of labels for each text",
+    "regress": "one number for each text",
+}
 TASKS_HELP = "; ".join(f"{name}: {what}" for name, what in TASKS.items())
 MODEL = "folder of the run, or a .keras file of a text classifier or regressor"
 TABLE = ".csv, .tsv or .jsonl file"

@@ -23,6 +23,7 @@ def run_training(
     output,
     settings,
     overwrite=False,
+    multi_label=False,
     encoder="minilm-l6",
     recipe="bert",
     epochs=None,
@@ -43,6 +44,7 @@ def run_training(
         output: Path of the folder of the run, which `run_folder` describes.
         settings: Dict. What determines the run, as `run_folder.describe` returns it.
         overwrite: Boolean. Whether a finished run, or one with other settings, is replaced. Defaults to `False`.
+        multi_label: Boolean. Whether a text may have several labels, or none. Defaults to `False`.
         encoder, sequence_length: As for `TextClassifier.from_pretrained`.
         recipe, epochs, learning_rate, batch_size: Name of a recipe, and values that replace its own, or None.
         seed: Integer. Seed of all random numbers. Defaults to `0`.
@@ -62,6 +64,7 @@ def run_training(
     if label_names is None:
         model = tasks.TextRegressor.from_pretrained(encoder, **options)
     else:
+        options["multi_label"] = multi_label
         model = tasks.TextClassifier.from_pretrained(encoder, label_names=label_names, **options)
     folder = pathlib.Path(output)
     folder.mkdir(parents=True, exist_ok=True)
@@ -92,13 +95,14 @@ def _train(model, parts, recipe, folder, settings, seed):
         print(f"\nThe run was stopped. The same command continues it from {folder / CHECKPOINTS}")
         return int(signal.Signals[checkpoint.stopped_by])
 
+    texts, labels = parts["validation"]
     if model.label_names is None:
-        texts, numbers = parts["validation"]
-        (folder / REPORT).unlink(missing_ok=True)  # of an earlier run for another task
-        print(f"\nValidation data: {describe_numbers(numbers, model.predict(texts, verbose=0)[:, 0])}")
+        report = describe_numbers(labels, model.predict(texts, verbose=0)[:, 0])
     else:
-        report = analysis.report(model, *parts["validation"], seed=seed)
-        print(f"\nValidation data: {report}")
+        report = analysis.report(model, texts, labels, seed=seed)
+    print(f"\nValidation data: {report}")
+    (folder / REPORT).unlink(missing_ok=True)  # of an earlier run, perhaps for another task
+    if isinstance(report, analysis.ClassificationReport):
         print(f"\nThe report with pictures is in {report.to_html(folder / REPORT, title='Validation data')}")
     with tempfile.TemporaryDirectory(prefix=".model-", dir=folder) as scratch:
         model.save(pathlib.Path(scratch) / MODEL)

@@ -2,6 +2,8 @@
 
 import logging
 
+import numpy as np
+
 from keras_transfer import datasets
 
 log = logging.getLogger("keras_transfer")
@@ -13,15 +15,23 @@ def with_validation(parts, label_names):
     Logs a warning if no text of a label remains for training.
 
     Args:
-        parts: Dict with `"train"` and perhaps `"validation"` and `"test"`: tuples of texts and labels.
+        parts: Dict with `"train"` and perhaps `"validation"` and `"test"`: tuples of texts and labels, as
+            `labelled_texts.read_parts` returns them.
         label_names: List of strings, or None if labels are numbers to predict.
     """
     if "validation" in parts:
         return parts
     train, held_out = datasets.hold_out(parts["train"])
-    if missing := [name for place, name in enumerate(label_names or ()) if place not in set(train[1])]:
+    if missing := _missing(train[1], label_names or ()):
         log.warning(
             "All texts with the labels %s are held out for validation. Pass --validation to choose these texts.",
             missing,
         )
     return {**parts, "train": train, "validation": held_out}
+
+
+def _missing(labels, names):
+    """Returns the names that no label has."""
+    if isinstance(labels[0], list):  # of zeros and ones
+        labels = np.flatnonzero(np.any(labels, axis=0))
+    return [name for place, name in enumerate(names) if place not in set(labels)]

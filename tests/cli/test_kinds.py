@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from keras_transfer.cli import command
-from keras_transfer.cli.labelled_texts import read_texts
+from keras_transfer.cli.labelled_texts import read_parts, read_texts
 from keras_transfer.datasets import read_table
-from keras_transfer.tasks import TextRegressor
+from keras_transfer.tasks import TextClassifier, TextRegressor
 from tests.tasks.tiny import of_words
 
 NAMES = ["film", "fun", "sad"]
@@ -175,6 +175,44 @@ def test_the_correlations_of_constant_predictions_are_not_a_number(regressor, fo
         ("spearman correlation", "nan"),
     ):
         assert re.search(rf"^{name} +{value}$", printed, re.MULTILINE)
+
+
+def test_train_makes_a_classifier_with_several_labels(folder, monkeypatch, capsys):
+    def from_vectors(source, sequence_length, head, scalar_mix, **options):
+        return of_words(list("abyz"), **options)
+
+    monkeypatch.setattr(TextClassifier, "from_pretrained", from_vectors)
+    labels = {"a": ["film"], "b": ["film", "fun"], "y": [], "z": ["sad"]}
+    rows = [
+        {"text": f"{one} {other}", "label": sorted({*labels[one], *labels[other]})} for one in TEXTS for other in TEXTS
+    ]
+    (folder / "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "b.csv").write_text("text,label\n" + "".join(f"{row['text']},{'|'.join(row['label'])}\n" for row in rows))
+    line = ["train", "--task", "multi_label", "--epochs", "30", "--batch-size", "4", "--learning-rate", "0.1"]
+    for kind in ("jsonl", "csv"):
+        assert run(*line, "--data", f"b.{kind}", "--validation", f"b.{kind}", "--output", kind) == 0
+        printed = capsys.readouterr().out
+        assert printed.startswith("16 texts for train, 16 texts for validation, ['film', 'fun', 'sad']\n")
+        assert "Validation data: 16 rows, 3 labels, 16 have exactly the right labels\n" in printed
+        assert sorted(path.name for path in (folder / kind).iterdir()) == ["model.keras", "run.json"]
+    first, second = (keras.saving.load_model(folder / kind / "model.keras", compile=False) for kind in ("jsonl", "csv"))
+    for weight, expected in zip(first.get_weights(), second.get_weights(), strict=True):
+        np.testing.assert_array_equal(weight, expected)
+    assert run("predict", "csv", "--input", "a.csv") == 0
+    lines = [line.split(",")[:2] for line in capsys.readouterr().out.splitlines()]
+    assert lines == [["text", "prediction"], ["a", "film"], ["b", "film|fun"], ["y", ""], ["z", "sad"]]
+
+
+def test_labels_of_several_kinds_must_occur_in_the_training_data(folder, capsys):
+    (folder / "b.csv").write_text("text,label\na,\nb,\n")
+    (folder / "c.csv").write_text("text,label\na,film\nb,\n")
+    (folder / "d.csv").write_text("text,label\na,film|sad\n")
+    line = ["train", "--task", "multi_label", "--data"]
+    assert run(*line, "b.csv") == 1
+    assert "b.csv: Expected at least one label. Received: []" in capsys.readouterr().err
+    assert run(*line, "c.csv", "--validation", "d.csv") == 1
+    assert "Expected some of ['film']. Received: ['sad']" in capsys.readouterr().err
+    assert read_parts("c.csv", task="multi_label") == ({"train": (["a", "b"], [[1], [0]])}, ["film"])
 
 
 @pytest.fixture
