@@ -222,7 +222,6 @@ def test_a_mistake_is_one_error(call, message):
         call()
 
 
-@pytest.mark.slow
 def test_tensorflow_tunes_no_pipeline_of_any_model_in_fine_tune(monkeypatch):
     tf = pytest.importorskip("tensorflow")
     found, apply = [], tf.data.Dataset.with_options
@@ -236,6 +235,7 @@ def test_tensorflow_tunes_no_pipeline_of_any_model_in_fine_tune(monkeypatch):
     assert found[0] is False
 
 
+@pytest.mark.slow
 def test_sample_weights_reach_the_loss():
     model, x, y = classifier(), ids(), np.array(LABELS)
     start = [weight.numpy() for weight in model.weights]
