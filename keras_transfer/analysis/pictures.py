@@ -1,6 +1,7 @@
 """Pictures of a report as SVG, without a plotting library."""
 
 import html
+import math
 
 from keras_transfer.analysis.tables import shorten
 
@@ -43,7 +44,9 @@ def slices_chart(report):
     """Returns the accuracy of each slice with its interval, beside that of all rows."""
     slices = [part for part in report.slices if part.metrics]
     lowest = min([part.metrics["accuracy"].low for part in slices] + [report.metrics["accuracy"].low, 0.9])
-    least = int(lowest * 10) / 10
+    spacing = 0.2 if lowest < 0.5 else 0.1 if lowest < 0.8 else 0.05  # of the ticks
+    ticks = [1 - spacing * number for number in range(math.ceil(round((1 - lowest) / spacing, 6)) + 1)]
+    least = ticks[-1]
     left, top, step = 200, 34, 24
     bottom = top + step * len(slices)
 
@@ -51,10 +54,9 @@ def slices_chart(report):
         return left + 260 * (value - least) / (1 - least)
 
     marks = []
-    for tick in range(6):
-        value = least + (1 - least) * tick / 5
-        marks += [_line(place(value), top, place(value), bottom, LIGHT)]
-        marks += [_text(place(value), bottom + 16, f"{value:.2f}", "middle")]
+    for tick in ticks:
+        marks += [_line(place(tick), top, place(tick), bottom, LIGHT)]
+        marks += [_text(place(tick), bottom + 16, f"{tick:.4g}", "middle")]
     mean = report.metrics["accuracy"].value
     marks.append(_line(place(mean), top - 4, place(mean), bottom, GREY, ' stroke-dasharray="5 4"'))
     marks.append(_text(left, top - 16, "accuracy of each slice, dashed: all rows"))
