@@ -339,11 +339,14 @@ def _ratio(value, base):
 
 INTRODUCTION = """# Which method to use
 
-The tables are the output of this command, which resumes if it is interrupted. It ran on an NVIDIA H100 with JAX, with
-all matrix products in float32 (the last runs of the frozen encoders on a CPU). `docs/results` has a line for each run.
+The tables are the output of these commands, which resume if they are interrupted. `docs/results` has a line for each
+run. The errors are from runs with JAX on an NVIDIA H100, with all matrix products in float32 (the last runs of the
+frozen encoders, Pfeiffer, parallel and IA3 on a CPU), and the costs from short runs with TensorFlow on 2 cores.
 
 ```sh
-KERAS_BACKEND=jax python benchmarks/methods.py --data-dir DIR --grid trec6 --one-length --results docs/results
+python benchmarks/methods.py --data-dir DIR --datasets trec6 --seeds 0 --grid --examples 640 --results costs
+KERAS_BACKEND=jax python benchmarks/methods.py --data-dir DIR --datasets trec6 --one-length --results docs/results \
+    --costs costs --table docs/results.md
 ```
 
 Each method adapts all-MiniLM-L6-v2 (22.6 million weights) with the same seeds, which determine the new head and the
@@ -361,7 +364,10 @@ The 2019 NAACL tutorial on transfer learning printed test errors of 3.6 % (full)
 unfreezing) for TREC-6, with one seed of a model with 50 million weights. Its code for unfreezing set a misspelt
 attribute (`require_grad`), so nothing ever thawed.
 """
-COSTS = """- `step` and `memory`, in relation to full fine-tuning: the median step, and the peak memory of the process.
+COSTS = """\
+- `step` and `memory`, in relation to full fine-tuning: the median step, and the peak memory of the process. With a
+  frozen encoder, a step trains the head on stored features, which were computed once. The ratios vary by about 0.1.
+  (`slanted triangular` takes the same steps as `full`.)
 """
 
 
