@@ -16,7 +16,8 @@ commands can share the methods, and the costs from short runs of all methods on 
 
     KERAS_BACKEND=jax python benchmarks/methods.py --data-dir DIR --results methods --one-length
     python benchmarks/methods.py --data-dir DIR --results costs --datasets trec6 --seeds 0 --grid --examples 640
-    python benchmarks/methods.py --data-dir DIR --results methods --costs costs --table docs/results.md
+    KERAS_BACKEND=jax python benchmarks/methods.py --data-dir DIR --results methods --one-length --costs costs \\
+        --table docs/results.md
 """
 
 import argparse
@@ -341,12 +342,13 @@ INTRODUCTION = """# Which method to use
 
 The tables are the output of these commands, which resume if they are interrupted. `docs/results` has a line for each
 run. The errors are from runs with JAX on an NVIDIA H100, with all matrix products in float32 (the last runs of the
-frozen encoders, Pfeiffer, parallel and IA3 on a CPU), and the costs from short runs with TensorFlow on 2 cores.
+frozen encoders and of Pfeiffer on a CPU), and the costs from short runs with TensorFlow on 2 cores.
 
 ```sh
-python benchmarks/methods.py --data-dir DIR --datasets trec6 --seeds 0 --grid --examples 640 --results costs
-KERAS_BACKEND=jax python benchmarks/methods.py --data-dir DIR --datasets trec6 --one-length --results docs/results \
-    --costs costs --table docs/results.md
+python benchmarks/methods.py --data-dir DIR --datasets trec6 --seeds 0 --grid --examples 640 \\
+    --results docs/results/costs
+KERAS_BACKEND=jax python benchmarks/methods.py --data-dir DIR --datasets trec6 --one-length --results docs/results \\
+    --costs docs/results/costs --table docs/results.md
 ```
 
 Each method adapts all-MiniLM-L6-v2 (22.6 million weights) with the same seeds, which determine the new head and the
@@ -366,8 +368,8 @@ attribute (`require_grad`), so nothing ever thawed.
 """
 COSTS = """\
 - `step` and `memory`, in relation to full fine-tuning: the median step, and the peak memory of the process. With a
-  frozen encoder, a step trains the head on stored features, which were computed once. The ratios vary by about 0.1.
-  (`slanted triangular` takes the same steps as `full`.)
+  frozen encoder, a step trains the head on stored features, which were computed once. The ratios of steps vary by up
+  to 0.2: `slanted triangular` takes the same steps as `full`.
 """
 
 

@@ -190,3 +190,17 @@ def two_blocks(two_blocks_package, monkeypatch):
     """Makes the name of the packaged encoder load its first two blocks, which learn in less than half of the time."""
     monkeypatch.syspath_prepend(two_blocks_package)
     return "minilm-l6"
+
+
+@pytest.fixture
+def tuned(monkeypatch):
+    """A list that gets whether TensorFlow tunes a pipeline, for each whose options are set."""
+    tf = pytest.importorskip("tensorflow")
+    found, apply = [], tf.data.Dataset.with_options
+
+    def with_options(self, options):
+        found.append(options.autotune.enabled)
+        return apply(self, options)
+
+    monkeypatch.setattr(tf.data.Dataset, "with_options", with_options)
+    return found

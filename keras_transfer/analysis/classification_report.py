@@ -62,8 +62,8 @@ class ClassificationReport:
 
     Attributes:
         metrics: Dict from `"accuracy"`, `"macro_f1"` (over the classes that occur in labels or predictions),
-            `"matthews_correlation"` and `"log_loss"` to `(value, low, high)`, with the limits of the interval: of
-            accuracy Wilson's, of the others the percentile bootstrap interval.
+            `"matthews_correlation"` and `"log_loss"` to `(value, low, high)`. The interval of the accuracy is Wilson's.
+            The others are percentile bootstrap intervals.
         calibration_error: Float. Expected calibration error in 15 bins (Guo et al. 2017). It has no interval, since
             resampling increases it.
         classes: Dict from the name of each class to a dict of its `precision`, `recall` and `f1` and its number of

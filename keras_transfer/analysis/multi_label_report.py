@@ -21,7 +21,8 @@ class MultiLabelReport:
     Attributes:
         metrics: Dict from `"micro_f1"` (over all labels of all rows), `"macro_f1"` (the mean over the labels that occur
             in labels or predictions) and `"subset_accuracy"` (the fraction of rows with exactly the right labels) to
-            `(value, low, high)`, with the limits of the percentile bootstrap interval.
+            `(value, low, high)`. The interval of the subset accuracy is Wilson's. The others are percentile bootstrap
+            intervals.
         classes: Dict from the name of each label to a dict of its `precision` and `recall`, its `f1` as
             `(value, low, high)`, and its number of rows, `count`. Scores are 0 where undefined, also in resamples
             without the label.
@@ -58,7 +59,6 @@ class MultiLabelReport:
         chosen = (self.labels & self.predicted, self.labels, self.predicted)
         columns = scores.scores_of_counts(*(each.sum(axis=0) for each in chosen))
         chosen = [each.astype("float64") for each in chosen]  # since sums of booleans are slow
-        exact = (self.labels == self.predicted).all(axis=1)
 
         def score(rows):
             times = np.bincount(rows, minlength=len(rows)).astype("float64")  # that each row was drawn
@@ -68,7 +68,6 @@ class MultiLabelReport:
             return {
                 "micro_f1": scores.scores_of_counts(*(each.sum() for each in counts))["f1"].item(),
                 "macro_f1": f1[occurs].mean().item() if occurs.any() else 0.0,
-                "subset_accuracy": exact[rows].mean().item(),
                 **dict(enumerate(f1.tolist())),
             }
 
@@ -82,6 +81,8 @@ class MultiLabelReport:
             }
             for place, name in enumerate(self.label_names)
         }
+        exact = (self.labels == self.predicted).all(axis=1)
+        found["subset_accuracy"] = scores.fraction_with_interval(int(exact.sum()), len(exact), confidence)
         self.metrics = found
 
     def __str__(self):

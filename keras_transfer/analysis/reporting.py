@@ -24,9 +24,9 @@ def report(
 ):
     """Evaluates a classifier on labelled data, and returns a report that says how good it is, and where it fails.
 
-    The report has metrics with intervals, the scores of each class, the confusion matrix, the calibration,
-    the scores of slices of the data, and the examples that the model finds hardest. `print(report)` shows it as text,
-    and `report.to_html(path)` writes it as a page with pictures.
+    The report has metrics with intervals, the scores of each class, the confusion matrix, the calibration, the scores
+    of slices of the data, and the examples that the model finds hardest. `print(report)` shows it as text, and
+    `report.to_html(path)` writes it as a page with pictures.
 
     Args:
         model: `tasks.TextClassifier`, or another model with one label for each row: one with `predict_proba`, as those

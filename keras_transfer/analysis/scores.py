@@ -1,5 +1,6 @@
 """Scores of a classifier with their intervals, and its calibration, in NumPy."""
 
+import math
 import statistics
 from typing import NamedTuple
 
@@ -97,16 +98,18 @@ def scores_with_intervals(score, count, resamples, confidence, seed):
 
 
 def fraction_with_interval(count, total, confidence):
-    """Returns a fraction as a `Score` with Wilson's interval (Wilson 1927), which is also valid for few rows.
+    """Returns a fraction as a `Score` with Wilson's interval, corrected for continuity (Newcombe 1998).
 
-    (All resamples of rows that are all right are the same, so their percentile interval would have no width.)
+    It is also valid for few rows. (All resamples of rows that are all right are the same, so their percentile interval
+    would have no width.)
     """
     fraction, normal = count / total, statistics.NormalDist().inv_cdf((1 + confidence) / 2)
-    center = (fraction + normal**2 / (2 * total)) / (1 + normal**2 / total)
-    spread = np.sqrt(fraction * (1 - fraction) / total + (normal / (2 * total)) ** 2)
-    half = normal * spread / (1 + normal**2 / total)
-    # Rounding must not exclude the fractions 0 and 1.
-    return Score(fraction, min(max(0.0, float(center - half)), fraction), max(min(1.0, float(center + half)), fraction))
+    limits = []
+    for sign in (-1, 1):
+        spread = normal**2 - 1 / total + 4 * fraction * (total - count) + 2 * sign * (1 - 2 * fraction)
+        offset = 1 + normal * math.sqrt(max(spread, 0.0))
+        limits.append((2 * count + normal**2 + sign * offset) / (2 * (total + normal**2)))
+    return Score(fraction, 0.0 if count == 0 else limits[0], 1.0 if count == total else limits[1])
 
 
 def check_resampling(resamples, confidence):

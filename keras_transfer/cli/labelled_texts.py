@@ -147,8 +147,8 @@ def read_parts(data, validation=None, test=None, text="text", label="label", tas
     `"regress"`, they are floats, and the label names are None.
 
     Raises:
-        FileNotFoundError, ValueError: As for `read_texts`. ValueError also if there are fewer than two labels (for
-            `"multi_label"`, none), or if other parts have labels that the training data lack.
+        FileNotFoundError, ValueError: As for `read_texts`. ValueError also if there are fewer than two labels, or if
+            other parts have labels that the training data lack.
     """
     paths = {"train": data, "validation": validation, "test": test}
     parts = {name: read_texts(path, text, label, task) for name, path in paths.items() if path is not None}
@@ -157,8 +157,8 @@ def read_parts(data, validation=None, test=None, text="text", label="label", tas
     several = task == "multi_label"
     occurring = {name: set(itertools.chain(*labels) if several else labels) for name, (_, labels) in parts.items()}
     names = sorted(occurring["train"])
-    if len(names) < 2 - several:
-        raise ValueError(f"{data}: Expected at least {'one label' if several else 'two labels'}. Received: {names}")
+    if len(names) < 2:
+        raise ValueError(f"{data}: Expected at least two labels. Received: {names}")
     for name, found in occurring.items():
         if unknown := sorted(found - set(names)):
             raise ValueError(

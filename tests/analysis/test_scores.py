@@ -65,7 +65,7 @@ def test_the_interval_of_accuracy_is_that_of_scipy_and_has_a_width_if_all_rows_a
         predicted = (np.arange(count) >= right).astype(int)
         for confidence in (0.5, 0.95):
             found = report_of(labels, predicted, 2, confidence=confidence).metrics["accuracy"]
-            expected = stats.binomtest(right, count).proportion_ci(confidence, method="wilson")
+            expected = stats.binomtest(right, count).proportion_ci(confidence, method="wilsoncc")
             assert found == pytest.approx((right / count, expected.low, expected.high)), (right, count)
             assert 0 <= found.low <= found.value <= found.high <= 1 and found.low < found.high
 

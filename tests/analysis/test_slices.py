@@ -1,9 +1,12 @@
 """Slices of a report: by length, by words, by functions of the user's, and by arrays."""
 
+import re
+
 import numpy as np
 import pytest
 
 from keras_transfer.analysis import ClassificationReport
+from keras_transfer.analysis.pictures import slices_chart
 
 TEXTS = ["Not good", "isn't bad at all", "a knot", "good good good good good good", "NEVER again, not ever"]
 
@@ -58,10 +61,24 @@ def test_each_slice_has_its_own_scores_and_one_without_rows_none():
 def test_a_slice_of_one_row_says_too_little_to_be_marked():
     labels = [0, 1] * 20
     logits = np.eye(2)[np.where(np.arange(40) < 10, 0, labels)] * 4  # 35 of 40 are right
-    report = ClassificationReport(labels, logits, slices={"one": np.arange(40) == 39, "wrong": np.arange(40) < 10})
-    lines = {line.split()[0]: line for line in str(report).splitlines() if line.startswith(("one ", "wrong "))}
-    assert "1.000  " in lines["one"] and "*" not in lines["one"]
-    assert "0.500 *" in lines["wrong"]
+    slices = {"right": np.arange(40) == 39, "wrong": np.arange(40) == 1, "worse": np.arange(40) < 10}
+    report = str(ClassificationReport(labels, logits, slices=slices))
+    lines = {line.split()[0]: line for line in report.splitlines() if line.startswith(tuple(slices))}
+    assert " 1.000 " in lines["right"] and "*" not in lines["right"]
+    assert " 0.000 " in lines["wrong"] and "*" not in lines["wrong"]
+    assert " 0.500 *" in lines["worse"]
+
+
+@pytest.mark.parametrize(
+    ("right", "count", "ticks"),
+    [(1, 1, "1 0.8 0.6 0.4 0.2 0"), (9, 9, "1 0.9 0.8 0.7 0.6"), (40, 40, "1 0.95 0.9 0.85"), (400, 400, "1 0.95 0.9")],
+)
+def test_the_picture_begins_at_a_round_number_below_all_intervals(right, count, ticks):
+    logits = 4 * np.eye(2)[(np.arange(count) >= right).astype(int)]
+    report = ClassificationReport([0] * count, logits, slices={"all": np.ones(count, bool)}, resamples=2)
+    chart = slices_chart(report)
+    assert re.findall(r'text-anchor="middle"[^>]*>([^<]+)<', chart) == ticks.split()
+    assert min(float(x) for x in re.findall(r'x1="([^"]+)"', chart)) >= 200
 
 
 @pytest.mark.parametrize(

@@ -203,16 +203,17 @@ def test_train_makes_a_classifier_with_several_labels(folder, monkeypatch, capsy
     assert lines == [["text", "prediction"], ["a", "film"], ["b", "film|fun"], ["y", ""], ["z", "sad"]]
 
 
-def test_labels_of_several_kinds_must_occur_in_the_training_data(folder, capsys):
-    (folder / "b.csv").write_text("text,label\na,\nb,\n")
-    (folder / "c.csv").write_text("text,label\na,film\nb,\n")
+def test_several_labels_must_occur_in_the_training_data(folder, capsys):
+    (folder / "b.csv").write_text("text,label\na,film\nb,\n")
+    (folder / "c.csv").write_text("text,label\na,film|fun\nb,\nc,fun\n")
     (folder / "d.csv").write_text("text,label\na,film|sad\n")
     line = ["train", "--task", "multi_label", "--data"]
     assert run(*line, "b.csv") == 1
-    assert "b.csv: Expected at least one label. Received: []" in capsys.readouterr().err
+    assert "b.csv: Expected at least two labels. Received: ['film']" in capsys.readouterr().err
     assert run(*line, "c.csv", "--validation", "d.csv") == 1
-    assert "Expected some of ['film']. Received: ['sad']" in capsys.readouterr().err
-    assert read_parts("c.csv", task="multi_label") == ({"train": (["a", "b"], [[1], [0]])}, ["film"])
+    assert "Expected some of ['film', 'fun']. Received: ['sad']" in capsys.readouterr().err
+    parts = {"train": (["a", "b", "c"], [[1, 1], [0, 0], [0, 1]])}
+    assert read_parts("c.csv", task="multi_label") == (parts, ["film", "fun"])
 
 
 @pytest.fixture
