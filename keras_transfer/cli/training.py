@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import signal
 import tempfile
@@ -110,7 +111,8 @@ def _train(model, parts, recipe, folder, settings, seed):
     _write_state(folder, settings, finished=True)
     shutil.rmtree(folder / CHECKPOINTS)
     print(f"\nThe model is in {folder / MODEL}. To use it:")
-    print(f"keras-transfer predict {folder} --input FILE.csv")
+    column = "" if settings["text"] == "text" else f" --text-column {shlex.quote(settings['text'])}"
+    print(f"keras-transfer predict {shlex.quote(str(folder))} --input FILE.csv{column}")
     return None
 
 

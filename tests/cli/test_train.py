@@ -63,6 +63,7 @@ def test_a_run_writes_a_model_and_a_report_that_evaluate_confirms(train, tmp_pat
     printed = capsys.readouterr().out
     assert printed.startswith("24 texts for train, 24 texts for validation, ['first', 'last']\n")
     assert "Epoch 2/2" in printed and "Validation data: 24 rows, 2 classes, " in printed
+    assert printed.endswith("\nkeras-transfer predict classifier --input FILE.csv --text-column review\n")
     folder = tmp_path / "classifier"
     assert sorted(path.name for path in folder.iterdir()) == ["model.keras", "report.html", "run.json"]
     accuracy = re.search(r"^accuracy .*", printed, re.MULTILINE)[0]
