@@ -342,7 +342,7 @@ INTRODUCTION = """# Which method to use
 
 The tables are the output of these commands, which resume if they are interrupted. `docs/results` has a line for each
 run. The errors are from runs with JAX on an NVIDIA H100, with all matrix products in float32 (the last runs of the
-frozen encoders and of Pfeiffer on a CPU), and the costs from short runs with TensorFlow on 2 cores.
+frozen encoders, Pfeiffer and parallel on a CPU), and the costs from short runs with TensorFlow on 2 cores.
 
 ```sh
 python benchmarks/methods.py --data-dir DIR --datasets trec6 --seeds 0 --grid --examples 640 \\
