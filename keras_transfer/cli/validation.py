@@ -34,4 +34,5 @@ def _missing(labels, names):
     """Returns the names that no label has."""
     if isinstance(labels[0], list):  # of zeros and ones
         labels = np.flatnonzero(np.any(labels, axis=0))
-    return [name for place, name in enumerate(names) if place not in set(labels)]
+    occurring = set(labels)
+    return [name for place, name in enumerate(names) if place not in occurring]

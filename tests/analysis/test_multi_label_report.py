@@ -61,6 +61,7 @@ def test_a_model_with_several_labels_is_evaluated_with_its_thresholds(eagerly):
     model.thresholds = np.sort(model.predict_proba(texts), axis=0)[:2].mean(axis=0).tolist()
     found = report(model, texts, model.predict_labels(texts), resamples=2)
     assert isinstance(found, MultiLabelReport) and found.metrics["subset_accuracy"].value == 1
+    assert 0 < found.metrics["subset_accuracy"].low < found.metrics["subset_accuracy"].high == 1
     assert found.labels.sum() == 6
     renamed = report(model, texts, [["x"], [], []], label_names=["x", "y", "z"], resamples=2)
     assert list(renamed.classes) == ["x", "y", "z"] and (renamed.predicted == found.predicted).all()
