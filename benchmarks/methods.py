@@ -178,7 +178,8 @@ def main(arguments=None):
             if setting(name, dataset, args) not in notes(dataset, args) and time.monotonic() - began < args.seconds:
                 run_apart(dataset, name, sys.argv[1:] if arguments is None else arguments)
                 note(dataset, args, setting(name, dataset, args))
-    page = report(args)
+    earlier = args.table.read_text("utf-8") if args.table and args.table.exists() else ""
+    page = report(args, earlier)
     print(page)
     if args.table:
         args.table.write_text(page, "utf-8")
@@ -273,22 +274,33 @@ def comparison(dataset, names, args, seeds, verbose=0):
 HEADS = ["method", "trained", "MB", "dev error, %", "test error, %", "difference", "p", "rate"]
 
 
-def report(args):
-    """Returns the page with a table for each dataset, of all methods whose runs are finished."""
-    parts = [INTRODUCTION.format(costs="" if args.no_costs else COSTS)]
+def report(args, earlier=""):
+    """Returns the page with a table for each dataset, of all methods whose runs are finished.
+
+    Tables of other datasets are taken from `earlier`, a page that another command has written.
+    """
+    tables = {part.partition("\n")[0]: part for part in earlier.split("\n## ")[1:]}
     for dataset in args.datasets:
-        lines = notes(dataset, args)
-        memory = {line["method"]: line["memory"] for line in lines if "memory" in line}
-        if names := [name for name in METHODS if setting(name, dataset, args) in lines]:
-            found = comparison(dataset, names, args, args.seeds)
-            step = {row["method"]: row["step"] for row in found.rows}
-            if args.costs:
-                step, memory = costs(args.costs)
-            shown = {} if args.no_costs else {"step": step, "memory": memory}
-            parts += [f"## {DATASETS[dataset]}\n", table(found, shown)]
-            if missing := [name for name in METHODS if name not in names]:
-                parts.append(f"Not run yet: {'; '.join(missing)}.\n")
-    return "\n".join(parts) + "\n"
+        if made := section(dataset, args):
+            tables[DATASETS[dataset]] = made
+    return "\n## ".join([INTRODUCTION, *(tables[title] for title in DATASETS.values() if title in tables)])
+
+
+def section(dataset, args):
+    """Returns the title of a dataset and its table, or None if no method is finished."""
+    lines = notes(dataset, args)
+    names = [name for name in METHODS if setting(name, dataset, args) in lines]
+    if not names:
+        return None
+    found = comparison(dataset, names, args, args.seeds)
+    step = {row["method"]: row["step"] for row in found.rows}
+    memory = {line["method"]: line["memory"] for line in lines if "memory" in line}
+    if args.costs:
+        step, memory = costs(args.costs)
+    shown = {} if args.no_costs else {"step": step, "memory": memory}
+    missing = [name for name in METHODS if name not in names]
+    left = f"\nNot run yet: {'; '.join(missing)}.\n" if missing else ""
+    return f"{DATASETS[dataset]}\n\n{table(found, shown)}{left}"
 
 
 def costs(folder):
@@ -341,35 +353,36 @@ def _ratio(value, base):
 INTRODUCTION = """# Which method to use
 
 The tables are the output of these commands, which resume if they are interrupted. `docs/results` has a line for each
-run. The errors are from runs with JAX on an NVIDIA H100, with all matrix products in float32 (the last runs of the
-frozen encoders, Pfeiffer and parallel on a CPU), and the costs from short runs with TensorFlow on 2 cores.
+run. The errors on TREC-6 are from runs with JAX on an NVIDIA H100, with all matrix products in float32 (the last runs
+of the frozen encoders, Pfeiffer, parallel, IA3 and the cached blocks on a CPU), and those on SST-2 from runs with
+TensorFlow on a CPU. The costs are from short runs with TensorFlow on 2 cores.
 
 ```sh
 python benchmarks/methods.py --data-dir DIR --datasets trec6 --seeds 0 --grid --examples 640 \\
     --results docs/results/costs
 KERAS_BACKEND=jax python benchmarks/methods.py --data-dir DIR --datasets trec6 --one-length --results docs/results \\
     --costs docs/results/costs --table docs/results.md
+python benchmarks/methods.py --data-dir DIR --datasets sst2 --grid --no-costs --results docs/results \\
+    --table docs/results.md
 ```
 
 Each method adapts all-MiniLM-L6-v2 (22.6 million weights) with the same seeds, which determine the new head and the
 order of the data. Methods train for 3 epochs in batches of 32, and heads on a frozen encoder for 10. On TREC-6, the
 peak learning rate (`rate`) is the best of three on the dev data with the first seed, except for gradual unfreezing, the
-three together (with discriminative rates and the slanted triangular schedule) and chain-thaw, which have one rate.
-Nothing was chosen on the test data.
+three together (with discriminative rates and the slanted triangular schedule) and chain-thaw, which have one rate. On
+SST-2, each method has one rate, the middle of the three. Nothing was chosen on the test data.
 
 - `trained`: the fraction of the weights that train, and `MB`, their size in float32: what has to be stored per task.
 - Errors are means over the seeds with their 95 % t intervals. The method with the lowest dev error has a star.
 - `difference` is that of the test errors from full fine-tuning, in percentage points, and `p` the p value of the paired
   t test over the seeds. With so many methods, one in twenty has a p below 0.05 by chance.
-{costs}
-The 2019 NAACL tutorial on transfer learning printed test errors of 3.6 % (full), 4.0 % (adapters) and 5.2 % (gradual
-unfreezing) for TREC-6, with one seed of a model with 50 million weights. Its code for unfreezing set a misspelt
-attribute (`require_grad`), so nothing ever thawed.
-"""
-COSTS = """\
 - `step` and `memory`, in relation to full fine-tuning: the median step, and the peak memory of the process. With a
   frozen encoder, a step trains the head on stored features, which were computed once. The ratios of steps vary by up
   to 0.2: `slanted triangular` takes the same steps as `full`.
+
+The 2019 NAACL tutorial on transfer learning printed test errors of 3.6 % (full), 4.0 % (adapters) and 5.2 % (gradual
+unfreezing) for TREC-6, with one seed of a model with 50 million weights. Its code for unfreezing set a misspelt
+attribute (`require_grad`), so nothing ever thawed.
 """
 
 

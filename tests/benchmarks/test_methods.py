@@ -52,6 +52,18 @@ def test_costs_are_read_from_other_runs(methods, tmp_path):
         methods.costs(tmp_path)
 
 
+def test_a_page_keeps_the_tables_of_datasets_that_another_command_reports(methods, monkeypatch):
+    trec, sst = methods.DATASETS.values()
+    tables = {"trec6": f"{trec}\n\n| full |\n", "sst2": f"{sst}\n\n| full |\n\nNot run yet: IA3.\n"}
+    monkeypatch.setattr(methods, "section", lambda dataset, args: tables[dataset])
+    first = methods.report(argparse.Namespace(datasets=["sst2"]))
+    both = methods.report(argparse.Namespace(datasets=["trec6"]), first)
+    assert both == methods.report(argparse.Namespace(datasets=["trec6", "sst2"]))
+    assert both == methods.INTRODUCTION + f"\n## {tables['trec6']}\n## {tables['sst2']}"
+    tables["sst2"] = None  # no method is finished
+    assert methods.report(argparse.Namespace(datasets=["sst2"]), both) == both
+
+
 def test_the_grid_has_three_rates_and_datasets_and_methods_without_it_have_one(methods):
     options = argparse.Namespace(epochs=None, grid=["trec6"])
     assert [one.keywords["rate"] for one in methods.variants("full", "trec6", options)] == [3.33e-5, 1e-4, 3e-4]
