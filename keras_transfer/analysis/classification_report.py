@@ -1,54 +1,15 @@
 """What a classifier gets right and wrong: scores with intervals, classes, calibration, slices and examples."""
 
-import html
-import pathlib
-from typing import NamedTuple
-
 import numpy as np
 
-from keras_transfer.analysis import page, scores, slices, tables
-from keras_transfer.files import atomic_file
+from keras_transfer.analysis import scores, tables
+from keras_transfer.analysis.base_report import Report, check_examples, rows_of
 from keras_transfer.metrics import expected_calibration_error
 from keras_transfer.tasks.class_names import has_names, positions_of
 from keras_transfer.tasks.data_checks import check_class_labels
 
 
-class Slice(NamedTuple):
-    """The scores of a slice of the data.
-
-    Attributes:
-        name: String.
-        rows: Integer array. The positions of its rows.
-        metrics: Dict like `ClassificationReport.metrics`, empty without rows.
-        calibration_error: Float, NaN without rows.
-    """
-
-    name: str
-    rows: np.ndarray
-    metrics: dict
-    calibration_error: float
-
-
-class Example(NamedTuple):
-    """A row of the data and its prediction.
-
-    Attributes:
-        position: Integer. The position of the row.
-        label, predicted: Strings. The names of the classes.
-        probability: Float. Probability of the predicted class.
-        label_probability: Float. Probability of the label.
-        text: Tuple of one or two strings, or None if the report has no texts.
-    """
-
-    position: int
-    label: str
-    predicted: str
-    probability: float
-    label_probability: float
-    text: tuple | None
-
-
-class ClassificationReport:
+class ClassificationReport(Report):
     """A report on the predictions of any classifier with one label for each row, which `report` returns.
 
     `print(report)` shows it as text.
@@ -89,6 +50,8 @@ class ClassificationReport:
     ```
     """
 
+    SLICE_METRICS = ("accuracy", "macro_f1")
+
     def __init__(
         self,
         labels,
@@ -103,8 +66,7 @@ class ClassificationReport:
         from_logits=True,
     ):
         scores.check_resampling(resamples, confidence)
-        if not isinstance(examples, int) or examples < 0:
-            raise ValueError(f"`examples` must be an integer of at least 0. Received: examples={examples!r}")
+        check_examples(examples)
         self.probabilities = _probabilities(logits, from_logits)
         count, classes = self.probabilities.shape
         names = range(classes) if label_names is None else label_names
@@ -117,22 +79,18 @@ class ClassificationReport:
         if len(self.labels) != count:
             raise ValueError(f"Each row must have a label. Received: {len(self.labels)} labels for {count} rows")
         self.confidence, self._resampling = confidence, (resamples, confidence, seed)
-        self._texts = None if texts is None else list(zip(*(texts if isinstance(texts, tuple) else (texts,))))
-        if texts is not None and len(self._texts) != count:
-            raise ValueError(f"Each row must have a text. Received: {len(self._texts)} texts for {count} rows")
+        texts = rows_of(texts, count)
 
         self.predicted = self.probabilities.argmax(axis=-1)
-        self._confidences = self.probabilities.max(axis=-1)
         self._of_labels = self.probabilities[np.arange(count), self.labels]
         self._right = self.predicted == self.labels
         self.confusion_matrix = scores.confusion_matrix(self.labels, self.predicted, classes)
         self.classes = self._class_scores()
         self.metrics, self.calibration_error = self._scores(np.arange(count))
         self.reliability = scores.reliability(self.labels, self.probabilities)
-        self.slices = self._slices(slices)
-        self.hardest = self._examples(np.argsort(self._of_labels, kind="stable")[:examples])
-        wrong = np.flatnonzero(~self._right)
-        self.confident_mistakes = self._examples(wrong[np.argsort(-self._confidences[wrong], kind="stable")][:examples])
+        self.slices = self._find_slices(texts, slices)
+        found = self._find_examples(texts, examples, self._right, self.probabilities.max(axis=-1), self._of_labels)
+        self.hardest, self.confident_mistakes = found
 
     def _class_scores(self):
         columns = {**scores.class_scores(self.confusion_matrix), "count": self.confusion_matrix.sum(axis=1)}
@@ -156,47 +114,17 @@ class ClassificationReport:
         metrics["accuracy"] = scores.fraction_with_interval(int(self._right[rows].sum()), len(rows), self.confidence)
         return metrics, expected_calibration_error(labels, self.probabilities[rows])
 
-    def _slices(self, definitions):
-        found = slices.slice_rows(self._texts, definitions, len(self.labels))
-        return [Slice(name, rows, *self._scores(rows)) for name, rows in found.items()]
+    def _name(self, label):
+        return self.label_names[label]
 
-    def _examples(self, rows):
-        return [
-            Example(
-                int(row),
-                self.label_names[self.labels[row]],
-                self.label_names[self.predicted[row]],
-                float(self._confidences[row]),
-                float(self._of_labels[row]),
-                None if self._texts is None else self._texts[row],
-            )
-            for row in rows
-        ]
-
-    def __str__(self):
-        return "\n\n".join(table.to_text() for table in tables.all_tables(self))
-
-    __repr__ = __str__
-
-    def to_html(self, path, title="Classification report"):
-        """Writes the report as one HTML page with pictures, which needs no other file and no connection.
-
-        Args:
-            path: Path of the file, which is replaced if it exists. Its parent folders are created.
-            title: String. Title of the page. Defaults to `"Classification report"`.
-
-        Returns:
-            `path` as a `pathlib.Path`.
-
-        Raises:
-            OSError: If the file cannot be written. It is then unchanged.
-        """
-        path = pathlib.Path(path)
-        content = page.page_of(self, html.escape(title)).encode("utf-8")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(path) as file:
-            file.write(content)
-        return path
+    def _first_tables(self):
+        right = f"{int(self._right.sum()):,} predictions are right"
+        title = f"{len(self.labels):,} rows, {len(self.label_names)} classes, {right}"
+        return {
+            "metrics": tables.metrics_table(self, title),
+            "classes": tables.classes_table(self),
+            "confusion": tables.confusion_table(self),
+        }
 
 
 def _positions(labels, names):

@@ -1,32 +1,46 @@
-"""What a classifier with several labels for each row gets right and wrong: scores with intervals, also of labels."""
+"""What a classifier with several labels for each row gets right and wrong: scores, calibration, slices, examples."""
 
 import numpy as np
 
 from keras_transfer.analysis import scores, tables
+from keras_transfer.analysis.base_report import Report, check_examples, rows_of
+from keras_transfer.metrics import expected_calibration_error
 from keras_transfer.tasks.class_names import are_empty, has_names, multi_hot
 from keras_transfer.tasks.data_checks import check_multi_hot
 
 
-class MultiLabelReport:
+class MultiLabelReport(Report):
     """A report on the predictions of any classifier with several labels for each row, which `report` returns.
 
-    `print(report)` shows it as text.
+    `print(report)` shows it as text, and `report.to_html(path)` writes it as a page with pictures.
 
     Args:
         labels: Lists of names, or an array [rows, labels] of zeros and ones.
         predicted: What the classifier predicts, in one of these forms.
         label_names: List of strings. Names of the labels.
-        seed, resamples, confidence: As for `report`.
+        probabilities: Array [rows, labels]. Probability of each label. Defaults to `None`: the report then has no
+            calibration and no examples.
+        texts: What the rows are: texts, or a tuple of two columns of texts. Defaults to `None`.
+        slices, seed, examples, resamples, confidence: As for `report`.
 
     Attributes:
         metrics: Dict from `"micro_f1"` (over all labels of all rows), `"macro_f1"` (the mean over the labels that occur
             in labels or predictions) and `"subset_accuracy"` (the fraction of rows with exactly the right labels) to
             `(value, low, high)`. The interval of the subset accuracy is Wilson's. The others are percentile bootstrap
             intervals.
+        calibration_error: Float. Expected calibration error in 15 bins (Guo et al. 2017), where each label of each row
+            is a prediction of two classes. NaN without probabilities.
         classes: Dict from the name of each label to a dict of its `precision` and `recall`, its `f1` as
             `(value, low, high)`, and its number of rows, `count`. Scores are 0 where undefined, also in resamples
             without the label.
+        reliability: List of `(low, high, count, confidence, accuracy)`, the bins of the reliability diagram, or None.
+        slices: List of `(name, rows, metrics, calibration_error)`.
+        hardest: List of `(position, label, predicted, probability, label_probability, text)`, the examples whose labels
+            have the lowest probability. The probability of a set of labels is the product over all labels, whether they
+            are in the set or not.
+        confident_mistakes: List of the same form, the wrong predictions with the highest probability.
         labels, predicted: Boolean arrays [rows, labels].
+        probabilities: Float array [rows, labels], or None.
 
     Raises:
         ValueError: If the rows do not match, if there are none, if a label is unknown, if a value is neither 0 nor 1,
@@ -40,8 +54,23 @@ class MultiLabelReport:
     ```
     """
 
-    def __init__(self, labels, predicted, label_names, seed=0, resamples=1000, confidence=0.95):
+    SLICE_METRICS = ("subset_accuracy", "micro_f1")
+
+    def __init__(
+        self,
+        labels,
+        predicted,
+        label_names,
+        probabilities=None,
+        texts=None,
+        slices=None,
+        seed=0,
+        examples=10,
+        resamples=1000,
+        confidence=0.95,
+    ):
         scores.check_resampling(resamples, confidence)
+        check_examples(examples)
         self.label_names = [str(name) for name in label_names]
         if not self.label_names or len(set(self.label_names)) < len(self.label_names):
             raise ValueError(f"`label_names` must be different names, at least one. Received: {self.label_names}")
@@ -54,14 +83,30 @@ class MultiLabelReport:
                 "Each row must have labels and predictions, and there must be at least one row. "
                 f"Received: labels of {len(self.labels)} rows, and predictions of {len(self.predicted)}"
             )
-        self.confidence = confidence
+        self.probabilities = _probabilities(probabilities, self.labels.shape)
+        self.confidence, self._resampling = confidence, (resamples, confidence, seed)
+        texts = rows_of(texts, len(self.labels))
 
-        chosen = (self.labels & self.predicted, self.labels, self.predicted)
-        columns = scores.scores_of_counts(*(each.sum(axis=0) for each in chosen))
-        chosen = [each.astype("float64") for each in chosen]  # since sums of booleans are slow
+        self._exact = (self.labels == self.predicted).all(axis=1)
+        everything = np.arange(len(self.labels))
+        intervals = self._f1_scores(everything)
+        self.classes = self._class_scores(intervals)
+        self.metrics, self.calibration_error = self._scores(everything, intervals)
+        self.reliability, self.hardest, self.confident_mistakes = None, [], []
+        if self.probabilities is not None:
+            self.reliability = scores.reliability(*self._decisions(everything))
+            likely = [self._set_probabilities(chosen) for chosen in (self.predicted, self.labels)]
+            found = self._find_examples(texts, examples, self._exact, *likely)
+            self.hardest, self.confident_mistakes = found
+        self.slices = self._find_slices(texts, slices)
 
-        def score(rows):
-            times = np.bincount(rows, minlength=len(rows)).astype("float64")  # that each row was drawn
+    def _f1_scores(self, rows):
+        """Returns the micro and macro F1 of some rows, and the F1 of each label by its position, with intervals."""
+        chosen = [self.labels & self.predicted, self.labels, self.predicted]
+        chosen = [each[rows].astype("float64") for each in chosen]  # since sums of booleans are slow
+
+        def score(drawn):
+            times = np.bincount(drawn, minlength=len(rows)).astype("float64")  # that each row was drawn
             # A product by `@` is so small that the threads of BLAS would wait for each other if a core is busy.
             counts = [np.einsum("r,rl->l", times, each) for each in chosen]
             f1, occurs = scores.scores_of_counts(*counts)["f1"], counts[1] + counts[2] > 0
@@ -71,34 +116,48 @@ class MultiLabelReport:
                 **dict(enumerate(f1.tolist())),
             }
 
-        found = scores.scores_with_intervals(score, len(self.labels), resamples, confidence, seed)
-        self.classes = {
+        return scores.scores_with_intervals(score, len(rows), *self._resampling)
+
+    def _class_scores(self, intervals):
+        chosen = (self.labels & self.predicted, self.labels, self.predicted)
+        columns = scores.scores_of_counts(*(each.sum(axis=0) for each in chosen))
+        return {
             name: {
                 "precision": columns["precision"][place].item(),
                 "recall": columns["recall"][place].item(),
-                "f1": found.pop(place),
+                "f1": intervals[place],
                 "count": int(self.labels[:, place].sum()),
             }
             for place, name in enumerate(self.label_names)
         }
-        exact = (self.labels == self.predicted).all(axis=1)
-        found["subset_accuracy"] = scores.fraction_with_interval(int(exact.sum()), len(exact), confidence)
-        self.metrics = found
 
-    def __str__(self):
-        right = int((self.labels == self.predicted).all(axis=1).sum())
-        title = f"{len(self.labels):,} rows, {len(self.label_names)} labels, {right:,} have exactly the right labels"
-        head = tables.interval_head(self)
-        rows = [
-            [name, f"{values['precision']:.3f}", f"{values['recall']:.3f}", f"{values['f1'].value:.3f}"]
-            + [tables.interval(values["f1"]), f"{values['count']:,}"]
-            for name, values in self.classes.items()
-        ]
-        overall = tables.Table(title, ["", "value", head], tables.scores_rows(self))
-        labels = tables.Table("Labels", ["label", "precision", "recall", "F1", head, "rows"], rows)
-        return f"{overall.to_text()}\n\n{labels.to_text()}"
+    def _scores(self, rows, intervals=None):
+        """Returns the metrics and the calibration error of some rows, given what `_f1_scores` returns for them."""
+        if not len(rows):
+            return {}, float("nan")
+        intervals = self._f1_scores(rows) if intervals is None else intervals
+        metrics = {name: intervals[name] for name in ("micro_f1", "macro_f1")}
+        exact = int(self._exact[rows].sum())
+        metrics["subset_accuracy"] = scores.fraction_with_interval(exact, len(rows), self.confidence)
+        if self.probabilities is None:
+            return metrics, float("nan")
+        return metrics, expected_calibration_error(*self._decisions(rows))
 
-    __repr__ = __str__
+    def _decisions(self, rows):
+        """Returns whether each label of some rows is chosen, and its probability, in arrays of one axis."""
+        return self.labels[rows].reshape(-1).astype(int), self.probabilities[rows].reshape(-1)
+
+    def _set_probabilities(self, chosen):
+        """Returns the probabilities [rows] of sets of labels."""
+        return np.where(chosen, self.probabilities, 1 - self.probabilities).prod(axis=1)
+
+    def _name(self, label):
+        return ", ".join(name for name, chosen in zip(self.label_names, label) if chosen) or "(none)"
+
+    def _first_tables(self):
+        right = f"{int(self._exact.sum()):,} have exactly the right labels"
+        title = f"{len(self.labels):,} rows, {len(self.label_names)} labels, {right}"
+        return {"metrics": tables.metrics_table(self, title), "labels": tables.labels_table(self)}
 
 
 def _chosen(rows, names, argument):
@@ -118,3 +177,20 @@ def _chosen(rows, names, argument):
             f"`model.labels_of(probabilities)`. Received: {values[place]} at position {place}"
         )
     return values > 0
+
+
+def _probabilities(values, shape):
+    """Returns probabilities as a float64 array, None for None."""
+    if values is None:
+        return None
+    values = np.asarray(values, "float64")
+    if values.shape != shape:
+        raise ValueError(f"`probabilities` must have the shape [rows, labels], {shape}. Received: {values.shape}")
+    wrong = np.argwhere(~((values >= 0) & (values <= 1)))
+    if len(wrong):
+        place = tuple(wrong[0].tolist())
+        raise ValueError(
+            "`probabilities` must be between 0 and 1. Use the sigmoid of logits. "
+            f"Received: {values[place]} at position {place}"
+        )
+    return values

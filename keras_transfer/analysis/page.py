@@ -16,27 +16,30 @@ th { font-weight: 600; color: #4a5668; } th:first-child, td:first-child { text-a
 p { color: #4a5668; margin: .4em 0; } .side { display: flex; flex-wrap: wrap; gap: 2.5em; align-items: flex-start; }
 svg { max-width: 100%; height: auto; } svg text { font: 12px system-ui, sans-serif; fill: #4a5668; }
 """
+PICTURES = {
+    "reliability": lambda report: pictures.reliability_diagram(report.reliability),
+    "slices": pictures.slices_chart,
+}
 LENGTH = 1000  # characters of a text that the page shows
 
 
-def page_of(report, title):
+def page_of(report, found, title):
     """Returns the page as a string.
 
     Args:
-        report: `ClassificationReport`.
+        report: `ClassificationReport` or `MultiLabelReport`.
+        found: Dict of its tables.
         title: String. Escaped title.
     """
-    metrics = tables.metrics_table(report)
-    parts = [
-        f"<h1>{title}</h1>",
-        f"<p>{_escape(metrics.title)}</p>{_table(metrics)}",
-        _section(tables.classes_table(report)),
-        _confusion(report),
-        _section(tables.reliability_table(report), pictures.reliability_diagram(report.reliability)),
-    ]
-    if report.slices:
-        parts.append(_section(tables.slices_table(report), pictures.slices_chart(report)))
-    parts += [_section(table) for table in tables.example_tables(report)]
+    metrics = found["metrics"]
+    parts = [f"<h1>{title}</h1>", f"<p>{_escape(metrics.title)}</p>{_table(metrics)}"]
+    for kind, table in found.items():
+        if kind == "confusion":
+            parts.append(_section(table, colors=_confusion_colors(report)))
+        elif kind in PICTURES:
+            parts.append(_section(table, PICTURES[kind](report)))
+        elif kind != "metrics":
+            parts.append(_section(table))
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
         f'<meta name="viewport" content="width=device-width">\n<style>{STYLE}</style>\n</head>\n<body>\n'
@@ -45,16 +48,15 @@ def page_of(report, title):
     )
 
 
-def _section(table, picture=""):
+def _section(table, picture="", colors=None):
     note = f"<p>{_escape(table.note)}</p>" if table.note else ""
-    return f'<h2>{_escape(table.title)}</h2>\n<div class="side">{picture}<div>{_table(table)}{note}</div></div>'
+    return f'<h2>{_escape(table.title)}</h2>\n<div class="side">{picture}<div>{_table(table, colors)}{note}</div></div>'
 
 
-def _confusion(report):
-    """Returns the confusion matrix, coloured by the fraction of the rows with the same label."""
-    table = tables.confusion_table(report)
+def _confusion_colors(report):
+    """Returns the colours of the cells of a confusion matrix, by the fraction of the rows with the same label."""
     if len(report.label_names) > tables.MAX_CLASSES:
-        return _section(table)
+        return {}
     totals = report.confusion_matrix.sum(axis=1)
     colors = {}
     for i, counts in enumerate(report.confusion_matrix):
@@ -62,7 +64,7 @@ def _confusion(report):
             if count:
                 shade = "38, 120, 90" if i == j else "190, 70, 50"
                 colors[i, j + 1] = f"background: rgba({shade}, {0.08 + 0.62 * count / totals[i]:.2f})"
-    return f'<h2>{_escape(table.title)}</h2>\n<div class="side">{_table(table, colors)}</div>'
+    return colors
 
 
 def _table(table, colors=None):

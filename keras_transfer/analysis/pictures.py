@@ -3,7 +3,7 @@
 import html
 import math
 
-from keras_transfer.analysis.tables import shorten
+from keras_transfer.analysis.tables import METRICS, shorten
 
 BLUE, RED, GREY, LIGHT = "#2f6db3", "#be4632", "#8a95a5", "#dde3ea"
 SIZE, MARGIN = 280, 44  # of the diagram in pixels, and of the space for its axes
@@ -41,9 +41,10 @@ def reliability_diagram(bins):
 
 
 def slices_chart(report):
-    """Returns the accuracy of each slice with its interval, beside that of all rows."""
+    """Returns the accuracy, or another metric, of each slice with its interval, beside that of all rows."""
+    metric = report.SLICE_METRICS[0]
     slices = [part for part in report.slices if part.metrics]
-    lowest = min([part.metrics["accuracy"].low for part in slices] + [report.metrics["accuracy"].low, 0.9])
+    lowest = min([part.metrics[metric].low for part in slices] + [report.metrics[metric].low, 0.9])
     spacing = 0.2 if lowest < 0.5 else 0.1 if lowest < 0.8 else 0.05  # of the ticks
     ticks = [1 - spacing * number for number in range(math.ceil(round((1 - lowest) / spacing, 6)) + 1)]
     least = ticks[-1]
@@ -57,19 +58,19 @@ def slices_chart(report):
     for tick in ticks:
         marks += [_line(place(tick), top, place(tick), bottom, LIGHT)]
         marks += [_text(place(tick), bottom + 16, f"{tick:.4g}", "middle")]
-    mean = report.metrics["accuracy"].value
+    mean = report.metrics[metric].value
     marks.append(_line(place(mean), top - 4, place(mean), bottom, GREY, ' stroke-dasharray="5 4"'))
-    marks.append(_text(left, top - 16, "accuracy of each slice, dashed: all rows"))
+    marks.append(_text(left, top - 16, f"{METRICS[metric]} of each slice, dashed: all rows"))
     for number, part in enumerate(slices):
-        accuracy, y = part.metrics["accuracy"], top + step * number + step / 2
-        color = BLUE if accuracy.low <= mean <= accuracy.high else RED
+        score, y = part.metrics[metric], top + step * number + step / 2
+        color = BLUE if score.low <= mean <= score.high else RED
         marks.append(_text(left - 10, y + 4, shorten(part.name, 28), "end"))
-        marks.append(_line(place(accuracy.low), y, place(accuracy.high), y, color, ' stroke-width="2"'))
+        marks.append(_line(place(score.low), y, place(score.high), y, color, ' stroke-width="2"'))
         marks.append(
-            f'<circle cx="{place(accuracy.value):.1f}" cy="{y:.1f}" r="4" fill="{color}"><title>'
-            f"{html.escape(shorten(part.name, 100))}: {accuracy.value:.3f} of {len(part.rows):,} rows</title></circle>"
+            f'<circle cx="{place(score.value):.1f}" cy="{y:.1f}" r="4" fill="{color}"><title>'
+            f"{html.escape(shorten(part.name, 100))}: {score.value:.3f} of {len(part.rows):,} rows</title></circle>"
         )
-    return _picture(left + 290, bottom + 26, "Accuracy of each slice", marks)
+    return _picture(left + 290, bottom + 26, f"{METRICS[metric].capitalize()} of each slice", marks)
 
 
 def _x(value):

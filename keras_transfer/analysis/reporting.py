@@ -17,7 +17,7 @@ def report(
     slices=None,
     seed=0,
     label_names=None,
-    examples=None,
+    examples=10,
     resamples=1000,
     confidence=0.95,
     from_logits=None,
@@ -31,7 +31,7 @@ def report(
     Args:
         model: `tasks.TextClassifier`, or another model with one label for each row: one with `predict_proba`, as those
             of scikit-learn, or a Keras model whose outputs are logits [rows, classes]. Only a `TextClassifier` may have
-            `multi_label=True`. Its report has metrics and the scores of each label, but no slices and no examples.
+            `multi_label=True`.
         x: Data in memory, as for `model.predict`: texts, a tuple of two columns of texts, or arrays.
         y: Labels [rows]. Integers, or names of classes. For a model of scikit-learn, values of its `classes_`, also if
             `label_names` renames them. With `multi_label=True`, as for `fit`.
@@ -43,7 +43,7 @@ def report(
             - an array [rows] of such values
         seed: Integer. Seed of the bootstrap. Defaults to `0`.
         label_names: List of strings. Names of the classes. Defaults to `None`, those of the model.
-        examples: Integer. Number of examples of each kind. Defaults to `None`, which is 10.
+        examples: Integer. Number of examples of each kind. Defaults to `10`.
         resamples: Integer. Number of resamples of the bootstrap. Defaults to `1000`.
         confidence: Float between 0 and 1. Confidence of the intervals. Defaults to `0.95`.
         from_logits: Boolean. Whether the outputs of a Keras model are logits. Otherwise they are probabilities. Not
@@ -54,8 +54,8 @@ def report(
 
     Raises:
         ValueError: If the model predicts anything else than one score for each class, if `x` is not in memory, if
-            labels and rows differ in number, if a label is unknown, if `slices`, `examples` or `from_logits` are used
-            with `multi_label=True`, or if an argument is invalid.
+            labels and rows differ in number, if a label is unknown, if `from_logits` is used with `multi_label=True`,
+            or if an argument is invalid.
 
     Example:
     ```python
@@ -73,28 +73,26 @@ def report(
         names, y = ([str(value) for value in np.asarray(values).tolist()] for values in (model.classes_, y))
         y = positions_of(y, names)
     label_names = names if label_names is None else label_names
+    options = {
+        "texts": to_columns(x) if is_text(x) else None,
+        "label_names": label_names,
+        "slices": slices,
+        "seed": seed,
+        "examples": examples,
+        "resamples": resamples,
+        "confidence": confidence,
+    }
     if getattr(model, "multi_label", False):
-        for argument, value in {"slices": slices, "examples": examples, "from_logits": from_logits}.items():
-            if value is not None:
-                raise ValueError(
-                    f"`{argument}` requires a model with one label for each row. "
-                    f"Received: {argument}={value!r} and a model with multi_label=True"
-                )
-        predicted = multi_hot(model.predict_labels(x), names)
-        return MultiLabelReport(y, predicted, label_names, seed, resamples, confidence)
-    from_logits = True if from_logits is None else from_logits
-    return ClassificationReport(
-        y,
-        _class_probabilities(model, x, from_logits),
-        texts=to_columns(x) if is_text(x) else None,
-        label_names=label_names,
-        slices=slices,
-        seed=seed,
-        examples=10 if examples is None else examples,
-        resamples=resamples,
-        confidence=confidence,
-        from_logits=False,
-    )
+        if from_logits is not None:
+            raise ValueError(
+                "`from_logits` requires a model with one label for each row. "
+                f"Received: from_logits={from_logits!r} and a model with multi_label=True"
+            )
+        probabilities = model.predict_proba(x)
+        predicted = multi_hot(model.labels_of(probabilities), names)
+        return MultiLabelReport(y, predicted, probabilities=probabilities, **options)
+    probabilities = _class_probabilities(model, x, True if from_logits is None else from_logits)
+    return ClassificationReport(y, probabilities, from_logits=False, **options)
 
 
 def _class_probabilities(model, x, from_logits):

@@ -49,24 +49,12 @@ class Table(NamedTuple):
         return "\n".join([self.title, *(line.rstrip() for line in lines), *filter(None, [self.note])])
 
 
-def all_tables(report):
-    """Returns all tables of a report, in order."""
-    tables = [metrics_table(report), classes_table(report), confusion_table(report), reliability_table(report)]
-    tables += [slices_table(report)] if report.slices else []
-    return [*tables, *example_tables(report)]
-
-
-def metrics_table(report):
+def metrics_table(report, title):
     """Returns the scores of all rows."""
-    right = int(np.trace(report.confusion_matrix))
-    title = f"{len(report.labels):,} rows, {len(report.label_names)} classes, {right:,} predictions are right"
-    rows = [*scores_rows(report), ["calibration error", f"{report.calibration_error:.4f}", ""]]
+    rows = [[METRICS[name], f"{score.value:.4f}", interval(score)] for name, score in report.metrics.items()]
+    if report.reliability is not None:
+        rows.append(["calibration error", f"{report.calibration_error:.4f}", ""])
     return Table(title, ["", "value", interval_head(report)], rows)
-
-
-def scores_rows(report):
-    """Returns the metrics of a report and their intervals as rows of a table."""
-    return [[METRICS[name], f"{score.value:.4f}", interval(score)] for name, score in report.metrics.items()]
 
 
 def interval_head(report):
@@ -81,6 +69,16 @@ def classes_table(report):
         for name, values in report.classes.items()
     ]
     return Table("Classes", ["class", "precision", "recall", "F1", "rows"], rows)
+
+
+def labels_table(report):
+    """Returns the scores of each label, where rows have several labels."""
+    rows = [
+        [name, f"{values['precision']:.3f}", f"{values['recall']:.3f}", f"{values['f1'].value:.3f}"]
+        + [interval(values["f1"]), f"{values['count']:,}"]
+        for name, values in report.classes.items()
+    ]
+    return Table("Labels", ["label", "precision", "recall", "F1", interval_head(report), "rows"], rows)
 
 
 def confusion_table(report):
@@ -102,39 +100,42 @@ def reliability_table(report):
         for part in report.reliability
         if part.count
     ]
-    return Table("Reliability", ["confidence", "rows", "mean confidence", "accuracy"], rows)
+    note = "" if report.labels.ndim == 1 else "Each label of each row is counted."
+    return Table("Reliability", ["confidence", "rows", "mean confidence", "accuracy"], rows, note)
 
 
 def slices_table(report):
     """Returns the scores of each slice."""
-    rows, mean = [], report.metrics["accuracy"].value
+    main, other = (METRICS[name] for name in report.SLICE_METRICS)
+    heads = ["slice", "rows", main, "interval", other, "interval"]
+    heads += [] if report.reliability is None else ["calibration error"]
+    rows, mean = [], report.metrics[report.SLICE_METRICS[0]].value
     for part in report.slices:
         cells = [part.name, f"{len(part.rows):,}"]
         if part.metrics:
-            accuracy, f1 = part.metrics["accuracy"], part.metrics["macro_f1"]
-            mark = "" if accuracy.low <= mean <= accuracy.high else " *"
-            cells += [f"{accuracy.value:.3f}{mark}", interval(accuracy), f"{f1.value:.3f}", interval(f1)]
-            cells += [f"{part.calibration_error:.3f}"]
-        rows.append(cells + [""] * (7 - len(cells)))
-    heads = ["slice", "rows", "accuracy", "interval", "macro F1", "interval", "calibration error"]
+            score, f1 = (part.metrics[name] for name in report.SLICE_METRICS)
+            mark = "" if score.low <= mean <= score.high else " *"
+            cells += [f"{score.value:.3f}{mark}", interval(score), f"{f1.value:.3f}", interval(f1)]
+            cells += [] if report.reliability is None else [f"{part.calibration_error:.3f}"]
+        rows.append(cells + [""] * (len(heads) - len(cells)))
     marked = any(row[2].endswith("*") for row in rows)
-    return Table("Slices", heads, rows, "* Its interval does not contain the accuracy of all rows." if marked else "")
+    return Table("Slices", heads, rows, f"* Its interval does not contain the {main} of all rows." if marked else "")
 
 
 def example_tables(report):
-    """Returns the hardest examples and the most confident mistakes, once if they are the same."""
-    kinds = {
-        "Hardest examples: the lowest probability of the label": report.hardest,
-        "Most confident mistakes": report.confident_mistakes,
+    """Returns the hardest examples and the most confident mistakes as a dict of tables, once if they are the same."""
+    titles = {
+        "hardest": "Hardest examples: the lowest probability of the label",
+        "confident_mistakes": "Most confident mistakes",
     }
     if [example.position for example in report.hardest] == [e.position for e in report.confident_mistakes]:
-        kinds = {"Hardest examples, which are also the most confident mistakes": report.hardest}
+        titles = {"hardest": "Hardest examples, which are also the most confident mistakes"}
     heads = ["position", "label", "predicted", "probability", "of the label", "text"]
-    return [
-        Table(title, heads, [_example(example) for example in examples], texts=True)
-        for title, examples in kinds.items()
-        if examples
-    ]
+    return {
+        kind: Table(title, heads, [_example(example) for example in getattr(report, kind)], texts=True)
+        for kind, title in titles.items()
+        if getattr(report, kind)
+    }
 
 
 def _example(example):

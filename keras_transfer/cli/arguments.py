@@ -46,11 +46,9 @@ def check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite):
 
 def check_evaluation(kind, words, report):
     """Raises a `ValueError` if arguments of `evaluate` do not match what a model predicts."""
-    if kind != "classify" and (words or report is not None):
-        received = "several labels for each text" if kind == "multi_label" else "numbers"
+    if kind == "regress" and (words or report is not None):
         raise ValueError(
-            "`--words` and `--report` require a model that predicts one label for each text. "
-            f"Received: a model that predicts {received}"
+            "`--words` and `--report` require a model that predicts labels. Received: a model that predicts numbers"
         )
 
 

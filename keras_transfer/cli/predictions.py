@@ -54,11 +54,12 @@ def run_evaluation(path, kind, data, texts, labels, words=(), report=None):
     if kind == "regress":
         print(describe_numbers(labels, outputs))
         return
-    if kind == "multi_label":
-        print(analysis.MultiLabelReport(labels, model.labels_of(outputs), model.label_names))
-        return
     slices = {f"with {word!r}": word for word in words}
-    found = analysis.ClassificationReport(labels, outputs, texts, model.label_names, slices, from_logits=False)
+    options = {"texts": texts, "label_names": model.label_names, "slices": slices}
+    if kind == "multi_label":
+        found = analysis.MultiLabelReport(labels, model.labels_of(outputs), probabilities=outputs, **options)
+    else:
+        found = analysis.ClassificationReport(labels, outputs, from_logits=False, **options)
     print(found)
     if report is not None:
         print(f"\nThe report with pictures is in {found.to_html(report, title=f'Evaluation of {path}')}")

@@ -1,7 +1,7 @@
 """The folder of a training run, in a file that `command.py` runs without importing the package.
 
 It contains `run.json` (the settings, and whether the run is finished), `checkpoints` until then, and afterwards
-`model.keras` and, for a classifier with one label for each text, `report.html`.
+`model.keras` and, for a classifier, `report.html`.
 """
 
 import hashlib

@@ -102,10 +102,10 @@ def _train(model, parts, recipe, folder, settings, seed):
     else:
         report = analysis.report(model, texts, labels, seed=seed)
     print(f"\nValidation data: {report}")
-    if isinstance(report, analysis.ClassificationReport):
-        print(f"\nThe report with pictures is in {report.to_html(folder / REPORT, title='Validation data')}")
-    else:
+    if model.label_names is None:
         (folder / REPORT).unlink(missing_ok=True)  # of an earlier run for another task
+    else:
+        print(f"\nThe report with pictures is in {report.to_html(folder / REPORT, title='Validation data')}")
     with tempfile.TemporaryDirectory(prefix=".model-", dir=folder) as scratch:
         model.save(pathlib.Path(scratch) / MODEL)
         os.replace(pathlib.Path(scratch) / MODEL, folder / MODEL)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.analysis import MultiLabelReport, report
+from keras_transfer.metrics import expected_calibration_error
 from tests.tasks.tiny import of_words
 
 NAMES = ["film", "fun", "sad"]
@@ -59,10 +60,12 @@ def test_a_model_with_several_labels_is_evaluated_with_its_thresholds(eagerly):
     model = of_words(list("abyz"), label_names=NAMES, multi_label=True)
     texts = ["a", "b y", "z z"]
     model.thresholds = np.sort(model.predict_proba(texts), axis=0)[:2].mean(axis=0).tolist()
-    found = report(model, texts, model.predict_labels(texts), resamples=2)
+    found = report(model, texts, model.predict_labels(texts), {"with b": "b"}, examples=2, resamples=2)
     assert isinstance(found, MultiLabelReport) and found.metrics["subset_accuracy"].value == 1
     assert 0 < found.metrics["subset_accuracy"].low < found.metrics["subset_accuracy"].high == 1
-    assert found.labels.sum() == 6
+    assert found.labels.sum() == 6 and found.slices[-1].rows.tolist() == [1]
+    np.testing.assert_array_equal(found.probabilities, model.predict_proba(texts))
+    assert len(found.hardest) == 2 and found.hardest[0].text == (texts[found.hardest[0].position],)
     renamed = report(model, texts, [["x"], [], []], label_names=["x", "y", "z"], resamples=2)
     assert list(renamed.classes) == ["x", "y", "z"] and (renamed.predicted == found.predicted).all()
 
@@ -79,6 +82,73 @@ def test_intervals_are_those_of_rows_that_are_drawn_anew():
         assert values["f1"].low == pytest.approx(drawn.classes[name]["f1"].value)
 
 
+def with_probabilities(rows=60, **options):
+    """A report on random predictions whose probabilities are those of their labels."""
+    random = np.random.default_rng(0)
+    probabilities = random.random((rows, 3)).round(2)
+    labels = random.random((rows, 3)) < probabilities
+    texts = [" ".join(["word"] * (row % 7 + 1)) for row in range(rows)]
+    options = {"texts": texts, "resamples": 20, **options}
+    return MultiLabelReport(labels.astype(int), probabilities >= 0.5, NAMES, probabilities, **options)
+
+
+def test_examples_are_those_whose_set_of_labels_has_the_lowest_probability_and_the_most_confident_mistakes():
+    labels, probabilities = [["film"], [], ["fun"]], [[0.9, 0.2, 0.1], [0.6, 0.1, 0.1], [0.2, 0.3, 0.4]]
+    texts = (["a", "b", "c"], ["x", "y", "z"])
+    found = MultiLabelReport(labels, [["film"], ["film"], []], NAMES, probabilities, texts, resamples=2)
+    likely = {0: 0.9 * 0.8 * 0.9, 1: 0.4 * 0.9 * 0.9, 2: 0.8 * 0.3 * 0.6}
+    assert [example.position for example in found.hardest] == [2, 1, 0]
+    assert {example.position: example.label_probability for example in found.hardest} == pytest.approx(likely)
+    first, second = found.confident_mistakes
+    assert (first.position, first.label, first.predicted, first.text) == (1, "(none)", "film", ("b", "y"))
+    assert (first.probability, second.probability) == pytest.approx((0.6 * 0.9 * 0.9, 0.8 * 0.7 * 0.6))
+    assert (second.position, second.label, second.predicted) == (2, "fun", "(none)")
+    both = MultiLabelReport([["film", "sad"]], [["sad"]], NAMES, [[0.1, 0.1, 0.9]], resamples=2)
+    assert both.hardest[0].label == "film, sad" and both.hardest[0].text is None
+    few = MultiLabelReport(labels, [[], [], []], NAMES, probabilities, resamples=2, examples=1)
+    assert [len(few.hardest), len(few.confident_mistakes)] == [1, 1]
+
+
+def test_the_calibration_is_that_of_all_labels_as_predictions_of_two_classes():
+    found = with_probabilities()
+    flat = found.labels.reshape(-1).astype(int), found.probabilities.reshape(-1)
+    assert found.calibration_error == pytest.approx(expected_calibration_error(*flat))
+    assert sum(part.count for part in found.reliability) == 180
+    assert "Each label of each row is counted." in str(found)
+
+
+def test_slices_have_the_scores_of_their_rows():
+    found = with_probabilities(slices={"first": np.arange(60) < 4, "none": np.zeros(60, bool)})
+    assert [part.name for part in found.slices][-2:] == ["first", "none"] and len(found.slices) == 5
+    rows = slice(0, 4)
+    alone = MultiLabelReport(found.labels[rows].astype(int), found.predicted[rows], NAMES, found.probabilities[rows])
+    first, none = found.slices[-2:]
+    assert {name: score.value for name, score in first.metrics.items()} == pytest.approx(
+        {name: score.value for name, score in alone.metrics.items()}
+    )
+    assert first.metrics["subset_accuracy"] == alone.metrics["subset_accuracy"]
+    assert first.calibration_error == pytest.approx(alone.calibration_error)
+    assert none.metrics == {} and np.isnan(none.calibration_error)
+    head = r"^slice +rows +subset accuracy +interval +micro F1 +interval +calibration error$"
+    assert re.search(head, str(found), re.MULTILINE)
+
+
+def test_the_page_has_the_tables_of_the_text_and_two_pictures(tmp_path):
+    page = with_probabilities().to_html(tmp_path / "page.html", title="A & B").read_text("utf-8")
+    titles = re.findall("<h2>(.*?)</h2>", page)
+    assert titles[:3] == ["Labels", "Reliability", "Slices"] and titles[3].startswith("Hardest examples")
+    assert page.count("<svg") == 2 and "subset accuracy of each slice, dashed: all rows" in page
+    assert "<title>A &amp; B</title>" in page and "confusion" not in page.lower()
+
+
+def test_without_probabilities_there_are_slices_but_no_calibration_and_no_examples(tmp_path):
+    found = MultiLabelReport(LABELS, PREDICTED, NAMES, texts=["a", "a b", "a", "b"], resamples=2)
+    assert found.hardest == found.confident_mistakes == [] and np.isnan(found.calibration_error)
+    assert found.reliability is None and len(found.slices) == 2
+    assert "calibration" not in str(found) and "Hardest" not in str(found)
+    assert found.to_html(tmp_path / "page.html").read_text("utf-8").count("<svg") == 1
+
+
 @pytest.mark.parametrize(
     ("labels", "predicted", "options", "message"),
     [
@@ -92,6 +162,11 @@ def test_intervals_are_those_of_rows_that_are_drawn_anew():
         (LABELS, PREDICTED, {"label_names": ["a", "a"]}, "must be different names"),
         (LABELS, PREDICTED, {"resamples": 0}, "Received: resamples=0"),
         (LABELS, PREDICTED, {"confidence": 1}, "Received: confidence=1"),
+        (LABELS, PREDICTED, {"examples": -1}, "Received: examples=-1"),
+        (LABELS, PREDICTED, {"texts": ["a"]}, "Received: 1 texts for 4 rows"),
+        (LABELS, PREDICTED, {"probabilities": [[0.5, 0.5]]}, r"\(4, 3\). Received: \(1, 2\)"),
+        ([[]], [[]], {"probabilities": [[0.5, 1, 1.5]]}, r"the sigmoid of logits. Received: 1.5 at position \(0, 2\)"),
+        ([[]], [[]], {"probabilities": [[0.5, np.nan, 1]]}, r"Received: nan at position \(0, 1\)"),
     ],
 )
 def test_invalid_arguments_are_errors(labels, predicted, options, message):

@@ -56,8 +56,10 @@ def test_several_labels_are_lists_in_json_lines_and_have_a_separator_in_csv(tagg
 def test_several_labels_are_evaluated_with_f1_of_all_and_of_each(tagger, folder, capsys):
     run("predict", "tagger.keras", "--input", "a.csv", "--output", "b.csv")
     capsys.readouterr()
-    assert run("evaluate", "tagger.keras", "--data", "b.csv", "--label", "prediction") == 0
+    line = ["evaluate", "tagger.keras", "--data", "b.csv", "--label", "prediction"]
+    assert run(*line, "--words", "y", "--report", "a.html") == 0
     output = capsys.readouterr()
+    assert "with &#x27;y&#x27;" in (folder / "a.html").read_text("utf-8") and "with 'y'" in output.out
     assert output.out.startswith("4 rows, 3 labels, 4 have exactly the right labels\n")
     for name in ("micro F1", "macro F1", "subset accuracy"):
         assert re.search(rf"^{name} +1\.0000 ", output.out, re.MULTILINE)
@@ -140,7 +142,6 @@ def test_a_regressor_is_evaluated_with_errors_and_correlations(regressor, folder
     [
         ("regressor", "text,label\na,good\n", [], "line 2: Expected a text and a number. Received: text='a' and"),
         ("regressor", "text,label\na,1\n", ["--words", "a"], "Received: a model that predicts numbers"),
-        ("tagger", "text,label\na,\n", ["--report", "a.html"], "Received: a model that predicts several labels"),
         ("tagger", "text,label\na,film|\n", [], "line 2: Expected a text and a list of labels."),
         ("two", "text,label\na,1\n", [], "must predict one number. Received: two.keras, with num_targets=2"),
     ],
@@ -194,7 +195,7 @@ def test_train_makes_a_classifier_with_several_labels(folder, monkeypatch, capsy
         printed = capsys.readouterr().out
         assert printed.startswith("16 texts for train, 16 texts for validation, ['film', 'fun', 'sad']\n")
         assert "Validation data: 16 rows, 3 labels, 16 have exactly the right labels\n" in printed
-        assert sorted(path.name for path in (folder / kind).iterdir()) == ["model.keras", "run.json"]
+        assert sorted(path.name for path in (folder / kind).iterdir()) == ["model.keras", "report.html", "run.json"]
     first, second = (keras.saving.load_model(folder / kind / "model.keras", compile=False) for kind in ("jsonl", "csv"))
     for weight, expected in zip(first.get_weights(), second.get_weights(), strict=True):
         np.testing.assert_array_equal(weight, expected)
