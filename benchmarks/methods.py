@@ -201,7 +201,7 @@ def parse(arguments):
     add("--one-length", action="store_true", help="pad all texts to one length, where each length is compiled")
     add("--costs", type=pathlib.Path, help="folder of other runs, from which times and memory are taken")
     add("--no-costs", action="store_true", help="leave out times and memory, if the runs shared a machine")
-    add("--table", type=pathlib.Path, help="file for the page")
+    add("--table", type=pathlib.Path, help="file for the page, whose tables of other datasets are kept")
     add("--worker", nargs=2, metavar=("DATASET", "METHOD"), help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
     if not args.data_dir:
@@ -277,13 +277,13 @@ HEADS = ["method", "trained", "MB", "dev error, %", "test error, %", "difference
 def report(args, earlier=""):
     """Returns the page with a table for each dataset, of all methods whose runs are finished.
 
-    Tables of other datasets are taken from `earlier`, a page that another command has written.
+    The tables of other datasets are those of `earlier`, a page that another command has written.
     """
-    tables = {part.partition("\n")[0]: part for part in earlier.split("\n## ")[1:]}
-    for dataset in args.datasets:
-        if made := section(dataset, args):
-            tables[DATASETS[dataset]] = made
-    return "\n## ".join([INTRODUCTION, *(tables[title] for title in DATASETS.values() if title in tables)])
+    tables = {part.partition("\n")[0]: part.rstrip() + "\n" for part in earlier.split("\n## ")[1:]}
+    tables |= {DATASETS[dataset]: section(dataset, args) for dataset in args.datasets}
+    tables = [tables[title] for title in DATASETS.values() if tables.get(title)]
+    introduction = INTRODUCTION.format(costs=COSTS if any("| step |" in table for table in tables) else "")
+    return "\n## ".join([introduction, *tables])
 
 
 def section(dataset, args):
@@ -355,7 +355,7 @@ INTRODUCTION = """# Which method to use
 The tables are the output of these commands, which resume if they are interrupted. `docs/results` has a line for each
 run. The errors on TREC-6 are from runs with JAX on an NVIDIA H100, with all matrix products in float32 (the last runs
 of the frozen encoders, Pfeiffer, parallel, IA3 and the cached blocks on a CPU), and those on SST-2 from runs with
-TensorFlow on a CPU. The costs are from short runs with TensorFlow on 2 cores.
+TensorFlow on a CPU.
 
 ```sh
 python benchmarks/methods.py --data-dir DIR --datasets trec6 --seeds 0 --grid --examples 640 \\
@@ -376,13 +376,15 @@ SST-2, each method has one rate, the middle of the three. Nothing was chosen on 
 - Errors are means over the seeds with their 95 % t intervals. The method with the lowest dev error has a star.
 - `difference` is that of the test errors from full fine-tuning, in percentage points, and `p` the p value of the paired
   t test over the seeds. With so many methods, one in twenty has a p below 0.05 by chance.
-- `step` and `memory`, in relation to full fine-tuning: the median step, and the peak memory of the process. With a
-  frozen encoder, a step trains the head on stored features, which were computed once. The ratios of steps vary by up
-  to 0.2: `slanted triangular` takes the same steps as `full`.
-
+{costs}
 The 2019 NAACL tutorial on transfer learning printed test errors of 3.6 % (full), 4.0 % (adapters) and 5.2 % (gradual
 unfreezing) for TREC-6, with one seed of a model with 50 million weights. Its code for unfreezing set a misspelt
 attribute (`require_grad`), so nothing ever thawed.
+"""
+COSTS = """\
+- `step` and `memory`, in relation to full fine-tuning: the median step, and the peak memory of the process, from short
+  runs with TensorFlow on 2 cores. With a frozen encoder, a step trains the head on stored features, which were computed
+  once. The ratios of steps vary by up to 0.2: `slanted triangular` takes the same steps as `full`.
 """
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_transfer.analysis import page, slices, tables
+from keras_transfer.analysis import page, scores, slices, tables
 from keras_transfer.files import atomic_file
 
 
@@ -31,15 +31,15 @@ class Example(NamedTuple):
 
     Attributes:
         position: Integer. The position of the row.
-        label, predicted: Strings. The names of the classes.
-        probability: Float. Probability of the predicted class.
-        label_probability: Float. Probability of the label.
+        label, predicted: Strings, the names of the classes. If rows have several labels, tuples of their names.
+        probability: Float. Probability of what is predicted.
+        label_probability: Float. Probability of the label, or of the set of labels.
         text: Tuple of one or two strings, or None if the report has no texts.
     """
 
     position: int
-    label: str
-    predicted: str
+    label: str | tuple
+    predicted: str | tuple
     probability: float
     label_probability: float
     text: tuple | None
@@ -48,43 +48,69 @@ class Example(NamedTuple):
 class Report:
     """Base class of the reports on classifiers.
 
-    A subclass sets the attributes that its docstring lists, and implements `_scores` (the metrics and the calibration
-    error of some rows), `_name` (of a label or a prediction), and `_first_tables`, as `_tables` returns them.
+    A subclass sets the attributes that its docstring lists, and `label_names`. It implements `_scores`, which returns
+    the metrics and the calibration error of some rows, `_name`, which returns the name of a label or a prediction, and
+    `_first_tables`, which returns a dict of the tables before the reliability.
+
+    Args:
+        seed, examples, resamples, confidence: As for `report`.
 
     Attributes:
         SLICE_METRICS: Tuple of the names of the two metrics that the table of slices has. The interval of the first one
             must be valid for few rows.
+        COUNTED: String. What the reliability counts.
+        confidence: Float. Confidence of the intervals.
     """
 
     SLICE_METRICS = ()
+    COUNTED = "rows"
+
+    def __init__(self, seed, examples, resamples, confidence):
+        scores.check_resampling(resamples, confidence)
+        if not isinstance(examples, int) or examples < 0:
+            raise ValueError(f"`examples` must be an integer of at least 0. Received: examples={examples!r}")
+        self.confidence = confidence
+        self._resampling, self._example_count = (resamples, confidence, seed), examples
+
+    def _rows_of(self, texts):
+        """Returns texts, or a tuple of two columns of texts, as a list of tuples; None for None."""
+        if texts is None:
+            return None
+        columns = texts if isinstance(texts, tuple) else (texts,)
+        columns = [[column] if isinstance(column, str) else column for column in columns]
+        lengths = [len(column) for column in columns]
+        if set(lengths) != {len(self.labels)}:
+            received = " and ".join(map(str, lengths))
+            raise ValueError(f"Each row must have a text. Received: {received} texts for {len(self.labels)} rows")
+        return list(zip(*columns))
 
     def _find_slices(self, texts, definitions):
         """Returns the list of slices with their scores."""
         found = slices.slice_rows(texts, definitions, len(self.labels))
         return [Slice(name, rows, *self._scores(rows)) for name, rows in found.items()]
 
-    def _find_examples(self, texts, count, right, probabilities, of_labels):
-        """Returns the hardest examples and the most confident mistakes, two lists of at most `count`.
+    def _find_examples(self, texts, right, likely, of_labels, probability=float):
+        """Returns the hardest examples and the most confident mistakes, two lists.
 
         Args:
             texts: List of tuples of strings, or None.
-            count: Integer.
             right: Boolean array [rows].
-            probabilities, of_labels: Float arrays [rows]. Probabilities of the predictions and of the labels.
+            likely, of_labels: Float arrays [rows]. How likely the predictions and the labels are.
+            probability: Function from such a value to its probability.
         """
         wrong = np.flatnonzero(~right)
-        places = np.argsort(of_labels, kind="stable"), wrong[np.argsort(-probabilities[wrong], kind="stable")]
+        places = np.argsort(of_labels, kind="stable"), wrong[np.argsort(-likely[wrong], kind="stable")]
         return tuple(
             [
                 Example(
                     int(row),
                     self._name(self.labels[row]),
                     self._name(self.predicted[row]),
-                    float(probabilities[row]),
-                    float(of_labels[row]),
+                    probability(likely[row]),
+                    probability(of_labels[row]),
                     None if texts is None else texts[row],
                 )
-                for row in rows[:count]
+                for row in rows[: self._example_count]
             ]
             for rows in places
         )
@@ -122,23 +148,3 @@ class Report:
         with atomic_file(path) as file:
             file.write(content)
         return path
-
-
-def rows_of(texts, count):
-    """Returns texts, or a tuple of columns of texts, as a list of tuples; None for None.
-
-    Raises:
-        ValueError: If there are not `count` rows.
-    """
-    if texts is None:
-        return None
-    rows = list(zip(*(texts if isinstance(texts, tuple) else (texts,))))
-    if len(rows) != count:
-        raise ValueError(f"Each row must have a text. Received: {len(rows)} texts for {count} rows")
-    return rows
-
-
-def check_examples(examples):
-    """Raises a `ValueError` if the number of examples is invalid."""
-    if not isinstance(examples, int) or examples < 0:
-        raise ValueError(f"`examples` must be an integer of at least 0. Received: examples={examples!r}")

@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_transfer.analysis import scores, tables
-from keras_transfer.analysis.base_report import Report, check_examples, rows_of
+from keras_transfer.analysis.base_report import Report
 from keras_transfer.metrics import expected_calibration_error
 from keras_transfer.tasks.class_names import has_names, positions_of
 from keras_transfer.tasks.data_checks import check_class_labels
@@ -12,7 +12,7 @@ from keras_transfer.tasks.data_checks import check_class_labels
 class ClassificationReport(Report):
     """A report on the predictions of any classifier with one label for each row, which `report` returns.
 
-    `print(report)` shows it as text.
+    `print(report)` shows it as text, and `report.to_html(path)` writes it as a page with pictures.
 
     Args:
         labels: List or array [rows] of integers, or of names of classes.
@@ -65,8 +65,7 @@ class ClassificationReport(Report):
         confidence=0.95,
         from_logits=True,
     ):
-        scores.check_resampling(resamples, confidence)
-        check_examples(examples)
+        super().__init__(seed, examples, resamples, confidence)
         self.probabilities = _probabilities(logits, from_logits)
         count, classes = self.probabilities.shape
         names = range(classes) if label_names is None else label_names
@@ -78,8 +77,7 @@ class ClassificationReport(Report):
         self.labels = _positions(labels, self.label_names)
         if len(self.labels) != count:
             raise ValueError(f"Each row must have a label. Received: {len(self.labels)} labels for {count} rows")
-        self.confidence, self._resampling = confidence, (resamples, confidence, seed)
-        texts = rows_of(texts, count)
+        texts = self._rows_of(texts)
 
         self.predicted = self.probabilities.argmax(axis=-1)
         self._of_labels = self.probabilities[np.arange(count), self.labels]
@@ -89,7 +87,7 @@ class ClassificationReport(Report):
         self.metrics, self.calibration_error = self._scores(np.arange(count))
         self.reliability = scores.reliability(self.labels, self.probabilities)
         self.slices = self._find_slices(texts, slices)
-        found = self._find_examples(texts, examples, self._right, self.probabilities.max(axis=-1), self._of_labels)
+        found = self._find_examples(texts, self._right, self.probabilities.max(axis=-1), self._of_labels)
         self.hardest, self.confident_mistakes = found
 
     def _class_scores(self):

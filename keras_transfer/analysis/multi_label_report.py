@@ -1,9 +1,11 @@
 """What a classifier with several labels for each row gets right and wrong: scores, calibration, slices, examples."""
 
+import math
+
 import numpy as np
 
 from keras_transfer.analysis import scores, tables
-from keras_transfer.analysis.base_report import Report, check_examples, rows_of
+from keras_transfer.analysis.base_report import Report
 from keras_transfer.metrics import expected_calibration_error
 from keras_transfer.tasks.class_names import are_empty, has_names, multi_hot
 from keras_transfer.tasks.data_checks import check_multi_hot
@@ -27,24 +29,26 @@ class MultiLabelReport(Report):
         metrics: Dict from `"micro_f1"` (over all labels of all rows), `"macro_f1"` (the mean over the labels that occur
             in labels or predictions) and `"subset_accuracy"` (the fraction of rows with exactly the right labels) to
             `(value, low, high)`. The interval of the subset accuracy is Wilson's. The others are percentile bootstrap
-            intervals.
-        calibration_error: Float. Expected calibration error in 15 bins (Guo et al. 2017), where each label of each row
-            is a prediction of two classes. NaN without probabilities.
+            intervals. An F1 is 0 if no row has a label or a prediction.
+        calibration_error: Float. Expected calibration error in 15 bins (Guo et al. 2017), NaN without probabilities.
+            Each label of each row counts as a prediction of two classes, as in `TextClassifier.calibrate`. The label
+            counts as predicted if its probability is above 0.5, whatever the thresholds of the classifier are.
         classes: Dict from the name of each label to a dict of its `precision` and `recall`, its `f1` as
             `(value, low, high)`, and its number of rows, `count`. Scores are 0 where undefined, also in resamples
             without the label.
         reliability: List of `(low, high, count, confidence, accuracy)`, the bins of the reliability diagram, or None.
         slices: List of `(name, rows, metrics, calibration_error)`.
         hardest: List of `(position, label, predicted, probability, label_probability, text)`, the examples whose labels
-            have the lowest probability. The probability of a set of labels is the product over all labels, whether they
-            are in the set or not.
+            have the lowest probability. `label` and `predicted` are tuples of names. The probability of a set of labels
+            is the product over all labels, whether they are in the set or not.
         confident_mistakes: List of the same form, the wrong predictions with the highest probability.
         labels, predicted: Boolean arrays [rows, labels].
         probabilities: Float array [rows, labels], or None.
 
     Raises:
-        ValueError: If the rows do not match, if there are none, if a label is unknown, if a value is neither 0 nor 1,
-            such as a probability, or if another argument is invalid.
+        ValueError: If the rows do not match, if there are none, if a label is unknown, if a value of `labels` or
+            `predicted` is neither 0 nor 1, if `probabilities` has another shape or other values than probabilities, or
+            if another argument is invalid.
 
     Example:
     ```python
@@ -55,6 +59,7 @@ class MultiLabelReport(Report):
     """
 
     SLICE_METRICS = ("subset_accuracy", "micro_f1")
+    COUNTED = "labels"
 
     def __init__(
         self,
@@ -69,8 +74,7 @@ class MultiLabelReport(Report):
         resamples=1000,
         confidence=0.95,
     ):
-        scores.check_resampling(resamples, confidence)
-        check_examples(examples)
+        super().__init__(seed, examples, resamples, confidence)
         self.label_names = [str(name) for name in label_names]
         if not self.label_names or len(set(self.label_names)) < len(self.label_names):
             raise ValueError(f"`label_names` must be different names, at least one. Received: {self.label_names}")
@@ -84,8 +88,7 @@ class MultiLabelReport(Report):
                 f"Received: labels of {len(self.labels)} rows, and predictions of {len(self.predicted)}"
             )
         self.probabilities = _probabilities(probabilities, self.labels.shape)
-        self.confidence, self._resampling = confidence, (resamples, confidence, seed)
-        texts = rows_of(texts, len(self.labels))
+        texts = self._rows_of(texts)
 
         self._exact = (self.labels == self.predicted).all(axis=1)
         everything = np.arange(len(self.labels))
@@ -95,8 +98,8 @@ class MultiLabelReport(Report):
         self.reliability, self.hardest, self.confident_mistakes = None, [], []
         if self.probabilities is not None:
             self.reliability = scores.reliability(*self._decisions(everything))
-            likely = [self._set_probabilities(chosen) for chosen in (self.predicted, self.labels)]
-            found = self._find_examples(texts, examples, self._exact, *likely)
+            likely = [self._log_probabilities(chosen) for chosen in (self.predicted, self.labels)]
+            found = self._find_examples(texts, self._exact, *likely, probability=math.exp)
             self.hardest, self.confident_mistakes = found
         self.slices = self._find_slices(texts, slices)
 
@@ -147,12 +150,13 @@ class MultiLabelReport(Report):
         """Returns whether each label of some rows is chosen, and its probability, in arrays of one axis."""
         return self.labels[rows].reshape(-1).astype(int), self.probabilities[rows].reshape(-1)
 
-    def _set_probabilities(self, chosen):
-        """Returns the probabilities [rows] of sets of labels."""
-        return np.where(chosen, self.probabilities, 1 - self.probabilities).prod(axis=1)
+    def _log_probabilities(self, chosen):
+        """Returns the logarithms [rows] of the probabilities of sets of labels."""
+        probabilities = np.where(chosen, self.probabilities, 1 - self.probabilities)
+        return np.log(np.maximum(probabilities, scores.SMALLEST)).sum(axis=1)
 
     def _name(self, label):
-        return ", ".join(name for name, chosen in zip(self.label_names, label) if chosen) or "(none)"
+        return tuple(name for name, chosen in zip(self.label_names, label) if chosen)
 
     def _first_tables(self):
         right = f"{int(self._exact.sum()):,} have exactly the right labels"
@@ -183,14 +187,16 @@ def _probabilities(values, shape):
     """Returns probabilities as a float64 array, None for None."""
     if values is None:
         return None
-    values = np.asarray(values, "float64")
+    try:
+        values = np.asarray(values, "float64")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`probabilities` must be an array of numbers [rows, labels]. {error}") from None
     if values.shape != shape:
         raise ValueError(f"`probabilities` must have the shape [rows, labels], {shape}. Received: {values.shape}")
     wrong = np.argwhere(~((values >= 0) & (values <= 1)))
     if len(wrong):
         place = tuple(wrong[0].tolist())
         raise ValueError(
-            "`probabilities` must be between 0 and 1. Use the sigmoid of logits. "
-            f"Received: {values[place]} at position {place}"
+            f"`probabilities` must be numbers between 0 and 1. Received: {values[place]} at position {place}"
         )
     return values

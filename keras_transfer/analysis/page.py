@@ -16,10 +16,7 @@ th { font-weight: 600; color: #4a5668; } th:first-child, td:first-child { text-a
 p { color: #4a5668; margin: .4em 0; } .side { display: flex; flex-wrap: wrap; gap: 2.5em; align-items: flex-start; }
 svg { max-width: 100%; height: auto; } svg text { font: 12px system-ui, sans-serif; fill: #4a5668; }
 """
-PICTURES = {
-    "reliability": lambda report: pictures.reliability_diagram(report.reliability),
-    "slices": pictures.slices_chart,
-}
+PICTURES = {"reliability": pictures.reliability_diagram, "slices": pictures.slices_chart}
 LENGTH = 1000  # characters of a text that the page shows
 
 

@@ -9,12 +9,9 @@ BLUE, RED, GREY, LIGHT = "#2f6db3", "#be4632", "#8a95a5", "#dde3ea"
 SIZE, MARGIN = 280, 44  # of the diagram in pixels, and of the space for its axes
 
 
-def reliability_diagram(bins):
-    """Returns the accuracy of predictions by their confidence, above their number in each bin.
-
-    Args:
-        bins: List of `Bin`s, as `scores.reliability` returns it.
-    """
+def reliability_diagram(report):
+    """Returns the accuracy of predictions by their confidence, above their number in each bin."""
+    bins, counted = report.reliability, report.COUNTED
     most = max(part.count for part in bins)
     below = MARGIN + SIZE + 30  # where the numbers begin
     marks = []
@@ -26,7 +23,7 @@ def reliability_diagram(bins):
         if not part.count:
             continue
         left, width = _x(part.low) + 1, _x(part.high) - _x(part.low) - 2
-        shown = f"{part.low:.2f} to {part.high:.2f}: accuracy {part.accuracy:.3f} of {part.count:,} rows"
+        shown = f"{part.low:.2f} to {part.high:.2f}: accuracy {part.accuracy:.3f} of {part.count:,} {counted}"
         marks.append(_rectangle(left, _y(part.accuracy), width, _y(0) - _y(part.accuracy), BLUE, shown, 0.45))
         height = 50 * part.count / most
         marks.append(_rectangle(left, below + 50 - height, width, height, GREY, shown))
@@ -36,7 +33,7 @@ def reliability_diagram(bins):
             marks.append(f'<circle cx="{_x(part.confidence):.1f}" cy="{_y(part.accuracy):.1f}" r="3.5" fill="{BLUE}"/>')
     marks.append(_text(_x(0), MARGIN - 26, "accuracy by confidence"))
     marks.append(_text(_x(0), MARGIN - 11, "dashed: perfect calibration"))
-    marks.append(_text(_x(0), below + 68, f"rows by confidence, at most {most:,}"))
+    marks.append(_text(_x(0), below + 68, f"{counted} by confidence, at most {most:,}"))
     return _picture(SIZE + 2 * MARGIN, below + 80, "Reliability diagram", marks)
 
 

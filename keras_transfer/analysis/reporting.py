@@ -1,4 +1,4 @@
-"""A report on a model: its predictions for texts, and what `ClassificationReport` says about them."""
+"""A report on a model: its predictions for labelled data, and what the report classes say about them."""
 
 import keras
 import numpy as np
@@ -24,9 +24,9 @@ def report(
 ):
     """Evaluates a classifier on labelled data, and returns a report that says how good it is, and where it fails.
 
-    The report has metrics with intervals, the scores of each class, the confusion matrix, the calibration, the scores
-    of slices of the data, and the examples that the model finds hardest. `print(report)` shows it as text, and
-    `report.to_html(path)` writes it as a page with pictures.
+    The report has metrics with intervals, the scores of each class, the confusion matrix (unless rows have several
+    labels), the calibration, the scores of slices of the data, and the examples that the model finds hardest.
+    `print(report)` shows it as text, and `report.to_html(path)` writes it as a page with pictures.
 
     Args:
         model: `tasks.TextClassifier`, or another model with one label for each row: one with `predict_proba`, as those
@@ -73,6 +73,8 @@ def report(
         names, y = ([str(value) for value in np.asarray(values).tolist()] for values in (model.classes_, y))
         y = positions_of(y, names)
     label_names = names if label_names is None else label_names
+    if names is not None and len(label_names) != len(names):
+        raise ValueError(f"`label_names` must be {len(names)} names, as the model has. Received: {list(label_names)}")
     options = {
         "texts": to_columns(x) if is_text(x) else None,
         "label_names": label_names,

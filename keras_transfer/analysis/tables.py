@@ -100,8 +100,10 @@ def reliability_table(report):
         for part in report.reliability
         if part.count
     ]
-    note = "" if report.labels.ndim == 1 else "Each label of each row is counted."
-    return Table("Reliability", ["confidence", "rows", "mean confidence", "accuracy"], rows, note)
+    note = ""
+    if report.labels.ndim == 2:
+        note = "Each label of each row counts, as predicted if its probability is above 0.5."
+    return Table("Reliability", ["confidence", report.COUNTED, "mean confidence", "accuracy"], rows, note)
 
 
 def slices_table(report):
@@ -124,13 +126,14 @@ def slices_table(report):
 
 def example_tables(report):
     """Returns the hardest examples and the most confident mistakes as a dict of tables, once if they are the same."""
+    label = "label" if report.labels.ndim == 1 else "labels"
     titles = {
-        "hardest": "Hardest examples: the lowest probability of the label",
+        "hardest": f"Hardest examples: the lowest probability of the {label}",
         "confident_mistakes": "Most confident mistakes",
     }
     if [example.position for example in report.hardest] == [e.position for e in report.confident_mistakes]:
         titles = {"hardest": "Hardest examples, which are also the most confident mistakes"}
-    heads = ["position", "label", "predicted", "probability", "of the label", "text"]
+    heads = ["position", label, "predicted", "probability", f"of the {label}", "text"]
     return {
         kind: Table(title, heads, [_example(example) for example in getattr(report, kind)], texts=True)
         for kind, title in titles.items()
@@ -139,9 +142,14 @@ def example_tables(report):
 
 
 def _example(example):
-    numbers = (f"{example.probability:.3f}", f"{example.label_probability:.3f}")
-    text = " | ".join(example.text or ())
-    return [str(example.position), example.label, example.predicted, *numbers, text]
+    names = (
+        name if isinstance(name, str) else " | ".join(name) or "(none)" for name in (example.label, example.predicted)
+    )
+    numbers = (
+        f"{value:.3f}" if value >= 0.001 or not value else f"{value:.0e}"
+        for value in (example.probability, example.label_probability)
+    )
+    return [str(example.position), *names, *numbers, " | ".join(example.text or ())]
 
 
 def interval(score):

@@ -98,13 +98,11 @@ def _train(model, parts, recipe, folder, settings, seed):
 
     texts, labels = parts["validation"]
     if model.label_names is None:
-        report = describe_numbers(labels, model.predict(texts, verbose=0)[:, 0])
-    else:
-        report = analysis.report(model, texts, labels, seed=seed)
-    print(f"\nValidation data: {report}")
-    if model.label_names is None:
+        print(f"\nValidation data: {describe_numbers(labels, model.predict(texts, verbose=0)[:, 0])}")
         (folder / REPORT).unlink(missing_ok=True)  # of an earlier run for another task
     else:
+        report = analysis.report(model, texts, labels, seed=seed)
+        print(f"\nValidation data: {report}")
         print(f"\nThe report with pictures is in {report.to_html(folder / REPORT, title='Validation data')}")
     with tempfile.TemporaryDirectory(prefix=".model-", dir=folder) as scratch:
         model.save(pathlib.Path(scratch) / MODEL)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.analysis import MultiLabelReport, report
-from keras_transfer.metrics import expected_calibration_error
-from tests.tasks.tiny import of_words
+from tests.tasks.tiny import classifier, of_words
 
 NAMES = ["film", "fun", "sad"]
 LABELS, PREDICTED = [["film"], ["film", "fun"], [], ["fun"]], [["film"], ["film"], ["fun"], ["fun"]]
@@ -68,6 +67,11 @@ def test_a_model_with_several_labels_is_evaluated_with_its_thresholds(eagerly):
     assert len(found.hardest) == 2 and found.hardest[0].text == (texts[found.hardest[0].position],)
     renamed = report(model, texts, [["x"], [], []], label_names=["x", "y", "z"], resamples=2)
     assert list(renamed.classes) == ["x", "y", "z"] and (renamed.predicted == found.predicted).all()
+    with pytest.raises(ValueError, match=r"`label_names` must be 3 names, as the model has. Received: \['x'\]"):
+        report(model, texts, [[], [], []], label_names=["x"])
+    model = classifier(num_classes=3, label_names=NAMES, multi_label=True)
+    pairs = report(model, (["good", "a"], ["b", "bad"]), [["film"], []], resamples=2)
+    assert sorted(example.text for example in pairs.hardest) == [("a", "bad"), ("good", "b")]
 
 
 def test_intervals_are_those_of_rows_that_are_drawn_anew():
@@ -100,21 +104,44 @@ def test_examples_are_those_whose_set_of_labels_has_the_lowest_probability_and_t
     assert [example.position for example in found.hardest] == [2, 1, 0]
     assert {example.position: example.label_probability for example in found.hardest} == pytest.approx(likely)
     first, second = found.confident_mistakes
-    assert (first.position, first.label, first.predicted, first.text) == (1, "(none)", "film", ("b", "y"))
+    assert (first.position, first.label, first.predicted, first.text) == (1, (), ("film",), ("b", "y"))
     assert (first.probability, second.probability) == pytest.approx((0.6 * 0.9 * 0.9, 0.8 * 0.7 * 0.6))
-    assert (second.position, second.label, second.predicted) == (2, "fun", "(none)")
-    both = MultiLabelReport([["film", "sad"]], [["sad"]], NAMES, [[0.1, 0.1, 0.9]], resamples=2)
-    assert both.hardest[0].label == "film, sad" and both.hardest[0].text is None
+    assert (second.position, second.label, second.predicted) == (2, ("fun",), ())
+    both = MultiLabelReport([["film", "sad"]], [["sad"]], NAMES, [[0.001, 0.1, 0.9]], resamples=2)
+    assert both.hardest[0].label == ("film", "sad") and both.hardest[0].text is None
+    assert "which are also the most confident mistakes" in str(both)
+    assert re.search(r"^0 +film \| sad +sad +0\.809 +8e-04$", str(both), re.MULTILINE)
+    assert re.search(r"^1 +\(none\) +film +0\.486", str(found), re.MULTILINE)
     few = MultiLabelReport(labels, [[], [], []], NAMES, probabilities, resamples=2, examples=1)
     assert [len(few.hardest), len(few.confident_mistakes)] == [1, 1]
 
 
-def test_the_calibration_is_that_of_all_labels_as_predictions_of_two_classes():
-    found = with_probabilities()
-    flat = found.labels.reshape(-1).astype(int), found.probabilities.reshape(-1)
-    assert found.calibration_error == pytest.approx(expected_calibration_error(*flat))
-    assert sum(part.count for part in found.reliability) == 180
-    assert "Each label of each row is counted." in str(found)
+def test_examples_with_impossible_labels_are_in_the_order_of_their_number():
+    labels, certain = [["film"], ["film", "fun"], []], np.zeros((3, 3))
+    found = MultiLabelReport(labels, [[], [], []], NAMES, certain, resamples=2)
+    assert [example.position for example in found.hardest] == [1, 0, 2]
+    assert [example.position for example in found.confident_mistakes] == [0, 1]
+
+
+def test_each_label_of_each_row_counts_for_the_calibration_whatever_the_thresholds_are():
+    labels, probabilities = [["film"], ["film"]], [[0.9, 0.2], [0.3, 0.1]]
+    found = MultiLabelReport(labels, labels, NAMES[:2], probabilities, resamples=2)
+    assert found.metrics["subset_accuracy"].value == 1  # with a threshold of 0.25
+    filled = [(part.count, part.confidence, part.accuracy) for part in found.reliability if part.count]
+    assert np.ravel(filled) == pytest.approx([1, 0.7, 0, 1, 0.8, 1, 2, 0.9, 1])
+    assert found.calibration_error == pytest.approx((0.7 + 0.2 + 0.1 + 0.1) / 4)
+    assert "counts, as predicted if its probability is above 0.5." in str(found)
+    assert re.search("^confidence +labels +mean", str(found), re.MULTILINE)
+
+
+def test_without_labels_and_predictions_f1_is_zero_although_all_is_right():
+    found = MultiLabelReport([[], []], [[], []], ["film"], [[0.1], [0.2]], ["a", "b b"], resamples=2)
+    assert {name: score.value for name, score in found.metrics.items()} == {
+        "micro_f1": 0.0,
+        "macro_f1": 0.0,
+        "subset_accuracy": 1.0,
+    }
+    assert found.confident_mistakes == [] and [example.position for example in found.hardest] == [1, 0]
 
 
 def test_slices_have_the_scores_of_their_rows():
@@ -136,6 +163,7 @@ def test_slices_have_the_scores_of_their_rows():
 def test_the_page_has_the_tables_of_the_text_and_two_pictures(tmp_path):
     page = with_probabilities().to_html(tmp_path / "page.html", title="A & B").read_text("utf-8")
     titles = re.findall("<h2>(.*?)</h2>", page)
+    assert "labels by confidence, at most" in page
     assert titles[:3] == ["Labels", "Reliability", "Slices"] and titles[3].startswith("Hardest examples")
     assert page.count("<svg") == 2 and "subset accuracy of each slice, dashed: all rows" in page
     assert "<title>A &amp; B</title>" in page and "confusion" not in page.lower()
@@ -165,7 +193,10 @@ def test_without_probabilities_there_are_slices_but_no_calibration_and_no_exampl
         (LABELS, PREDICTED, {"examples": -1}, "Received: examples=-1"),
         (LABELS, PREDICTED, {"texts": ["a"]}, "Received: 1 texts for 4 rows"),
         (LABELS, PREDICTED, {"probabilities": [[0.5, 0.5]]}, r"\(4, 3\). Received: \(1, 2\)"),
-        ([[]], [[]], {"probabilities": [[0.5, 1, 1.5]]}, r"the sigmoid of logits. Received: 1.5 at position \(0, 2\)"),
+        ([[]], [[]], {"probabilities": [[0.5, 1, 1.5]]}, r"between 0 and 1. Received: 1.5 at position \(0, 2\)"),
+        ([[]], [[]], {"probabilities": [[0.5], "a"]}, "`probabilities` must be an array of numbers"),
+        (LABELS, PREDICTED, {"texts": (["a"] * 4, ["b"] * 3)}, "Received: 4 and 3 texts for 4 rows"),
+        (LABELS, PREDICTED, {"texts": "abcd"}, "Received: 1 texts for 4 rows"),
         ([[]], [[]], {"probabilities": [[0.5, np.nan, 1]]}, r"Received: nan at position \(0, 1\)"),
     ],
 )

@@ -53,7 +53,7 @@ def test_several_labels_are_lists_in_json_lines_and_have_a_separator_in_csv(tagg
     assert read_texts(folder / "b.csv", label="prediction", kind="multi_label") == (TEXTS, expected)
 
 
-def test_several_labels_are_evaluated_with_f1_of_all_and_of_each(tagger, folder, capsys):
+def test_several_labels_are_evaluated_with_f1_slices_and_a_page(tagger, folder, capsys):
     run("predict", "tagger.keras", "--input", "a.csv", "--output", "b.csv")
     capsys.readouterr()
     line = ["evaluate", "tagger.keras", "--data", "b.csv", "--label", "prediction"]
