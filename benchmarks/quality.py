@@ -150,7 +150,7 @@ The tables are the output of this command, which resumes if it is interrupted. `
 for each run.
 
 ```sh
-python benchmarks/quality.py --data-dir DIR --results docs/results/quality.jsonl --table docs/quality.md
+python benchmarks/quality.py --data-dir DIR --threads 1 --results docs/results/quality.jsonl --table docs/quality.md
 ```
 
 Each run fine-tunes all weights of all-MiniLM-L6-v2 in batches of 32, with dropout 0.1 in the encoder and before the
@@ -178,7 +178,8 @@ than one standard error.
 TIMES_INTRODUCTION = """\
 Training times are means over the seeds in seconds, from the texts to the last step: tokenizing, tracing, and all steps,
 without imports, loading and evaluation. `wall`, `CPU` and `memory` (the peak of the process) are ratios of ours to
-theirs. The last row has the sums, and the ratios of the sums.
+theirs. The last row has the sums, and the ratios of the sums. Each run had one core. Another run, of this or of another
+benchmark, had the other core of the machine.
 """
 
 
