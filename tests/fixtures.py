@@ -31,26 +31,21 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Deselects tests about TensorFlow on other backends. Files that use another process run first, in one place."""
+    """Deselects tests about TensorFlow on other backends. Files that use the process with two devices run first."""
     if keras.backend.backend() != "tensorflow":
         left_out = [item for item in items if item.get_closest_marker("core") is None]
         items[:] = [item for item in items if item.get_closest_marker("core") is not None]
         config.hook.pytest_deselected(items=left_out)
-    processes = {"tensorflow_process", "process_without_this_package"}
-    waiting = {item.path for item in items if processes.intersection(getattr(item, "fixturenames", ()))}
+    waiting = {item.path for item in items if "tensorflow_process" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: item.path not in waiting)
     if config.getoption("reverse"):
         items.reverse()
 
 
 def pytest_collection_finish():
-    """Makes garbage collections rare, and excludes the objects that imports created from them.
-
-    Tracing creates so many objects that collections would take a tenth of the time. `fresh` collects after long tests.
-    """
+    """Excludes the objects that imports created from later garbage collections, which makes these faster."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
 
 
 @pytest.hookimpl(tryfirst=True)
