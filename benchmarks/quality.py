@@ -137,11 +137,11 @@ def machine(lines):
     """Returns sentences on where the runs were done."""
     names = ("python", "tensorflow", "keras", "torch", "transformers", "sentence-transformers")
     machines = {
-        f"{line['machine']['cores']} cores ({line['machine']['processor']}), "
+        f"{line['threads'] or 'all'} of {line['machine']['cores']} cores ({line['machine']['processor']}), "
         + ", ".join(f"{name} {line['machine']['versions'].get(name, 'unknown')}" for name in names)
         for line in lines
     }
-    return f"{len(lines)} runs on {'; '.join(sorted(machines))}.\n{runs.quiet(lines)}\n"
+    return f"{len(lines)} runs, each on {'; '.join(sorted(machines))}.\n{runs.quiet(lines)}\n"
 
 
 INTRODUCTION = """# Quality beside Transformers and sentence-transformers
@@ -178,8 +178,7 @@ than one standard error.
 TIMES_INTRODUCTION = """\
 Training times are means over the seeds in seconds, from the texts to the last step: tokenizing, tracing, and all steps,
 without imports, loading and evaluation. `wall`, `CPU` and `memory` (the peak of the process) are ratios of ours to
-theirs. The last row has the sums, and the ratios of the sums. Each run had one core. Another run, of this or of another
-benchmark, had the other core of the machine.
+theirs. The last row has the sums, and the ratios of the sums.
 """
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from keras_transfer.adaptation.activation_files import CacheFolder, Memory
 from keras_transfer.distribute.tracing import trace_predict
 from keras_transfer.text import TextBatches
+from keras_transfer.version import __version__
 
 
 class Activations:
@@ -66,7 +67,8 @@ def store_activations(cut, data, folder=None, dtype=None, memory_limit=2**31, ve
         raise ValueError(f"The data must have the inputs {list(cut.lower.input)}. Received: data without {missing}")
     inputs = {name: data.inputs[name] for name in {**cut.lower.input, "padding_mask": None} if name in data.inputs}
     ends = row_ends(data)
-    made_by = {"model": cut.fingerprint(), "data": _digest(inputs, ends), "dtype": str(dtype)}
+    # Another version of the library may compute something else with the same weights.
+    made_by = {"model": cut.fingerprint(), "data": _digest(inputs, ends), "dtype": str(dtype), "version": __version__}
     store = Memory() if folder is None else CacheFolder(made_by, folder)
     kinds, arrays, todo = store.open(len(ends))
     starts = None if kinds is None else [_starts(kind, ends) for kind in kinds]

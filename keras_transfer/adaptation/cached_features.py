@@ -35,8 +35,9 @@ def cache_features(model, data, below, *, folder=None, dtype=None, memory_limit=
             `text.word_batches` or `model.dataset(...)`.
         below: String or integer. Name or depth of the lowest layer group of the upper part: `"block_9"`, or `"head"`
             to cache the outputs of the encoder.
-        folder: Path. Folder for the activations. A later run with the same lower part, data and dtype uses them
-            again, and a run that was killed is completed. Defaults to `None`: in memory, or in temporary files.
+        folder: Path. Folder for the activations. A later run with the same lower part, data, dtype and version of this
+            library uses them again, and a run that was killed is completed. Defaults to `None`: in memory, or in
+            temporary files.
         dtype: `"float16"` stores activations in half the room. Defaults to `None`, the dtype of the model.
         memory_limit: Integer. Number of bytes above which activations are in memory-mapped temporary files. Defaults
             to `2**31`.

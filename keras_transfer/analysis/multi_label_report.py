@@ -75,7 +75,7 @@ class MultiLabelReport(Report):
         confidence=0.95,
     ):
         super().__init__(seed, examples, resamples, confidence)
-        self.label_names = [str(name) for name in label_names]
+        self.label_names = [str(name) for name in (() if label_names is None else label_names)]
         if not self.label_names or len(set(self.label_names)) < len(self.label_names):
             raise ValueError(f"`label_names` must be different names, at least one. Received: {self.label_names}")
         self.labels, self.predicted = (

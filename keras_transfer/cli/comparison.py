@@ -1,6 +1,7 @@
 """`keras-transfer compare`: recipes on the user's texts, over several seeds, as a table."""
 
 import importlib.util
+import os
 import pathlib
 
 from keras_transfer import adaptation, tasks
@@ -23,10 +24,14 @@ def run_comparison(
         markdown, plot: Paths of files to write, or None.
 
     Raises:
-        ValueError: If an argument is invalid, or matplotlib is missing for `plot`.
+        ValueError: If an argument is invalid, if `markdown` or `plot` cannot be written, or if matplotlib is missing
+            for `plot`.
     """
-    if plot is not None and importlib.util.find_spec("matplotlib") is None:
-        raise ValueError(f"A plot requires matplotlib. Install it with `pip install matplotlib`. Received: plot={plot}")
+    for name, path in (("markdown", markdown), ("plot", plot)):
+        if path is not None:
+            _check_writable(pathlib.Path(path), f"--{name}={path}")
+    if plot is not None:
+        _check_picture(plot)
     parts = with_validation(parts, label_names)
     changes = {name: value for name, value in {"epochs": epochs, "batch_size": batch_size}.items() if value is not None}
     print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()) + f", {label_names}")
@@ -43,3 +48,23 @@ def run_comparison(
         pathlib.Path(markdown).write_text(comparison.to_markdown() + "\n", "utf-8")
     if plot is not None:
         comparison.plot().savefig(plot)
+
+
+def _check_writable(path, received):
+    """Raises an error if a file cannot be written, before the runs that lead to its content."""
+    if not path.parent.is_dir() or path.is_dir():
+        raise ValueError(f"Expected a file in an existing folder. Received: {received}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ValueError(f"Expected a file that can be written. Received: {received}")
+
+
+def _check_picture(path):
+    """Raises an error if matplotlib is missing, or does not know the format that the name of a picture asks for."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ValueError(f"`--plot` requires matplotlib. Install it with `pip install matplotlib`. Received: {path}")
+    from matplotlib.figure import Figure
+
+    formats = Figure().canvas.get_supported_filetypes()
+    suffix = pathlib.Path(path).suffix.removeprefix(".").lower()
+    if suffix and suffix not in formats:  # Without a suffix, matplotlib adds one.
+        raise ValueError(f"Expected a picture in one of the formats {sorted(formats)}. Received: --plot={path}")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from keras.ops import convert_to_numpy as to_numpy
 
-from keras_transfer.adaptation import activation_files, cache_features
+from keras_transfer.adaptation import activation_files, activations, cache_features
 from keras_transfer.text import batches
 from tests.adaptation import cached
 from tests.tasks import tiny
@@ -73,7 +73,7 @@ def test_a_cache_without_all_of_its_files_is_computed_again(model, tmp_path, cap
         assert "is computed again, because its files are not complete" in caplog.text
 
 
-def test_a_cache_of_another_model_other_data_or_another_dtype_is_refused(model, tmp_path):
+def test_a_cache_of_another_model_other_data_another_dtype_or_version_is_refused(model, tmp_path, monkeypatch):
     folder = tmp_path / "cache"
     features(model, folder=folder)
     other = cached.classifier()
@@ -87,6 +87,9 @@ def test_a_cache_of_another_model_other_data_or_another_dtype_is_refused(model, 
     ]:
         with pytest.raises(ValueError, match=f"holds the cache of another {what}\\. .*Received: folder="):
             features(changed, folder=folder, **options)
+    with monkeypatch.context() as patched, pytest.raises(ValueError, match="of another version"):
+        patched.setattr(activations, "__version__", "0.0")
+        features(model, folder=folder)
     features(model, folder=folder)  # is unchanged
 
 
@@ -128,4 +131,4 @@ def test_the_record_of_a_cache_is_plain_json(model, tmp_path):
     features(model, folder=tmp_path / "cache")
     record = json.loads((tmp_path / "cache" / "cache.json").read_text())
     assert record["kinds"] == [{"tokens": True, "extra": 0, "shape": [16], "dtype": "float32"}]
-    assert set(record["made_by"]) == {"model", "data", "dtype"}
+    assert set(record["made_by"]) == {"model", "data", "dtype", "version"}

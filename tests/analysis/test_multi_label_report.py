@@ -188,6 +188,7 @@ def test_without_probabilities_there_are_slices_but_no_calibration_and_no_exampl
         ([[0, 1, 0.5]], [[0, 1, 1]], {}, r"`labels` must be .*zeros and ones. .* Received: 0.5 at position \(0, 2\)"),
         ([[0, 1, 0]], [[0, 1e-9, 1]], {}, r"`predicted` must be .*probabilities.* Received: 1e-09 at position \(0, 1"),
         (LABELS, PREDICTED, {"label_names": ["a", "a"]}, "must be different names"),
+        (LABELS, PREDICTED, {"label_names": None}, r"at least one. Received: \[\]"),
         (LABELS, PREDICTED, {"resamples": 0}, "Received: resamples=0"),
         (LABELS, PREDICTED, {"confidence": 1}, "Received: confidence=1"),
         (LABELS, PREDICTED, {"examples": -1}, "Received: examples=-1"),

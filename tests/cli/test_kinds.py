@@ -190,15 +190,12 @@ def test_train_makes_a_classifier_with_several_labels(folder, monkeypatch, capsy
     (folder / "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "b.csv").write_text("text,label\n" + "".join(f"{row['text']},{'|'.join(row['label'])}\n" for row in rows))
     line = ["train", "--task", "multi_label", "--epochs", "30", "--batch-size", "4", "--learning-rate", "0.1"]
-    for kind in ("jsonl", "csv"):
-        assert run(*line, "--data", f"b.{kind}", "--validation", f"b.{kind}", "--output", kind) == 0
-        printed = capsys.readouterr().out
-        assert printed.startswith("16 texts for train, 16 texts for validation, ['film', 'fun', 'sad']\n")
-        assert "Validation data: 16 rows, 3 labels, 16 have exactly the right labels\n" in printed
-        assert sorted(path.name for path in (folder / kind).iterdir()) == ["model.keras", "report.html", "run.json"]
-    first, second = (keras.saving.load_model(folder / kind / "model.keras", compile=False) for kind in ("jsonl", "csv"))
-    for weight, expected in zip(first.get_weights(), second.get_weights(), strict=True):
-        np.testing.assert_array_equal(weight, expected)
+    assert read_parts("b.jsonl", task="multi_label") == read_parts("b.csv", task="multi_label")
+    assert run(*line, "--data", "b.csv", "--validation", "b.csv", "--output", "csv") == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("16 texts for train, 16 texts for validation, ['film', 'fun', 'sad']\n")
+    assert "Validation data: 16 rows, 3 labels, 16 have exactly the right labels\n" in printed
+    assert sorted(path.name for path in (folder / "csv").iterdir()) == ["model.keras", "report.html", "run.json"]
     assert run("predict", "csv", "--input", "a.csv") == 0
     lines = [line.split(",")[:2] for line in capsys.readouterr().out.splitlines()]
     assert lines == [["text", "prediction"], ["a", "film"], ["b", "film|fun"], ["y", ""], ["z", "sad"]]

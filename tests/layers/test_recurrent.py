@@ -123,7 +123,7 @@ def gradients(options, dtype, traced):
         ("plain", "float32", False),
         ("clipped", "float32", False),
         pytest.param("backward", "float32", True, marks=pytest.mark.core),
-        ("backward", "mixed_float16", True),
+        ("backward", "mixed_float16", False),
     ],
 )
 def test_its_gradients_are_those_of_plain_products(case, dtype, traced, monkeypatch):
@@ -196,13 +196,13 @@ def test_it_survives_keras_files_and_trains_in_fit(case, tmp_path):
     inputs, mask = keras.Input((None, 4)), keras.Input((None,), dtype="int32")
     outputs = ProjectedLSTM(5, **CASES[case])(inputs, padding_mask=mask)
     model = keras.Model([inputs, mask], outputs)
-    model.compile("adam", "mse")
+    model.compile("adam", "mse", run_eagerly=EAGER and case == "plain")
     before = [numpy_of(weight) for weight in model.trainable_weights]
     model.fit([X, MASK], np.ones((3, 6, outputs.shape[-1])), verbose=0)
     assert all((numpy_of(weight) != value).any() for weight, value in zip(model.trainable_weights, before))
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(loaded.predict([X, MASK], verbose=0), model.predict([X, MASK], verbose=0))
+    np.testing.assert_array_equal(numpy_of(loaded([X, MASK])), numpy_of(model([X, MASK])))
 
 
 def test_it_is_a_well_behaved_layer():

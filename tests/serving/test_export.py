@@ -31,7 +31,7 @@ def run(loaded, *texts, signature="serving_default"):
 
 
 def probabilities(model, texts):
-    return keras.ops.convert_to_numpy(keras.ops.softmax(model.predict(texts, verbose=0)))
+    return keras.ops.convert_to_numpy(keras.ops.softmax(model(texts)))
 
 
 # Signatures
@@ -108,7 +108,7 @@ def test_bytes_that_are_not_utf8_are_an_error(loaded):
 
 def test_tokens_gives_the_logits_of_the_model(loaded, classifier):
     logits = loaded.signatures["tokens"](**classifier.preprocessor(TEXTS))["logits"]
-    np.testing.assert_allclose(logits, classifier.predict(TEXTS, verbose=0), atol=1e-5)
+    np.testing.assert_allclose(logits, classifier(TEXTS), atol=1e-5)
 
 
 def test_embed_pools_like_the_classifier_if_the_checkpoint_does_not_define_it(loaded, classifier):
@@ -175,18 +175,6 @@ def test_pairs_are_two_inputs(classifier, tmp_path):
     np.testing.assert_allclose(outputs["probabilities"], expected, atol=1e-5)
     assert np.abs(expected - probabilities(classifier, TEXTS)).max() > 0.01
     assert run(loaded, [], [])["probabilities"].shape == (0, 3)
-
-
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
-def test_a_mixed_precision_model_answers_in_float32(policy, make_classifier, tmp_path):
-    model = make_classifier(dtype=policy, num_layers=1)
-    loaded = tf.saved_model.load(serving.export(model, tmp_path / "served"))
-    outputs = run(loaded, TEXTS)
-    assert outputs["probabilities"].dtype == np.float32
-    np.testing.assert_allclose(outputs["probabilities"].sum(axis=1), 1, atol=1e-6)
-    assert outputs["label_id"].tolist() == probabilities(model, TEXTS).argmax(axis=1).tolist()
-    assert outputs_of(loaded.signatures["tokens"]) == {"logits": (tf.float32, [None, 3])}
-    assert run(loaded, TEXTS, signature="embed")["embedding"].dtype == np.float32
 
 
 # The folder

@@ -12,7 +12,7 @@ TEMPLATE = "x {text} is {label} !"
 # Labels of one and two tokens.
 LABELS = {"good": "good", "bad": "bad j"}
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.usefixtures("eagerly")]
 
 
 def by_hand(model, start, label):

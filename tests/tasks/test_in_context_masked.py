@@ -12,7 +12,7 @@ SHOTS = [("d e", "good"), ("f", "bad")]
 TEMPLATE = "x {text} is {label} !"
 LABELS = {"good": "g", "bad": "bad"}
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.usefixtures("eagerly")]
 
 
 def masked_lm(**options):

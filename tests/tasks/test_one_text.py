@@ -83,13 +83,13 @@ def test_predictions_of_no_texts_have_no_rows(models):
 @pytest.mark.parametrize(
     ("text", "options"), [("a good b", {"samples": 5}), (LONG["words"], {"y": [1], "labels": "data"})]
 )
-def test_one_text_is_enough_for_the_fisher_information(models, text, options):
+def test_one_text_is_enough_for_the_fisher_information(models, eagerly, text, options):
     fisher = estimate_fisher(models[0], text, seed=0, **options)
     assert len(fisher) == len(models[0].trainable_weights)
     assert all(np.isfinite(values).all() for values in fisher.values())
     assert max(values.max() for values in fisher.values()) > 0
 
 
-def test_one_sentence_is_enough_for_the_fisher_information(models):
+def test_one_sentence_is_enough_for_the_fisher_information(models, eagerly):
     fisher = estimate_fisher(models[1], [["a", "good"]], seed=0)
     assert max(values.max() for values in fisher.values()) > 0

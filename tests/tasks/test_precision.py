@@ -89,10 +89,14 @@ def test_a_keras_file_brings_back_policy_predictions_and_optimizer(trained):
     assert loaded.fit(TEXTS, LABELS, verbose=0).history["loss"][0] < 0.3
 
 
-def test_an_export_gives_the_same_labels_as_predict(trained, tmp_path):
+def test_an_export_gives_the_same_labels_as_predict_in_float32(trained, tmp_path):
     _, model, _ = trained
     serving.export(model, tmp_path / "served", labels=["bad", "good"])
-    served = tf.saved_model.load(str(tmp_path / "served")).signatures["serving_default"](text=tf.constant(TEXTS))
+    signatures = tf.saved_model.load(str(tmp_path / "served")).signatures
+    served = signatures["serving_default"](text=tf.constant(TEXTS))
+    assert signatures["tokens"].structured_outputs["logits"].dtype == tf.float32
+    assert signatures["embed"].structured_outputs["embedding"].dtype == tf.float32
+    np.testing.assert_allclose(served["probabilities"].numpy().sum(axis=1), 1, atol=1e-6)
     expected = model.predict(TEXTS, verbose=0)
     assert served["probabilities"].dtype == tf.float32
     assert served["label_id"].numpy().tolist() == expected.argmax(axis=1).tolist()

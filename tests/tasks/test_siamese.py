@@ -19,7 +19,7 @@ def classifier(**options):
 
 
 @pytest.mark.core
-def test_the_head_reads_both_vectors_their_distance_and_their_product():
+def test_the_head_reads_both_vectors_their_distance_and_their_product(eagerly):
     model = classifier()
     single = keras.Model(model.encoder.input, model.get_layer("pair_features").input)
 
@@ -46,7 +46,7 @@ def test_a_short_batch_and_one_batch_train():
     assert np.isfinite(model.train_on_batch((FIRST, SECOND), np.array([0, 1, 1])))[0]
 
 
-def test_a_file_restores_it_and_the_export_takes_pairs():
+def test_a_file_restores_it_and_the_export_takes_pairs(eagerly):
     import tensorflow as tf
 
     model = classifier()
@@ -61,7 +61,7 @@ def test_a_file_restores_it_and_the_export_takes_pairs():
     np.testing.assert_allclose(answer["probabilities"], expected, atol=1e-5)
 
 
-def test_a_regressor_can_be_siamese_too():
+def test_a_regressor_can_be_siamese_too(eagerly):
     model = TextRegressor(encoder(), 1, preprocessor=preprocessor(), siamese=True)
     assert model.predict((FIRST, SECOND), verbose=0).shape == (3, 1)
 

@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.encoders import ElmoEncoder
+from keras_transfer.checkpoints import WordVectors
+from keras_transfer.encoders import ElmoEncoder, WordVectorEncoder
 from keras_transfer.losses import (
     ContrastiveLoss,
     CosineSimilarityLoss,
@@ -13,7 +14,7 @@ from keras_transfer.losses import (
     TripletLoss,
 )
 from keras_transfer.tasks import TextClassifier, TextEmbedder
-from keras_transfer.text import ElmoPreprocessor, part_batches
+from keras_transfer.text import ElmoPreprocessor, WordPreprocessor, part_batches
 from tests.helpers import EAGER, save_and_load
 from tests.tasks.tiny import classifier, difference, encoder, ids_of, message, preprocessor
 
@@ -25,11 +26,14 @@ THIRD = ["h i j", "bad bad", "a", "good f e", "b c d e"]
 
 
 def embedder(loss=None, **options):
-    """An embedder of one block, compiled to run eagerly if there is a loss."""
+    """An embedder of one block; if there is a loss, one of word vectors, compiled to run eagerly."""
     keras.utils.set_random_seed(0)
-    model = TextEmbedder(encoder(initializer_range=0.3), preprocessor(), **options)
-    if loss is not None:
-        model.compile(keras.optimizers.SGD(0.01), loss, run_eagerly=EAGER)
+    if loss is None:
+        return TextEmbedder(encoder(initializer_range=0.3), preprocessor(), **options)
+    words = [*"abcdefghij", "good", "bad"]
+    vectors = WordVectors(words, np.random.default_rng(0).normal(scale=0.2, size=(len(words), 16)))
+    model = TextEmbedder(WordVectorEncoder.from_vectors(vectors), WordPreprocessor(words, sequence_length=8), **options)
+    model.compile(keras.optimizers.SGD(0.01), loss, run_eagerly=EAGER)
     return model
 
 

@@ -39,7 +39,7 @@ def test_several_targets_and_pairs_of_texts():
     assert model.predict(pairs, verbose=0).shape == (3, 2)
 
 
-def test_a_file_and_a_checkpoint_restore_it(tmp_path):
+def test_a_file_and_a_checkpoint_restore_it(tmp_path, eagerly):
     model = regressor(2, pooling="pooled")
     expected = model.predict(["a b"], verbose=0)
     np.testing.assert_array_equal(save_and_load(model).predict(["a b"], verbose=0), expected)
@@ -84,7 +84,7 @@ def test_wrong_labels_are_one_clear_error(num_targets, labels, message):
         model.fit(["a", "b"], labels, verbose=0)
 
 
-def test_no_labels_are_drawn_from_its_outputs():
+def test_no_labels_are_drawn_from_its_outputs(eagerly):
     with pytest.raises(ValueError, match="are not the logits of one label. Pass `labels='data'` and `loss`"):
         estimate_fisher(regressor(2), ["a"])
     fisher = estimate_fisher(regressor(1), ["a", "b"], [1.0, 2.0], labels="data", loss="mse")

@@ -51,7 +51,7 @@ def test_windows_overlap_and_the_last_ends_with_the_text():
 
 @pytest.mark.core
 @pytest.mark.parametrize("windows", ["mean", "max"])
-def test_the_logits_of_a_text_are_the_mean_or_the_maximum_of_those_of_its_windows(windows):
+def test_the_logits_of_a_text_are_the_mean_or_the_maximum_of_those_of_its_windows(windows, eagerly):
     model = classifier(windows)
     plain = TextClassifier(model.encoder, 2, preprocessor=preprocessor(sequence_length=LENGTH), dropout=0.0)
     plain.get_layer("logits").set_weights(model.get_layer("logits").get_weights())
@@ -73,14 +73,14 @@ def test_it_learns_from_the_end_of_long_texts_which_truncation_loses():
     assert model.evaluate(texts, labels, verbose=0, return_dict=True)["accuracy"] > 0.9
 
 
-def test_a_file_restores_the_windows():
+def test_a_file_restores_the_windows(eagerly):
     model = classifier()
     loaded = save_and_load(model)
     assert loaded.windows == "mean" and loaded.preprocessor.get_config()["overlap"] == 1
     np.testing.assert_array_equal(loaded.predict(TEXTS, verbose=0), model.predict(TEXTS, verbose=0))
 
 
-def test_the_exported_signature_answers_for_whole_texts():
+def test_the_exported_signature_answers_for_whole_texts(eagerly):
     import tensorflow as tf
 
     model = classifier()
@@ -90,7 +90,7 @@ def test_the_exported_signature_answers_for_whole_texts():
     np.testing.assert_allclose(answer["probabilities"], model.predict_proba(TEXTS), atol=1e-5)
 
 
-def test_a_checkpoint_holds_the_preprocessor_of_a_window(tmp_path):
+def test_a_checkpoint_holds_the_preprocessor_of_a_window(tmp_path, eagerly):
     model = classifier(pooling="pooled")
     model.save_pretrained(tmp_path / "saved")
     loaded = TextClassifier.from_pretrained(tmp_path / "saved", windows="mean", dropout=0.0)

@@ -60,8 +60,8 @@ def test_a_window_is_a_question_and_a_part_of_its_context():
     assert windows.ends[1].tolist() == [-1, -1, -1, 7, 9, 11, 13, 15, -1]
 
 
-@pytest.mark.parametrize("stride", [1, 2, 3, 5, 100])
-@pytest.mark.parametrize("size", [0, 1, 4, 5, 6, 10, 23])
+@pytest.mark.parametrize("stride", [1, 2, 3, 100])
+@pytest.mark.parametrize("size", [0, 1, 5, 6, 23])
 def test_windows_contain_each_token_and_each_span_in_a_window_belongs_to_one_of_them(stride, size):
     context = " ".join("a" * size)
     windows = windows_in_memory(preprocessor(), ["who"], [context], stride)
