@@ -110,7 +110,7 @@ def test_contenders_take_turns_and_an_interrupted_series_goes_on(quality, monkey
     results.write_text(results.read_text()[:-9])  # The process was killed.
     done.clear()
     quality.main([*command, "--seeds", "0", "1", "2", "--seconds", "0"])
-    assert done == [] and "\n3 runs on" in table.read_text()
+    assert done == [] and "\n3 runs, each on all of 2 cores" in table.read_text()
     quality.main([*command, "--seeds", "0", "1", "2"])
     assert done == [(1, ours), (2, ours), (2, theirs)]
     assert [json.loads(line)["seed"] for line in results.read_text().splitlines()] == [0, 0, 1, 1, 2, 2]
