@@ -10,6 +10,6 @@ SOAK = pathlib.Path(__file__).parents[2] / "benchmarks" / "soak.py"
 
 
 @pytest.mark.slow
-def test_four_seconds_of_random_combinations_have_no_failure():
-    report = run(SOAK, "--seconds", 4)
+def test_eight_seconds_of_random_combinations_have_no_failure():
+    report = run(SOAK, "--seconds", 8)
     assert report["cases"] > 0 and report["failures"] == {}

@@ -117,6 +117,9 @@ def main(folder):
         report[build.__name__] = distance(alone, together)
     report["evaluated"] = model.evaluate(texts, LABELS, batch_size=4, verbose=0)
     _, alone = trained(functional_of_numbers, bert, ids)
+    with strategy.scope():
+        _, together = trained(functional_of_numbers, bert, ids)
+    report["numbers"] = distance(alone, together)
 
     # A task, with batches that two replicas cannot split evenly
     keras.utils.set_random_seed(0)

@@ -18,6 +18,10 @@ def test_two_replicas_train_a_module_of_strings_like_one_device(report, model):
     assert report[model][1] < 1e-6 < 1e-2 < report["moved"][0]
 
 
+def test_a_model_with_string_inputs_also_takes_numbers(report):
+    assert report["numbers"][1] < 1e-6
+
+
 def test_a_task_with_a_module_trains_and_predicts_as_on_one_device(report):
     assert report["task"][1] < 1e-6
     assert report["task, predicted"][1] < 1e-6
@@ -32,7 +36,7 @@ def test_a_trainable_module_created_outside_the_scope_is_an_error_inside(report)
     assert report["made outside"].startswith("HubError: To train a module on several replicas, create the layer")
 
 
-def test_a_loaded_object_of_numbers_trains_like_its_handle(report):
+def test_a_loaded_object_trains_like_its_handle(report):
     assert report["loaded"][1] < 1e-6
 
 

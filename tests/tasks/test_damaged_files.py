@@ -11,7 +11,7 @@ from tests.damage import damage, files_of
 from tests.tasks.tiny import of_vectors
 
 
-@pytest.mark.parametrize("cases", [15, pytest.param(120, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cases", [15, pytest.param(300, marks=pytest.mark.slow)])
 def test_a_damaged_file_loads_as_it_was_or_is_an_error(cases, tmp_path):
     model = of_vectors()
     model.compile("sgd")

@@ -280,13 +280,13 @@ def test_from_pretrained_loads_encoder_preprocessor_and_pooling(small_minilm):
     assert model.predict(["Who?"], verbose=0).shape == (1, 6)
 
 
-def test_a_classifier_can_use_a_mix_of_all_layers(eagerly):
+def test_a_classifier_can_use_a_mix_of_all_layers():
     texts, labels = examples()
-    model = eager(keras.optimizers.Adam(0.02), scalar_mix=True)
+    model = eager(scalar_mix=True)
     assert model.pooling == "mean"
-    before = model.evaluate(texts, labels, verbose=0)[0]
-    model.fit(texts, labels, batch_size=16, epochs=2, verbose=0)
-    assert model.evaluate(texts, labels, verbose=0)[0] < before
+    model.compile(keras.optimizers.Adam(0.02))  # for many steps, so traced
+    model.fit(texts, labels, batch_size=8, epochs=15, verbose=0)
+    assert model.evaluate(texts, labels, verbose=0)[1] > 0.9
     assert np.abs(model.scalar_mix.mix - 1 / 2).max() > 1e-3
     same = save_and_load(model)
     np.testing.assert_array_equal(same.predict(texts, verbose=0), model.predict(texts, verbose=0))
