@@ -10,14 +10,14 @@ from keras_transfer.tasks import TextClassifier, TokenClassifier, text_classifie
 from keras_transfer.tasks.class_names import names_in
 from keras_transfer.text import batches
 from tests.helpers import save_and_load
-from tests.tasks.tiny import classifier, encoder, examples, of_words, preprocessor
+from tests.tasks.tiny import WORDS, classifier, encoder, examples, of_words, preprocessor
 
 NAMES = ["bad", "good"]
 
 
 @pytest.fixture
 def model():
-    model = of_words([*"abcdefghij", "good", "bad"], label_names=NAMES, dropout=0.0)
+    model = of_words(WORDS, label_names=NAMES, dropout=0.0)
     model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
     return model
 

@@ -7,7 +7,7 @@ import pytest
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.tasks import TextClassifier
 from tests.helpers import save_and_load
-from tests.tasks.tiny import classifier, encoder, examples, of_words, preprocessor
+from tests.tasks.tiny import WORDS, classifier, encoder, examples, of_words, preprocessor
 
 NAMES = ["funny", "sad", "long"]
 TEXTS, LISTS = ["good a", "bad b", "good bad"], [["funny"], [], ["long", "funny"]]
@@ -16,7 +16,7 @@ HOT = np.array([[1, 0, 0], [0, 0, 0], [1, 0, 1]], "float32")
 
 @pytest.fixture
 def model():
-    model = of_words([*"abcdefghij", "good", "bad"], label_names=NAMES, multi_label=True, dropout=0.0)
+    model = of_words(WORDS, label_names=NAMES, multi_label=True, dropout=0.0)
     model.compile(keras.optimizers.Adam(0.01), run_eagerly=True)
     return model
 

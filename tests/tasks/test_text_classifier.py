@@ -11,6 +11,7 @@ from keras_transfer.text import batches
 from tests.helpers import save_and_load
 from tests.tasks.tiny import (
     VOCABULARY,
+    WORDS,
     classifier,
     encoder,
     examples,
@@ -261,7 +262,7 @@ def test_the_same_seed_gives_the_same_weights():
     kernels = []
     for seed in (1, 1, 2):
         keras.utils.set_random_seed(seed)
-        model = of_words([*"abcdefghij", "good", "bad"], num_classes=2, dropout=0.1)
+        model = of_words(WORDS, num_classes=2, dropout=0.1)
         model.compile(keras.optimizers.Adam(1e-3), run_eagerly=True)
         model.fit(texts, labels, batch_size=8, verbose=0)
         kernels.append(head(model))

@@ -16,7 +16,7 @@ from keras_transfer.losses import (
 from keras_transfer.tasks import TextClassifier, TextEmbedder
 from keras_transfer.text import ElmoPreprocessor, WordPreprocessor, part_batches
 from tests.helpers import EAGER, save_and_load
-from tests.tasks.tiny import classifier, difference, encoder, ids_of, message, preprocessor
+from tests.tasks.tiny import WORDS, classifier, difference, encoder, ids_of, message, preprocessor
 
 pytestmark = pytest.mark.usefixtures("eagerly")
 
@@ -30,9 +30,8 @@ def embedder(loss=None, **options):
     keras.utils.set_random_seed(0)
     if loss is None:
         return TextEmbedder(encoder(initializer_range=0.3), preprocessor(), **options)
-    words = [*"abcdefghij", "good", "bad"]
-    vectors = WordVectors(words, np.random.default_rng(0).normal(scale=0.2, size=(len(words), 16)))
-    model = TextEmbedder(WordVectorEncoder.from_vectors(vectors), WordPreprocessor(words, sequence_length=8), **options)
+    vectors = WordVectors(WORDS, np.random.default_rng(0).normal(scale=0.2, size=(len(WORDS), 16)))
+    model = TextEmbedder(WordVectorEncoder.from_vectors(vectors), WordPreprocessor(WORDS, sequence_length=8), **options)
     model.compile(keras.optimizers.SGD(0.01), loss, run_eagerly=EAGER)
     return model
 

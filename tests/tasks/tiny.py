@@ -8,7 +8,8 @@ from keras_transfer.encoders import BertEncoder, WordVectorEncoder
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import BertPreprocessor, WordPreprocessor
 
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij", "good", "bad"]
+WORDS = [*"abcdefghij", "good", "bad"]
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
 
 
 def preprocessor(**options):
