@@ -37,6 +37,8 @@ def trace_predict(model, batch):
         return
     import tensorflow as tf
 
+    if tf.config.functions_run_eagerly():
+        return
     if tf.distribute.has_strategy() or model.distribute_strategy is not tf.distribute.get_strategy():
         return  # Replicas trace a function of their own, and TPUs require static shapes.
     tensors = model.input if isinstance(model.input, dict) else {tensor.name: tensor for tensor in model.inputs}

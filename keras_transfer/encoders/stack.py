@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_transfer.encoders.encoder import Encoder
-from keras_transfer.layers import AttentionBias, Dropout
+from keras_transfer.layers import AttentionBias, Dropout, MultiHeadAttention, TransformerBlock
 from keras_transfer.layers.attention_bias import mask_bias
 
 _EMBEDDINGS = (
@@ -97,6 +97,16 @@ class TransformerStack(Encoder):
         super().activate_adapters(names)
         for block in self.blocks:
             block.adapted = list(self.adapters)
+
+    def block_of_pooler(self):
+        """Returns the last block if it can compute the first token alone, for models that only read `pooled_output`.
+
+        Returns `None` if there is no pooler, if the block is shared with lower layers, and for subclasses of the block
+        and of its attention, which might need the outputs of all tokens.
+        """
+        last = self.blocks[-1]
+        able = type(last) is TransformerBlock and type(last.attention) is MultiHeadAttention
+        return last if self.pooler is not None and able and self.blocks.count(last) == 1 else None
 
     # === Decoding with a cache ===
 

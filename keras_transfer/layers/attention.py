@@ -58,6 +58,8 @@ class MultiHeadAttention(keras.layers.Layer):
         cache: Tuple of keys and values, each of shape `[batch, key_value_heads, keys, head_dim]`, from `empty_cache`
             or, in cross-attention, from `context_cache`. With it, the layer returns `(outputs, cache)`.
         cache_index: Integer. Position of the first token of `inputs` in the cache. Defaults to `0`.
+        first_only: Boolean. Whether only the first token is a query, so that the outputs have length 1. All tokens are
+            keys. Subclasses with their own `scores` do not support this. Defaults to `False`.
 
     Returns:
         A tensor of shape `[batch, length, dim]`, or a tuple of it and the updated cache if `cache` was passed.
@@ -139,6 +141,7 @@ class MultiHeadAttention(keras.layers.Layer):
         rotary=None,
         cache=None,
         cache_index=0,
+        first_only=False,
         training=None,
     ):
         if self.cross_attention and context is None and cache is None:
@@ -156,6 +159,9 @@ class MultiHeadAttention(keras.layers.Layer):
         if cache is not None and not self.cross_attention:
             start = (0, 0, cache_index, 0)
             cache = key, value = tuple(ops.slice_update(old, start, new) for old, new in zip(cache, (key, value)))
+        if first_only:
+            rows, query = (rows[0], 1), query[:, :, :1]
+            bias, relative_positions = (x if x is None else x[:, :, :1] for x in (bias, relative_positions))
         if self.prefix is not None:
             key, value, bias = self.prefix(key, value, bias)
         if self.num_key_value_heads < self.num_heads:
@@ -240,8 +246,9 @@ class MultiHeadAttention(keras.layers.Layer):
         context = ops.cast(ops.convert_to_tensor(context), self.compute_dtype)
         return tuple(self._split_heads(self.key_value, context, batch_and_length(context), heads))
 
-    def compute_output_spec(self, inputs, *args, cache=None, **kwargs):
-        outputs = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
+    def compute_output_spec(self, inputs, *args, cache=None, first_only=False, **kwargs):
+        batch, length, dim = inputs.shape
+        outputs = keras.KerasTensor((batch, 1 if first_only else length, dim), dtype=self.compute_dtype)
         return outputs if cache is None else (outputs, tuple(keras.KerasTensor(x.shape, dtype=x.dtype) for x in cache))
 
     def get_config(self):

@@ -1,5 +1,7 @@
 """The Transformer block, written once for every architecture."""
 
+import contextlib
+import contextvars
 import functools
 
 import keras
@@ -17,6 +19,24 @@ NORMALIZATIONS = {
     "rms": keras.layers.RMSNormalization,
 }
 SLOTS = ("attention", "cross_attention", "feed_forward")
+_first_only = contextvars.ContextVar("first_only", default=None)
+
+
+@contextlib.contextmanager
+def first_token_only(block):
+    """Context in which a block computes the output of the first token alone, because only a pooler reads it.
+
+    The first token still attends to all tokens. A block with a prompt or with PALs computes all outputs. (A second
+    call in the functional model would have the same effect, but a layer with two calls has no `output` in Keras.)
+
+    Args:
+        block: `TransformerBlock`, or `None` for a context without effect.
+    """
+    token = _first_only.set(block)
+    try:
+        yield
+    finally:
+        _first_only.reset(token)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -142,10 +162,13 @@ class TransformerBlock(keras.layers.Layer):
         **kwargs,
     ):
         cache, updated, prompt = cache or {}, {}, self.adapters.get("prompt")
+        beside = self.adapters.get("block")
+        # After a prompt, the first vector is not that of the first token. PALs return a vector for every token.
+        first_only = _first_only.get() is self and prompt is None and beside is None
         if prompt is not None:
             inputs, attention_bias = prompt(inputs, attention_bias)
         mask = padding_mask if attention_bias is None else attention_bias
-        rows = batch_and_length(inputs, None if cache or mask is None else ops.convert_to_tensor(mask))
+        batch, length = batch_and_length(inputs, None if cache or mask is None else ops.convert_to_tensor(mask))
 
         def attend(name, x, **options):
             layer = getattr(self, name)
@@ -156,20 +179,20 @@ class TransformerBlock(keras.layers.Layer):
 
         def attention(x):
             masks = {"padding_mask": padding_mask, "attention_bias": attention_bias}
-            return attend("attention", x, **masks, cache_index=cache_index, **kwargs)
+            options = {"first_only": True} if first_only else {}
+            return attend("attention", x, **masks, cache_index=cache_index, **options, **kwargs)
 
         def cross_attention(x):
             return attend("cross_attention", x, context=context, padding_mask=context_mask, attention_bias=context_bias)
 
         def feed_forward(x):
             h = ops.reshape(x, (-1, x.shape[-1]))  # a plain matmul, which TensorFlow fuses with bias and activation
-            return ops.reshape(self.feed_forward(h), (*rows, x.shape[-1]))
+            return ops.reshape(self.feed_forward(h), (batch, 1 if first_only else length, x.shape[-1]))
 
-        beside = self.adapters.get("block")
         if beside is not None and cache:
             raise ValueError("A block with `PALs` has no cache. Received: cache=...")
 
-        x = self._sublayer(inputs, attention, self.attention_norm, "attention", training)
+        x = self._sublayer(inputs, attention, self.attention_norm, "attention", training, first_only=first_only)
         if self.cross_attention is not None:
             x = self._sublayer(x, cross_attention, self.cross_attention_norm, "cross_attention", training)
         if beside is not None:
@@ -178,12 +201,14 @@ class TransformerBlock(keras.layers.Layer):
         x = x if prompt is None else prompt.trimmed(x)
         return (x, updated) if cache else x
 
-    def _sublayer(self, x, function, norm, slot, training, beside=None):
+    def _sublayer(self, x, function, norm, slot, training, beside=None, first_only=False):
         """One residual step, with the normalization where `self.norm` places it."""
         if self.norm == "input":
             x = norm(x)
         inputs = norm(x) if self.norm == "pre" else x
         h = self.dropout(function(inputs), training=training)
+        if first_only:
+            x, inputs = x[:, :1], inputs[:, :1]
         if slot in self.adapters:
             h = ops.cast(self._adapted(self.adapters[slot], h, inputs, x, norm, training), self.compute_dtype)
         if beside is not None:

@@ -3,8 +3,10 @@
 import keras
 
 from keras_transfer.encoders.encoder import select_inputs
+from keras_transfer.encoders.stack import TransformerStack
 from keras_transfer.layers import Dropout, PairFeatures
 from keras_transfer.layers.activations import serialize_activation
+from keras_transfer.layers.transformer import first_token_only
 from keras_transfer.tasks.data import texts_of_stream
 from keras_transfer.tasks.hidden import hidden_vectors
 from keras_transfer.tasks.mixed import encode_mixed
@@ -85,11 +87,13 @@ class PooledTask(Task):
                     "of texts, or `text.part_batches(...)` instead of `text.batches(...)`. "
                     f"Received: {f'{parts} sequences' if isinstance(parts, int) else known} for each row"
                 )
-        if self.windows is None:
-            return super().call(inputs, training=training, mask=mask)
-        inputs, windows = cut_windows(inputs, self.preprocessor.window_length)
-        outputs = super().call(inputs, training=training, mask=mask)
-        return join_windows(outputs, inputs["padding_mask"], windows, self.windows)
+        windows = None
+        if self.windows is not None:
+            inputs, windows = cut_windows(inputs, self.preprocessor.window_length)
+        only_pooler = self.pooling == "pooled" and isinstance(self.encoder, TransformerStack)
+        with first_token_only(self.encoder.block_of_pooler() if only_pooler else None):
+            outputs = super().call(inputs, training=training, mask=mask)
+        return outputs if windows is None else join_windows(outputs, inputs["padding_mask"], windows, self.windows)
 
     # === Pairs whose texts are encoded one by one ===
 

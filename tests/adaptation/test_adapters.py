@@ -45,6 +45,14 @@ def test_a_kind_starts_as_the_identity_and_trains_only_itself_and_the_head(spec)
     models.check_what_trains(models.classifier(), spec, KINDS[spec], "block_0_adapters", tolerance, change=1e-5)
 
 
+@pytest.mark.parametrize("spec", KINDS)
+def test_a_pooled_classifier_is_its_head_on_the_encoders_pooled_output(spec):
+    # The classifier computes only the first token of its last block where the adapters permit it.
+    model = randomize(kt.add_adapters(models.classifier(), spec))
+    pooled = model.encoder(models.INPUTS)["pooled_output"]
+    np.testing.assert_allclose(outputs(model), ops.convert_to_numpy(model.get_layer("logits")(pooled)), atol=1e-5)
+
+
 def test_a_file_rebuilds_all_kinds_and_the_state_of_the_optimizer():
     model, names = models.classifier(), [f"kind{i}" for i in range(len(KINDS))]
     for name, spec in zip(names, KINDS):

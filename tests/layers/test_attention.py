@@ -85,6 +85,19 @@ def test_it_is_a_well_behaved_layer(case):
     run_layer_test(MultiHeadAttention, {"num_heads": HEADS, **options}, X, arguments, output_shape=X.shape)
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_the_first_token_alone_is_as_in_the_whole_sequence(case):
+    options, arguments = CASES[case]
+    layer = random_layer(**options)
+    first = layer(X, first_only=True, **arguments)
+    assert first.shape == (BATCH, 1, DIM)
+    np.testing.assert_allclose(first, layer(X, **arguments)[:, :1], atol=1e-5)
+
+
+def test_the_first_token_alone_has_length_one_in_a_functional_model():
+    assert MultiHeadAttention(HEADS)(keras.Input((LENGTH, DIM)), first_only=True).shape == (None, 1, DIM)
+
+
 def test_the_content_of_padding_changes_nothing():
     layer = random_layer()
     other = np.where(PADDING[..., None] == 1, X, 100.0)

@@ -12,6 +12,7 @@ from keras_transfer.layers import (
     TransformerBlock,
     gelu_tanh,
 )
+from keras_transfer.layers.transformer import first_token_only
 from tests.helpers import run_layer_test, save_and_load
 
 BATCH, LENGTH, DIM = 2, 5, 6
@@ -163,6 +164,18 @@ def test_cross_attention_reads_the_context_through_its_mask():
     cut = block(X, context=CONTEXT[:, :2])
     np.testing.assert_allclose(block(X, context=CONTEXT, context_mask=mask), cut, atol=1e-5)
     assert np.abs(np.array(block(X, context=CONTEXT)) - np.array(cut)).max() > 0.01
+
+
+@pytest.mark.parametrize("norm", ["post", "pre", "input"])
+@pytest.mark.parametrize("parts", [{}, {"causal": True, "gated": True}, {"reads_context": True}], ids=str)
+def test_the_first_token_alone_is_as_in_the_whole_sequence(norm, parts):
+    slots = SLOTS if "reads_context" in parts else ("attention", "feed_forward")
+    arguments = {"padding_mask": PADDING, **({"context": CONTEXT} if "reads_context" in parts else {})}
+    block = random_block(norm=norm, adapters={slot: adapter(slot) for slot in slots}, **parts)
+    with first_token_only(block):
+        first, other = block(X, **arguments), random_block(**parts)(X, **arguments)
+    assert first.shape == (BATCH, 1, DIM) and other.shape == X.shape  # No other block is affected.
+    np.testing.assert_allclose(first, block(X, **arguments)[:, :1], atol=1e-5)
 
 
 @pytest.mark.parametrize("slot", SLOTS)

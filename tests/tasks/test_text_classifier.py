@@ -5,7 +5,8 @@ import numpy as np
 import pandas
 import pytest
 
-from keras_transfer.encoders import TransformerEncoder
+from keras_transfer.encoders import AlbertEncoder, BertEncoder, MPNetEncoder, RobertaEncoder, TransformerEncoder
+from keras_transfer.layers import FeedForward
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
 from tests.helpers import save_and_load
@@ -63,6 +64,40 @@ def test_every_layer_of_the_encoder_is_a_layer_of_the_task():
     rest = keras.Model([model.get_layer("block_0").output, model.input["padding_mask"]], model.output)
     inputs = ids_of(model, ["a b", "c"])
     np.testing.assert_allclose(rest([features(inputs), inputs["padding_mask"]]), model(inputs), atol=1e-6)
+
+
+def whole(model):
+    """A model with the same layers whose last block computes the outputs of all tokens."""
+    return keras.Model(model.input, model.get_layer("logits")(model.encoder.output["pooled_output"]))
+
+
+@pytest.mark.parametrize("cls", [BertEncoder, MPNetEncoder, RobertaEncoder, AlbertEncoder])
+def test_for_its_pooler_only_the_first_token_goes_through_the_last_block(cls, monkeypatch):
+    def make():
+        keras.utils.set_random_seed(0)
+        model = TextClassifier(encoder(cls, num_layers=2), 2, preprocessor=preprocessor(), dropout=0.0)
+        model.compile(keras.optimizers.SGD(0.5), "mse", run_eagerly=True)
+        return model
+
+    rows, feed = [], FeedForward.call
+    monkeypatch.setattr(FeedForward, "call", lambda self, x, *args: rows.append(len(x)) or feed(self, x, *args))
+    model, other = make(), make()
+    ids = ids_of(model, ["a b c", "d", "e f"])
+    inputs = {name: ids[name] for name in model.input}
+    tokens = 3 * inputs["padding_mask"].shape[1]
+    logits, expected = model(inputs), whole(other)(inputs)
+    assert rows == [tokens, tokens if cls is AlbertEncoder else 3, tokens, tokens]  # ALBERT shares its block.
+    np.testing.assert_allclose(logits, expected, atol=1e-6)
+    features = keras.Model(model.input, model.get_layer("block_0" if cls is AlbertEncoder else "block_1").output)
+    assert features(inputs).shape == (3, tokens // 3, 16)
+
+    compared = whole(other)
+    compared.compile(keras.optimizers.SGD(0.5), "mse", run_eagerly=True)
+    for trained in (model, compared):
+        trained.train_on_batch(inputs, np.array([[1.0, 2.0], [3.0, -1.0], [0.0, 5.0]]))
+    for weight in other.weights:
+        ours = next(own for own in model.weights if own.path == weight.path)
+        np.testing.assert_allclose(ours, weight, atol=1e-5, err_msg=weight.path)
 
 
 def test_unused_weights_do_not_belong_to_the_task():

@@ -93,6 +93,12 @@ def test_predict_is_traced_once_for_all_lengths_and_numbers_of_texts(traces, cap
     assert "retracing" not in caplog.text
 
 
+def test_predict_is_not_traced_if_all_functions_run_eagerly(traces, eagerly):
+    classifier().predict(TEXTS[:2], verbose=0)
+    [(_, (rows, length))] = traces
+    assert rows == 2 and length is not None
+
+
 def test_predict_is_traced_once_for_words(traces):
     model, (words, _) = tagger(), tagged_examples(9, 20)
     assert len(model.predict(words, batch_size=4, verbose=0)) == 9
