@@ -98,15 +98,15 @@ class TransformerStack(Encoder):
         for block in self.blocks:
             block.adapted = list(self.adapters)
 
-    def block_of_pooler(self):
-        """Returns the last block if it can compute the first token alone, for models that only read `pooled_output`.
+    def block_for_first_token(self):
+        """Returns the last block if it can compute the output of the first token alone (see `first_token_only`).
 
-        Returns `None` if there is no pooler, if the block is shared with lower layers, and for subclasses of the block
-        and of its attention, which might need the outputs of all tokens.
+        Returns `None` if the block is used several times, and for subclasses of the block and of its attention, which
+        might need the outputs of all tokens.
         """
-        last = self.blocks[-1]
+        last = self.blocks[-1] if self.blocks else None
         able = type(last) is TransformerBlock and type(last.attention) is MultiHeadAttention
-        return last if self.pooler is not None and able and self.blocks.count(last) == 1 else None
+        return last if able and self.blocks.count(last) == 1 else None
 
     # === Decoding with a cache ===
 

@@ -24,7 +24,7 @@ _first_only = contextvars.ContextVar("first_only", default=None)
 
 @contextlib.contextmanager
 def first_token_only(block):
-    """Context in which a block computes the output of the first token alone, because only a pooler reads it.
+    """Context in which a block computes the output of the first token alone, because the model reads no other.
 
     The first token still attends to all tokens. A block with a prompt or with PALs computes all outputs. (A second
     call in the functional model would have the same effect, but a layer with two calls has no `output` in Keras.)

@@ -1,15 +1,25 @@
 """A classifier takes raw text in `fit`, `evaluate` and `predict`, learns, and survives `.keras`."""
 
+import functools
+
 import keras
 import numpy as np
 import pandas
 import pytest
 
-from keras_transfer.encoders import AlbertEncoder, BertEncoder, MPNetEncoder, RobertaEncoder, TransformerEncoder
-from keras_transfer.layers import FeedForward
+from keras_transfer.encoders import (
+    AlbertEncoder,
+    BertEncoder,
+    DebertaV2Encoder,
+    ModernBertEncoder,
+    MPNetEncoder,
+    RobertaEncoder,
+    TransformerEncoder,
+)
+from keras_transfer.layers import TransformerBlock
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
-from tests.helpers import save_and_load
+from tests.helpers import EAGER, save_and_load
 from tests.tasks.tiny import (
     VOCABULARY,
     WORDS,
@@ -67,37 +77,73 @@ def test_every_layer_of_the_encoder_is_a_layer_of_the_task():
 
 
 def whole(model):
-    """A model with the same layers whose last block computes the outputs of all tokens."""
-    return keras.Model(model.input, model.get_layer("logits")(model.encoder.output["pooled_output"]))
+    """A model of the same layers that is no task, so that its last block computes the outputs of all tokens."""
+    return keras.Model(model.input, model.output)
 
 
-@pytest.mark.parametrize("cls", [BertEncoder, MPNetEncoder, RobertaEncoder, AlbertEncoder])
-def test_for_its_pooler_only_the_first_token_goes_through_the_last_block(cls, monkeypatch):
+@pytest.mark.parametrize(
+    ("cls", "pooling", "length"),
+    [
+        pytest.param(BertEncoder, "pooled", 1, marks=pytest.mark.core),
+        (BertEncoder, "first", 1),
+        (BertEncoder, "last", 32),
+        (MPNetEncoder, "pooled", 1),
+        (RobertaEncoder, "first", 1),
+        (ModernBertEncoder, "first", 1),
+        (
+            functools.partial(DebertaV2Encoder, num_buckets=8),
+            "first",
+            32,
+        ),  # The scores of its attention are between all tokens.
+        (AlbertEncoder, "pooled", 32),  # All its layers are the same block.
+    ],
+)
+def test_only_the_first_token_goes_through_the_last_block_if_no_other_is_read(cls, pooling, length, monkeypatch):
     def make():
         keras.utils.set_random_seed(0)
-        model = TextClassifier(encoder(cls, num_layers=2), 2, preprocessor=preprocessor(), dropout=0.0)
-        model.compile(keras.optimizers.SGD(0.5), "mse", run_eagerly=True)
+        model = TextClassifier(encoder(cls, num_layers=2), 2, preprocessor=preprocessor(), dropout=0.0, pooling=pooling)
+        for weight in model.weights:
+            weight.assign(keras.random.normal(weight.shape, stddev=0.2))
         return model
 
-    rows, feed = [], FeedForward.call
-    monkeypatch.setattr(FeedForward, "call", lambda self, x, *args: rows.append(len(x)) or feed(self, x, *args))
+    lengths, call = [], TransformerBlock.call
+
+    @functools.wraps(call)
+    def record(self, *args, **kwargs):
+        outputs = call(self, *args, **kwargs)
+        lengths.append(outputs.shape[1])
+        return outputs
+
+    monkeypatch.setattr(TransformerBlock, "call", record)
     model, other = make(), make()
     ids = ids_of(model, ["a b c", "d", "e f"])
     inputs = {name: ids[name] for name in model.input}
-    tokens = 3 * inputs["padding_mask"].shape[1]
-    logits, expected = model(inputs), whole(other)(inputs)
-    assert rows == [tokens, tokens if cls is AlbertEncoder else 3, tokens, tokens]  # ALBERT shares its block.
-    np.testing.assert_allclose(logits, expected, atol=1e-6)
-    features = keras.Model(model.input, model.get_layer("block_0" if cls is AlbertEncoder else "block_1").output)
-    assert features(inputs).shape == (3, tokens // 3, 16)
+    ours, theirs = model(inputs), whole(other)(inputs)
+    assert lengths == [32, length, 32, 32]
+    ours, theirs = map(keras.ops.convert_to_numpy, (ours, theirs))
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    assert np.abs(ours[0] - ours[1]).max() > 1e-4  # The first tokens have seen the others.
 
-    compared = whole(other)
-    compared.compile(keras.optimizers.SGD(0.5), "mse", run_eagerly=True)
-    for trained in (model, compared):
+    for trained in (model, whole(other)):
+        trained.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=EAGER)
         trained.train_on_batch(inputs, np.array([[1.0, 2.0], [3.0, -1.0], [0.0, 5.0]]))
-    for weight in other.weights:
-        ours = next(own for own in model.weights if own.path == weight.path)
-        np.testing.assert_allclose(ours, weight, atol=1e-5, err_msg=weight.path)
+    for weight in model.weights:
+        expected = next(each for each in other.weights if each.path == weight.path)
+        ours, theirs = map(keras.ops.convert_to_numpy, (weight, expected))
+        np.testing.assert_allclose(ours, theirs, atol=1e-5, err_msg=weight.path)
+
+
+def test_the_last_block_still_has_an_output_for_all_tokens():
+    model = two_blocks()
+    features = keras.Model(model.input, model.get_layer("block_1").output)
+    inputs = ids_of(model, ["a b", "c"])
+    np.testing.assert_allclose(features(inputs), model.encoder(inputs)["sequence_output"], atol=1e-6)
+
+
+def test_a_text_without_tokens_has_the_vector_zero():
+    model = eager(pooling="first")
+    inputs = {name: np.zeros((1, 4), "int32") for name in model.input}
+    np.testing.assert_allclose(model(inputs), model.get_layer("logits").bias[None], atol=1e-6)
 
 
 def test_unused_weights_do_not_belong_to_the_task():
