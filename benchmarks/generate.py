@@ -3,7 +3,7 @@
     pip install -e .[benchmarks] && python benchmarks/generate.py
 
 GPT-2 with 4 blocks, 512 wide, 8 heads and random weights; 64 new tokens after prompts of 32 tokens, greedy, without an
-end token; float32. The time is that of one new token of all prompts. `uncached` computes the whole text for each token.
+end token; float32. The time is for one new token of all prompts. `uncached` computes the whole text for each token.
 """
 
 import harness

@@ -5,9 +5,9 @@
 
 BERT-base, 64 texts of 128 token ids, bfloat16 (weights and optimizer float32), AdamW, dropout 0.1 in both.
 keras_transfer runs `fit` and `predict` with `mixed_bfloat16`, Transformers a plain loop with autocast, sdpa attention
-and a fused optimizer. TensorFlow is not needed. After the ratios, the script prints what fraction each reaches of its
-rate with one large bfloat16 matmul. Without a GPU, it prints a message and stops. `--cpu` runs a tiny model on the CPU,
-to try the script.
+and a fused optimizer. TensorFlow is not needed. After the ratios, the script prints the fraction that each contender
+reaches of its rate with one large bfloat16 matmul. Without a GPU, it prints a message and stops. `--cpu` runs a tiny
+model on the CPU, to try the script.
 """
 
 import os

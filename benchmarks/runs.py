@@ -1,4 +1,4 @@
-"""Runs of a benchmark in processes of their own: each adds a JSON line to the results, and none is repeated."""
+"""Runs a benchmark in separate processes. Each run adds a JSON line to the results, and none is repeated."""
 
 import argparse
 import importlib.util
@@ -43,10 +43,10 @@ def in_turn(contenders, number):
 
 
 def take(planned, script, args, shown):
-    """Does the planned runs that are not in the results, and returns the lines of all that are finished.
+    """Performs the planned runs that are not in the results, and returns the lines of all that are finished.
 
     Args:
-        planned: List of dicts. What distinguishes a run from others, such as its `contender`.
+        planned: List of dicts. The fields that distinguish a run from others, such as its `contender`.
         script: String. Name of the file beside this one that does one run.
         args: Options as `parser` has them.
         shown: Names of the figures to print after each run.

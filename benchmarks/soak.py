@@ -4,9 +4,9 @@
     KERAS_BACKEND=jax python benchmarks/soak.py --seconds 600
     python benchmarks/soak.py --case 17  # repeats one combination
 
-Each case is drawn from its number, its seed. It runs a `fit` of a few tiny batches and another one without callbacks,
+Each case is drawn with its number as the seed. It runs a `fit` of a few tiny batches and another one without callbacks,
 and checks that all values are finite, that frozen weights and flags did not change, and that something trained. A
-`ValueError` that this package raises with "Received:" is a refusal and no failure. A failure is printed with its case.
+`ValueError` that this package raises with "Received:" is a refusal, not a failure. A failure is printed with its case.
 The exit status is 1 if there was one.
 """
 
@@ -173,7 +173,7 @@ def values(model):
 
 
 def run(case):
-    """Runs a case. Raises what a failure raises."""
+    """Runs a case. A failure raises an error."""
     options = draw(case)
     keras.utils.set_random_seed(case)
     model, callbacks = build(options)
@@ -200,7 +200,7 @@ def check(right, message):
 
 
 def is_refusal(error):
-    """Whether this package raised the error itself, and said what it received."""
+    """Returns whether this package raised the error itself, and said what it received."""
     last = traceback.extract_tb(error.__traceback__)[-1].filename
     return isinstance(error, ValueError) and last.startswith(PACKAGE) and "Received:" in str(error)
 

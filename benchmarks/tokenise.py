@@ -12,7 +12,7 @@ on batches, its fastest mode. `tokenizers` calls the library under `transformers
 `text.batches`, without tf.data, padded to the longest of 4,096.
 
 `--kind` trains a vocabulary of 2,000 tokens on the questions instead (requires `tokenizers`, `sentencepiece`), and
-`--folder` takes the tokenizer of a folder with a `tokenizer.json`. KerasHub takes part only without them.
+`--folder` takes the tokenizer of a folder with a `tokenizer.json`. KerasHub takes part only if neither option is used.
 """
 
 import functools

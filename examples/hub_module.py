@@ -38,7 +38,7 @@ def texts_and_labels(columns, rows):
     return tf.constant(columns["sentence"][rows]), columns["label"][rows].astype(int)
 
 
-# The embeddings without training.
+# Evaluate the embeddings without training.
 pairs = read(f"{args.stsb_dir}/dev.tsv")
 model = keras.Sequential(
     [keras.Input((), dtype="string"), kt.hub.HubLayer(args.module), keras.layers.UnitNormalization()]
@@ -47,7 +47,7 @@ first, second = (model.predict(tf.constant(pairs[name]), verbose=0) for name in 
 pearson = np.corrcoef((first * second).sum(axis=1), pairs["score"].astype(float))[0, 1]
 print(f"STS-B dev: Pearson {pearson:.3f} over {len(first)} pairs", flush=True)
 
-# A classifier: first only its dense layer, then all weights at a lower learning rate.
+# Train a classifier: first only its dense layer, then all weights at a lower learning rate.
 train, dev = read(f"{args.sst2_dir}/train.tsv"), read(f"{args.sst2_dir}/dev.tsv")
 order = np.random.default_rng(0).permutation(len(train["label"]))
 texts, labels = texts_and_labels(train, order[: args.train_examples])

@@ -31,7 +31,7 @@ glove = kt.checkpoints.WordVectors.from_arrays(glove_words, folder / "glove_6B_5
 print("nearest to film:", ", ".join(word for word, _ in glove.nearest("film", k=5)))
 print("man is to king as woman to:", ", ".join(word for word, _ in glove.analogy("man", "king", "woman", k=3)))
 
-# The words of the training texts, the most frequent first. SST-2 is tokenized already: "does n't ."
+# The words of the training texts, the most frequent first. SST-2 is already tokenized: "does n't ."
 (texts, labels), dev = (
     kt.datasets.read_table(pathlib.Path(args.data_dir) / name, "sentence", "label") for name in ("train.tsv", "dev.tsv")
 )

@@ -52,7 +52,7 @@ def atomic_folder(folder, overwrite=False):
 
 
 def check_folder(folder, overwrite=False):
-    """Raises an error if `atomic_folder` cannot write a folder, before the work that leads to its content.
+    """Raises an error if `atomic_folder` cannot write a folder. Call it before the work that produces the content.
 
     Args:
         folder: Path to write.

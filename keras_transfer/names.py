@@ -1,10 +1,10 @@
-"""Names that a user gives: looking them up, and the closest one if they do not exist."""
+"""Looks up names that a user passes, and suggests the closest one if a name does not exist."""
 
 import difflib
 
 
 def closest(name, names):
-    """Returns the name that is most similar to `name`, in upper or lower case, or None if none is similar."""
+    """Returns the name that is most similar to `name`, ignoring case, or None if none is similar."""
     lower = {str(each).lower(): each for each in names}
     close = difflib.get_close_matches(str(name).lower(), lower, n=1)
     return lower[close[0]] if close else None
@@ -20,7 +20,7 @@ def look_up(name, names, what):
     """Returns the name that equals `name`, except for case, hyphens and underscores.
 
     Raises:
-        ValueError: If there is none. `what` says what the name is of.
+        ValueError: If there is none. `what` is the kind of the name in the error message.
     """
     found = [each for each in names if _plain(each) == _plain(name)]
     if not found:

@@ -1,4 +1,4 @@
-"""Adaptation methods for any encoder: which layer groups train, when, how fast, and how far from their start."""
+"""Adaptation methods for any encoder: which layer groups train, when, at what rate, and how far they may move."""
 
 from keras_transfer.adaptation.adapter_files import load_adapters, save_adapters
 from keras_transfer.adaptation.adapters import (

@@ -35,11 +35,11 @@ class Memory:
 class CacheFolder:
     """Arrays in files.
 
-    `cache.json` says what the arrays hold. `done.npy` has a 1 for each row whose values are in the files.
+    `cache.json` describes the contents of the arrays. `done.npy` has a 1 for each row whose values are in the files.
 
     Args:
-        made_by: Dict of strings, what the values depend on.
-        folder: Path. Defaults to `None`, a temporary folder that exists as long as this object.
+        made_by: Dict of strings that describe what the values depend on.
+        folder: Path. Defaults to `None`, which creates a temporary folder that exists as long as this object.
 
     Raises:
         ValueError: If the folder holds other files, or values that depend on something else.
@@ -54,7 +54,7 @@ class CacheFolder:
         self._arrays, self._done, self._rows, self._time = [], None, [], time.monotonic()
 
     def open(self, count):
-        """Returns the kinds and the arrays of a cache, and the rows that it lacks; or None, None and all rows.
+        """Returns the kinds, arrays and missing rows of the cache, or None, None and all rows if there is no cache.
 
         Args:
             count: Integer. Number of rows.
@@ -82,7 +82,7 @@ class CacheFolder:
                 f"Received: folder={str(self.path)!r}"
             )
         try:
-            for mode in ("r", "r+"):  # The first one fails on a file that is too short. The second one would extend it.
+            for mode in ("r", "r+"):  # "r" fails on a file that is too short, which "r+" would extend.
                 self._arrays = [np.load(path, mmap_mode=mode) for path in self._paths(stored["kinds"])]
                 self._done = np.load(self.path / DONE, mmap_mode=mode)
         except (OSError, ValueError) as error:  # The process was killed before it had created all files.
@@ -117,12 +117,12 @@ class CacheFolder:
             new(path, mode="w+", dtype=kind["dtype"], shape=shape)
             for path, kind, shape in zip(self._paths(kinds), kinds, shapes)
         ]
-        self._done = new(self.path / DONE, mode="w+", dtype="uint8", shape=(count,))  # the last file
+        self._done = new(self.path / DONE, mode="w+", dtype="uint8", shape=(count,))  # This is the last file.
         log.info("%.2f GB of activations are stored in %s", size / 1e9, self.path)
         return self._arrays
 
     def finish(self, rows, last=False):
-        """Notes that the values of rows are in the arrays. On the disk they are before their note."""
+        """Records that the values of rows are stored. They are flushed to disk before this is recorded."""
         self._rows.extend(rows)
         if last or time.monotonic() - self._time >= INTERVAL:
             for array in self._arrays if self._rows else ():

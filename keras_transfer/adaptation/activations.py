@@ -1,4 +1,4 @@
-"""What the lower part of a model returns for each row of a dataset, computed once and read like an array."""
+"""Outputs of the lower part of a model for each row of a dataset, computed once and read like an array."""
 
 import hashlib
 
@@ -12,16 +12,17 @@ from keras_transfer.version import __version__
 
 
 class Activations:
-    """One tensor of a model for all rows of a dataset, a column of `TextBatches` that is indexed like an array.
+    """The values of one tensor of a model for all rows of a dataset, a column of `TextBatches` indexed like an array.
 
-    Padding is not stored, and is 0 in batches.
+    Padding is not stored. In batches, it is 0.
 
     Args:
         values: Array [tokens of all rows, ...], or [rows, ...] if the tensor has no axis of tokens.
-        starts: Integer array [rows + 1], where each row starts in the values, or None if each has one place.
+        starts: Integer array [rows + 1]. Position at which each row starts in `values`, or None if each row is a single
+            element of `values`.
         extra: Integer. Number of tokens that the model adds to each row.
-        fingerprint: String. That of the part of the model that returned the values.
-        store: Object that keeps files while the values are used.
+        fingerprint: String. Fingerprint of the part of the model that returned the values.
+        store: Object that keeps the files in existence while the values are used.
     """
 
     def __init__(self, values, starts, extra, fingerprint, store):
@@ -101,7 +102,7 @@ def store_activations(cut, data, folder=None, dtype=None, memory_limit=2**31, ve
 
 
 def row_ends(data):
-    """Returns the number of tokens of each row of `TextBatches` up to its last real one, at least 1."""
+    """Returns the number of tokens of each row of `TextBatches` up to its last real token, at least 1."""
     mask = data.inputs.get("padding_mask")
     if mask is None:
         return np.full(len(next(iter(data.inputs.values()))), max(data.lengths))
@@ -110,7 +111,7 @@ def row_ends(data):
 
 
 def _run(lower, inputs, data, todo):
-    """Yields `(rows, length, outputs)` of batches of some rows, grouped by length."""
+    """Yields `(rows, length, outputs)` for batches of the rows in `todo`, grouped by length."""
     if not len(todo):
         return
     part = {name: column[todo] for name, column in inputs.items()}
@@ -128,7 +129,7 @@ def _run(lower, inputs, data, todo):
 
 
 def _kind(tensor, values, length, dtype):
-    """Returns JSON values that describe the activations: whether they have an axis of tokens, and others."""
+    """Returns JSON values that describe the activations, such as whether they have an axis of tokens."""
     tokens = len(tensor.shape) > 1 and tensor.shape[1] is None
     stored = keras.backend.standardize_dtype(values.dtype)
     if "float" in stored:
@@ -138,7 +139,7 @@ def _kind(tensor, values, length, dtype):
 
 
 def _starts(kind, ends):
-    """Returns where each row starts in an array, and the end of the last one."""
+    """Returns the positions at which rows start in an array, and the end of the last row."""
     return np.concatenate([[0], np.cumsum(ends + kind["extra"] if kind["tokens"] else np.ones_like(ends))])
 
 
@@ -164,7 +165,7 @@ def _cast(values, dtype):
 
 
 def _digest(inputs, ends):
-    """Returns a string that other inputs change, but not the length to which they are padded."""
+    """Returns a digest of the inputs that does not depend on the length to which they are padded."""
     digest = hashlib.blake2b(ends.astype("int64").tobytes(), digest_size=16)
     for name, column in sorted(inputs.items()):
         digest.update(name.encode())

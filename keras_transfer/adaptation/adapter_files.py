@@ -33,9 +33,9 @@ def save_adapters(model, path, name=None, format="keras_transfer", overwrite=Fal
         model: Model with adapters.
         path: String or path. File to write, or folder with `format="peft"`.
         name: String. Name of the adapters. Defaults to `None`, the active ones.
-        format: String. `"keras_transfer"`, or `"peft"` for a folder with LoRA that PEFT loads over the same encoder of
-            Transformers. It does not contain the head. Defaults to `"keras_transfer"`.
-        overwrite: Boolean. Whether to replace what exists. Defaults to `False`.
+        format: String. `"keras_transfer"`, or `"peft"` for a LoRA folder that PEFT loads over the same encoder of
+            Transformers. This folder does not contain the head. Defaults to `"keras_transfer"`.
+        overwrite: Boolean. Whether to replace an existing file or folder. Defaults to `False`.
 
     Returns:
         `path` as a `pathlib.Path`.
@@ -79,21 +79,21 @@ def save_adapters(model, path, name=None, format="keras_transfer", overwrite=Fal
 
 
 def load_adapters(model, path, name=None):
-    """Adds the adapters of a file to a model, with the head of the file.
+    """Loads adapters and a head from a file into a model.
 
     Args:
-        model: Task over the same pretrained encoder as the one from which the adapters were saved, or such an encoder,
-            which has no head.
-        path: String or path. File of `save_adapters`, or a folder of PEFT with LoRA (`adapter_config.json` and
-            `adapter_model.safetensors`), which has no fingerprint of its encoder.
+        model: Task over the pretrained encoder with which the adapters were saved, or that encoder itself, which has no
+            head.
+        path: String or path. File that `save_adapters` wrote, or a PEFT folder with LoRA (`adapter_config.json` and
+            `adapter_model.safetensors`). A PEFT folder contains no fingerprint of its encoder.
         name: String. Name of the adapters in this model. Defaults to `None`, the name in the file, or `"default"`.
 
     Returns:
-        The model, whose active adapters are the loaded ones. Compile it to train it further.
+        The model. The loaded adapters are active. Compile the model to train it further.
 
     Raises:
-        ValueError: If the file cannot be read, if it belongs to another encoder, if its tensors do not match, or as for
-            `add_adapters`. The model is then unchanged.
+        ValueError: If the file cannot be read, if it belongs to another encoder, if its tensors do not match, or if
+            `add_adapters` raises an error. The model is then unchanged.
 
     Example:
     ```python
@@ -139,7 +139,7 @@ def load_adapters(model, path, name=None):
 
 
 def fingerprint(encoder):
-    """Returns a hash of an encoder's class and weights, without those of adapters, as a string."""
+    """Returns a hash of an encoder's class and weights as a string. The weights of adapters are excluded."""
     added = {id(weight) for name in encoder.adapters for weight in adapter_weights(encoder, name).values()}
     found = hashlib.sha256(type(encoder).__name__.encode())
     for weight in encoder.weights:
@@ -151,7 +151,7 @@ def fingerprint(encoder):
 
 
 def the_name(encoder, name):
-    """Returns the name of the adapters that a user means."""
+    """Checks and returns the name of adapters. None stands for the active adapters."""
     if name is None:
         if len(encoder.active_adapters) != 1:
             raise ValueError(
@@ -176,7 +176,7 @@ def _read(path):
             tensors = {key: file.get_tensor(key) for key in list(file.keys())}
     except FileNotFoundError:
         raise
-    except Exception as error:  # of safetensors, which has its own class in each version
+    except Exception as error:  # The class of this error depends on the version of safetensors.
         raise ValueError(f"{path} cannot be read. Received: {type(error).__name__}: {error}") from error
     if metadata.get("format") != FORMAT:
         raise ValueError(

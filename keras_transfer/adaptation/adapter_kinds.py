@@ -1,4 +1,4 @@
-"""What all kinds of adapters have in common: a kind is a small dataclass that puts its layers into an encoder."""
+"""The base of all kinds of adapters. A kind is a small dataclass that adds its layers to an encoder."""
 
 import dataclasses
 
@@ -6,7 +6,7 @@ import keras
 
 
 class AdapterKind:
-    """Base of the kinds of adapters, each a dataclass of its sizes.
+    """Base class of the kinds of adapters, dataclasses whose fields are their sizes.
 
     Attributes:
         for_backbones: Boolean. Whether KerasHub backbones can have adapters of this kind.
@@ -15,7 +15,7 @@ class AdapterKind:
     for_backbones = False
 
     def attach(self, encoder, name):
-        """Puts the layers of this kind into an encoder, under a name."""
+        """Adds the layers of this kind to an encoder under a name."""
         raise NotImplementedError
 
     def get_config(self):
@@ -36,7 +36,7 @@ class AdapterKind:
 
 
 def kind_of(class_name, config):
-    """Returns the kind with a class name and a config, from a file.
+    """Returns the kind for a class name and a config that were read from a file.
 
     Raises:
         ValueError: If the name is unknown.
@@ -48,7 +48,7 @@ def kind_of(class_name, config):
 
 
 def register_kind(cls):
-    """Makes a registered dataclass of a kind."""
+    """Turns the class of a kind into a dataclass and registers it."""
     return keras.saving.register_keras_serializable(package="keras_transfer")(dataclasses.dataclass(frozen=True)(cls))
 
 

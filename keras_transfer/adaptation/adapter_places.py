@@ -23,7 +23,7 @@ from keras_transfer.training import private
 
 
 def blocks_of(encoder):
-    """Returns the different blocks of an encoder, from the input up."""
+    """Returns the distinct blocks of an encoder, starting at the input."""
     return list({id(block): block for block in encoder.blocks}.values())
 
 
@@ -33,13 +33,13 @@ def width_of(encoder):
 
 
 def put(encoder, slot, name, layer):
-    """Builds an adapter, and adds it to a slot under a name.
+    """Builds an adapter and adds it to a slot under a name.
 
     Args:
         encoder: Encoder that has the slot.
         slot: `AdapterSlot`, from one of the functions below.
         name: String. Name of the adapter.
-        layer: `Adapter` that is not built.
+        layer: Unbuilt `Adapter`.
     """
     if name in slot.adapters:
         raise ValueError(
@@ -55,7 +55,7 @@ def put(encoder, slot, name, layer):
 
 
 def take(encoder, name):
-    """Removes the adapters with a name from all slots, and slots without adapters from the encoder."""
+    """Removes the adapters with a name from all slots, then removes the empty slots from the encoder."""
     for slot in list(encoder.adapter_slots):
         if name in slot.adapters:
             slot.activate([other for other in slot.active if other != name])
@@ -69,14 +69,14 @@ def take(encoder, name):
 
 
 def put_in_blocks(encoder, sublayers, name, make, *arguments):
-    """Builds adapters, and adds one to the slot of each of these sub-layers of each block, under a name.
+    """Builds adapters and adds one to the slot of each given sub-layer in each block, under a name.
 
     Args:
         encoder: Encoder.
         sublayers: List of strings, as for `sublayer_slot`.
         name: String. Name of the adapters.
         make: Class of the adapters.
-        *arguments: Its arguments.
+        *arguments: Arguments of the class.
     """
     for block in blocks_of(encoder):
         for sublayer in sublayers:
@@ -160,7 +160,7 @@ def weight_slot(layer, attributes, place):
 
 
 def copy_weights(encoder, layer, attributes, place, name):
-    """Puts copies of those weights of a layer that exist into its slot, under a name."""
+    """Adds copies of the given weights of a layer to its slot under a name, and skips weights that do not exist."""
     attributes = [attribute for attribute in attributes if getattr(layer, attribute, None) is not None]
     if attributes:
         slot = weight_slot(layer, attributes, place)
@@ -179,7 +179,7 @@ def norms_of(block):
 def dense_targets(block):
     """Returns the dense layers of a block by their names, as tuples of parent, attribute and part of the outputs.
 
-    The parts of the fused projection of attention, `"query_key_value"`, are `"query"`, `"key"` and `"value"`.
+    The parts of the fused attention projection, `"query_key_value"`, are `"query"`, `"key"` and `"value"`.
     """
     if not isinstance(block, TransformerBlock):
         return backbone_places.dense_targets(block)
@@ -204,10 +204,11 @@ def choose_targets(encoder, targets):
 
     Args:
         encoder: Encoder.
-        targets: List of names of `dense_targets`, or regular expressions of whole paths (`"block_[01].query"`).
+        targets: List of names that `dense_targets` returns, or regular expressions that match whole paths
+            (`"block_[01].query"`).
 
     Raises:
-        ValueError: If a target matches nothing, or a layer that is quantized or has Keras's own LoRA.
+        ValueError: If a target matches nothing, or if it matches a layer that is quantized or has Keras's own LoRA.
     """
     available = {}
     for block in blocks_of(encoder):
@@ -238,7 +239,7 @@ def choose_targets(encoder, targets):
 
 
 def _matches(pattern, path, available):
-    whole = "query_key_value"  # Expressions match its parts, if it has any, unless they name it.
+    whole = "query_key_value"  # An expression matches the parts of this layer, if any, unless it contains its name.
     part = available.get(f"{path.removesuffix(whole)}query")
     has_parts = path.endswith(whole) and part is not None and part[1:3] == available[path][1:3]
     try:
@@ -249,7 +250,7 @@ def _matches(pattern, path, available):
 
 @contextlib.contextmanager
 def _scope(place):
-    """Gives new weights paths below the place of their slot."""
+    """Returns a context in which the paths of new weights begin with the place of their slot."""
     with contextlib.ExitStack() as stack:
         for i, part in enumerate(place.split(".")):
             stack.enter_context(keras.name_scope(part, **({} if i else {"override_parent": ""})))

@@ -1,4 +1,4 @@
-"""Adding adapters to a model, activating, merging and removing them."""
+"""Functions that add adapters to a model, and activate, merge and remove them."""
 
 import ast
 import dataclasses
@@ -42,11 +42,11 @@ SUPPORTED = (TransformerStack, BackboneEncoder)
 def add_adapters(model, spec, name="default"):
     """Adds adapters to the encoder of a model. Only the adapters and the head train from now on.
 
-    The weights of the encoder do not change. A kind that trains norms or biases trains copies of them. The outputs are
-    the same as before, except with `Prefix` and `Prompt`. Compile the model afterwards.
+    The weights of the encoder do not change. A kind that trains norms or biases trains copies of them. Adding adapters
+    does not change the outputs, except with `Prefix` and `Prompt`. Compile the model afterwards.
 
-    Adapters are put into the blocks of the encoder. If it is a KerasHub backbone, save the task, or use
-    `save_adapters`: the backbone's own `save_to_preset` does not know its adapters.
+    Adapters are added to the blocks of the encoder. If the encoder is a KerasHub backbone, save the task or use
+    `save_adapters`, because the backbone's own `save_to_preset` does not save adapters.
 
     Args:
         model: Task over a Transformer encoder of this library or over a KerasHub backbone, or an encoder of this
@@ -54,10 +54,10 @@ def add_adapters(model, spec, name="default"):
             `LoRA`, `IA3` and `BitFit`, and `Fusion` of the first two.
         spec: Name of a kind with its sizes, a kind, or a list of these:
             - `"houlsby:64"`, `"pfeiffer:48"`, `"parallel:64"`, `"compacter:32"`: bottlenecks of this width
-            - `"lora:8"`, `"lora:rank=8,alpha=16"` (also `"rslora"`, `"dora"`), `"ia3"`: changes of dense layers
-            - `"prefix:20"`, `"prompt:20"`, `"pals:204"`: changes of attention
+            - `"lora:8"`, `"lora:rank=8,alpha=16"` (also `"rslora"`, `"dora"`), `"ia3"`: changes to dense layers
+            - `"prefix:20"`, `"prompt:20"`, `"pals:204"`: changes to attention
             - `"bitfit"`: biases
-            The first letters of an argument are enough (`"lora:r=8"`).
+            Arguments can be abbreviated to their first letters (`"lora:r=8"`).
         name: String. Name of the adapters. Several may be added under different names. The last one is active.
             Defaults to `"default"`.
 
@@ -101,19 +101,19 @@ def add_adapters(model, spec, name="default"):
 
 
 def remove_adapters(model, name=None):
-    """Removes adapters, so that the model computes what it did before they were added, apart from the head.
+    """Removes adapters. Apart from the head, the model then computes the same as before they were added.
 
     The weights of the encoder stay frozen. To train them, call `unfreeze`.
 
     Args:
         model: Model with adapters.
-        name: String. Name of the adapters. Defaults to `None`, for all.
+        name: String. Name of the adapters. Defaults to `None`, which removes all of them.
 
     Returns:
-        The model, to be compiled again.
+        The model, which must be compiled again.
 
     Raises:
-        ValueError: If the model has no adapters with this name, or if others need them (`Fusion`).
+        ValueError: If the model has no adapters with this name, or if other adapters depend on them (`Fusion`).
 
     Example:
     ```python
@@ -140,18 +140,18 @@ def remove_adapters(model, name=None):
 
 
 def merge_adapters(model):
-    """Adds the active adapters to the weights of the encoder, and removes them.
+    """Merges the active adapters into the weights of the encoder and removes them.
 
-    The model then computes the same as with the adapters, in the time of a model without them.
+    The model then returns the same outputs as with the adapters, and is as fast as a model without them.
 
     Args:
         model: Model whose active adapters are all `LoRA` or `IA3`.
 
     Returns:
-        The model, to be compiled again.
+        The model, which must be compiled again.
 
     Raises:
-        ValueError: If no adapters are active; if one of them is no change of a dense layer; if such a layer is
+        ValueError: If no adapters are active; if one of them does not change a dense layer; if such a layer is
             quantized or has Keras's own LoRA; or if the model has other adapters, whose base would change.
 
     Example:
@@ -177,17 +177,17 @@ def merge_adapters(model):
 
 
 def set_active_adapter(model, name):
-    """Chooses the adapters that a model applies. They and the head train, and all others are frozen.
+    """Sets the adapters that a model applies. They and the head train, and all other weights are frozen.
 
-    Each choice has its own values of the head: those that the head had when it was last left. The head of adapters that
-    were just added begins with its present values.
+    Each choice of adapters has its own values of the head. They are stored when other adapters are chosen, and restored
+    when the choice is active again. With newly added adapters, the head keeps its current values.
 
     Args:
         model: Model with adapters.
-        name: String, a list of names to apply several in this order, or None for none.
+        name: String, a list of names to apply in this order, or None to apply no adapters.
 
     Returns:
-        The model, to be compiled again.
+        The model, which must be compiled again.
 
     Raises:
         ValueError: If the model has no adapters with such a name.
@@ -209,10 +209,10 @@ def set_active_adapter(model, name):
 
 
 def get_adapters(spec):
-    """Returns the kinds of adapters that a specification means, as a list.
+    """Returns the kinds of adapters that a specification describes, as a list.
 
     Args:
-        spec: As for `add_adapters`.
+        spec: See `add_adapters`.
 
     Raises:
         ValueError: If a name is unknown or an argument invalid.
@@ -256,7 +256,7 @@ def adapted_encoder(model):
     For a KerasHub backbone without adapters, creates a `BackboneEncoder`.
 
     Raises:
-        ValueError: If the model has none.
+        ValueError: If the model has no such encoder.
     """
     if isinstance(model, UpperPart):
         raise ValueError(f"Add adapters to the whole task, not to a part of it. Received: model={model.name!r}")
@@ -288,19 +288,19 @@ def adapter_weights(encoder, name):
         if name in slot.adapters:
             layer = slot.adapters[name]
             for weight in layer.weights:
-                if weight.path.startswith(f"{layer.path}/"):  # Otherwise, another block's adapter made it.
+                if weight.path.startswith(f"{layer.path}/"):  # Otherwise, another block's adapter owns it.
                     found[f"{slot.place}/{weight.path.removeprefix(layer.path + '/')}"] = weight
     return found
 
 
 def head_weights(model):
-    """Returns the weights of a model that are neither of its encoder nor of adapters."""
+    """Returns the weights of a model that belong neither to its encoder nor to adapters."""
     new = [group for group in layer_groups(model) if not group.pretrained and group.kind != "adapters"]
     return [weight for group in new for weight in group.variables]
 
 
 def _changed(model, encoder, before):
-    """Lets the active adapters and the head train, and Keras forget what it has traced and compiled.
+    """Makes only the active adapters and the head trainable, and discards what Keras has traced and compiled.
 
     Args:
         model: The model.

@@ -11,9 +11,9 @@ from keras_transfer.layers.prompt import PromptAdapter
 
 @register_kind
 class Prefix(AdapterKind):
-    """Learned keys and values before those of the text, in every block (Li & Liang 2021).
+    """Learned keys and values that precede those of the text in every block (Li & Liang 2021).
 
-    Unlike the other kinds, a prefix changes what the encoder returns from the beginning.
+    Unlike most other kinds, a prefix changes the outputs of the encoder even before it is trained.
 
     Args:
         length: Integer. Number of keys and values. Defaults to `20`.
@@ -44,10 +44,10 @@ class Prefix(AdapterKind):
 
 @register_kind
 class Prompt(AdapterKind):
-    """Learned vectors before those of the text, after the embeddings (Lester et al. 2021).
+    """Learned vectors that precede those of the text, after the embeddings (Lester et al. 2021).
 
-    They are removed from the outputs, but not from hidden states, so that a task with `scalar_mix` cannot use them. A
-    prompt changes what the encoder returns from the beginning. Causal encoders need `Prefix` instead.
+    They are removed from the outputs but not from the hidden states, so a task with `scalar_mix` cannot use them. A
+    prompt changes the outputs of the encoder even before it is trained. Causal encoders need `Prefix` instead.
 
     Args:
         length: Integer. Number of vectors. Defaults to `20`.
@@ -71,7 +71,7 @@ class Prompt(AdapterKind):
 
 @register_kind
 class PALs(AdapterKind):
-    """A small attention beside each block (projected attention layers, Stickland & Murray 2019).
+    """A small attention layer beside each block (projected attention layers, Stickland & Murray 2019).
 
     Args:
         size: Integer. Width of the attention. Defaults to `204`.

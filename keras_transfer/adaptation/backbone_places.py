@@ -1,4 +1,4 @@
-"""Where adapters go in the blocks of KerasHub, whose layers are found by their names."""
+"""Where adapters go in KerasHub's blocks. The layers of a block are found by their names."""
 
 import math
 
@@ -8,10 +8,10 @@ from keras_transfer.encoders.backbone import is_keras_hub
 from keras_transfer.layers.adapter_slots import AdapterSlot, dense_axes
 from keras_transfer.training.trainable import layers_within
 
-# From our names to those of KerasHub. Its sub-layers end with dropout, before the residual.
+# Maps our names to KerasHub's. Its sub-layers end with dropout, before the residual connection.
 OUTPUTS = {"attention": "self_attention_dropout", "feed_forward": "feedforward_dropout"}
 NORMS = {"attention_norm": "self_attention_layer_norm", "feed_forward_norm": "feedforward_layer_norm"}
-# From names of KerasHub to ours.
+# Maps KerasHub's names to ours.
 DENSE = {
     "attention_output": "output",
     "feedforward_intermediate_dense": "inner",
@@ -49,10 +49,10 @@ DENSE = {
 
 
 def output_of(block, sublayer):
-    """Returns `(parent, attribute)` of the layer whose outputs are those of a sub-layer of a block.
+    """Returns `(parent, attribute)` of the layer that returns the outputs of a sub-layer of a block.
 
     Raises:
-        ValueError: If the block is no `TransformerEncoder` or `TransformerDecoder` of KerasHub.
+        ValueError: If the block is not a `TransformerEncoder` or `TransformerDecoder` of KerasHub.
     """
     return _parts(block)[OUTPUTS[sublayer]]
 
@@ -74,7 +74,7 @@ def dense_targets(block):
         layer = getattr(layer, "base", layer)
         if (axes := dense_axes(layer)) is not None:
             units = math.prod(layer.kernel.shape[axis] for axis in axes[1])
-            if name == "output_dense" and parent is block:  # FNet's, which is no part of attention
+            if name == "output_dense" and parent is block:  # In FNet, this layer is not part of attention.
                 name = "outer"
             found[DENSE.get(name, name)] = (parent, attribute, (0, units))
     return found
@@ -97,7 +97,7 @@ def _inside(block):
         if isinstance(parent, AdapterSlot):
             continue
         inside = dict(vars(parent))
-        if hasattr(parent, "named_children"):  # torch keeps them apart.
+        if hasattr(parent, "named_children"):  # torch keeps layers in a separate dict.
             inside |= dict(parent.named_children())
         for attribute, layer in inside.items():
             if isinstance(layer, keras.layers.Layer):

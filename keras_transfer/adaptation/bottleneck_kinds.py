@@ -11,7 +11,7 @@ SUBLAYERS = ("attention", "feed_forward")
 class Houlsby(AdapterKind):
     """Bottleneck adapters after attention and after the feed-forward network (Houlsby et al. 2019).
 
-    The norms of the blocks train, too, as copies.
+    Copies of the norms of the blocks are trained, too.
 
     Args:
         size: Integer. Width of the bottleneck. Defaults to `64`.
@@ -71,7 +71,7 @@ class Parallel(AdapterKind):
 
     Args:
         size: Integer. Width of the bottleneck. Defaults to `64`.
-        scale: Float. Factor of what it adds. Defaults to `4.0`.
+        scale: Float. Factor of its outputs. Defaults to `4.0`.
         activation: String. Defaults to `"relu"`.
 
     Example:
@@ -95,11 +95,11 @@ class Parallel(AdapterKind):
 
 @register_kind
 class Compacter(AdapterKind):
-    """Bottlenecks as Houlsby's whose kernels are sums of Kronecker products (Karimi Mahabadi et al. 2021).
+    """Houlsby bottlenecks whose kernels are sums of Kronecker products (Karimi Mahabadi et al. 2021).
 
     Args:
         size: Integer. Width of the bottleneck. Defaults to `32`.
-        terms: Integer, a divisor of `size` and of the width of the encoder. Number of products. Defaults to `4`.
+        terms: Integer. Number of products. It must divide `size` and the width of the encoder. Defaults to `4`.
         rank: Integer. Defaults to `1`.
         activation: String. Defaults to `"gelu"`.
 

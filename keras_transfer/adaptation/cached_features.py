@@ -20,14 +20,15 @@ log = logging.getLogger("keras_transfer")
 def cache_features(model, data, below, *, folder=None, dtype=None, memory_limit=2**31, verbose="auto"):
     """Runs the frozen lower part of a task once, and returns the upper part and the data to train it on.
 
-    The upper part is a task of its own, which takes the activations of the lower part instead of text. It has the
-    layers of `model` from the layer group `below` up, not copies of them: when it is trained, so is `model`. The loss,
-    metrics, callbacks, optimizers and recipes of a task work as for the whole. The result is that of training `model`
-    with the lower part frozen and without dropout, on the same batches.
+    The upper part is itself a task. It takes the activations of the lower part instead of text, and shares the layers
+    of `model` from the layer group `below` up, so training the upper part also trains `model`. The loss, metrics,
+    callbacks, optimizers and recipes work as for the whole task. The result is the same as training `model` on the same
+    batches with the lower part frozen and without dropout.
 
-    The lower part costs one forward pass of the data, in all epochs together. The activations need
-    `tokens * dim * 4` bytes for each tensor that crosses the cut, where padding does not count. A head that reads all
-    layers (`scalar_mix=True`) needs all of them. Dropout in the lower part is off, and a warning says so.
+    For all epochs together, the lower part costs a single forward pass over the data. The activations need
+    `tokens * dim * 4` bytes for each tensor that crosses the cut, not counting padding. A head that reads all layers
+    (`scalar_mix=True`) needs the activations of all of them. Dropout in the lower part is disabled, and a warning is
+    logged.
 
     Args:
         model: `Task` whose layer groups below the cut are frozen.
@@ -36,22 +37,23 @@ def cache_features(model, data, below, *, folder=None, dtype=None, memory_limit=
         below: String or integer. Name or depth of the lowest layer group of the upper part: `"block_9"`, or `"head"`
             to cache the outputs of the encoder.
         folder: Path. Folder for the activations. A later run with the same lower part, data, dtype and version of this
-            library uses them again, and a run that was killed is completed. Defaults to `None`: in memory, or in
-            temporary files.
-        dtype: `"float16"` stores activations in half the room. Defaults to `None`, the dtype of the model.
-        memory_limit: Integer. Number of bytes above which activations are in memory-mapped temporary files. Defaults
-            to `2**31`.
+            library reuses them, or completes them if the earlier run was killed. Defaults to `None`, which keeps them
+            in memory or in temporary files.
+        dtype: String. Dtype of the stored activations. `"float16"` halves their size. Defaults to `None`, the dtype of
+            the model.
+        memory_limit: Integer. Number of bytes above which activations are stored in memory-mapped temporary files.
+            Defaults to `2**31`.
         verbose: `"auto"`, 0, 1 or 2. Progress bar, as in Keras. Defaults to `"auto"`.
 
     Returns:
-        A tuple of the upper part and of the batches for its `fit`, `evaluate` and `predict`. Other batches of the same
-        cut, such as those of validation data, come from a second call.
+        A tuple of the upper part and the batches for its `fit`, `evaluate` and `predict`. For other batches of the same
+        cut, such as validation data, call the function again.
 
     Raises:
-        ValueError: If `model` is not a task; if weights below the cut are trainable, or none above it; if `data` are
-            not in memory, or change in each epoch; if the lower part cannot run on its own; if activations exceed the
-            range of float16; or if `folder` holds something else, such as the activations of another model, of other
-            data or in another dtype.
+        ValueError: If `model` is not a task; if weights below the cut are trainable, or none above it are; if `data`
+            are not in memory, or change in each epoch; if the lower part cannot run on its own; if activations exceed
+            the range of float16; or if `folder` holds something else, such as the activations of another model, of
+            other data or in another dtype.
         RuntimeError: If another process writes into `folder`.
         OSError: If there is not enough room for the files.
 
@@ -95,7 +97,7 @@ def cache_features(model, data, below, *, folder=None, dtype=None, memory_limit=
 
 
 def _check_trainable(model, below):
-    """Raises a `ValueError` unless all weights below the cut are frozen, and one above it is trainable."""
+    """Raises a `ValueError` unless all weights below the cut are frozen and at least one above it is trainable."""
     groups, depth = layer_groups(model), depth_of(model, below)
     trains = [weight.path for group in groups[:depth] for weight in group.variables if weight.trainable]
     if trains:
@@ -133,7 +135,7 @@ def _upper_class(kind):
 
 
 class UpperPart:
-    """The upper part of a task, which has the methods of the task, except those for text.
+    """The upper part of a task. It has the methods of the task, except those for text.
 
     Args:
         whole: The task.

@@ -1,4 +1,4 @@
-"""Comparing methods on the same data over several seeds, in runs that continue after a kill."""
+"""Comparing methods on the same data over several seeds, in runs that continue after the process was killed."""
 
 import gc
 import hashlib
@@ -32,37 +32,37 @@ def compare(
     metrics="auto",
     verbose=1,
 ):
-    """Trains a model by each method with several seeds, and returns the scores with their uncertainty.
+    """Trains a model with each method and several seeds, and returns the scores with their uncertainty.
 
     A method may be a list of variants, such as a recipe with several learning rates. All variants are trained with the
-    first seed. The one with the best validation score is also trained with the other seeds. Nothing is chosen by the
-    test data.
+    first seed. The one with the best validation score is also trained with the other seeds. The test data are never
+    used to choose a variant.
 
     Each run begins with `keras.utils.set_random_seed(seed)`, so all methods start with the same weights. With
-    `results`, each finished run is a line of a file. If the process is killed, the same call continues and repeats no
-    finished run. Methods and seeds can be added later. The file knows a callable only by its name and its plain
-    arguments, and the model by its class and its initial weights. Use another file after a change of the callable's
-    code, or of what is not in the weights, such as dropout or the sequence length.
+    `results`, each finished run is written as a line of a file. If the process is killed, the same call continues
+    without repeating finished runs. Methods and seeds can be added later. The file identifies a callable only by its
+    name and its plain arguments, and the model by its class and its initial weights. Use another file after changing
+    the callable's code, or anything that the weights do not contain, such as dropout or the sequence length.
 
     Args:
-        make_model: Function without arguments that returns a new built model. If a method is a recipe and `loss` is
-            not given, a task.
+        make_model: Function without arguments that returns a new built model. If a method is a recipe and `loss` is not
+            given, the model must be a task.
         data: Dict with `"train"`, `"validation"` and, if there are test data, `"test"`: tuples `(x, y)` or
             `(x, y, sample_weight)` in memory, as `fit` takes them.
         methods: List of methods, or dict from names to methods or to lists of variants. A method is one of:
             - the name of a recipe, or a `Recipe`
-            - the name of adapters with their sizes, as for `add_adapters`, which are trained with the recipe `"bert"`
-              at a learning rate of 1e-3
+            - the name of adapters with their sizes, as for `add_adapters`. They are trained with the recipe `"bert"` at
+              a learning rate of 1e-3
             - a callable `(model, train, validation, seed)` that compiles and trains the model. It may return another
-              model, which is then evaluated instead. If it has an argument `callbacks`, it receives a list for its
-              `fit`, which measures the time of a step.
-        seeds: Integer, the number of seeds, which are 0, 1 and so on, or a list of integers. Defaults to `5`. With one
-            seed, there are no intervals and no tests.
-        baseline: String. Name of the method with which the others are compared. Defaults to `None`, the first one.
+              model, which is then evaluated instead. If it has an argument `callbacks`, it receives a list of callbacks
+              to pass to `fit`, which measure the time of a step.
+        seeds: Integer or list of integers. An integer is the number of seeds, which are 0, 1 and so on. With one seed,
+            there are no intervals and no tests. Defaults to `5`.
+        baseline: String. Name of the method to which the others are compared. Defaults to `None`, the first method.
         metric: String. Name of the score in the results of `evaluate`. Defaults to `"accuracy"`.
         mode: `"max"` if a higher score is better, `"min"`, or `"auto"`, which infers it from the name. Defaults to
             `"auto"`.
-        results: Path of the file of results. Defaults to `None`, for no file.
+        results: Path of the results file. Defaults to `None`, for no file.
         loss, metrics: As in `fine_tune`, for recipes. Default to `"auto"`.
         verbose: 0 or 1. Whether to print a line after each run. Defaults to `1`.
 
@@ -70,7 +70,7 @@ def compare(
         A `Comparison`, which prints as a table.
 
     Raises:
-        ValueError: If there are no methods, or one is unknown; if a part of `data` is missing or not in memory; if
+        ValueError: If there are no methods, or if one is unknown; if a part of `data` is missing or not in memory; if
             `seeds`, `baseline` or `mode` is invalid; if `evaluate` does not return `metric`; or if the file contains
             runs with other data, another model, metric, loss or backend.
 
@@ -137,7 +137,7 @@ def compare(
 
 
 class _StepTimes(keras.callbacks.Callback):
-    """The times between the ends of successive steps, without the first step of each epoch."""
+    """Measures the times between the ends of successive steps, without the first step of each epoch."""
 
     def __init__(self):
         super().__init__()
@@ -154,14 +154,14 @@ class _StepTimes(keras.callbacks.Callback):
 
 
 def _run(make_model, method, seed, parts, metric, loss, metrics):
-    """Trains a model by a method, and returns its scores, the training time and the fraction that trained."""
+    """Trains a model with a method, and returns its scores, times and numbers of weights."""
     keras.utils.set_random_seed(seed)
     model, times = make_model(), _StepTimes()
-    keras.utils.set_random_seed(seed)  # The order of the data does not depend on how the model was made.
+    keras.utils.set_random_seed(seed)  # Makes the order of the data independent of how the model was created.
     start = time.perf_counter()
     train, validation = parts["train"], parts["validation"]
     if isinstance(method, Recipe):
-        # Without validation after each epoch, which would choose nothing.
+        # There is no validation after each epoch, because it would not be used to choose anything.
         answer = fine_tune(model, train, recipe=method, loss=loss, metrics=metrics, callbacks=[times], verbose=0)
     else:
         timed = {"callbacks": [times]} if "callbacks" in inspect.signature(method).parameters else {}
@@ -188,7 +188,7 @@ def _score(model, part, metric):
 
 
 def _rank(score, mode):
-    """A score for comparisons, in which one that is not a number is the worst."""
+    """Returns a score for comparisons, in which NaN is the worst score."""
     return (-math.inf if mode == "max" else math.inf) if math.isnan(score) else score
 
 
@@ -243,7 +243,7 @@ def _mode(mode, metric):
     return mode
 
 
-# === Settings, by which a file of results knows its runs ===
+# === Settings, which identify the runs of a results file ===
 
 
 def _digest(part):

@@ -55,7 +55,7 @@ def _variants(name, method):
 
 
 def _named(name):
-    """Returns the recipe of a name, or one that trains the adapters of a name."""
+    """Returns the recipe with a name, or a recipe that trains the adapters with that name."""
     word = str(name).partition(":")[0]
     if isinstance(name, str) and word in KINDS:
         get_adapters(name)  # raises if a size is invalid
@@ -69,7 +69,7 @@ def _named(name):
 
 
 def define(method):
-    """Returns what a recipe or callable is, as a string that is the same in each process."""
+    """Returns a string that identifies a recipe or callable and is the same in each process."""
     if isinstance(method, Recipe):
         return repr(method)
     values = {}

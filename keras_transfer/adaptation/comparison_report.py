@@ -1,4 +1,4 @@
-"""The result of a comparison as text, as a table of pandas, as Markdown, and as a picture."""
+"""The result of a comparison as text, as a pandas table, as Markdown, and as a plot."""
 
 import re
 
@@ -12,13 +12,14 @@ class Comparison:
 
     Attributes:
         best: String. Name of the method with the best mean score on the validation data.
-        rows: List of dicts, one for each method: `method`, `variant` (what distinguishes the chosen variant), `seeds`,
-            for `validation` and `test` the mean, and as `validation_interval` and `test_interval` half the width of its
-            95 % t interval; `difference` of the mean from the baseline's, and `p`, the p value of the paired t test,
-            on the test data if there are any; `step`, the median time of a training step, and `time`, that of the whole
-            training, in seconds; `trainable`, the fraction of the weights that train. A value is None if it is not
-            known, as is an interval of one seed.
-        runs: Dict from the name of each method to the list of the results of its runs, one for each seed.
+        rows: List of dicts, one for each method. `method` is its name, `variant` is what distinguishes the chosen
+            variant, and `seeds` is the number of seeds. `validation` and `test` are mean scores, and
+            `validation_interval` and `test_interval` are half the widths of their 95 % t intervals. `difference` is the
+            difference from the baseline's mean and `p` is the p value of the paired t test, on the test data if there
+            are any. `step` is the median time of a training step and `time` is the time of the whole training, in
+            seconds. `trainable` is the fraction of the weights that train. Unknown values are None, such as the
+            interval of a single seed.
+        runs: Dict from the name of each method to the results of its runs, a list with one result per seed.
         metric, mode, baseline: As in `compare`.
     """
 
@@ -78,7 +79,7 @@ class Comparison:
         """Plots the mean scores of the methods with their intervals.
 
         Returns:
-            A `matplotlib.figure.Figure`. A notebook shows it. `figure.savefig("methods.png")` writes it.
+            A `matplotlib.figure.Figure`. A notebook displays it. To save it, call `figure.savefig("methods.png")`.
 
         Raises:
             ImportError: If matplotlib is not installed.
@@ -105,7 +106,7 @@ class Comparison:
         return figure
 
     def _cells(self):
-        """Returns the heads of the columns, and the cells of each method, as strings."""
+        """Returns the column headers and the cells of each method as strings."""
         heads = ["method", *self.parts, "difference", "p", "step", "time", "trainable"]
         chosen = any(row["variant"] for row in self.rows)
         heads += ["variant"] if chosen else []

@@ -1,4 +1,4 @@
-"""SetFit: a classifier from few labelled texts, by way of pairs of them."""
+"""SetFit: training a classifier on few labelled texts, by means of pairs of these texts."""
 
 import keras
 import numpy as np
@@ -16,33 +16,35 @@ def set_fit(
 ):
     """Trains a classifier on few texts for each class, in the two stages of SetFit.
 
-    First, the encoder learns that texts of the same class have similar vectors, and others do not: it is trained on
-    pairs of the texts, as a `TextEmbedder` with the `CosineSimilarityLoss`. Pairs are many, even of few texts. Then the
-    head learns the classes with the recipe `"feature_extraction"`, which freezes the encoder meanwhile.
+    First, the encoder is trained on pairs of the texts, as a `TextEmbedder` with the `CosineSimilarityLoss`. It learns
+    to return similar vectors for texts of the same class and dissimilar vectors for others. Even a few texts form many
+    pairs. Then the head learns the classes with the recipe `"feature_extraction"`, which freezes the encoder in the
+    meantime.
 
-    Start with an encoder for sentences, such as `"minilm-l6"`.
+    Start with a sentence encoder, such as `"minilm-l6"`.
 
-    Afterwards, the same weights are trainable as before, and the model is compiled anew with the defaults of `compile`,
-    so that `fit` trains all of them.
+    Afterwards, the same weights are trainable as before. The model is compiled again with the defaults of `compile`, so
+    that `fit` trains all of these weights.
 
     Args:
         model: `TextClassifier` of one label per text, with a preprocessor, and without `windows` and `siamese`.
         texts: List of strings.
         labels: List of labels as for `fit`, one for each text.
-        num_iterations: Integer. Number of pairs of the same class, and as many of different classes, that are drawn for
-            each text. Defaults to `20`.
-        batch_size: Integer. Number of pairs of a batch. Defaults to `16`.
+        num_iterations: Integer. Number of pairs of the same class that are drawn for each text. As many pairs of
+            different classes are drawn. Defaults to `20`.
+        batch_size: Integer. Number of pairs per batch. Defaults to `16`.
         epochs: Integer. Number of epochs over the pairs. Defaults to `1`.
         learning_rate: Float. Learning rate of the encoder. Defaults to `2e-5`.
         seed: Integer. Seed of the pairs and of their order. Defaults to `0`.
-        verbose: As for `fit`. Defaults to `"auto"`.
+        verbose: See `fit`. Defaults to `"auto"`.
 
     Returns:
-        Tuple of two of Keras's `History`: that of the encoder on pairs, and that of the head.
+        Tuple of two Keras `History` objects: one for training the encoder on pairs, and one for training the head.
 
     Raises:
         ValueError: If `model` is not such a `TextClassifier`, if its encoder has no trainable weights, if `labels` are
-            not those of the model or not one for each text, or as for `sample_pairs`. The model is then unchanged.
+            unknown to the model or are not one for each text, or if `sample_pairs` raises an error. The model is then
+            unchanged.
 
     Example:
     ```python
@@ -92,7 +94,7 @@ def set_fit(
 def sample_pairs(labels, num_iterations=20, seed=0):
     """Draws pairs of examples of the same class and of different classes.
 
-    For each example and iteration, another example of its class is drawn, and one of another class.
+    For each example and iteration, one other example of its class and one example of another class are drawn.
 
     Args:
         labels: List or array [examples] of labels, one for each example.
@@ -100,12 +102,12 @@ def sample_pairs(labels, num_iterations=20, seed=0):
         seed: Integer. The same seed gives the same pairs. Defaults to `0`.
 
     Returns:
-        Three arrays [2 * examples * num_iterations]: the positions of the first and of the second examples, and 1.0 for
-        pairs of the same class, 0.0 for others.
+        Three arrays [2 * examples * num_iterations]: the positions of the first examples, the positions of the second
+        examples, and 1.0 for pairs of the same class or 0.0 for other pairs.
 
     Raises:
-        ValueError: If `num_iterations` is less than 1, if `labels` are not one for each example, if there are less than
-            two classes, or if a class has only one example.
+        ValueError: If `num_iterations` is less than 1, if `labels` are not one for each example, if there are fewer
+            than two classes, or if a class has only one example.
 
     Example:
     ```python

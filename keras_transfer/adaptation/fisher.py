@@ -17,8 +17,8 @@ from keras_transfer.text import TextBatches, is_text
 class Fisher(dict):
     """A dict from the paths of weights to their Fisher information, float32 arrays of the weights' shapes.
 
-    `estimate_fisher` returns it, and `EWC` takes it. Every backend can read its files. The arrays of several earlier
-    tasks can be added. A path consists of the names of layers. Keras numbers unnamed layers, so name the layers if
+    `estimate_fisher` returns it, and `EWC` takes it. Its files can be read on every backend. To protect several earlier
+    tasks, add their arrays. A path consists of the names of layers. Keras numbers unnamed layers, so name the layers if
     another process builds the model again.
 
     Example:
@@ -69,28 +69,28 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
     """Returns the diagonal of the Fisher information of a model's trainable weights on a dataset.
 
     It is the mean over examples of the squared gradient of log p(label | example), without dropout and without
-    regularization. With `labels="model"` the label of each example is drawn from the model's own prediction: the Fisher
-    information proper. With `labels="data"` it is the label in the data: the empirical Fisher information, which is
-    close to zero where the model is confident and correct.
+    regularization. With `labels="model"` the label of each example is drawn from the model's own prediction, which
+    gives the true Fisher information. With `labels="data"` it is the label in the data, which gives the empirical
+    Fisher information. The latter is close to zero where the model is confident and correct.
 
     The gradient of each example is computed separately, which takes as long as an epoch with batches of one. A few
-    hundred examples are usual. The model does not change. Under `mixed_float16`, small gradients vanish.
+    hundred examples are common. The model does not change. Under `mixed_float16`, small gradients vanish.
 
     Args:
         model: Built `keras.Model`. Its only output must be logits [batch, ..., classes], unless `loss` is given.
         x: Examples as `fit` takes them: arrays, a dict or list of them, or a dataset of batches of any size
-            (`text.batches`, `PyDataset`, tf.data, an iterable). For a task, everything that `Task.dataset` takes. An
+            (`text.batches`, `PyDataset`, tf.data, an iterable). For a task, anything that `Task.dataset` accepts. An
             example of a `TokenClassifier` is a row, and only the positions of its words count. An example with sample
-            weight n counts as n examples. Weights of positions [batch, length] weigh their log-likelihoods, whose sum
-            is the log-likelihood of the example. Give padding the weight 0. If all other positions have the weight n,
-            the example counts as n examples.
+            weight n counts as n examples. Weights [batch, length] apply to the log-likelihoods of positions, whose
+            weighted sum is the log-likelihood of the example. Give padding the weight 0. If all other positions have
+            the weight n, the example counts as n examples.
         y: Integer labels of `x` for `labels="data"`. Defaults to `None`, for datasets, which contain them.
         labels: `"model"` or `"data"`. With `"model"` labels in a dataset are ignored. Defaults to `"model"`.
-        samples: Integer. Maximum number of examples: drawn at random from data in memory and `text.batches`, from the
-            batches of another `PyDataset` in random order, or the first ones of a stream. Defaults to `None`, for all.
-        loss: As in `compile`, the negative log-likelihood of one example, for `labels="data"` and other outputs or
-            labels. Defaults to `None`, the cross-entropy of integer labels, even if the model is compiled with another
-            loss.
+        samples: Integer. Maximum number of examples. They are drawn at random from data in memory and `text.batches`,
+            or are the first ones of a stream, or of another `PyDataset` in random order. Defaults to `None`, for all.
+        loss: As in `compile`. It must return the negative log-likelihood of one example. Use it with `labels="data"`
+            for other outputs or labels. Defaults to `None`, the cross-entropy of integer labels, even if the model is
+            compiled with another loss.
         seed: Integer. Makes labels and examples reproducible on every backend. Defaults to `None`, which follows
             `keras.utils.set_random_seed`.
 
@@ -174,7 +174,7 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
 
 
 class _SquaredGradients(keras.optimizers.Optimizer):
-    """An optimizer that changes no weight, but sums the squared gradients in the same way on every backend."""
+    """An optimizer that leaves the weights unchanged and sums the squared gradients, alike on every backend."""
 
     def __init__(self):
         super().__init__(learning_rate=0.0, name="squared_gradients")
@@ -195,7 +195,7 @@ class _SquaredGradients(keras.optimizers.Optimizer):
 
 
 def _square_rows(gradient):
-    """Squares an embedding's gradient on TensorFlow, summing the n rows of a token; each gets an n-th of the square."""
+    """Squares an embedding's gradient on TensorFlow. Sums the n rows of a token, and gives each 1/n of the square."""
     same = ops.cast(ops.equal(gradient.indices[:, None], gradient.indices[None]), "float32")
     same = same / ops.sqrt(ops.sum(same, axis=1, keepdims=True))
     sums = ops.tensordot(same, ops.cast(gradient.values, "float32"), axes=1)
@@ -257,7 +257,7 @@ def _batches(model, x, y, labels, samples, random):
         yield from _batches_in_memory(x, y, samples, random) if _in_memory(x) else _batches_of(x, y, samples, random)
         return
     y = model.placeholder_labels(x) if y is None and labels == "model" else y
-    if samples is not None and model.is_raw(x):  # only these are tokenized
+    if samples is not None and model.is_raw(x):  # Only the drawn rows are tokenized.
         x, y = _draw_rows(model.raw_columns(x), y, int(samples), random)
         samples = None
     for inputs, targets, weights in _batches_of(model.dataset(x, y), None, samples, random):
@@ -265,9 +265,9 @@ def _batches(model, x, y, labels, samples, random):
 
 
 def _draw_rows(columns, y, samples, random):
-    """Returns some rows of raw data and of their labels, or all rows if they are not more."""
+    """Returns randomly drawn rows of raw data and their labels, or all rows if there are at most `samples`."""
     count = len(columns[0]) if isinstance(columns, tuple) else len(columns)
-    if samples >= count or (y is not None and len(y) != count):  # the task complains about different numbers
+    if samples >= count or (y is not None and len(y) != count):  # The task reports different numbers of rows.
         return columns, y
     rows = random.choice(count, samples, replace=False).tolist()
     if isinstance(columns, tuple):
@@ -340,7 +340,7 @@ def _take(values, rows):
 
 
 def _tensors(values):
-    """Returns arrays with those of strings, which Keras does not take, as tensors."""
+    """Returns arrays, with string arrays converted to tensors because Keras does not accept them."""
     return keras.tree.map_structure(
         lambda array: ops.convert_to_tensor(array) if array.dtype.kind in "OSU" else array, values
     )

@@ -18,12 +18,12 @@ def freeze(model, groups=None, *, below=None, paths=None, norms=True):
         groups: String, integer or list. The layer groups to freeze, in any form that `select_groups` takes. Defaults to
             `None`, for all groups, or those that `below` selects.
         below: String or integer. Name or depth of a group. All groups below it are frozen. Defaults to `None`.
-        paths: String. Regular expression. Within the groups, only weights in whose paths it is found are frozen
-            (`"embedding"`). Defaults to `None`.
+        paths: String. Regular expression, such as `"embedding"`. Only weights of the groups whose paths contain a match
+            are frozen. Defaults to `None`.
         norms: Boolean. Whether to freeze normalization layers too. Defaults to `True`.
 
     Returns:
-        The model. A compiled model trains the remaining weights from its next step on, also during `fit()`. Its
+        The model. From its next step on, a compiled model trains only the remaining weights, even during `fit()`. Its
         optimizer keeps the slots of the frozen weights.
 
     Raises:
@@ -40,10 +40,10 @@ def freeze(model, groups=None, *, below=None, paths=None, norms=True):
 
 
 def freeze_to(model, group, *, norms=True):
-    """Unfreezes a layer group and all above it, and freezes all below, like fastai's `freeze_to`.
+    """Unfreezes a layer group and all groups above it, and freezes all groups below it, like fastai's `freeze_to`.
 
     Args:
-        model: As for `freeze`.
+        model: See `freeze`.
         group: String or integer. Name or depth of the lowest layer group that trains. `-1` is the head.
         norms: Boolean. Whether to freeze the normalization layers of the groups below too. Defaults to `True`.
 
@@ -51,7 +51,8 @@ def freeze_to(model, group, *, norms=True):
         The model.
 
     Raises:
-        ValueError: If `group` does not match exactly one layer group, or as for `unfreeze`.
+        ValueError: If `group` does not match exactly one layer group, or if the model's optimizer was built without the
+            weights to unfreeze.
 
     Example:
     ```python
@@ -69,9 +70,9 @@ def unfreeze(model, groups=None, *, paths=None, norms=True):
     """Unfreezes layer groups and leaves all others unchanged.
 
     Args:
-        model: As for `freeze`.
-        groups: As for `freeze`. Defaults to `None`, for all groups.
-        paths: As for `freeze`. `"bias$"` unfreezes what BitFit trains. Defaults to `None`.
+        model: See `freeze`.
+        groups: See `freeze`. Defaults to `None`, for all groups.
+        paths: See `freeze`. `"bias$"` unfreezes the weights that BitFit trains. Defaults to `None`.
         norms: Boolean. Whether to unfreeze normalization layers too. Defaults to `True`.
 
     Returns:
@@ -92,11 +93,11 @@ def unfreeze(model, groups=None, *, paths=None, norms=True):
 
 
 def trainable_summary(model, groups=None):
-    """Prints the layer groups of a model, with their numbers of parameters and of trainable parameters.
+    """Prints the layer groups of a model with their numbers of parameters and trainable parameters.
 
     Args:
         model: Built model or layer.
-        groups: As for `layer_groups`. Defaults to `None`.
+        groups: See `layer_groups`. Defaults to `None`.
 
     Returns:
         The printed `LayerGroups`.
@@ -141,7 +142,7 @@ def _weights(model, groups, below, paths, norms):
 
 
 def _apply(model, trainable):
-    """Makes exactly these weights trainable, also in a compiled model."""
+    """Makes exactly these weights trainable, even in a compiled model."""
     compiled = isinstance(model, keras.Model) and getattr(model, "optimizer", None) is not None
     if compiled:
         steps.sync(model)  # Keras on JAX splits its state by the old flags.

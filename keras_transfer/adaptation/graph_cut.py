@@ -18,11 +18,11 @@ class Cut:
 
     Attributes:
         below: Name of the lowest layer group of the upper part.
-        lower: Functional model from the task's inputs to the dict of the tensors that the upper part takes from it.
-        inputs: Dict of symbolic inputs of the upper part: those tensors, and the inputs of the task that it also needs.
+        lower: Functional model from the task's inputs to a dict of the tensors that the upper part needs.
+        inputs: Dict of symbolic inputs of the upper part: these tensors, and the inputs of the task that it also needs.
         outputs: Symbolic outputs of the upper part, which has the layers of the task.
         layers: List of the layers and operations of the lower part.
-        places: List of integers. The calls of the task that return those tensors, counted from the input.
+        places: List of integers. Positions of the calls that return these tensors, counted from the input of the task.
         encoder: The encoder of the task.
     """
 
@@ -36,12 +36,12 @@ class Cut:
 
     @property
     def names(self):
-        """List of strings. The names of the tensors that the upper part takes from the lower one."""
+        """List of strings. Names of the tensors that the upper part takes from the lower part."""
         return list(self.lower.output)
 
     def fingerprint(self):
-        """Returns a string that other weights or settings of the lower part change."""
-        # The config of our encoders says what their layers are, and which adapters are active.
+        """Returns a string that identifies the weights and settings of the lower part."""
+        # The config of an encoder of this library describes its layers and names the active adapters.
         parts = [self.places, _settings(self.encoder.get_config()) if isinstance(self.encoder, Encoder) else None]
         inside = {id(layer) for layer in self.encoder.layers} if isinstance(self.encoder, Encoder) else set()
         for layer in self.layers:
@@ -56,7 +56,7 @@ class Cut:
 
 
 def _settings(config):
-    """Returns a config without what does not change outputs: names, which Keras numbers, and `trainable`."""
+    """Returns a config without the settings that do not affect outputs: `trainable`, and names, which Keras numbers."""
     if isinstance(config, dict):
         return {name: _settings(value) for name, value in config.items() if name not in ("name", "trainable", "frozen")}
     return [_settings(value) for value in config] if isinstance(config, (list, tuple)) else config
@@ -65,10 +65,10 @@ def _settings(config):
 def cut_below(task, below):
     """Cuts a task below a layer group.
 
-    What the weights below determine is computed in the lower part, as far up as possible. What needs only the inputs
-    of the task, such as the attention bias of a mask, is computed again in the upper part, and so is what reads only
-    the shape of a tensor, such as relative positions. Dropout above the last layer of the lower part is in the upper
-    part.
+    The lower part computes everything that depends on the weights below the cut and on none above it, as far up as
+    possible. The upper part repeats operations that need only the inputs of the task, such as the attention bias of a
+    mask, and operations that read only the shape of a tensor, such as relative positions. Dropout above the last layer
+    of the lower part belongs to the upper part.
 
     Args:
         task: `Task`.
@@ -78,7 +78,7 @@ def cut_below(task, below):
         A `Cut`.
 
     Raises:
-        ValueError: If there is no such group, if it is the lowest, or if a layer has weights of both parts, so that
+        ValueError: If there is no such group, if it is the lowest one, or if a layer has weights of both parts, so that
             nothing can be computed in the lower part.
     """
     groups, depth = layer_groups(task), depth_of(task, below)
@@ -117,11 +117,11 @@ def cut_below(task, below):
 
 def is_random(layer):
     """Returns whether a layer, or one inside it, draws random numbers, such as dropout."""
-    return isinstance(layer, keras.layers.Layer) and len(layer.variables) > len(layer.weights)  # states of generators
+    return isinstance(layer, keras.layers.Layer) and len(layer.variables) > len(layer.weights)  # Seeds are not weights.
 
 
 def _fixed_tensors(calls, low, high):
-    """Returns the ids of the tensors to compute in the lower part, given the ids of its weights and of the others."""
+    """Returns the ids of the tensors to compute in the lower part, given the ids of its and of other weights."""
 
     def fixed_tensors(late):
         fixed, above = set(), set()
@@ -146,7 +146,7 @@ def _fixed_tensors(calls, low, high):
 
 
 def _border(calls, outputs, fixed):
-    """Returns what the upper part takes from the lower one, the calls that it repeats, and the ids of what these need.
+    """Returns the tensors that the upper part takes, the calls that it repeats, and the ids of the tensors it needs.
 
     Returns:
         A dict from names to tensors, a list of `Call`s in order, and a set.
@@ -171,13 +171,13 @@ def _border(calls, outputs, fixed):
 
 
 def _of_shape(tensor, border, inputs):
-    """Returns the input of the upper part that stands for a tensor of which only the shape is read."""
+    """Returns the input of the upper part that replaces a tensor if only the shape of the tensor is read."""
     same = [name for name, other in border.items() if other is tensor or other.shape == tensor.shape]
     return inputs[same[0]]
 
 
 def _ancestors(calls, tensors):
-    """Returns the ids of tensors and of all that they are computed from."""
+    """Returns the ids of tensors and of all tensors from which they are computed."""
     found = {id(tensor) for tensor in tensors}
     for call in reversed(calls):
         if not found.isdisjoint(map(id, call.outputs)):

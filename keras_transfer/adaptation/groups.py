@@ -66,17 +66,18 @@ class LayerGroups(list):
 def layer_groups(model, groups=None):
     """Returns a model's weights as an ordered partition, from the input through each block to the head.
 
-    Our encoders and `hub.HubLayer` define their own groups. The groups of a KerasHub backbone follow its
-    `transformer_layers`. An encoder inside another model (a task, a functional or nested model) keeps its groups, and
-    everything else in that model is its head, which is not pretrained. In a model without an encoder, each layer with
-    weights is a group, in topological order, and the last one is the head. A weight that two groups use belongs to the
-    lower one. The adapters of a group are a group above it, such as `"block_0_adapters"`, which is not pretrained.
+    The encoders of this library and `hub.HubLayer` define their own groups. The groups of a KerasHub backbone follow
+    its `transformer_layers`. An encoder inside another model (a task, a functional or nested model) keeps its groups,
+    and everything else in that model is its head, which is not pretrained. In a model without an encoder, each layer
+    with weights is a group, in topological order, and the last one is the head. A weight that two groups use belongs to
+    the lower one. The adapters of a group are a group above it, such as `"block_0_adapters"`, which is not pretrained.
 
     Args:
         model: Built `keras.Model` or `keras.layers.Layer`.
-        groups: List of `(name, regex)` in order from the input, to group the weights by their `path`, which starts with
+        groups: List of `(name, regex)`, in order from the input, that groups the weights by `path`. A path starts with
             the layer's name. A weight belongs to the first group whose expression is found in its path. Weights that no
-            expression matches keep their default groups, above these. Defaults to `None`, the default groups.
+            expression matches keep their default groups, which are above the given ones. Defaults to `None`, the
+            default groups.
 
     Returns:
         A `LayerGroups`, a list of `LayerGroup`s that prints as a table. Every weight of the model is in exactly one
@@ -181,7 +182,7 @@ def _regroup(defaults, groups):
 
 
 def _raw_groups(model):
-    """Returns `(name, kind, layers or weights, pretrained)` for each group, in which shared weights may repeat."""
+    """Returns `(name, kind, layers or weights, pretrained)` for each group. Shared weights may occur several times."""
     parts = list(_parts(model))
     encoders = [part for part in parts if isinstance(part, list)]
     layers = [part for part in parts if not isinstance(part, list)]
@@ -201,8 +202,8 @@ def _raw_groups(model):
 def _parts(model):
     """Yields the parts of a model in topological order: the list of groups of an encoder, or a single layer.
 
-    Nested models are opened. A task only refers to its encoder, but holds its layers. So the encoder comes first, and
-    its layers, which follow again, find their weights taken.
+    Nested models are expanded. A task only refers to its encoder but tracks the encoder's layers. The encoder therefore
+    comes first. Its layers occur again later, when their weights are already taken.
     """
     if own := _encoder_groups(model):
         yield own
@@ -218,7 +219,7 @@ def _parts(model):
             yield from _parts(layer)
         else:
             yield layer
-    yield from getattr(model, "further_heads", ())  # Layers of a task that its graph does not contain.
+    yield from getattr(model, "further_heads", ())  # The graph of a task does not contain these layers.
 
 
 def _encoder_groups(model):

@@ -51,9 +51,9 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     """Wraps any Keras optimizer to give each layer group its own learning rate.
 
     Each layer group has its own clone of the optimizer, with its own moments and step count. A group that begins to
-    train late, for example under `GradualUnfreezing`, therefore begins as at step 0. With one step count for all
-    groups, Adam would take its first hundred steps 3 to 6 times too long. Schedules and `LearningRateScheduler` set the
-    rate of the top group from the steps of the run. The rates of the other groups are multiples of it.
+    train late, for example under `GradualUnfreezing`, therefore starts at step 0. With a single step count for all
+    groups, Adam would make its first hundred steps 3 to 6 times too large. Schedules and `LearningRateScheduler` set
+    the rate of the top group from the steps of the run. The rates of the other groups are multiples of it.
 
     Decoupled weight decay (`AdamW(weight_decay=...)`) is scaled by the rate of each group, and excludes biases and
     normalization weights. Clipping, moving averages and gradient accumulation work as in Keras.
@@ -161,9 +161,9 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         )
 
     def group_optimizers(self):
-        """Returns the list of optimizers that update the trainable layer groups. It is empty until this one is built.
+        """Returns the list of optimizers that update the trainable layer groups, which is empty before `build`.
 
-        This is not an attribute, because Keras would save the optimizers a second time.
+        This is not an attribute, because Keras would then save the optimizers a second time.
         """
         return list({id(record.optimizer): record.optimizer for record in self._records}.values())
 
@@ -179,7 +179,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         return self.penalty.value([(w, r.start, r.importance) for w, r in pairs if r.penalized])
 
     def kept_variables(self):
-        """Returns the list of variables that a restart of the optimizer keeps: those of its penalty."""
+        """Returns the list of variables that a restart of the optimizer keeps: the variables of its penalty."""
         return [variable for r in self._records for variable in (r.start, r.importance) if variable is not None]
 
     # === The interface of Keras's optimizer ===
@@ -194,7 +194,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         for group in self.groups:
             own = [(variable, path) for variable, (owner, path) in zip(variables, owners) if owner is group]
             if own:
-                name = "group_" + re.sub(r"\W", "_", group.name, flags=re.ASCII)  # TensorFlow allows no others.
+                name = "group_" + re.sub(r"\W", "_", group.name, flags=re.ASCII)  # TensorFlow requires ASCII.
                 optimizer = self._class.from_config({**self._own, "learning_rate": 1.0, "name": name})
                 optimizer.build([variable for variable, _ in own])
                 slots |= slots_of(optimizer, optimizer.variables, [path for _, path in own])
@@ -270,9 +270,9 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         self._updates[id(record.optimizer)](gradient, variable, rate, **options)
 
     def _gather_rows(self, grads, weights):
-        """Returns the gradients, those of embeddings only for the rows of the batch, which `update_step` then updates.
+        """Returns the gradients, reduced for embeddings to the rows of the batch, which `update_step` then updates.
 
-        The norms by which Keras clips gradients are those of the dense gradients.
+        Keras still clips by the norms of the dense gradients.
         """
         found = [gather_rows(gradient) for gradient in grads]
         rows = {private.place_of(self, w): indices for w, (_, indices) in zip(weights, found) if indices is not None}
@@ -300,7 +300,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         return self._records[private.place_of(self, variable)]
 
     def _distance_of(self, weights):
-        """Returns the norm of the distance of these weights from their start, where they have one."""
+        """Returns the norm of the distance from the start, over those of the given weights that have a start."""
         squares = [
             ops.sum(ops.square(ops.cast(weight, "float32") - ops.cast(record.start, "float32")))
             for weight, record in zip(weights, map(self._record, weights))
@@ -311,7 +311,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     # === Saving, by the paths of the weights ===
 
     def set_weights(self, weights):
-        for variable, value in zip(self.variables, weights, strict=True):  # Keras sets only the wrapper's own.
+        for variable, value in zip(self.variables, weights, strict=True):  # Keras sets only the wrapper's variables.
             variable.assign(value)
 
     def save_own_variables(self, store):
@@ -354,7 +354,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
             raise ValueError(f"The file must contain the state of the penalty. Received: a file that lacks {lost}")
 
     def _named_variables(self):
-        """Yields `(key, variable)`. A key has group, weight and slot, because either side may lack frozen weights."""
+        """Yields `(key, variable)`. A key contains group, weight and slot, as model or file may lack frozen weights."""
         names = {id(record.optimizer): record.group.name for record in self._records}
         parts = [((), super().variables), *(((names[id(part)],), part.variables) for part in self.group_optimizers())]
         seen = collections.Counter()

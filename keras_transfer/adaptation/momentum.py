@@ -1,4 +1,4 @@
-"""Momentum that cycles against the learning rate inside `fit`."""
+"""Momentum that cycles inversely to the learning rate during `fit`."""
 
 import contextlib
 import numbers
@@ -21,21 +21,22 @@ MOMENTUM = {
     keras.optimizers.Muon: ("momentum", "adam_beta_1"),
 }
 
-# Whether each step reads the momentum, as a number. Otherwise it is read once, when the step is traced.
+# Whether each step reads the momentum as a number. Otherwise, the momentum is read once, when the step is traced.
 READS_NUMBERS = keras.backend.backend() == "torch"
 
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class OneCycleMomentum(keras.callbacks.Callback):
-    """Moves an optimizer's momentum against the learning rate of its `OneCycle` (Smith and Topin 2018).
+    """Cycles an optimizer's momentum inversely to the learning rate of its `OneCycle` (Smith and Topin 2018).
 
-    The momentum falls from `high` at the first step to `low` at the highest learning rate and rises back to `high`, in
-    the same waves as the learning rate. This is `momentum` in SGD and Muon, and `beta_1` in Adam, AdamW, Adamax, Lamb
-    and Lion. As with torch's `OneCycleLR`, Adam corrects its bias by the current value. The momentum changes inside
-    the steps only: other callbacks, files and the time after `fit()` see the constant that the optimizer was made with.
+    The momentum falls from `high` at the first step to `low` at the highest learning rate and rises back to `high`,
+    along the same curves as the learning rate. It is the argument `momentum` of SGD and Muon, and `beta_1` of Adam,
+    AdamW, Adamax, Lamb and Lion. As with torch's `OneCycleLR`, Adam corrects its bias by the current value. The
+    momentum changes only inside the steps. Other callbacks, saved files and code after `fit()` see the constant with
+    which the optimizer was created.
 
-    TensorFlow and JAX compute the momentum from the step number inside the compiled step, so each of
-    `steps_per_execution` steps has its own. Keras traces the step once more when `fit()` begins.
+    TensorFlow and JAX compute the momentum from the step number inside the compiled step, so each of the
+    `steps_per_execution` steps has its own value. Keras traces the step once more when `fit()` begins.
 
     Args:
         low: Float in [0, 1). Momentum at the highest learning rate. Defaults to `0.85`.
@@ -77,13 +78,13 @@ class OneCycleMomentum(keras.callbacks.Callback):
         if any(isinstance(callback, OneCycleMomentum) for callback in self._steps.contexts):
             raise ValueError("Only one `OneCycleMomentum` can be used in `fit()`. Received: two")
         self._cycle = _cycle(model.optimizer)
-        if model.built:  # else Keras builds the optimizer with the model, in the first step
+        if model.built:  # Otherwise, Keras builds the optimizer with the model in the first step.
             build_optimizer(model)
-        # Kept, since on JAX each look at `self.model` copies all weights out of the running `fit`.
+        # Keep this, because on JAX each access to `self.model` copies all weights out of the running `fit`.
         self._optimizer = model.optimizer
         self._places = [place for part in _parts(model.optimizer) for place in _momentum(part)]
         self._steps.contexts[self] = self._cycling
-        self._steps.rebuild()  # what Keras traced before contains a constant momentum
+        self._steps.rebuild()  # The function that Keras traced before contains a constant momentum.
 
     def on_epoch_begin(self, epoch, logs=None):
         warn_in_epoch(self, epoch)
@@ -106,17 +107,18 @@ class OneCycleMomentum(keras.callbacks.Callback):
                 setattr(optimizer, name, value)
 
     def _now(self):
-        """The momentum of the step that is being taken."""
-        # The batch whose rate counts: the last of those whose gradients are accumulated.
+        """Returns the momentum of the current step."""
+        # The rate that counts is the rate of the last batch whose gradient is accumulated.
         every = accumulation_steps(self._optimizer)
         step = (ops.cast(self._optimizer.iterations, "float32") + 1) * every - 1
         return self.high - (self.high - self.low) * self._cycle.height(step)
 
 
 class _Computed(float):
-    """A float that TensorFlow and JAX take for a tensor when they trace a step, so that each step computes it.
+    """A float that TensorFlow and JAX treat as a tensor when they trace a step, so that each step computes it.
 
-    As a float it keeps its value: in an optimizer's config, and where its sign decides what is traced.
+    Where it is used as a float, it keeps its value: in an optimizer's config, and where its sign decides what is
+    traced.
     """
 
     def __new__(cls, value, compute):
@@ -143,7 +145,7 @@ class _Computed(float):
 
 
 def _cycle(optimizer):
-    """The one `OneCycle` of an optimizer and those inside it."""
+    """Returns the only `OneCycle` of an optimizer and of the optimizers inside it."""
     name = keras.saving.get_registered_name(OneCycle)
     cycles = [config for config in find_schedules(optimizer) if config["registered_name"] == name]
     forms = {(cycle["config"]["total_steps"], cycle["config"]["warmup_fraction"]) for cycle in cycles}
@@ -156,14 +158,14 @@ def _cycle(optimizer):
 
 
 def _parts(optimizer):
-    """The optimizers inside an optimizer that update the weights."""
+    """Returns the list of optimizers inside an optimizer that update the weights."""
     if hasattr(optimizer, "inner_optimizer"):
         return _parts(optimizer.inner_optimizer)
     return optimizer.group_optimizers() if hasattr(optimizer, "group_optimizers") else [optimizer]
 
 
 def _momentum(optimizer):
-    """`(optimizer, name, value)` for each momentum of an optimizer."""
+    """Returns a list of `(optimizer, name, value)` for each momentum of an optimizer."""
     kinds = [kind for kind in MOMENTUM if type(optimizer).update_step is kind.update_step]
     if not kinds:
         raise ValueError(
@@ -172,7 +174,7 @@ def _momentum(optimizer):
         )
     places = [(optimizer, name, getattr(optimizer, name)) for name in MOMENTUM[kinds[0]]]
     for _, name, value in places:
-        if not value:  # SGD keeps no velocity then
+        if not value:  # Without momentum, SGD keeps no velocity.
             raise ValueError(
                 f"The optimizer's momentum must be above 0, for example `{kinds[0].__name__}(..., {name}=0.95)`. "
                 f"Received: {name}={value}"

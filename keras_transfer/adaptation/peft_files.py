@@ -1,4 +1,4 @@
-"""Folders of PEFT with LoRA: `adapter_config.json` and `adapter_model.safetensors`."""
+"""PEFT folders with LoRA, which contain `adapter_config.json` and `adapter_model.safetensors`."""
 
 import json
 import re
@@ -18,14 +18,14 @@ _FIXED = {"peft_type": "LORA", "bias": "none", "rank_pattern": {}, "alpha_patter
 
 
 def read(encoder, folder):
-    """Returns the kinds of adapters of a folder, and their tensors by the names of `save_adapters`.
+    """Returns the kinds of adapters in a folder, and their tensors under the names that `save_adapters` uses.
 
     Args:
         encoder: `TransformerStack` to which they will be added.
         folder: `pathlib.Path`.
 
     Raises:
-        ValueError: If the folder cannot be read, or contains something else than LoRA for this encoder.
+        ValueError: If the folder cannot be read, or contains anything other than LoRA for this encoder.
     """
     from safetensors.numpy import load_file
 
@@ -61,17 +61,17 @@ def read(encoder, folder):
 
 
 def write(encoder, folder, kinds, arrays, overwrite=False):
-    """Writes a folder that PEFT can load over the encoder of Transformers.
+    """Writes a folder that PEFT can load over the same encoder of Transformers.
 
     Args:
         encoder: `TransformerStack` with the adapters.
         folder: Path to write.
-        kinds: List of kinds, a single `LoRA`.
+        kinds: List of kinds. It must contain a single `LoRA`.
         arrays: Dict from the names of `adapter_weights` to arrays.
         overwrite: Boolean. Whether to replace an existing folder. Defaults to `False`.
 
     Raises:
-        ValueError: If there are other kinds.
+        ValueError: If `kinds` contains anything else.
     """
     from safetensors.numpy import save_file
 

@@ -14,16 +14,16 @@ log = logging.getLogger("keras_transfer")
 
 
 class Penalty:
-    """Base of the penalties: the gradient of a penalty on the distance of weights from their initial values.
+    """Base class of the penalties on the distance of weights from their initial values.
 
-    The penalty is not part of the loss, so `loss` and `val_loss` remain those of the task. Its gradient is added once
-    per update, after the gradients are clipped, and enters the optimizer's moments like the gradient of a loss.
+    A penalty is not part of the loss, so `loss` and `val_loss` remain those of the task. Its gradient is added once per
+    update, after the gradients are clipped, and enters the optimizer's moments like the gradient of a loss.
     """
 
     needs_distance = False
 
     def select(self, groups):
-        """Returns those of a model's layer groups whose weights the penalty pulls towards their start."""
+        """Returns the layer groups whose weights are penalized for their distance from their start."""
         raise NotImplementedError(f"{type(self).__name__} must define `select`.")
 
     def includes(self, weight):
@@ -31,7 +31,7 @@ class Penalty:
         return True
 
     def check(self, weights):
-        """Raises a `ValueError` if the penalty fits none of these weights, those that have a start and train."""
+        """Raises a `ValueError` if the penalty applies to none of these weights, which have a start and train."""
 
     def check_complete(self):
         """Raises a `ValueError` if data that the penalty needs has not been loaded."""
@@ -51,8 +51,8 @@ class Penalty:
             weight: Tensor. Current value of the weight.
             start: Tensor. Value at the start, or None for a weight that is not in a selected layer group.
             importance: Tensor. What `importance` returned.
-            distance: Scalar tensor. Norm of the distance of all weights with a start that train, or None unless
-                `needs_distance`.
+            distance: Scalar tensor. Norm of the distance over all trainable weights with a start, or None if
+                `needs_distance` is False.
         """
         raise NotImplementedError(f"{type(self).__name__} must define `gradient`.")
 
@@ -78,8 +78,8 @@ class L2SP(Penalty):
         new_strength: Float. Strength for new weights (the paper's beta). Defaults to `0.01`.
         squared: Boolean. Whether the distance is squared. Defaults to `True`.
         groups: String, integer or list. The layer groups that count as pretrained, in any form that `select_groups`
-            takes. All others count as new. `"all"` also pulls a head that was trained before towards its start.
-            Defaults to `"pretrained"`.
+            takes. All others count as new. With `"all"`, a head that was trained before is also penalized for its
+            distance from its start. Defaults to `"pretrained"`.
         norms_and_biases: Boolean. Whether the penalty includes biases and normalization weights, as in the paper's
             equation. The authors' code excludes them by default, like weight decay. Defaults to `True`.
 
@@ -146,11 +146,11 @@ class EWC(Penalty):
 
     Args:
         fisher: Dict from paths of weights to arrays of the same shapes, as `estimate_fisher` returns it. Weights that
-            are not in it have no penalty. `None` only if a file provides it.
+            are not in it have no penalty. Pass `None` only if a file provides the values.
         strength: Float. The paper's lambda. Defaults to `1.0`.
         groups: String, integer or list. The layer groups that are protected, in any form that `select_groups` takes.
-            With a new head for another task, pass `"pretrained"`. Defaults to `None`, for all that `fisher` contains,
-            including the head: the tasks share one output layer.
+            With a new head for another task, pass `"pretrained"`. Defaults to `None`, which protects everything that
+            `fisher` contains, including the head, for tasks that share one output layer.
 
     Raises:
         ValueError: If `strength` is negative, or if `fisher` has negative or non-finite values. In
@@ -190,7 +190,7 @@ class EWC(Penalty):
                 "`fisher` must contain at least one weight of the layer groups. "
                 f"Expected some of {paths}. Received: {list(self.fisher)}"
             )
-        # `check` warns of what a pretrained group lacks, but a new head is not part of the earlier task.
+        # `check` warns about pretrained weights that `fisher` lacks. A new head is not part of the earlier task.
         return [group for group in chosen if self.groups is not None or group.pretrained or group.name in known]
 
     def check(self, weights):

@@ -1,4 +1,4 @@
-"""The value of a penalty beside the metrics of `fit`."""
+"""A callback that logs the value of a penalty together with the metrics of `fit`."""
 
 import keras
 
@@ -10,8 +10,8 @@ class PenaltyLogger(keras.callbacks.Callback):
     """Logs the value of the penalty of a `LayerwiseOptimizer` at the end of each epoch.
 
     The penalty is not part of the loss. This callback adds its value to the logs of the epoch, and so to the `History`
-    that `fit()` returns. Callbacks after it in the list, such as `CSVLogger` or `TensorBoard`, see the value too. It
-    includes frozen weights, if the optimizer was built for them.
+    that `fit()` returns. Callbacks after it in the list, such as `CSVLogger` or `TensorBoard`, see the value too. The
+    value includes frozen weights if the optimizer was built for them.
 
     Args:
         name: String. Name of the value in the logs. Defaults to `"penalty"`.

@@ -17,13 +17,13 @@ class PredictionPenalty(keras.losses.Loss):
     same, (q - p) / temperature, and it is 0 where nothing has changed. As in the paper, and unlike in distillation, it
     is not multiplied by the square of the temperature.
 
-    It takes logits, and cannot tell them from probabilities. It is computed in float32. `loss_weights` in `compile` is
-    the paper's lambda, which is 1 there.
+    The loss expects logits, and cannot distinguish them from probabilities. It is computed in float32. `loss_weights`
+    in `compile` corresponds to the paper's lambda. The paper uses 1.
 
     Use it for a separate output whose targets are what `predict` returned before training. This output is either the
     head of the old task, beside that of the new task, or the same logits a second time, as in the example. Name the
     outputs in a dict, because Keras confuses the outputs of a list if both are the same tensor. The models share their
-    weights: train the model with two outputs, then use and save the other one. The inputs of a task are what its
+    weights: train the model with two outputs, then use and save the other one. With a task, use the inputs that its
     preprocessor returns. For outputs that are not logits of classes, use `"mse"` instead.
 
     Args:

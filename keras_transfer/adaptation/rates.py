@@ -25,7 +25,7 @@ def rate_groups(groups, decay=None, rates=None, with_start=()):
     Args:
         groups: The `LayerGroups` of a model.
         decay, rates: As in `LayerwiseOptimizer`.
-        with_start: List of those layer groups that a penalty pulls towards their start. Defaults to `()`.
+        with_start: List of the layer groups that `Penalty.select` returns. Defaults to `()`.
     """
     if decay is not None and not (is_number(decay) and 0 < decay <= 1):
         raise ValueError(f"`decay` must be a number in (0, 1]. Received: decay={decay!r}")
@@ -94,7 +94,7 @@ def groups_of(groups, weights, built_for, model_weights):
 def find_path(known, path):
     """Returns the known path that equals `path` or differs only by a name in front, or None if it is not unique.
 
-    A `Sequential` puts its own name in front or not, depending on how it was built.
+    A `Sequential` may or may not put its own name in front, depending on how it was built.
     """
     if path in known:
         return path
@@ -143,8 +143,8 @@ def rate_of(optimizer):
 def slots_of(optimizer, variables, paths):
     """Returns the slots of an optimizer as a dict from the ids of its variables to `(path of the weight, name)`.
 
-    The names of the variables do not always contain both. But an optimizer keeps its slots in lists with one element
-    for each weight.
+    The names of the variables do not always contain both. However, an optimizer keeps its slots in lists with one
+    element for each weight.
 
     Args:
         optimizer: Built `keras.Optimizer`.

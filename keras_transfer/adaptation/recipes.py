@@ -28,29 +28,31 @@ log = logging.getLogger("keras_transfer")
 class Recipe:
     """A plan for adapting a model: which weights are frozen, and how an optimizer and callbacks train the rest.
 
-    Print it, change it (`dataclasses.replace`) and pass it to `fine_tune`. Or call its three methods in a script with
-    `compile` and `fit`, which is all that `fine_tune` does.
+    Print a recipe, change it (`dataclasses.replace`) and pass it to `fine_tune`. Alternatively, call its three methods
+    in a script together with `compile` and `fit`. `fine_tune` does nothing else.
 
     Args:
         epochs: Integer. Number of epochs. Defaults to `4`.
-        learning_rate: Float. Peak learning rate, that of the top layer group. Defaults to `5e-5`.
-        batch_size: Integer. Number of rows of a batch, for data in memory. Defaults to `32`.
+        learning_rate: Float. Peak learning rate of the top layer group. Defaults to `5e-5`.
+        batch_size: Integer. Number of rows per batch, for data in memory. Defaults to `32`.
         schedule: `"linear"` (`LinearWarmupDecay`), `"slanted_triangular"` or `"constant"`. Defaults to `"linear"`.
         warmup_fraction: Float between 0 and 1. Fraction of the run in which the rate rises. Defaults to `0.1`.
         decay: Float between 0 and 1. Learning rate of each layer group divided by that of the next higher group.
-            Defaults to `None`, one rate for all.
+            Defaults to `None`, which is one rate for all groups.
         weight_decay: Float. Decoupled weight decay, except for normalization layers and biases. Defaults to `0.01`.
         global_clipnorm: Float. Maximum global norm of the gradients, or None for no maximum. Defaults to `1.0`.
         unfreezing: `"gradual"`, `"chain_thaw"`, `"linear_probe"` (new layer groups first, then all with a fresh
-            optimizer and the schedule), or None, which trains everything from the beginning. Defaults to `None`.
-        unfreezing_fraction: Float between 0 and 1. Fraction of the run over which `unfreezing` takes place. Defaults
-            to `None`, the default of the callback, and a half of the run for `"linear_probe"`.
-        frozen: Layer groups that never train, as `groups` of `freeze`, or None. Defaults to `None`.
-        last_blocks: Integer. Number of the highest blocks that train, with all that is above them, or None for all.
-            Defaults to `None`.
+            optimizer and the schedule), or None, which trains everything from the start. Defaults to `None`.
+        unfreezing_fraction: Float between 0 and 1. Fraction of the run over which `unfreezing` takes place. Defaults to
+            `None`, which uses the default of the callback, or half of the run for `"linear_probe"`.
+        frozen: Layer groups that never train, in the form of the argument `groups` of `freeze`, or None. Defaults to
+            `None`.
+        last_blocks: Integer. Number of highest blocks that train, with everything above them, or None to train all
+            blocks. Defaults to `None`.
         probe_learning_rate: Float. Constant learning rate of the first stage of `unfreezing="linear_probe"`. Defaults
             to `None`.
-        adapters: What `add_adapters` adds, which then trains with the head alone, or None. Defaults to `None`.
+        adapters: Adapters to add, as for `add_adapters`, or None. Only they and the head then train. Defaults to
+            `None`.
         scalar_mix: Boolean. Whether the recipe needs a model with a `layers.ScalarMix`. Defaults to `False`.
 
     Example:
@@ -140,7 +142,7 @@ class Recipe:
 
         Args:
             model: Built model to train.
-            total_steps: Integer. Number of batches of the whole run.
+            total_steps: Integer. Number of batches in the whole run.
         """
         rate = self.learning_rate
         if self.unfreezing == "linear_probe":  # The schedule begins with the second stage.
@@ -234,7 +236,7 @@ def get_recipe(name, **changes):
 
 
 def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", metrics="auto", callbacks=(), **options):
-    """Adapts a model by a recipe: freezes, compiles and fits it, and does nothing else.
+    """Adapts a model with a recipe: freezes, compiles and fits it, and does nothing else.
 
     Weights that were already frozen, for example by another recipe, stay frozen, and a warning says so. To train all
     weights again, call `compile` with a new optimizer, then `unfreeze`, then `fine_tune`.
@@ -242,10 +244,11 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
     Args:
         model: Task, or any built Keras model.
         train: Tuple `(x, y)` or `(x, y, sample_weight)`, or a dataset of batches whose length is known: `text.batches`,
-            or a `tf.data.Dataset`. For a task, `x` is what `Task.dataset` takes, otherwise arrays.
+            or a `tf.data.Dataset`. For a task, `x` can be anything that `Task.dataset` accepts. For other models, it
+            must be arrays.
         validation_data: As in `fit`. Defaults to `None`.
         recipe: Name of a recipe, or a `Recipe`. Defaults to `"bert"`.
-        loss, metrics: As in `compile`. Default to `"auto"`, those of a task. Another model requires `loss`.
+        loss, metrics: As in `compile`. Default to `"auto"`, which uses those of the task. Other models require `loss`.
         callbacks: As in `fit`. Additional callbacks. Defaults to `()`.
         **options: Further arguments of `fit`.
 
@@ -278,7 +281,7 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
     if frozen:
         log.warning("%d parameters were frozen before the recipe was applied and remain frozen.", frozen)
     plan.prepare(model)
-    optimizer = plan.build_optimizer(model, plan.epochs * steps)  # after adapters have been added
+    optimizer = plan.build_optimizer(model, plan.epochs * steps)  # The adapters have been added already.
     model.compile(optimizer, loss=loss, metrics=metrics)
     build_optimizer(model)  # TensorFlow would trace the first step twice, the first time only to create its variables.
     callbacks = [*plan.build_callbacks(), *keras.tree.flatten(callbacks or [])]
@@ -287,7 +290,7 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
 
 
 def _lowest_of_last(model, count):
-    """Returns the depth of the lowest of a number of highest blocks."""
+    """Returns the depth of the lowest of the `count` highest blocks."""
     blocks = [group for group in layer_groups(model) if group.kind == "block"]
     if len(blocks) < count:
         raise ValueError(

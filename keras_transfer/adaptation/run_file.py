@@ -9,18 +9,18 @@ import pathlib
 class RunFile:
     """The results of finished runs, in memory and, if there is a path, in a file.
 
-    The first line of the file contains the settings that all runs share. Each further line is the result of a run. A
-    half-written last line of a killed process is removed.
+    The first line of the file contains the settings that all runs share. Each further line is the result of a run. An
+    incomplete last line, written by a process that was killed, is removed.
 
     Args:
-        path: Path of the file, or None. It may exist.
-        settings: Dict. What all runs share, as JSON can represent it.
+        path: Path of the file, or None. The file may already exist.
+        settings: Dict of JSON values that all runs share.
 
     Attributes:
         runs: List of dicts, the results so far.
 
     Raises:
-        ValueError: If the file has other settings, or is not such a file.
+        ValueError: If the file has other settings, or was not written by this class.
     """
 
     def __init__(self, path, settings):

@@ -9,7 +9,7 @@ from keras import ops
 
 
 class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
-    """Base of the schedules, which can plot themselves.
+    """Base class of the schedules, which adds a method that plots them.
 
     Attributes:
         total_steps: Integer. Length of the schedule, or None if it never ends.
@@ -22,11 +22,11 @@ class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
         """Plots the learning rate over the steps.
 
         Args:
-            steps: Integer. Number of steps. Defaults to `None`, for `total_steps`, or five times the warm-up of a
-                schedule that never ends.
+            steps: Integer. Number of steps. Defaults to `None`, which uses `total_steps`, or five times the warm-up if
+                the schedule never ends.
 
         Returns:
-            A `matplotlib.figure.Figure`. A notebook shows it. `figure.savefig("rates.png")` writes it.
+            A `matplotlib.figure.Figure`. A notebook displays it. To save it, call `figure.savefig("rates.png")`.
 
         Raises:
             ImportError: If matplotlib is not installed.
@@ -56,7 +56,7 @@ class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
 
 
 class _UpAndDown(_Schedule):
-    """A rise from the first step to a peak, and a fall to the end, after which the rate is constant.
+    """A schedule that rises to a peak, falls to its end, and is constant from then on.
 
     A subclass defines the rates `_first`, `_peak` and `_last`, the steps `_summit` and `_end`, and the shapes `_rise`
     and `_fall`: the height of the rate, as a function of the distance from the foot of the slope. Both are between 0
@@ -96,12 +96,13 @@ class SlantedTriangular(_UpAndDown):
 
     The rate begins at `peak / ratio`, reaches the peak at step `cut`, and is `peak / ratio` again from step T on, the
     first step after the run. This is the paper's formula if `T * cut_fraction` is an integer. Otherwise the paper's
-    rate becomes negative, because its fall takes only `cut / cut_fraction` steps, fewer than T. `cut` is at least 1. A
-    run of a single step has the peak.
+    rate becomes negative, because its fall takes only `cut / cut_fraction` steps, fewer than T. `cut` is at least 1. In
+    a run of a single step, the rate is the peak.
 
     Args:
         peak: Float. Highest learning rate.
-        total_steps: Integer. T, the number of batches of the run, also if several batches accumulate one gradient.
+        total_steps: Integer. T, the number of batches in the run, even if gradients are accumulated over several
+            batches.
         cut_fraction: Float in (0, 1). Fraction of the run in which the rate rises. Defaults to `0.1`.
         ratio: Float, at least 1. Ratio of the highest to the lowest learning rate. Defaults to `32`.
 
@@ -135,7 +136,7 @@ class SlantedTriangular(_UpAndDown):
 
 
 class _Warmup(_UpAndDown):
-    """A linear rise from 0, and a fall whose shape a subclass defines."""
+    """A schedule that rises linearly from 0, and falls in a shape that a subclass defines."""
 
     def __init__(self, peak, total_steps, warmup_steps=None, warmup_fraction=0.1, end=0.0):
         self.peak = self._peak = _rate("peak", peak)
@@ -172,12 +173,13 @@ class LinearWarmupDecay(_Warmup):
                end + (peak - end) * (T - t) / (T - W)      else
 
     This is Transformers' `get_linear_schedule_with_warmup`. Google's code uses `peak * (T - t) / T` for the fall: it
-    never reaches the peak, and drops by `peak * W / T` at the end of the warm-up. From there on its rates are those of
-    this schedule times (T - W) / T, 90 % in BERT's fine-tuning.
+    never reaches the peak, and drops by `peak * W / T` at the end of the warm-up. From then on, its rates are those of
+    this schedule times (T - W) / T, which is 90 % in BERT's fine-tuning.
 
     Args:
         peak: Float. Highest learning rate, at step W.
-        total_steps: Integer. T, the number of batches of the run, also if several batches accumulate one gradient.
+        total_steps: Integer. T, the number of batches in the run, even if gradients are accumulated over several
+            batches.
         warmup_steps: Integer. W, the number of steps of the warm-up. Defaults to `None`, for `warmup_fraction`.
         warmup_fraction: Float in [0, 1]. W as a fraction of the run, rounded down to whole steps. Defaults to `0.1`.
         end: Float. Learning rate from step T on, the first after the run. Defaults to `0.0`.
@@ -204,11 +206,13 @@ class WarmupCosine(_Warmup):
         rate = peak * t / W                                                       if t < W
                end + (peak - end) * (1 + cos(pi * (t - W) / (T - W))) / 2         else
 
-    With `end=0` this is Transformers' `get_cosine_schedule_with_warmup`, which however rises again after step T.
+    With `end=0` this is Transformers' `get_cosine_schedule_with_warmup`, except that the latter rises again after step
+    T.
 
     Args:
         peak: Float. Highest learning rate, at step W.
-        total_steps: Integer. T, the number of batches of the run, also if several batches accumulate one gradient.
+        total_steps: Integer. T, the number of batches in the run, even if gradients are accumulated over several
+            batches.
         warmup_steps: Integer. W, the number of steps of the warm-up. Defaults to `None`, for `warmup_fraction`.
         warmup_fraction: Float in [0, 1]. W as a fraction of the run, rounded down to whole steps. Defaults to `0.1`.
         end: Float. Learning rate from step T on, the first after the run. Defaults to `0.0`.
@@ -231,13 +235,13 @@ class WarmupCosine(_Warmup):
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class InverseSquareRoot(_Schedule):
-    """A linear rise and an endless fall with the square root of the step (Vaswani et al. 2017).
+    """A linear rise, and an endless fall with the inverse square root of the step (Vaswani et al. 2017).
 
     With s = t + 1, because the paper's steps begin at 1 and Keras's at 0, and a warm-up of W steps:
 
         rate = peak * min(s / W, sqrt(W / s))
 
-    The rate reaches its peak at s = W, and half of it at s = 4 W.
+    The rate reaches its peak at s = W, and half of its peak at s = 4 W.
 
     Args:
         peak: Float. Highest learning rate.
@@ -297,7 +301,8 @@ class OneCycle(_UpAndDown):
 
     Args:
         peak: Float. Highest learning rate.
-        total_steps: Integer. T, the number of batches of the run, also if several batches accumulate one gradient.
+        total_steps: Integer. T, the number of batches in the run, even if gradients are accumulated over several
+            batches.
         warmup_fraction: Float in [0, 1). Fraction of the run in which the rate rises. Defaults to `0.3`.
         start_factor: Float in (0, 1]. First learning rate as a fraction of the peak. Defaults to `1 / 25`.
         end_factor: Float in [0, 1]. Last learning rate as a fraction of the first. Defaults to `1 / 1e4`.
@@ -351,7 +356,7 @@ def _half_wave(fraction):
 
 
 def _part(total, fraction):
-    """Returns a fraction of the steps, rounded down: 29 for 0.29 of 100, whose float product is slightly less."""
+    """Returns a fraction of the steps, rounded down. It is 29 for 0.29 of 100, although the float product is less."""
     return math.floor(total * fraction + 1e-6)
 
 

@@ -13,7 +13,7 @@ BIAS = re.compile(r"(?i)(^|/)([^/]*bias|b|beta)(:\d+)?$")
 
 
 def selection_for_config(selection):
-    """Returns a selection of layer groups as a config can contain it: with lists for sets and tuples."""
+    """Returns a selection of layer groups in the form for a config, with sets and tuples converted to lists."""
     return list(selection) if isinstance(selection, (set, tuple)) else selection
 
 

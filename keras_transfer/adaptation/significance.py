@@ -1,4 +1,4 @@
-"""What a few seeds say about a mean: its t interval, and the paired t test of two methods."""
+"""Statistics for a few seeds: the t interval of a mean, and the paired t test of two methods."""
 
 import math
 
@@ -28,7 +28,7 @@ def t_probability(t, degrees):
 
 def t_quantile(probability, degrees):
     """Returns the `t` for which `t_probability(t, degrees)` is `probability`."""
-    low, high = 0.0, math.pi / 2  # of the angle, which is bounded
+    low, high = 0.0, math.pi / 2  # These are angles, which are bounded.
     for _ in range(60):
         middle = (low + high) / 2
         below = t_probability(math.sqrt(degrees) * math.tan(middle), degrees) < probability
@@ -37,7 +37,7 @@ def t_quantile(probability, degrees):
 
 
 def mean_interval(values, probability=0.95):
-    """Returns the mean of values, and half the width of its t interval, or None for a single value."""
+    """Returns the mean of values and half the width of its t interval, which is None for a single value."""
     values = np.asarray(values, "float64")
     if len(values) < 2:
         return float(values.mean()), None

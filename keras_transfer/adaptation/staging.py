@@ -1,4 +1,4 @@
-"""Stages of a run, said in layer groups, and the steps in which they begin."""
+"""Stages of a run, described by layer groups, and the steps at which they begin."""
 
 import dataclasses
 import itertools
@@ -25,15 +25,15 @@ class Stage:
         train: String, integer or list. The layer groups that train, in any form that `select_groups` takes.
         epochs: Integer. Length of the stage in epochs. Defaults to `None`.
         steps: Integer. Length of the stage in batches. Defaults to `None`.
-        fraction: Float. Length of the stage as a fraction of the run. Defaults to `None`. Stages without a length
-            divide evenly what the other stages leave. The last stage always lasts until the end of the run.
-        learning_rate: Float or `LearningRateSchedule`. Learning rate of the optimizer in this stage, in which callbacks
-            such as `LearningRateScheduler` have no effect. A schedule counts the optimizer's steps, which
+        fraction: Float. Length of the stage as a fraction of the run. Defaults to `None`. Stages without a length share
+            the rest of the run evenly. The last stage always lasts until the end of the run.
+        learning_rate: Float or `LearningRateSchedule`. Learning rate of the optimizer in this stage. During the stage,
+            callbacks such as `LearningRateScheduler` have no effect. A schedule counts the optimizer's steps, which
             `fresh_optimizer` restarts. Defaults to `None`, the optimizer's own learning rate.
         fresh_optimizer: Boolean. Whether the optimizer begins the stage in the state of a new one, without moments and
-            at step 0, at which its schedule begins again. The start values of a penalty remain. Defaults to `False`.
+            at step 0, so that its schedule starts again. The start values of a penalty remain. Defaults to `False`.
         patience: Integer. Number of epochs without improvement of `monitor` after which the stage ends, as with
-            `EarlyStopping`. The next stage begins then. If it is the last stage, the run ends. Defaults to `None`.
+            `EarlyStopping`. Then the next stage begins, or the run ends if this is the last stage. Defaults to `None`.
         restore_best: Boolean. Whether the stage ends with the weights of its best epoch. Defaults to `False`.
         monitor: String. Name of the metric for `patience` and `restore_best`. Defaults to `"val_loss"`.
 
@@ -99,7 +99,7 @@ def check_length(name, length):
 
 
 class Staging(StagedFit):
-    """Base of the unfreezing methods: a subclass defines `plan`."""
+    """Base class of the unfreezing methods. A subclass defines `plan`."""
 
     def plan(self, groups):
         """Returns the list of `Stage`s for the list of layer groups of a model."""
@@ -154,19 +154,19 @@ class Staging(StagedFit):
         return [start if start == math.inf else self._next_possible(round(start)) for start in sums]
 
     def _next_possible(self, start):
-        """The first step from `start` on in which a stage can begin."""
+        """Returns the first step, at or after `start`, at which a stage can begin."""
         steps = self.params.get("steps")
         if steps is None:
             return start
-        accumulated = accumulation_steps(self.model.optimizer)  # the gradients of these belong to one stage
-        together = self.model.steps_per_execution  # Keras calls no callback between these
+        accumulated = accumulation_steps(self.model.optimizer)  # Accumulated gradients belong to one stage.
+        together = self.model.steps_per_execution  # Keras calls no callback between these steps.
         while start % accumulated or start % steps % together:
             start += 1
         return start
 
 
 def _lengths(stages, total, steps_per_epoch):
-    """The length of each stage in steps. It is infinite for a stage that lasts until nothing improves."""
+    """Returns the length of each stage in steps, which is infinite if the stage lasts until nothing improves."""
     lengths = []
     for stage in stages:
         if stage.epochs is not None:

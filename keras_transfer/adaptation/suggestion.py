@@ -14,26 +14,28 @@ from keras_transfer.tasks import Task
 from keras_transfer.text import TextBatches, WordBatches
 from keras_transfer.training.private import calls_of
 
-# The thresholds are our choice. No experiment of ours supports these very numbers.
+# The thresholds are our choice. We have no experiments that support exactly these numbers.
 FEW, SOME = 100, 1000  # Texts.
 PER_CLASS = 10
-EFFICIENCY = 0.5  # Of a large matrix product's speed, in a step.
-VALUES = 20  # Vectors that a block keeps of each token for its backward pass.
+EFFICIENCY = 0.5  # Speed of a step as a fraction of the speed of a large matrix product.
+VALUES = 20  # Vectors per token that a block keeps for its backward pass.
 
 
 def suggest(model, data, *, memory=None, minutes=None):
-    """Prints a recipe for a task and its data, and why, and returns it.
+    """Suggests a recipe for a task and its data, prints it with the reasons, and returns it.
 
     This is a rule of thumb, not a prediction:
 
     - fewer than 100 texts, or fewer than 10 for each class: `"feature_extraction"`
     - fewer than 1,000 texts: `"linear_probe_then_finetune"`
     - otherwise `"bert"`, which trains everything
-    - If its estimate exceeds `memory` or `minutes`, `"last_layers"`, and if that does too, `"feature_extraction"`.
+    - if the estimate for that exceeds `memory` or `minutes`: `"last_layers"`, or `"feature_extraction"` if
+      `"last_layers"` exceeds them too
 
-    Fine-tuning all weights with few texts varies much between seeds (Dodge et al. 2020) and can distort what the
-    encoder has learned (Kumar et al. 2022). Where exactly that begins depends on the task. The thresholds are round
-    numbers of our choice. On labelled validation data, compare the suggestion with others.
+    Fine-tuning all weights on few texts gives results that vary widely between seeds (Dodge et al. 2020) and can
+    distort what the encoder has learned (Kumar et al. 2022). The number of texts at which this begins depends on the
+    task. The thresholds are round numbers of our choice. If you have labelled validation data, compare the suggestion
+    with other recipes on these data.
 
     The memory is estimated from the sizes of the weights, their gradients, Adam's slots, and the activations of a
     batch of the longest texts, without the framework itself. The time is estimated from the number of operations and
@@ -45,7 +47,7 @@ def suggest(model, data, *, memory=None, minutes=None):
         data: Tuple `(x, y)`, or `text.batches` or `text.word_batches` with labels.
         memory: Number of bytes that training may use. Defaults to `None`, all memory of the machine. Pass the memory of
             the device if you train on a GPU.
-        minutes: Float. Longest time of the run. Defaults to `None`, no limit.
+        minutes: Float. Maximum duration of the run. Defaults to `None`, no limit.
 
     Returns:
         A `Recipe`, which `fine_tune` takes.
@@ -119,7 +121,7 @@ def _estimate(model, recipe, ends, speed):
     trainable = sum(group.parameters for group in trained)
     embeddings = {id(weight) for group in groups if group.kind == "embeddings" for weight in group.variables}
     up = {id(weight) for group in trained for weight in group.variables}
-    products = {True: 0, False: 0}  # Numbers in matrices that multiply each token, by whether they train.
+    products = {True: 0, False: 0}  # Sizes of matrices that multiply each token, by whether they train.
     layers = dict.fromkeys((True, False), 0)
     for call in calls_of(model):
         own = [weight for weight in getattr(call.operation, "weights", ()) if id(weight) not in embeddings]

@@ -1,4 +1,4 @@
-"""Methods that decide which layer groups train when: gradual unfreezing, chain-thaw, sequential unfreezing, or any."""
+"""Methods that decide which layer groups train when: gradual unfreezing, chain-thaw, sequential or custom stages."""
 
 import keras
 
@@ -8,31 +8,32 @@ from keras_transfer.adaptation.staging import Stage, Staging, check_length
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class StagedTraining(Staging):
-    """Trains certain layer groups in each stage of a run, and no others.
+    """Trains only certain layer groups in each stage of a run.
 
-    Works in plain `fit()`, with any Keras optimizer and backend. What trains depends on the step only, so a resumed run
-    trains what the whole run would. (Stages with `patience` or `restore_best` also depend on the epochs that this
-    `fit()` has seen.) Frozen layer groups below all that train need no backward pass, and their statistics (batch
-    normalization) do not move. The optimizer keeps the slots of frozen weights. With `LayerwiseOptimizer` a layer group
-    that begins late also begins at the right pace. Weights that were frozen before `fit()` remain frozen.
+    The callback works in plain `fit()`, with any Keras optimizer and backend. Which weights train depends only on the
+    step, so a resumed run trains the same weights as an uninterrupted run. (Stages with `patience` or `restore_best`
+    also depend on the epochs that this `fit()` has seen.) Frozen layer groups below all trainable ones need no backward
+    pass, and their statistics (batch normalization) do not change. The optimizer keeps the slots of frozen weights.
+    With `LayerwiseOptimizer`, a layer group that begins to train late also takes first steps of the right size. Weights
+    that were frozen before `fit()` remain frozen.
 
-    Weights are frozen only inside the steps. Between steps, and after `fit()` however it ends, every `trainable` flag
-    has its value from before `fit()`. Files written during a stage contain these flags and the whole optimizer.
+    Weights are frozen only inside the steps. Between steps, and after `fit()` ends for any reason, every `trainable`
+    flag has its value from before `fit()`. Files written during a stage contain these flags and the whole optimizer.
 
-    A stage begins with a batch: the first of `steps_per_execution`, and of those that accumulate one gradient. In each
-    new stage Keras traces the step again, which takes seconds.
+    A stage can begin only with the first of `steps_per_execution` batches, and with the first of the batches that
+    accumulate one gradient. Keras traces the step again in each new stage, which takes seconds.
 
-    With `Stage(learning_rate=..., fresh_optimizer=True, patience=..., restore_best=True)`, a stage is like a run of its
-    own. This gives chain-thaw as DeepMoji's code does it (Felbo et al. 2017), linear probing followed by fine-tuning
-    (LP-FT), and a schedule that begins again in each stage.
+    With `Stage(learning_rate=..., fresh_optimizer=True, patience=..., restore_best=True)`, a stage is like a separate
+    run. This makes it possible to use chain-thaw as in DeepMoji's code (Felbo et al. 2017), linear probing followed by
+    fine-tuning (LP-FT), and a schedule that begins again in each stage.
 
     Args:
         stages: List of `Stage`s.
 
     Raises:
-        ValueError: If `stages` is not a list of `Stage`s. In `fit()`, if a stage matches no layer group, trains
-            nothing or does not fit into the run, if the metric that it monitors is missing, if `trainable` is changed
-            meanwhile, or if another callback of this kind is used.
+        ValueError: If `stages` is not a list of `Stage`s. In `fit()`, if a stage matches no layer group, trains nothing
+            or does not fit into the run, if the metric that it monitors is missing, if `trainable` is changed during
+            the run, or if another callback of this kind is used.
 
     Example:
     ```python
@@ -64,7 +65,7 @@ class StagedTraining(Staging):
 
 
 class _EvenStaging(Staging):
-    """Stages of equal length, the last of which lasts until the end of the run."""
+    """Base class of methods whose stages have equal lengths, except that the last one lasts until the run ends."""
 
     default_fraction = None
 
@@ -132,8 +133,8 @@ class ChainThaw(_EvenStaging):
     `StagedTraining` describes what all methods have in common.
 
     Args:
-        epochs: Integer. Number of epochs of each stage but the last. Defaults to `None`.
-        steps: Integer. Number of batches of each stage but the last. Defaults to `None`.
+        epochs: Integer. Number of epochs of each stage except the last one. Defaults to `None`.
+        steps: Integer. Number of batches of each stage except the last one. Defaults to `None`.
         fraction: Float. Fraction of the run before all layer groups train. Defaults to `0.75` if neither `epochs` nor
             `steps` is set.
 
@@ -192,5 +193,5 @@ class SequentialUnfreezing(Staging):
 
 
 def _new(groups):
-    """The depths of the layer groups that are not pretrained, or of the highest if all are."""
+    """Returns the depths of the layer groups that are not pretrained, or of the highest group if all are pretrained."""
     return [group.depth for group in groups if not group.pretrained] or [len(groups) - 1]

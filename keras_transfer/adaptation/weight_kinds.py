@@ -13,13 +13,14 @@ NORMS = (keras.layers.LayerNormalization, keras.layers.RMSNormalization)
 
 @register_kind
 class LoRA(AdapterKind):
-    """Low-rank changes of dense layers (Hu et al. 2022), or DoRA (Liu et al. 2024).
+    """Low-rank changes to dense layers (Hu et al. 2022), or DoRA (Liu et al. 2024).
 
     Args:
         rank: Integer. Defaults to `8`.
         alpha: Float. The change is multiplied by `alpha / rank`. Defaults to `None`, twice the rank.
         targets: List of names of dense layers (`"query"`, `"key"`, `"value"`, `"output"`, `"inner"`, `"outer"`,
-            `"gate"`), or regular expressions of whole paths (`"block_[01].query"`). Defaults to `("query", "value")`.
+            `"gate"`), or regular expressions that match whole paths (`"block_[01].query"`). Defaults to
+            `("query", "value")`.
         dropout: Float between 0 and 1. Dropout rate of the inputs. Defaults to `0.0`.
         rank_stabilized: Boolean. Whether the factor is `alpha / sqrt(rank)` (rsLoRA, Kalajdzievski 2023). Defaults to
             `False`.
@@ -61,7 +62,7 @@ class LoRA(AdapterKind):
 
 @register_kind
 class IA3(AdapterKind):
-    """Learned scales of keys, values and the inside of the feed-forward network (Liu et al. 2022).
+    """Learned scales of keys, values and the inner activations of the feed-forward network (Liu et al. 2022).
 
     Args:
         targets: List of dense layers whose outputs are scaled, as for `LoRA`. Defaults to `("key", "value")`.

@@ -1,4 +1,4 @@
-"""What all reports have: slices of the data, examples, the text, and the page."""
+"""The parts that all reports have: slices of the data, examples, the text, and the page."""
 
 import html
 import pathlib
@@ -32,7 +32,7 @@ class Example(NamedTuple):
     Attributes:
         position: Integer. The position of the row.
         label, predicted: Strings, the names of the classes. If rows have several labels, tuples of their names.
-        probability: Float. Probability of what is predicted.
+        probability: Float. Probability of the prediction.
         label_probability: Float. Probability of the label, or of the set of labels.
         text: Tuple of one or two strings, or None if the report has no texts.
     """
@@ -58,7 +58,7 @@ class Report:
     Attributes:
         SLICE_METRICS: Tuple of the names of the two metrics that the table of slices has. The interval of the first one
             must be valid for few rows.
-        COUNTED: String. What the reliability counts.
+        COUNTED: String. Name of the items that the reliability counts.
         confidence: Float. Confidence of the intervals.
     """
 
@@ -73,7 +73,7 @@ class Report:
         self._resampling, self._example_count = (resamples, confidence, seed), examples
 
     def _rows_of(self, texts):
-        """Returns texts, or a tuple of two columns of texts, as a list of tuples; None for None."""
+        """Returns texts, or a tuple of two columns of texts, as a list of tuples. Returns None for None."""
         if texts is None:
             return None
         columns = texts if isinstance(texts, tuple) else (texts,)

@@ -18,11 +18,11 @@ class MultiLabelReport(Report):
 
     Args:
         labels: Lists of names, or an array [rows, labels] of zeros and ones.
-        predicted: What the classifier predicts, in one of these forms.
+        predicted: Predictions of the classifier, in one of these forms.
         label_names: List of strings. Names of the labels.
         probabilities: Array [rows, labels]. Probability of each label. Defaults to `None`: the report then has no
             calibration and no examples.
-        texts: What the rows are: texts, or a tuple of two columns of texts. Defaults to `None`.
+        texts: The texts of the rows: texts, or a tuple of two columns of texts. Defaults to `None`.
         slices, seed, examples, resamples, confidence: As for `report`.
 
     Attributes:
@@ -32,10 +32,10 @@ class MultiLabelReport(Report):
             intervals. An F1 is 0 if no row has a label or a prediction.
         calibration_error: Float. Expected calibration error in 15 bins (Guo et al. 2017), NaN without probabilities.
             Each label of each row counts as a prediction of two classes, as in `TextClassifier.calibrate`. The label
-            counts as predicted if its probability is above 0.5, whatever the thresholds of the classifier are.
+            counts as predicted if its probability is above 0.5, regardless of the thresholds of the classifier.
         classes: Dict from the name of each label to a dict of its `precision` and `recall`, its `f1` as
-            `(value, low, high)`, and its number of rows, `count`. Scores are 0 where undefined, also in resamples
-            without the label.
+            `(value, low, high)`, and its number of rows, `count`. Scores are 0 where they are undefined, including
+            resamples without the label.
         reliability: List of `(low, high, count, confidence, accuracy)`, the bins of the reliability diagram, or None.
         slices: List of `(name, rows, metrics, calibration_error)`.
         hardest: List of `(position, label, predicted, probability, label_probability, text)`, the examples whose labels
@@ -110,7 +110,7 @@ class MultiLabelReport(Report):
 
         def score(drawn):
             times = np.bincount(drawn, minlength=len(rows)).astype("float64")  # that each row was drawn
-            # A product by `@` is so small that the threads of BLAS would wait for each other if a core is busy.
+            # The product is so small that, with `@`, the threads of BLAS would wait for each other if a core is busy.
             counts = [np.einsum("r,rl->l", times, each) for each in chosen]
             f1, occurs = scores.scores_of_counts(*counts)["f1"], counts[1] + counts[2] > 0
             return {

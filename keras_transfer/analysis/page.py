@@ -17,7 +17,7 @@ p { color: #4a5668; margin: .4em 0; } .side { display: flex; flex-wrap: wrap; ga
 svg { max-width: 100%; height: auto; } svg text { font: 12px system-ui, sans-serif; fill: #4a5668; }
 """
 PICTURES = {"reliability": pictures.reliability_diagram, "slices": pictures.slices_chart}
-LENGTH = 1000  # characters of a text that the page shows
+LENGTH = 1000  # Number of characters of a text that the page shows.
 
 
 def page_of(report, found, title):

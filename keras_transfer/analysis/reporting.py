@@ -33,9 +33,9 @@ def report(
             of scikit-learn, or a Keras model whose outputs are logits [rows, classes]. Only a `TextClassifier` may have
             `multi_label=True`.
         x: Data in memory, as for `model.predict`: texts, a tuple of two columns of texts, or arrays.
-        y: Labels [rows]. Integers, or names of classes. For a model of scikit-learn, values of its `classes_`, also if
+        y: Labels [rows]. Integers, or names of classes. For a model of scikit-learn, values of its `classes_`, even if
             `label_names` renames them. With `multi_label=True`, as for `fit`.
-        slices: Dict from names to slices of the data. The length of texts makes three slices in any case. Defaults to
+        slices: Dict from names to slices of the data. Three slices by the length of texts are always added. Defaults to
             `None`. A slice is one of:
             - a word or a list of words: the texts that contain one of them, in upper or lower case
             - a function of the text (of both texts for pairs) that returns whether it belongs to the slice, or the name
@@ -53,7 +53,7 @@ def report(
         A `ClassificationReport`, or a `MultiLabelReport` if the model has `multi_label=True`.
 
     Raises:
-        ValueError: If the model predicts anything else than one score for each class, if `x` is not in memory, if
+        ValueError: If the model predicts anything other than one score for each class, if `x` is not in memory, if
             labels and rows differ in number, if a label is unknown, if `from_logits` is used with `multi_label=True`,
             or if an argument is invalid.
 

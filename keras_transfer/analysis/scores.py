@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_transfer.metrics import calibration_bins
 
-SMALLEST = 1e-15  # The log loss counts smaller probabilities as this one.
+SMALLEST = 1e-15  # In the log loss, smaller probabilities count as this one.
 
 
 class Score(NamedTuple):
@@ -31,7 +31,7 @@ class Bin(NamedTuple):
         low, high: Floats. The interval, without its lower limit.
         count: Integer. Number of predictions.
         confidence: Float. Mean probability of the predicted classes, 0 without predictions.
-        accuracy: Float. Fraction of right predictions, 0 without predictions.
+        accuracy: Float. Fraction of correct predictions, 0 without predictions.
     """
 
     low: float
@@ -59,7 +59,7 @@ def class_scores(matrix):
 
 
 def scores_of_counts(right, labelled, predicted):
-    """Returns what `class_scores` returns, given how often each class is rightly predicted, a label, and predicted."""
+    """Same as `class_scores`, given how often each class is correctly predicted, is a label, and is predicted."""
     return {
         "precision": _ratio(right, predicted),
         "recall": _ratio(right, labelled),
@@ -87,7 +87,7 @@ def scores_with_intervals(score, count, resamples, confidence, seed):
     Args:
         score: Function from an integer array, some of the rows, to a dict of floats.
         count: Integer. Number of rows.
-        resamples: Integer. Number of times that the rows are drawn anew, with replacement.
+        resamples: Integer. Number of times that the rows are drawn again, with replacement.
         confidence: Float. Fraction of the resamples that the interval contains.
         seed: Integer. Seed of the draws.
     """
@@ -100,8 +100,8 @@ def scores_with_intervals(score, count, resamples, confidence, seed):
 def fraction_with_interval(count, total, confidence):
     """Returns a fraction as a `Score` with Wilson's interval, corrected for continuity (Newcombe 1998).
 
-    It is also valid for few rows. (All resamples of rows that are all right are the same, so their percentile interval
-    would have no width.)
+    It is also valid for few rows. (If all rows are right, all resamples are the same, and a percentile interval would
+    have no width.)
     """
     fraction, normal = count / total, statistics.NormalDist().inv_cdf((1 + confidence) / 2)
     limits = []

@@ -16,8 +16,8 @@ def slice_rows(texts, definitions, count):
         count: Integer. Number of rows.
 
     Raises:
-        ValueError: If a definition is of another kind, needs texts that are missing, has another number of values than
-            there are rows, makes too many slices, or has the name of another one.
+        ValueError: If a definition is of another kind, needs texts that are missing, has a number of values that
+            differs from the number of rows, creates too many slices, or has the name of another one.
     """
     slices = {} if texts is None else _by_length(texts)
     if not isinstance(definitions, (dict, type(None))):

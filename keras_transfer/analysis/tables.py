@@ -158,7 +158,7 @@ def interval(score):
 
 
 def visible(text):
-    """Returns a text in which U+FFFD replaces surrogates and controls of the terminal and of the direction."""
+    """Returns a text in which U+FFFD replaces surrogates and control characters of terminals and text direction."""
     return "".join("\ufffd" if _is_control(character) else character for character in text)
 
 
@@ -169,6 +169,6 @@ def _is_control(character):
 
 
 def shorten(text, length):
-    """Returns a text in one line without control characters, at most so many characters long."""
+    """Returns a text in one line without control characters, at most `length` characters long."""
     text = visible(" ".join(text[: 4 * length].split()))
     return text if len(text) <= length else text[: length - 1] + "…"

@@ -1,4 +1,4 @@
-"""Formats of pretrained weights, and one record per architecture that says how its weights are called in them."""
+"""Formats of pretrained weights, and one record per architecture with the names of its weights in these formats."""
 
 from keras_transfer.checkpoints import (  # noqa: F401 (they register their architectures)
     albert,

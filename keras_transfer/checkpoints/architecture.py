@@ -1,4 +1,4 @@
-"""The record of an architecture: how its settings and weights are called in checkpoints, to load and to save them."""
+"""The record of an architecture: the names of its settings and weights in checkpoints, for loading and saving."""
 
 import dataclasses
 import inspect
@@ -10,7 +10,7 @@ import keras
 from keras_transfer.checkpoints.settings import get_setting, put_setting, read_settings, write_settings
 from keras_transfer.checkpoints.tensors import SAME, TRANSPOSED, CheckpointError, Entry, reading
 
-# A layer's variables, the names that torch has for them, and how torch stores them.
+# A layer's variables, their names in torch, and how torch stores them.
 _PARTS = (
     ("kernel", "weight", TRANSPOSED),
     ("embeddings", "weight", SAME),
@@ -24,35 +24,37 @@ _PARTS = (
 class Architecture:
     """The checkpoints of one architecture, as tables that are read in both directions.
 
-    Names with a dot (`"char_cnn.filters"`) are those of nested objects. Names of tensors are without the prefix.
+    Names with a dot (`"char_cnn.filters"`) refer to nested objects. Names of tensors do not include the prefix.
 
     Args:
         model_type: String. The name of the architecture, as in `config.json`.
         encoder_class: Class. The encoder that holds the weights. Its subclasses need their own records.
         settings: Tuple of `(argument, key, default)`: an argument of the encoder, its name in the configuration, and
-            its value if the configuration lacks it, or the type (`int`) of a setting that it must have. A fourth
-            element is a dict from the values in the configuration to those of the argument.
+            its value if the configuration lacks it, or the type (`int`) of a setting that it must have. An optional
+            fourth element is a dict from the values in the configuration to those of the argument.
         tensors: Dict from the path of a layer or a variable of the encoder to the name of its tensors. A `*` stands
-            for each item of a list. The name is a list if several tensors lie side by side in a layer, and
-            `(name, layout)` if a variable is not stored as it is; the layout may be a function of the encoder. The path
-            is a tuple if a tensor holds several variables, one below the other.
+            for each item of a list. The name is a list if a layer holds several tensors side by side, and
+            `(name, layout)` if a variable is not stored unchanged. The layout may be a function of the encoder. The
+            path is a tuple if a tensor holds several variables, stacked on the first axis.
         preprocessor_class: Class. The preprocessor of its checkpoints. Defaults to `None`, for none.
         format: String. The format that writes its checkpoints. Defaults to `"huggingface"`.
         model_class: String. The class of the encoder in Transformers. Defaults to `""`.
         aliases: Tuple of other values of `model_type` that are read. Defaults to `()`.
-        prefix: String. What the names of the encoder's tensors begin with in a model with a head. Defaults to `""`.
-        heads: Dict from the `head_name` of a task to its `Head`. If a head cannot be loaded, only what the names of its
-            tensors begin with. Defaults to `{}`.
-        tied: Dict from the name of a tensor to that of the tensor of which it is a copy. Defaults to `{}`.
-        ignored: Tuple of regular expressions of tensors that are not weights. Defaults to `()`.
+        prefix: String. Prefix of the names of the encoder's tensors in a model with a head. Defaults to `""`.
+        heads: Dict from the `head_name` of a task to its `Head`. If a head cannot be loaded, only the prefix of the
+            names of its tensors. Defaults to `{}`.
+        tied: Dict from the name of a tensor to the name of the tensor that it is a copy of. Defaults to `{}`.
+        ignored: Tuple of regular expressions that match the names of tensors that are not weights. Defaults to `()`.
         renamed: Dict from regular expressions of older names of tensors to their replacements. Defaults to `{}`.
         optional: Tuple of paths in `tensors` of layers that a checkpoint may lack. Each is also the name of the
             encoder's argument that says whether there is such a layer. Defaults to `()`.
-        fixed: Dict of settings that the encoder does not have, with the only value that it can load. Defaults to `{}`.
-        read: Function of `(arguments, config)` that returns the arguments, where `settings` do not say it all.
+        fixed: Dict of settings that the encoder does not have, each with the only value that can be loaded. Defaults to
+            `{}`.
+        read: Function of `(arguments, config)` that returns the arguments, if `settings` do not describe them
+            completely.
         write: Function of `(config, encoder)` that returns the configuration; the inverse of `read`.
-        extra_tensors: Function of an encoder that returns a dict of tensors that a checkpoint must have, and the
-            encoder does not.
+        extra_tensors: Function of an encoder that returns a dict of tensors that a checkpoint must have but the encoder
+            does not have.
     """
 
     model_type: str
@@ -102,7 +104,7 @@ class Architecture:
 
     @property
     def head_prefixes(self):
-        """Dict from the name of each head to a tuple of what the names of its tensors begin with."""
+        """Dict from the name of each head to a tuple of the prefixes of the names of its tensors."""
         prefixes = {name: getattr(head, "prefix", head) for name, head in self.heads.items()}
         return {name: (prefix,) if isinstance(prefix, str) else prefix for name, prefix in prefixes.items()}
 
@@ -122,14 +124,14 @@ class Architecture:
                 f"Received: model_type={self.model_type!r}"
             )
         load = self.preprocessor_class.load
-        inspect.signature(load).bind(folder, **overrides)  # An unknown argument is not the folder's fault.
+        inspect.signature(load).bind(folder, **overrides)  # An unknown argument is not an error of the folder.
         with reading(f"The tokenizer of {folder}"):
             return load(folder, **overrides)
 
 
 _architectures = {}  # by `model_type` and alias
 
-# Other values of `model_type`, whose folders are handed over to KerasHub: its outputs were equal to Transformers' ones.
+# Other values of `model_type`. KerasHub loads these folders: its outputs were equal to those of Transformers.
 CONVERTED_BY_KERAS_HUB = (
     "gemma",
     "gemma2",
@@ -181,7 +183,7 @@ def register_architecture(architecture):
 
 
 def is_for_keras_hub(config):
-    """Returns whether KerasHub converts what a Hugging Face configuration names, and no architecture here loads it."""
+    """Returns whether KerasHub converts the model of a Hugging Face configuration that no architecture here loads."""
     name = config.get("model_type")
     return isinstance(name, str) and name in CONVERTED_BY_KERAS_HUB and name not in _architectures
 
@@ -242,7 +244,7 @@ def entries_of(owner, tensors):
 
 
 def check_covered(entries, weights, model_type, owner):
-    """Raises a `CheckpointError` if no entry has one of the weights of an object with the given name."""
+    """Raises a `CheckpointError` if an object has a weight without an entry. `owner` is its name in the error."""
     covered = {id(variable) for entry in entries for variable in entry.variables}
     if left := [weight.path for weight in weights if id(weight) not in covered]:
         raise CheckpointError(
@@ -252,7 +254,7 @@ def check_covered(entries, weights, model_type, owner):
 
 
 def _find(owner, path):
-    """Returns a list of `(indices, layer or variable)` for all that a path leads to, which may be nothing."""
+    """Returns a list of `(indices, layer or variable)` for everything that a path leads to, possibly nothing."""
     if owner is None or not path:
         return [] if owner is None else [((), owner)]
     part, *rest = path

@@ -1,4 +1,4 @@
-"""From a configuration and named tensors to an encoder: what all formats share."""
+"""Builds an encoder from a configuration and named tensors, for all formats."""
 
 import dataclasses
 import re
@@ -12,7 +12,7 @@ from keras_transfer.layers.initializers import replaced_weights
 
 @dataclasses.dataclass
 class CheckpointReport:
-    """Which tensors of a checkpoint were loaded, and which were not.
+    """Reports which tensors of a checkpoint were loaded, and which were not.
 
     Attributes:
         source: String. The file or folder.
@@ -32,7 +32,7 @@ class CheckpointReport:
 
 
 def build(architecture, config, read_tensors, source, cls, overrides, remarks=(), head=None):
-    """Makes the encoder that a configuration describes and fills it with the tensors.
+    """Creates the encoder that a configuration describes, and loads the tensors into it.
 
     Args:
         architecture: An `Architecture`.

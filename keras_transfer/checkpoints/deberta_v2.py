@@ -22,7 +22,7 @@ _MASKED_LM = "lm_predictions.lm_head."
 
 
 def _read(found, config):
-    """Refuses other kinds of attention, whose settings have defaults that depend on each other."""
+    """Rejects other kinds of attention, whose settings have defaults that depend on each other."""
     with reading("The configuration"):
         length, dim = found["max_sequence_length"], found["hidden_dim"]
         kinds = config.get("pos_att_type") or []

@@ -1,4 +1,4 @@
-"""ELMo's own files: `options.json` and `weights.hdf5`, read and written as the original has them."""
+"""ELMo's own files: `options.json` and `weights.hdf5`, read and written in the format of the original."""
 
 import inspect
 import json
@@ -86,7 +86,7 @@ def load(folder, cls, overrides, head=None):
 
 
 def load_preprocessor(folder, word_level=False, **overrides):
-    """Returns the preprocessor of a folder with ELMo's two files, with the settings in a third if there is one."""
+    """Returns the preprocessor of a folder with ELMo's two files, with the settings of a third file, if it exists."""
     arguments = ELMO.arguments(read_json(folder / OPTIONS), folder)
     settings = read_json(folder / PREPROCESSOR) if (folder / PREPROCESSOR).exists() else {}
     inspect.signature(ElmoPreprocessor).bind(**overrides)  # A misspelt argument is a TypeError.

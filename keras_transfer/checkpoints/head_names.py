@@ -5,7 +5,7 @@ import operator
 
 from keras_transfer.checkpoints.heads import Head
 
-# The head of a language model is made as its encoder, with biases.
+# The head of a language model is created with the settings of its encoder, and with biases.
 AS_ENCODER = {name: operator.attrgetter(name) for name in ("activation", "layer_norm_epsilon")} | {"use_bias": True}
 # A pooled output, dropout and a dense layer.
 CLASSIFIER = Head(
@@ -33,10 +33,10 @@ SPAN = Head(
 
 
 def masked_lm(prefix, dense="dense", norm="LayerNorm", bias="bias", **options):
-    """Returns the head of a masked language model, given what follows its prefix in the names of its layers.
+    """Returns the head of a masked language model, given its prefix and the names of its layers.
 
     Args:
-        prefix: String. What the names of its tensors begin with.
+        prefix: String. Prefix of the names of its tensors.
         dense, norm, bias: Strings. The names of its layers and its bias, without the prefix.
         **options: Further arguments of `Head`.
     """

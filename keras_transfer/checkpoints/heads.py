@@ -1,4 +1,4 @@
-"""The heads of tasks in checkpoints: what loads them, and what writes them."""
+"""Loads and writes the heads of tasks in checkpoints."""
 
 import dataclasses
 import logging
@@ -16,16 +16,16 @@ class Head:
     """The head of a task in the checkpoints of an architecture, as tables that are read in both directions.
 
     Args:
-        prefix: String, or a tuple of strings. What the names of its tensors begin with.
-        model_classes: Tuple of strings. How the names of the classes in Transformers that have this head end. The first
-            one is written.
+        prefix: String, or a tuple of strings. Prefixes of the names of its tensors.
+        model_classes: Tuple of strings. Suffixes of the names of the classes in Transformers that have this head. The
+            first one is used for writing.
         tensors: Dict from the path of a layer or a variable of the task to the name of its tensors, as in
             `Architecture.tensors`. A path begins with the name of a layer of the task.
         labels: String. Name of the tensor with one row for each label. Defaults to `None`, for a head without labels.
         arguments: Dict of arguments of the task that the head determines: a value, or a function of the encoder.
             Defaults to `{}`.
-        settings: Tuple of further arguments of the task, as in `Architecture.settings`. Of these, a user may change
-            only `dropout`. Defaults to `()`.
+        settings: Tuple of further arguments of the task, as in `Architecture.settings`. Users may change only `dropout`
+            among these. Defaults to `()`.
         written: Dict of further settings that a configuration with this head has. Defaults to `{}`.
     """
 
@@ -90,7 +90,7 @@ class FoundHead:
         if problems:
             raise CheckpointError("\n  ".join([f"The head of {self.source} cannot be loaded:", *problems]))
         fixed = self.head.arguments_for(encoder) | {name: value for name, value in found.items() if name != "dropout"}
-        if self.head.labels in self.readers:  # If the tensor is missing, `load_into` says so.
+        if self.head.labels in self.readers:  # If the tensor is missing, `load_into` reports it.
             count = self.readers[self.head.labels]().shape[0]
             problem = self.config.get("problem_type") or _problem_type(count)
             if problem not in task.problem_types:
@@ -141,7 +141,7 @@ class FoundHead:
 
 
 def _problem_type(count):
-    """Returns what Transformers assumes of a head with so many outputs whose configuration does not say."""
+    """Returns the type that Transformers assumes for a head with `count` outputs if the configuration has none."""
     return "regression" if count == 1 else "single_label_classification"
 
 
@@ -164,7 +164,7 @@ def find_head(architecture, name, config, readers, source):
     present = [any(f"{stem}{part}" in readers for part in ("", ".weight", ".bias")) for stem in stems]
     classes = config.get("architectures")
     if isinstance(classes, list) and classes:
-        # A file may hold less than the class, such as the encoder alone.
+        # A file may contain less than the class, such as only the encoder.
         is_there = any(str(cls).endswith(head.model_classes) for cls in classes) and (any(present) or not stems)
     else:
         is_there = all(present)
@@ -192,7 +192,7 @@ def check_supported(architecture, name, readers, source):
 
 @dataclasses.dataclass
 class WrittenHead:
-    """What a task's head adds to a checkpoint.
+    """The part of a checkpoint that a task's head adds.
 
     Attributes:
         model_class: String. The class of the encoder with the head in Transformers.

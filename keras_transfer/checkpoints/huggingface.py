@@ -64,7 +64,7 @@ def save(architecture, encoder, preprocessor, folder, overwrite, head=None, pool
     """Writes an encoder, its preprocessor and a `WrittenHead` as a Hugging Face folder.
 
     The names of the encoder's tensors have the prefix of the architecture only if there is a head, as in Transformers.
-    A `pooling`, by default that of the encoder, makes it a folder of sentence-transformers.
+    With `pooling` (by default that of the encoder), it becomes a sentence-transformers folder.
     """
     from safetensors.numpy import save_file
 
@@ -97,7 +97,7 @@ def save(architecture, encoder, preprocessor, folder, overwrite, head=None, pool
 
 
 def _describe(folder):
-    """The architecture and the configuration of a folder."""
+    """Returns the architecture and the configuration of a folder."""
     if not (folder / "config.json").exists():
         raise CheckpointError(f"A Hugging Face folder must have a config.json. Received: {folder} without one")
     config = read_json(folder / "config.json")

@@ -36,7 +36,7 @@ def _transpose_halves(tensor):
 
 
 def _read(found, config):
-    """Newer configurations list the kinds of blocks, and have the positions of each kind."""
+    """Also reads newer configurations, which list the kinds of blocks and the positions of each kind."""
     with reading("The configuration"):
         kinds = config.get("layer_types")
         if kinds is not None:
@@ -54,7 +54,7 @@ def _read(found, config):
 
 def _write(config, encoder):
     positions = {kind: {"rope_type": "default", "rope_theta": config[key]} for kind, key in zip(_KINDS, _THETAS)}
-    # Transformers' default for the padding id is beyond small vocabularies.
+    # Transformers' default for the padding id is too large for small vocabularies.
     return {**config, "local_attention": 2 * encoder.window, "rope_parameters": positions, "pad_token_id": None}
 
 

@@ -1,4 +1,4 @@
-"""What KerasHub loads: folders from `save_to_preset`, names that it resolves, and folders that it converts."""
+"""Loads checkpoints with KerasHub: folders from `save_to_preset`, names that it resolves, folders that it converts."""
 
 import contextlib
 import inspect
@@ -41,7 +41,7 @@ def converts(source):
 
 
 def _read_config(folder):
-    """Returns the configuration of a folder, or None if it has none that can be read, which `load` reports."""
+    """Returns the configuration of a folder, or None if it cannot be read. `load` reports the error."""
     with contextlib.suppress(OSError, ValueError):
         config = json.loads((folder / "config.json").read_text("utf-8"))
         return config if isinstance(config, dict) else {}
@@ -109,8 +109,8 @@ def load_preprocessor(source, word_level=False, **overrides):
         source: As for `load`.
         word_level: Boolean. Whether the preprocessor must also take sentences as lists of words. KerasHub's do not, so
             the result is a `BertPreprocessor` with the vocabulary and the settings of the preset's WordPiece tokenizer.
-            The two make the same ids, except for rare characters, where `BertPreprocessor` follows the original BERT.
-            Defaults to `False`.
+            The two produce the same ids, except for rare characters, where `BertPreprocessor` follows the original
+            BERT. Defaults to `False`.
         **overrides: Arguments of the preprocessor that differ from the preset's, such as `sequence_length=64`.
 
     Returns:

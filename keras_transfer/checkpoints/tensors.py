@@ -1,4 +1,4 @@
-"""Named tensors from files, and how they are assigned to variables, all of them or none."""
+"""Reads named tensors from files, and assigns all of them to variables, or none."""
 
 import contextlib
 import dataclasses
@@ -20,7 +20,7 @@ class CheckpointError(ValueError):
 
 @contextlib.contextmanager
 def reading(what):
-    """Turns whatever readers raise for a damaged file into a `CheckpointError` that names it."""
+    """Turns any error that readers raise for a damaged file into a `CheckpointError` that names the file."""
     try:
         yield
     except CheckpointError:
@@ -30,7 +30,7 @@ def reading(what):
 
 
 class Layout(typing.NamedTuple):
-    """How a tensor of a file becomes the array that a variable holds.
+    """Converts a tensor of a file to the array that a variable holds, and back.
 
     Args:
         to_ours: Function from the tensor to the array.
@@ -47,11 +47,11 @@ TRANSPOSED = Layout(np.transpose, np.transpose)
 
 @dataclasses.dataclass
 class Entry:
-    """Which tensors of a checkpoint hold the same numbers as which variables of an encoder.
+    """Tensors of a checkpoint, and the variables of an encoder that hold the same numbers.
 
     Args:
-        variables: List of `keras.Variable`. Several lie one below the other, on the first axis.
-        names: List of names of tensors. Several lie side by side, on the last axis of the variable.
+        variables: List of `keras.Variable`. Several variables are stacked along the first axis.
+        names: List of names of tensors. Several tensors are side by side, along the last axis of the variable.
         layout: `Layout` of each tensor.
     """
 

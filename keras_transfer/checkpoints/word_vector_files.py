@@ -24,8 +24,8 @@ _OTHER_FILES = {
     b"\x93NUMPY": "a numpy array without words. Use WordVectors.from_arrays(words, path)",
 }
 _CHUNK = 1 << 20
-_LONGEST_WORD = 4096  # bytes; a longer "word" in a binary file is the sign of a wrong header
-# Text files contain no other control characters than these; binary vectors soon do.
+_LONGEST_WORD = 4096  # bytes; a longer "word" in a binary file indicates a wrong header
+# Text files contain no control characters other than these. Binary vectors soon contain others.
 _CONTROL = re.compile(rb"[^\t\n\r\x20-\xff]")
 _NUMBER = re.compile(rb"[-+]?(\d+\.\d*|\.\d+|\d+)(e[-+]?\d+)?", re.IGNORECASE)
 

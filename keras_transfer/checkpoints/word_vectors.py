@@ -21,7 +21,7 @@ POLICIES = ("zeros", "mean", "random", "error")
 
 @dataclasses.dataclass
 class Coverage:
-    """Which words of a vocabulary have vectors in a file. It prints as a table.
+    """Reports which words of a vocabulary have vectors in a file. It prints as a table.
 
     Attributes:
         exact: Integer. Number of words found as they are written.
@@ -120,12 +120,12 @@ class WordVectors:
             seed: Integer. Seed of `"random"`. Defaults to `0`.
 
         Returns:
-            A `WordVectors`. Its `coverage` tells what was found.
+            A `WordVectors`. Its `coverage` reports which words were found.
 
         Raises:
             CheckpointError: If the file is empty, truncated or of another format, if its rows have different widths,
                 if its header is wrong, if numbers are not finite, or if it has none of the vocabulary's words (with
-                `"error"`, not all).
+                `"error"`, if it lacks any).
             ValueError: If an argument is invalid.
 
         Example:
@@ -149,14 +149,14 @@ class WordVectors:
 
         Args:
             words: List of strings, the words of the rows, or the path of a file with one word per line.
-            vectors: Array of shape `[words, dim]`, or the path of an `.npy` file, which is read as far as it is needed.
+            vectors: Array of shape `[words, dim]`, or the path of an `.npy` file. Only the needed rows are read.
             vocabulary, unknown, case_folding, seed: As for `load`.
 
         Returns:
             A `WordVectors`.
 
         Raises:
-            CheckpointError, ValueError: As `load`, and if there are not as many words as vectors.
+            CheckpointError, ValueError: As for `load`, and if the numbers of words and vectors differ.
 
         Example:
         ```python

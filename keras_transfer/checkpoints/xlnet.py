@@ -14,14 +14,14 @@ _ATTENTION = "layer.*.rel_attn"
 
 
 def _heads_apart(encoder):
-    """Kernels [dim, heads * head_dim] are stored as [dim, heads, head_dim]."""
+    """Returns the layout of kernels [dim, heads * head_dim] that are stored as [dim, heads, head_dim]."""
     return Layout(
         lambda tensor: tensor.reshape(len(tensor), -1), lambda array: array.reshape(len(array), encoder.num_heads, -1)
     )
 
 
 def _heads_apart_transposed(encoder):
-    """The output kernel [heads * head_dim, dim] is stored in the same way, as [dim, heads, head_dim]."""
+    """Returns the layout of the output kernel [heads * head_dim, dim], also stored as [dim, heads, head_dim]."""
     layout = _heads_apart(encoder)
     return Layout(lambda tensor: layout.to_ours(tensor).T, lambda array: layout.to_theirs(array.T))
 

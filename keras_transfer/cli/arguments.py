@@ -29,7 +29,7 @@ def check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite):
         raise FileExistsError(
             f"The output folder exists. Choose another `output`, or set `overwrite`. Received: output={str(output)!r}"
         )
-    # To import `files` would import the package, and with it Keras.
+    # Importing `files` would import the package, and with it Keras.
     runpy.run_path(str(FILES))["check_folder"](output, overwrite)
     if any(value is not None and value < 1 for value in (epochs, batch_size)):
         raise ValueError(

@@ -13,7 +13,7 @@ def import_tensorflow():
     """Imports TensorFlow without the lines that it logs on import, whatever its log level, and returns the module.
 
     C++ writes these lines to file descriptor 2, which is redirected during the import. If the import raises an
-    exception, what was written is shown. Afterwards the log level hides everything that does not end the program.
+    exception, the redirected lines are shown. Afterwards the log level hides everything that does not end the program.
 
     If the environment variable `TF_CPP_MIN_LOG_LEVEL` is 0 or 1, nothing is hidden. If TensorFlow has been imported
     before, nothing is redirected.

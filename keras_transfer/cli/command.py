@@ -5,7 +5,7 @@ import pathlib
 import runpy
 import sys
 
-# These files are run, since `from keras_transfer import ...` would import the whole package.
+# These files are run instead of imported, since `from keras_transfer import ...` would import the whole package.
 FOLDER = pathlib.Path(__file__).parent
 VERSION, PARSER, ARGUMENTS = FOLDER.parent / "version.py", FOLDER / "parser.py", FOLDER / "arguments.py"
 LABELLED_TEXTS, RUN_FOLDER, ASK = FOLDER / "labelled_texts.py", FOLDER / "run_folder.py", FOLDER / "ask.py"
@@ -33,7 +33,7 @@ def main(arguments=None):
     }
     try:
         return commands[options.pop("command")](**options) or 0
-    except BrokenPipeError:  # The reader of the output, such as `head`, has what it wants.
+    except BrokenPipeError:  # The reader of the output, such as `head`, has closed it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (ValueError, OSError, ImportError) as error:

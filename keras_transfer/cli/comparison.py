@@ -51,7 +51,7 @@ def run_comparison(
 
 
 def _check_writable(path, received):
-    """Raises an error if a file cannot be written, before the runs that lead to its content."""
+    """Raises an error if a file cannot be written. This check precedes the runs that produce its content."""
     if not path.parent.is_dir() or path.is_dir():
         raise ValueError(f"Expected a file in an existing folder. Received: {received}")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
@@ -59,7 +59,7 @@ def _check_writable(path, received):
 
 
 def _check_picture(path):
-    """Raises an error if matplotlib is missing, or does not know the format that the name of a picture asks for."""
+    """Raises an error if matplotlib is missing, or does not support the format that the name of a picture specifies."""
     if importlib.util.find_spec("matplotlib") is None:
         raise ValueError(f"`--plot` requires matplotlib. Install it with `pip install matplotlib`. Received: {path}")
     from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""What a checkpoint contains and what loads, from its configuration and the headers of its files alone."""
+"""Describes the content of a checkpoint and what loads, from its configuration and the headers of its files alone."""
 
 import math
 import re

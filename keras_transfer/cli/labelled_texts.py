@@ -9,17 +9,17 @@ import types
 
 FORMATS = (".csv", ".tsv", ".jsonl")
 SEPARATOR = "|"  # between the labels of a text in a `.csv` or `.tsv` file
-LARGEST = 3.4028234663852886e38  # number in float32
-# To import these files would import the package, and with it Keras.
+LARGEST = 3.4028234663852886e38  # the largest number in float32
+# Importing these files would import the package, and with it Keras.
 PACKAGE = pathlib.Path(__file__).parents[1]
 did_you_mean = runpy.run_path(str(PACKAGE / "names.py"))["did_you_mean"]
 lines = types.SimpleNamespace(**runpy.run_path(str(PACKAGE / "datasets" / "lines.py")))
 
 
 class Table:
-    """The rows of a table, which are read one after the other, so that a table may be larger than the memory.
+    """The rows of a table, which are read one after the other, so that a table may be larger than memory.
 
-    Iterating yields `(number of the line, row)`, in which the row is a dict from columns to values.
+    Iterating yields `(number of the line, row)`, where the row is a dict from columns to values.
 
     Args:
         path: Path of a `.csv`, `.tsv` or `.jsonl` (JSON Lines) file in UTF-8. The first line of a `.csv` or `.tsv` file
@@ -33,8 +33,8 @@ class Table:
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        ValueError: If the file has another format, lacks a column or has two of the same name. While reading, also if
-            a row is damaged or has another number of fields.
+        ValueError: If the file has another format, lacks a column or has two of the same name, or, while reading, if a
+            row is damaged or has another number of fields.
     """
 
     def __init__(self, path, columns):

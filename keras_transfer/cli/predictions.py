@@ -1,4 +1,4 @@
-"""`keras-transfer evaluate` and `predict`: a trained model on the texts of a table."""
+"""`keras-transfer evaluate` and `predict`: run a trained model on the texts of a table."""
 
 import contextlib
 import csv
@@ -19,7 +19,7 @@ from keras_transfer.cli.regression import describe_numbers
 from keras_transfer.files import atomic_file
 from keras_transfer.tasks.class_names import multi_hot, positions_of
 
-ROWS = 1024  # that are predicted at once
+ROWS = 1024  # predicted at once
 DIALECTS = {  # as `datasets.lines` reads them
     ".csv": {"delimiter": ","},
     ".tsv": {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None},
@@ -34,7 +34,7 @@ def run_evaluation(path, kind, data, texts, labels, words=(), report=None):
         kind: String. What the model predicts, as `run_folder.read_kind` returns it.
         data: Path of the table that contains the texts.
         texts, labels: Lists, as `labelled_texts.read_texts` returns them.
-        words: List of strings. Words whose texts are also evaluated. Defaults to `()`.
+        words: List of strings. The texts with each of these words are also evaluated separately. Defaults to `()`.
         report: Path of the page to write, or None. Defaults to `None`.
 
     Raises:

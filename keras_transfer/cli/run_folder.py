@@ -12,7 +12,7 @@ import runpy
 import zipfile
 
 FILES = pathlib.Path(__file__).parents[1] / "files.py"
-KINDS = {  # what classes of models predict
+KINDS = {  # what each class of models predicts
     "keras_transfer>TextClassifier": "classify",
     "keras_transfer>TextRegressor": "regress",
 }
@@ -31,7 +31,7 @@ def check_run(folder, settings, overwrite=False):
         Whether the folder contains a run to continue.
 
     Raises:
-        FileExistsError: If `folder` is anything else than the folder of a run, or contains a finished run and
+        FileExistsError: If `folder` is anything other than the folder of a run, or contains a finished run and
             `overwrite` is False.
         OSError: If the folder cannot be written.
         ValueError: If the folder contains a run with other settings and `overwrite` is False.

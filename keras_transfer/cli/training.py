@@ -1,4 +1,4 @@
-"""`keras-transfer train`: a classifier or a regressor from a table, in a run that continues after Ctrl-C or a kill."""
+"""`keras-transfer train`: trains a classifier or a regressor on a table. A run can continue after Ctrl-C or a kill."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def run_training(
             fifth of the training data are held out.
         label_names: List of strings, or None for a regressor.
         output: Path of the folder of the run, which `run_folder` describes.
-        settings: Dict. What determines the run, as `run_folder.describe` returns it.
+        settings: Dict. The settings of the run, as `run_folder.describe` returns them.
         overwrite: Boolean. Whether a finished run, or one with other settings, is replaced. Defaults to `False`.
         multi_label: Boolean. Whether a text may have several labels, or none. Defaults to `False`.
         encoder, sequence_length: As for `TextClassifier.from_pretrained`.

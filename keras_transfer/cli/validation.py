@@ -10,7 +10,7 @@ log = logging.getLogger("keras_transfer")
 
 
 def with_validation(parts, label_names):
-    """Returns the parts of the data with validation data, for which a fifth of the training data may be held out.
+    """Returns the parts of the data with validation data. If there are none, holds out a fifth of the training data.
 
     Logs a warning if no text of a label remains for training.
 

@@ -1,4 +1,4 @@
-"""Readers of tables, of the official files of the datasets of the field, and of a small packaged dataset."""
+"""Readers of tables, of the official files of common NLP datasets, and of a small packaged dataset."""
 
 from keras_transfer.datasets.classified_texts import load_ag_news, load_imdb
 from keras_transfer.datasets.conll2003 import load_conll2003

@@ -14,8 +14,8 @@ AG_NEWS_NAMES = ["World", "Sports", "Business", "Sci/Tech"]  # the order of the 
 def load_imdb(folder):
     """Reads the Large Movie Review Dataset (Maas et al. 2011) from the official folder `aclImdb`.
 
-    The texts are as in the files, with `<br />` where lines end. A warning says if a folder does not have the official
-    number of reviews.
+    The texts are not changed, and contain `<br />` where lines end. A warning says if a folder does not have the
+    official number of reviews.
 
     Args:
         folder: Path of the folder, with `train/neg`, `train/pos`, `test/neg` and `test/pos`.
@@ -68,7 +68,8 @@ def _review_number(path):
 def load_ag_news(folder):
     """Reads AG's news (Zhang et al. 2015) from the official files.
 
-    A text is the title, a space, and the description. Backslashes are as in the files, where they stand for line ends.
+    A text is the title, a space, and the description. Backslashes, which stand for line ends in the files, are not
+    changed.
 
     Args:
         folder: Path of a folder with `train.csv` and `test.csv`.

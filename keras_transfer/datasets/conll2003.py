@@ -1,4 +1,4 @@
-"""Words with their named entities: the shared task of CoNLL-2003."""
+"""Words with named entities from the shared task of CoNLL-2003."""
 
 import pathlib
 
@@ -21,7 +21,8 @@ def load_conll2003(folder, field="ner"):
     """Reads the English data of CoNLL-2003 (Tjong Kim Sang & De Meulder 2003).
 
     Entities and chunks become BIO labels, with `B-` at each beginning. The official files have `B-` only between two
-    neighbours of one type. Files that have BIO labels already remain as they are. Lines with `-DOCSTART-` are skipped.
+    adjacent ones of the same type. Files that already have BIO labels are not changed. Lines with `-DOCSTART-` are
+    skipped.
 
     Args:
         folder: Path of a folder with `eng.train`, `eng.testa` and `eng.testb`, or with `train.txt`, `valid.txt` and

@@ -123,7 +123,7 @@ def load_universal_dependencies(folder, field="upos"):
 
     Raises:
         FileNotFoundError: If one of the files does not exist.
-        ValueError: If there are several files of a part, or a file has another format.
+        ValueError: If there are several files for a part, or if a file has another format.
 
     Example:
     ```python

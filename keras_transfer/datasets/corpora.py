@@ -12,7 +12,7 @@ def load_wikitext(folder):
     """Reads WikiText-2 or WikiText-103 (Merity et al. 2017) from the official files.
 
     A line is a paragraph, a heading such as `= Robert <unk> =`, or empty. Its words are separated by spaces. With
-    `<eos>` at the end of each line, also of empty ones, the numbers of tokens are those of the paper: 2,088,628,
+    `<eos>` at the end of each line, including empty ones, the numbers of tokens are those of the paper: 2,088,628,
     217,646 and 245,569 for WikiText-2.
 
     Args:
@@ -53,12 +53,12 @@ def load_wikitext(folder):
 
 
 class MinimalPairs(NamedTuple):
-    """Pairs of sentences that differ as little as possible, of which one is acceptable.
+    """Pairs of sentences that differ as little as possible: one is acceptable, the other is not.
 
     Attributes:
         good: List of strings. The acceptable sentences.
         bad: List of strings. The unacceptable sentences.
-        phenomena: List of strings. What each pair tests, such as `"anaphor_agreement"`.
+        phenomena: List of strings. The phenomenon that each pair tests, such as `"anaphor_agreement"`.
     """
 
     good: list

@@ -7,7 +7,7 @@ import numpy as np
 
 
 class Split(NamedTuple):
-    """Texts and their labels, which tasks take as they are: `model.fit(*split)`.
+    """Texts and their labels, which can be passed to tasks directly: `model.fit(*split)`.
 
     Attributes:
         texts: List of strings, or for pairs a tuple of two lists of strings.
@@ -24,7 +24,7 @@ def hold_out(split, fraction=0.2, seed=0):
 
     Args:
         split: `Split` or another tuple of columns of the same length, such as texts and labels. A column may itself be
-            a tuple of columns, such as the texts of pairs. A column that is `None` remains so.
+            a tuple of columns, such as the texts of pairs. A column that is `None` remains `None`.
         fraction: Float between 0 and 1. Fraction of the rows in the validation data. Defaults to `0.2`.
         seed: Integer. Seed of the choice, which is the same on every machine. Defaults to `0`.
 

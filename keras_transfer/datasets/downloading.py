@@ -20,12 +20,12 @@ WAIT_SECONDS = 1.0
 def download(name, folder=None):
     """Downloads the files of a dataset, and returns their folder.
 
-    Files that exist already are checked and not downloaded again. A download that was interrupted resumes, also in
-    another process. A file appears under its name only when it is complete and has its published checksum.
+    Files that exist already are checked and not downloaded again. An interrupted download resumes, even in another
+    process. A file appears under its name only when it is complete and has its published checksum.
 
     Args:
-        name: String. `"squad1.1"` or `"squad2.0"`. For other datasets, whose licence or host does not allow it, the
-            error says where to get the data.
+        name: String. `"squad1.1"` or `"squad2.0"`. For other datasets, whose licence or host does not allow downloads,
+            the error says where to get the data.
         folder: Path of the folder for the files. Defaults to `datasets/keras_transfer/NAME` in the folder of Keras:
             `$KERAS_HOME`, or `~/.keras`.
 
@@ -64,8 +64,8 @@ def download(name, folder=None):
 def download_file(url, path, sha256):
     """Downloads a file with a known checksum, unless it exists already.
 
-    The data are first in `NAME.part`. An interruption leaves it, and the next call resumes there. A wrong checksum
-    removes it.
+    The data are first written to `NAME.part`. If the download is interrupted, this file remains, and the next call
+    resumes it. If the checksum is wrong, the file is removed.
 
     Args:
         url: String.
@@ -106,7 +106,7 @@ def download_file(url, path, sha256):
 
 
 def _append(url, part):
-    """Appends to the part what it lacks, as far as the connection lasts, and returns the size of the whole file."""
+    """Appends missing data to the part while the connection lasts, and returns the size of the whole file."""
     import keras
 
     start = _size(part)
@@ -117,7 +117,7 @@ def _append(url, part):
         if error.code != 416:
             raise
         error.close()
-        return start  # The part is complete already, or of another file, which its checksum says.
+        return start  # The part is already complete, or belongs to another file, which its checksum shows.
     with response, open(part, "ab") as file:
         if response.status != 206:  # The host sends the whole file.
             file.truncate(0)

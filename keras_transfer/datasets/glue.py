@@ -36,8 +36,8 @@ class Format(NamedTuple):
 
 
 SENTENCES = ("sentence1", "sentence2")
-# The order of the names is that of the datasets `glue` of Hugging Face and of TensorFlow. Files that have numbers
-# instead of names have them in this order, too.
+# The order of the names is that of the datasets `glue` of Hugging Face and of TensorFlow. Files with numbers instead of
+# names use this order too.
 GLUE_TASKS = {
     "CoLA": Format(("sentence",), "label", ["unacceptable", "acceptable"], (8551, 1043, 1063)),
     "SST-2": Format(("sentence",), "label", ["negative", "positive"], (67349, 872, 1821)),

@@ -1,4 +1,4 @@
-"""Reading of text, JSON and CSV files, with errors that name the file and the line."""
+"""Reads text, JSON and CSV files, with errors that name the file and the line."""
 
 import csv
 import gzip
@@ -11,7 +11,7 @@ import zlib
 
 log = logging.getLogger("keras_transfer")
 
-# How a file without types spells a number. With a leading zero, it is a name.
+# A number in a file without types. With a leading zero, it is a name.
 NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
@@ -32,7 +32,7 @@ def read_lines(path):
 
 
 def open_binary(path):
-    """Opens a file, or what a gzip file contains, to read bytes.
+    """Opens a file, or the content of a gzip file, to read bytes.
 
     Raises:
         ValueError: If a gzip file is not complete.
@@ -50,7 +50,7 @@ def open_binary(path):
 
 
 def decode_lines(file, path):
-    """Yields the lines of a binary file in UTF-8 as they are read, with their ends, which are newlines only.
+    """Yields the lines of a binary file in UTF-8 as they are read, with their ends. Only newlines end lines.
 
     Raises:
         ValueError: If the file is not in UTF-8. `path` is its name in the error.
@@ -122,7 +122,7 @@ def read_rows(path, header=None):
 def split_rows(lines, path, columns=0):
     """Yields `(number of the first line, fields)` for each row of a table, from its header on.
 
-    Empty lines are rows if there is a single column. Otherwise those of a file with commas are skipped.
+    Empty lines are rows if there is a single column. Otherwise, empty lines of a file with commas are skipped.
 
     Args:
         lines: Iterable of lines with their ends.
@@ -141,7 +141,7 @@ def split_rows(lines, path, columns=0):
 
 
 def checked_rows(path, header, rows):
-    """Yields rows of `split_rows`, or raises a `ValueError` if one has another number of fields than the header."""
+    """Yields rows of `split_rows`, or raises a `ValueError` if one has more or fewer fields than the header."""
     rows = iter(rows)
     for number, fields in rows:
         if len(fields) != len(header):
@@ -160,7 +160,7 @@ def check_names(path, names):
 
 
 def warn_about_size(path, size, official):
-    """Warns if a file has another number of rows than the official one, which may have been cut or extended."""
+    """Warns if the number of rows of a file is not the official one, because it may have been cut or extended."""
     if size != official:
         log.warning("%s has %s rows. The official file has %s.", path, f"{size:,}", f"{official:,}")
 

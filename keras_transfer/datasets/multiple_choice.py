@@ -12,11 +12,11 @@ CONJUNCTIONS = {"cause": "because", "effect": "so"}  # what COPA asks for
 
 
 class Choices(NamedTuple):
-    """Contexts, each with a question and several choices, of which one is right.
+    """Contexts, each with a question and several choices. One of the choices is right.
 
     Attributes:
         contexts: List of strings.
-        questions: List of strings. What stands between a context and a choice: the beginning of the choices (SWAG),
+        questions: List of strings. The text between a context and a choice: the beginning of the choices (SWAG),
             `"cause"` or `"effect"` (COPA), or a question, which may have a gap `_` (RACE).
         choices: List of lists of strings.
         labels: List of integers. Positions of the right choices. `None` for test data without labels.
@@ -31,8 +31,9 @@ class Choices(NamedTuple):
     def inputs(self):
         """Returns `(contexts, endings)`: a list of strings, and a list of lists of strings.
 
-        An ending is a choice after its question, as in the papers: a choice of SWAG or RACE follows the question and a
-        space, one of RACE replaces the gap of the question, and one of COPA follows "because" or "so".
+        An ending combines a choice with its question, as in the papers. For SWAG and RACE, the choice follows the
+        question and a space. If a question of RACE has a gap, the choice replaces the gap. For COPA, the choice follows
+        "because" or "so".
         """
         rows = zip(self.questions, self.choices)
         return self.contexts, [[_ending(question, choice) for choice in choices] for question, choices in rows]

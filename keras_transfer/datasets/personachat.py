@@ -9,13 +9,13 @@ PERSONAS = ("your persona: ", "partner's persona: ")
 
 
 class Turn(NamedTuple):
-    """What the partner says, and the reply.
+    """An utterance of the partner, and the reply.
 
     Attributes:
-        text: String. What the partner says.
-        reply: String. What the one with the persona replies.
-        candidates: List of strings. Replies to choose from, as in the file, where the true one is among them. Empty in
-            files without candidates.
+        text: String. The utterance of the partner.
+        reply: String. The reply of the speaker with the persona.
+        candidates: List of strings. Replies to choose from, including the true one, as in the file. Empty in files
+            without candidates.
     """
 
     text: str
@@ -24,7 +24,7 @@ class Turn(NamedTuple):
 
 
 class DialogueExample(NamedTuple):
-    """A reply, and what it depends on.
+    """A reply, and the persona and history that it depends on.
 
     Attributes:
         persona: List of strings. Sentences about the one who replies.
@@ -40,7 +40,7 @@ class DialogueExample(NamedTuple):
 
 
 class Dialogue(NamedTuple):
-    """A dialogue of someone with a persona and a partner.
+    """A dialogue between a speaker with a persona and a partner.
 
     Attributes:
         persona: List of strings. Sentences about the one who replies.

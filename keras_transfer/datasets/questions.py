@@ -1,4 +1,4 @@
-"""Questions by the type of their answer: TREC, and a packaged dataset of the same kind."""
+"""Questions classified by the type of their answer: TREC, and a packaged dataset of the same kind."""
 
 import csv
 import importlib.resources

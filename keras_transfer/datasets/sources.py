@@ -7,7 +7,7 @@ SQUAD = "https://rajpurkar.github.io/SQuAD-explorer/dataset/"
 
 
 class Source(NamedTuple):
-    """Where to get a dataset.
+    """The places from which to get a dataset.
 
     Attributes:
         advice: String. A sentence that says where the files are.
@@ -64,7 +64,7 @@ SOURCES = {
 
 
 def existing_files(folder, names, dataset):
-    """Returns those of the files that exist, in order.
+    """Returns the files that exist, in order.
 
     Args:
         folder: Path of a folder.

@@ -44,7 +44,7 @@ class Splits(dict):
 
 
 def positions(labels, names, where):
-    """Returns the positions of labels, all of which are names or all of which are positions, in the list of names.
+    """Returns the positions of labels in the list of names. Either all labels are names, or all are positions.
 
     They are names if one of them is, or if one of the names is a number, such as the stars from 1 to 5.
 

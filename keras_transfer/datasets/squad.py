@@ -8,7 +8,7 @@ from keras_transfer.datasets.sources import existing_file
 
 
 class Answer(NamedTuple):
-    """An answer, and where it is in its context.
+    """An answer, and its place in the context.
 
     Attributes:
         text: String.
@@ -20,7 +20,7 @@ class Answer(NamedTuple):
 
 
 class Questions(NamedTuple):
-    """Questions, the contexts in which their answers are, and the answers.
+    """Questions, the contexts that contain their answers, and the answers.
 
     Attributes:
         ids: List of strings.

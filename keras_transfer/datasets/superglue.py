@@ -53,7 +53,7 @@ class ClozeQuestions(NamedTuple):
 
 
 class WordsInContext(NamedTuple):
-    """WiC: words in two sentences, with the same or with another meaning.
+    """WiC: words in two sentences, where they have the same meaning or different ones.
 
     Attributes:
         words: List of strings. Lemmas of the words.
@@ -69,7 +69,7 @@ class WordsInContext(NamedTuple):
 
 
 class Coreferences(NamedTuple):
-    """WSC: a noun phrase and a pronoun in a text, which refer to the same or not.
+    """WSC: a noun phrase and a pronoun in a text, which may or may not refer to the same thing.
 
     Attributes:
         texts: List of strings.

@@ -17,25 +17,25 @@ FORMATS = (".csv", ".tsv", ".jsonl", ".json")
 def read_table(source, text_column, label_column=None, pair_column=None, label_names=None, label_separator=None):
     """Reads texts and labels from a table, by the names of its columns.
 
-    Labels remain as they are in the table: names, numbers, or lists of names for several labels. A CSV file has no
-    types: its labels are integers or floats if all of them are numbers, and names otherwise. Some numbers among names
-    are an error. With `label_names`, labels become positions. Lists of labels become lists of names, as tasks with
-    `multi_label=True` take them, and remain as they are if all have a zero or a one for each name.
+    Labels are returned as in the table: names, numbers, or lists of names for several labels. A CSV file has no types:
+    its labels are integers or floats if all of them are numbers, and names otherwise. A mix of numbers and names is an
+    error. With `label_names`, labels become positions. Lists of labels become lists of names, which tasks with
+    `multi_label=True` accept. They are not changed if all of them have a zero or a one for each name.
 
     Args:
         source: One of the following:
-            - Path of a `.csv`, `.tsv`, `.jsonl` or `.json` (JSON Lines) file in UTF-8, also as `.csv.gz` and so on. A
-              `.tsv` file has no quotes, as in GLUE.
+            - Path of a `.csv`, `.tsv`, `.jsonl` or `.json` (JSON Lines) file in UTF-8, or a compressed one (`.csv.gz`
+              and so on). A `.tsv` file has no quotes, as in GLUE.
             - A pandas `DataFrame`, or a Hugging Face `Dataset`.
             - A `tf.data.Dataset` of dicts, such as `tfds.load(name, split="train")`, or another iterable of dicts.
             - A dict of such sources: the splits by name. A Hugging Face `DatasetDict` and `tfds.load(name)` are dicts.
         text_column: String. Column of the texts.
         label_column: String. Column of the labels. Defaults to `None`, for texts without labels. A Hugging Face
-            `ClassLabel` is read as names, and not at all if the whole column is -1.
+            `ClassLabel` is read as names, and ignored if the whole column is -1.
         pair_column: String. Column of the second texts of pairs. Defaults to `None`.
-        label_names: List of strings. Names of the labels in order. All labels of a table are names or all are
+        label_names: List of strings. Names of the labels in order. Either all labels of a table are names, or all are
             positions. They are names if one of the names is a number. Defaults to `None`.
-        label_separator: String. What separates the labels of a text in a CSV or TSV file, such as `"|"`. Each text then
+        label_separator: String. Separator of the labels of a text in a CSV or TSV file, such as `"|"`. Each text then
             has a list of labels, which may be empty, without the spaces around them. Defaults to `None`, for one label
             per text.
 
@@ -46,9 +46,9 @@ def read_table(source, text_column, label_column=None, pair_column=None, label_n
     Raises:
         FileNotFoundError: If the file does not exist.
         ValueError: If a column is missing, if a row has another number of fields, if a text is missing or not a string,
-            if labels are missing, unknown or of mixed types, also in different splits, if the splits have different
+            if labels are missing, unknown or of mixed types, even in different splits, if the splits have different
             names in their `ClassLabel`s, if there are no rows, if `label_separator` is used without `label_column` or
-            with anything but CSV and TSV files, or if the file is cut or has another format.
+            with files other than CSV and TSV files, or if the file is cut or has another format.
 
     Example:
     ```python
@@ -101,7 +101,7 @@ def _with_one_type(splits):
 
 
 def _type(labels):
-    """Returns what the labels are in words, and None if there are none."""
+    """Returns a description of the type of the labels, or None if there are none."""
     found = [each for label in labels or () for each in _as_list(label)]
     if not found:
         return None
@@ -289,7 +289,7 @@ def _plain(value, where):
 
 
 def _typed(labels, where):
-    """Returns labels of a file without types as numbers if all of them are. A leading zero makes a name of a number."""
+    """Returns labels of a file without types as numbers if all are numbers. A label with a leading zero is a name."""
     is_number = [bool(NUMBER.fullmatch(label)) and math.isfinite(float(label)) for label in labels]
     if all(is_number):
         return [int(label) for label in labels] if all(map(_is_integer, labels)) else [float(label) for label in labels]

@@ -1,4 +1,4 @@
-"""Training on several devices: what Keras leaves open under `tf.distribute`."""
+"""Training on several devices: what Keras does not handle under `tf.distribute`."""
 
 from keras_transfer.distribute.strings import StringInputs
 

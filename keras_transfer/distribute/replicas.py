@@ -13,7 +13,7 @@ def replicas_of(model):
 
 
 def check_scope(model):
-    """Raises a ValueError if weights were created in another scope than the model is trained in.
+    """Raises a ValueError if weights were created in a scope other than the one in which the model is trained.
 
     Weights that are created outside a strategy's scope are on one device. Keras then uses only this device or fails.
     """
@@ -32,8 +32,8 @@ def check_scope(model):
 def check_distribution(model):
     """Raises a ValueError if a model cannot run as it was distributed on JAX.
 
-    `fit`, `evaluate` and `predict` need the distribution again to divide the batches. Several processes would each feed
-    all texts, so that every text counted several times.
+    `fit`, `evaluate` and `predict` need the same distribution to divide the batches. If there were several processes,
+    each would feed all texts, and every text would count several times.
     """
     if keras.backend.backend() == "jax":
         import jax
@@ -54,7 +54,7 @@ def check_distribution(model):
 
 
 def share(model, data, method):
-    """Returns batches of texts in memory as a method needs them, which can be divided among the replicas.
+    """Returns batches of texts in memory in the form that a method needs, divisible among the replicas.
 
     Args:
         model: The task.
@@ -62,7 +62,7 @@ def share(model, data, method):
         method: String. `"fit"`, `"evaluate"` or `"predict"`.
 
     Raises:
-        ValueError: If the batch size or the number of texts does not permit it.
+        ValueError: If the batch size or the number of texts does not allow this.
     """
     data = data if method == "fit" else data.grouped()  # Only the order of `fit` matters.
     data = data.few_lengths() if model.jit_compile else data

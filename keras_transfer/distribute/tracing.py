@@ -1,4 +1,4 @@
-"""What TensorFlow does for tasks, which cannot import it: one trace for all shapes, and pipelines that end at once."""
+"""TensorFlow code for tasks, which cannot import it: one trace for all shapes, and pipelines that end at once."""
 
 import contextlib
 

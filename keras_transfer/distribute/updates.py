@@ -1,8 +1,8 @@
 """Adam's update of a weight as one operation of TensorFlow, for optimizers and tasks, which cannot import TensorFlow.
 
-Keras builds Adam's update from about 40 operations for each weight. Of a Transformer's training step, they are half of
-what TensorFlow traces and optimizes before the first step, and they allocate several copies of each weight. To clip by
-the global norm, Keras also squares each gradient, and makes those of embeddings dense first.
+Keras builds Adam's update from about 40 operations for each weight. They make up half of what TensorFlow traces and
+optimizes before the first training step of a Transformer, and they allocate several copies of each weight. To clip by
+the global norm, Keras also squares each gradient, and first makes the gradients of embeddings dense.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ FUSIBLE = (keras.optimizers.Adam, keras.optimizers.AdamW)
 
 @contextlib.contextmanager
 def fused_updates(model):
-    """A context in which the steps of a compiled model clip gradients and update weights in few operations.
+    """A context in which the steps of a compiled model clip gradients and update weights with few operations.
 
     Args:
         model: Compiled Keras model.
@@ -38,7 +38,7 @@ def fused_updates(model):
 
 
 def fused_clipping(optimizer, parts):
-    """Returns a context in which an optimizer clips gradients in few operations, if possible.
+    """Returns a context in which an optimizer clips gradients with few operations, if possible.
 
     Args:
         optimizer: Keras optimizer.
@@ -49,7 +49,7 @@ def fused_clipping(optimizer, parts):
 
 
 def updates_of(optimizer):
-    """Returns the function by which an optimizer updates weights in a step that begins now.
+    """Returns the function with which an optimizer updates weights in a step that begins now.
 
     Its arguments are the gradient, the variable, the learning rate and the weight decay, or None, as for `AdamUpdates`.
     """
@@ -102,7 +102,7 @@ def clip_by_global_norm(gradients, norm):
 def _merge_rows(gradient):
     """Returns `(gradients, rows)` of a sparse gradient, or `(gradient, None)` of a dense one.
 
-    Those of the same row are added up. The other places hold zeros for row 0, so that the shapes are those before.
+    Gradients of the same row are added up. The remaining places hold zeros for row 0, so that the shapes do not change.
     """
     import tensorflow as tf
 
@@ -212,7 +212,7 @@ def gather_rows(gradient):
     """Returns `(gradients, rows)` of a sparse gradient, each row once, or `(gradient, None)` of a dense one.
 
     Raises:
-        ValueError: Under a strategy of `tf.distribute`.
+        ValueError: If a strategy of `tf.distribute` is active.
     """
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Pretrained encoders, one file an architecture, behind one protocol: token ids in, vectors out."""
+"""Pretrained encoders, one file per architecture, behind one protocol: they turn token ids into vectors."""
 
 from keras_transfer.encoders.albert import AlbertEncoder
 from keras_transfer.encoders.bert import BertEncoder

@@ -7,7 +7,7 @@ import keras
 from keras_transfer.encoders.encoder import Encoder
 from keras_transfer.training.trainable import remember_trainable
 
-# What tasks read from an encoder, if it has it.
+# Attributes that tasks read from an encoder if it has them.
 _ATTRIBUTES = (
     "vocabulary_size",
     "max_sequence_length",
@@ -39,7 +39,7 @@ def current_encoder(encoder):
 
 
 def backbone_groups(backbone):
-    """Returns the embeddings up to the first block, each block, and what follows, in the order of the layers.
+    """Returns the embeddings up to the first block, each block, and the layers after the blocks, in order.
 
     Returns:
         A list of `(name, kind, layers)`.
@@ -62,10 +62,10 @@ def backbone_groups(backbone):
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class BackboneEncoder(Encoder):
-    """A KerasHub backbone as an encoder that can have adapters. It has the layers of the backbone, not copies.
+    """A KerasHub backbone as an encoder that can have adapters. It uses the layers of the backbone, not copies.
 
-    `adaptation.add_adapters` creates it. While it has adapters, it stands in place of the backbone as the `encoder` of
-    every task over the backbone, so that their configs contain the adapters.
+    `adaptation.add_adapters` creates it. While it has adapters, it replaces the backbone as the `encoder` of every task
+    over the backbone, so that their configs contain the adapters.
 
     Args:
         backbone: `keras_hub.models.Backbone`.
@@ -93,7 +93,7 @@ class BackboneEncoder(Encoder):
 
     def activate_adapters(self, names):
         super().activate_adapters(names)
-        adapted = (lambda: self) if self.adapters else None  # A function, because Keras loads cycles without an end.
+        adapted = (lambda: self) if self.adapters else None  # A function, because Keras would load a cycle endlessly.
         object.__setattr__(self.backbone, "adapted_encoder", adapted)
 
     def get_config(self):

@@ -23,9 +23,9 @@ class DebertaV2Encoder(TransformerStack):
     Args:
         vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim: Integers. Sizes.
         dropout: Float between 0 and 1. Dropout rate of embeddings, residuals and relative positions. Defaults to `0.1`.
-        max_sequence_length: Integer. The distance from which on all distances are the same. Defaults to `512`.
-        num_buckets: Integer. Number of vectors for the distances in each direction. `0` for one for each distance.
-            Defaults to `256`.
+        max_sequence_length: Integer. From this distance on, all distances are treated as the same. Defaults to `512`.
+        num_buckets: Integer. Number of vectors for the distances in each direction. `0` means one vector for each
+            distance. Defaults to `256`.
         conv_kernel_size: Integer. Number of tokens that a convolution beside the first block reads. `0` for no
             convolution. Defaults to `0`.
         conv_activation: String or callable. Activation of the convolution. Defaults to `"tanh"`.

@@ -15,7 +15,7 @@ _EPSILON = 1e-12  # of all layer norms; a checkpoint cannot have another
 class DistilBertEncoder(TransformerStack):
     """DistilBERT's encoder: token and position embeddings, then post-norm Transformer blocks.
 
-    There is no pooled output. The original classifies by a new dense layer on the first token's vector
+    There is no pooled output. The original classifies with a new dense layer on the first token's vector
     (`pooling="first"`).
 
     Args:

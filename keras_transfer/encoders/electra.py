@@ -14,7 +14,7 @@ class ElectraEncoder(TransformerStack):
     """ELECTRA's encoder, of the discriminator or of the generator: embeddings, a projection, Transformer blocks.
 
     The embeddings are projected to the width of the blocks if it differs from theirs. There is no pooled output. The
-    original classifies by two dense layers on the first token's vector (`pooling="first"`).
+    original classifies with two dense layers on the first token's vector (`pooling="first"`).
 
     Args:
         embedding_dim: Integer. Width of the embeddings. Small models and generators share the embeddings of a larger

@@ -122,7 +122,7 @@ def constructor_settings(arguments):
 
 
 class Encoder(keras.Model):
-    """Base of the encoders: a functional model from token ids to vectors.
+    """Base class of the encoders, functional models from token ids to vectors.
 
     A subclass's constructor has three parts: the layers, the functional model, and the attributes that
     `layer_groups()` reads.
@@ -160,7 +160,7 @@ class Encoder(keras.Model):
         trainable=True,
         settings=None,
     ):
-        # There is no **kwargs because Keras ignores unknown ones of a functional model.
+        # There is no **kwargs because Keras ignores unknown arguments of a functional model.
         super().__init__(inputs=inputs, outputs=outputs, name=name)
         self.trainable = trainable  # set once the layers exist, because Keras's own argument does not reach them
         if pooling not in (None, *self.POOLINGS):

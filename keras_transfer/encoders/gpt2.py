@@ -25,8 +25,8 @@ class GPT2Encoder(TransformerStack):
         activation: String or callable. Activation of the feed-forward networks. Defaults to `"gelu_tanh"`.
         layer_norm_epsilon: Float. Defaults to `1e-5`.
         initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
-        speakers: List of three integers, the ids of the delimiters of dialogues, as for `layers.SpeakerEmbedding`: the
-            embedding of its speaker is added to each token. Defaults to `None`, for other texts.
+        speakers: List of three integers, the ids of the delimiters of dialogues, as for `layers.SpeakerEmbedding`. The
+            embedding of its speaker is then added to each token. Defaults to `None`, for other texts.
         dtype, **options: See `Encoder`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.

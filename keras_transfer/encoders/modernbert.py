@@ -1,4 +1,4 @@
-"""ModernBERT: BERT with what decoders have learned since (Warner et al. 2024)."""
+"""ModernBERT: BERT with later improvements of decoders (Warner et al. 2024)."""
 
 import keras
 
@@ -34,7 +34,8 @@ class ModernBertEncoder(TransformerStack):
         max_sequence_length: Integer. Length of the longest texts in pretraining. Rotary positions have no limit.
             Defaults to `8192`.
         window: Integer. Largest distance to a token that is visible in a local block. Defaults to `64`.
-        global_attention_every: Integer. The first of so many blocks is global, the others are local. Defaults to `3`.
+        global_attention_every: Integer. In each run of this many blocks, the first one is global and the others are
+            local. Defaults to `3`.
         rotary_base: Float. Base of the wavelengths of the positions in global blocks. Defaults to `160000.0`.
         local_rotary_base: Float. The same in local blocks. Defaults to `10000.0`.
         embeddings_dropout: Float between 0 and 1. Dropout rate of the embeddings. Defaults to `0.0`.

@@ -34,7 +34,8 @@ def make_embeddings(
         num_segments: Integer. Rows of the segment table. Defaults to `0`, no table.
         position_offset: Integer. Unused first rows of the position table. Defaults to `0`.
         dtype: Dtype or policy of the layers. Defaults to `None`, the global policy.
-        speakers: As for `SpeakerEmbedding`, which the token table then is. Defaults to `None`, for a plain table.
+        speakers: As for `SpeakerEmbedding`, which is then used as the token table. Defaults to `None`, for a plain
+            table.
     """
     tokens = keras.layers.Embedding if speakers is None else functools.partial(SpeakerEmbedding, speakers=speakers)
 

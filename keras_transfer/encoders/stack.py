@@ -1,4 +1,4 @@
-"""What all Transformer encoders share: the functional model, layer groups, and decoding with a cache."""
+"""The base class of Transformer encoders: the functional model, layer groups, and decoding with a cache."""
 
 import inspect
 import types
@@ -21,10 +21,10 @@ _EMBEDDINGS = (
 
 
 class TransformerStack(Encoder):
-    """Base of the encoders that consist of embeddings and Transformer blocks.
+    """Base class of the encoders that consist of embeddings and Transformer blocks.
 
-    A subclass creates its layers and passes them on. Each becomes an attribute of the same name, `None` if there is
-    none.
+    A subclass creates its layers and passes them on. Each becomes an attribute of the same name, which is `None` if
+    there is no such layer.
 
     Args:
         settings: Dict of the arguments of the subclass's constructor in order. They become attributes and the config.
@@ -123,10 +123,10 @@ class TransformerStack(Encoder):
         return [block.empty_cache(batch_size, length) for block in self.blocks]
 
     def step(self, token_ids, cache, start, padding_mask=None, first=None):
-        """Encodes further tokens, given the cache of those before them.
+        """Encodes further tokens, given the cache of the tokens before them.
 
         Sequences of different lengths can take their steps together if they are aligned on the right: `first` says
-        where each begins, and all that is before it is padding.
+        where each begins, and everything before it is padding.
 
         Args:
             token_ids: Tensor of shape `[batch, length]`, the further tokens.

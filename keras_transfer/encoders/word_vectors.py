@@ -110,7 +110,7 @@ class WordVectorEncoder(Encoder):
         vocabulary_size: Integer. Number of ids: 0 is padding, 1 the unknown word, then the words.
         dim: Integer. Width of the vectors.
         pooling: String, one of `"mean"`, `"max"` and `"sif"` (a mean that gives rare words more weight:
-            `SmoothInverseFrequency`). How `pooled_output` is made. Defaults to `None`, no `pooled_output`.
+            `SmoothInverseFrequency`). How `pooled_output` is computed. Defaults to `None`, no `pooled_output`.
         trainable_embeddings: Boolean. Whether the vectors train. `False` freezes them, as `freeze` does. Defaults to
             `True`.
         dropout: Float between 0 and 1. Dropout rate of the vectors. Defaults to `0.0`.
@@ -193,8 +193,8 @@ class WordVectorEncoder(Encoder):
             A `WordVectorEncoder`.
 
         Raises:
-            ValueError: If `vectors` is not a `WordVectors`, if `counts` is given without `pooling="sif"`, or if it has
-                no word with a vector.
+            ValueError: If `vectors` is not a `WordVectors`, if `counts` is given without `pooling="sif"`, or if it
+                contains no word with a vector.
 
         Example:
         ```python

@@ -1,4 +1,4 @@
-"""How a causal language model writes: samplers, what they must avoid, and the loop that runs them with a cache."""
+"""Text generation with causal language models: samplers, constraints, and the loop that runs them with a cache."""
 
 from keras_transfer.generation.beam import BeamSearch
 from keras_transfer.generation.contrastive import ContrastiveSearch

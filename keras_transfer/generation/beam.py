@@ -1,4 +1,4 @@
-"""Beam search: the most likely continuations as a whole."""
+"""Beam search, which finds continuations that are most likely as a whole."""
 
 from keras import ops
 
@@ -9,7 +9,7 @@ from keras_transfer.generation.sampler import Sampler, check_range, register_nam
 
 @register_name("beam")
 class BeamSearch(Sampler):
-    """Keeps the `num_beams` most likely continuations at each step, and returns the best that ended.
+    """Keeps the `num_beams` most likely continuations at each step, and returns the best ones that ended.
 
     The score of a continuation is its log-likelihood divided by `tokens ** length_penalty`. The results are those of
     Transformers. `num_sequences` of `generate` returns several beams, the best first.

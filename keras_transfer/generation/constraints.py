@@ -1,4 +1,4 @@
-"""What a generated text must avoid: repetitions and bad words."""
+"""Constraints on generated text: repetitions and bad words to avoid."""
 
 import dataclasses
 
@@ -9,13 +9,14 @@ NEVER = -1e9  # Softmax makes it exactly 0, and sums of it are finite.
 
 @dataclasses.dataclass(frozen=True)
 class Constraints:
-    """Changes the scores of the next token, given the tokens before it, those of the prompt included.
+    """Changes the scores of the next token, given the tokens before it, including those of the prompt.
 
     Args:
-        repetition_penalty: Float greater than 0. Factor that makes tokens less likely which occurred: positive scores
-            are divided by it, negative ones multiplied (Keskar et al. 2019). Defaults to `1.0`.
-        no_repeat_ngram: Integer. No sequence of so many tokens occurs twice (Paulus et al. 2018). Defaults to `0`, any
-            may.
+        repetition_penalty: Float greater than 0. Factor that makes tokens less likely that have already occurred:
+            positive scores are divided by it, negative scores are multiplied by it (Keskar et al. 2019). Defaults to
+            `1.0`.
+        no_repeat_ngram: Integer. Length of sequences of tokens that must not occur twice (Paulus et al. 2018). Defaults
+            to `0`, no constraint.
         bad_words: Tuple of tuples of token ids. Sequences that must not occur. Defaults to `()`.
 
     Raises:
@@ -70,7 +71,7 @@ class Constraints:
 
 
 def _at(tokens, place):
-    """Returns the tokens at a place, or at the first if it is before that."""
+    """Returns the tokens at a place, or at the first place if `place` is negative."""
     return ops.take(tokens, ops.maximum(place, 0), axis=1)
 
 
@@ -80,7 +81,7 @@ def _back(tokens, count):
 
 
 def _put(scores, tokens, where, values):
-    """Returns scores with `values` for those tokens `[rows, room]` for which `where` is true."""
+    """Returns scores in which the tokens `[rows, room]` for which `where` is true have the given `values`."""
     vocabulary = scores.shape[-1]
     # All others are written to a column that is cut off afterwards.
     ids = ops.where(where, tokens, vocabulary)

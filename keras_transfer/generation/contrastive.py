@@ -1,4 +1,4 @@
-"""Contrastive search: likely tokens that do not repeat what the text has said."""
+"""Contrastive search, which chooses likely tokens that do not repeat the text before them."""
 
 from keras import ops
 
@@ -8,7 +8,7 @@ from keras_transfer.generation.sampler import Sampler, check_range, register_nam
 
 @register_name("contrastive")
 class ContrastiveSearch(Sampler):
-    """Chooses among the `k` most likely tokens one whose vector differs from all before it (Su et al. 2022).
+    """Chooses, among the `k` most likely tokens, one whose vector differs from all earlier ones (Su et al. 2022).
 
     A token's score is `(1 - alpha) * probability - alpha * similarity`. The similarity is the largest cosine of its
     vector, the encoder's output, and that of any earlier token. A step runs the model for all `k` tokens.
@@ -38,7 +38,7 @@ class ContrastiveSearch(Sampler):
         vectors, cache = decoder.encode_prompts(given, rows, decoder.length)
         return {
             **super().start(decoder, given, rows),
-            "cache": cache,  # This one has the last token of the prompts too.
+            "cache": cache,  # This cache also contains the last token of the prompts.
             "logits": decoder.output(vectors[:, -1]),
             "vectors": extend(_unit(vectors), decoder.room),
         }

@@ -1,4 +1,4 @@
-"""What a sampler needs of a language model: the scores of the next tokens, and when a text ends."""
+"""The interface of a language model for samplers: the scores of the next tokens, and when a text ends."""
 
 import dataclasses
 

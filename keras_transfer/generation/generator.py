@@ -21,8 +21,8 @@ class Generator(keras.Model):
         num_sequences: Integer. Number of sequences for each prompt. Defaults to `1`.
         end_id: Integer. The token that ends a text. Defaults to `None`, for none.
         constraints: `Constraints`.
-        returns_state: Boolean. Whether a call returns its whole state, from which another call goes on. Otherwise it
-            returns what `Sampler.result` does. Defaults to `False`.
+        returns_state: Boolean. Whether a call returns its whole state, from which another call can continue. Otherwise
+            it returns the value of `Sampler.result`. Defaults to `False`.
 
     Call arguments:
         inputs: Dict of
@@ -33,7 +33,7 @@ class Generator(keras.Model):
             - `until`: Integer. The place at which this call stops.
             - `uniform`: Floats `[rows, steps]`. Random numbers from 0 to 1, for random samplers.
             - `stop_table`: Integers `[states, vocabulary]`, if there are stop strings.
-            - `state`: The state of an earlier call, to go on from there.
+            - `state`: The state of an earlier call, to continue from there.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Generator(keras.Model):
         self.constraints = constraints
         self.returns_state = returns_state
         self.jit_compile = jit_compile and keras.backend.backend() != "torch"
-        self.built = True  # All weights are those of the encoder.
+        self.built = True  # All weights belong to the encoder.
 
     def call(self, inputs, training=None):
         rows = self.sampler.num_rows(self.num_sequences)

@@ -14,8 +14,8 @@ class Sampler:
     """Chooses the tokens of a continuation; the base class of all samplers.
 
     A subclass implements `choose(logits, uniform)`. One that does not choose token by token overrides `start`,
-    `advance`, `goes_on` and `result`, which the loop of `Generator` calls. `get_config` returns the attributes that
-    have the names of the constructor's arguments.
+    `advance`, `goes_on` and `result`, which the loop of `Generator` calls. `get_config` returns the attributes that are
+    named like the constructor's arguments.
 
     All tensors with rows have one row for each sequence. The sequences of a prompt are neighbours.
 
@@ -37,7 +37,7 @@ class Sampler:
         """Returns the number of rows for each prompt.
 
         Raises:
-            ValueError: If the sampler cannot return so many sequences.
+            ValueError: If the sampler cannot return this number of sequences.
         """
         if num_sequences > 1 and not self.is_random:
             raise ValueError(
@@ -51,7 +51,7 @@ class Sampler:
 
         Args:
             logits: Float32 tensor of shape `[rows, vocabulary]`.
-            uniform: Float32 tensor of shape `[rows]` of random numbers from 0 to 1, or `None` unless `is_random`.
+            uniform: Float32 tensor of shape `[rows]` of random numbers from 0 to 1, or `None` if `is_random` is false.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement `choose`.")
 
@@ -85,7 +85,7 @@ class Sampler:
         return {**state, "cache": cache, **self.add(decoder, given, state, self.choose(logits, uniform))}
 
     def add(self, decoder, given, state, chosen):
-        """Returns what the tokens that were chosen change in a state."""
+        """Returns the entries of a state that the chosen tokens change."""
         column, finished = state["column"], state["finished"]
         chosen = ops.where(finished, 0, chosen)
         ended, stop_state = decoder.ends(chosen, state["stop_state"], column, given["limit"])
@@ -102,7 +102,7 @@ class Sampler:
         return ops.logical_not(ops.all(state["finished"]))
 
     def result(self, state, num_sequences):
-        """Returns `tokens` `[sequences, room]` and their `end`s `[sequences]`, the place behind the last token."""
+        """Returns `tokens` `[sequences, room]` and their `end`s `[sequences]`, the place after the last token."""
         return {"tokens": state["tokens"], "end": state["end"]}
 
     def get_config(self):
@@ -114,7 +114,7 @@ class Sampler:
 
 
 def register_name(name):
-    """Returns a decorator that makes `get_sampler` find a class of samplers by a name, and `.keras` files its class."""
+    """Returns a decorator that registers a class of samplers under a name for `get_sampler`, and for `.keras` files."""
 
     def register(cls):
         _samplers[name] = keras.saving.register_keras_serializable(package="keras_transfer")(cls)
@@ -124,7 +124,7 @@ def register_name(name):
 
 
 def get_sampler(sampler):
-    """Returns a sampler, given itself or its name.
+    """Returns a sampler, given the sampler itself or its name.
 
     Args:
         sampler: `Sampler`, or one of the strings `"greedy"`, `"random"`, `"top_k"`, `"top_p"`, `"min_p"`, `"typical"`,

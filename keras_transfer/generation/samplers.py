@@ -1,4 +1,4 @@
-"""Samplers that choose one token after another: the most likely, or a random one of some of the vocabulary."""
+"""Samplers that choose one token after another: the most likely one, or a random one from a part of the vocabulary."""
 
 from keras import ops
 
@@ -47,7 +47,7 @@ class Random(Sampler):
         weights, token_ids = self.candidates(logits / self.temperature)
         total = ops.cumsum(weights, axis=-1)
         drawn = ops.sum(ops.cast(total <= (uniform * total[:, -1])[:, None], "int32"), axis=-1)
-        # Rounding could lead behind the last candidate, which is the first one with the whole sum.
+        # Rounding could lead past the last candidate, which is the first one with the whole sum.
         drawn = ops.minimum(drawn, ops.cast(ops.argmax(total, axis=-1), "int32"))
         if token_ids is None:
             return drawn
@@ -93,7 +93,7 @@ class TopK(Random):
 
 @register_name("top_p")
 class TopP(Random):
-    """Draws one of the most likely tokens that have the probability `p` together (Holtzman et al. 2020).
+    """Draws one of the most likely tokens that together have the probability `p` (Holtzman et al. 2020).
 
     Args:
         p: Float greater than 0 and at most 1. Defaults to `0.9`.
@@ -154,7 +154,7 @@ class MinP(Random):
 class Typical(Random):
     """Draws one of the tokens whose information is closest to the entropy (Meister et al. 2023).
 
-    These are the tokens with the smallest `|-log(probability) - entropy|` that have the probability `p` together.
+    These are the tokens with the smallest `|-log(probability) - entropy|` that together have the probability `p`.
 
     Args:
         p: Float greater than 0 and at most 1. Defaults to `0.95`.
@@ -186,6 +186,6 @@ class Typical(Random):
 
 
 def _first_with_probability(p, weights):
-    """Returns the first weights that have the probability `p` together, and zeros for the others."""
+    """Returns the first weights that together have the probability `p`, and zeros for the others."""
     before = ops.cumsum(weights, axis=-1) - weights
     return ops.where(before < p, weights, 0.0)

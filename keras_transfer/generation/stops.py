@@ -1,4 +1,4 @@
-"""Stop strings: an automaton over tokens, which also finds those that cross the borders of tokens."""
+"""Stop strings: an automaton over tokens that also finds stop strings across the boundaries of tokens."""
 
 import numpy as np
 
@@ -6,12 +6,12 @@ import numpy as np
 def stop_table(stops, pieces):
     """Returns the transitions of an automaton that reads tokens and recognizes stop strings.
 
-    Its state is the longest beginning of a stop string with which the text ends (Aho & Corasick 1975). A token moves it
+    Its state is the longest prefix of a stop string that the text ends with (Aho & Corasick 1975). A token advances it
     by all of its bytes at once.
 
     Args:
         stops: List of strings, not empty.
-        pieces: List of bytes, what each token of the vocabulary adds to a text.
+        pieces: List of the bytes that each token of the vocabulary adds to a text.
 
     Returns:
         An int32 array of shape `[states, vocabulary]` of next states. The first state is the start. The last one, which

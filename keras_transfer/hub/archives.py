@@ -69,7 +69,7 @@ def unpack(file, folder, max_bytes=MAX_BYTES, name="given"):
 class _Archive:
     """A tar archive, which is read block by block.
 
-    Python's `tarfile` takes a damaged header for the end of the archive, and goes back for members of negative size.
+    Python's `tarfile` treats a damaged header as the end of the archive, and goes back for members of negative size.
     """
 
     def __init__(self, file, max_bytes):
@@ -78,7 +78,7 @@ class _Archive:
         self._count = 0
 
     def members(self):
-        """Yields the path and the size of each member, `None` for a folder. Then its `content` must be read."""
+        """Yields the path and the size of each member (`None` for a folder). The caller then reads its `content`."""
         own, shared, header_bytes = {}, {}, 0  # records of the next member, and of all that follow
         for count, header in enumerate(self._headers(), 1):
             if count > MAX_MEMBERS:
@@ -179,7 +179,7 @@ def find_module(folder):
 
 
 def why_incomplete(folder):
-    """Returns a phrase on what a SavedModel lacks, for an error message, or None if it is complete."""
+    """Returns a phrase for an error message that says what a SavedModel lacks, or None if it is complete."""
     graph = next((path for name in ("saved_model.pb", "saved_model.pbtxt") if (path := folder / name).is_file()), None)
     if graph is None:
         names = sorted(path.name for path in folder.iterdir())

@@ -72,7 +72,7 @@ class Cache:
         self.folder.mkdir(0o755, parents=True, exist_ok=True)
 
     def _download(self, url, open_source, advice):
-        """Yields the parts of an archive. The caller writes them: a full disk is no problem of the network."""
+        """Yields the parts of an archive. The caller writes them, because a full disk is not a network error."""
         size = 0
         try:
             with open_source() as source:

@@ -8,7 +8,7 @@ from keras_transfer.hub.layer import HubLayer
 from keras_transfer.hub.tensors import describe
 from keras_transfer.hub.trust import from_trusted_config
 
-# Names of the encoder's inputs in modules. `input_ids` and `segment_ids` are those of 2019.
+# Names of the encoder's inputs in modules. Modules of 2019 use `input_ids` and `segment_ids`.
 TOKEN_INPUTS = {
     "input_word_ids": "token_ids",
     "input_ids": "token_ids",

@@ -105,7 +105,7 @@ def _from_resolver(path, handle, cache):
 
 
 def _expanded(path):
-    """Returns a path with the home folder for `~`."""
+    """Returns a path in which the home folder replaces `~`."""
     try:
         return os.path.expanduser(path)
     except ValueError:  # characters that no user's name has

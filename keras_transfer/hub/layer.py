@@ -34,9 +34,10 @@ class HubLayer(keras.layers.Layer):
 
     Args:
         handle: String or path. A folder, an archive, a URL or `"google/nnlm/tensorFlow2/en-dim128/1"`; see `resolve`.
-            Or an object from `tensorflow_hub.load` or `tf.saved_model.load`, or a callable with optional lists
-            `variables`, `trainable_variables` and `regularization_losses`. A layer of such an object has no config, so
-            its model can be exported, but not saved as `.keras`. A loaded object of TensorFlow 1 cannot be trained.
+            It can also be an object from `tensorflow_hub.load` or `tf.saved_model.load`, or a callable with optional
+            lists `variables`, `trainable_variables` and `regularization_losses`. A layer of such an object has no
+            config, so its model can be exported, but not saved as `.keras`. A loaded object of TensorFlow 1 cannot be
+            trained.
         trainable: Boolean. Whether to train the module, or to run it in inference mode only. Defaults to `False`.
         arguments: Dict of JSON values. Additional arguments for each call of the module. Defaults to `None`.
         tags: String or list of strings. Variant of the module to load. Defaults to the only variant. In the TF1 Hub

@@ -1,4 +1,4 @@
-"""Refusing files that other users of the machine can write, since a module's graph can do what a program can."""
+"""Rejects files that other users of the machine can write, since a module's graph can do what a program can."""
 
 import os
 import stat
@@ -7,10 +7,10 @@ from keras_transfer.hub.errors import HubError
 
 
 def check_ownership(paths):
-    """Raises a HubError if another user than this one and root can write one of the files or folders.
+    """Raises a HubError if a user other than this one and root can write one of the files or folders.
 
     Members of the group are other users, except in a group of one user, which many systems create for each user. On
-    systems other than POSIX nothing is checked.
+    systems other than POSIX, nothing is checked.
 
     Args:
         paths: Iterable of paths. Those that do not exist are skipped.

@@ -169,7 +169,7 @@ def _ends(ops, inside, outside):
 
 
 def _has_value(tensor):
-    """Whether a function can return a tensor as an input of another function."""
+    """Returns whether a function can return a tensor as an input of another function."""
     op = tensor.op
     if op.type == "Switch" or tensor.dtype.name in ("resource", "variant"):
         return False  # one of the two outputs of a Switch is dead

@@ -24,7 +24,7 @@ def check_url(url):
 
 
 def open_url(url):
-    """Opens the URL of an archive. Any other URL is a page, which gives its archive for tensorflow_hub's query."""
+    """Opens the URL of an archive. Any other URL is a page, which returns its archive for tensorflow_hub's query."""
     parts = urllib.parse.urlsplit(url)
     query = urllib.parse.parse_qsl(parts.query, keep_blank_values=True)
     if not parts.path.endswith(ARCHIVES) and ("tf-hub-format", "compressed") not in query:

@@ -1,4 +1,4 @@
-"""Building blocks of the encoders. They know nothing of the other rooms."""
+"""Building blocks of the encoders. They do not depend on the other rooms."""
 
 from keras_transfer.layers.activations import gelu_tanh, get_activation
 from keras_transfer.layers.attention import MultiHeadAttention

@@ -1,4 +1,4 @@
-"""Activation functions that Keras has only as a flag, under a name that a config can hold."""
+"""Activation functions that Keras offers only through a flag, under names that a config can contain."""
 
 import math
 
@@ -33,7 +33,7 @@ def activate(x, activation, training=None):
     Args:
         x: Tensor of any shape.
         activation: See `get_activation`.
-        training: Boolean. Whether a gradient will be computed. Defaults to `None`, `False`.
+        training: Boolean. Whether a gradient will be computed. Defaults to `None`, the same as `False`.
     """
     # For inference, TensorFlow fuses the plain function with the matmul before it. It fuses the tanh approximation only
     # if the names of its operations come after those of the matmul in the alphabet.

@@ -1,4 +1,4 @@
-"""Slots: the places of an encoder where named adapters act, of which some are active."""
+"""Slots: the places of an encoder where named adapters act, if they are active."""
 
 import math
 import weakref
@@ -9,11 +9,11 @@ from keras import ops
 
 
 class Adapter(keras.layers.Layer):
-    """Base of the layers that change what a part of a frozen encoder returns. It makes its weights in `build`.
+    """Base class of the layers that change the outputs of a part of a frozen encoder. `build` creates their weights.
 
     Call arguments:
-        outputs: Tensor. What the part returns.
-        inputs: Tensor. What the part was called with.
+        outputs: Tensor. Outputs of the part.
+        inputs: Tensor. Inputs of the part.
         summed: Tensor. Sum of the residual and the outputs, normalized in a post-norm block. Only for adapters with
             `uses_sum = True`.
 
@@ -29,7 +29,7 @@ class Adapter(keras.layers.Layer):
         return inputs
 
     def merged(self, kernel, bias):
-        """Returns kernel and bias of a dense layer that does the same as one with these and this adapter."""
+        """Returns the kernel and bias of a dense layer that is equivalent to one with these and this adapter."""
         raise NotImplementedError
 
 
@@ -38,7 +38,7 @@ class AdapterSlot(keras.layers.Layer):
 
     Args:
         parent: Layer that holds the slot.
-        attribute: String. Where the parent holds it.
+        attribute: String. Name of the parent's attribute that holds the slot.
         place: String. Name of the place, unique in the encoder, such as `"block_0.feed_forward"`.
 
     Attributes:
@@ -57,7 +57,7 @@ class AdapterSlot(keras.layers.Layer):
 
     @property
     def uses_sum(self):
-        """Whether an active adapter reads the sum of the residual and the outputs."""
+        """Boolean. Whether an active adapter reads the sum of the residual and the outputs."""
         return any(self.adapters[name].uses_sum for name in self.active)
 
     def activate(self, names):
@@ -76,7 +76,7 @@ class AdapterSlot(keras.layers.Layer):
 
 
 class AdaptedLayer(AdapterSlot):
-    """A layer with adapters at its output, in place of the layer.
+    """Replaces a layer by the same layer with adapters at its output.
 
     Args:
         base: The layer.
@@ -100,10 +100,10 @@ class AdaptedLayer(AdapterSlot):
 
 
 class AdaptedDense(AdaptedLayer):
-    """A dense layer with adapters, in place of the dense layer.
+    """Replaces a dense layer by the same layer with adapters.
 
-    The adapters act before the activation of the layer. They see an `EinsumDense` with several axes, such as the heads
-    of attention, as a dense layer with one axis.
+    The adapters act before the activation of the layer. They treat an `EinsumDense` with several axes, such as the
+    heads of attention, as a dense layer with one axis.
 
     Args:
         base: `Dense`, or `EinsumDense` for which `dense_axes` is not None.
@@ -162,7 +162,7 @@ class AdaptedDense(AdaptedLayer):
 
 
 def check_kernel(layer):
-    """Raises a `ValueError` if the kernel of a dense layer is not what the layer multiplies by."""
+    """Raises a `ValueError` if the kernel of a dense layer is not the matrix that the layer multiplies by."""
     if layer.quantization_mode is not None or layer.lora_enabled:
         raise ValueError(
             "A dense layer that is quantized or has Keras's own LoRA cannot be adapted. "
@@ -171,11 +171,11 @@ def check_kernel(layer):
 
 
 def dense_axes(layer):
-    """Returns the axes of a kernel that a dense layer sums over, and those that it makes.
+    """Returns the axes of a kernel that a dense layer sums over, and those that become axes of its outputs.
 
     Returns:
         Two lists of integers, in the order of the last axes of the inputs and of the outputs, or None if the layer is
-        no product of its inputs with a matrix.
+        not a product of its inputs with a matrix.
     """
     if isinstance(layer, keras.layers.Dense):
         return [0], [1]
@@ -200,12 +200,12 @@ def _is_linear(layer):
 
 
 def _joined(x, count):
-    """Returns a tensor whose last `count` axes are one axis."""
+    """Returns a tensor with its last `count` axes joined into one."""
     return x if count == 1 else ops.reshape(x, (*ops.shape(x)[:-count], math.prod(x.shape[-count:])))
 
 
 class WeightSlot(AdapterSlot):
-    """Copies of some weights of a layer, which train in place of the originals.
+    """Holds copies of some weights of a layer, which train in place of the originals.
 
     The layer computes with the copies of the active adapter. The originals do not change.
 
@@ -264,14 +264,14 @@ class WeightCopies(Adapter):
 
 
 class PrefixSlot(AdapterSlot):
-    """Keys and values before those of the tokens, in the attention layer that is its parent.
+    """Adds keys and values in front of those of the tokens, in the attention layer that is its parent.
 
     Call arguments:
         key, value: Tensors of shape `[batch, heads, keys, head_dim]`.
         bias: Tensor of shape `[batch, 1 or heads, 1 or length, keys]`, or None.
 
     Returns:
-        The three with a prefix.
+        A tuple of the three arguments with a prefix.
     """
 
     def call(self, key, value, bias=None):

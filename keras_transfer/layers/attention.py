@@ -211,7 +211,7 @@ class MultiHeadAttention(keras.layers.Layer):
         return ops.split(x, np.cumsum(heads)[:-1].tolist(), axis=1)
 
     def _bias(self, inputs, context, padding_mask, attention_mask, attention_bias, cache, cache_index):
-        """The given bias, or else that of the masks."""
+        """Returns the given bias, or else that of the masks."""
         if attention_bias is not None:
             if padding_mask is not None or attention_mask is not None:
                 raise ValueError(
@@ -236,7 +236,7 @@ class MultiHeadAttention(keras.layers.Layer):
         return mask_bias(padding_mask, attention_mask, self.causal, self.window, length, num_keys, cache_index)
 
     def empty_cache(self, batch_size, length):
-        """Returns the cache of no token yet, with room for `length` tokens."""
+        """Returns an empty cache with room for `length` tokens."""
         shape = (batch_size, self.num_key_value_heads, length, self.head_dim)
         return ops.zeros(shape, self.compute_dtype), ops.zeros(shape, self.compute_dtype)
 

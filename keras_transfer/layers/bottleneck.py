@@ -1,4 +1,4 @@
-"""Bottleneck adapters: down to a few dimensions, an activation, and up again."""
+"""Bottleneck adapters: a projection down to a few dimensions, an activation, and a projection up again."""
 
 import weakref
 
@@ -12,7 +12,7 @@ SOURCES = ("outputs", "inputs", "summed")
 
 
 def uniform():
-    """Returns the initializer of most adapters: uniform within one over the root of the number of inputs."""
+    """Returns the initializer of most adapters: uniform within 1 / sqrt(number of inputs) of zero."""
     return keras.initializers.VarianceScaling(1 / 3, "fan_in", "uniform")
 
 
@@ -134,7 +134,7 @@ class CompacterAdapter(BottleneckAdapter):
 
 
 class FusionAdapter(Adapter):
-    """Attends to what several adapters add, with what they read as the query.
+    """Attends to the changes that several adapters make. The query is the input of the adapters.
 
     Args:
         slot: `AdapterSlot` of the adapters.

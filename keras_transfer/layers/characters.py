@@ -17,7 +17,7 @@ class CharacterCNN(keras.layers.Layer):
         vocabulary_size: Integer. Number of character ids. 0 is padding.
         embedding_dim: Integer. Width of a character's embedding.
         filters: List of `(width, number)`. Number of filters for each width in characters.
-        output_dim: Integer. Width of a word's vector. Defaults to `None`, the number of all filters without a
+        output_dim: Integer. Width of a word's vector. Defaults to `None`, the number of all filters, without a
             projection.
         num_highways: Integer. Number of highway layers. Defaults to `2`.
         activation: String or callable. Activation of the convolutions. Defaults to `"relu"`.

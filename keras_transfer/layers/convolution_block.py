@@ -1,4 +1,4 @@
-"""A Transformer block with a convolution beside it."""
+"""A Transformer block with a parallel convolution."""
 
 import keras
 from keras import ops
@@ -9,7 +9,7 @@ from keras_transfer.layers.transformer import TransformerBlock
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class ConvolutionBlock(TransformerBlock):
-    """A Transformer block to whose output a convolution of its inputs is added, with a norm of the sum (DeBERTa v2).
+    """A Transformer block that adds a convolution of its inputs to its output and normalizes the sum (DeBERTa v2).
 
     Args:
         attention, feed_forward: Layers, as in `TransformerBlock`.
@@ -18,8 +18,8 @@ class ConvolutionBlock(TransformerBlock):
         **kwargs: See `TransformerBlock`.
 
     Call arguments:
-        attention_bias: Tensor of shape `[batch, 1, 1, length]`, from `AttentionBias`. The convolution reads zeros where
-            it hides tokens.
+        attention_bias: Tensor of shape `[batch, 1, 1, length]`, from `AttentionBias`. The convolution reads zeros in
+            place of hidden tokens.
         **kwargs: As in `TransformerBlock`.
 
     Example:

@@ -1,4 +1,4 @@
-"""Disentangled attention: content and relative positions meet in the scores (He et al. 2021)."""
+"""Disentangled attention, whose scores combine content and relative positions (He et al. 2021)."""
 
 import keras
 import numpy as np
@@ -30,7 +30,7 @@ class DistanceEmbedding(keras.layers.Layer):
     """Embeds the distances between tokens once for all blocks of an encoder.
 
     Args:
-        max_distance: Integer. From this distance on, all distances have the same vector.
+        max_distance: Integer. All distances from this one on have the same vector.
         num_buckets: Integer. Number of vectors for each direction. Far distances share them in logarithmic buckets.
             Defaults to `0`, one vector for each distance.
         layer_norm_epsilon: Float. Epsilon of the layer norm of the vectors. Defaults to `None`, no layer norm.
@@ -106,7 +106,7 @@ class DistanceEmbedding(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class DisentangledAttention(MultiHeadAttention):
-    """DeBERTa's attention: queries meet keys, queries meet distances, and keys meet distances.
+    """DeBERTa's attention, which scores queries with keys, queries with distances, and keys with distances.
 
     With content `c` and the vector `r(i - j)` of the distance between query `i` and key `j`, the score is
     `q(c_i) k(c_j) + q(c_i) k(r(i - j)) + k(c_j) q(r(i - j))`. Content and distances share the projections `q` and `k`.

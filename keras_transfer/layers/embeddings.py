@@ -9,7 +9,7 @@ class PositionEmbedding(keras.layers.Layer):
     """Learned absolute positions: row `i` of a table for the `i`-th token (Gehring et al. 2017; BERT).
 
     Args:
-        max_sequence_length: Integer. Number of positions: the longest sequence that the table can place.
+        max_sequence_length: Integer. Number of positions, which is the length of the longest sequence.
         initializer: Initializer of the table. Defaults to `"glorot_uniform"`.
         offset: Integer. Number of rows before that of the first token, which no token uses (2 in RoBERTa and BART).
             Defaults to `0`.

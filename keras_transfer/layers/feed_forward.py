@@ -75,8 +75,8 @@ class GatedFeedForward(FeedForward):
     With `activation="silu"` it is SwiGLU (Llama), with `"gelu_tanh"` GEGLU (T5 1.1, Gemma).
 
     Args:
-        intermediate_dim, activation, use_bias, kernel_initializer, dropout: See `FeedForward`. The activation is the
-            gate's.
+        intermediate_dim, activation, use_bias, kernel_initializer, dropout: See `FeedForward`. The activation is
+            applied to the gate.
 
     Example:
     ```python

@@ -13,8 +13,7 @@ from keras_transfer.layers.dropout import Dropout
 class LowRankAdapter(Adapter):
     """Adds `scale * x A B` to the outputs of a dense layer (LoRA, Hu et al. 2022). `B` starts as zero.
 
-    With `magnitude=True` (DoRA, Liu et al. 2024), each column of the changed kernel is scaled to a length that is a
-    weight of its own.
+    With `magnitude=True` (DoRA, Liu et al. 2024), each column of the changed kernel is scaled to a learned length.
 
     Args:
         base: The `AdaptedDense`.
@@ -50,7 +49,7 @@ class LowRankAdapter(Adapter):
                 self.magnitudes.append(weight)
 
     def _factors(self):
-        """Returns `A` of all parts side by side, and `B` of all parts one below the other, each in its columns."""
+        """Returns `A` of all parts side by side, and `B` of all parts stacked, each in the columns of its part."""
         placed = [
             ops.pad(ops.convert_to_tensor(b), ((0, 0), (start, self.units - start - size)))
             for (_, b), (start, size) in zip(self.factors, self.parts.values())
@@ -58,7 +57,7 @@ class LowRankAdapter(Adapter):
         return ops.concatenate([a for a, _ in self.factors], axis=1), ops.concatenate(placed, axis=0)
 
     def _gain(self, kernel):
-        """Returns by what each column of a changed kernel is multiplied."""
+        """Returns the factor of each column of a changed kernel."""
         norms = ops.stop_gradient(ops.sqrt(ops.sum(ops.square(kernel), axis=0)))
         gain = ops.ones((self.units,), norms.dtype)
         for weight, (start, size) in zip(self.magnitudes, self.parts.values()):

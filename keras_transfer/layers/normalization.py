@@ -9,7 +9,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
     """Layer normalization (Ba et al. 2016) that takes about half as many operations to train on TensorFlow.
 
     In training on TensorFlow, the layer computes the gradient by its closed formula instead of operation by operation.
-    The other backends fuse the operations of Keras's layer, which this one equals.
+    The other backends fuse the operations of Keras's layer, so this layer uses them there.
 
     Args:
         axis, epsilon, **options: See `keras.layers.LayerNormalization`.

@@ -1,4 +1,4 @@
-"""The head of language models whose output embeddings are their token embeddings."""
+"""The head of language models that use their token embeddings as output embeddings."""
 
 import keras
 from keras import ops
@@ -8,7 +8,7 @@ from keras import ops
 class OutputEmbeddings(keras.layers.Layer):
     """Scores every token of the vocabulary by the product of a vector and the token's embedding (Press & Wolf 2017).
 
-    The layer has no table of its own. It reads that of the embedding layer, which another layer of the model is.
+    The layer has no table of its own. It reads the table of the embedding layer, which is another layer of the model.
 
     Args:
         token_embedding: `keras.layers.Embedding`. The layer from token ids to vectors.

@@ -1,4 +1,4 @@
-"""Some positions of sequences: their vectors, and other tokens there."""
+"""Layers that read the vectors at some positions of sequences, or put other tokens there."""
 
 import keras
 from keras import ops
@@ -36,7 +36,7 @@ class TakePositions(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class PositionLogits(keras.layers.Layer):
-    """Turns scores of positions into logits over the positions, of which some are left out.
+    """Turns scores of positions into logits over those positions that are not masked out.
 
     Call arguments:
         inputs: Tensor of shape `[batch, length, kinds]`. One score of each kind for each position, such as for the
@@ -44,7 +44,8 @@ class PositionLogits(keras.layers.Layer):
         position_mask: Integer tensor of shape `[batch, length]`. 1 for a position that counts, 0 for one that does not.
 
     Returns:
-        A tensor of shape `[batch, kinds, length]`, -30,000 at positions that do not count, where a softmax is 0.
+        A tensor of shape `[batch, kinds, length]`, -30,000 at positions that do not count, so that a softmax is 0
+        there.
 
     Example:
     ```python
@@ -64,7 +65,7 @@ class PositionLogits(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class SampleTokens(keras.layers.Layer):
-    """Puts tokens that are drawn from a language model's distribution at some positions of each sequence.
+    """Replaces the tokens at some positions of each sequence by tokens drawn from a language model's distribution.
 
     No gradient flows through the tokens.
 
@@ -110,7 +111,7 @@ class SampleTokens(keras.layers.Layer):
 def put_tokens(token_ids, positions, tokens):
     """Returns ids [batch, length] with other tokens [batch, places] at the positions [batch, places] of each row.
 
-    A negative position is none.
+    Negative positions are ignored.
     """
     token_ids, positions, tokens = (ops.cast(values, "int32") for values in (token_ids, positions, tokens))
     here = ops.arange(ops.shape(token_ids)[1], dtype="int32")[None, :, None] == positions[:, None, :]

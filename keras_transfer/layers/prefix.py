@@ -10,7 +10,7 @@ from keras_transfer.layers.sublayers import make_dense
 
 
 class PrefixAdapter(Adapter):
-    """Keys and values of `length` tokens that every query sees, before those of the text (Li & Liang 2021).
+    """Adds keys and values of `length` tokens, which every query sees, before those of the text (Li & Liang 2021).
 
     The keys start as small random numbers and the values as zero.
 

@@ -18,7 +18,7 @@ class PromptSlot(AdapterSlot):
         bias: Tensor of shape `[batch, 1, 1, length]`.
 
     Returns:
-        The two with room for the prompt.
+        A tuple of the two arguments with room for the prompt.
     """
 
     def __init__(self, first, last, parent, attribute, place):
@@ -42,7 +42,8 @@ class PromptAdapter(Adapter):
 
     Args:
         length: Integer. Number of vectors.
-        first: Boolean. Whether to do so. Otherwise an earlier block has done it, and only the bias makes room.
+        first: Boolean. Whether to add the vectors. Otherwise an earlier block has added them, and only the bias is
+            extended.
     """
 
     def __init__(self, length, first, **kwargs):

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-# Scores that take part in sums and maxima without infinities: of what does not exist, and of what is not allowed.
+# Finite scores for sums and maxima: for entries that do not exist, and for transitions that are not allowed.
 _NEVER = -1e9
 _NOT_ALLOWED = -1e4
 
@@ -21,9 +21,9 @@ class ConditionalRandomField(keras.layers.Layer):
     last column of `transitions` stand for the boundary of the sentence: y_0 and y_(n+1). All scores start at 0, so that
     an untrained layer is a softmax for each word.
 
-    The call returns its inputs. It makes the layer a part of a functional model. The methods compute likelihoods and
-    labels. Positions where `mask` is 0 have no word: the chain goes on from the word before them to the word after
-    them. They may stand anywhere, also between words.
+    A call returns its inputs, and makes the layer a part of a functional model. The methods compute likelihoods and
+    labels. Positions where `mask` is 0 have no word: the chain continues from the word before them to the word after
+    them. They may be anywhere, even between words.
 
     Args:
         allowed: List of lists of booleans [labels + 1, labels + 1]. Whether a label may follow another, with the
@@ -151,7 +151,7 @@ class ConditionalRandomField(keras.layers.Layer):
         return ops.where(real, ops.transpose(labels), -1)
 
     def _scores(self, constrained=False):
-        """Returns the transitions. That from boundary to boundary, in a row without words, is 0."""
+        """Returns the transitions. The one from boundary to boundary, for a row without words, is 0."""
         size = self.transitions.shape[0]
         inner = np.ones((size, size), "float32")
         inner[-1, -1] = 0
@@ -176,7 +176,7 @@ def _prepare(emissions, mask):
 
 
 def _positions(emissions, real):
-    """Returns emissions, those of the boundary and 1 for a word as one tensor [length, batch, labels + 2].
+    """Joins emissions, those of the boundary, and 1 for a word into one tensor [length, batch, labels + 2].
 
     On TensorFlow, Keras can scan only one tensor of unknown length.
     """
@@ -227,7 +227,7 @@ def _forward_backward(emissions, real, scores):
         before = ops.logsumexp(scores + (emission + message)[:, None], axis=2)
         return ops.where(here, before, message), message
 
-    # The message to a position is the log-sum of all that may follow its label.
+    # The message to a position is the log-sum of the scores of everything that may follow its label.
     end = ops.zeros_like(emissions[0]) + scores[:, -1]
     _, messages = ops.scan(step, end, positions, reverse=True)
     before = ops.concatenate([_start(emissions)[None], states[:-1]], axis=0)

@@ -81,7 +81,8 @@ class ProjectedLSTM(keras.layers.Layer):
         units = self.cell.units
         forget = ops.concatenate([ops.zeros(units), ops.full((units,), self.forget_bias), ops.zeros(2 * units)])
         bias = ops.cast(self.bias + ops.cast(forget, self.bias.dtype), inputs.dtype)
-        # The loop needs the steps first. In this order its transposition and the last one here cancel each other.
+        # The loop transposes its inputs so that the steps come first. This and the last transposition here cancel each
+        # other.
         gates = ops.transpose(ops.matmul(ops.transpose(inputs, (1, 0, 2)), self.kernel) + bias, (1, 0, 2))
         # Outputs at real steps do not depend on the padding after them. Only the last state does.
         within = mask if return_state else None

@@ -1,4 +1,4 @@
-"""Attention whose scores depend on the query and the distance: that of Transformer-XL and XLNet."""
+"""Attention whose scores depend on the query and the distance, as in Transformer-XL and XLNet."""
 
 import keras
 from keras import ops

@@ -1,4 +1,4 @@
-"""What depends on the distance between two tokens, computed once for all blocks of an encoder."""
+"""Values that depend on the distance between two tokens, computed once for all blocks of an encoder."""
 
 import math
 
@@ -21,7 +21,8 @@ def by_distance(x):
         `i - j`.
     """
     heads, length = x.shape[1], ops.shape(x)[2]
-    # Rows that are shorter by one shift each query's values by one more than those of the query before.
+    # Reshaping to rows with one element less shifts the values of each query by one more than those of the query
+    # before.
     x = ops.reshape(x, (-1, heads, 2 * length, length))[:, :, 1:]
     return ops.reshape(x, (-1, heads, length, 2 * length - 1))[..., :length]
 
@@ -30,8 +31,9 @@ def by_distance(x):
 class RelativePositionBias(keras.layers.Layer):
     """Learned biases of the attention scores for the distance between two tokens, in buckets (Raffel et al. 2020).
 
-    Half of the buckets are for keys before the query, half for those after it. In each half, the nearest distances
-    have a bucket each, and buckets grow logarithmically up to `max_distance`, from which on all share the last one.
+    Half of the buckets are for keys before the query, half for those after it. In each half, the nearest distances have
+    a bucket each, and further buckets grow logarithmically up to `max_distance`. All distances from `max_distance` on
+    share the last bucket.
 
     Args:
         num_heads: Integer. Number of attention heads.

@@ -23,8 +23,8 @@ class ScalarMix(keras.layers.Layer):
         A tensor of that shape.
 
     Raises:
-        ValueError: If `dropout` is out of range, if the inputs are not a list, or if their number differs from that at
-            build time.
+        ValueError: If `dropout` is out of range, if the inputs are not a list, or if their number has changed since the
+            layer was built.
 
     Example:
     ```python

@@ -1,4 +1,4 @@
-"""Token embeddings that also say who speaks."""
+"""Token embeddings that include the speaker."""
 
 import keras
 from keras import ops
@@ -8,16 +8,16 @@ from keras import ops
 class SpeakerEmbedding(keras.layers.Embedding):
     """Adds the embedding of the speaker's delimiter to the embedding of each token (Wolf et al. 2019).
 
-    The speaker of a token is named by the last delimiter up to it. Both embeddings come from the same table. Tokens
-    after `speakers[0]`, which begins the text, belong to `speakers[1]`. If no delimiter is in sight, as when a reply is
-    generated token by token, the speaker is `speakers[2]`.
+    The last delimiter at or before a token names its speaker. Both embeddings come from the same table. Tokens after
+    `speakers[0]`, which begins the text, belong to `speakers[1]`. If the inputs contain no delimiter, as when a reply
+    is generated token by token, the speaker is `speakers[2]`.
 
     Args:
         input_dim: Integer. Number of tokens.
         output_dim: Integer. Width of the embeddings.
         embeddings_initializer: As in Keras. Defaults to `"uniform"`.
         speakers: List of three integers: the ids of the token that begins a text, and of the delimiters of the partner
-            and of the one who replies, as `text.dialogue_inputs` uses them.
+            and of the speaker who replies, as `text.dialogue_inputs` uses them.
 
     Call arguments:
         inputs: Integer tensor of shape `[batch, length]`.
@@ -55,7 +55,7 @@ class SpeakerEmbedding(keras.layers.Embedding):
         begin, partner, own = self.speakers
         is_delimiter = (inputs == begin) | (inputs == partner) | (inputs == own)
         places = ops.arange(ops.shape(inputs)[1], dtype="int32")
-        # The places of all delimiters in order, and how many of them are up to each token.
+        # The places of all delimiters in order, and the number of delimiters at or before each token.
         ordered = ops.sort(ops.where(is_delimiter, places, ops.shape(inputs)[1] - 1), axis=1)
         count = ops.cumsum(ops.cast(is_delimiter, "int32"), axis=1)
         last = ops.take_along_axis(ordered, ops.maximum(count - 1, 0), axis=1)

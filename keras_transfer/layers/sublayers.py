@@ -1,4 +1,4 @@
-"""The layers that a layer makes for itself."""
+"""Creates the layers inside a layer."""
 
 import keras
 

@@ -54,9 +54,9 @@ class TransformerBlock(keras.layers.Layer):
         feed_forward: Layer from `[rows, dim]` to the same shape, such as `FeedForward` or `GatedFeedForward`.
         norm: String, one of `"post"`, `"pre"` and `"input"`. Defaults to `"post"`.
         normalization: String, `"layer"`, `"layer_no_bias"` or `"rms"` (Zhang & Sennrich 2019). Defaults to `"layer"`.
-        cross_attention: Layer, a `MultiHeadAttention` with `cross_attention=True`, called between the two with
-            `context`. Defaults to `None`.
-        dropout: Float between 0 and 1. Dropout rate of what is added to the residual. Defaults to `0.0`.
+        cross_attention: Layer, a `MultiHeadAttention` with `cross_attention=True`, called between `attention` and
+            `feed_forward` with `context`. Defaults to `None`.
+        dropout: Float between 0 and 1. Dropout rate of the outputs that are added to the residual. Defaults to `0.0`.
         layer_norm_epsilon: Float. Epsilon of the normalizations. Defaults to `1e-12`.
         adapters: Dict from a slot (`"attention"`, `"cross_attention"`, `"feed_forward"`) to a layer that is applied to
             that sub-layer's output before the residual (Houlsby et al. 2019). Defaults to `None`.
@@ -202,7 +202,7 @@ class TransformerBlock(keras.layers.Layer):
         return (x, updated) if cache else x
 
     def _sublayer(self, x, function, norm, slot, training, beside=None, first_only=False):
-        """One residual step, with the normalization where `self.norm` places it."""
+        """Runs one residual step, with the normalization where `self.norm` places it."""
         if self.norm == "input":
             x = norm(x)
         inputs = norm(x) if self.norm == "pre" else x
@@ -224,7 +224,7 @@ class TransformerBlock(keras.layers.Layer):
         return adapter(h, inputs, summed, training=training)
 
     def empty_cache(self, batch_size, length, context=None):
-        """Returns the cache of no token yet, with room for `length` tokens and with the keys of `context`, if any."""
+        """Returns an empty cache with room for `length` tokens, and with the keys of `context`, if any."""
         cache = {"attention": self.attention.empty_cache(batch_size, length)}
         if self.cross_attention is not None:
             cache["cross_attention"] = self.cross_attention.context_cache(context)
@@ -261,5 +261,6 @@ class TransformerBlock(keras.layers.Layer):
 
 
 def _serialize(layer):
-    # Without the shape that it was built for: the block builds it, so that the weights have the block in their paths.
+    # The shape that it was built for is left out, because the block builds it, so that the paths of its weights contain
+    # the block.
     return {key: value for key, value in keras.layers.serialize(layer).items() if key != "build_config"}

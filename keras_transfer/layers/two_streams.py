@@ -26,7 +26,7 @@ class TwoStreams(keras.layers.Layer):
 
     Returns:
         A tuple of the streams, `[2 * batch, length, dim]`, and an attention bias, `[2 * batch, 1, length, length]`.
-        Without a query stream: of the inputs and a bias `[batch, 1, 1, length]`.
+        Without a query stream, a tuple of the inputs and a bias `[batch, 1, 1, length]`.
 
     Example:
     ```python

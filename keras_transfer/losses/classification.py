@@ -5,7 +5,7 @@ from keras import ops
 
 
 class _OfIntegers(keras.losses.Loss):
-    """A loss of Keras for one-hot labels, which takes integer labels [batch] and logits [batch, classes]."""
+    """A Keras loss for one-hot labels, adapted to integer labels [batch] and logits [batch, classes]."""
 
     takes_integers = True  # for `tasks`, which check labels and metrics
 
@@ -21,13 +21,14 @@ class _OfIntegers(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class SparseFocalCrossentropy(_OfIntegers):
-    """Focal loss of logits for integer labels, which gives texts that are already classified well less weight.
+    """Focal loss of logits for integer labels, which gives less weight to texts that are already classified well.
 
     The cross-entropy of a text is multiplied by `(1 - p) ** gamma`, where `p` is the probability of its label. Use it
-    if one class is rare. Its mean is smaller than that of the cross-entropy, so the two cannot be compared.
+    if one class is rare. Its mean is smaller than the mean of the cross-entropy, so the two cannot be compared.
 
     Args:
-        gamma: Float of at least 0. The larger, the less weight. `0` is the cross-entropy. Defaults to `2.0`.
+        gamma: Float of at least 0. Larger values give less weight to such texts. `0` gives the cross-entropy. Defaults
+            to `2.0`.
         reduction: As in Keras. Defaults to `"sum_over_batch_size"`.
         name: String. Name of the loss. Defaults to `"sparse_focal_crossentropy"`.
         dtype: As in Keras. Defaults to `None`.
@@ -65,10 +66,10 @@ class SparseFocalCrossentropy(_OfIntegers):
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class SmoothedCrossentropy(_OfIntegers):
-    """Cross-entropy of logits for integer labels, whose targets are smoothed.
+    """Cross-entropy of logits for integer labels with smoothed targets.
 
     The label of a text has the probability `1 - label_smoothing + label_smoothing / classes`, and each other class has
-    `label_smoothing / classes`. Use it if some labels are wrong, or against overconfident probabilities.
+    `label_smoothing / classes`. Use it if some labels are wrong, or to avoid overconfident probabilities.
 
     Args:
         label_smoothing: Float from 0 to 1. Fraction of the probability that all classes share. Defaults to `0.1`.

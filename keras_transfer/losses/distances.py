@@ -1,4 +1,4 @@
-"""Losses of the distances between the vectors of a row: triplets, and pairs with a label."""
+"""Losses based on the distances between the vectors of a row: triplets, and pairs with a label."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""A loss of the beginnings of vectors, so that these can be used alone."""
+"""A loss that also trains the first components of vectors, so that these can be used alone."""
 
 import numbers
 
@@ -10,18 +10,19 @@ from keras_transfer.losses.parts_loss import PartsLoss, normalized
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class Matryoshka(PartsLoss):
-    """The sum of a loss of the first numbers of each vector, for several counts of them.
+    """Applies a loss to the first components of each vector, for several numbers of them, and adds up the results.
 
-    After training with it, the first 64 of 384 numbers of a vector are themselves a useful vector, which takes less
-    memory and is searched faster: `vectors[:, :64]`. The first numbers are scaled to length 1 before the loss, and so
-    are whole vectors. Their distances are at most 2, so give a `TripletLoss` a smaller margin than its default.
+    After training with it, the first 64 of 384 components of a vector are themselves a useful vector, which takes less
+    memory and is searched faster: `vectors[:, :64]`. The first components, and whole vectors too, are scaled to length
+    1 before the loss is computed. Their distances are at most 2, so use a margin smaller than the default with
+    `TripletLoss`.
 
     Args:
         loss: Loss of vectors, such as `MultipleNegativesRanking()`.
-        sizes: List of integers. Counts of the first numbers, with that of the whole vector if it is to be trained too.
+        sizes: List of integers. Numbers of first components. Include the size of the whole vector to train it as well.
         weights: List of floats. Factors of the losses, one for each size. Defaults to `None`, 1 for each.
         name: String. Name of the loss. Defaults to `"matryoshka"`.
-        dtype: Dtype of the computation, as in Keras. Defaults to `None`, that of `loss`.
+        dtype: Dtype of the computation, as in Keras. Defaults to `None`, the dtype of `loss`.
         **kwargs: `reduction`, as in Keras.
 
     Call arguments:
@@ -29,7 +30,7 @@ class Matryoshka(PartsLoss):
         y_pred: Vectors [batch, parts, dim] as for `loss`.
 
     Raises:
-        ValueError: If `loss` is not one of vectors or has a `reduction` of its own, if `sizes` are not different
+        ValueError: If `loss` is not a loss of vectors or has a `reduction` of its own, if `sizes` are not different
             positive integers, if there are not as many `weights` as `sizes`, or if a size is larger than the vectors.
 
     Example:

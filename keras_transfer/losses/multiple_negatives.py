@@ -1,4 +1,4 @@
-"""The ranking loss with the other rows of a batch as negatives."""
+"""The ranking loss that uses the other rows of a batch as negatives."""
 
 import keras
 from keras import ops
@@ -8,7 +8,7 @@ from keras_transfer.losses.parts_loss import PartsLoss, normalized
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class MultipleNegativesRanking(PartsLoss):
-    """Cross-entropy of finding the text that belongs to each anchor among those of all rows of the batch.
+    """Cross-entropy of finding the text that belongs to each anchor among the texts of all rows of the batch.
 
     A row has an anchor, a positive, and any number of hard negatives. With `s` the cosine times `scale`, and the
     candidates `c` all positives and negatives of the batch, the loss of row `i` is

@@ -8,13 +8,14 @@ EPSILON = 1e-12  # The smallest length by which a vector is divided, as in torch
 
 
 class PartsLoss(keras.losses.Loss):
-    """Base class of the losses of a `TextEmbedder`, of several vectors per row.
+    """Base class of the losses of a `TextEmbedder`, which compare several vectors per row.
 
     A subclass implements `row_losses(labels, *vectors)`, which receives one tensor [batch, dim] for each text of a row
     and returns the losses [batch].
 
     Attributes:
-        min_parts, max_parts: Integers. Numbers of texts per row that the loss takes. `max_parts` is None for any.
+        min_parts, max_parts: Integers. Numbers of texts per row that the loss takes. `max_parts` is None if there is no
+            limit.
         takes_labels: Boolean. Whether the loss takes a number for each row.
 
     Args:
@@ -30,7 +31,7 @@ class PartsLoss(keras.losses.Loss):
         raise NotImplementedError(f"{type(self).__name__} must implement `row_losses`.")
 
     def check_labels(self, labels):
-        """Raises a `ValueError` if an array of labels [rows] cannot be meant for this loss."""
+        """Raises a `ValueError` if an array of labels [rows] is not valid for this loss."""
 
     def call(self, y_true, y_pred):
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)  # Keras converts lists inside.
@@ -65,7 +66,7 @@ def normalized(vectors):
 
 
 def cosines(first, second):
-    """Returns the cosine of the angle of each row of two tensors [batch, dim]."""
+    """Returns the cosine of the angle between corresponding rows of two tensors [batch, dim]."""
     return ops.sum(normalized(first) * normalized(second), axis=-1)
 
 
@@ -75,5 +76,5 @@ def cosine_distances(first, second):
 
 
 def euclidean_distances(first, second):
-    """Returns the length of the difference of each row. As in torch, 1e-6 keeps the gradient at 0 finite."""
+    """Returns the length of the difference of corresponding rows. As in torch, 1e-6 keeps the gradient at 0 finite."""
     return ops.sqrt(ops.sum(ops.square(first - second + 1e-6), axis=-1))

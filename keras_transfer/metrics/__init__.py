@@ -1,4 +1,4 @@
-"""Metrics that Keras lacks: of classes from logits, of entities, answers, rankings and language models."""
+"""Metrics that Keras lacks: for classes from logits, entities, answers, rankings and language models."""
 
 from keras_transfer.metrics.auc import AUC
 from keras_transfer.metrics.calibration import (

@@ -9,11 +9,12 @@ from keras_transfer.metrics.rows import class_rows, count_classes
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class AUC(BufferedMetric):
-    """Exact area under the ROC curve, computed from logits. Macro-averaged one-vs-rest for more than two classes.
+    """Exact area under the ROC curve, computed from logits.
 
-    Equals `sklearn.metrics.roc_auc_score`, with equal scores counted half, while `keras.metrics.AUC` approximates it by
-    a number of thresholds. NaN if a class has no positive or no negative rows. `update_state` keeps the scores of all
-    rows, and each result sorts them, once for each class.
+    With more than two classes, the result is the macro average of one-vs-rest values. It equals
+    `sklearn.metrics.roc_auc_score`, where equal scores count half, while `keras.metrics.AUC` approximates it with a
+    number of thresholds. The result is NaN if a class has no positive or no negative rows. `update_state` keeps the
+    scores of all rows, and each result sorts them, once for each class.
 
     Args:
         capacity: Integer. Maximum number of rows. The result is NaN if there are more, and a warning says so.
@@ -22,9 +23,9 @@ class AUC(BufferedMetric):
         dtype: Dtype of the result. Defaults to `None`.
 
     Call arguments:
-        y_true: Integers [batch], or ones and zeros [batch, classes] if a row may have several labels: the result is the
-            mean over classes. Rows with a negative integer do not count. The result is NaN after a label that is not
-            below the number of classes (torch raises an error), or a logit that is NaN.
+        y_true: Integers [batch], or ones and zeros [batch, classes] if a row may have several labels. The result is
+            then the mean over classes. Rows with a negative integer do not count. The result is NaN after a label that
+            is not below the number of classes (torch raises an error), or a logit that is NaN.
         y_pred: Logits [batch, classes]. For two classes, also [batch] or [batch, 1], the logit of class 1.
         sample_weight: Weights [batch]. Defaults to `None`, 1 for all.
 

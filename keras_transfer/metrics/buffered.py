@@ -1,4 +1,4 @@
-"""The base of metrics that need all rows at once, which it keeps in a buffer of fixed size."""
+"""The base class of metrics that need all rows at once and keep them in a buffer of fixed size."""
 
 import warnings
 
@@ -7,7 +7,7 @@ from keras import ops
 
 
 class BufferedMetric(keras.metrics.Metric):
-    """Base of metrics that are computed from all rows of an epoch, as the mean over columns of labels and outputs.
+    """Base class of metrics computed from all rows of an epoch, as the mean over columns of labels and outputs.
 
     The buffer is a variable, so that the metric works in compiled steps. It holds rows whose weight is not 0. If there
     are more than `capacity`, the result is NaN, and a warning says why. Each replica of a strategy fills its own places
@@ -48,7 +48,7 @@ class BufferedMetric(keras.metrics.Metric):
         if self.rows is not None:
             return
         columns = self.count_columns(tuple(true_shape), tuple(shape))
-        # The last row takes what is not kept: zeros.
+        # Rows that are not kept are written to the last row as zeros.
         self.rows = self.add_variable((self.capacity + 1, 2 * columns + 1), "zeros", dtype="float32", name="rows")
 
     def update_state(self, y_true, y_pred, sample_weight=None):
@@ -84,7 +84,7 @@ class BufferedMetric(keras.metrics.Metric):
     def _warn_if_full(self):
         try:
             lost = int(ops.convert_to_numpy(ops.convert_to_tensor(self.lost)))
-        except (NotImplementedError, TypeError):  # In a graph. Keras reads the result outside of it, too.
+        except (NotImplementedError, TypeError):  # This is a graph. Keras reads the result outside of it, too.
             return
         if lost and not self._warned:
             self._warned = True
@@ -109,7 +109,7 @@ def midranks(values, weights):
 
 
 def _replica():
-    """Returns the number of this replica, and the number of replicas, of a strategy of TensorFlow."""
+    """Returns the number of this replica and the number of replicas under a strategy of TensorFlow."""
     context = None
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf

@@ -1,4 +1,4 @@
-"""Whether probabilities are as high as the fraction of predictions that are right: the expected calibration error."""
+"""The expected calibration error: how much probabilities differ from the fraction of predictions that are right."""
 
 import keras
 import numpy as np
@@ -12,8 +12,8 @@ class ExpectedCalibrationError(keras.metrics.Metric):
     """The expected calibration error over all batches, from logits.
 
     The probability of each row's most likely class is put into one of `num_bins` intervals of equal width. The result
-    is the mean difference of probability and accuracy of the intervals, weighted by their rows, and 0 without rows.
-    `expected_calibration_error` computes the same from arrays of probabilities.
+    is the mean absolute difference between the probability and the accuracy of the intervals, weighted by their numbers
+    of rows. It is 0 without rows. `expected_calibration_error` computes the same from arrays of probabilities.
 
     Args:
         num_bins: Integer. Number of intervals between 0 and 1. Defaults to `15`.
@@ -84,8 +84,8 @@ def expected_calibration_error(labels, probabilities, num_bins=15, sample_weight
         A float, 0 without rows.
 
     Raises:
-        ValueError: If `num_bins` is not a positive integer, if the shapes do not match, or if a value is not a
-            probability or a label not below the number of classes.
+        ValueError: If `num_bins` is not a positive integer, if the shapes do not match, if a value is not a
+            probability, or if a label is not below the number of classes.
 
     Example:
     ```python
@@ -101,12 +101,13 @@ def expected_calibration_error(labels, probabilities, num_bins=15, sample_weight
 
 
 def calibration_bins(labels, probabilities, num_bins=15, sample_weight=None):
-    """Returns the points of a reliability diagram: mean probability and accuracy of intervals of equal width.
+    """Returns the points of a reliability diagram: the mean probability and accuracy in intervals of equal width.
 
     Args:
         labels: Integers [rows]. Rows with a negative integer do not count.
         probabilities: Floats [rows, classes]. For two classes, also [rows] or [rows, 1], the probability of class 1.
-        num_bins: Integer. Number of intervals of equal width between 0 and 1. Each has its upper end. Defaults to `15`.
+        num_bins: Integer. Number of intervals of equal width between 0 and 1. Each includes its upper end. Defaults to
+            `15`.
         sample_weight: Weights [rows]. Defaults to `None`, 1 for all.
 
     Returns:
@@ -114,8 +115,8 @@ def calibration_bins(labels, probabilities, num_bins=15, sample_weight=None):
         interval, their mean `probability`, and their `accuracy`. The last two are 0 if there are no rows.
 
     Raises:
-        ValueError: If `num_bins` is not a positive integer, if the shapes do not match, or if a value is not a
-            probability or a label not below the number of classes.
+        ValueError: If `num_bins` is not a positive integer, if the shapes do not match, if a value is not a
+            probability, or if a label is not below the number of classes.
 
     Example:
     ```python

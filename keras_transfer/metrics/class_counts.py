@@ -1,4 +1,4 @@
-"""Metrics of classes from three counts for each: rows that are right, rows that have it, rows that are given it."""
+"""Metrics from three counts per class: rows predicted correctly, rows labelled with it, and rows predicted as it."""
 
 import keras
 import numpy as np
@@ -10,7 +10,7 @@ AVERAGES = ("macro", "weighted", "micro", "binary", None)
 
 
 class ClassCounts(keras.metrics.Metric):
-    """Base of metrics that the counts of each class determine. Strategies add the counts of their replicas.
+    """Base class of metrics that are computed from counts per class. Strategies add up the counts of their replicas.
 
     Args:
         threshold: Float from 0 to 1, or a list of one for each class. Defaults to `None`, one half.
@@ -78,12 +78,12 @@ class ClassCounts(keras.metrics.Metric):
         return ops.cast(ops.where(ops.any(ops.isnan(counts)), float("nan"), score), self.dtype)
 
     def score(self, right, true, given):
-        """Returns the metric, given counts [classes] of rows that are right, have the class, and are given it."""
+        """Returns the metric, given counts [classes] of the correct, labelled and predicted rows of each class."""
         raise NotImplementedError(f"{type(self).__name__} must implement `score`.")
 
 
 class AveragedCounts(ClassCounts):
-    """Base of metrics of one class, averaged over classes as scikit-learn does, with `zero_division=0`."""
+    """Base class of metrics per class, averaged over classes as scikit-learn does, with `zero_division=0`."""
 
     def __init__(self, average="macro", threshold=None, positive_class=None, name=None, dtype=None):
         super().__init__(threshold, name, dtype)
@@ -114,7 +114,8 @@ class AveragedCounts(ClassCounts):
             return scores[1 if self.positive_class is None else self.positive_class]
         if self.average == "weighted":
             return ops.divide_no_nan(ops.sum(scores * true), ops.sum(true))
-        # As in scikit-learn, a class that no row has or is given counts only if rows may have several labels.
+        # As in scikit-learn, a class that occurs in no labels or predictions counts only if rows may have several
+        # labels.
         occurs = ops.ones_like(true) if self.several else ops.cast(true + given > 0, "float32")
         return ops.divide_no_nan(ops.sum(scores * occurs), ops.sum(occurs))
 
@@ -129,9 +130,9 @@ class AveragedCounts(ClassCounts):
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class Precision(AveragedCounts):
-    """The fraction of the rows given a class that have it, over all batches, from logits.
+    """The fraction of the rows predicted as a class that belong to it, over all batches, from logits.
 
-    Equals `sklearn.metrics.precision_score` with `zero_division=0`. Arguments and shapes are those of `F1`.
+    Equals `sklearn.metrics.precision_score` with `zero_division=0`. The arguments and shapes are the same as in `F1`.
 
     Args:
         average: String or None, as for `F1`. Defaults to `"macro"`.
@@ -141,7 +142,7 @@ class Precision(AveragedCounts):
         dtype: Dtype of the result. Defaults to `None`.
 
     Raises:
-        ValueError: As for `F1`.
+        ValueError: If an argument or a shape is invalid, as for `F1`.
 
     Example:
     ```python
@@ -160,9 +161,9 @@ class Precision(AveragedCounts):
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class Recall(AveragedCounts):
-    """The fraction of the rows that have a class and are given it, over all batches, from logits.
+    """The fraction of the rows of a class that are predicted as it, over all batches, from logits.
 
-    Equals `sklearn.metrics.recall_score` with `zero_division=0`. Arguments and shapes are those of `F1`.
+    Equals `sklearn.metrics.recall_score` with `zero_division=0`. The arguments and shapes are the same as in `F1`.
 
     Args:
         average: String or None, as for `F1`. Defaults to `"macro"`.
@@ -172,7 +173,7 @@ class Recall(AveragedCounts):
         dtype: Dtype of the result. Defaults to `None`.
 
     Raises:
-        ValueError: As for `F1`.
+        ValueError: If an argument or a shape is invalid, as for `F1`.
 
     Example:
     ```python
@@ -199,11 +200,11 @@ class F1(AveragedCounts):
         average: String or None. `"macro"` (the mean over the classes that occur in labels or predictions), `"weighted"`
             (weighted by the number of rows that have the class), `"micro"` (of the sums over classes), `"binary"` (of
             `positive_class` alone), or None for a result [classes]. Defaults to `"macro"`.
-        threshold: Float from 0 to 1, or a list of one for each class of a model with several labels per row. A row is
-            given a label if its probability, the sigmoid of the logit, is at least this, as in `TextClassifier`. With
-            two classes, the threshold is that of class 1. Defaults to `None`: one half for several labels per row, and
-            the most likely class otherwise.
-        positive_class: Integer, 0 or 1. The class of `average="binary"`. Defaults to `None`, class 1.
+        threshold: Float from 0 to 1, or a list of one for each class of a model with several labels per row. A label is
+            predicted for a row if its probability, the sigmoid of the logit, is at least this, as in `TextClassifier`.
+            With two classes, the threshold applies to class 1. Defaults to `None`: one half for several labels per row,
+            and the most likely class otherwise.
+        positive_class: Integer, 0 or 1. The class for `average="binary"`. Defaults to `None`, class 1.
         name: String. Name of the metric. Defaults to `"f1"`.
         dtype: Dtype of the result. Counts are float32 and exact up to 16 million. Defaults to `None`.
 
@@ -218,7 +219,7 @@ class F1(AveragedCounts):
 
     Raises:
         ValueError: If an argument is invalid, if the shapes do not match, if `average="binary"` and there are more than
-            two classes, or if there is a threshold for the most likely one of more than two classes.
+            two classes, or if there is a threshold although only the most likely of more than two classes is predicted.
 
     Example:
     ```python
@@ -244,7 +245,7 @@ class F1(AveragedCounts):
 class MatthewsCorrelation(ClassCounts):
     """The Matthews correlation coefficient of labels and predictions, for two or more classes, from logits.
 
-    Equals `sklearn.metrics.matthews_corrcoef`: 0 if there is only one label or only one prediction.
+    Equals `sklearn.metrics.matthews_corrcoef`. It is 0 if all labels or all predictions are the same.
 
     Args:
         name: String. Name of the metric. Defaults to `"matthews_correlation"`.
@@ -252,7 +253,7 @@ class MatthewsCorrelation(ClassCounts):
 
     Call arguments:
         y_true: Integers [batch] or [batch, length]. Rows with a negative integer do not count.
-        y_pred: Logits as for `F1`.
+        y_pred: Logits as in `F1`.
         sample_weight: Weights [batch] or [batch, length]. Defaults to `None`, 1 for all.
 
     Raises:
@@ -279,7 +280,7 @@ class MatthewsCorrelation(ClassCounts):
             )
 
     def score(self, right, true, given):
-        # Sums over classes of products, whose terms do not cancel if one class is rare.
+        # These are sums over classes of products whose terms do not cancel if one class is rare.
         total = ops.sum(true)
         others = total - true - given + right
         covariance = ops.sum(right * others - (given - right) * (true - right))

@@ -1,4 +1,4 @@
-"""Correlations of regression outputs with their targets."""
+"""Correlations between regression outputs and their targets."""
 
 import keras
 from keras import ops
@@ -8,7 +8,7 @@ from keras_transfer.metrics.rows import row_weights
 
 
 class Correlation(BufferedMetric):
-    """Base of the correlations: targets and outputs [batch], [batch, 1] or [batch, targets]."""
+    """Base class of the correlations between targets and outputs, both [batch], [batch, 1] or [batch, targets]."""
 
     def count_columns(self, true_shape, shape):
         targets = [other[1] if len(other) == 2 else 1 for other in (true_shape, shape)]
@@ -27,7 +27,7 @@ class Correlation(BufferedMetric):
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class PearsonCorrelation(Correlation):
-    """The Pearson correlation of targets and outputs of a regression, over all batches.
+    """The Pearson correlation between targets and outputs of a regression, over all batches.
 
     Equals `scipy.stats.pearsonr`, which is NaN if all targets or all outputs are equal. For several targets per row,
     the result is the mean of their correlations.
@@ -63,9 +63,9 @@ class PearsonCorrelation(Correlation):
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class SpearmanCorrelation(Correlation):
-    """The Spearman rank correlation of targets and outputs of a regression, over all batches.
+    """The Spearman rank correlation between targets and outputs of a regression, over all batches.
 
-    Equals `scipy.stats.spearmanr`: equal values have the mean of their ranks, and the result is NaN if all targets or
+    Equals `scipy.stats.spearmanr`. Equal values share the mean of their ranks, and the result is NaN if all targets or
     all outputs are equal. For several targets per row, the result is the mean of their correlations. Each result sorts
     all rows.
 
@@ -103,7 +103,7 @@ def _correlation(true, given, weights):
     total = ops.sum(weights)
 
     def deviations(values):
-        # The difference from one of the values first, so that equal values have a deviation of exactly 0.
+        # Subtract one of the values first, so that equal values have a deviation of exactly 0.
         values = values - ops.max(ops.where(weights > 0, values, float("-inf")))
         values = ops.where(weights > 0, values, 0.0)
         return values - ops.sum(weights * values) / total

@@ -12,8 +12,9 @@ from keras_transfer.metrics.word_accuracy import words
 class EntityF1(keras.metrics.Metric):
     """Micro F1 of the entities in all batches, with the rules of `entities`.
 
-    A predicted entity is correct if its type, first word and last word are. Words do not have to be adjacent: positions
-    without a label are removed from the labels and from the predictions. `precision` and `recall` are properties.
+    A predicted entity is correct if its type, first word and last word are correct. Words do not have to be adjacent:
+    positions without a label are removed from the labels and from the predictions. `precision` and `recall` are
+    properties.
 
     Args:
         label_names: List of strings. The classes in order, as in `entities`.
@@ -23,11 +24,12 @@ class EntityF1(keras.metrics.Metric):
     Call arguments:
         y_true: Integers [batch, length]. The label of each word, negative if the position has none.
         y_pred: Logits or probabilities [batch, length, classes].
-        sample_weight: Weights [batch] or [batch, length]. A position with weight 0 has no word. The weight of an entity
-            is that of its first word.
+        sample_weight: Weights [batch] or [batch, length]. A position with weight 0 counts as a position without a word.
+            The weight of an entity is that of its first word.
 
     Raises:
-        ValueError: If a label has another form or is duplicated, if all labels are `O`, or if the shapes do not match.
+        ValueError: If a label has an invalid form or is duplicated, if all labels are `O`, or if the shapes do not
+            match.
 
     Example:
     ```python
@@ -36,7 +38,7 @@ class EntityF1(keras.metrics.Metric):
     float(metric.result()), metric.precision, metric.recall  # (0.5, 0.5, 0.5)
     ```
 
-    Source: As for `entities`.
+    Source: See `entities`.
     """
 
     def __init__(self, label_names, name="entity_f1", dtype=None):

@@ -1,4 +1,4 @@
-"""The official metrics of the tasks of GLUE and SuperGLUE."""
+"""The official metrics for the tasks of GLUE and SuperGLUE."""
 
 import keras
 
@@ -15,7 +15,7 @@ def _binary_f1():
     return F1("binary")
 
 
-# From the name of a task to functions that create its metrics.
+# Maps the name of a task to functions that create its metrics.
 METRICS = {
     "CoLA": (MatthewsCorrelation,),
     "SST-2": (_accuracy,),
@@ -38,11 +38,12 @@ METRICS = {
 
 
 def glue_metrics(task):
-    """Returns new metrics for `compile`: the official ones of a task of GLUE or SuperGLUE.
+    """Returns the official metrics of a task of GLUE or SuperGLUE, newly created for `compile`.
 
-    Accuracy, Matthews correlation (CoLA, AX-b), F1 of class 1 (MRPC, QQP, MultiRC), macro F1 (CB), Pearson and Spearman
-    correlations (STS-B). Scores of several rows together are missing, because a metric of rows cannot compute them: the
-    exact match of MultiRC, whose F1 is that over all answers, the gender parity of AX-g, and both scores of ReCoRD.
+    These are accuracy, Matthews correlation (CoLA, AX-b), F1 of class 1 (MRPC, QQP, MultiRC), macro F1 (CB), and
+    Pearson and Spearman correlations (STS-B). Scores that combine several rows are missing, because a metric of single
+    rows cannot compute them: the exact match of MultiRC, whose F1 is computed over all answers, the gender parity of
+    AX-g, and both scores of ReCoRD.
 
     Args:
         task: String. `"CoLA"`, `"SST-2"`, `"MRPC"`, `"STS-B"`, `"QQP"`, `"MNLI"`, `"QNLI"`, `"RTE"`, `"WNLI"`,

@@ -1,4 +1,4 @@
-"""The metric of language models."""
+"""The perplexity of language models."""
 
 import keras
 from keras import ops
@@ -8,14 +8,14 @@ from keras import ops
 class Perplexity(keras.metrics.Mean):
     """The exponential of the mean cross-entropy, per token, over all batches.
 
-    All tokens have the same weight, independent of the length of their batch. Positions of weight 0 do not count.
+    All tokens have the same weight, regardless of the length of their batch. Positions of weight 0 do not count.
 
     Args:
         name: String. Name of the metric. Defaults to `"perplexity"`.
         dtype: Dtype of the result. Defaults to `None`.
 
     Call arguments:
-        y_true: Integers [batch, length]. The token that is to be predicted at each position.
+        y_true: Integers [batch, length]. The token to predict at each position.
         y_pred: Logits [batch, length, vocabulary].
         sample_weight: Weights [batch, length]. Defaults to `None`, 1 for all.
 

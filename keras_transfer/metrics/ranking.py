@@ -1,4 +1,4 @@
-"""Metrics of rankings: where the scores of candidates put the right ones."""
+"""Ranking metrics: how high the scores rank the right candidates."""
 
 import keras
 from keras import ops
@@ -7,7 +7,7 @@ from keras_transfer.metrics.rows import row_weights
 
 
 class RankingMetric(keras.metrics.Mean):
-    """Base of the metrics of rankings, the mean over rows of candidates.
+    """Base class of the ranking metrics, which are means over rows of candidates.
 
     Args:
         k: Integer. How many of the highest scores count, or None for all.
@@ -30,7 +30,7 @@ class RankingMetric(keras.metrics.Mean):
         grades, scores, weights = _candidates(y_true, y_pred, sample_weight)
         real, relevant = grades >= 0, grades > 0
         grades = ops.maximum(grades, 0.0)
-        # For each candidate: how many have a higher score, and how many of each kind the same one.
+        # For each candidate, count those with a higher score, and those of each kind with the same score.
         higher = _count((scores[:, None, :] > scores[:, :, None]) & real[:, None, :])
         same = scores[:, None, :] == scores[:, :, None]
         relevant_ties = _count(same & relevant[:, None, :])
@@ -87,10 +87,10 @@ def _first(grades, higher, other_ties):
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class MeanReciprocalRank(RankingMetric):
-    """The mean over rows of 1 / the rank of the first relevant candidate, over all batches.
+    """The mean reciprocal rank of the first relevant candidate of each row, over all batches.
 
     A row without a relevant candidate (among the first `k`) has the value 0. A candidate that is not relevant comes
-    before relevant ones of the same score, so that equal scores for all are not a success.
+    before relevant ones of the same score, so that giving all candidates the same score is not a success.
 
     Args:
         k: Integer. The last rank that counts, such as 10 for MS MARCO. Defaults to `None`, all ranks.
@@ -137,7 +137,7 @@ class HitsAtK(RankingMetric):
         dtype: Dtype of the result. Defaults to `None`.
 
     Call arguments:
-        As for `MeanReciprocalRank`.
+        See `MeanReciprocalRank`.
 
     Raises:
         ValueError: If `k` is not a positive integer, or if the shapes do not match.
@@ -169,7 +169,7 @@ class RecallAtK(RankingMetric):
         dtype: Dtype of the result. Defaults to `None`.
 
     Call arguments:
-        As for `MeanReciprocalRank`.
+        See `MeanReciprocalRank`.
 
     Raises:
         ValueError: If `k` is not a positive integer, or if the shapes do not match.
@@ -205,7 +205,7 @@ class NDCG(RankingMetric):
         dtype: Dtype of the result. Defaults to `None`.
 
     Call arguments:
-        As for `MeanReciprocalRank`.
+        See `MeanReciprocalRank`.
 
     Raises:
         ValueError: If `k` is not a positive integer, or if the shapes do not match.

@@ -1,4 +1,4 @@
-"""How labels, logits and weights of any shape become rows, which the metrics count."""
+"""Conversion of labels, logits and weights of any shape to rows, which the metrics count."""
 
 from keras import ops
 
@@ -59,7 +59,7 @@ def class_rows(y_true, y_pred, sample_weight):
 
 
 def row_weights(sample_weight, shape):
-    """Returns float32 weights of a shape, 1 if there are none. Weights [batch] count for the whole row."""
+    """Returns float32 weights of the given shape, 1 if there are none. Weights [batch] apply to the whole row."""
     if sample_weight is None:
         return ops.ones(shape, "float32")
     weights = ops.cast(sample_weight, "float32")

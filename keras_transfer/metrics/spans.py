@@ -11,7 +11,7 @@ def entities(labels):
     """Returns the entities of one sentence, with the rules of conlleval and of seqeval's default mode.
 
     Every label except `O` belongs to an entity, even if the sequence is not well-formed: `I-` after `O` and a change of
-    type both start an entity. `B-` and `S-` always start an entity, `E-` and `S-` always end one.
+    type both start an entity. `B-` and `S-` always start an entity, and `E-` and `S-` always end one.
 
     Args:
         labels: List of strings, one per word: `O`, or a prefix `B`, `I`, `E` or `S`, optionally with a dash and a type.
@@ -20,7 +20,7 @@ def entities(labels):
         A list of `(type, start, end)`, where `end` is exclusive. A prefix without a type has the type `_`.
 
     Raises:
-        ValueError: If a label has another form.
+        ValueError: If a label has an invalid form.
 
     Example:
     ```python
@@ -41,11 +41,11 @@ def entities(labels):
 def entity_report(true, predicted):
     """Returns precision, recall and F1 for each type of entity and on average.
 
-    A predicted entity is correct if its type, start and end are.
+    A predicted entity is correct if its type, start and end are correct.
 
     Args:
         true: List of sentences, each a list of labels as in `entities`.
-        predicted: As `true`.
+        predicted: The same as `true`.
 
     Returns:
         A dict with the types in alphabetical order, `"micro"` (over all entities) and `"macro"` (the mean over types).
@@ -53,8 +53,8 @@ def entity_report(true, predicted):
         the number of true entities.
 
     Raises:
-        ValueError: If a label has another form, the numbers of sentences or words differ, or a type is named `micro` or
-            `macro`.
+        ValueError: If a label has an invalid form, the numbers of sentences or words differ, or a type is named `micro`
+            or `macro`.
 
     Example:
     ```python
@@ -112,5 +112,5 @@ def _read(label):
 
 
 def parted(before, after):
-    """Whether no entity continues from one `(prefix, type)` to the next."""
+    """Returns whether no entity continues from one `(prefix, type)` to the next."""
     return before[0] in "ESO" or after[0] in "BSO" or before[1] != after[1]

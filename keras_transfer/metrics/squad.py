@@ -17,12 +17,13 @@ def squad_scores(answers, predictions, no_answer_scores=None):
     scores are those of the script of SQuAD 1.1, unless an answer consists of articles and punctuation only.
 
     Args:
-        answers: List of lists of strings, or of objects with a string `text`, such as those of
-            `keras_transfer.datasets.load_squad`. The right answers of each question, an empty list if it has none.
+        answers: List of lists of strings, or of objects with a string `text`, such as those that
+            `keras_transfer.datasets.load_squad` returns. The right answers to each question, or an empty list if it has
+            none.
         predictions: List of strings. The predicted answer of each question, `""` for none.
         no_answer_scores: List of floats, higher if a question is less likely to have an answer. If given, the result
-            says which threshold is best: a prediction whose score is above it becomes `""`. It is `-inf` if all should,
-            where the official script has 0. Defaults to `None`.
+            contains the best thresholds. A prediction whose score is above the threshold becomes `""`. The threshold is
+            `-inf` if all predictions should become `""`, for which the official script returns 0. Defaults to `None`.
 
     Returns:
         A dict with `"exact_match"`, `"f1"` and `"total"`, the number of questions. If some questions have no answer, it
@@ -31,7 +32,7 @@ def squad_scores(answers, predictions, no_answer_scores=None):
         `"best_f1_threshold"`.
 
     Raises:
-        ValueError: If there are no questions, if the numbers of questions differ, or if an answer has another type.
+        ValueError: If there are no questions, if the numbers of questions differ, or if an answer has an invalid type.
 
     Example:
     ```python

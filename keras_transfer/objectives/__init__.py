@@ -1,4 +1,4 @@
-"""Self-supervision: how a batch of token ids becomes inputs, targets and weights. NumPy, for all backends."""
+"""Self-supervision: turns a batch of token ids into inputs, targets and weights in NumPy, for all backends."""
 
 from keras_transfer.objectives.next_token import NextToken
 from keras_transfer.objectives.token_masking import TokenMasking

@@ -34,5 +34,5 @@ class NextToken:
 
 
 def _shifted(values):
-    """Returns what follows at each position of an array `[batch, length]`, and 0 at the last."""
+    """Returns the next value at each position of an array `[batch, length]`, and 0 at the last position."""
     return np.pad(np.asarray(values)[:, 1:], [(0, 0), (0, 1)])

@@ -8,15 +8,15 @@ import numpy as np
 class TokenMasking:
     """Hides some tokens of each text, which a masked language model predicts (Devlin et al. 2019, section 3.1).
 
-    Of the real tokens of a text that are not special, a fraction is chosen, at least one. Of these, most become the
-    mask token, some a random token that is not special, and the others stay as they are.
+    A fraction of the real tokens of a text that are not special is chosen, but at least one token. Most of the chosen
+    tokens become the mask token, some become a random token that is not special, and the others do not change.
 
     Args:
         fraction: Float between 0 and 1. Fraction of the tokens that are chosen. Defaults to `0.15`.
         masked: Float between 0 and 1. Fraction of the chosen tokens that become the mask token. Defaults to `0.8`.
         replaced: Float between 0 and 1. Fraction of the chosen tokens that become a random token. Defaults to `0.1`.
-        seed: Integer. Seed of all choices and of the order of the texts in training. Every epoch draws other tokens.
-            Defaults to `None`, which follows `keras.utils.set_random_seed`.
+        seed: Integer. Seed of all choices and of the order of the texts in training. Every epoch draws different
+            tokens. Defaults to `None`, which follows `keras.utils.set_random_seed`.
 
     Call arguments:
         inputs: Dict of integer arrays of shape `[batch, length]`: `token_ids`, `padding_mask` (1 for a real token) and
@@ -28,12 +28,13 @@ class TokenMasking:
         spare: Integer. Number of further places, which are never used. Defaults to `0`.
 
     Returns:
-        A tuple of the inputs, with other `token_ids` and with `mask_positions`, the places of the chosen tokens in
-        order, and the targets, the ids that were there. Both have the shape `[batch, places]`, int32, and are -1 at
-        places that a text does not use. The number of places depends on `length` and `spare` only.
+        A tuple of the inputs and the targets. The inputs have changed `token_ids`, and `mask_positions`, the positions
+        of the chosen tokens in order. The targets are the original ids at these positions. `mask_positions` and the
+        targets have the shape `[batch, places]`, int32, and are -1 at places that a text does not use. The number of
+        places depends on `length` and `spare` only.
 
     Raises:
-        ValueError: If a fraction is not between 0 and 1, or if `masked` and `replaced` exceed 1 together.
+        ValueError: If a fraction is not between 0 and 1, or if `masked` and `replaced` together exceed 1.
 
     Example:
     ```python

@@ -1,4 +1,4 @@
-"""Exports of trained models that answer requests: raw text in, labels out."""
+"""Exports of trained models that answer requests: they take raw text and return labels."""
 
 from keras_transfer.serving.saved_model import export
 

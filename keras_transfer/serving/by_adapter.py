@@ -1,4 +1,4 @@
-"""Signatures of one encoder with several adapters: each row of a request names its own."""
+"""Signatures of one encoder with several adapters: each row of a request names its adapter."""
 
 import dataclasses
 
@@ -14,8 +14,8 @@ def signatures_by_adapter(model, signatures, names):
 
     Args:
         model: Task with adapters, on the TensorFlow backend.
-        signatures: Dict from names to `Signature`s. Those that take something else than texts are left out.
-        names: List of names of adapters. The first one is also that of rows with `""`.
+        signatures: Dict from names to `Signature`s. Those that take anything other than texts are left out.
+        names: List of names of adapters. Rows with `""` use the first one.
 
     Raises:
         ValueError: If no signature takes texts [batch] only.
@@ -90,7 +90,7 @@ def _rows_or_none(function, inputs, rows):
     import tensorflow as tf
 
     def run():
-        # A row more for no rows, since some kernels fail on empty tensors.
+        # If there are no rows, one row is added, since some kernels fail on empty tensors.
         some = tf.concat([rows, tf.zeros([tf.cast(tf.equal(tf.size(rows), 0), tf.int32)], rows.dtype)], axis=0)
         outputs = function({key: tf.gather(value, some) for key, value in inputs.items()})
         return {key: value[: tf.size(rows)] for key, value in outputs.items()}

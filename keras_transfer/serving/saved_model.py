@@ -15,12 +15,12 @@ from keras_transfer.serving.by_adapter import check_adapters, signatures_by_adap
 from keras_transfer.serving.signature import concrete_signature, in_tensorflow
 from keras_transfer.tasks import Task
 
-# A SavedModel keeps here what belongs to it and is not loaded with it.
+# A SavedModel keeps files here that belong to it but are not loaded with it.
 LABELS_FILE = "assets.extra/labels.json"
 
 
 def export(model, folder, labels=None, pairs=False, overwrite=False, adapters=None):
-    """Writes a task as a TensorFlow SavedModel, with its weights once and its vocabulary inside.
+    """Writes a task as a TensorFlow SavedModel that contains its weights (only once) and its vocabulary.
 
     TensorFlow Serving and `tf.saved_model.load` offer the task's `signatures` by name. A `TextClassifier` has:
 
@@ -58,7 +58,7 @@ def export(model, folder, labels=None, pairs=False, overwrite=False, adapters=No
     A `CausalLM` has:
 
     - `serving_default`: from `text` [batch] strings, the prompts, to `continuation` [batch] strings, by the task's
-      `sampler`, up to its `max_length`. Of a prompt that is too long, the last tokens are read.
+      `sampler`, up to its `max_length`. If a prompt is too long, only its last tokens are read.
     - `tokens`: from the encoder's inputs to `logits` [batch, length, vocabulary] float32
 
     A `SpanExtractor` has `serving_default`: from `question` and `context` [batch] strings to `answer` [batch] strings,
@@ -79,8 +79,8 @@ def export(model, folder, labels=None, pairs=False, overwrite=False, adapters=No
         pairs: Boolean. Whether the task takes pairs of texts. Defaults to `False`.
         overwrite: Boolean. Whether to replace an existing folder. Defaults to `False`.
         adapters: List of names of adapters of the model. The signatures that take texts then also take `adapter`
-            [batch] strings, the name for each row, and use its head; there are no others. Defaults to `None`, for a
-            model with its active adapters.
+            [batch] strings, the name for each row, and use its head. There are no other signatures. Defaults to `None`,
+            for a model with its active adapters.
 
     Returns:
         `folder` as a `pathlib.Path`.
@@ -116,7 +116,7 @@ def export(model, folder, labels=None, pairs=False, overwrite=False, adapters=No
 
 
 def _names(labels, own):
-    """Returns the names of the classes in order, given the user's and those that the task has."""
+    """Returns the names of the classes in order, given the user's names and the names of the task."""
     if labels is None:
         return own
     if isinstance(labels, Mapping):  # The keys in JSON are strings.

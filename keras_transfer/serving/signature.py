@@ -1,4 +1,4 @@
-"""How a task's `Signature` becomes a concrete function that takes requests of any size, empty ones too."""
+"""Turns a task's `Signature` into a concrete function that takes requests of any size, including empty ones."""
 
 
 def in_tensorflow(signature, labels):
@@ -13,7 +13,7 @@ def in_tensorflow(signature, labels):
     names, padding = tf.constant(labels, tf.string), {tf.string: "", tf.int32: -1, tf.float32: 0.0}
 
     def function(**inputs):
-        width = -1  # That of the longest row.
+        width = -1  # The width of the longest row.
         if signature.ragged:
             [(key, words)] = inputs.items()
             width = tf.shape(words)[1]

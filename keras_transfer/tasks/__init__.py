@@ -1,4 +1,4 @@
-"""What a pretrained encoder is turned into: models with a head and a loss that take raw text."""
+"""Tasks: models with a pretrained encoder, a head and a loss that take raw text."""
 
 from keras_transfer.tasks.causal_lm import CausalLM
 from keras_transfer.tasks.dialogue_model import DialogueModel

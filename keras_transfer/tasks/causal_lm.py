@@ -1,4 +1,4 @@
-"""A language model that reads from left to right: it predicts the next token, and writes."""
+"""A language model that reads from left to right, predicts the next token, and generates text."""
 
 import keras
 import numpy as np
@@ -24,9 +24,9 @@ class CausalLM(Generates, InContext, Likelihood, Task):
     """A causal language model: an encoder whose tokens see only earlier ones, and its token embeddings as the head.
 
     `fit` and `evaluate` take raw texts without labels: at each position, the target is the next token. A long text is
-    truncated to the `sequence_length` of the preprocessor. The loss is the mean over the tokens of a batch, and
-    `metrics.Perplexity` is over all tokens; padding never counts. `score` returns the likelihood of texts, `generate`
-    continues them, and `classify` labels them by likelihood.
+    truncated to the `sequence_length` of the preprocessor. The loss is the mean over the tokens of a batch.
+    `metrics.Perplexity` is computed over all tokens. Both ignore padding. `score` returns the likelihood of texts,
+    `generate` continues them, and `classify` labels them by likelihood.
 
     Args:
         encoder: `TransformerStack` with causal blocks, such as `GPT2Encoder` or `TransformerEncoder(causal=True)`.
@@ -34,15 +34,15 @@ class CausalLM(Generates, InContext, Likelihood, Task):
         name: String. Name of the model. Defaults to `None`.
         sampler: `generation.Sampler` or its name. How `generate` and exported models choose tokens. Defaults to
             `"greedy"`.
-        max_length: Integer. Number of tokens at which `generate` and exported models stop, prompt included. Defaults to
-            the encoder's number of positions.
+        max_length: Integer. Number of tokens at which `generate` and exported models stop, including the prompt.
+            Defaults to the encoder's number of positions.
 
     Outputs:
-        Logits [batch, length, vocabulary], float32. Those at a position are of the next token.
+        Logits [batch, length, vocabulary], float32. The logits at a position predict the next token.
 
     Raises:
         ValueError: If `encoder` is not a `TransformerStack`, if its tokens see later ones, or if the token embeddings
-            differ in width from its outputs; if `preprocessor` does not fit it; or if an argument is out of range.
+            differ in width from its outputs; if `preprocessor` does not match it; or if an argument is out of range.
 
     Example:
     ```python

@@ -1,4 +1,4 @@
-"""What a task rejects when it is built: a preprocessor that does not match it."""
+"""The check that a task makes when it is built: whether the preprocessor matches the encoder."""
 
 import logging
 
@@ -8,7 +8,7 @@ log = logging.getLogger("keras_transfer")
 
 
 def check_preprocessor(encoder, preprocessor):
-    """Raises a `ValueError` if a preprocessor returns inputs that the encoder cannot take, such as unknown ids."""
+    """Raises a `ValueError` if a preprocessor returns inputs that the encoder does not accept, such as unknown ids."""
     if preprocessor is not None and not callable(preprocessor):
         raise ValueError(f"`preprocessor` must be callable. Received: preprocessor={preprocessor!r}")
     if hasattr(preprocessor, "encode_words") and isinstance(encoder.input, dict):

@@ -1,4 +1,4 @@
-"""Contexts and their choices in memory: what counts as such, and batches of their pairs."""
+"""Contexts and their choices in memory: checks, and batches of their pairs."""
 
 import numpy as np
 
@@ -10,10 +10,10 @@ from keras_transfer.text.part_batching import PartBatches
 
 
 def choice_columns(x):
-    """Returns contexts and choices as an object array of `str`, and a list of as many lists of `str`.
+    """Returns contexts as an object array of `str`, and choices as a list with one list of `str` for each context.
 
     Args:
-        x: Tuple of a column of texts, and of a list of lists of the same number of texts.
+        x: Tuple of a column of texts and a list of lists of texts. All lists must have the same length.
 
     Raises:
         ValueError: If `x` is anything else.
@@ -65,7 +65,7 @@ def choice_batches(contexts, choices, labels, preprocessor, batch_size, shuffle,
     texts = to_columns([choice for row in choices for choice in row])
     pairs = preprocess_texts((np.repeat(np.asarray(contexts, object), parts), texts), preprocessor)
     inputs = {key: values.reshape(count, parts, *values.shape[1:]) for key, values in pairs.items()}
-    # As in `part_batches`: [rows, length, choices].
+    # The shape is [rows, length, choices], as in `part_batches`.
     inputs = {key: values if values.ndim < 3 else np.swapaxes(values, 1, 2) for key, values in inputs.items()}
     lengths = lengths_for(real_lengths(inputs), inputs["padding_mask"].shape[1]) if "padding_mask" in inputs else [1]
     return PartBatches(inputs, labels, sample_weight, batch_size, lengths, shuffle, None, False)

@@ -1,4 +1,4 @@
-"""Names of classes as labels: which names a column of labels has, and the numbers that they stand for."""
+"""Names of classes as labels: the names that occur in a column of labels, and their positions."""
 
 import numpy as np
 from keras import ops
@@ -7,11 +7,11 @@ from keras_transfer.names import did_you_mean
 
 
 def names_in(labels):
-    """Returns the names of the classes that labels have, sorted.
+    """Returns the names of the classes that occur in labels, sorted.
 
     Args:
         labels: List, array or table column of names, or of lists of names. Integers count as names: if all labels are
-            integers, the names are `"0"` to the largest.
+            integers, the names are `"0"` to the largest integer.
 
     Raises:
         ValueError: If some labels are names and others are not, or if labels are an array of zeros and ones.
@@ -44,7 +44,7 @@ def has_names(labels):
 
 
 def are_empty(labels):
-    """Returns whether labels in memory are lists, at least one, and all are empty."""
+    """Returns whether labels in memory are one or more lists that are all empty."""
     return (
         isinstance(labels, (list, tuple)) and len(labels) > 0 and all(_is_list(row) and not len(row) for row in labels)
     )
@@ -69,7 +69,7 @@ def multi_hot(labels, names):
 
     Args:
         labels: List of lists of names. A list may be empty.
-        names: As for `positions_of`.
+        names: See `positions_of`.
 
     Raises:
         ValueError: If a label is not one of the names, or if a row is not a list.

@@ -10,11 +10,11 @@ from keras_transfer.distribute.replicas import check_scope
 from keras_transfer.metrics import AUC
 from keras_transfer.metrics.class_counts import ClassCounts
 
-# Names of Keras without underscores, in lower case: a class and its function have the same.
+# Names of Keras in lower case without underscores, so that a class and its function have the same name.
 _BASES = {"loss", "lossfunctionwrapper", "metric", "mean", "sum", "meanmetricwrapper"}
 _CLASSES_APART = {"binarycrossentropy", "binaryfocalcrossentropy"}
 _OTHER_LOSSES = {"ctc", "circle"}
-_OTHER_METRICS = {"iou", "meaniou", "binaryiou"}  # Their arguments say what labels they take.
+_OTHER_METRICS = {"iou", "meaniou", "binaryiou"}  # Their arguments determine which labels they take.
 _CONFUSION = {"precision", "recall", "truepositives", "truenegatives", "falsepositives", "falsenegatives"}
 _WITH_THRESHOLDS = {*_CONFUSION, "binaryaccuracy", "f1score", "fbetascore"}
 _OF_PROBABILITIES = {"kldivergence", "poisson", "binaryiou", "precisionatrecall", "recallatprecision"}
@@ -56,7 +56,7 @@ class Compiled:
         return ["accuracy"] if integers and takes_vectors(loss) else metrics
 
     def compile_from_config(self, config):
-        """Compiles a loaded model as it was: Keras skips this for a class that overrides `compile`."""
+        """Compiles a loaded model as it was before. Keras skips this for a class that overrides `compile`."""
         super().compile(**keras.saving.deserialize_keras_object(config))
         if getattr(self, "optimizer", None) is not None:
             self.optimizer.build(self.trainable_variables)
@@ -132,7 +132,7 @@ def trains_classes_apart(losses):
 
 
 def _name(function):
-    """Returns the name of a loss or metric of Keras, or of its base that is one, or None."""
+    """Returns the name of a Keras loss or metric, or of a base class from Keras, or None."""
     for found in _classes(function):
         if _is_of_keras(found):
             name = found.__name__.replace("_", "").lower()
@@ -155,7 +155,7 @@ def _is_of_keras(found):
 
 
 def _settings(function):
-    """Returns the arguments of a loss or metric, those of a function by default."""
+    """Returns the arguments of a loss or metric. For a function, these are the default values."""
     if isinstance(function, (keras.losses.Loss, keras.metrics.Metric)):
         return function.get_config()
     if not callable(function):
@@ -166,7 +166,7 @@ def _settings(function):
 def _expects_probabilities(name, settings):
     if name in _WITH_THRESHOLDS:
         thresholds = settings.get("thresholds", settings.get("threshold"))
-        if thresholds is None:  # One half, or the highest of all classes.
+        if thresholds is None:  # This means one half, or the most likely class.
             return name in _CONFUSION and settings.get("top_k") is None
         return bool(np.any(np.ravel(thresholds) != 0))
     return name in _OF_PROBABILITIES or settings.get("from_logits") is False

@@ -1,4 +1,4 @@
-"""Data in memory, streams of texts and data without rows: what `Task.dataset` makes batches of."""
+"""Data that `Task.dataset` turns into batches: data in memory, streams of texts, and data without rows."""
 
 from collections.abc import Mapping
 
@@ -12,9 +12,10 @@ from keras_transfer.training.private import build_metrics
 
 
 class NoRows(keras.utils.PyDataset):
-    """The dataset that data without rows become.
+    """The dataset for data without rows.
 
-    Keras fails on it, and kernels fail on empty batches. `predict` therefore answers it without running the model.
+    Keras fails on it, and kernels fail on empty batches. `predict` therefore returns a result without running the
+    model.
 
     Args:
         columns: Columns without rows, as `columns_of` returns them.
@@ -33,10 +34,10 @@ def columns_of(task, x):
 
     Args:
         task: `Task`.
-        x: What `Task.dataset` takes.
+        x: Anything that `Task.dataset` accepts.
 
     Returns:
-        Raw data as `task.raw_columns(x)`, arrays as a dict of NumPy arrays.
+        `task.raw_columns(x)` for raw data, or a dict of NumPy arrays for arrays.
     """
     if task.is_raw(x):
         require_preprocessor(task)
@@ -74,7 +75,7 @@ def to_numpy(values):
 
 
 def to_array(values):
-    """Returns labels in memory, of any type that has a shape or a list, as a NumPy array of NumPy's choice of dtype."""
+    """Returns labels in memory, a list or anything with a shape, as a NumPy array with the dtype that NumPy chooses."""
     return np.asarray(to_numpy(values) if hasattr(values, "shape") else values)
 
 
@@ -121,13 +122,13 @@ def split_last(columns, y, sample_weight, fraction):
 
 
 def batch_arrays(columns, y, sample_weight, batch_size, shuffle):
-    """Returns prepared arrays as `TextBatches` of the length that they have.
+    """Returns prepared arrays as `TextBatches` and keeps their length.
 
     Args:
         columns: Dict of arrays [rows, ...].
         y: Array of labels [rows, ...], or None.
         sample_weight: Array of sample weights [rows, ...], or None.
-        batch_size: Integer. Number of rows of a batch.
+        batch_size: Integer. Number of rows per batch.
         shuffle: Boolean. Whether the rows are shuffled in every epoch.
 
     Raises:
@@ -183,7 +184,7 @@ def is_stream(x):
 
 
 def texts_of_stream(dataset):
-    """Returns the specs of a stream's texts, one or a pair; an empty tuple if it holds something else."""
+    """Returns a tuple of the specs of a stream's texts, one or two, or an empty tuple if it contains something else."""
     spec = dataset.element_spec
     inputs = spec[0] if isinstance(spec, tuple) and len(spec) in (2, 3) else spec
     texts = inputs[0] if isinstance(inputs, tuple) and len(inputs) == 1 else inputs
@@ -192,7 +193,7 @@ def texts_of_stream(dataset):
 
 
 def preprocess_stream(task, dataset):
-    """Returns a `tf.data.Dataset` of batches of texts as one of the encoder's inputs, and any other as it is.
+    """Converts a `tf.data.Dataset` of batches of texts to the encoder's inputs, and returns any other unchanged.
 
     Raises:
         ValueError: If the texts are not batched, if the labels are strings, or if the task has no preprocessor.
@@ -217,7 +218,7 @@ def preprocess_stream(task, dataset):
 
 
 def check_stream_shares(task, dataset, method):
-    """Raises a `ValueError` if the replicas cannot share each batch of a stream of texts evenly, but must."""
+    """Raises a `ValueError` if the replicas must share each batch of a stream of texts evenly but cannot."""
     (replicas, evenly), size = replicas_of(task), texts_of_stream(dataset)[0].shape[0]
     if (method == "fit" or evenly) and (size or 1) % replicas:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What a task rejects in `fit`, `evaluate` and `predict`: inputs, labels and weights that cannot be meant."""
+"""Checks of the inputs, labels and weights that a task receives in `fit`, `evaluate` and `predict`."""
 
 import numbers
 import types
@@ -12,7 +12,7 @@ from keras_transfer.text.label_checks import with_checked_labels
 
 
 def check_inputs(task, x):
-    """Raises a `ValueError` if `x` is a dict without the encoder's inputs, an iterator, or a stream of other shapes."""
+    """Raises a `ValueError` if `x` is a dict without the encoder's inputs, an iterator, or a stream of wrong shapes."""
     names = input_names(task)
     if isinstance(x, Mapping):
         if not set(names) <= set(x):
@@ -52,7 +52,7 @@ def check_weights_of_classes(weights, count):
 
 
 def check_class_labels(labels, count, vectors=None):
-    """Raises a `ValueError` if labels cannot be those of a classifier.
+    """Raises a `ValueError` if labels are not valid for a classifier.
 
     Args:
         labels: List or array of labels. Floats with whole values count as integers.
@@ -63,7 +63,7 @@ def check_class_labels(labels, count, vectors=None):
     values = _as_numbers(labels, f"{expected}, one for each text")
     shape = f"{values.dtype} of shape {values.shape}"
     if not values.size or (vectors is not False and values.ndim == 2 and values.shape[1] == count):
-        return  # The number of labels is checked with that of the texts.
+        return  # The number of labels is checked together with the number of texts.
     if vectors:
         raise ValueError(
             f"The loss takes labels of shape [texts, {count}], such as those of `keras.utils.to_categorical`. For "
@@ -85,7 +85,7 @@ def check_multi_hot(labels, count):
     )
     values = _as_numbers(labels, expected)
     if values.ndim and not len(values):
-        return  # The number of labels is checked with that of the texts.
+        return  # The number of labels is checked together with the number of texts.
     if values.ndim != 2 or values.shape[1] != count:
         raise ValueError(f"{expected}. Received: {values.dtype} of shape {values.shape}")
     with np.errstate(invalid="ignore"):
@@ -113,7 +113,7 @@ def validation_parts(task, data):
     """Returns `validation_data` as a tuple `(x,)`, `(x, y)` or `(x, y, sample_weight)`.
 
     Raises:
-        ValueError: If it is raw data without labels.
+        ValueError: If `data` are raw data without labels.
     """
     if not isinstance(data, (list, tuple)):
         parts, alone = (data,), task.is_raw(data)
@@ -128,12 +128,12 @@ def validation_parts(task, data):
 
 
 def checked_batches(task, data, method):
-    """Returns data that check the labels of each batch when it is read, if they are a generator or a `tf.data.Dataset`.
+    """Makes a generator or `tf.data.Dataset` check the labels of each batch as it is read. Other data do not change.
 
     Args:
         task: `Task`.
         data: Dataset as `Task.dataset` returns it.
-        method: String. `"fit"`, `"evaluate"` or `"predict"`, which reads no labels.
+        method: String. `"fit"`, `"evaluate"` or `"predict"`. Labels are not checked for `"predict"`.
     """
 
     def check(labels):

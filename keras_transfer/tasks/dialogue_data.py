@@ -1,4 +1,4 @@
-"""Dialogues in memory as batches of a reply among wrong ones, for a `DialogueModel`."""
+"""Batches for a `DialogueModel` from dialogues in memory, each with the right reply among wrong ones."""
 
 import numpy as np
 
@@ -48,10 +48,10 @@ def checked_example(example, index):
 
 
 def with_candidates(examples, count):
-    """Returns examples whose last candidate of `count` is the reply, and the others are wrong.
+    """Returns examples with `count` candidates each. The last one is the reply, and the others are wrong.
 
-    The wrong ones are the first of an example's own candidates. What is missing is drawn from the replies and the
-    candidates of all examples, in the same way in each call.
+    The wrong candidates are the first of an example's own candidates. If there are too few, others are drawn from the
+    replies and the candidates of all examples. Each call draws the same ones.
 
     Raises:
         ValueError: If there are not enough different replies.
@@ -74,10 +74,10 @@ def with_candidates(examples, count):
 
 
 def dialogue_rows(examples, ids_of, special, length):
-    """Returns the rows of examples, and how many examples were cut to fit.
+    """Returns the rows of examples, and the number of examples that were cut to fit.
 
     A row is a list of pairs of lists, the ids and the targets of each candidate. All candidates of an example follow
-    the same persona and history, those that fit before the longest of them.
+    the same persona and history, which are cut to fit before the longest candidate.
 
     Args:
         examples: List of `(persona, history, candidates)`. A candidate may be `None`.
@@ -96,11 +96,11 @@ def dialogue_rows(examples, ids_of, special, length):
 
 
 def _fit(persona, history, replies, length):
-    """Returns the parts of a dialogue such that it has at most `length` tokens.
+    """Returns the parts of a dialogue, cut so that it has at most `length` tokens.
 
-    What is cut is first the oldest utterances, but never the last one. Then it is the last sentences of the persona,
-    as long as it has more than half of the room, and then the start of the last utterance. Replies lose their
-    end only where they would leave less than half of `length` for the dialogue before them.
+    The oldest utterances are cut first, but never the last one. Next are the last sentences of the persona, as long as
+    the persona takes up more than half of the room, and then the start of the last utterance. Replies lose their end
+    only if they would leave less than half of `length` for the dialogue before them.
     """
 
     def size(sentences, utterances):

@@ -26,13 +26,13 @@ class DialogueModel(CausalLM):
     """A dialogue model: a causal language model of replies with a second head that finds the right reply.
 
     Its input is a sequence of a persona, the utterances so far and a reply, with a delimiter before each utterance. The
-    embedding of the speaker is added to that of each token (`layers.SpeakerEmbedding`). The language-model head learns
-    the tokens of the reply. The next-utterance head reads the last token and distinguishes the reply from wrong ones.
-    The loss is the sum of both cross-entropies.
+    embedding of the speaker is added to the embedding of each token (`layers.SpeakerEmbedding`). The language-model
+    head learns the tokens of the reply. The next-utterance head reads the last token and distinguishes the reply from
+    wrong ones. The loss is the sum of both cross-entropies.
 
     `fit` and `evaluate` take a list of examples without labels: tuples `(persona, history, reply, candidates)` of a
-    list of sentences, a list of utterances, a string, and a list of replies to choose from, which may be left out. What
-    `candidates` lack is drawn from the other replies. The metrics are the perplexity of the replies, and `hits_at_1`,
+    list of sentences, a list of utterances, a string, and a list of replies to choose from, which may be left out.
+    Missing candidates are drawn from the other replies. The metrics are the perplexity of the replies, and `hits_at_1`,
     the fraction of examples in which the right reply has the highest score. Pass `model.dataset(examples)` as
     `validation_data`.
 
@@ -45,7 +45,7 @@ class DialogueModel(CausalLM):
         num_candidates: Integer, at least 2. Number of replies that the next-utterance head compares. Defaults to `2`.
         next_utterance_weight: Float. Factor of the loss of the next-utterance head. Defaults to `1.0`.
         special_tokens: List of strings, the tokens that begin and end a sequence, and the delimiters of the partner and
-            of the one who replies. Defaults to `("<bos>", "<eos>", "<speaker1>", "<speaker2>")`.
+            of the replying speaker. Defaults to `("<bos>", "<eos>", "<speaker1>", "<speaker2>")`.
 
     Call arguments:
         inputs: Dict of `token_ids` and `padding_mask` [batch, candidates, length], where the last candidate is the
@@ -74,7 +74,7 @@ class DialogueModel(CausalLM):
     Source: https://arxiv.org/abs/1901.08149
     """
 
-    head_name = "dialogue"  # No checkpoint contains it.
+    head_name = "dialogue"  # No checkpoint contains this head.
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class DialogueModel(CausalLM):
         return {"logits": self.output_embeddings(replies), "next_utterance": scores}
 
     def default_loss(self):
-        return None  # `compute_loss` has its own.
+        return None  # `compute_loss` computes the loss.
 
     def default_metrics(self):
         return None
@@ -146,7 +146,7 @@ class DialogueModel(CausalLM):
         Task.compile(self, optimizer, loss=None, metrics=None, **kwargs)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Returns the mean cross-entropy of the tokens of replies, plus that of the right candidates."""
+        """Returns the mean cross-entropy of the tokens of replies plus the cross-entropy of the right candidates."""
         self._check_outputs(y_pred)
         if y is None or sample_weight is None:
             raise ValueError(
@@ -155,7 +155,7 @@ class DialogueModel(CausalLM):
             )
         scores = y_pred["next_utterance"]
         right = ops.zeros_like(scores[:, 0], dtype="int32") + (ops.shape(scores)[1] - 1)
-        # Losses of Keras, which replicas share. For tokens as in `CausalLM`.
+        # These are losses of Keras, which work with replicas. The loss for tokens is as in `CausalLM`.
         tokens = self._token_loss(y, y_pred["logits"], sample_weight)
         loss = tokens + self.next_utterance_weight * self._utterance_loss(right, scores)
         return loss + super().compute_loss() if self.losses else loss
@@ -229,7 +229,7 @@ class DialogueModel(CausalLM):
         return super().predict_on_batch(x)
 
     def predict_in_order(self, data, predict):
-        """Returns the dict of outputs for inputs [batch, candidates, length], or else what `CausalLM` returns."""
+        """Returns the dict of outputs for inputs [batch, candidates, length], and otherwise what `CausalLM` returns."""
         if data.inputs["padding_mask"].ndim == 3:
             return Task.predict_in_order(self, data, predict)
         return super().predict_in_order(data, predict)
@@ -265,14 +265,14 @@ class DialogueModel(CausalLM):
     ):
         """Returns a reply to a dialogue.
 
-        The oldest utterances are not read if they would leave less than a quarter of `max_length` for the reply.
+        The oldest utterances are ignored if they would leave less than a quarter of `max_length` for the reply.
 
         Args:
             history: List of strings. The utterances so far, oldest first. The last one is the partner's.
-            persona: List of strings. Sentences about the one who replies. Defaults to none.
-            max_length: Integer. Number of tokens at which the reply ends, those of the dialogue included. Defaults to
-                that of the task.
-            sampler, repetition_penalty, no_repeat_ngram, bad_words, stop, seed: As for `CausalLM.generate`.
+            persona: List of strings. Sentences about the replying speaker. Defaults to none.
+            max_length: Integer. Number of tokens at which the reply ends, including the tokens of the dialogue.
+                Defaults to the `max_length` of the task.
+            sampler, repetition_penalty, no_repeat_ngram, bad_words, stop, seed: See `CausalLM.generate`.
 
         Returns:
             String.
@@ -303,7 +303,7 @@ class DialogueModel(CausalLM):
         """Returns the scores of the next-utterance head for replies to a dialogue.
 
         Args:
-            history, persona: As for `reply`.
+            history, persona: See `reply`.
             candidates: List of strings.
 
         Returns:
@@ -321,7 +321,7 @@ class DialogueModel(CausalLM):
     # === Export and config ===
 
     def signatures(self, pairs=False):
-        """Returns what an exported model answers: `"tokens"`, from the encoder's inputs to `logits`."""
+        """Returns the signatures of an exported model: `"tokens"`, from the encoder's inputs to `logits`."""
         return Task.signatures(self, pairs)
 
     def get_config(self):

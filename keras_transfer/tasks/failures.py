@@ -1,4 +1,4 @@
-"""What a method of a task does when it fails: it leaves the model usable and names wrong labels."""
+"""What happens when a method of a task fails: the model remains usable, and the error names wrong labels."""
 
 import contextlib
 
@@ -10,14 +10,14 @@ from keras_transfer.training.private import keep_values
 
 @contextlib.contextmanager
 def mends_failures(task, function):
-    """Leaves the model usable if the method of Keras in the block fails, and raises the error that `keep_error` keeps.
+    """Keeps the model usable if Keras's method in this context fails, and raises the error that `keep_error` keeps.
 
     TensorFlow creates variables only while it traces a function for the first time. If that fails, the function stays
     unusable, so Keras must make it again. On JAX, the variables get their values back.
 
     Args:
         task: `Task`.
-        function: String. Name of the attribute that holds what the method runs, such as `"train_function"`.
+        function: String. Name of the attribute with the function that the method runs, such as `"train_function"`.
     """
     trains = function == "train_function" and task.trainable_variables and getattr(task, "optimizer", None) is not None
     if trains and keras.backend.backend() == "jax":
@@ -39,7 +39,7 @@ def mends_failures(task, function):
 
 
 class KeepsErrors:
-    """A mixin for errors in functions that TensorFlow runs, which it reports without their types."""
+    """A mixin that keeps errors in functions that TensorFlow runs, as TensorFlow reports them without their types."""
 
     kept_error = None
 

@@ -46,22 +46,23 @@ class Generates:
         Args:
             prompts: A string or a list of strings, or prepared ids: a list of lists of integers, or a dict of
                 `token_ids` and `padding_mask` [batch, length].
-            max_length: Integer. Number of tokens at which a sequence ends, prompt included. Defaults to that of the
-                task.
-            sampler: `generation.Sampler` or its name, such as `"top_p"`. Defaults to that of the task.
+            max_length: Integer. Number of tokens at which a sequence ends, including the prompt. Defaults to the
+                `max_length` of the task.
+            sampler: `generation.Sampler` or its name, such as `"top_p"`. Defaults to the sampler of the task.
             num_sequences: Integer. Number of sequences for each prompt, with a random sampler or `BeamSearch`. Defaults
                 to `1`.
             end_token: String or integer. The token that ends a sequence, or None. Defaults to `"auto"`: the `eos_token`
                 of the tokenizer, or else the last token that the preprocessor puts after texts, or else none.
-            repetition_penalty: Float. Factor that makes tokens less likely which occurred before. Defaults to `1.0`.
-            no_repeat_ngram: Integer. No sequence of so many tokens occurs twice. Defaults to `0`, any may.
+            repetition_penalty: Float. Factor that makes tokens that occurred before less likely. Defaults to `1.0`.
+            no_repeat_ngram: Integer. No sequence of this many tokens occurs twice. Defaults to `0`, for no restriction.
             bad_words: List of strings, or of lists of ids, that must not occur. A string is excluded as its tokens with
                 and without a space before it. Defaults to none.
-            stop: String or list of strings. The text ends before the first one, also if it begins or ends inside a
-                token. Defaults to none.
-            seed: Integer. Seed of random samplers. Defaults to `None`, by `keras.utils.set_random_seed`.
-            on_token: Callable `(index, piece)`, called for each new piece of the sequence `index` (of all sequences in
-                order) as soon as it is certain: a string for texts, a token id for ids. Defaults to `None`.
+            stop: String or list of strings. The text ends before the first stop string, even if that begins or ends
+                inside a token. Defaults to none.
+            seed: Integer. Seed of random samplers. Defaults to `None`, which follows `keras.utils.set_random_seed`.
+            on_token: Callable `(index, piece)`, called for each new piece of a sequence as soon as it is certain.
+                `index` is the position of the sequence among all sequences. A piece is a string for texts, and a token
+                id for ids. Defaults to `None`.
             batch_size: Integer. Number of prompts in a batch. Defaults to `8`.
 
         Returns:
@@ -171,15 +172,15 @@ class Generates:
     # === Export ===
 
     def signatures(self, pairs=False):
-        """Returns what an exported model answers.
+        """Returns the signatures of an exported model.
 
         Args:
             pairs: Must be `False`, because a `CausalLM` does not support pairs.
 
         Returns:
             Dict of `Signature`s:
-            - `"serving_default"`: from `text` to its `continuation`, with the task's `sampler` and `max_length`. Of a
-              prompt that is too long, the last tokens are read. The continuation of a prompt without tokens is "".
+            - `"serving_default"`: from `text` to its `continuation`, with the task's `sampler` and `max_length`. If a
+              prompt is too long, only its last tokens are read. The continuation of a prompt without tokens is "".
             - `"tokens"`: from the encoder's inputs to `logits`
 
         Raises:
@@ -248,7 +249,7 @@ class _Run:
         length = round_up(max(len(rows[index]) for index in part), PROMPT_STEP)
         steps = round_up(self.max_length - min(len(rows[index]) for index in part), NEW_STEP)
         batch = min(self.batch_size, len(rows))
-        filler = [part[0]] * (batch - len(part))  # A short last batch has the shape of the others.
+        filler = [part[0]] * (batch - len(part))  # A short last batch gets the shape of the others.
         token_ids, first = align_right([rows[index] for index in part + filler], length)
         limit = first + self.max_length
         limit[len(part) :] = 0

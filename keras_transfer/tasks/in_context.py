@@ -1,4 +1,4 @@
-"""Classification by a language model that is not trained for it: the label that is the most likely in its place."""
+"""Classification with a language model that is not trained for it, by the likelihood of the labels in a template."""
 
 import re
 
@@ -6,38 +6,38 @@ import numpy as np
 
 from keras_transfer.text.inputs import to_list
 
-CONTENT_FREE = ("N/A", "[MASK]", "")  # As in Zhao et al. 2021.
+CONTENT_FREE = ("N/A", "[MASK]", "")  # These are the texts of Zhao et al. 2021.
 
 
 class InContext:
     """A mixin for language models: labels by likelihood, without training.
 
     A subclass implements `_score_labels(prompts, words, batch_size)`, which returns the log-likelihoods of words
-    (strings) in prompts, an array [prompts, words]. A prompt is a tuple of what is written before and after the label.
+    (strings) in prompts, an array [prompts, words]. A prompt is a tuple of the texts before and after the label.
     """
 
-    reads_ahead = False  # Whether the model reads what is after the label.
+    reads_ahead = False  # Whether the model reads the text after the label.
 
     def classify(
         self, texts, labels, examples=(), template="{text}\n{label}", separator="\n\n", calibrate=False, batch_size=8
     ):
-        """Returns the label of each text that is the most likely in its place: zero-, one- or few-shot.
+        """Returns the most likely label of each text by zero-, one- or few-shot classification.
 
-        The model reads the examples, and then the text, each written with the template, and scores each label in the
-        place of `{label}`. A `CausalLM` knows only what is before it (Brown et al. 2020). A `MaskedLM` has a mask token
-        there and knows both sides (PET, Schick & Schütze 2021). Each of its labels must be written as a single token.
+        The model reads the examples and then the text, each formatted with the template, and scores each label at
+        `{label}`. A `CausalLM` reads only the text before it (Brown et al. 2020). A `MaskedLM` has a mask token there
+        and reads the text on both sides (PET, Schick & Schütze 2021). Each of its labels must be a single token.
 
         Args:
             texts: List of strings.
-            labels: List of strings, the labels as they are written in the place of `{label}`, or a dict from a label to
-                how it is written (PET's verbalizer).
+            labels: List of strings that replace `{label}`, or a dict from labels to these strings (PET's verbalizer).
             examples: List of tuples `(text, label)`, which the model reads before each text. Defaults to none.
             template: String with one `{text}` and one `{label}`. For a `CausalLM`, `{label}` must be after `{text}`.
                 Defaults to `"{text}\\n{label}"`.
             separator: String between examples. Defaults to an empty line.
             calibrate: Boolean. Whether the likelihoods are divided by those for texts without content ("N/A", "[MASK]"
                 and ""), which removes the preference for certain labels (Zhao et al. 2021). Defaults to `False`.
-            batch_size: Integer. Number of texts in a batch; for a `CausalLM`, of texts with labels. Defaults to `8`.
+            batch_size: Integer. Number of texts in a batch. For a `CausalLM`, each text counts once for each label.
+                Defaults to `8`.
 
         Returns:
             List of labels, one for each text.
@@ -70,15 +70,15 @@ class InContext:
     ):
         """Returns the log-likelihood of each label for each text, a float64 array [texts, labels].
 
-        For a `CausalLM`, it is the sum over the tokens of the label. If the label changes how the end of what is before
-        it is split into tokens, those tokens count too, for all labels. For a `MaskedLM`, it is that of the label's
-        token in the place of the mask.
+        For a `CausalLM`, it is the sum over the tokens of the label. If a label changes how the end of the text before
+        it is split into tokens, these tokens are included for all labels. For a `MaskedLM`, it is the log-likelihood of
+        the label's token at the mask.
 
         Args:
-            texts, labels, examples, template, separator, batch_size: As for `classify`.
+            texts, labels, examples, template, separator, batch_size: See `classify`.
 
         Raises:
-            ValueError: As for `classify`.
+            ValueError: If an argument is invalid, as for `classify`.
         """
         written = dict(labels) if isinstance(labels, dict) else {label: label for label in labels}
         if len(written) < 2 or not all(isinstance(text, str) and text for text in written.values()):
@@ -93,7 +93,7 @@ class InContext:
         return np.asarray(self._score_labels(prompts, list(written.values()), batch_size), "float64")
 
     def _template_parts(self, template):
-        """Returns a template as a list of the two fields and what is around them."""
+        """Splits a template into a list of the two fields and the texts around them."""
         parts = re.split(r"({text}|{label})", template)
         fields = parts[1::2]
         if fields != ["{text}", "{label}"] and not (self.reads_ahead and fields == ["{label}", "{text}"]):
@@ -108,7 +108,7 @@ class InContext:
 
 
 def _fill(parts, text, label=""):
-    """Returns a part of a template as it is written for a text and a label."""
+    """Joins parts of a template and replaces the fields with a text and a label."""
     return "".join({"{text}": text, "{label}": label}.get(part, part) for part in parts)
 
 

@@ -15,12 +15,13 @@ class Scores:
     """The likelihoods of texts under a language model.
 
     The first token of a text is not scored, since nothing predicts it. If the preprocessor puts a token before each
-    text, that is the first one, so that all tokens of the text are scored. The token that it puts at the end is, too.
+    text, that token is the first one, and all tokens of the text are scored. A token that it puts at the end is scored,
+    too.
 
     Attributes:
         token_log_likelihoods: List of arrays [scored tokens], the natural logarithm of each token's probability given
-            those before it.
-        log_likelihoods: Array [texts], their sums.
+            the tokens before it.
+        log_likelihoods: Array [texts], the sum for each text.
         perplexity_per_token: Float. `exp(-sum / tokens)`, over the scored tokens of all texts.
         perplexity_per_word: Float. `exp(-sum / words)`, over the words of all texts, split at white space. It can be
             compared between models with different tokenizers. None for prepared ids.
@@ -47,7 +48,7 @@ class Likelihood:
             `perplexity_per_word`.
 
         Raises:
-            ValueError: If a text has no tokens, or more than the encoder has positions.
+            ValueError: If a text has no tokens, or more tokens than the encoder has positions.
 
         Example:
         ```python

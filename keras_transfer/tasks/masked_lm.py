@@ -1,4 +1,4 @@
-"""Masked language models: the tokens that were hidden from a text."""
+"""Masked language models, which predict the hidden tokens of a text."""
 
 import keras
 import numpy as np
@@ -22,25 +22,26 @@ _EXPORTED = 5  # Number of tokens that an exported model returns for each masked
 class MaskedLM(SelfSupervised, InContext, Task):
     """A masked language model: an encoder, a dense layer with a norm, and the token embeddings as output embeddings.
 
-    `fit` and `evaluate` take raw text without labels. The objective hides some tokens, other ones in each epoch of
-    `fit`, and the same ones whenever the model is evaluated. Only these tokens reach the vocabulary, which makes a step
-    cheaper. The loss is their mean, and `accuracy` is the fraction of them that the model predicts.
+    `fit` and `evaluate` take raw text without labels. The objective hides some tokens: different ones in each epoch of
+    `fit`, and the same ones in each evaluation. Logits are computed only for these tokens, which makes a step cheaper.
+    The loss is the mean over these tokens, and `accuracy` is the fraction that the model predicts correctly.
 
-    `from_pretrained` loads the head of the checkpoint's pretraining, so that `fit` continues it. A checkpoint without
-    this head requires `head="new"`. `save_pretrained` writes the head back.
+    `from_pretrained` loads the head of the checkpoint's pretraining, so that `fit` continues the pretraining. A
+    checkpoint without this head requires `head="new"`. `save_pretrained` writes the head back.
 
     Args:
         encoder: Encoder of this library with a `token_embedding`, or a KerasHub backbone.
         preprocessor: `text.TokenPreprocessor` whose vocabulary has a mask token, or None for prepared ids. Defaults to
             `None`.
-        objective: `objectives.TokenMasking`. Defaults to `None`, one that hides 15 % of the tokens.
-        activation: String or callable. Activation of the dense layer. Defaults to `None`, that of the encoder.
-        layer_norm_epsilon: Float. Defaults to `None`, that of the encoder.
+        objective: `objectives.TokenMasking`. Defaults to `None`, which hides 15 % of the tokens.
+        activation: String or callable. Activation of the dense layer. Defaults to `None`, the activation of the
+            encoder.
+        layer_norm_epsilon: Float. Epsilon of the norm. Defaults to `None`, the value of the encoder.
         use_bias: Boolean. Whether the dense layer and the norm have a bias. (The output embeddings always have one.)
             Defaults to `True`.
         name: String. Name of the model. Defaults to `None`.
 
-    Inputs: Those of the encoder, and `mask_positions`, integers [batch, places], negative at unused places.
+    Inputs: The inputs of the encoder, and `mask_positions`, integers [batch, places], negative at unused places.
 
     Outputs:
         Logits [batch, places, vocabulary_size], float32.
@@ -145,7 +146,7 @@ class MaskedLM(SelfSupervised, InContext, Task):
         """Returns the most likely tokens for the masked ones in texts.
 
         The mask token, such as "[MASK]" or "<mask>", is the only special token that these texts may contain. Everything
-        else is text, as always.
+        else is read as plain text, as always.
 
         Args:
             texts: A string, or a list, array or table column of strings, each with at least one mask token.
@@ -153,10 +154,10 @@ class MaskedLM(SelfSupervised, InContext, Task):
             batch_size: Integer. Number of texts in a batch. Defaults to `32`.
 
         Returns:
-            For each text, a list with one list for each masked token: `(token, probability)`, the most likely first.
+            For each text, a list with one list of `(token, probability)` for each masked token, the most likely first.
 
         Raises:
-            ValueError: If a text has no mask token, or one that is truncated, or if `top_k` is out of range.
+            ValueError: If a text has no mask token, if a mask token is truncated, or if `top_k` is out of range.
 
         Example:
         ```python
@@ -225,7 +226,7 @@ class MaskedLM(SelfSupervised, InContext, Task):
         return scores
 
     def _tokens_of_labels(self, before, words):
-        """Returns the token of each label behind the start of a prompt."""
+        """Returns the token of each label after the start of a prompt."""
         mask, unknown = self._mask_token(), self.preprocessor.unk_id
         start, *rows = self.preprocessor.tokenize_masked([f"{before}{text}" for text in (mask, *words)]).to_list()
         for word, row in zip(words, rows):
@@ -254,7 +255,7 @@ class MaskedLM(SelfSupervised, InContext, Task):
     # === Export ===
 
     def signatures(self, pairs=False):
-        """Returns what an exported model answers.
+        """Returns the signatures of an exported model.
 
         Args:
             pairs: Must be `False`, because a `MaskedLM` does not support pairs.

@@ -1,4 +1,4 @@
-"""What a head reads of an encoder: its last layer, or a learned weighted mean of all layers."""
+"""What a head reads from an encoder: its last layer, or a learned weighted mean of all layers."""
 
 import dataclasses
 

@@ -42,7 +42,7 @@ class MultipleChoice(PooledTask):
 
     Raises:
         ValueError: If `pooling` is unknown or not possible with the encoder, if `preprocessor` does not match the
-            encoder, or if `hidden_norm=True` without `hidden_activation`.
+            encoder, or if `hidden_norm=True` is used without `hidden_activation`.
 
     Example:
     ```python
@@ -131,8 +131,8 @@ class MultipleChoice(PooledTask):
 
         Args:
             x: Tuple `(contexts, choices)`, as for `fit`.
-            batch_size: Integer. Number of rows of a batch. Defaults to `32`.
-            verbose: As for `predict`. Defaults to `0`.
+            batch_size: Integer. Number of rows per batch. Defaults to `32`.
+            verbose: See `predict`. Defaults to `0`.
 
         Returns:
             List of strings.
@@ -153,7 +153,7 @@ class MultipleChoice(PooledTask):
     # === Export ===
 
     def signatures(self, pairs=False):
-        """Returns what an exported model answers.
+        """Returns the signatures of an exported model.
 
         Args:
             pairs: Must be `False`, because each choice is paired with its context anyway. Defaults to `False`.

@@ -1,4 +1,4 @@
-"""The methods of a task that take one batch: `train_on_batch` and others, and the call."""
+"""The methods of a task that take one batch, such as `train_on_batch`, and the call of the model."""
 
 import keras
 import numpy as np
@@ -9,11 +9,11 @@ from keras_transfer.tasks.prediction import Prediction
 from keras_transfer.tasks.signatures import encode_texts
 from keras_transfer.training.private import NotCloned
 
-_ALL_ROWS = 2**31  # Batches of so many rows are one batch.
+_ALL_ROWS = 2**31  # With this batch size, all rows are one batch.
 
 
 class OneBatch(KeepsErrors, NotCloned):
-    """A mixin that lets the methods of a task for one batch take raw text, as `fit` does, besides prepared data."""
+    """A mixin that lets the methods of a task for one batch take raw text as `fit` does, and prepared data."""
 
     def __call__(self, inputs, *args, **kwargs):
         """Returns the outputs of one batch of prepared inputs or of raw text."""

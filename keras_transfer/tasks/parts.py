@@ -1,4 +1,4 @@
-"""Rows of several texts, the parts, each of which the encoder reads on its own."""
+"""Rows of several texts (the parts), each of which the encoder reads separately."""
 
 import keras
 from keras import ops
@@ -12,7 +12,7 @@ def merge_parts(inputs, wanted):
     The parts of a row stay together, so that devices that share a batch have whole rows.
 
     Args:
-        inputs: Dict or other structure of tensors, as `wanted`.
+        inputs: Dict or other structure of tensors, the same as that of `wanted`.
         wanted: The symbolic inputs of the model.
 
     Returns:

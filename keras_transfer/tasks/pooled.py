@@ -8,13 +8,13 @@ from keras_transfer.layers.pooling import POOLINGS
 
 
 def pooled_vectors(encoder, encoded, pooling=None, default="pooled"):
-    """Returns the name of a pooling, and the vectors [batch, dim] that it gives.
+    """Returns the name of a pooling, and the pooled vectors [batch, dim].
 
     Args:
         encoder: Encoder.
         encoded: Its symbolic outputs, an `Encoded`.
-        pooling: String, `"pooled"` (the encoder's own pooled output) or one of those of `layers.SequencePooling`.
-            Defaults to `None`, that of the encoder's checkpoint.
+        pooling: String, `"pooled"` (the encoder's own pooled output) or a pooling of `layers.SequencePooling`. Defaults
+            to `None`, the pooling of the encoder's checkpoint.
         default: String. The pooling to use, if possible, if the checkpoint has none. Defaults to `"pooled"`.
 
     Raises:
@@ -22,7 +22,7 @@ def pooled_vectors(encoder, encoded, pooling=None, default="pooled"):
     """
     if pooling is None:
         pooling = getattr(encoder, "pooling", None) or default
-        if pooling not in POOLINGS or encoded.sequence is None:  # One that only the encoder itself can compute.
+        if pooling not in POOLINGS or encoded.sequence is None:  # Only the encoder can compute it.
             pooling = "mean" if encoded.pooled is None else "pooled"
     if pooling != "pooled" and pooling not in POOLINGS:
         raise ValueError(
@@ -40,10 +40,10 @@ def pooled_vectors(encoder, encoded, pooling=None, default="pooled"):
 
 
 def text_vectors(encoder, pooling=None, normalize=None, default="mean"):
-    """Returns symbolic vectors [batch, dim] of an encoder's inputs, in float32, and how they were made.
+    """Returns symbolic float32 vectors [batch, dim] for an encoder's inputs, and how they are computed.
 
     Args:
-        encoder, pooling, default: As for `pooled_vectors`.
+        encoder, pooling, default: See `pooled_vectors`.
         normalize: Boolean. Whether vectors are scaled to length 1. Defaults to `None`, as in the encoder's checkpoint.
 
     Returns:

@@ -101,7 +101,7 @@ class PooledTask(Task):
             outputs = super().call(inputs, training=training, mask=mask)
         return outputs if windows is None else join_windows(outputs, inputs["padding_mask"], windows, self.windows)
 
-    # === Pairs whose texts are encoded one by one ===
+    # === Pairs whose texts are encoded separately ===
 
     def make_batches(self, x, y, batch_size, shuffle, sample_weight):
         if not self.siamese:
@@ -122,11 +122,11 @@ class PooledTask(Task):
     # === Export and config ===
 
     def answer(self, outputs):
-        """Returns what `"serving_default"` answers, a dict of tensors, given the outputs of the model."""
+        """Returns the response of `"serving_default"`, a dict of tensors, given the outputs of the model."""
         raise NotImplementedError(f"{type(self).__name__} must implement `answer`.")
 
     def signatures(self, pairs=False):
-        """Returns what an exported model answers.
+        """Returns the signatures of an exported model.
 
         Args:
             pairs: Boolean. Whether `"serving_default"` takes pairs of texts. Defaults to `False`.

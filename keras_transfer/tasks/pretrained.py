@@ -9,10 +9,11 @@ class Pretrained:
     """A mixin for the encoder of a task, and for `from_pretrained` and `save_pretrained`.
 
     Attributes:
-        head_name: String. What `checkpoints.Architecture.heads` calls the head of the task. `None` for a task whose
-            head no checkpoint contains.
+        head_name: String. Name of the task's head in `checkpoints.Architecture.heads`. `None` for a task whose head no
+            checkpoint contains.
         head_sizes: Tuple of strings, some of `"num_classes"`, `"label_names"` and `"num_targets"`. Arguments that
-            determine the size of the head. A user who passes one asks for a new head if the checkpoint has none.
+            determine the size of the head. If one of them is passed and the checkpoint has no head, a new head is
+            created.
         problem_types: Tuple of strings. Values of `problem_type` in the configuration of a checkpoint whose head the
             task can load.
         problem_type: String. The value that `save_pretrained` writes. `None` for none.
@@ -28,7 +29,7 @@ class Pretrained:
 
     @property
     def encoder(self):
-        """The encoder. For a KerasHub backbone with adapters, an encoder over the backbone that has them."""
+        """The encoder. If a KerasHub backbone has adapters, an encoder over the backbone that contains them."""
         return current_encoder(self._encoder)
 
     @classmethod
@@ -38,18 +39,20 @@ class Pretrained:
         """Builds the task over a pretrained encoder, with the encoder's preprocessor and the head of the checkpoint.
 
         If the checkpoint has a head for this task, such as one that Transformers has fine-tuned, it is loaded with the
-        names of its labels. Arguments that contradict it are an error. If the checkpoint has none, arguments that
+        names of its labels. Arguments that contradict it raise an error. If the checkpoint has none, arguments that
         determine the size of a head (`num_classes`, `label_names`, `labels` or `num_targets`) create a new one. A task
         without such arguments requires `head="new"`.
 
         Args:
-            source: As for `Encoder.from_pretrained`.
-            sequence_length: Integer. Where texts are truncated. Defaults to what the checkpoint says.
+            source: See `Encoder.from_pretrained`.
+            sequence_length: Integer. Number of tokens to which texts are truncated. Defaults to the value of the
+                checkpoint.
             encoder: Dict of arguments of the encoder that differ from the checkpoint's (`{"dropout": 0.0}`).
-            head: String. `"new"` for a new head, also if the checkpoint has one. Defaults to `None`.
+            head: String. `"new"` for a new head, even if the checkpoint has one. Defaults to `None`.
             preprocessor: As for the constructor. Defaults to `"auto"`, the preprocessor of the checkpoint.
-            labels: List, array or table column of labels. A new head has all names that occur in it, sorted. The head
-                of a checkpoint must have all these names. Only for tasks with `label_names`. Defaults to `None`.
+            labels: List, array or table column of labels. A new head gets all names that occur in it, in sorted order.
+                A head from a checkpoint must have all these names. Only for tasks with `label_names`. Defaults to
+                `None`.
             **arguments: Arguments of the task.
 
         Returns:
@@ -87,7 +90,7 @@ class Pretrained:
         """Writes the encoder, the preprocessor and the head as a checkpoint; see `Encoder.save_pretrained`.
 
         Transformers loads it with the class for the task, such as `AutoModelForSequenceClassification`, and the names
-        of the labels. A task with `head_name=None`, which no checkpoint can contain, is written without its head.
+        of the labels. If `head_name=None`, no checkpoint can contain the head, and the task is written without it.
 
         Args:
             folder: String or path. Folder to write. It is written completely or not at all.

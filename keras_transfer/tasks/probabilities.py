@@ -1,4 +1,4 @@
-"""Plain answers of a classifier: probabilities, names, and what is adjusted on validation data after training."""
+"""Predictions of a classifier as probabilities and names, and their adjustment on validation data after training."""
 
 import logging
 from typing import NamedTuple
@@ -18,9 +18,9 @@ class Calibration(NamedTuple):
     """What `TextClassifier.calibrate` found.
 
     Attributes:
-        temperature: Float. What the logits were divided by.
-        error_before: Float. The expected calibration error on the data before.
-        error_after: Float. The same, after.
+        temperature: Float. The number by which the logits were divided.
+        error_before: Float. The expected calibration error on the data before the calibration.
+        error_after: Float. The expected calibration error on the data after the calibration.
     """
 
     temperature: float
@@ -35,9 +35,9 @@ class Probabilities:
         """Returns the probabilities of the classes.
 
         Args:
-            x: As for `dataset`, or a single text.
-            batch_size: Integer. Number of rows of a batch. Defaults to `32`.
-            verbose: As for `predict`. Defaults to `0`.
+            x: Data as for `dataset`, or a single text.
+            batch_size: Integer. Number of rows per batch. Defaults to `32`.
+            verbose: See `predict`. Defaults to `0`.
 
         Returns:
             Float32 array [texts, classes]. With one label per text, each row sums to 1 (softmax). With
@@ -55,9 +55,9 @@ class Probabilities:
         """Returns the name of the most likely class of each text.
 
         Args:
-            x: As for `dataset`, or a single text.
-            batch_size: Integer. Number of rows of a batch. Defaults to `32`.
-            verbose: As for `predict`. Defaults to `0`.
+            x: Data as for `dataset`, or a single text.
+            batch_size: Integer. Number of rows per batch. Defaults to `32`.
+            verbose: See `predict`. Defaults to `0`.
 
         Returns:
             List of strings. With `multi_label=True`, a list of lists: the names of all classes whose probability is at
@@ -72,7 +72,7 @@ class Probabilities:
         return self.labels_of(self.predict_proba(x, batch_size, verbose))
 
     def labels_of(self, probabilities):
-        """Returns what `predict_labels` returns, given the array [texts, classes] that `predict_proba` returns."""
+        """Returns the result of `predict_labels` for the array [texts, classes] that `predict_proba` returns."""
         if not self.multi_label:
             return [self.label_names[best] for best in probabilities.argmax(axis=-1)]
         chosen = probabilities >= np.array(self.thresholds, "float32")
@@ -81,7 +81,7 @@ class Probabilities:
     def tune_thresholds(self, x, y):
         """Sets the threshold of each class to the one with the highest F1 on validation data.
 
-        Use data that the model was not trained with. A class without positive texts keeps its threshold.
+        Use data on which the model was not trained. A class without positive texts keeps its threshold.
 
         Args:
             x: Texts, as for `fit`.
@@ -91,8 +91,8 @@ class Probabilities:
             List of floats, the thresholds, which are also `model.thresholds`. Saved and exported models keep them.
 
         Raises:
-            ValueError: If the classifier was not made with `multi_label=True`, if there are no texts, or if the labels
-                are wrong.
+            ValueError: If the classifier was not created with `multi_label=True`, if there are no texts, or if the
+                labels are invalid.
 
         Example:
         ```python
@@ -115,10 +115,10 @@ class Probabilities:
     def calibrate(self, x, y):
         """Divides the logits by a temperature, so that the probabilities match the observed accuracy.
 
-        The temperature has the highest likelihood on validation data, which the model must not be trained with. The
+        The temperature maximizes the likelihood of validation data, on which the model must not have been trained. The
         weights of the dense layer are divided by it, so that saved and exported models are calibrated, too. If the
-        encoder has several adapters, only the head of the active ones is calibrated. The answers of `predict_labels`
-        do not change: thresholds are converted.
+        encoder has several adapters, only the head of the active ones is calibrated. The results of `predict_labels` do
+        not change, because the thresholds are converted.
 
         Args:
             x: Texts, as for `fit`.
@@ -128,8 +128,8 @@ class Probabilities:
             A `Calibration` with the temperature, and the expected calibration error before and after.
 
         Raises:
-            ValueError: If there are no texts, if the labels are wrong, if a logit is not finite, or if the dense layer
-                is quantized.
+            ValueError: If there are no texts, if the labels are invalid, if a logit is not finite, or if the dense
+                layer is quantized.
 
         Example:
         ```python
@@ -192,7 +192,7 @@ def _best_threshold(labels, probabilities, default):
     found, right = probabilities[order], np.cumsum(labels[order])
     f1 = 2 * right / (np.arange(1, len(found) + 1) + right[-1])
     after = np.append(found[1:], -1.0)
-    f1[found == after] = -1.0  # No threshold divides equal probabilities.
+    f1[found == after] = -1.0  # No threshold separates equal probabilities.
     best = f1.argmax()
     return float((found[best] + max(after[best], 0.0)) / 2)
 
@@ -206,7 +206,7 @@ def _divide_logit(probability, temperature):
 
 
 def _best_factor(logits, labels, multi_label):
-    """Returns the factor of the logits that has the highest likelihood, by bisection: its slope has one root."""
+    """Returns the factor of the logits with the highest likelihood. Its slope has one root, found by bisection."""
 
     def slope(factor):
         scaled = factor * logits

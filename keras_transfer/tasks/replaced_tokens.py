@@ -1,4 +1,4 @@
-"""Replaced token detection: which tokens of a text a small language model has put there."""
+"""Replaced token detection: finding the tokens of a text that a small language model has replaced."""
 
 import keras
 import numpy as np
@@ -18,12 +18,13 @@ from keras_transfer.text.inputs import to_list
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class ReplacedTokenDetection(SelfSupervised, Task):
-    """ELECTRA's pretraining: a generator replaces some tokens, and the encoder finds out which.
+    """ELECTRA's pretraining: a generator replaces some tokens, and the encoder learns to detect them.
 
-    `fit` and `evaluate` take raw text without labels. The objective hides some tokens, the generator, a `MaskedLM`,
-    predicts them, and tokens that are drawn from its distribution take their places. The encoder then says of each real
-    token whether it was replaced. A token that was drawn as it was before counts as not replaced. The loss is that of
-    the generator plus `discriminator_weight` times that of the encoder. The generator keeps its own token embeddings.
+    `fit` and `evaluate` take raw text without labels. The objective hides some tokens. The generator, a `MaskedLM`,
+    predicts them, and they are replaced by tokens drawn from its distribution. The encoder then predicts for each real
+    token whether it was replaced. A drawn token that equals the original one counts as not replaced. The loss is the
+    loss of the generator plus `discriminator_weight` times the loss of the encoder. The generator keeps its own token
+    embeddings.
 
     `from_pretrained` loads the head of a discriminator, and `save_pretrained` writes it back. Save the generator with
     `model.generator.save_pretrained(folder)`.
@@ -34,15 +35,16 @@ class ReplacedTokenDetection(SelfSupervised, Task):
             `None`.
         generator: `MaskedLM` with the same vocabulary, usually smaller than `encoder`. Defaults to `None`, for a model
             that only detects.
-        objective: `objectives.TokenMasking`. Defaults to `None`, one that hides 15 % of the tokens, of which 85 %
-            become the mask token and none a random token.
-        discriminator_weight: Float. Defaults to `50.0`.
-        activation: String or callable. Activation of the head's dense layer. Defaults to `None`, that of the encoder.
+        objective: `objectives.TokenMasking`. Defaults to `None`, which hides 15 % of the tokens. 85 % of these become
+            the mask token, and none become a random token.
+        discriminator_weight: Float. Factor of the loss of the encoder. Defaults to `50.0`.
+        activation: String or callable. Activation of the head's dense layer. Defaults to `None`, the activation of the
+            encoder.
         name: String. Name of the model. Defaults to `None`.
 
     Outputs:
         Logits [batch, length], float32, positive for a token that was probably replaced. For inputs with
-        `mask_positions`, a dict with these and what the generator computed.
+        `mask_positions`, a dict with these logits and the results of the generator.
 
     Raises:
         ValueError: If the encoder returns no vector for each token, if `generator` is not a `MaskedLM` or has another
@@ -122,7 +124,7 @@ class ReplacedTokenDetection(SelfSupervised, Task):
         return {"generator": predicted, "token_ids": token_ids, "discriminator": logits}
 
     def default_loss(self):
-        return None  # `compute_loss` has its own.
+        return None  # `compute_loss` computes the loss.
 
     def default_metrics(self):
         return None
@@ -137,7 +139,7 @@ class ReplacedTokenDetection(SelfSupervised, Task):
         super().compile(optimizer, loss=None, metrics=None, **kwargs)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Returns the loss of the generator plus that of the discriminator, times its weight."""
+        """Returns the loss of the generator plus the weighted loss of the discriminator."""
         if sample_weight is not None:
             raise ValueError(
                 "`ReplacedTokenDetection` does not support sample weights. Received: sample_weight of type "
@@ -147,7 +149,7 @@ class ReplacedTokenDetection(SelfSupervised, Task):
         return generator + self.discriminator_weight * discriminator + ops.sum(ops.array([0.0, *self.losses]))
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        """Returns the metrics: both losses, and the fraction of real tokens about which the discriminator is right."""
+        """Returns the metrics: both losses, and the fraction of real tokens that the discriminator gets right."""
         for metric, value in zip(self.parts, self._parts_of(x, y, y_pred)):
             metric.update_state(value)
         return self.get_metrics_result()
@@ -208,14 +210,14 @@ class ReplacedTokenDetection(SelfSupervised, Task):
         return answers
 
     def signatures(self, pairs=False):
-        """Returns what an exported model answers.
+        """Returns the signatures of an exported model.
 
         Args:
             pairs: Must be `False`, because this task does not support pairs.
 
         Returns:
-            Dict of `Signature`s: `"serving_default"`, from `text` to `token` strings and the `probability` of each that
-            it was replaced, [batch, length], "" and 0 for padding, and `"tokens"`, from the encoder's inputs to
+            Dict of `Signature`s: `"serving_default"`, from `text` to `token` strings and the `probability` that each
+            was replaced, both [batch, length], with "" and 0 for padding, and `"tokens"`, from the encoder's inputs to
             `logits`.
 
         Raises:
@@ -244,6 +246,6 @@ class ReplacedTokenDetection(SelfSupervised, Task):
 
 
 def _mean(values, mask):
-    """Returns the mean of values where a mask is 1, or 0 if it is nowhere."""
+    """Returns the mean of values where a mask is 1, or 0 if the mask is 0 everywhere."""
     mask = ops.cast(mask, "float32")
     return ops.sum(values * mask) / ops.maximum(ops.sum(mask), 1.0)

@@ -12,9 +12,9 @@ UNUSED = -1  # The target at places that a text does not use.
 
 
 class SelfSupervised:
-    """A mixin for tasks with an `objective` such as `objectives.TokenMasking`, put before `Task`.
+    """A mixin for tasks with an `objective` such as `objectives.TokenMasking`. List it before `Task`.
 
-    `fit` and `evaluate` take raw text without labels, also as `text.batches` without labels. Prepared data have
+    `fit` and `evaluate` take raw text without labels, or `text.batches` without labels. Prepared data have
     `mask_positions` and targets, as the objective returns them.
     """
 
@@ -65,7 +65,7 @@ class SelfSupervised:
             )
 
     def predict_on_batch(self, x):
-        """Returns the outputs for one batch of prepared data, or of raw text as for the call."""
+        """Returns the outputs for one batch of prepared data, or of raw text as in a call of the model."""
         return super().predict_on_batch(self.encode_batch(x) if self.is_raw(x) else x)
 
 
@@ -85,5 +85,5 @@ def tokens_of(encoder):
 
 
 def for_backend(inputs):
-    """Returns a preprocessor's inputs, which are TensorFlow tensors, as something that the backend can read."""
+    """Converts the inputs from a preprocessor, which are TensorFlow tensors, to a type that the backend can read."""
     return inputs if keras.backend.backend() == "tensorflow" else {k: np.asarray(v) for k, v in inputs.items()}

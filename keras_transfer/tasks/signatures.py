@@ -1,4 +1,4 @@
-"""What an exported task answers: functions of named tensors, without anything of the format of the export."""
+"""Signatures of exported tasks: functions of named tensors, independent of the format of the export."""
 
 import dataclasses
 from collections.abc import Callable
@@ -11,11 +11,12 @@ from keras_transfer.text.preprocessor import preprocess
 
 @dataclasses.dataclass(frozen=True)
 class Signature:
-    """A function that an exported task answers requests with.
+    """A function with which an exported task answers requests.
 
     Args:
         function: Function that takes tensors by the names in `inputs` and returns a dict of tensors. It is traced on
-            the TensorFlow backend. Outputs may be ragged. For an output `label_id` the export adds `label`, its names.
+            the TensorFlow backend. Outputs may be ragged. For an output `label_id`, the export adds `label` with the
+            names.
         inputs: Dict of `keras.KerasTensor`s, the shapes and dtypes of the inputs: all [batch], or all
             [batch, length, ...].
         shared_axes: Integer, 1 or 2. Number of leading axes that the outputs have in common with the inputs. Defaults

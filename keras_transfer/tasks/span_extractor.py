@@ -31,12 +31,12 @@ class SpanExtractor(Task):
 
     `fit` and `evaluate` take a tuple of two lists, the questions and the context of each, and a list of answers:
     `(text, start)`, or None if the context has no answer. `answer` returns the parts of contexts that answer questions,
-    with their positions in the original text, however the tokenizer normalizes it. A context that is too long is cut
-    into windows that overlap.
+    with their positions in the original text, regardless of how the tokenizer normalizes it. A context that is too long
+    is cut into windows that overlap.
 
     Answers begin and end at tokens of the context. The first token of a row, such as `[CLS]`, stands for no answer, and
     is the target of windows without the answer. The loss is the mean of the two cross-entropies of the first and of the
-    last token, and `accuracy` is the fraction of these that the model predicts.
+    last token, and `accuracy` is the fraction of these tokens that the model predicts correctly.
 
     `from_pretrained` loads the head of a fine-tuned checkpoint. Any other checkpoint requires `head="new"`.
 
@@ -44,17 +44,17 @@ class SpanExtractor(Task):
         encoder: Encoder of this library, or a KerasHub backbone.
         preprocessor: `text.BertPreprocessor`, or a `text.TokenPreprocessor` whose tokenizer knows the characters of its
             tokens (WordPiece, and byte-level BPE as in RoBERTa), or None for prepared ids. Defaults to `None`.
-        stride: Integer. Number of tokens from the start of a window to that of the next, at most half of those that
-            fit beside the question: windows always overlap. Defaults to `128`.
+        stride: Integer. Number of tokens from the start of a window to the start of the next. It is at most half of the
+            tokens that fit beside the question, so windows always overlap. Defaults to `128`.
         max_answer_length: Integer. Number of tokens of the longest answer that `answer` returns. Defaults to `30`.
-        no_answer_threshold: Float. `answer` returns no answer if its score is more than this above that of the best
-            answer. Scores are sums of two logits. Defaults to `None`, for questions that always have an answer (SQuAD
-            1.1). For others (SQuAD 2.0), start with `0.0`. It may be changed at any time.
+        no_answer_threshold: Float. `answer` returns no answer if the score of no answer exceeds the score of the best
+            answer by more than this. Scores are sums of two logits. Defaults to `None`, for questions that always have
+            an answer (SQuAD 1.1). For others (SQuAD 2.0), start with `0.0`. It may be changed at any time.
         dropout: Float between 0 and 1. Dropout rate before the dense layer. Defaults to `0.0`, as in BERT.
         name: String. Name of the model. Defaults to `None`.
         hidden_activation, hidden_norm: See `TextClassifier`. The dense layer is applied to each token.
 
-    Inputs: Those of the encoder, and `answer_mask`, integers [batch, length], 1 where an answer may begin or end.
+    Inputs: The inputs of the encoder, and `answer_mask`, integers [batch, length], 1 where an answer may begin or end.
 
     Outputs:
         Logits [batch, 2, length], float32, of the first and of the last token of the answer.
@@ -158,7 +158,7 @@ class SpanExtractor(Task):
     # === Data ===
 
     def make_targets(self, dataset):
-        """Returns the dataset as it is.
+        """Returns the dataset unchanged.
 
         Raises:
             ValueError: If the answer of a row in memory begins or ends where `answer_mask` is 0.
@@ -225,18 +225,18 @@ class SpanExtractor(Task):
 
         Args:
             questions: A string, or a list, array or table column of strings.
-            contexts: A string, or as many strings as questions: the context of each.
-            n_best: Integer. Number of answers to each question. Defaults to `None`, for the best one alone.
+            contexts: A string, or one string for each question.
+            n_best: Integer. Number of answers to each question. Defaults to `None`, for the best answer only.
             batch_size: Integer. Number of windows in a batch. Defaults to `32`.
-            verbose: As for `predict`. Defaults to `0`.
+            verbose: See `predict`. Defaults to `0`.
 
         Returns:
-            A dict for each question: `text`, the answer as the context has it; `score`, its probability among all
-            answers that the context has; `start` and `end`, its first character in the context, and the position after
-            its last character; and `no_answer_score`, the score of no answer minus that of the best answer, which is
-            compared with `no_answer_threshold`. If there is no answer, `text` is "", and `start` and `end` are -1. The
-            result is a list of dicts, or one dict if `questions` is a string. With `n_best`, there is a list instead of
-            each dict, the best answer first. It is shorter if a context has fewer answers.
+            A dict for each question: `text`, the answer as it occurs in the context; `score`, its probability among all
+            possible answers in the context; `start` and `end`, its first character in the context, and the position
+            after its last character; and `no_answer_score`, the score of no answer minus that of the best answer, which
+            is compared with `no_answer_threshold`. If there is no answer, `text` is "", and `start` and `end` are -1.
+            The result is a list of dicts, or one dict if `questions` is a string. With `n_best`, there is a list
+            instead of each dict, the best answer first. The list is shorter if a context has fewer answers.
 
         Raises:
             ValueError: If a question leaves no room for its context, if questions and contexts differ in number, if
@@ -289,7 +289,7 @@ class SpanExtractor(Task):
     # === Export ===
 
     def signatures(self, pairs=False):
-        """Returns what an exported model answers.
+        """Returns the signatures of an exported model.
 
         Args:
             pairs: Must be `False`: a request always consists of questions and contexts.

@@ -1,4 +1,4 @@
-"""Batches of raw text whose targets an objective makes, other ones in each epoch."""
+"""Batches of raw text with targets that an objective makes, different ones in each epoch."""
 
 import copy
 
@@ -15,10 +15,10 @@ class TargetBatches(TextBatches):
 
     Args:
         data: `TextBatches` without labels.
-        make: Function of the inputs of a batch, a `np.random.Generator`, and the number of further places that the
-            objective must add, which returns inputs and targets. The first two batches get different numbers if their
-            lengths differ, because Keras must see that the number of places varies.
-        seed: Integer. Defaults to `None`, the seed of `data` or a new one.
+        make: Function that returns inputs and targets, given the inputs of a batch, a `np.random.Generator`, and the
+            number of additional places that the objective must add. The first two batches get different numbers if
+            their lengths differ, because Keras must see that the number of places varies.
+        seed: Integer. Defaults to `None`, which uses the seed of `data` or a new one.
     """
 
     has_labels = True

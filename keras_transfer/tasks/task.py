@@ -54,14 +54,14 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
         outputs: Symbolic tensors. Outputs of the head.
         name: String. Name of the model. Defaults to `None`.
         scalar_mix: `layers.ScalarMix` between the encoder and the head, or None. Defaults to `None`.
-        inputs: Symbolic tensors. Inputs of the model. Defaults to `None`, those of the encoder.
+        inputs: Symbolic tensors. Inputs of the model. Defaults to `None`, the inputs of the encoder.
     """
 
     label_names = None  # Names of the classes, in the order of the logits.
     makes_targets = False  # Whether raw text needs no labels, because `make_targets` makes them.
-    predicts_one_class = True  # Whether the outputs are logits of which a softmax is the likelihood of labels.
+    predicts_one_class = True  # Whether the outputs are logits whose softmax is the likelihood of labels.
     takes_class_weight = True  # Whether `fit` takes `class_weight`.
-    takes_windows = False  # Whether the task cuts the rows of a `text.WindowPreprocessor` apart.
+    takes_windows = False  # Whether the task splits the rows of a `text.WindowPreprocessor`.
 
     def __init__(self, encoder, preprocessor, outputs, name=None, scalar_mix=None, inputs=None):
         if preprocessor is None and isinstance(encoder.input, dict) and "text" in encoder.input:
@@ -77,7 +77,7 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
         object.__setattr__(self, "_encoder", encoder)  # for `Pretrained.encoder`
         object.__setattr__(self, "preprocessor", preprocessor)
         object.__setattr__(self, "scalar_mix", scalar_mix)
-        # From adapters that are not active to the values of their head, for `adaptation.set_active_adapter`.
+        # Maps inactive adapters to the values of their head, for `adaptation.set_active_adapter`.
         object.__setattr__(self, "adapter_heads", {})
         self.dtype_policy = encoder.dtype_policy
         self._made_for = None
@@ -121,14 +121,14 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
         return class_weight
 
     def signatures(self, pairs=False):
-        """Returns what an exported model answers.
+        """Returns the signatures of an exported model.
 
         Args:
             pairs: Boolean. Whether requests hold pairs of texts. Defaults to `False`.
 
         Returns:
             Dict from names to `Signature`s: `"tokens"`, from the encoder's inputs to logits, unless the encoder takes
-            text. Subclasses add those that take text.
+            text. Subclasses add signatures that take text.
 
         Raises:
             ValueError: If `pairs=True` and the task does not support pairs.
@@ -158,11 +158,11 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
         return batches(x, y, self.preprocessor, batch_size, shuffle=shuffle, sample_weight=sample_weight)
 
     def make_targets(self, dataset):
-        """Returns a dataset of raw text with the targets that the task makes of it, and any other as it is."""
+        """Returns a dataset of raw text with the targets that the task makes from it, and any other one unchanged."""
         return dataset
 
     def prepare_stream(self, dataset):
-        """Returns a `tf.data.Dataset` as one of prepared batches."""
+        """Converts a `tf.data.Dataset` to one of prepared batches."""
         return preprocess_stream(self, dataset)
 
     def predict_in_order(self, data, predict):
@@ -180,11 +180,11 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
         return no_outputs(self, columns)
 
     def placeholder_labels(self, x):
-        """Returns any valid labels for raw data whose batches need labels to be read, else None."""
+        """Returns arbitrary valid labels for raw data whose batches cannot be read without labels, or None."""
         return None
 
     def mask_labels(self, labels, sample_weight):
-        """Returns labels of a batch without placeholders, and sample weights that are 0 where those were.
+        """Returns labels of a batch without placeholders, and sample weights that are 0 where placeholders were.
 
         Args:
             labels: Array of labels, or None.
@@ -207,7 +207,7 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
         return super().make_train_function(force=force)
 
     def train_step(self, *args, **kwargs):
-        """Takes a training step as `keras.Model` does, which TensorFlow traces and runs as fewer operations."""
+        """Runs a training step as `keras.Model` does, but TensorFlow traces and runs fewer operations."""
         with frozen_unwatched(self), fused_updates(self):
             return super().train_step(*args, **kwargs)
 
@@ -221,14 +221,14 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
 
         Args:
             x: One of the following:
-                - Raw text in memory: a list, an array, a column of a table, or a tuple of two such for pairs. A
+                - Raw text in memory: a list, an array, a column of a table, or a tuple of two of these for pairs. A
                   `TokenClassifier` also takes sentences as lists of words.
                 - Prepared arrays: a dict of the encoder's inputs, or a list of them in the order of `model.input`.
                 - A `tf.data.Dataset` of batches of texts or of prepared inputs.
-                - Any other dataset that Keras takes, such as `text.batches`, which is returned as it is.
+                - Any other dataset that Keras takes, such as `text.batches`. It is returned unchanged.
             y: Labels of data in memory. Defaults to `None`, for prediction and for datasets, which contain labels.
             sample_weight: Array of floats. Weights of the rows of data in memory. Defaults to `None`.
-            batch_size: Integer. Number of rows of a batch, for data in memory. Defaults to 32, rounded up to a multiple
+            batch_size: Integer. Number of rows per batch, for data in memory. Defaults to 32, rounded up to a multiple
                 of the number of replicas.
             shuffle: Boolean. Whether data in memory are shuffled in every epoch. If `False`, they keep their order.
                 Defaults to `False`.
@@ -272,7 +272,7 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
         return self.make_batches(columns, y, batch_size, shuffle, sample_weight)
 
     def _dataset_for(self, method, x, y=None, sample_weight=None, batch_size=None, shuffle=False):
-        """Returns `dataset(...)` in the form in which a method needs it on the model's replicas."""
+        """Returns `dataset(...)` in the form that a method needs on the model's replicas."""
         check_distribution(self)
         check_inputs(self, x)
         y = None if y is None else self.encode_labels(y)
@@ -312,9 +312,9 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
     ):
         """Trains the model as `keras.Model.fit` does.
 
-        `x`, `y` and `sample_weight`, and the tuple `validation_data`, are what `dataset` takes. `class_weight` is a
-        dict from classes to weights. A `TextClassifier` also takes names as classes, and `"balanced"`, which gives all
-        classes the same total weight.
+        `x`, `y`, `sample_weight` and the tuple `validation_data` can be anything that `dataset` accepts. `class_weight`
+        is a dict from classes to weights. A `TextClassifier` also takes names as classes, and `"balanced"`, which gives
+        all classes the same total weight.
 
         Raises:
             ValueError: If `dataset` rejects the data, if labels are missing, or if the replicas cannot share the
@@ -337,7 +337,7 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
             size = kwargs.get("validation_batch_size")
             validation_data = self._dataset_for("evaluate", *parts, batch_size=batch_size if size is None else size)
         data = self._dataset_for("fit", x, y, sample_weight, batch_size, bool(shuffle))
-        if not isinstance(callbacks, keras.callbacks.CallbackList):  # which knows its model and parameters already
+        if not isinstance(callbacks, keras.callbacks.CallbackList):  # It already knows its model and parameters.
             callbacks = [*keras.tree.flatten(callbacks or []), ScheduleLength()]
         with mends_failures(self, "train_function"), untuned_pipelines():
             return super().fit(
@@ -347,7 +347,7 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
                 callbacks=callbacks,
                 validation_split=validation_split,
                 validation_data=validation_data,
-                shuffle=shuffle and not isinstance(data, TextBatches),  # These shuffle themselves, by their own seed.
+                shuffle=shuffle and not isinstance(data, TextBatches),  # These shuffle themselves with their own seed.
                 class_weight=class_weight,
                 **kwargs,
             )

@@ -21,19 +21,19 @@ from keras_transfer.text.word_batching import checked_names
 class TextClassifier(Probabilities, PooledTask):
     """A text classifier: an encoder, a pooling over the real tokens, dropout, and a dense layer of logits.
 
-    Labels are names in `label_names`, or their positions. With `multi_label=True`, a text has any number of labels:
-    lists of names, or an array [texts, classes] of zeros and ones. `predict` returns logits, `predict_proba`
-    probabilities, and `predict_labels` names.
+    Labels are names in `label_names`, or their positions. With `multi_label=True`, a text can have any number of
+    labels, given as lists of names or as an array [texts, classes] of zeros and ones. `predict` returns logits,
+    `predict_proba` returns probabilities, and `predict_labels` returns names.
 
     `from_pretrained` loads the head of a fine-tuned checkpoint, with the names of its labels. For any other checkpoint,
-    or with `head="new"`, create a new head by `label_names`, by `labels` (a column of labels that has the names), or by
-    `num_classes`.
+    or with `head="new"`, create a new head with `label_names`, with `labels` (a column of labels that contains the
+    names), or with `num_classes`.
 
     `compile` also takes the losses `"focal"` and `"label_smoothing"` by name.
 
     Args:
         encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
-        num_classes: Integer, at least 2. Number of classes. Defaults to `None`, that of `label_names`.
+        num_classes: Integer, at least 2. Number of classes. Defaults to `None`, the number of `label_names`.
         preprocessor: Callable from texts to the encoder's inputs, or None for prepared ids. Defaults to `None`.
         pooling: String. `"pooled"` (the encoder's own pooled output), `"first"`, `"last"`, `"mean"`, `"max"`, or
             `"concat"` (last, mean and maximum, as in ULMFiT). Defaults to the pooling of the encoder's checkpoint,
@@ -42,18 +42,18 @@ class TextClassifier(Probabilities, PooledTask):
         name: String. Name of the model. Defaults to `None`.
         scalar_mix: Boolean or `layers.ScalarMix`. Whether to pool a learned weighted mean of all layers of the encoder
             instead of the last layer. `model.scalar_mix` is the layer. Defaults to `False`.
-        label_names: List of strings. Names of the classes, in the order of the logits. Defaults to `None`, their
-            numbers.
-        hidden_activation: String or callable. Activation of a dense layer between the pooling and the dropout, as
-            heads of RoBERTa have it. Defaults to `None`, for no such layer.
+        label_names: List of strings. Names of the classes, in the order of the logits. Defaults to `None`, which uses
+            their numbers.
+        hidden_activation: String or callable. Activation of a dense layer between the pooling and the dropout, as in
+            heads of RoBERTa. Defaults to `None`, for no such layer.
         hidden_norm: Boolean. Whether a layer norm follows that dense layer, as in heads of ModernBERT. If so, neither
             has a bias. Defaults to `False`.
         multi_label: Boolean. Whether a text may have several labels, or none. Defaults to `False`.
-        thresholds: List of floats, one for each class. With `multi_label=True`, the probabilities from which on a label
-            is predicted. See `tune_thresholds`. Defaults to `None`, which is 0.5 for each class.
-        windows: String. Cuts texts that are too long into windows that overlap by a quarter
-            (`text.WindowPreprocessor`) instead of truncating them, and takes the `"mean"` or the `"max"` of the logits
-            of a text's windows, in training, too. Requires a `TokenPreprocessor`. Defaults to `None`.
+        thresholds: List of floats, one for each class. With `multi_label=True`, the lowest probabilities at which a
+            label is predicted. See `tune_thresholds`. Defaults to `None`, which is 0.5 for each class.
+        windows: `"mean"` or `"max"`. Cuts texts that are too long into windows that overlap by a quarter
+            (`text.WindowPreprocessor`) instead of truncating them, and takes the mean or the maximum of the logits of a
+            text's windows, also in training. Requires a `TokenPreprocessor`. Defaults to `None`.
         siamese: Boolean. How pairs of texts are read. If `False`, the two are packed into one sequence. If `True`, the
             encoder reads each on its own, and the head reads the features `[u, v, |u - v|, u * v]` of their vectors, as
             in InferSent. Defaults to `False`.
@@ -63,8 +63,8 @@ class TextClassifier(Probabilities, PooledTask):
 
     Raises:
         ValueError: If `label_names` contains duplicates or does not have `num_classes` names, if `pooling` is unknown
-            or not possible with the encoder, or if the vocabulary or the sequence length of `preprocessor` does not
-            match the encoder, if `hidden_norm=True` without `hidden_activation`, if `thresholds` are not one
+            or not possible with the encoder, if the vocabulary or the sequence length of `preprocessor` does not match
+            the encoder, if `hidden_norm=True` is used without `hidden_activation`, if `thresholds` are not one
             probability for each class of a classifier with `multi_label=True`, or if `windows` is unknown.
 
     Example:
@@ -149,7 +149,7 @@ class TextClassifier(Probabilities, PooledTask):
 
     @property
     def predicts_one_class(self):
-        """Boolean. Whether the outputs are logits of which a softmax is the likelihood of labels."""
+        """Boolean. Whether the outputs are logits whose softmax is the likelihood of labels."""
         return not self.multi_label
 
     @property
@@ -208,17 +208,17 @@ class TextClassifier(Probabilities, PooledTask):
     # === Export ===
 
     def signatures(self, pairs=False):
-        """Returns what an exported model answers, as `PooledTask.signatures`.
+        """Returns the signatures of an exported model, as `PooledTask.signatures` does.
 
-        The answer of `"serving_default"` is `label_id` and `probabilities`; with `multi_label=True`, `chosen`, an int32
-        array [batch, classes] of zeros and ones, and `probabilities`.
+        `"serving_default"` returns `label_id` and `probabilities`. With `multi_label=True`, it returns `chosen`, an
+        int32 array [batch, classes] of zeros and ones, and `probabilities`.
 
         Args:
             pairs: Boolean. Whether `"serving_default"` takes pairs of texts. Defaults to `False`.
 
         Raises:
             ValueError: If the model was trained for several labels per text (`BinaryCrossentropy`) without
-                `multi_label=True`, or if `PooledTask.signatures` raises it.
+                `multi_label=True`, or if `PooledTask.signatures` raises an error.
         """
         if not self.multi_label and trains_classes_apart(loss := getattr(self, "loss", None)):
             raise ValueError(

@@ -19,14 +19,15 @@ from keras_transfer.text.part_batching import PartBatches, part_batches, to_part
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class TextEmbedder(Task):
-    """A text embedder: an encoder, a pooling over the real tokens and, if wanted, vectors of length 1.
+    """A text embedder: an encoder, a pooling over the real tokens and, optionally, normalization to length 1.
 
     `from_pretrained` pools and normalizes as a sentence-transformers folder specifies, and `save_pretrained` writes a
     folder that sentence-transformers loads with the same embeddings.
 
-    `fit` and `evaluate` take a tuple of columns of texts as `x`: two texts that belong together, with a third that does
-    not (`losses.MultipleNegativesRanking`, `losses.TripletLoss`), or two texts with a label (`losses.ContrastiveLoss`,
-    `losses.CosineSimilarityLoss`). The encoder reads each text on its own, and the loss compares the vectors.
+    `fit` and `evaluate` take a tuple of columns of texts as `x`: two texts that belong together, possibly with a third
+    that does not (`losses.MultipleNegativesRanking`, `losses.TripletLoss`), or two texts with a label
+    (`losses.ContrastiveLoss`, `losses.CosineSimilarityLoss`). The encoder reads each text on its own, and the loss
+    compares the vectors.
 
     Args:
         encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
@@ -60,10 +61,10 @@ class TextEmbedder(Task):
     Source: https://arxiv.org/abs/1908.10084
     """
 
-    makes_targets = True  # if the loss takes no labels
+    makes_targets = True  # This applies if the loss takes no labels.
     predicts_one_class = False
     takes_class_weight = False
-    input_spec = None  # Keras would not allow the further axis of rows of several texts.
+    input_spec = None  # Otherwise, Keras would not allow the additional axis of rows of several texts.
 
     def __init__(self, encoder, preprocessor=None, pooling=None, normalize=None, name=None):
         check_encoder(encoder)
@@ -79,8 +80,8 @@ class TextEmbedder(Task):
 
         Args:
             texts: List, array or column of strings, or one string.
-            batch_size: Integer. Number of texts of a batch. Defaults to 32.
-            verbose: As for `predict`. `0` hides the progress bar. Defaults to `"auto"`.
+            batch_size: Integer. Number of texts per batch. Defaults to 32.
+            verbose: See `predict`. `0` hides the progress bar. Defaults to `"auto"`.
 
         Returns:
             Float32 array [texts, dim].
@@ -99,18 +100,18 @@ class TextEmbedder(Task):
         return np.asarray(self.predict(to_columns(texts), batch_size=batch_size, verbose=verbose), "float32")
 
     def similarity(self, first, second, verbose="auto"):
-        """Returns the cosine of the angle between each of some texts or vectors and each of others.
+        """Returns the cosine similarity of each text or vector in `first` to each one in `second`.
 
         Args:
             first: Texts as for `embed`, or an array [texts, dim] of their vectors.
-            second: As `first`.
-            verbose: As for `embed`. Defaults to `"auto"`.
+            second: The same as `first`.
+            verbose: See `embed`. Defaults to `"auto"`.
 
         Returns:
             Float32 array [first, second].
 
         Raises:
-            ValueError: If vectors are not finite or differ in their size.
+            ValueError: If vectors are not finite or differ in size.
 
         Example:
         ```python
@@ -133,15 +134,15 @@ class TextEmbedder(Task):
             queries: Texts as for `embed`, or an array [queries, dim] of their vectors.
             corpus: Texts as for `embed`, or an array [corpus, dim] of their vectors.
             k: Integer. Number of texts to return for each query. Defaults to `10`.
-            verbose: As for `embed`. Defaults to `"auto"`.
+            verbose: See `embed`. Defaults to `"auto"`.
 
         Returns:
             Tuple of a float32 array [queries, k] of cosines, highest first, and an int64 array [queries, k] of indices
-            into the corpus. Of equal cosines, that of the lower index comes first.
+            into the corpus. If cosines are equal, the lower index comes first.
 
         Raises:
             ValueError: If `k` is not between 1 and the size of the corpus, or if vectors are not finite or differ in
-                their size.
+                size.
 
         Example:
         ```python
@@ -179,10 +180,10 @@ class TextEmbedder(Task):
     # === Training ===
 
     def compile(self, optimizer="auto", loss="auto", metrics="auto", **kwargs):
-        """Configures training as for every task. `loss` compares the vectors of a row, as those in `losses` do.
+        """Configures training as for every task. `loss` compares the vectors of a row, as the losses in `losses` do.
 
         Raises:
-            ValueError: If `loss` is one of Keras's, which compare outputs with labels.
+            ValueError: If `loss` is a loss of Keras, because those compare outputs with labels.
         """
         found = None if loss is None or (isinstance(loss, str) and loss == "auto") else keras.losses.get(loss)
         if (getattr(found, "__module__", None) or "").startswith("keras."):
@@ -270,7 +271,7 @@ class TextEmbedder(Task):
     # === Export and config ===
 
     def signatures(self, pairs=False):
-        """Returns what an exported model answers.
+        """Returns the signatures of an exported model.
 
         Args:
             pairs: Boolean. Must be `False`, since each text has its own vector. Defaults to `False`.

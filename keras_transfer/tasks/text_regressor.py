@@ -9,7 +9,7 @@ from keras_transfer.tasks.pooled_task import PooledTask
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class TextRegressor(PooledTask):
-    """A text regressor: an encoder, a pooling over the real tokens, dropout, and a dense layer of numbers.
+    """A text regressor: an encoder, a pooling over the real tokens, dropout, and a dense layer that returns numbers.
 
     Use it for the similarity of two sentences (STS-B), for ratings, or for several scores at once. Labels are floats
     [texts], or [texts, num_targets]. The loss is the mean squared error.
@@ -19,7 +19,7 @@ class TextRegressor(PooledTask):
 
     Args:
         encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
-        num_targets: Integer, at least 1. Number of numbers to predict for each text. Defaults to `1`.
+        num_targets: Integer, at least 1. Number of values to predict for each text. Defaults to `1`.
         preprocessor, pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm, windows, siamese:
             See `TextClassifier`.
 
@@ -27,7 +27,8 @@ class TextRegressor(PooledTask):
         Float32 [batch, num_targets].
 
     Raises:
-        ValueError: If `num_targets` is not a positive integer, or as for `TextClassifier`.
+        ValueError: If `num_targets` is not a positive integer, or if another argument is invalid, as for
+            `TextClassifier`.
 
     Example:
     ```python

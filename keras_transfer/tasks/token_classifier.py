@@ -177,7 +177,7 @@ class TokenClassifier(Task):
             )
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        """Computes the loss as Keras does. Every negative label is ignored. Weights [batch] apply to whole rows.
+        """Computes the loss as Keras does. All negative labels are ignored. Weights [batch] apply to whole rows.
 
         With `crf=True`, it also updates the metrics, because on JAX only the loss can read the weights of the model.
         """
@@ -196,7 +196,7 @@ class TokenClassifier(Task):
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Updates and returns the metrics as Keras does. With `crf=True`, `compute_loss` has updated them."""
-        if threading.get_ident() not in self._measured:  # Also where Keras creates the metrics, before a first step.
+        if threading.get_ident() not in self._measured:  # Also when Keras creates the metrics, before a first step.
             return super().compute_metrics(x, y, y_pred, sample_weight)
         self._measured -= {threading.get_ident()}
         return self.get_metrics_result()
@@ -285,7 +285,7 @@ class TokenClassifier(Task):
         Args:
             x: Sentences as lists of words, texts, which the preprocessor splits into words, or prepared data as for
                 `dataset`.
-            batch_size: Integer. Number of rows of a batch, for data in memory. Defaults to `32`.
+            batch_size: Integer. Number of rows per batch, for data in memory. Defaults to `32`.
             verbose: As in Keras. Defaults to `"auto"`.
             steps: Integer. Number of batches, only for datasets. Defaults to `None`.
             callbacks: As in Keras. Defaults to `None`.
@@ -316,14 +316,14 @@ class TokenClassifier(Task):
 
         Args:
             x: Sentences as lists of words, or texts, which the preprocessor splits into words.
-            batch_size: Integer. Number of rows of a batch. Defaults to `32`.
-            verbose: As for `predict`. Defaults to `0`.
+            batch_size: Integer. Number of rows per batch. Defaults to `32`.
+            verbose: See `predict`. Defaults to `0`.
 
         Returns:
             List of lists of `(word, label name)`, one list for each sentence.
 
         Raises:
-            ValueError: If `x` is neither, or if the task has no preprocessor.
+            ValueError: If `x` is not sentences or texts, or if the task has no preprocessor.
 
         Example:
         ```python
@@ -345,7 +345,7 @@ class TokenClassifier(Task):
     # === Export ===
 
     def signatures(self, pairs=False):
-        """Returns what an exported model answers.
+        """Returns the signatures of an exported model.
 
         Args:
             pairs: Must be `False`, because a `TokenClassifier` does not support pairs.
@@ -354,7 +354,7 @@ class TokenClassifier(Task):
             Dict of `Signature`s:
             - `"serving_default"`: from `text`, which the preprocessor splits, to `words`, and the `label_id` and
               `probabilities` of each
-            - `"words"`: from `words` to the others
+            - `"words"`: from `words` to `label_id` and `probabilities`
             - `"tokens"`: from the encoder's inputs to `logits`
 
         Raises:

@@ -68,7 +68,7 @@ def check_rows(task, rows, what):
     Args:
         task: `CausalLM`.
         rows: List of integer arrays.
-        what: String. What a row is in errors, such as `"prompt"`.
+        what: String. What error messages call a row, such as `"prompt"`.
     """
     positions, count = getattr(task.encoder, "max_sequence_length", None), task.output.shape[-1]
     for index, row in enumerate(rows):

@@ -9,7 +9,7 @@ WIDTH = 64  # Scores in a group. Only groups with a high maximum are looked into
 def top_k(queries, corpus, k, lengths=None):
     """Returns the `k` highest dot products of each query with a corpus, highest first, and where they are.
 
-    Of equal scores, that of the lower index comes first.
+    If scores are equal, the lower index comes first.
 
     Args:
         queries: Float32 array [queries, dim].
@@ -43,10 +43,10 @@ def top_k(queries, corpus, k, lengths=None):
 
 
 def _highest(table, k):
-    """Returns the columns [rows, k] and values of the `k` highest of each row; of equal ones, the lower column first.
+    """Returns columns [rows, k] and values of the `k` highest of each row. Equal values keep the order of the columns.
 
     The `k`-th highest maximum of the groups of a row is at most the `k`-th highest value of the row. Only groups whose
-    maximum is not lower can contain one of the `k` highest, and all others are read just once.
+    maximum is not lower can contain one of the `k` highest values. All other groups are read just once.
     """
     rows, groups = len(table), table.shape[1] // WIDTH
     if k > groups:
@@ -57,7 +57,7 @@ def _highest(table, k):
     row, group = np.nonzero(maxima >= lowest[:, None])
     values = grouped[row, :, group]
     hits = values >= lowest[row, None]
-    if np.count_nonzero(hits) > 8 * rows * k:  # Many equal values.
+    if np.count_nonzero(hits) > 8 * rows * k:  # Many values are equal.
         return _highest_of_all(table, k)
     hit, place = np.nonzero(hits)
     row, column, value = row[hit], place * groups + group[hit], values[hit, place]

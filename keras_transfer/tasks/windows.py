@@ -1,4 +1,4 @@
-"""Rows of several windows, each of which the encoder reads on its own, and one answer from those of all windows."""
+"""Rows of several windows, each of which the encoder reads separately, and one output from those of all windows."""
 
 from keras import ops
 
@@ -12,7 +12,7 @@ def cut_windows(inputs, length):
 
     Args:
         inputs: Dict of tensors.
-        length: Integer. Number of tokens of a window.
+        length: Integer. Number of tokens per window.
 
     Returns:
         Dict of tensors, and the number of windows of each row.

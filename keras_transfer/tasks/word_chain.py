@@ -1,4 +1,4 @@
-"""The conditional random field of a `TokenClassifier`: its constraints, its loss and its answers."""
+"""The conditional random field of a `TokenClassifier`: its constraints, its loss and its predictions."""
 
 import logging
 from itertools import pairwise
@@ -14,7 +14,7 @@ _STEP = 16  # Sentences are padded to a multiple of this, because JAX compiles e
 
 
 def allowed_transitions(label_names):
-    """Returns which label may follow which in well-formed labels of entities, or None for other labels.
+    """Returns which label may follow another in well-formed entity labels, or None for other labels.
 
     If a type has a label `B-`, its `I-` and `E-` must follow `B-` or `I-`. If it has a label `E-`, its `B-` and `I-`
     must be followed by `I-` or `E-`.
@@ -42,7 +42,7 @@ def allowed_transitions(label_names):
 
 
 def warn_of_impossible(batches, label_names, allowed):
-    """Logs a warning if labels of sentences are not well-formed, so that they cannot be predicted.
+    """Logs a warning if labels of sentences are not well-formed and therefore cannot be predicted.
 
     Args:
         batches: `WordBatches`.
@@ -70,11 +70,11 @@ def warn_of_impossible(batches, label_names, allowed):
 class ChainLoss(keras.losses.Loss):
     """The negative log-likelihood of the labels of rows under a conditional random field, per word.
 
-    The sum over rows is divided by the number of words of the batch. So the loss has the scale of a cross-entropy, and
-    that of a field whose transitions are all 0 is the cross-entropy.
+    The sum over rows is divided by the number of words in the batch, so the loss has the scale of a cross-entropy. If
+    all transitions of the field are 0, the loss is the cross-entropy.
 
     Args:
-        field: `layers.ConditionalRandomField`. A file does not contain it: the task sets it. Defaults to `None`.
+        field: `layers.ConditionalRandomField`. Files do not contain the field, so the task sets it. Defaults to `None`.
         reduction: As in Keras. Defaults to `"sum_over_batch_size"`.
         name: String. Defaults to `"chain_loss"`.
 

@@ -1,4 +1,4 @@
-"""Which losses, metrics and labels a `TokenClassifier` rejects."""
+"""Checks of the losses, metrics and labels of a `TokenClassifier`."""
 
 import keras
 import numpy as np
@@ -42,7 +42,7 @@ def word_metric(metric):
 
 
 def check_labels_of_sentences(labels):
-    """Raises a `ValueError` if labels of raw sentences are not one list for each."""
+    """Raises a `ValueError` if labels of raw sentences are not one list for each sentence."""
     for index, tags in enumerate(labels if isinstance(labels, (list, tuple, np.ndarray)) else ()):
         if isinstance(tags, (str, bytes)) or not hasattr(tags, "__len__"):
             raise ValueError(

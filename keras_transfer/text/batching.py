@@ -1,4 +1,4 @@
-"""Texts in memory as batches of texts of similar length, which wastes little padding."""
+"""Batches texts in memory by length, so that little padding is needed."""
 
 import copy
 
@@ -21,14 +21,14 @@ from keras_transfer.text.truncation import count_truncated, warn_of_truncation
 
 
 class _ShuffleState:
-    """What changes from epoch to epoch, shared by all copies of the batches.
+    """The state that changes from epoch to epoch, shared by all copies of the batches.
 
     Attributes:
         random: The random numbers of the shuffling.
         orders: Tuple of two integer arrays, the orders of the texts and of the batches in this epoch.
         epoch: Integer. Number of epochs that have ended.
-        uniform: Boolean. Whether all batches of an epoch had one length. Keras on TensorFlow may have inferred from
-            them that the length is fixed, so all later batches have the length of the longest text.
+        uniform: Boolean. Whether all batches of an epoch had the same length. Keras on TensorFlow may then have
+            inferred that the length is fixed, so all later batches have the length of the longest text.
     """
 
     def __init__(self, seed):
@@ -36,7 +36,7 @@ class _ShuffleState:
         self.reset()
 
     def reset(self):
-        """Returns to the first epoch."""
+        """Goes back to the first epoch."""
         self.random, self.epoch, self.uniform = np.random.default_rng(self.seed), 0, False
         self.orders = None
 
@@ -46,14 +46,15 @@ class TextBatches(keras.utils.PyDataset):
 
     Each item is `(inputs, labels)` or `(inputs, labels, sample_weights)`, or `(inputs,)` without labels.
 
-    If `shuffle` is `False`, the texts keep their order, so that the rows of `predict` are those of the texts.
+    If `shuffle` is `False`, the texts keep their order, so that row `i` of the outputs of `predict` belongs to text
+    `i`.
 
     Attributes:
         lengths: List of integers, the sequence lengths that may occur.
         order: Integer array, the index of the text in each row of all batches, in order.
-        epoch: Integer, the number of times that the texts were shuffled again. If set, the texts are shuffled as in
-            that epoch.
-        seed: Integer, the seed of the shuffling. If set, it takes effect when `epoch` is set next.
+        epoch: Integer, the number of times that the texts were reshuffled. Setting it shuffles the texts as in that
+            epoch.
+        seed: Integer, the seed of the shuffling. A new value takes effect the next time that `epoch` is set.
     """
 
     def __init__(self, inputs, labels, sample_weight, batch_size, lengths, shuffle, seed, drop_remainder):
@@ -82,10 +83,10 @@ class TextBatches(keras.utils.PyDataset):
         self._arrange()
 
     def _arrange(self):
-        """Divides the texts into batches, and pads these."""
+        """Divides the texts into batches and pads each batch."""
         rows, order = self._state.orders
         if self._grouped:
-            # Texts that share one of few lengths meet at random anyway.
+            # With few lengths, one window is enough: texts of the same length remain in random order.
             window = WINDOW if self.shuffle and len(self.lengths) > MAX_LENGTHS else len(rows)
             rows = rows[sort_within_windows(self._needed[rows], self.batch_size, window)]
         plan = np.split(rows, range(self.batch_size, len(rows), self.batch_size))
@@ -118,7 +119,7 @@ class TextBatches(keras.utils.PyDataset):
     def grouped(self):
         """Returns the same texts in batches of similar length, as when they are shuffled.
 
-        This needs less padding. The rows are not in the order of the texts if they are not shuffled: see `restorer`.
+        This needs less padding. Even without shuffling, the rows are not in the order of the texts: see `restorer`.
         """
         if self._grouped:
             return self
@@ -150,13 +151,14 @@ class TextBatches(keras.utils.PyDataset):
     def _part(self, batches):
         """Returns a dataset of some of these batches."""
         part = copy.copy(self)
-        # Keras also ends an epoch after `predict`, which must neither shuffle this part nor count for the others.
+        # Keras also ends an epoch after `predict`. This must neither shuffle this part nor count as an epoch of the
+        # others.
         part.shuffle, part._state = False, copy.copy(self._state)
         part._arranged = part._state.orders, batches
         return part
 
     def with_inputs(self, inputs):
-        """Returns the same texts in the same batches, with other inputs and a shuffling of their own from here on."""
+        """Returns the same texts in the same batches, with other inputs and independent shuffling from then on."""
         other = copy.copy(self)
         other.inputs, other._state = inputs, copy.deepcopy(self._state)
         return other
@@ -170,14 +172,14 @@ class TextBatches(keras.utils.PyDataset):
     def for_replicas(self, count, repeat):
         """Returns the same batches such that `count` replicas can share each of them.
 
-        Keras on TensorFlow requires that the replicas share the first batch evenly, and gives their gradients equal
-        weights, however few rows a replica has. On JAX the replicas share every batch evenly.
+        Keras on TensorFlow requires that the replicas share the first batch evenly, and weights their gradients
+        equally, regardless of how many rows each replica has. On JAX the replicas share every batch evenly.
 
         Args:
             count: Integer. Number of replicas.
             repeat: Boolean. Whether a short batch is filled up by repeating its own rows, so that the replicas share it
                 evenly. Otherwise every text occurs once, and if there is only one batch, the rows that the replicas
-                cannot share evenly become a second one.
+                cannot share evenly become a second batch.
 
         Returns:
             A `TextBatches` that shares the random numbers of this one.
@@ -236,7 +238,7 @@ class TextBatches(keras.utils.PyDataset):
 
         Call `restorer` before `predict`, because the next epoch is shuffled again.
         """
-        first = np.unique(self.order, return_index=True)[1]  # of a text that was repeated to fill a batch
+        first = np.unique(self.order, return_index=True)[1]  # a text may be repeated to fill a batch
         return lambda outputs: keras.tree.map_structure(lambda output: np.asarray(output)[first], outputs)
 
 
@@ -265,8 +267,8 @@ def batches(
 
     Args:
         texts: List, tuple, NumPy array or pandas column of strings; for pairs, a tuple of two.
-        labels: List or array [texts] of integers, or of whatever the loss takes. `None` for prediction. Defaults to
-            `None`.
+        labels: List or array [texts] of integers, or of any values that the loss accepts. `None` for prediction.
+            Defaults to `None`.
         preprocessor: Callable from texts to a dict of `token_ids`, `padding_mask` and others, each [batch, length]:
             `model.preprocessor`, or one of KerasHub's. Padding must be on the right. A preprocessor may also return
             strings [batch], which are not padded.
@@ -276,10 +278,10 @@ def batches(
             labels, `False` for texts without.
         seed: Integer. Seed of the shuffling, for the same batches in every run. Defaults to `None`.
         sample_weight: List or array [texts] of floats. Defaults to `None`.
-        lengths: List of at most six sequence lengths to use instead, such as `[128]` for a step of fixed shape.
-            Defaults to `None`.
+        lengths: List of at most six sequence lengths to use instead of the chosen ones, such as `[128]` for a step of
+            fixed shape. Defaults to `None`.
         drop_remainder: Boolean. Whether the short batch is dropped, so that all batches have `batch_size` rows. Each
-            shuffling drops other texts. Defaults to `False`.
+            shuffle drops different texts. Defaults to `False`.
 
     Returns:
         A `TextBatches`.
@@ -338,7 +340,7 @@ def preprocess_texts(texts, preprocessor, chunk=4096):
 
 
 def _check_padding(outputs, start):
-    """Raises a `ValueError` if tokens would be lost where batches are trimmed on the right."""
+    """Raises a `ValueError` if trimming batches on the right would remove tokens."""
     if "padding_mask" not in outputs:
         padded = [key for key, value in outputs.items() if value.ndim > 1]
         if padded:
@@ -365,7 +367,7 @@ def _as_array(values):
 
 
 def real_lengths(inputs):
-    """Returns the number of real tokens of each row, that of its longest part; 1 if the inputs are strings."""
+    """Returns the number of real tokens of each row (of its longest part, if it has parts), or 1 for strings."""
     if "padding_mask" in inputs:
         real = inputs["padding_mask"].sum(axis=1)
         return real if real.ndim == 1 else real.max(axis=1)

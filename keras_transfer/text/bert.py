@@ -19,8 +19,8 @@ class BertPreprocessor(TokenPreprocessor):
 
     One text becomes `[CLS] a [SEP]`, a pair `[CLS] a [SEP] b [SEP]` with segments 0 and 1. If that is too long, the
     longer text is truncated first, at its end; if it is too short, it is padded at the end. The ids are those of
-    Hugging Face `tokenizers`. A user's input is always text: "[MASK]" becomes the three tokens `[`, `mask`, `]`, never
-    the special token.
+    Hugging Face `tokenizers`. Input is always treated as text: "[MASK]" becomes the three tokens `[`, `mask`, `]`,
+    never the special token.
 
     Args:
         vocabulary: List of strings, the tokens in the order of their ids, or the path of a `vocab.txt` with one token
@@ -121,9 +121,9 @@ class BertPreprocessor(TokenPreprocessor):
             folder: Path of a folder with `vocab.txt` or `tokenizer.json`.
             sequence_length: Integer. Defaults to `max_seq_length` of `sentence_bert_config.json`, else to
                 `model_max_length` of `tokenizer_config.json`, else to `128`.
-            lowercase: Boolean. Defaults to `do_lower_case` of `tokenizer_config.json`, else to the normalizer's in
-                `tokenizer.json`. If neither exists (Google's folders), it is `False` if any token has an upper-case
-                letter, special tokens aside.
+            lowercase: Boolean. Defaults to `do_lower_case` of `tokenizer_config.json`, else to the normalizer's setting
+                in `tokenizer.json`. If neither exists (Google's folders), it is `False` if any token other than the
+                special tokens has an upper-case letter.
             split: String. As in the constructor. Defaults to what `save` wrote, else to `"punctuation"`.
             name: String. Name of the layer.
 
@@ -132,7 +132,7 @@ class BertPreprocessor(TokenPreprocessor):
 
         Raises:
             FileNotFoundError: If the folder has no vocabulary.
-            ValueError: If its tokenizer is not a WordPiece tokenizer, or splits words in another way.
+            ValueError: If its tokenizer is not a WordPiece tokenizer, or splits words differently.
 
         Example:
         ```python

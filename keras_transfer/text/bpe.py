@@ -1,4 +1,4 @@
-"""What the tokenizers with merges share: their vocabulary, their merges and the files of both."""
+"""The base class of tokenizers with merges: the vocabulary, the merges and their files."""
 
 import json
 import os

@@ -26,8 +26,8 @@ def byte_characters():
 class ByteBPETokenizer(BPETokenizer):
     """Splits texts into words as GPT-2 does, and merges the bytes of each word by byte-pair encoding.
 
-    The ids are those of Hugging Face `tokenizers`. Every text can be expressed, so there is no unknown token. The space
-    before a word belongs to the word. Texts never become the special tokens, however they are written.
+    The ids are those of Hugging Face `tokenizers`. Any text can be expressed, so there is no unknown token. The space
+    before a word belongs to the word. Text never becomes a special token, even if it is spelled like one.
 
     Args:
         vocabulary: List of strings, the tokens in the order of their ids, a dict from tokens to ids, or the path of a
@@ -35,12 +35,13 @@ class ByteBPETokenizer(BPETokenizer):
         merges: List of pairs of tokens in the order in which they are merged, or the path of a `merges.txt`. Required
             with `vocabulary`. Defaults to `None`.
         add_prefix_space: Boolean. Whether a space is put before a text that does not begin with one, so that its first
-            word is like the others. Defaults to `False`.
+            word is tokenized like the others. Defaults to `False`.
         normalization: String. Unicode normalization of texts, `"NFC"` (ModernBERT), `"NFD"`, `"NFKC"`, `"NFKD"` or
             `None`. Defaults to `None`.
-        added_tokens: List of strings. Tokens that are found in texts before these are split into words, such as
-            ModernBERT's runs of spaces. The longest counts. Defaults to none.
-        unk_token: String. A token that some checkpoints name, although no text becomes it. Defaults to `None`.
+        added_tokens: List of strings. Tokens that are matched before texts are split into words, such as ModernBERT's
+            runs of spaces. The longest match wins. Defaults to none.
+        unk_token: String. Unknown token that some checkpoints name, although text never becomes this token. Defaults to
+            `None`.
         mask_token: String. Token that masked language models predict. Defaults to `None`.
         eos_token: String. Token that ends a generated text. Defaults to `None`.
 
@@ -139,20 +140,20 @@ class ByteBPETokenizer(BPETokenizer):
         def whole(parts):
             return tf.RaggedTensor.from_tensor(parts[:, None])
 
-        # The texts between added tokens, to which a space is added.
+        # Lengths of the texts between added tokens, before and after a space is put in front of them.
         real = tf.strings.length(split_around(texts, self.added_tokens, whole).values)
         read = split_around(texts, self.added_tokens, lambda parts: whole(put_space_before(parts)))
         read = tf.strings.length(read.values)
         return tf.gather(tf.cumsum(read - real), tf.searchsorted(tf.cumsum(read), ends))
 
     def word_pieces(self, words):
-        # A word is read as in the middle of a text.
+        # A word is tokenized as it would be in the middle of a text.
         import tensorflow as tf
 
         return self._tokenize(tf.where(tf.strings.regex_full_match(words, "(?s) .*"), words, " " + words))
 
     def token_bytes(self):
-        """Returns what each token adds to a text, a list of bytes in the order of the ids."""
+        """Returns a list of the bytes that each token adds to a text, in the order of the ids."""
         return [_bytes_of(token) for token in self.vocabulary]
 
     def get_config(self):
@@ -182,11 +183,11 @@ class ByteBPETokenizer(BPETokenizer):
         Args:
             fast: Dict, the contents of the file.
             tokens: List of strings, the tokens in the order of their ids, including added ones.
-            text_tokens: List of strings, those of the added tokens that are not special.
+            text_tokens: List of strings, the added tokens that are not special.
             **special: `unk_token`, `mask_token` and `eos_token`.
 
         Raises:
-            ValueError: If it is not a byte-level BPE with the words of GPT-2.
+            ValueError: If it is not a byte-level BPE that splits words as GPT-2 does.
         """
         normalizer = fast.get("normalizer") or {}
         byte_level = fast.get("pre_tokenizer") or {}
@@ -210,7 +211,7 @@ def _byte_of_character():
 
 
 def _bytes_of(token):
-    """The bytes of a token. Some special tokens are not written in the characters of bytes."""
+    """Returns the bytes of a token. Some special tokens contain characters that do not stand for bytes."""
     table = _byte_of_character()
     if all(character in table for character in token):
         return bytes(table[character] for character in token)
@@ -221,7 +222,7 @@ def _bytes_of(token):
 def _make_constants(vocabulary, merges, added_tokens):
     """Returns the table of the words that are tokens, and the function that merges the others.
 
-    To make them from a large vocabulary takes long, so they are kept.
+    Making them from a large vocabulary takes long, so they are cached.
     """
     import tensorflow as tf
 
@@ -238,6 +239,6 @@ def _make_constants(vocabulary, merges, added_tokens):
             return merge_pairs(pairs, tf.gather(byte_ids, symbols), rows, count)
 
         tokens = tf.constant([_bytes_of(token) for token in vocabulary])
-        # Added tokens are found in texts although nothing is merged to them.
+        # Added tokens are matched in texts although no merges produce them.
         whole = make_whole(tokens, np.arange(len(vocabulary)), merge, [token in added_tokens for token in vocabulary])
     return whole, merge

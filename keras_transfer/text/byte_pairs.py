@@ -27,9 +27,10 @@ def make_pairs(merges, ids, results=None):
     """Returns the `PairTable` of merges.
 
     Args:
-        merges: List of pairs of tokens, in the order in which they are merged. The last of equal pairs counts.
+        merges: List of pairs of tokens, in the order in which they are merged. If a pair occurs several times, the last
+            one counts.
         ids: Dict from tokens to ids.
-        results: List of tokens, what each pair becomes. Defaults to the two tokens side by side.
+        results: List of the tokens that the pairs become. Defaults to the two tokens of each pair, concatenated.
 
     Raises:
         ValueError: If a merge has a token without an id.
@@ -59,7 +60,7 @@ def make_pairs(merges, ids, results=None):
 def merge_pairs(table, symbols, rows, num_rows):
     """Merges the symbols of words until no pair is left in the table.
 
-    In each round, every word merges all places of its pair of the lowest rank, from left to right.
+    In each round, every word merges all occurrences of its lowest-ranked pair, from left to right.
 
     Args:
         table: A `PairTable`.
@@ -83,7 +84,7 @@ def merge_pairs(table, symbols, rows, num_rows):
     def one_round(symbols, rows, pairs):
         lowest = tf.math.unsorted_segment_min(pairs, rows, num_rows)
         merged = (pairs < _NO_PAIR) & (pairs == tf.gather(lowest, rows))
-        # Of a run of places that overlap ("aaaa"), every second is merged.
+        # In a run of overlapping pairs ("aaaa"), every second pair is merged.
         place = tf.range(tf.size(merged))
         previous = tf.concat([tf.zeros_like(merged[:1]), merged[:-1]], 0)
         begins = merged & ~previous
@@ -105,13 +106,14 @@ def merge_pairs(table, symbols, rows, num_rows):
 
 
 def make_whole(words, ids, merge, always=False):
-    """Returns the table of the words that are tokens. The bytes of special tokens are not merged to that token.
+    """Returns the table of the words that are tokens, without special tokens, whose bytes do not merge to the token.
 
     Args:
         words: String tensor [words].
         ids: Int array [words], the ids of these tokens.
         merge: Function from words [words] to the int64 ids of their pieces, a ragged tensor [words, None].
-        always: Boolean or booleans [words]. Whether the word is in the table even so. Defaults to `False`.
+        always: Boolean or booleans [words]. Whether the word is in the table even if its bytes do not merge to the
+            token. Defaults to `False`.
     """
     import tensorflow as tf
 
@@ -122,7 +124,7 @@ def make_whole(words, ids, merge, always=False):
 
 
 def encode_words(words, whole, merge):
-    """Returns the ids of words: those that are tokens are looked up, each other distinct word is merged once.
+    """Returns the ids of words. Words that are tokens are looked up. Every other distinct word is merged once.
 
     Args:
         words: String tensor [words].

@@ -1,4 +1,4 @@
-"""From the bytes of normalized texts back to the characters of the texts, in the graph."""
+"""Maps the bytes of normalized texts back to the characters of the original texts, in the graph."""
 
 
 def utf8_widths(texts):
@@ -37,7 +37,7 @@ def characters_of_bytes(widths, starts, ends):
 
 
 def skip_characters(skipped, ends):
-    """Returns ends of tokens after the characters that follow them and are skipped.
+    """Moves the ends of tokens past the skipped characters that follow them.
 
     Args:
         skipped: Boolean ragged tensor [batch, None]. Whether each character of a text is skipped.

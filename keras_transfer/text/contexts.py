@@ -1,4 +1,4 @@
-"""Questions and long contexts become rows of a model's inputs that overlap, each token with its characters."""
+"""Turns questions and long contexts into overlapping rows of a model's inputs, and maps tokens to characters."""
 
 from typing import NamedTuple
 
@@ -20,9 +20,9 @@ class ContextWindows(NamedTuple):
         example: Int32 tensor [windows], sorted. The example of each window.
         first: Int32 tensor [windows]. The first of the context's tokens that a window contains.
         position: Int32 tensor [windows]. The position of that token in the row.
-        middles: Int32 tensor [windows, 2]. The spans that belong to each window: those whose sum of the first and the
-            last position in the row is at least the first value, and below the second. Of the windows that contain a
-            span, it belongs to the one whose middle is nearest.
+        middles: Int32 tensor [windows, 2]. Bounds of the spans that belong to each window: the sum of the first and the
+            last position of a span in the row is at least the first value, and below the second. If several windows
+            contain a span, it belongs to the one whose middle is nearest.
         starts, ends: Int32 tensors [windows, length]. The first character of each token of the context, and the
             position after its last character. -1 for all other tokens.
     """
@@ -36,14 +36,14 @@ class ContextWindows(NamedTuple):
     ends: object
 
     def of_examples(self, begin, end):
-        """Returns the windows in memory of the examples from `begin` to `end`, which are numbered from 0 again."""
+        """Returns the windows of the examples from `begin` to `end`, renumbered from 0. Requires windows in memory."""
         rows = slice(*np.searchsorted(self.example, [begin, end]))
         inputs = {name: values[rows] for name, values in self.inputs.items()}
         return ContextWindows(inputs, self.example[rows] - begin, *(values[rows] for values in self[2:]))
 
 
 def check_span_preprocessor(preprocessor):
-    """Raises a `ValueError` if a preprocessor cannot say which characters of a context an answer is."""
+    """Raises a `ValueError` if a preprocessor cannot map its tokens to the characters of a context."""
     if not isinstance(preprocessor, TokenPreprocessor):
         raise ValueError(
             "`preprocessor` must be a `BertPreprocessor`, or a `TokenPreprocessor` whose tokenizer knows the "
@@ -61,14 +61,14 @@ def context_windows(preprocessor, questions, contexts, stride, begin=0):
     """Returns the `ContextWindows` of questions and contexts.
 
     A row is a question and a part of its context, packed as a pair of texts. The parts of a context begin `stride`
-    tokens apart, or half as many as fit beside the question if these are fewer. So every span of half of them is whole
-    in a window.
+    tokens apart, but at most half of the tokens that fit beside the question. Every span of at most half of these
+    tokens is therefore complete in some window.
 
     Args:
         preprocessor: `TokenPreprocessor` whose tokenizer has offsets.
         questions, contexts: String tensors or lists [examples].
         stride: Integer. Number of tokens from the start of a window to that of the next.
-        begin: Integer. Position of the first example in errors. Defaults to `0`.
+        begin: Integer. Position of the first example, for error messages. Defaults to `0`.
 
     Raises:
         ValueError: If a question leaves no room for its context. In a graph, a `tf.errors.InvalidArgumentError`.
@@ -82,7 +82,7 @@ def context_windows(preprocessor, questions, contexts, stride, begin=0):
         distinct, row = tf.unique(contexts)
         ids, starts, ends = tokenizer.tokenize_with_offsets(distinct)
 
-        # The windows of each example.
+        # Compute the windows of each example.
         question_lengths = tf.cast(question_ids.row_lengths(), tf.int32)
         room = _checked(longest - packing.num_special_tokens(2) - question_lengths, longest, begin)
         totals = tf.gather(tf.cast(ids.row_lengths(), tf.int32), row)
@@ -98,7 +98,7 @@ def context_windows(preprocessor, questions, contexts, stride, begin=0):
         parts = [tf.gather(question_ids, example), places.with_values(tf.gather(ids.values, places.values))]
         inputs = packing.pack(parts, tokenizer, longest)
 
-        # The token of the context at each position.
+        # Find the token of the context at each position.
         position = len(packing.start) + len(packing.between) + tf.gather(question_lengths, example)
         token = tf.range(tf.shape(inputs["token_ids"])[1])[None] - position[:, None]
         inside = (token >= 0) & (token < lengths[:, None])
@@ -106,7 +106,8 @@ def context_windows(preprocessor, questions, contexts, stride, begin=0):
         starts, ends = (tf.gather(tf.concat([bounds.values, [-1]], 0), place) for bounds in (starts, ends))
         inputs["answer_mask"] = tf.cast(inside, tf.int32) + tf.one_hot([0], tf.shape(token)[1], dtype=tf.int32)
 
-        # The middle of a window is nearer than those of the windows before and after it, which are `step` tokens away.
+        # A window owns the spans that are nearer to its middle than to the middles of the windows before and after it,
+        # which are `step` tokens away.
         room, step, last = (tf.gather(values, example) for values in (room, step, counts - 1))
         middle = 2 * position + room - 1
         begins = tf.where(index == 0, tf.int32.min, middle - step)
@@ -115,7 +116,7 @@ def context_windows(preprocessor, questions, contexts, stride, begin=0):
 
 
 def windows_in_memory(preprocessor, questions, contexts, stride, chunk=1024):
-    """Returns the `ContextWindows` of any number of examples as arrays, which are tokenized `chunk` at a time."""
+    """Returns the `ContextWindows` of any number of examples as arrays, and tokenizes `chunk` examples at a time."""
     rows, columns = [], []
     for start in range(0, len(questions), chunk):
         part = slice(start, start + chunk)

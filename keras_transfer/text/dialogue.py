@@ -1,4 +1,4 @@
-"""How a persona, the utterances of a dialogue and a reply become one sequence of tokens."""
+"""Packs a persona, the utterances of a dialogue and a reply into one sequence of tokens."""
 
 from itertools import chain
 from typing import NamedTuple
@@ -11,7 +11,7 @@ class DialogueInputs(NamedTuple):
         words: List of tokens.
         segments: List of tokens. The delimiter of the speaker of each word.
         positions: List of integers.
-        targets: List of tokens. The next word where it belongs to the reply, elsewhere the value to ignore.
+        targets: List of tokens. The next word if it belongs to the reply, otherwise the value to ignore.
     """
 
     words: list
@@ -25,16 +25,16 @@ def dialogue_inputs(
 ):
     """Returns the words, segments, positions and targets of a dialogue, in the format of TransferTransfo.
 
-    The words are `bos` and the persona, then all utterances and the reply, and `eos`. A delimiter before each utterance
-    names its speaker. The second speaker is the one who replies, and the two take turns. Segments repeat the delimiter
-    for each word. The persona has the segment of the first speaker, as in the tutorial.
+    The words are `bos`, the persona, all utterances, the reply and `eos`. A delimiter before each utterance names its
+    speaker. The second speaker replies, and the two take turns. Segments repeat the delimiter for each word. The
+    persona has the segment of the first speaker, as in the tutorial.
 
     Args:
-        persona: List of sentences about the one who replies, each a list of tokens (strings or ids).
+        persona: List of sentences about the speaker who replies, each a list of tokens (strings or ids).
         history: List of utterances, each a list of tokens. The last one is the partner's.
         reply: List of tokens. Defaults to `None`, for a sequence that ends where the reply begins.
         bos, eos: Tokens that begin and end the sequence. Defaults to `"<bos>"` and `"<eos>"`.
-        speakers: Tuple of two tokens, the delimiters of the partner and of the one who replies. Defaults to
+        speakers: Tuple of two tokens, the delimiters of the partner and of the speaker who replies. Defaults to
             `("<speaker1>", "<speaker2>")`.
         ignored: Target of words that are not followed by a word of the reply. Defaults to `None`.
 

@@ -5,14 +5,14 @@ import keras
 from keras_transfer.text.preprocessor import DEFAULT_LENGTH, batch_shape
 from keras_transfer.text.word_level import WholeWordPreprocessor, pad_words
 
-# The ids of a word's characters are its bytes plus one, and these. The id 0 pads texts.
+# The ids of a word's characters are its bytes plus one, and the special ids below. The id 0 pads texts.
 BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PAD_CHARACTER = range(257, 262)
 NUM_CHARACTERS = 262
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class ElmoPreprocessor(WholeWordPreprocessor):
-    """Turns texts into the inputs of ELMo: the ids of the characters of each word, as the original does.
+    """Turns texts into the inputs of ELMo: the ids of the characters of each word, as in the original.
 
     The ids of a word are the beginning of a word, its bytes in UTF-8, the end of a word, and padding. As in the
     original, the bytes are truncated to `max_characters - 2`, possibly in the middle of a letter, and the words `<S>`

@@ -18,8 +18,8 @@ _END = "</w>"  # ends the last token of a word
 class GPTTokenizer(BPETokenizer):
     """Splits texts into words as BERT does, in lower case, and merges the characters of each word.
 
-    The ids are those of Transformers, which splits as BERT does. OpenAI's own code mends texts with ftfy and splits
-    them with spaCy, which gives other ids for a few texts, such as those with contractions.
+    The ids are those of Transformers, which splits as BERT does. OpenAI's own code repairs texts with ftfy and splits
+    them with spaCy, which gives different ids for a few texts, such as those with contractions.
 
     Args:
         vocabulary: List of strings, the tokens in the order of their ids, a dict from tokens to ids, or the path of a
@@ -89,7 +89,7 @@ class GPTTokenizer(BPETokenizer):
 
     @classmethod
     def from_json(cls, fast, tokens, text_tokens, **special):
-        """Returns the tokenizer of a `tokenizer.json`, as `ByteBPETokenizer.from_json`."""
+        """Returns the tokenizer of a `tokenizer.json`, like `ByteBPETokenizer.from_json`."""
         normalizer, words = fast.get("normalizer") or {}, fast.get("pre_tokenizer") or {}
         kinds = (normalizer.get("type"), normalizer.get("lowercase"), words.get("type"))
         if kinds != ("BertNormalizer", True, "BertPreTokenizer") or text_tokens:

@@ -15,7 +15,7 @@ def put_space_before(texts):
 
 
 def split_gpt2(texts, add_prefix_space=False):
-    """Returns the words of texts as a ragged string tensor [batch, None]. Side by side, they are the text.
+    """Returns the words of texts as a ragged string tensor [batch, None]. Concatenated, they are the text.
 
     Args:
         texts: String tensor [batch], UTF-8.
@@ -23,14 +23,14 @@ def split_gpt2(texts, add_prefix_space=False):
             `False`.
 
     Source: https://github.com/openai/gpt-2 (`encoder.py`). RE2 has no `(?!\\S)`, so the end of a run of white space is
-    separated before.
+    separated in advance.
     """
     import tensorflow as tf
 
     replace = tf.strings.regex_replace
     if add_prefix_space:
         texts = put_space_before(texts)
-    # The last character of a run of white space belongs to the word behind it. Few texts have such runs.
+    # The last character of a run of white space belongs to the word after it. Few texts have such runs.
     rare = tf.where(tf.strings.regex_full_match(texts, f"(?s:.*){_RUN}(?s:.*)"))
     separated = replace(tf.gather_nd(texts, rare), f"([{_SPACE}]+)([{_SPACE}][^{_SPACE}])", rb"\1" + CUT + rb"\2")
     texts = tf.tensor_scatter_nd_update(texts, rare, separated)

@@ -1,4 +1,4 @@
-"""Raw text in memory: what counts as text or as sentences of words, and both, with their labels, as plain columns."""
+"""Recognizes texts and sentences of words in memory, and converts them and their labels to plain columns."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,8 @@ import numpy as np
 def is_text(x):
     """Returns whether `x` is raw text, or a tuple of two texts or columns for pairs.
 
-    Numbers, dicts and datasets are not text. A column with a missing value is, so that `to_columns` can report it.
+    Numbers, dicts and datasets are not text. A column with a missing value counts as text, so that `to_columns` can
+    report it.
     """
     if isinstance(x, tuple) and len(x) == 2:
         return is_text(x[0])
@@ -24,7 +25,7 @@ def is_text(x):
         return True
     if hasattr(x, "to_pylist"):  # Arrow
         return len(x) == 0 or "string" in str(getattr(x, "type", ""))  # the type of an empty array may be null
-    if tuple(getattr(x, "shape", None) or ()) == (0,):  # an array of an empty list
+    if tuple(getattr(x, "shape", None) or ()) == (0,):  # an array made from an empty list
         return True
     dtype = getattr(x, "dtype", None)
     return str(getattr(dtype, "name", dtype)).startswith(("str", "object", "bytes", "category"))
@@ -40,8 +41,8 @@ def to_columns(x):
         An object array [texts], or a tuple of two.
 
     Raises:
-        ValueError: If `x` contains anything but strings, if the two columns differ in length, or if a tuple is not a
-            pair.
+        ValueError: If `x` contains anything other than strings, if the two columns differ in length, or if a tuple is
+            not a pair.
     """
     if not isinstance(x, tuple):
         values = to_list(x)
@@ -72,10 +73,10 @@ def check_pair(texts):
 
 
 def to_list(texts):
-    """Returns a string, or a list, array, table column or eager tensor of strings, as a list of `str`.
+    """Converts a string, or a list, array, table column or eager tensor of strings, to a list of `str`.
 
     Raises:
-        ValueError: If `texts` are anything else, or contain anything but Unicode strings.
+        ValueError: If `texts` are anything else, or contain anything other than Unicode strings.
     """
     if isinstance(texts, (str, bytes)):
         values = [texts]
@@ -149,7 +150,7 @@ def to_sentences(sentences):
 
 
 def as_column(values, name, count):
-    """Returns labels or sample weights as an array, or None, or raises a `ValueError` if there are not `count`."""
+    """Returns labels or sample weights as an array or None. Raises a `ValueError` if their number is not `count`."""
     if values is None:
         return None
     try:

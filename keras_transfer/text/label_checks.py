@@ -1,14 +1,14 @@
-"""A check of the labels in a `tf.data.Dataset`, where TensorFlow reads them."""
+"""Checks the labels in a `tf.data.Dataset` when TensorFlow reads them."""
 
 
 def with_checked_labels(dataset, check):
-    """Returns the batches of a `tf.data.Dataset`, and passes the labels of each to a function before it is used.
+    """Returns a `tf.data.Dataset` with the same batches, which calls a function on the labels of each batch first.
 
-    This works on every backend, also where the labels are in a compiled step that cannot raise errors.
+    This works on every backend, even if the labels are used in a compiled step, which cannot raise errors.
 
     Args:
         dataset: `tf.data.Dataset` of `(inputs, labels)` or `(inputs, labels, sample_weights)`. Any other dataset, or
-            one whose labels are not one dense tensor, is returned as it is.
+            one whose labels are not one dense tensor, is returned unchanged.
         check: Function that takes a NumPy array of labels and raises an error if they are wrong.
     """
     import tensorflow as tf

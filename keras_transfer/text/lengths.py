@@ -1,4 +1,4 @@
-"""The sequence lengths of batches: little padding, few to compile, and such that Keras sees that they vary."""
+"""Chooses the sequence lengths of batches for little padding and few compilations, and shows Keras that they vary."""
 
 import keras
 import numpy as np
@@ -11,7 +11,7 @@ WINDOW = 50  # Batches. Otherwise, shuffled texts are sorted by length within wi
 def lengths_for(real, longest):
     """Returns the lengths of batches: every length of a text, or a few if Keras compiles a step for each length.
 
-    That is so on JAX, and on TensorFlow with a GPU or TPU, where Keras uses XLA by default.
+    Keras does so on JAX, and on TensorFlow with a GPU or TPU, where it uses XLA by default.
 
     Args:
         real: Integer array. Number of real tokens of each text.
@@ -65,7 +65,7 @@ def sort_within_windows(lengths, batch_size, window):
 
 
 def put_varied_first(plan):
-    """Moves two batches to the front that differ in length and in rows, if any do; the one with more rows comes first.
+    """Moves two batches that differ in length and in rows to the front, if any do. The one with more rows comes first.
 
     Keras on TensorFlow infers the axes that vary from the first two batches, and builds a model with replicas on the
     first.
@@ -81,9 +81,9 @@ def put_varied_first(plan):
 
 
 def lengthen_first(plan):
-    """Pads batches that must keep their order such that the first two differ in length, if any do: see above.
+    """Pads batches that must keep their order, so that the first two differ in length, if any do: see above.
 
-    If the first two are the longest, all become as long as these.
+    If the first two have the largest length, all batches are padded to this length.
     """
     lengths = [length for length, _ in plan]
     if len(set(lengths[:2])) == 2 or len(set(lengths)) == 1:

@@ -1,10 +1,10 @@
-"""Texts in which the user has masked words: the ids, and where the masked ones are."""
+"""Tokenizes texts in which the user has masked words, and finds the masked positions."""
 
 import re
 
 
 def masked_ids(tokenizer, texts):
-    """Returns the ids of texts in which the mask token, and no other special token, stands for itself.
+    """Returns the ids of texts. The mask token in a text becomes its id. Other special tokens are ordinary text.
 
     The texts between mask tokens are tokenized one by one. White space in front of a mask token belongs to it.
 
@@ -23,13 +23,13 @@ def masked_ids(tokenizer, texts):
     ids = tokenizer.tokenize(parts.values)
     starts = tf.boolean_mask(parts.row_starts(), parts.row_lengths() > 0)[:, None]
     first = tf.scatter_nd(starts, tf.ones_like(starts[:, 0]), tf.shape(parts.values, tf.int64))
-    behind = 1 - first  # One mask token in front of each part but the first of a text.
+    behind = 1 - first  # Each part but the first of a text follows a mask token.
     marks = tf.RaggedTensor.from_row_lengths(tf.fill([tf.reduce_sum(behind)], tokenizer.mask_id), behind)
     return parts.with_values(tf.concat([marks, tf.cast(ids, tf.int32)], axis=1)).merge_dims(1, 2)
 
 
 def mask_positions(token_ids, mask_id):
-    """Returns the positions of the mask token in each row, int32 [batch, places], -1 at places that a row lacks."""
+    """Returns the positions of the mask token in each row, int32 [batch, places], padded with -1."""
     import tensorflow as tf
 
     where = tf.broadcast_to(tf.range(tf.shape(token_ids)[1])[None], tf.shape(token_ids))

@@ -33,8 +33,8 @@ _IDEOGRAPHS = _characters("3400-4DBF 4E00-9FFF F900-FAFF 20000-2A6DF 2A700-2B81F
 
 # Hugging Face uses the tables of Unicode 8, TensorFlow newer ones. These characters are marks, punctuation, ideographs
 # or composed letters in the newer tables, but plain letters for Hugging Face. In texts and vocabularies, private-use
-# characters stand in for them: those are letters everywhere, and other private-use characters were removed before. They
-# were found by comparing all code points, as tests/text/test_newer_characters.py does.
+# characters stand in for them, because these are letters in all tables, and other private-use characters were removed
+# before. They were found by comparing all code points, as tests/text/test_newer_characters.py does.
 _NEWER = """
     61D 7FD 898-89F 8CA-8E1 9FD-9FE A76 AFA-AFF B55 C04 C3C C77 C84 D00 D3B-D3C D81 EBA ECE
     180F 1885-1886 1ABF-1ACE 1B4E-1B4F 1B7D-1B7F 1DF6-1DFB 2E43-2E4F 2E52-2E5D A82C A8C5 A8FF
@@ -118,9 +118,9 @@ def normalize(texts, lowercase, strip_accents, limit_words=True):
 
 
 def normalize_characters(texts, lowercase, strip_accents):
-    """Returns texts that have the same words as those of `normalize`, and what each of their characters became.
+    """Returns texts with the same words as those of `normalize`, and what became of each character.
 
-    Each character is normalized by itself, so that its place in the result is known. Long words stay.
+    Each character is normalized by itself, so that its place in the result is known. Long words are kept.
 
     Args:
         texts, lowercase, strip_accents: As for `normalize`.
@@ -171,7 +171,7 @@ def _lower(texts):
 
 
 def replace_newer(token):
-    """Returns a token of a vocabulary as it is found in normalized texts."""
+    """Returns a token of a vocabulary as it appears in normalized texts."""
     return token if token.isascii() else token.translate(_STAND_INS)
 
 
@@ -181,7 +181,7 @@ def is_reachable(token):
 
 
 def _translate(texts, table):
-    """Replaces characters of texts, like `str.translate`, by a dict of code points."""
+    """Replaces characters of texts according to a dict of code points, like `str.translate`."""
     import tensorflow as tf
 
     old, new = zip(*sorted(table.items()))

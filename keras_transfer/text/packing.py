@@ -1,4 +1,4 @@
-"""How the ids of a text, or of a pair of texts, become one row of a model's inputs."""
+"""Packs the ids of a text, or of a pair of texts, into one row of a model's inputs."""
 
 import dataclasses
 
@@ -19,9 +19,9 @@ class Packing:
         end: List of strings. Tokens after the last text. Defaults to none.
         pad: String. Token that pads a row. Defaults to `"[PAD]"`.
         segments: Tuple of two integers, the segment ids of the first and of the second text, or `None` for a model
-            without segments. Special tokens belong to the text before them, those in front to the first text; padding
-            has segment 0. A third integer is the segment of the last token of `end` (XLNet's `<cls>`). Defaults to
-            `None`.
+            without segments. Special tokens belong to the text before them, and those in front of the first text belong
+            to it. Padding has segment 0. A third integer is the segment of the last token of `end` (XLNet's `<cls>`).
+            Defaults to `None`.
 
     Raises:
         ValueError: If tokens are not given as a list of strings, or if `segments` are not two or three integers.
@@ -105,8 +105,8 @@ class Packing:
             if index == 0:
                 token_ids, end = _put(token_ids, position, end, self.start, tokenizer)
             offset, end = end, end + length[:, None]
-            # The place among all values of the token at each position. Outside of the text it is that of the padding
-            # token behind them, which also serves a batch of empty texts.
+            # The index, among all values, of the token at each position. Positions outside the text use the padding
+            # token that is appended to the values, so that a batch of empty texts works too.
             values = tf.concat([ids.values, [pad_id]], 0)
             place = tf.cast(ids.row_starts(), tf.int32)[:, None] + position - offset
             inside = (position >= offset) & (position < end)
@@ -132,7 +132,7 @@ class Packing:
 
 
 def _put(token_ids, position, end, tokens, tokenizer):
-    """Writes special tokens behind `end` [batch, 1], and returns the ids and the new end."""
+    """Writes special tokens after `end` [batch, 1], and returns the ids and the new end."""
     import tensorflow as tf
 
     for token in tokens:
@@ -144,8 +144,8 @@ def _put(token_ids, position, end, tokens, tokenizer):
 def _truncate_longest_first(lengths, room):
     """Shortens the lengths of one or two texts, int32 [batch], so that their sum fits into `room`.
 
-    The longer text is truncated until both are equal, then both are. If `room` is odd, the longer keeps one token more,
-    the second if they are equally long, as in Hugging Face `tokenizers`.
+    The longer text is truncated until both are equally long, then both are truncated. If `room` is odd, the longer text
+    keeps one more token (the second text if both are equally long), as in Hugging Face `tokenizers`.
     """
     import tensorflow as tf
 

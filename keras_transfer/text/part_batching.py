@@ -1,4 +1,4 @@
-"""Rows of several texts in memory as batches in which each text is apart, for an encoder that reads them one by one."""
+"""Batches rows of several texts in memory. Each text stays separate, for an encoder that reads them one by one."""
 
 import copy
 
@@ -21,7 +21,7 @@ class PartBatches(TextBatches):
     def with_placeholders(self, wanted):
         """Returns the same batches, with zeros as labels if they have none and `wanted` is true.
 
-        Keras requires labels, also for a loss that takes none.
+        Keras requires labels, even for a loss that takes none.
         """
         other = copy.copy(self)
         other._placeholders = wanted and self.labels is None
@@ -33,7 +33,7 @@ class PartBatches(TextBatches):
 
     def __getitem__(self, index):
         inputs, *columns = super().__getitem__(index)
-        # The length is the second axis of the columns, as `TextBatches` cuts it.
+        # The length is the second axis of the columns, because `TextBatches` cuts this axis.
         inputs = {key: value if len(value.shape) < 3 else np.moveaxis(value, 2, 1) for key, value in inputs.items()}
         if self._placeholders:
             columns = [np.zeros(len(self._batches[index][1]), "float32"), *columns]
@@ -52,9 +52,9 @@ def part_batches(
 ):
     """Turns columns of texts into a dataset whose rows have several texts, which an encoder reads one by one.
 
-    `TextEmbedder` trains on such rows: a text and one like it, and perhaps one unlike it. In contrast to pairs in
-    `batches`, the texts of a row are never packed into one sequence. All texts of a batch are padded to the longest.
-    Otherwise, the rows are batched by length as in `batches`.
+    `TextEmbedder` trains on such rows: a text, a similar one, and perhaps a dissimilar one. Unlike pairs in `batches`,
+    the texts of a row are never packed into one sequence. All texts of a batch are padded to the longest. Otherwise,
+    the rows are batched by length as in `batches`.
 
     Args:
         texts: Tuple of at least two columns of texts, each as for `batches`.
@@ -100,7 +100,7 @@ def to_parts(texts):
     """Returns columns of texts as a tuple of object arrays [rows].
 
     Raises:
-        ValueError: If there are less than two columns, if they differ in length, or if texts are not strings.
+        ValueError: If there are fewer than two columns, if they differ in length, or if texts are not strings.
     """
     if not isinstance(texts, tuple) or len(texts) < 2:
         received = f"a tuple of {len(texts)}" if isinstance(texts, tuple) else f"{type(texts).__name__} {texts!r:.100}"

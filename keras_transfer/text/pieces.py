@@ -7,7 +7,7 @@ def align_ragged_right(ids, start, max_length):
     Args:
         ids: Int32 ragged tensor [batch, None].
         start: List of integers, ids that are put before each text.
-        max_length: Integer. Number of ids that a text keeps, those of `start` included.
+        max_length: Integer. Number of ids that a text keeps, including those of `start`.
 
     Returns:
         A tuple of int32 tensors: ids [batch, length], zeros on the left, with a length of at least 1; and the place of
@@ -32,7 +32,7 @@ def take_pieces(ids, kept, pieces):
     Args:
         ids: Int32 tensor [batch, length].
         kept: Boolean tensor [batch, length]. Which ids belong to the texts.
-        pieces: List of bytes, what each id adds to a text.
+        pieces: List of the bytes that each id adds to a text.
     """
     import tensorflow as tf
 

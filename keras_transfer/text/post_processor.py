@@ -1,4 +1,4 @@
-"""The packing in the `post_processor` of a `tokenizer.json`, to read and to write."""
+"""Reads and writes the packing in the `post_processor` of a `tokenizer.json`."""
 
 
 def read_post_processor(processor, has_segments=True):
@@ -56,7 +56,7 @@ def write_post_processor(packing, tokenizer):
 
 
 def _flatten(processor):
-    """The post-processors that add tokens."""
+    """Returns the post-processors that add tokens."""
     if processor is None or processor["type"] == "ByteLevel":
         return []
     if processor["type"] == "Sequence":
@@ -96,7 +96,7 @@ def _template(processor, has_segments):
 
 
 def _pieces(processor, name, has_segments):
-    """The tokens of a template, "$A" and "$B" among them, with their segments."""
+    """Returns the tokens of a template, including "$A" and "$B", with their segments."""
     pieces = []
     for item in processor[name]:
         [(kind, piece)] = item.items()

@@ -1,4 +1,4 @@
-"""The base class of preprocessors: a Keras layer, run by TensorFlow, from raw text to a model's inputs."""
+"""The base class of preprocessors: Keras layers, run by TensorFlow, that turn raw text into a model's inputs."""
 
 import operator
 
@@ -50,7 +50,7 @@ def _is_symbolic(texts):
 
 
 def preprocess(preprocessor, texts, **options):
-    """Calls a preprocessor, ours, KerasHub's or a function, on texts or pairs of texts.
+    """Calls a preprocessor (of this library or of KerasHub, or a function) on texts or pairs of texts.
 
     Args:
         preprocessor: Callable from texts to a dict of model inputs.

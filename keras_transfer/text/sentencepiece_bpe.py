@@ -1,4 +1,4 @@
-"""The BPE tokenizer of SentencePiece, which Llama, Mistral and Gemma have, and encoders with their vocabularies."""
+"""The BPE tokenizer of SentencePiece, used by Llama, Mistral, Gemma and encoders with their vocabularies."""
 
 import functools
 import json
@@ -30,20 +30,20 @@ _SPLIT = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPr
 class SentencePieceBPETokenizer(BPETokenizer):
     """Merges the characters of texts by byte-pair encoding, as SentencePiece models of type BPE do.
 
-    The ids are those of Hugging Face `tokenizers`. A space is a character like others, written as U+2581, and spaces
-    are never removed. Texts never become the special tokens, however they are written.
+    The ids are those of Hugging Face `tokenizers`. A space is a character like any other, written as U+2581, and spaces
+    are never removed. Text never becomes a special token, even if it is spelled like one.
 
     Args:
         vocabulary: List of strings, the tokens in the order of their ids, a dict from tokens to ids, or the path of a
             `vocab.json`. If `None`, call `load_assets` before the tokenizer is used. Defaults to `None`.
         merges: List of pairs of tokens in the order in which they are merged. Required with `vocabulary`. Defaults to
             `None`.
-        prefix: String. Which texts get a space in front: `"always"` (Llama), `"missing"`, those that do not begin with
-            one, or `None`, none (Gemma). Defaults to `"always"`.
+        prefix: String. Which texts get a space in front: all (`"always"`, as in Llama), those that do not begin with
+            one (`"missing"`), or none (`None`, as in Gemma). Defaults to `"always"`.
         byte_fallback: Boolean. Whether a character that the vocabulary lacks becomes the tokens of its bytes,
-            `"<0x00>"` to `"<0xFF>"`. If not, such characters side by side become one `unk_token`. Defaults to `True`.
-        added_tokens: List of strings. Tokens that are found in texts before these are split, such as Gemma's runs of
-            line breaks. The longest counts. Defaults to none.
+            `"<0x00>"` to `"<0xFF>"`. Otherwise, a run of such characters becomes one `unk_token`. Defaults to `True`.
+        added_tokens: List of strings. Tokens that are matched before texts are split, such as Gemma's runs of line
+            breaks. The longest match wins. Defaults to none.
         unk_token: String. Defaults to `"<unk>"`.
         mask_token: String. Token that masked language models predict. Defaults to `None`.
         eos_token: String. Token that ends a generated text. Defaults to `None`.
@@ -124,7 +124,7 @@ class SentencePieceBPETokenizer(BPETokenizer):
 
     @property
     def outer_space(self):
-        """String. Regular expression of the space that texts of ids have too many."""
+        """String. Regular expression of the extra space in decoded texts."""
         return "" if self.prefix is None else "^ "
 
     def _make(self):
@@ -154,7 +154,7 @@ class SentencePieceBPETokenizer(BPETokenizer):
         return split_at(CUT, texts)
 
     def word_pieces(self, words):
-        # A word is read as in the middle of a text.
+        # A word is tokenized as it would be in the middle of a text.
         import tensorflow as tf
 
         if self.prefix is None:
@@ -162,7 +162,7 @@ class SentencePieceBPETokenizer(BPETokenizer):
         return super().word_pieces(words)
 
     def token_bytes(self):
-        """Returns what each token adds to a text, a list of bytes in the order of the ids."""
+        """Returns a list of the bytes that each token adds to a text, in the order of the ids."""
         of_bytes = {token: bytes([byte]) for byte, token in enumerate(_BYTES)} if self.byte_fallback else {}
         return [of_bytes.get(token, token.replace(SPACE, " ").encode("utf-8")) for token in self.vocabulary]
 
@@ -206,7 +206,7 @@ class SentencePieceBPETokenizer(BPETokenizer):
 
     @classmethod
     def from_json(cls, fast, tokens, text_tokens, **special):
-        """Returns the tokenizer of a `tokenizer.json`, as `ByteBPETokenizer.from_json`."""
+        """Returns the tokenizer of a `tokenizer.json`, like `ByteBPETokenizer.from_json`."""
         model, prefix = fast["model"], _read_prefix(fast, text_tokens)
         if not (model.get("byte_fallback") or model.get("fuse_unk")) or model.get("unk_token") is None:
             received = {name: model.get(name) for name in ("unk_token", "byte_fallback", "fuse_unk")}
@@ -249,8 +249,8 @@ def _read_prefix(fast, text_tokens):
 def _merges_of_pieces(pieces):
     """Returns the merges of a SentencePiece model, as Transformers converts them.
 
-    A piece is merged from any two others: the piece with the highest score first, and of its splits, the one with the
-    longest beginning.
+    Any two pieces that form a third one can be merged. The merges are in the order of the scores of the resulting
+    pieces, the highest first. Among the splits of a piece, the one with the longest first part comes first.
     """
     kinds = (PieceType.NORMAL, PieceType.USER_DEFINED)
     scores = {piece: score for piece, score, type in pieces if type in kinds}
@@ -266,9 +266,9 @@ def _merges_of_pieces(pieces):
 
 @functools.lru_cache(maxsize=4)
 def _make_constants(vocabulary, merges, added_tokens, byte_fallback, unk_id):
-    """Returns the table of the words that are tokens, the function that merges others, and whether words stand alone.
+    """Returns the table of the words that are tokens, the function that merges others, and whether words are separate.
 
-    They do unless a merge crosses the space in front of a word.
+    They are, unless a merge crosses the space in front of a word.
     """
     import tensorflow as tf
 
@@ -300,7 +300,7 @@ def _make_constants(vocabulary, merges, added_tokens, byte_fallback, unk_id):
                 values, rows = tf.boolean_mask(values, kept), tf.boolean_mask(rows, kept)
             return merge_pairs(pairs, tf.cast(values, tf.int64), rows, split.nrows())
 
-        # Added tokens are found in texts although nothing is merged to them.
+        # Added tokens are matched in texts although no merges produce them.
         always = [token in added_tokens for token in vocabulary]
         whole = make_whole(tf.constant(vocabulary), np.arange(len(vocabulary)), merge, always)
     return whole, merge, by_words

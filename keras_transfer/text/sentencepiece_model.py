@@ -1,4 +1,4 @@
-"""The files of SentencePiece, as far as a tokenizer needs them: pieces, scores and the normalization."""
+"""Reads and writes what a tokenizer needs from the files of SentencePiece: pieces, scores and the normalization."""
 
 import dataclasses
 import enum
@@ -9,7 +9,7 @@ SPACE = "\u2581"  # stands for a space in pieces
 
 
 class PieceType(enum.IntEnum):
-    """What a piece is. Texts become only pieces that are normal or defined by the user."""
+    """The type of a piece. Text only becomes pieces that are normal or defined by the user."""
 
     NORMAL = 1
     UNKNOWN = 2
@@ -27,7 +27,7 @@ class SentencePieceModel:
         pieces: List of `(piece, score, type)`, in the order of the model's ids.
         charsmap: Bytes. The compiled normalization, empty for none. Defaults to `b""`.
         add_dummy_prefix: Boolean. Whether a text begins with a space. Defaults to `True`.
-        remove_extra_whitespaces: Boolean. Whether spaces at the ends of a text and those after a space are removed.
+        remove_extra_whitespaces: Boolean. Whether spaces at the ends of a text and repeated spaces are removed.
             Defaults to `True`.
         model_type: Integer, `UNIGRAM` or `BPE`. Defaults to `UNIGRAM`.
 
@@ -42,7 +42,7 @@ class SentencePieceModel:
 
     @classmethod
     def from_bytes(cls, serialized):
-        """Returns the model of the contents of a `.model` file.
+        """Returns the model in the contents of a `.model` file.
 
         Raises:
             ValueError: If it is not a SentencePiece model.
@@ -75,7 +75,7 @@ class SentencePieceModel:
             for piece, score, type in self.pieces
         )
         unknown = next(index for index, (_, _, type) in enumerate(self.pieces) if type == PieceType.UNKNOWN)
-        # There are no tokens for the start and the end of a text, nor for padding.
+        # There are no tokens for the start and the end of a text or for padding.
         trainer = _number(3, self.model_type) + _number(40, unknown)
         trainer += b"".join(_number(field, -1) for field in (41, 42, 43))
         trainer += _bytes_field(45, self.pieces[unknown][0].encode("utf-8"))

@@ -27,17 +27,17 @@ def span_batches(
 ):
     """Turns questions, contexts and answers into a dataset for `fit`.
 
-    A context that is too long beside its question is cut into windows that overlap. The labels of a window are the
+    A context that does not fit beside its question is cut into overlapping windows. The labels of a window are the
     positions of the first and of the last token of the answer, int32 [batch, 2]. If the window does not contain the
     whole answer, or if there is none, both are 0, the position of the token in front of the question. A warning says
-    how many answers are whole in no window. Rows are batched by length as texts are in `batches`.
+    how many answers no window contains completely. Rows are batched by length as texts are in `batches`.
 
     Args:
         texts: Tuple of two lists, arrays or table columns of strings: the questions, and the context of each.
         answers: List of answers: `(text, start)`, where `start` is the position of the first character in the context;
-            a list of these, whose first one counts; a dict of `text` and `answer_start`, as in SQuAD on the
-            Hugging Face hub; or None, or a list without any, if the context has no answer. `None` for prediction.
-            Defaults to `None`.
+            a list of these (only the first one is used); a dict of `text` and `answer_start`, as in SQuAD on the
+            Hugging Face hub; or None, or an empty list, if the context has no answer. `None` for prediction. Defaults
+            to `None`.
         preprocessor: `BertPreprocessor`, or `TokenPreprocessor` whose tokenizer knows the characters of its tokens.
         batch_size: Integer. Number of rows in a batch. Defaults to `32`.
         shuffle: Boolean. Whether rows are shuffled before each epoch and batched by length. Defaults to `True` with
@@ -45,14 +45,14 @@ def span_batches(
         seed: Integer. Seed of the shuffling, for the same batches in every run. Defaults to `None`.
         sample_weight: List or array of floats, one for each question. Defaults to `None`.
         stride: Integer. Number of tokens from the start of a window to that of the next, at most half of those that fit
-            beside the question: windows always overlap. Defaults to `128`.
+            beside the question, so that windows always overlap. Defaults to `128`.
 
     Returns:
-        A `TextBatches`. Its inputs have `answer_mask` besides those of the encoder.
+        A `TextBatches`. Its inputs contain `answer_mask` in addition to those of the encoder.
 
     Raises:
-        ValueError: If an answer is not in its context where it says, if a question leaves no room for its context, if
-            texts are not strings, or if questions, contexts, answers and weights differ in number.
+        ValueError: If an answer is not at its given position in the context, if a question leaves no room for its
+            context, if texts are not strings, or if questions, contexts, answers and weights differ in number.
 
     Example:
     ```python
@@ -88,7 +88,7 @@ def span_columns(texts):
     """Returns questions and contexts as a tuple of two object arrays of strings.
 
     Raises:
-        ValueError: If `texts` is anything else than a pair of columns of strings.
+        ValueError: If `texts` is anything other than a pair of columns of strings.
     """
     if not isinstance(texts, tuple) or len(texts) != 2:
         raise ValueError(
@@ -115,7 +115,7 @@ def answer_spans(contexts, answers):
         An integer array [examples, 2]; -1 if there is no answer.
 
     Raises:
-        ValueError: If an answer is malformed, or not in its context where it says.
+        ValueError: If an answer is malformed, or is not at its given position in the context.
     """
     if len(answers) != len(contexts):
         raise ValueError(
@@ -182,7 +182,7 @@ def answer_positions(windows, spans, answers):
 
 
 def _first_answer(answer, index):
-    """Returns an answer as `(text, start)`, the first of a list, or None."""
+    """Returns an answer, or the first one of a list, as `(text, start)`, or None."""
     found = answer
     if isinstance(found, Mapping) and {"text", "answer_start"} <= set(found):
         text, start = found["text"], found["answer_start"]

@@ -1,26 +1,26 @@
-"""The best answers of a model that scores where they begin and end, in the graph."""
+"""Finds the best answers of a model that scores where answers begin and end, in the graph."""
 
 
 def best_spans(logits, windows, count, max_length, no_answer_threshold=None):
     """Returns the most likely answers to each question.
 
     An answer is a span of at most `max_length` tokens of a context that some window contains. Its score is the sum of
-    the logits of its first and of its last token, in the window that contains it and whose middle is nearest. If there
-    may be no answer, its score is the lowest sum of the two logits of the first position in all windows, minus the
-    threshold. A softmax over all these scores returns their probabilities.
+    the logits of its first and of its last token, in the window that contains it and whose middle is nearest. If a
+    question may have no answer, the score of no answer is the lowest sum of the two logits of the first position in all
+    windows, minus the threshold. A softmax over all these scores returns their probabilities.
 
     Args:
         logits: Float tensor [windows, 2, length], of starts and of ends.
         windows: `ContextWindows`.
         count: Integer. Number of answers for each question.
         max_length: Integer. Number of tokens of the longest answer.
-        no_answer_threshold: Float. Defaults to `None`, if there is always an answer.
+        no_answer_threshold: Float. The threshold. Defaults to `None`, for questions that always have an answer.
 
     Returns:
         A dict of tensors [examples, count], the most likely first: `score`, the probability; `start` and `end`, the
         first character in the context and the position after the last one, both -1 if there is no answer; and `found`,
-        False at places without a further answer. `no_answer_score` [examples] is the score of no answer minus that of
-        the best span.
+        False at places after the last answer. `no_answer_score` [examples] is the score of no answer minus that of the
+        best span.
 
     Source: Devlin et al. 2019, "BERT", section 4.3; https://github.com/google-research/bert (`run_squad.py`).
     """
@@ -36,7 +36,7 @@ def best_spans(logits, windows, count, max_length, no_answer_threshold=None):
     middles = tf.convert_to_tensor(windows.middles)[:, :, None, None]
     owned = (last < length) & (first + last >= middles[:, 0]) & (first + last < middles[:, 1])
     last = tf.minimum(last, length - 1)
-    # Tokens that stand for no characters are no answer.
+    # Tokens that do not stand for any characters cannot be an answer.
     owned &= (starts >= 0)[:, :, None] & (tf.gather(ends, last, axis=1) > starts[:, :, None])
     spans = tf.where(owned, logits[:, 0, :, None] + tf.gather(logits[:, 1], last, axis=1), -infinity)
     spans = tf.pad(tf.reshape(spans, [-1, length * max_length]), [[0, 0], [0, count]], constant_values=-infinity)
@@ -46,7 +46,7 @@ def best_spans(logits, windows, count, max_length, no_answer_threshold=None):
     end = tf.minimum(start + place % max_length, length - 1)
     start, end = tf.gather(starts, start, batch_dims=1), tf.gather(ends, end, batch_dims=1)
 
-    # The best ones of all windows of an example.
+    # Choose the best spans of all windows of an example.
     def by_example(values, padding):
         rows = tf.RaggedTensor.from_value_rowids(values, example, validate=False).to_tensor(padding)
         return tf.reshape(rows, [tf.shape(rows)[0], -1])

@@ -1,10 +1,10 @@
-"""How texts are split into words, in the graph."""
+"""Splits texts into words, in the graph."""
 
 import re
 
 SPLITS = ("punctuation", "whitespace")
 
-# A byte that no UTF-8 text contains, and that no pattern matches: it separates words.
+# This byte separates words. No UTF-8 text contains it, and no pattern matches it.
 CUT = b"\xff"
 
 _SPACE = r"[\s\pZ\x{85}]+"
@@ -41,7 +41,7 @@ def split_around(texts, whole, split):
 
     Args:
         texts: String tensor [batch], UTF-8.
-        whole: List of strings that are words wherever they occur; the longest counts.
+        whole: List of strings that are words wherever they occur. The longest match wins.
         split: Function from the parts between these strings [parts] to their words, a ragged tensor [parts, None]. It
             splits each part like a text of its own.
     """

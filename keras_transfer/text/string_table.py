@@ -18,7 +18,7 @@ class StringTable(NamedTuple):
 
 
 def make_table(keys, ids):
-    """Returns the table of string keys [strings] and their int32 ids [strings]. The first of equal keys counts."""
+    """Returns the table of string keys [strings] and their int32 ids [strings]. The first one of equal keys counts."""
     import tensorflow as tf
 
     hashes = _hash(keys)
@@ -27,7 +27,7 @@ def make_table(keys, ids):
 
 
 def look_up(table, words, default):
-    """Returns the ids of words [words], which are searched by their hashes and compared, or `default`."""
+    """Returns the ids of words [words], or `default` for words that are not in the table."""
     import tensorflow as tf
 
     at = tf.searchsorted(table.hashes, _hash(words))  # the first of equal ones

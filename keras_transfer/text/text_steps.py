@@ -1,4 +1,4 @@
-"""What is done to texts before SentencePiece splits them: each step in the graph, and in a `tokenizer.json`."""
+"""The normalization steps before SentencePiece splits texts, in the graph and in a `tokenizer.json`."""
 
 import base64
 
@@ -76,6 +76,6 @@ def _flatten(normalizer):
 
 
 def _pattern(part):
-    """The kind and the text of what a step replaces."""
+    """Returns the kind and the text of the pattern that a step replaces."""
     [pattern] = part.get("pattern", {"": ""}).items()
     return pattern

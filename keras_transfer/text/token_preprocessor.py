@@ -1,4 +1,4 @@
-"""The preprocessor of every architecture that reads tokens: a tokenizer, and how its ids are packed."""
+"""The preprocessor of every architecture that reads tokens: it combines a tokenizer with a packing."""
 
 import keras
 
@@ -14,7 +14,7 @@ from keras_transfer.text.word_level import WordLevelPreprocessor
 class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
     """Turns texts, or pairs of texts, into token ids, a padding mask and, if the model has them, segments.
 
-    It is the preprocessor of every architecture but BERT, since `load` reads the tokenizer and the packing from a
+    It is the preprocessor of every architecture except BERT, since `load` reads the tokenizer and the packing from a
     checkpoint's folder: `<s> a </s></s> b </s>` for RoBERTa, `[CLS] a [SEP] b [SEP]` for ModernBERT, and no special
     tokens for GPT-2, which is padded with its `eos_token`. Text never becomes a special token: "<s>" is three
     characters. If a row is too long, the longer text is truncated first, at its end; padding is always on the right.
@@ -25,7 +25,7 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
         sequence_length: Integer. Number of ids that a text is truncated and padded to, special tokens included.
             Defaults to `128`.
         split: String. How tasks that label words split texts into words. `"punctuation"`: at white space, and each
-            punctuation character is a word. `"whitespace"`: at white space only. The ids of texts are the same.
+            punctuation character is a word. `"whitespace"`: at white space only. This does not change the ids of texts.
             Defaults to `"punctuation"`.
         name: String. Name of the layer.
 
@@ -92,7 +92,7 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
         return sorted(id for id in map(self.token_to_id, tokens) if id is not None)
 
     def encode_masked(self, texts, sequence_length=None):
-        """Returns the inputs of texts in which the user has masked words, and where these are.
+        """Returns the inputs of texts in which the user has masked words, and the positions of these words.
 
         The mask token is the only special token that a text may contain.
 
@@ -101,8 +101,8 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
             sequence_length: As for the call. Defaults to `None`.
 
         Returns:
-            Dict of the inputs, as for the call, and of `mask_positions`, int32 [batch, places], in order, and -1 at
-            places that a text lacks.
+            Dict of the inputs, as for the call, and of `mask_positions`, int32 [batch, places], in order and padded
+            with -1.
 
         Raises:
             ValueError: If the vocabulary lacks the mask token.
@@ -120,7 +120,7 @@ class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
             return {**inputs, "mask_positions": mask_positions(inputs["token_ids"], self.mask_id)}
 
     def tokenize_masked(self, texts):
-        """Returns the ids of texts as `tokenize`, and those of the mask tokens in them.
+        """Returns the ids of texts like `tokenize`, including those of the mask tokens in them.
 
         Args:
             texts: As for `encode_masked`.

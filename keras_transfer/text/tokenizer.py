@@ -1,4 +1,4 @@
-"""The base class of tokenizers: raw text to ragged token ids, in the TensorFlow graph."""
+"""The base class of tokenizers, which turn raw text into ragged token ids in the TensorFlow graph."""
 
 import os
 import pathlib
@@ -11,12 +11,12 @@ class Tokenizer:
     """Splits raw text into tokens and returns their ids; the base class of all tokenizers.
 
     A tokenizer is a plain object, so that neither Keras nor TensorFlow tracks its vocabulary. Its config holds the
-    settings; `save_assets` and `load_assets` write and read the vocabulary. Text never becomes a special token: those
-    are added by a `Packing`.
+    settings; `save_assets` and `load_assets` write and read the vocabulary. Text never becomes a special token. A
+    `Packing` adds the special tokens.
 
     A subclass implements `_tokenize(texts)`, which returns the ids of a string tensor [batch] as an int32 ragged tensor
-    [batch, None], and `get_config`; `token_bytes`, for texts of ids; `to_json`, to be written as a folder that
-    Transformers can read; and, if it sets `has_offsets`, `_tokenize_with_offsets(texts)`.
+    [batch, None], and `get_config`. It also implements `token_bytes` to convert ids to texts, `to_json` to write a
+    folder that Transformers can read, and, if it sets `has_offsets`, `_tokenize_with_offsets(texts)`.
 
     Args:
         vocabulary: List of strings, the tokens in the order of their ids, or the path of a file with one token per
@@ -27,15 +27,15 @@ class Tokenizer:
         eos_token: String. Token that ends a generated text. The vocabulary may lack it. Defaults to `None`.
 
     Raises:
-        ValueError: If the vocabulary contains duplicates, line breaks or anything but strings.
+        ValueError: If the vocabulary contains duplicates, line breaks or anything other than strings.
     """
 
     vocabulary_file = "vocab.txt"
     by_lines = True  # Whether the file has one token per line.
     first_id = 0
-    outer_space = ""  # Regular expression of the space that texts of ids have too many.
-    added_tokens = ()  # Tokens that are found in texts before these are split.
-    special_tokens = ()  # Tokens that no text becomes, beside those of the arguments and of the packing.
+    outer_space = ""  # Regular expression of the extra space in decoded texts.
+    added_tokens = ()  # Tokens that are matched before texts are split.
+    special_tokens = ()  # Further tokens that text never becomes, besides those of the arguments and of the packing.
     has_offsets = False  # Whether `tokenize_with_offsets` knows the characters of each token.
 
     def __init__(self, vocabulary=None, unk_token=None, mask_token=None, eos_token=None):
@@ -123,7 +123,7 @@ class Tokenizer:
             An int32 `tf.RaggedTensor` [batch, None]. For a single string, an int32 tensor.
 
         Raises:
-            ValueError: If `texts` are pairs or anything else but text.
+            ValueError: If `texts` are pairs or anything other than text.
 
         Example:
         ```python
@@ -141,11 +141,11 @@ class Tokenizer:
             return ids.values if texts.shape.rank == 0 else ids
 
     def tokenize_with_offsets(self, texts):
-        """Returns the ids of texts as `tokenize`, and which characters of the texts each token stands for.
+        """Returns the ids of texts like `tokenize`, and the characters of the texts that each token stands for.
 
-        The characters are those of the texts as they were passed, before any normalization. An accent that is removed
-        belongs to the token of its letter, and the space before a token does not belong to it. If several tokens stand
-        for parts of a character, each has the whole character.
+        The characters are those of the original texts, before any normalization. An accent that is removed belongs to
+        the token of its letter, and the space before a token does not belong to it. If several tokens stand for parts
+        of a character, each of them covers the whole character.
 
         Args:
             texts: A list, array, table column or tensor of strings.
@@ -155,7 +155,7 @@ class Tokenizer:
             token, and the position after its last character.
 
         Raises:
-            ValueError: If the tokenizer does not know them: `has_offsets` is `False`.
+            ValueError: If the tokenizer does not know them (`has_offsets` is `False`).
 
         Example:
         ```python
@@ -185,15 +185,15 @@ class Tokenizer:
         return tf.concat([ids, tf.RaggedTensor.from_row_lengths(unknown, tf.cast(empty, tf.int64))], 1)
 
     def token_bytes(self):
-        """Returns what each token adds to a text, a list of bytes in the order of the ids.
+        """Returns a list of the bytes that each token adds to a text, in the order of the ids.
 
-        The bytes of tokens that follow each other, joined, are UTF-8. A text may begin or end with a space too many,
-        which `outer_space` matches.
+        The joined bytes of consecutive tokens are UTF-8. A text may begin or end with an extra space, which
+        `outer_space` matches.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement `token_bytes`.")
 
     def piece_table(self):
-        """Returns `token_bytes` as a string tensor [tokens], which is made once."""
+        """Returns `token_bytes` as a string tensor [tokens], which is created only once."""
         import tensorflow as tf
 
         self._check_loaded()
@@ -203,7 +203,7 @@ class Tokenizer:
         return self._pieces
 
     def detokenize(self, ids):
-        """Returns the texts of ids, as far as the tokenizer keeps them.
+        """Returns the texts of ids, as far as tokenization preserves them.
 
         Bytes that are not UTF-8, such as a part of a character, become U+FFFD.
 
@@ -250,7 +250,7 @@ def check_offsets(tokenizer):
 
 
 class HasTokenizer:
-    """Mixin of the preprocessors with a `tokenizer`: its vocabulary and its assets are theirs."""
+    """Mixin of preprocessors that have a `tokenizer`, and expose its vocabulary and its assets as their own."""
 
     @property
     def vocabulary(self):

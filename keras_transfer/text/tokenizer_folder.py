@@ -1,4 +1,4 @@
-"""The tokenizer and the packing in a folder that Transformers wrote, to read and to write."""
+"""Reads and writes the tokenizer and the packing in a folder in the format of Transformers."""
 
 import json
 import pathlib
@@ -33,8 +33,8 @@ _BRACKETS = {
 }
 _GPT2 = dict.fromkeys(["bos_token", "eos_token", "unk_token"], "<|endoftext|>")
 
-# What folders without `tokenizer.json` do not say, by `model_type`: the special tokens, those in front of, between and
-# after texts, and the segments.
+# Settings that folders without `tokenizer.json` do not contain, by `model_type`: the special tokens, the tokens in
+# front of, between and after texts, and the segments.
 _KINDS = {
     "albert": (
         {**_BRACKETS, "pad_token": "<pad>", "unk_token": "<unk>"},
@@ -56,12 +56,12 @@ _KINDS = {
     ),
 }
 _WITH_MERGES = {"gpt2", "openai-gpt", "roberta"}
-# The tokens in front of those of the SentencePiece model, and how many of its own these replace.
+# The tokens in front of those of the SentencePiece model, and the number of the model's tokens that they replace.
 _FAIRSEQ = {
     "xlm-roberta": (["<s>", "<pad>", "</s>", "<unk>"], 3),
     "camembert": (["<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>"], 1),
 }
-_WITHOUT_SEGMENTS = {"distilbert", "modernbert", "mpnet"}  # by their `tokenizer.json`, they would have some
+_WITHOUT_SEGMENTS = {"distilbert", "modernbert", "mpnet"}  # although `tokenizer.json` describes some
 
 
 def read_tokenizer_folder(folder):
@@ -158,14 +158,14 @@ def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split):
         "model_max_length": sequence_length,
         "clean_up_tokenization_spaces": False,
         SPLIT_KEY: split,
-        **({"padding_side": "left"} if cls and not packing.start else {}),  # XLNet reads the last place
+        **({"padding_side": "left"} if cls and not packing.start else {}),  # XLNet reads the last position
         **roles,
     }
     (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
 def _fast_tokenizer(folder, fast, special):
-    """The tokenizer of a `tokenizer.json`."""
+    """Returns the tokenizer of a `tokenizer.json`."""
     model, added = fast["model"], fast.get("added_tokens") or []
     kind = model.get("type") or ("BPE" if "merges" in model else None)
     if kind == "WordPiece":
@@ -189,7 +189,7 @@ def _fast_tokenizer(folder, fast, special):
 
 
 def _old_tokenizer(folder, kind, config, special):
-    """The tokenizer of a folder without `tokenizer.json`."""
+    """Returns the tokenizer of a folder without `tokenizer.json`."""
     if kind not in _WITH_MERGES:
         return _sentence_piece(folder, kind, config, special)
     path, merges = folder / BPETokenizer.vocabulary_file, folder / MERGES_FILE
@@ -247,13 +247,13 @@ def _word_piece(folder, special):
 
 
 def _roles(special, ids):
-    """The special tokens that a tokenizer knows. Transformers also names some that a vocabulary lacks."""
+    """Returns the special tokens that a tokenizer knows. Transformers also names some that a vocabulary lacks."""
     names = ("unk_token", "mask_token", "eos_token")
     return {name: special[name] if special.get(name) in ids else None for name in names}
 
 
 def _tokens(config):
-    """The special tokens in a file of settings, by role."""
+    """Returns the special tokens in a file of settings, by role."""
     tokens = {key: value for key, value in config.items() if key.endswith("_token")}
     tokens = {key: value.get("content") if isinstance(value, dict) else value for key, value in tokens.items()}
     return {key: value for key, value in tokens.items() if isinstance(value, str)}

@@ -17,10 +17,10 @@ def count_truncated(preprocessor, texts, inputs):
     """Returns the number of texts that were truncated, or 0 if there was a warning already.
 
     Args:
-        preprocessor: Callable. Counts as 0 if it has no fixed `sequence_length`. Of a preprocessor of another library,
-            texts that just fit are counted, too.
+        preprocessor: Callable. If it has no fixed `sequence_length`, the result is 0. If it belongs to another library,
+            texts that just fit are counted too.
         texts: List of strings, or a tuple of two for pairs.
-        inputs: Dict of arrays [texts, length], what the preprocessor returned.
+        inputs: Dict of arrays [texts, length], the outputs of the preprocessor.
     """
     length, mask = getattr(preprocessor, "sequence_length", None), inputs.get("padding_mask")
     if mask is None or length != mask.shape[1] or preprocessor in _warned:

@@ -23,18 +23,19 @@ class UnigramTokenizer(Tokenizer):
     """Splits texts into the most probable pieces of a SentencePiece unigram model.
 
     Texts are split at white space, and each word into the pieces whose scores have the largest sum. The ids are those
-    of Hugging Face `tokenizers`, but for a word with two splits of the same sum, and for several accents on a letter
-    that the model's normalization composes. Texts never become the model's control symbols, however they are written.
+    of Hugging Face `tokenizers`, except for a word with two splits of the same sum, and for several accents on a letter
+    that the model's normalization composes. Text never becomes a control symbol of the model, even if it is spelled
+    like one.
 
     Args:
         model: Bytes, the contents of a `.model` file of SentencePiece, or its path. If `None`, call `load_assets`
             before the tokenizer is used. Defaults to `None`.
-        vocabulary: List of strings, the tokens in the order of their ids, if these are not the model's: XLM-R and
+        vocabulary: List of strings, the tokens in the order of their ids, if they differ from the model's: XLM-R and
             CamemBERT have other special tokens in front of the pieces. It must contain the pieces. Defaults to the
             model's pieces.
-        normalization: List of strings, what is done to texts before the model's own normalization, in this order:
-            `"quotes"` (two quotes become one double quote), `"NFC"`, `"NFD"`, `"NFKC"`, `"NFKD"`, `"strip_accents"`,
-            `"lowercase"`. Defaults to none.
+        normalization: List of strings, the steps that are applied to texts, in order, before the model's own
+            normalization: `"quotes"` (two quotes become one double quote), `"NFC"`, `"NFD"`, `"NFKC"`, `"NFKD"`,
+            `"strip_accents"`, `"lowercase"`. Defaults to none.
         unk_token: String. Token of characters that no piece contains. Defaults to the model's.
         mask_token: String. Token that masked language models predict. Defaults to `None`.
         eos_token: String. Token that ends a generated text. Defaults to `None`.
@@ -105,7 +106,7 @@ class UnigramTokenizer(Tokenizer):
 
     @property
     def special_tokens(self):
-        """List of strings, the tokens that no text becomes: the control symbols, and those that the model lacks."""
+        """List of strings, the tokens that text never becomes: control symbols, and tokens that the model lacks."""
         normal = self._normal_pieces()
         return [token for token in self.vocabulary if token not in normal]
 
@@ -175,7 +176,7 @@ class UnigramTokenizer(Tokenizer):
 
     @classmethod
     def from_json(cls, fast, tokens, text_tokens, **special):
-        """Returns the tokenizer of a `tokenizer.json`, as `ByteBPETokenizer.from_json`."""
+        """Returns the tokenizer of a `tokenizer.json`, like `ByteBPETokenizer.from_json`."""
         if text_tokens:
             raise ValueError(f"Added tokens must be special. Received: {text_tokens}")
         model = fast["model"]

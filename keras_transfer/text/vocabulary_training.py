@@ -19,7 +19,7 @@ def train_vocabulary(texts, kind, size, special_tokens=SPECIAL_TOKENS, lowercase
     Args:
         texts: List, array, or table column of strings.
         kind: String. `"wordpiece"` (as BERT), `"byte_bpe"` (as GPT-2 and RoBERTa) or `"unigram"` (as ALBERT and XLNet).
-        size: Integer. Number of tokens, special tokens included. Texts with few different words give fewer.
+        size: Integer. Number of tokens, including special tokens. Texts with few distinct words give fewer tokens.
         special_tokens: List of strings, the first tokens of the vocabulary: padding, unknown, start, end and mask, then
             any others. Defaults to `("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")`.
         lowercase: Boolean. Whether texts are lowercased. `"byte_bpe"` cannot lowercase. Defaults to `None`, which is

@@ -1,4 +1,4 @@
-"""Long texts as windows that overlap, one behind the other in a row of a model's inputs."""
+"""Cuts long texts into overlapping windows, one after the other in a row of a model's inputs."""
 
 import keras
 
@@ -9,22 +9,22 @@ from keras_transfer.text.tokenizer import HasTokenizer
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class WindowPreprocessor(HasTokenizer, Preprocessor):
-    """Cuts texts that are too long for an encoder into windows that overlap, so that no token is lost.
+    """Cuts texts that are too long for an encoder into overlapping windows, so that no token is lost.
 
-    A text of one window is the row that `preprocessor` makes of it. Longer texts have several windows of
-    `sequence_length` tokens, one behind the other in a row of `windows * sequence_length` tokens, each with its own
+    If a text fits into one window, its row is the same as from `preprocessor`. Longer texts have several windows of
+    `sequence_length` tokens, one after the other in a row of `windows * sequence_length` tokens, each with its own
     special tokens. The last window ends with the text, so all windows are full. Tasks with `windows="mean"` or `"max"`
-    use this preprocessor and cut the rows apart again. The memory for a batch grows with its longest text.
+    use this preprocessor and split the rows into windows again. The memory for a batch grows with its longest text.
 
     Args:
         preprocessor: `TokenPreprocessor`, such as a `BertPreprocessor`. Its `sequence_length` is that of a window.
-        overlap: Integer. Number of tokens that a window shares with the one before it, special tokens not counted.
+        overlap: Integer. Number of tokens that a window shares with the one before it, not counting special tokens.
             Defaults to `None`, a quarter of a window.
         name: String. Name of the layer.
 
     Call arguments:
         texts: A string, or a list, array, table column or tensor of strings. Pairs are not supported.
-        sequence_length: `None` or `"longest"`, which are the same: rows are padded to the longest of the batch.
+        sequence_length: `None` or `"longest"`. Both pad rows to the longest row of the batch.
 
     Returns:
         Dict of the inputs that `preprocessor` returns, int32 tensors [batch, windows * sequence_length], or

@@ -1,4 +1,4 @@
-"""Sentences of words in memory as batches of ids, with a label for each word."""
+"""Batches sentences of words in memory as ids, with a label for each word."""
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class WordBatches(TextBatches):
             outputs: Array [rows of these batches in order, length, ...].
 
         Returns:
-            Integer array of the indices of the words among those of all sentences, and an array [words, ...].
+            Integer array of the indices of the words among all words of all sentences, and an array [words, ...].
         """
         order = self.order
         begin, end = (np.searchsorted(self.row, order, side, sorter=self._words_by_row) for side in ("left", "right"))
@@ -63,8 +63,8 @@ def word_batches(
     """Turns sentences, as lists of words, and a label for each word into a dataset for `fit`.
 
     Rows are batched by length as texts are in `batches`, and the number of batches is known. A sentence that is too
-    long is cut into rows that overlap, and each word has its label in one of them: no word is lost, and none counts
-    twice.
+    long is cut into overlapping rows, and each word has its label in exactly one of them, so that no word is lost or
+    counted twice.
 
     Args:
         sentences: List of lists of strings, the words.
@@ -78,8 +78,8 @@ def word_batches(
         seed: Integer. Seed of the shuffling, for the same batches in every run. Defaults to `None`.
         sample_weight: List or array [sentences] of floats. Defaults to `None`.
         label_names: List of strings, the names of the labels in order. Defaults to `None`.
-        class_weight: Dict from labels (names or integers) to the weights of the words that have them. The weight of
-            all others is 1. Defaults to `None`.
+        class_weight: Dict from labels (names or integers) to the weights of the words with these labels. All other
+            words have the weight 1. Defaults to `None`.
 
     Returns:
         A `WordBatches`.
@@ -205,7 +205,7 @@ def label_ids(sentences, labels, names=None):
 
 
 def _preprocess(sentences, preprocessor, chunk=4096):
-    """Returns inputs as NumPy arrays, padded to the longest row, each row's sentence, and each word's place."""
+    """Returns the inputs as NumPy arrays (padded to the longest row), each row's sentence, and each word's place."""
     parts, sentence, row, position, rows = [], [], [], [], 0
     for start in range(0, len(sentences), chunk):
         part = preprocessor.encode_words(sentences[start : start + chunk], sequence_length="longest")

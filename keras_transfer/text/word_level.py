@@ -1,4 +1,4 @@
-"""Sentences as lists of words become rows of a model's inputs, a long sentence several rows that overlap."""
+"""Turns sentences, as lists of words, into rows of a model's inputs. Long sentences become overlapping rows."""
 
 from typing import NamedTuple
 
@@ -26,13 +26,13 @@ class WordRows(NamedTuple):
 class WordLevelPreprocessor(Preprocessor):
     """Base class of the preprocessors that also take sentences as lists of words.
 
-    A sentence that is too long is cut into rows that overlap by a quarter. Each word is read in one of them: the one
-    in which its shorter context is longest.
+    A sentence that is too long is cut into rows that overlap by a quarter. Each word is read in only one of them: the
+    one in which the shorter of its left and right contexts is longest.
 
     A subclass implements `_word_pieces(words)`, which returns the pieces [pieces, ...] of words [words] and the number
     of pieces of each word, at least one; and `_pack_words(pieces, sequence_length)`, which makes inputs of ragged
     pieces [rows, None, ...], padded to `sequence_length` or, with `None`, to the longest row. If it adds special
-    tokens, it sets `num_special_tokens` and, of these, `num_start_tokens` in front of the pieces.
+    tokens, it sets `num_special_tokens`, and `num_start_tokens`, the number of those in front of the pieces.
 
     Args:
         sequence_length: Integer. Length of the longest row.
@@ -53,13 +53,13 @@ class WordLevelPreprocessor(Preprocessor):
         self.split = split
 
     def _length_of(self, sequence_length):
-        """The length that a call asks for, by default the constructor's; `None` for that of the longest row."""
+        """Returns the length that a call requests, by default the constructor's. `None` is that of the longest row."""
         if is_longest(sequence_length):
             return None
         return self.sequence_length if sequence_length is None else checked_length(sequence_length, self._min_length)
 
     def words(self, texts):
-        """Returns the words of texts as they are written, as `encode_words` takes them. This needs no vocabulary.
+        """Returns the unchanged words of texts, in the form that `encode_words` takes. This needs no vocabulary.
 
         Args:
             texts: A list, array, table column or tensor of strings.
@@ -119,7 +119,7 @@ class WordLevelPreprocessor(Preprocessor):
 
 
 class WholeWordPreprocessor(WordLevelPreprocessor):
-    """Base class of the word-level preprocessors that never split a word, and take no pairs."""
+    """Base class of the word-level preprocessors that never split a word and do not take pairs."""
 
     def call(self, texts, sequence_length=None):
         import tensorflow as tf
@@ -158,7 +158,7 @@ def pad_words(name, words, sequence_length):
         name: String. Name of the input.
         words: Ragged tensor [batch, None, ...].
         sequence_length: Integer. Number of words that a row is truncated and padded to. If `None`, rows are padded to
-            the longest, at least to one word.
+            the longest, but to at least one word.
     """
     import tensorflow as tf
 

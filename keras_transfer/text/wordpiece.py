@@ -36,16 +36,16 @@ class WordPieceTokenizer(Tokenizer):
 
     Args:
         vocabulary: List of strings, the tokens in the order of their ids, or the path of a `vocab.txt` with one token
-            per line. Empty tokens at the end are dropped. If a line of a file occurs again, the last one counts, as in
-            Transformers, and a warning says so. If `None`, call `load_assets` before the tokenizer is used. Defaults to
-            `None`.
+            per line. Empty tokens at the end are dropped. If a line occurs more than once in a file, the last one
+            counts, as in Transformers, and a warning says so. If `None`, call `load_assets` before the tokenizer is
+            used. Defaults to `None`.
         lowercase: Boolean. Whether texts are lowercased, as for uncased vocabularies. Defaults to `True`.
         strip_accents: Boolean. Whether accents are removed. Defaults to the value of `lowercase`, as in BERT.
         unk_token: String. Token of words that cannot be split into pieces. Defaults to `"[UNK]"`.
         mask_token: String. Token that masked language models predict. Defaults to `"[MASK]"`.
 
     Raises:
-        ValueError: If a list of tokens contains duplicates, line breaks or anything but strings.
+        ValueError: If a list of tokens contains duplicates, line breaks or anything other than strings.
         ImportError: If TensorFlow Text is not installed.
 
     Example:
@@ -140,11 +140,10 @@ class WordPieceTokenizer(Tokenizer):
 
 @functools.lru_cache(maxsize=4)
 def _make_splitter(vocabulary, unk_token):
-    """Returns the operation that splits words. To make it from a large vocabulary takes long, so it is kept."""
+    """Returns the operation that splits words. Making it from a large vocabulary takes long, so it is cached."""
     import tensorflow as tf
 
-    # The operation would match tokens that no normalized word equals. They do not match with Hugging Face's tokenizers
-    # either.
+    # The operation would match tokens that no normalized word equals, which Hugging Face's tokenizers never match.
     tokens = [
         replace_newer(token) if is_reachable(token) else f"[unreachable{index}]"
         for index, token in enumerate(vocabulary)
@@ -171,7 +170,7 @@ def read_folder(folder):
 
     Raises:
         FileNotFoundError: If the folder has no vocabulary.
-        ValueError: If the tokenizer is not a WordPiece tokenizer, or splits words in another way.
+        ValueError: If the tokenizer is not a WordPiece tokenizer, or splits words differently.
     """
     folder = pathlib.Path(folder)
     config = read_optional(folder / CONFIG_FILE)
@@ -216,7 +215,7 @@ def _folder_vocabulary(folder, fast):
             f"Received: {model.get('type')}, {model.get('continuing_subword_prefix')}"
         )
     ids = dict(model["vocab"])
-    # Added tokens have ids like all others. That text never contains them is up to the tokenizer.
+    # Added tokens have ids like all others. The tokenizer ensures that text never becomes one of them.
     ids.update((token["content"], token["id"]) for token in fast.get("added_tokens", ()))
     tokens = sorted(ids, key=ids.get)
     if [ids[token] for token in tokens] != list(range(len(tokens))):
@@ -229,7 +228,7 @@ def _folder_vocabulary(folder, fast):
 
 def _read_lines(path):
     """Returns the lines of a vocabulary. A line that occurs again is replaced by a name that no text can contain."""
-    lines = path.read_text("utf-8").rstrip("\n").split("\n")  # also of files with Windows's line ends
+    lines = path.read_text("utf-8").rstrip("\n").split("\n")  # also reads files with the line ends of Windows
     last = {token: index for index, token in enumerate(lines)}
     duplicates = {index: token for index, token in enumerate(lines) if last[token] != index}
     if duplicates:

@@ -130,7 +130,7 @@ class WordPreprocessor(HasTokenizer, WholeWordPreprocessor):
 
 
 def _fold(words):
-    """Returns words such that those that differ only in case are equal, as with Python's `casefold`.
+    """Folds the case of words, so that words that differ only in case become equal, as with Python's `casefold`.
 
     TF Text's `case_fold_utf8` equates more: fractions, ligatures, superscripts.
     """

@@ -62,7 +62,7 @@ def restore_callbacks(callbacks, read):
 
 
 def pause_saving(callbacks, paused=True):
-    """Keeps `ModelCheckpoint` from saving while batches are passed over, before the weights are restored."""
+    """Keeps `ModelCheckpoint` from saving while batches are skipped, before the weights are restored."""
     for callback in callbacks:
         if isinstance(callback, keras.callbacks.ModelCheckpoint):
             private.pause_saving(callback, paused)

@@ -35,34 +35,35 @@ class Checkpoint(keras.callbacks.Callback):
     """Writes training checkpoints, and resumes a run bit for bit when the same script runs again.
 
     A training checkpoint contains all variables of the model (including the states of its seeds), of the optimizer and
-    of the metrics, the heads of a task's adapters that are not active, the place in the run, the states that decide the
+    of the metrics, the heads of a task's inactive adapters, the position in the run, the states that determine the
     order of the data, and the states of `StagedTraining`, `EarlyStopping`, `ModelCheckpoint`, `ReduceLROnPlateau`,
     `SwapEMAWeights` and of callbacks with the methods `state_dict` and `load_state_dict`. When a run resumes in the
     middle of an epoch, the earlier batches are read without training. Other callbacks see them. The newest intact
-    checkpoint is used; damaged ones are skipped with a warning. A folder belongs to one run, and to one process at a
-    time: once all epochs are complete, or `EarlyStopping` or the `patience` of the last stage has ended the run,
-    `fit()` trains nothing. With more `epochs`, or more `patience` of `EarlyStopping`, it continues. Another loss, dtype
-    policy, `shuffle`, `class_weight` or plan of what trains causes a warning. Resume only from folders that you trust:
-    the checksum of a file reveals accidents, not changes that somebody made on purpose.
+    checkpoint is used; damaged ones are skipped with a warning. A folder belongs to one run, and only one process can
+    use it at a time. Once all epochs are complete, or `EarlyStopping` or the `patience` of the last stage has ended the
+    run, `fit()` trains nothing. With more `epochs`, or more `patience` of `EarlyStopping`, it continues. If the loss,
+    dtype policy, `shuffle`, `class_weight` or the plan of which weights train differs, a warning is logged. Resume only
+    from folders that you trust: the checksum of a file detects accidental damage, not deliberate changes.
 
-    Resuming is exact if the order of the batches is the same in each run: for `text.batches`, a `keras.utils.PyDataset`
-    without worker threads, arrays, and tf.data whose epochs are all alike (`reshuffle_each_iteration=False`). The state
-    of a `PyDataset` is what its `state_dict()` returns, else its `epoch` if that can be set, else all attributes whose
-    values are numbers, strings, lists, dicts, arrays of at most 64 MB, or random generators. If the size of a restored
-    attribute or a number differs, there is a warning. Other attributes are compared (larger arrays and memory maps by
-    dtype and shape), and a difference causes a warning. What cannot be pickled is not compared. Arrays with
-    `shuffle=True` are exact on JAX and torch, and on TensorFlow after `keras.utils.set_random_seed()`, with which Keras
-    draws the same order in each epoch. Resuming is not exact if the data continue through the epochs (`steps_per_epoch`
-    is shorter than the data) or draw from a backend's global generator (`tf.random`). With several replicas, the
-    statistics of batch normalization are those of the first replica, as in everything that Keras saves.
+    Resuming is exact if the order of the batches is the same in each run. This holds for `text.batches`, a
+    `keras.utils.PyDataset` without worker threads, arrays, and tf.data whose epochs are all alike
+    (`reshuffle_each_iteration=False`). The state of a `PyDataset` is what its `state_dict()` returns, or else its
+    `epoch` if that can be set, or else all attributes whose values are numbers, strings, lists, dicts, arrays of at
+    most 64 MB, or random generators. If a number or the size of a restored attribute differs, a warning is logged.
+    Other attributes are compared (larger arrays and memory maps by dtype and shape), and a warning is logged if they
+    differ. Attributes that cannot be pickled are not compared. Arrays with `shuffle=True` are exact on JAX and torch,
+    and on TensorFlow after `keras.utils.set_random_seed()`, with which Keras draws the same order in each epoch.
+    Resuming is not exact if the data continue across epochs (`steps_per_epoch` is shorter than the data) or draw from a
+    backend's global generator (`tf.random`). With several replicas, the statistics of batch normalization are those of
+    the first replica, as in everything that Keras saves.
 
-    Put this callback last in the list, so that it writes what the others have done. With several machines, each needs
-    its own folder.
+    Put this callback last in the list, so that it writes the changes that the other callbacks have made. With several
+    machines, each one needs its own folder.
 
     Args:
         folder: Path of the local folder for the run's checkpoints. It is created if necessary.
-        save_every: `"epoch"` or integer. Number of batches between checkpoints. The end of the run is always written.
-            Defaults to `"epoch"`.
+        save_every: `"epoch"` or integer. Number of batches between checkpoints. A checkpoint is always written at the
+            end of the run. Defaults to `"epoch"`.
         keep: Integer. Number of checkpoints to keep. Defaults to `2`.
         dataset: Object that decides the order of the batches, with `state_dict` and `load_state_dict` or an `epoch`
             that can be set. Defaults to the `PyDataset` that is passed to `fit()`.
@@ -71,8 +72,8 @@ class Checkpoint(keras.callbacks.Callback):
             effect. Defaults to `("SIGTERM",)`.
 
     Raises:
-        ValueError: If an argument is invalid. In `fit()`, if the checkpoint is of another model, optimizer or epoch
-            length, if all checkpoints are damaged, or if a callback with a state follows this one.
+        ValueError: If an argument is invalid. In `fit()`, if the checkpoint belongs to another model, optimizer or
+            epoch length, if all checkpoints are damaged, or if a callback with a state follows this one.
         RuntimeError: If another process uses the folder.
         OSError: If the folder cannot be written (before the first step), or the disk is full.
 
@@ -89,7 +90,7 @@ class Checkpoint(keras.callbacks.Callback):
         super().__init__()
         if not isinstance(folder, (str, os.PathLike)) or not str(folder):
             raise ValueError(f"`folder` must be the path of a folder. Received: folder={folder!r}")
-        if re.match(r"\w[\w+.-]+:/", str(folder)):  # `pathlib` makes one slash of two
+        if re.match(r"\w[\w+.-]+:/", str(folder)):  # `pathlib` turns two slashes into one.
             raise ValueError(
                 "`folder` must be local. Write to a local folder and copy the training checkpoints. "
                 f"Received: folder={str(folder)!r}"
@@ -115,7 +116,7 @@ class Checkpoint(keras.callbacks.Callback):
     # === fit ===
 
     def on_train_begin(self, logs=None):
-        self._restore_handlers()  # an earlier `fit` may have raised
+        self._restore_handlers()  # An earlier `fit` may have failed.
         if not self.model.built:
             raise ValueError(
                 f"The model must be built. Build it before `fit()`, or give it an `Input`. Received: {self.model!r}"
@@ -136,7 +137,7 @@ class Checkpoint(keras.callbacks.Callback):
         self._catch_signals()
 
     def _look_at_fit(self):
-        """Sets what Keras does not tell callbacks: the data, the other callbacks, and what influences the result."""
+        """Looks up what Keras does not pass to callbacks: the data, other callbacks, and what influences the result."""
         fit = private.arguments_of_fit(self.model, inspect.currentframe()) or {}
         given = fit.get("x") if isinstance(fit.get("x"), keras.utils.PyDataset) else None
         self._data = given if self.dataset is None else self.dataset
@@ -148,12 +149,12 @@ class Checkpoint(keras.callbacks.Callback):
                 "Put `Checkpoint` last in the list of callbacks, so that it writes the state of the others. "
                 f"Received: {', '.join(type(callback).__name__ for callback in behind.values())} after it"
             )
-        # `_trains` reports the stages.
+        # `_trains` covers the stages.
         others = [name for name, other in stateful(self._others).items() if not isinstance(other, StagedFit)]
         self._made_with = made_with(self.model, fit, self.params.get("steps"), others)
 
     def on_epoch_begin(self, epoch, logs=None):
-        private.set_initial_epoch(self.model, self._user_epoch)  # `fit` has read it
+        private.set_initial_epoch(self.model, self._user_epoch)  # `fit` has already read this.
         self._epoch, self._seen = epoch, 0
         if self._trained is not None:
             warn_of_differences(self._trains(), self._trained)
@@ -172,8 +173,8 @@ class Checkpoint(keras.callbacks.Callback):
     def on_train_batch_begin(self, batch, logs=None):
         self._steps.announce()
         if self._resume is not None:
-            # The last batch trains, so that Keras creates what a step creates (metrics on TensorFlow). Its effect is
-            # undone.
+            # The last of these batches is trained on, so that Keras creates what a step creates (metrics on
+            # TensorFlow). The effect of this step is undone.
             self._steps.skipping = batch + self._steps.model.steps_per_execution < self._resume.state["batch"]
 
     def on_train_batch_end(self, batch, logs=None):
@@ -235,7 +236,7 @@ class Checkpoint(keras.callbacks.Callback):
         self._damaged = []
 
     def _trains(self):
-        """What trains when, as JSON."""
+        """Returns which weights train in which stage, as JSON values."""
         staged = [callback for callback in self._steps.contexts if isinstance(callback, StagedFit)]
         return {
             "weights": [weight.path for weight in self.model.trainable_weights],
@@ -279,12 +280,12 @@ class Checkpoint(keras.callbacks.Callback):
         if self._seen == batch:
             self.model.stop_training = self._ending
             self._continue(metrics=True)
-            if logs:  # the step's own are undone
+            if logs:  # The metrics of this step are undone.
                 logs.update(self.model.get_metrics_result())
             self._stop_if_caught()
 
     def _continue(self, metrics=False):
-        """Restores the state in the middle of an epoch. From now on the steps belong to the run."""
+        """Restores the state in the middle of an epoch. From now on, the steps belong to the run."""
         steps.sync(self.model)
         restore(self.model, self._resume, metrics)
         self._restore_callbacks(self._resume)
@@ -325,7 +326,7 @@ class Checkpoint(keras.callbacks.Callback):
                 self._previous_handlers[number] = signal.signal(number, self._on_signal)
 
     def _on_signal(self, number, frame):
-        # An error in another callback ends `fit`, and only the call stack shows it.
+        # An error in another callback ends `fit`, so only the call stack shows whether `fit` is still running.
         if self._caught is None and private.arguments_of_fit(self._steps.model, frame) is not None:
             self._caught = signal.Signals(number).name
         else:

@@ -1,7 +1,7 @@
-"""Files of training checkpoints, which are written whole or not at all and read only if they are intact.
+"""Files of training checkpoints, which are written completely or not at all and read only if they are intact.
 
-A file is in the safetensors format, so other programs can open it. Its metadata contain a JSON object, and its last
-tensor is the SHA-256 of all bytes before it.
+The files are in the safetensors format, so other programs can open them. The metadata contain a JSON object, and the
+last tensor is the SHA-256 of all bytes before it.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from keras_transfer.training.folder_lock import lock_folder
 log = logging.getLogger("keras_transfer")
 
 FORMAT = "keras_transfer checkpoint 1"
-DTYPES = {  # in safetensors, and in Keras
+DTYPES = {  # Maps names in safetensors to names in Keras.
     **{f"F{bits}": f"float{bits}" for bits in (16, 32, 64)},
     **{f"I{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
     **{f"U{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
@@ -97,7 +97,7 @@ def _parts(header, variables):
     text += b" " * (-len(text) % 8)
     yield len(text).to_bytes(8, "little") + text
     for name, variable in variables.items():
-        # The values of a variable may have another dtype: JAX has no 64 bits, torch uses int64 for uint32.
+        # The values of a variable may have another dtype: JAX has no 64-bit dtypes, and torch uses int64 for uint32.
         dtype = _numpy_dtype(DTYPES[header[name]["dtype"]])
         value = keras.ops.convert_to_numpy(variable).astype(dtype, copy=False)
         yield np.ascontiguousarray(value).reshape(-1).view("uint8").data
@@ -147,7 +147,7 @@ def newest(folder):
     """Returns the newest intact training checkpoint of a folder, or None, and the list of paths of newer damaged ones.
 
     Raises:
-        ValueError: If there are only damaged ones.
+        ValueError: If all training checkpoints in the folder are damaged.
     """
     damaged = {}
     for path in _newest_first(folder):

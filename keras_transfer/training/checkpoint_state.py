@@ -45,7 +45,7 @@ def _restore_heads(model, stored):
 
 
 def restore(model, stored, metrics):
-    """Restores a model and its optimizer, and also its metrics if `metrics` is True, after `check`."""
+    """Restores a model and its optimizer, and its metrics if `metrics` is True. Call `check` first."""
     for kind in ("model", "optimizer", "metrics") if metrics else ("model", "optimizer"):
         ours, theirs = variables_of(model, kind).values(), _names(stored, kind)
         if [_what(variable) for variable in ours] != [_stored_what(stored, name) for name in theirs]:
@@ -61,10 +61,10 @@ def restore(model, stored, metrics):
 
 
 def check(model, stored, now):
-    """Compares a training checkpoint with a model and what `made_with` returned, and warns of differences.
+    """Compares a training checkpoint with a model and the result of `made_with`, and warns about differences.
 
     Raises:
-        ValueError: If it is of another model or optimizer, or in the middle of an epoch of another length.
+        ValueError: If it belongs to another model or optimizer, or to the middle of an epoch of another length.
     """
     state, problems = stored.state, []
     build_optimizer(model)
@@ -103,7 +103,7 @@ def warn_of_differences(ours, theirs):
 
 
 def made_with(model, fit, batches, callbacks):
-    """Returns what influences the result without preventing to resume, as JSON values.
+    """Returns the settings that influence the result but do not prevent resuming, as JSON values.
 
     Args:
         model: Compiled model.
@@ -112,7 +112,7 @@ def made_with(model, fit, batches, callbacks):
         callbacks: List of strings. Names of the callbacks whose state is stored.
     """
     weights = fit.get("class_weight")
-    shuffles = getattr(fit.get("x"), "shuffle", None)  # of our own datasets; tf.data has a method of this name
+    shuffles = getattr(fit.get("x"), "shuffle", None)  # Our datasets have this attribute; in tf.data, it is a method.
     return {
         "batches": batches,
         "backend": keras.backend.backend(),
@@ -145,7 +145,7 @@ def settings(optimizer):
 
 
 def _plain_config(value, rates):
-    """A config as JSON values, without its learning rates, which are added to a list."""
+    """Returns a config as JSON values without its learning rates, which are added to `rates`."""
     if isinstance(value, dict):
         rates.extend(float(part) for key, part in value.items() if _is_rate(key, part))
         kept = {key: part for key, part in value.items() if key not in _NOT_COMPARED and not _is_rate(key, part)}
@@ -174,13 +174,13 @@ def _stored_what(stored, name):
 
 
 def _wide(dtype):
-    return "int64" if dtype == "int32" else dtype  # JAX has no 64 bits
+    return "int64" if dtype == "int32" else dtype  # JAX has no 64-bit dtypes.
 
 
 def _plain(name):
-    """A name without Keras's numbers, which differ if a model is built twice in a process.
+    """Returns a name without Keras's numbers, which differ if a model is built twice in a process.
 
-    Of the name of an optimizer's variable only the last part counts. The rest depends on who built the optimizer.
+    Only the last part of the name of an optimizer's variable is used. The rest depends on how the optimizer was built.
     """
     kind, number, *path = name.split("/")
     path = path[-1:] if kind == "optimizer" else path
@@ -192,7 +192,7 @@ def _without_numbers(text):
 
 
 def _differences(ours, theirs):
-    """The first three differences between two nested dicts or lists."""
+    """Returns the first three differences between two nested dicts or lists."""
     ours, theirs = dict(_flat(ours)), dict(_flat(theirs))
     plain = [
         {name: _without_numbers(value) if isinstance(value, str) else value for name, value in values.items()}
@@ -215,7 +215,7 @@ def _flat(value, name=""):
 
 
 def data_state(dataset):
-    """Returns what decides the order of an epoch's batches, at its beginning: JSON values, and a dict of arrays."""
+    """Returns the state that determines the order of the batches of an epoch, as JSON values and a dict of arrays."""
     numbers = np.random.get_state(legacy=False)
     numbers["state"] = {name: np.asarray(value).tolist() for name, value in numbers["state"].items()}
     state = {"python": random.getstate(), "numpy": numbers, "torch": torch_numbers()}

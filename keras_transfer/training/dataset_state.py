@@ -1,4 +1,4 @@
-"""The state of a dataset that decides the order of its batches: reading it, and restoring it in another process."""
+"""The state of a dataset that determines the order of its batches: reading it, and restoring it in another process."""
 
 import hashlib
 import logging
@@ -25,7 +25,7 @@ def has_state_dict(value):
 
 
 def _counts_epochs(dataset):
-    """Whether the `epoch` of a `PyDataset` is a number beside others, which does not arrange the batches when set."""
+    """Returns whether the `epoch` of a `PyDataset` is a plain attribute. Setting it does not order the batches."""
     return isinstance(dataset, keras.utils.PyDataset) and not isinstance(
         getattr(type(dataset), "epoch", None), property
     )
@@ -37,10 +37,10 @@ def has_state(dataset):
 
 
 def state_of_dataset(dataset):
-    """Returns a JSON value and an array of bytes (or None) with the state of a dataset, or None, None without one.
+    """Returns the state of a dataset as a JSON value and an array of bytes (or None), or None, None without a dataset.
 
-    The state is that of `state_dict()`, or `epoch` and `seed`, or all attributes of a `PyDataset`. Of the attributes,
-    plain values are stored, and other values are compared. Large arrays and memory maps are compared by dtype and
+    The state is the result of `state_dict()`, or `epoch` and `seed`, or all attributes of a `PyDataset`. Attributes
+    with plain values are stored, and others are only compared. Large arrays and memory maps are compared by dtype and
     shape.
 
     Raises:
@@ -65,7 +65,7 @@ def state_of_dataset(dataset):
         digests[name], is_plain = _examine(value)
         if is_plain:
             plain[name] = value
-    # One pickle, so that what two attributes share stays shared.
+    # Use a single pickle, so that objects that two attributes share remain shared.
     try:
         content = pack(plain)
     except NotPlain as error:
@@ -80,7 +80,7 @@ def state_of_dataset(dataset):
 
 
 def restore_dataset(state, read, dataset):
-    """Restores what `state_of_dataset` returned, and warns of what cannot be restored.
+    """Restores what `state_of_dataset` returned, and warns about attributes that cannot be restored.
 
     Args:
         state: The JSON value.
@@ -126,15 +126,15 @@ def _restore_attributes(digests, now, plain, dataset):
 
 
 def _resized(value, received):
-    """Whether two containers differ by more than a shuffle. An empty one is yet to be filled."""
+    """Returns whether two containers differ in length. An empty `received` is ignored, as it may be filled later."""
     return bool(_length(received)) and _length(value) not in (None, _length(received))
 
 
 def _length(value):
-    """The length of a container or an array, or None."""
+    """Returns the length of a container or an array, or None."""
     try:
         return None if isinstance(value, str) else len(value)
-    except TypeError:  # it has no `__len__`, or is an array of one number
+    except TypeError:  # The value has no `__len__`, or is an array of one number.
         return None
 
 
@@ -158,8 +158,8 @@ class _Pickler(Pickler):
     def reducer_override(self, value):
         name = type(value).__name__
         if isinstance(value, np.ndarray) and (isinstance(value, np.memmap) or value.nbytes > LIMIT):
-            name = f"{name} of {value.dtype} and shape {value.shape}"  # without reading all of it
-        elif not isinstance(value, keras.Layer):  # Keras would pickle a whole `.keras` file, which has the time in it
+            name = f"{name} of {value.dtype} and shape {value.shape}"  # This does not read the whole array.
+        elif not isinstance(value, keras.Layer):  # Keras would pickle a `.keras` file, which contains the time.
             return super().reducer_override(value)
         self.other = type(value)
         return str, (name,)
@@ -171,6 +171,6 @@ def _examine(value):
     pickler = _Pickler(sink, 5)
     try:
         pickler.dump(value)
-    except Exception:  # whatever an object's own method raises
+    except Exception:  # An object's own method can raise any error.
         return None, False
     return sink.digest.hexdigest(), pickler.other is None and sink.size <= LIMIT

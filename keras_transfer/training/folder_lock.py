@@ -10,15 +10,15 @@ import weakref
 
 log = logging.getLogger("keras_transfer")
 
-# The locks of this process. A `fit` that raises releases nothing, and the next one takes over its lock.
+# The locks of this process. A `fit` that fails does not release its lock, and the next one takes it over.
 _held = weakref.WeakSet()
 
 
 class FolderLock:
     """A lock on a folder, until `release()` is called or nothing refers to it. `lock_folder` creates it.
 
-    The operating system releases the lock of a process that ends, in whatever way. A file that a killed process leaves
-    behind therefore locks nothing. The file contains the process id of the owner.
+    The operating system releases the lock when the process ends for any reason. A file that a killed process leaves
+    behind is therefore not locked. The file contains the process id of the owner.
     """
 
     def __init__(self, folder):
@@ -32,7 +32,7 @@ class FolderLock:
                 raise
             if _is_at(self.file, path):
                 break
-            os.close(self.file)  # the owner before has just removed it
+            os.close(self.file)  # The previous owner has just removed the file.
         self.release = weakref.finalize(self, _remove, self.file, path)
         try:
             os.ftruncate(self.file, 0)
@@ -84,14 +84,14 @@ def _is_at(file, path):
 
 
 def _remove(file, path):
-    with contextlib.suppress(OSError):  # a file that stays behind locks nothing
+    with contextlib.suppress(OSError):  # A file that is left behind is not locked.
         if _is_at(file, path):
             path.unlink()
     os.close(file)
 
 
 def _leave_to_parent():
-    """Closes the files of the locks in a forked process, which would keep them when its parent is gone."""
+    """Closes the lock files in a forked process, which would otherwise keep the locks after its parent has ended."""
     for lock in list(_held):
         if lock.release.detach():
             os.close(lock.file)

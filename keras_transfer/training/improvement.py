@@ -34,7 +34,7 @@ class Improvement:
         """
         monitor, stops = self._watch.monitor, self._model.stop_training
         if monitor not in logs and self._validates and not any(name.startswith("val_") for name in logs):
-            return False  # because of `validation_freq`
+            return False  # `validation_freq` skips the validation of this epoch.
         if monitor not in logs:
             raise ValueError(
                 "A stage with `patience` or `restore_best` requires the metric that it monitors. Pass "
@@ -47,7 +47,7 @@ class Improvement:
                 "`monitor` must be a loss, or a metric of which Keras knows whether it should rise or fall. "
                 f"Received: monitor={monitor!r}"
             ) from error
-        self._model.stop_training = stops  # The stage is over, and not the run.
+        self._model.stop_training = stops  # Only the stage is over, not the run.
         return self._watch.stopped_epoch > 0
 
     def state(self):
@@ -59,5 +59,5 @@ class Improvement:
         vars(self._watch).update(state)
 
     def finish(self):
-        """Restores the best weights, if this is wanted."""
+        """Restores the best weights if `restore_best` is True."""
         self._watch.on_train_end()

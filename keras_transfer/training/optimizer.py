@@ -10,8 +10,8 @@ from keras_transfer.training import private
 def build_optimizer(model):
     """Builds the model's optimizer for all trainable weights, if it is not built yet.
 
-    On JAX, weights and their moving averages are the same arrays after a `fit` with `use_ema=True`. The next one could
-    not donate them, so the averages become copies.
+    On JAX, weights and their moving averages are the same arrays after a `fit` with `use_ema=True`. The next `fit`
+    could not donate them, so the averages become copies.
     """
     optimizer = model.optimizer
     if not optimizer.built:
@@ -25,7 +25,7 @@ def build_optimizer(model):
 
 
 def restart_optimizer(model):
-    """Gives a built optimizer the state of a new one, except its learning rate and what its `kept_variables` returns.
+    """Resets a built optimizer to the state of a new one, except for its learning rate and its `kept_variables`.
 
     The moving averages start from the weights.
     """
@@ -42,7 +42,7 @@ def restart_optimizer(model):
 
 
 def _assign_copy(variable, source):
-    variable.assign(keras.ops.convert_to_numpy(source).copy())  # JAX donates what is shared
+    variable.assign(keras.ops.convert_to_numpy(source).copy())  # JAX donates shared arrays.
 
 
 def _scope(model):

@@ -1,4 +1,4 @@
-"""Pickles of plain values: numbers, text, containers, arrays and random states. They can name only one function."""
+"""Pickles of plain values: numbers, text, containers, arrays and random states. They can refer to one function only."""
 
 import collections
 import io
@@ -17,7 +17,7 @@ class NotPlain(Exception):
 
 
 class _Make:
-    """The function that a pickle can name. A pickle cannot change it."""
+    """The only function to which a pickle can refer. A pickle cannot change it."""
 
     __slots__ = ()
 
@@ -35,7 +35,7 @@ _make = _Make()
 
 
 class Pickler(pickle.Pickler):
-    """Writes plain values as calls of `_make`. The type of another value becomes `other`."""
+    """Writes plain values as calls of `_make`. The type of any other value is stored in `other`."""
 
     other = None
 
@@ -66,7 +66,7 @@ def pack(value):
     pickler = Pickler(file, 5)
     try:
         pickler.dump(value)
-    except Exception as error:  # whatever an object's own method raises
+    except Exception as error:  # An object's own method can raise any error.
         raise NotPlain(str(error)) from error
     if pickler.other is not None:
         raise NotPlain(f"{pickler.other.__module__}.{pickler.other.__qualname__}")
@@ -91,7 +91,7 @@ def load(content):
 
 
 def _parts(value):
-    """The arguments with which `_make` creates a value, or None if it is of another type."""
+    """Returns the arguments with which `_make` creates a value, or None if the value is of another type."""
     kind = type(value)
     if kind is np.ndarray and value.dtype == "object":
         return "objects", value.shape, value.ravel().tolist()
@@ -116,19 +116,19 @@ def _parts(value):
 
 
 def _text(dtype):
-    """The name of a dtype whose values are nothing but bytes, or None."""
+    """Returns the name of a dtype whose values consist of bytes only, or None for other dtypes."""
     if dtype.name in _OTHER_DTYPES:
         return dtype.name
     return dtype.str if dtype.kind in _KINDS_OF_DTYPES else None
 
 
-# === Putting them together ===
+# === Putting values together ===
 
 
 def _array(dtype, shape, content):
     import ml_dtypes  # noqa: F401 (adds bfloat16 and float8 to NumPy)
 
-    dtype = np.dtype(str(dtype))  # of a text, and so without a state of its own
+    dtype = np.dtype(str(dtype))  # A dtype that is created from text has no state of its own.
     if _text(dtype) is None:
         raise NotPlain(str(dtype))
     return np.ndarray(shape, dtype, content).copy()

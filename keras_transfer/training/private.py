@@ -1,8 +1,8 @@
 """The names private to Keras, and one of TensorFlow's variables, on which this library relies.
 
 Keras builds an optimizer once, for a list of variables. It keeps the slots at fixed places and finds those of a
-variable by an index. To train some of the variables, the list, the index and the moving averages are narrowed to them.
-The slots stay, and with them the moments of the other variables. (JAX and moving averages need this.)
+variable by an index. To train only some of the variables, the list, the index and the moving averages are narrowed to
+these. The slots remain, and with them the moments of the other variables. (JAX and moving averages need this.)
 """
 
 import contextlib
@@ -21,7 +21,7 @@ _STATES = {
     keras.callbacks.ReduceLROnPlateau: ("best", "cooldown_counter", "wait"),
     keras.callbacks.SwapEMAWeights: ("_ema_weights_in_model",),
 }
-# Optimizers to the lists that Keras built, and to the narrowed list of variables that stands there now.
+# Maps optimizers to the lists that Keras built, and to the narrowed list of variables that replaces one of them.
 _built = weakref.WeakKeyDictionary()
 
 
@@ -44,18 +44,18 @@ def update(selected):
     for part, lists in selected:
         _built[part] = (_lists_when_built(part), lists[_LISTS[0]])
         for name, value in lists.items():
-            object.__setattr__(part, name, value)  # Keras's own would track the model's weights as the optimizer's
+            object.__setattr__(part, name, value)  # Keras's own `__setattr__` would track the weights.
 
 
 def start_averages(optimizer, variables):
     """Starts the moving averages of variables from their values.
 
-    Keras starts all averages in its first step. Those of a weight that trains later would start from zero.
+    Keras starts all averages in its first step. The average of a weight that trains later would start from zero.
     """
     for _, lists in selection(optimizer, variables):
         for variable, average in zip(variables, lists.get(_LISTS[2], [])):
             if average is not None:
-                average.assign(keras.ops.convert_to_numpy(variable).copy())  # JAX donates what is shared
+                average.assign(keras.ops.convert_to_numpy(variable).copy())  # JAX donates shared arrays.
 
 
 def variables_of(optimizer):
@@ -88,7 +88,7 @@ def learning_rate(optimizer):
 
 @contextlib.contextmanager
 def learning_rate_of(optimizer, rate):
-    """Gives an optimizer, or the one that it wraps, another learning rate in a block. None changes nothing."""
+    """Gives an optimizer, or the one that it wraps, another learning rate in this context. None changes nothing."""
     part = innermost(optimizer)
     before = part._learning_rate
     try:
@@ -106,12 +106,12 @@ def moments_of(optimizer, variable):
 
 @contextlib.contextmanager
 def updating_with(optimizer, update):
-    """Lets an optimizer, or the one that it wraps, update each weight in a block with another function.
+    """Makes an optimizer, or the one that it wraps, update each weight with another function in this context.
 
     Args:
         optimizer: Keras optimizer.
         update: Function of the gradient, the variable, the learning rate, and whether the variable decays. Keras itself
-            applies no weight decay in the block.
+            applies no weight decay in this context.
     """
     part = innermost(optimizer)
     decay, decays = part.weight_decay, part._use_weight_decay
@@ -130,11 +130,11 @@ def updating_with(optimizer, update):
 
 @contextlib.contextmanager
 def clipping_with(optimizer, clip):
-    """Lets an optimizer with `global_clipnorm`, or the one that it wraps, clip all gradients in a block by a function.
+    """Makes an optimizer with `global_clipnorm`, or the one that it wraps, clip gradients with `clip` in this context.
 
     Args:
         optimizer: Keras optimizer.
-        clip: Function of the list of gradients, of which some may be None, and the norm. Returns the clipped list.
+        clip: Function of the list of gradients, some of which may be None, and the norm. Returns the clipped list.
     """
     part = innermost(optimizer)
     if not part.global_clipnorm:
@@ -149,7 +149,7 @@ def clipping_with(optimizer, clip):
 
 @contextlib.contextmanager
 def unwatched(variables):
-    """Keeps gradient tapes of TensorFlow from watching variables (`tf.Variable`) in a block."""
+    """Keeps TensorFlow's gradient tapes from watching variables (`tf.Variable`) in this context."""
     watched = [variable for variable in variables if variable.trainable]
     try:
         for variable in watched:
@@ -162,10 +162,10 @@ def unwatched(variables):
 
 @contextlib.contextmanager
 def changing_pipelines(change):
-    """In this context, Keras reads `keras.utils.PyDataset`s on TensorFlow as `change` returns them.
+    """Makes Keras on TensorFlow read `keras.utils.PyDataset`s through changed pipelines in this context.
 
     Args:
-        change: Function from the `tf.data.Dataset` that Keras makes to another one.
+        change: Function that takes the `tf.data.Dataset` that Keras creates and returns another one.
     """
     make = PyDatasetAdapter.get_tf_dataset
     PyDatasetAdapter.get_tf_dataset = lambda self: change(make(self))
@@ -176,15 +176,15 @@ def changing_pipelines(change):
 
 
 def batch_count(optimizer):
-    """Returns the number of batches that an optimizer, or the one that it wraps, has counted, also without an update.
+    """Returns the number of batches that an optimizer, or the one that it wraps, has counted, with or without updates.
 
-    (`iterations` counts updates, of which one comes after several batches if gradients are accumulated.)
+    (`iterations` counts updates. If gradients are accumulated, there is one update after several batches.)
     """
     return int(keras.ops.convert_to_numpy(innermost(optimizer)._iterations))
 
 
 def forget_gradients(optimizer):
-    """Empties the gradients that an optimizer accumulates: on JAX those of a weight that freezes would remain."""
+    """Resets the gradients that an optimizer accumulates. On JAX, those of a newly frozen weight would remain."""
     for part in _chain(optimizer):
         for gradient in getattr(part, "_accumulated_gradients", []):
             gradient.assign(keras.ops.zeros(gradient.shape, gradient.dtype))
@@ -197,17 +197,17 @@ def excludes_from_decay(optimizer):
 
 
 def initial_epoch(model):
-    """Returns the epoch in which `fit` begins instead of its argument `initial_epoch`, usually None."""
+    """Returns the epoch in which `fit` begins, which overrides its argument `initial_epoch`. Usually, it is None."""
     return model._initial_epoch
 
 
 def set_initial_epoch(model, epoch):
-    """Lets `fit` begin in an epoch, if called in `on_train_begin`. Keras's `BackupAndRestore` does the same."""
+    """Makes `fit` begin in an epoch if called in `on_train_begin`. Keras's `BackupAndRestore` does the same."""
     model._initial_epoch = epoch
 
 
 def forget_jax_state(model):
-    """Lets `fit` on JAX take the variables as they are now, instead of overwriting them with what it holds."""
+    """Makes `fit` on JAX read the current values of the variables instead of overwriting them with its own state."""
     model._jax_state = None
 
 
@@ -233,25 +233,25 @@ def build_metrics(model, labels):
 
 
 def keep_values(model):
-    """Returns a function that gives a model's variables on JAX the values from before a method that fails.
+    """Returns a function that restores the values of a model's variables on JAX after a method has failed.
 
-    Keras takes the values out of the variables while it runs, and puts them back only where nothing fails.
+    Keras takes the values out of the variables while it runs, and puts them back only if nothing fails.
     """
     if keras.backend.backend() != "jax":
         return lambda: None
     if any(variable._value is None for variable in model.variables):
         model.jax_state_sync()  # in the middle of an epoch of `fit`
-    forget_jax_state(model)  # what an earlier method left
+    forget_jax_state(model)  # An earlier method may have left its state.
     optimizer = getattr(model, "optimizer", None)
     variables = [*model.variables, *(optimizer.variables if optimizer is not None else ()), *model.metrics_variables]
     kept = [(variable, variable.value) for variable in variables]
 
     def restore():
-        model.jax_state_sync()  # the values after the last step, if there was one
+        model.jax_state_sync()  # This sets the values after the last step, if there was one.
         for variable, value in kept:
             if variable._value is None and not value.is_deleted():
                 variable.assign(value)
-        if any(variable._value is None for variable in model.metrics_variables):  # Keras created them since.
+        if any(variable._value is None for variable in model.metrics_variables):  # Keras has created them since.
             model.reset_metrics()
         forget_jax_state(model)
         model._jax_state_synced = True  # An outer `fit` takes the variables as they are now.
@@ -265,7 +265,7 @@ class NotCloned:
     def _run_through_graph(self, inputs, operation_fn=lambda operation: operation, call_fn=None):
         def checked(operation):
             found = operation_fn(operation)
-            if isinstance(found, keras.Layer):  # To clone a model is the only reason to get layers for symbolic inputs.
+            if isinstance(found, keras.Layer):  # Only cloning a model returns layers for symbolic inputs.
                 name = type(self).__name__
                 raise ValueError(
                     f"`clone_model` cannot clone a `{name}`. Use `{name}.from_config(model.get_config())`, which has "
@@ -290,13 +290,13 @@ class Call:
         self._arguments = node.arguments
 
     def repeat(self, tensors):
-        """Returns the list of outputs of the same call with other tensors, a dict from the ids of `inputs`."""
+        """Repeats the call with other tensors, a dict from the ids of `inputs`, and returns the list of outputs."""
         args, kwargs = self._arguments.fill_in(tensors)
         return keras.tree.flatten(self.operation(*args, **kwargs))
 
 
 def calls_of(model):
-    """Returns the `Call`s of a functional model, each after those whose outputs it takes."""
+    """Returns the `Call`s of a functional model, each after the calls whose outputs it takes."""
     nodes = model._nodes_by_depth
     return [Call(node) for depth in sorted(nodes, reverse=True) for node in nodes[depth] if not node.is_input]
 
@@ -354,7 +354,7 @@ def _lists(optimizer):
 
 def _lists_when_built(optimizer):
     lists, narrowed = _built.get(optimizer, (None, None))
-    return lists if narrowed is optimizer._trainable_variables else _lists(optimizer)  # Keras built it since
+    return lists if narrowed is optimizer._trainable_variables else _lists(optimizer)  # Keras has built it since.
 
 
 def _narrowed(optimizer, variables):
@@ -374,7 +374,7 @@ def _narrowed(optimizer, variables):
 
 @contextlib.contextmanager
 def unlocked(layer):
-    """Lets a built layer take further layers in a block, as Keras does for `Dense.enable_lora`."""
+    """Allows adding layers to a built layer in this context, as Keras does for `Dense.enable_lora`."""
     tracker = layer._tracker
     locked = tracker.locked
     try:
@@ -385,5 +385,5 @@ def unlocked(layer):
 
 
 def forget(layer, part):
-    """Removes a layer from those that another one tracks."""
+    """Removes `part` from the layers that `layer` tracks."""
     layer._tracker.untrack(part)

@@ -1,4 +1,4 @@
-"""Warnings of learning rate schedules that end before the run."""
+"""Warnings about learning rate schedules that end before the run."""
 
 import contextlib
 import logging
@@ -9,7 +9,7 @@ import keras
 
 log = logging.getLogger("keras_transfer")
 
-# Optimizers to the last step of which a warning was given.
+# Maps optimizers to the last step for which a warning was given.
 _warned = weakref.WeakKeyDictionary()
 
 
@@ -50,7 +50,7 @@ def warn_if_shorter(optimizer, total_steps):
 
 
 def expect_restarts(optimizer):
-    """Gives no warnings of a schedule that ends, because it is restarted."""
+    """Disables the warning about a schedule that ends, because the schedule is restarted."""
     _warned[optimizer] = float("inf")
 
 
@@ -62,7 +62,7 @@ class ScheduleLength(keras.callbacks.Callback):
 
 
 def warn_in_epoch(callback, epoch):
-    """Calls `warn_if_shorter` at the beginning of an epoch, when a training checkpoint has been restored."""
+    """Calls `warn_if_shorter` at the beginning of an epoch, after a training checkpoint has been restored."""
     steps = callback.params.get("steps")
     if steps is not None:
         warn_if_shorter(callback.model.optimizer, (callback.params["epochs"] - epoch) * steps)
@@ -92,8 +92,8 @@ def find_schedules(optimizer):
             for part in value:
                 look(part)
 
-    with warnings.catch_warnings():  # for a lambda Keras warns that saving it is unsafe,
+    with warnings.catch_warnings():  # Keras warns that saving a lambda is unsafe.
         warnings.simplefilter("ignore")
-        with contextlib.suppress(OSError):  # and raises if its source is unknown
+        with contextlib.suppress(OSError):  # Keras raises this if the source is unknown.
             look(optimizer.get_config())
     return found

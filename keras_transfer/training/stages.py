@@ -1,4 +1,4 @@
-"""Stages inside one `fit`: in each of them some weights train, and the others rest."""
+"""Stages inside one `fit`. In each of them, some weights train and the others are frozen."""
 
 import bisect
 import contextlib
@@ -39,7 +39,7 @@ class PlacedStage:
 class TrainableSubset:
     """A subset of a model's trainable weights. Only these weights train inside `applied()`.
 
-    Layers with statistics (batch normalization) rest if none of their weights is in the subset.
+    Layers with statistics (batch normalization) do not update them if none of their weights is in the subset.
     """
 
     def __init__(self, model, weights):
@@ -74,7 +74,7 @@ class TrainableSubset:
 
 
 def _applied(model, stage):
-    """Returns a function that returns the context of the steps of a `PlacedStage`."""
+    """Returns a function that creates the context for the steps of a `PlacedStage`."""
     subset = TrainableSubset(model, stage.weights)
 
     @contextlib.contextmanager
@@ -86,13 +86,13 @@ def _applied(model, stage):
 
 
 class StagedFit(keras.callbacks.Callback):
-    """Base of the callbacks that change what trains during `fit`. A subclass defines `place_stages`, `starts_after`.
+    """Base class of callbacks that change what trains in `fit`. Subclasses define `place_stages` and `starts_after`.
 
     Attributes:
         stage: Int. The number of the stage that trains, counted from 0. None outside `fit`.
-        schedule: List of `(first step, names of the layer groups that train)`, set when `fit` begins. It contains
-            first epochs if the number of steps is unknown. If the optimizer is in the middle of a gradient that it
-            accumulates, a stage begins with the next one. A start is None until it is known.
+        schedule: List of `(first step, names of the layer groups that train)`, set when `fit` begins. It contains first
+            epochs if the number of steps is unknown. If the optimizer is in the middle of accumulating a gradient, a
+            stage begins with the next gradient. A start is None until it is known.
         over: Boolean. Whether the last stage ended the run, because nothing improved.
     """
 
@@ -106,7 +106,7 @@ class StagedFit(keras.callbacks.Callback):
         raise NotImplementedError
 
     def starts_after(self, stage, place):
-        """Returns the starts of all stages, if the stage of this number ends before the place."""
+        """Returns the starts of all stages if the stage with this number ends before `place`."""
         raise NotImplementedError
 
     def on_train_begin(self, logs=None):
@@ -152,7 +152,7 @@ class StagedFit(keras.callbacks.Callback):
             self._finish_stage()
 
     def state_dict(self):
-        """Returns where stages ended because nothing improved, and how the current one improves, as plain values."""
+        """Returns where stages ended because nothing improved, and how the current stage improves, as plain values."""
         improvement = None if self._improvement is None else [self.stage, self._improvement.state()]
         return {"ended": list(self._ended.items()), "over": self.over, "improvement": improvement}
 
@@ -228,7 +228,7 @@ class StagedFit(keras.callbacks.Callback):
             self._resume_improvement()
 
     def _stage_at(self, place):
-        """The stage of a step, or of the first whose gradient is accumulated with that of this step."""
+        """Returns the stage of a step, or of the first step whose gradient is accumulated with that of this step."""
         starts = [stage.start for stage in self._placed]
         stage = bisect.bisect_right(starts, place) - 1
         model = self._steps.model

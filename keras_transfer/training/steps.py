@@ -1,4 +1,4 @@
-"""The steps of a running `fit`: contexts around each of them, and batches that are passed over."""
+"""The steps of a running `fit`: contexts around each step, and batches that are skipped."""
 
 import contextlib
 import itertools
@@ -7,17 +7,17 @@ from keras_transfer.training import private
 
 
 class Steps:
-    """Stands in `model.train_function` and calls the function that Keras made, inside the contexts of callbacks.
+    """Replaces `model.train_function` and calls the function that Keras made inside the contexts of callbacks.
 
-    Keras does not tell callbacks when `fit` raises. Callbacks of this library therefore change a model only inside a
-    step: whatever ends `fit`, the model is then as the user left it. If `fit` raises, this object stays behind until
-    the next step, which no callback announces; it then removes itself.
+    Keras does not notify callbacks when `fit` raises an error. Callbacks of this library therefore change a model only
+    inside a step, so the model has its original settings again, however `fit` ends. If `fit` raises an error, this
+    object remains until the next step. No callback announces that step, so this object removes itself.
 
     Attributes:
         model: The model. (`Callback.model` copies all weights out of a running `fit` on JAX.)
         contexts: Dict from callbacks to functions that return a context manager, entered around each step.
         skipping: Bool. Whether to take the next batches from the data and do nothing with them.
-        iterator: What the last step took its batches from; on torch, the batches.
+        iterator: The iterator from which the last step took its batches. On torch, the batches themselves.
     """
 
     def __init__(self, model, run):
@@ -32,8 +32,8 @@ class Steps:
         self._announced = True
 
     def rebuild(self):
-        """Lets Keras make its function again, which traces what is trainable inside the contexts."""
-        sync(self.model)  # with a distribution on JAX, Keras looks where the weights are
+        """Makes Keras create its function again, which is traced with the weights that train inside the contexts."""
+        sync(self.model)  # With a distribution on JAX, Keras reads the placement of the weights.
         outside = _orders(self.model)
         with self._entered():
             inside = _orders(self.model)
@@ -42,15 +42,15 @@ class Steps:
         self._rebuilt, self._orders = True, (outside, inside)
 
     def leave(self, callback):
-        """Drops the context of a callback, and the steps with the last one."""
+        """Removes the context of a callback, and removes this object together with the last context."""
         self.contexts.pop(callback, None)
         if not self.contexts:
             self._remove()
 
     def _remove(self):
-        if self.model.train_function is self:  # the model was not compiled again
+        if self.model.train_function is self:  # The model was not compiled again.
             self.model.train_function = None if self._rebuilt else self.function
-        self.function = None  # as long as it exists, JAX takes its trace for that of a new one
+        self.function = None  # While it exists, JAX uses its trace for a new function.
 
     def __call__(self, *args):
         if not self._announced:
@@ -58,7 +58,7 @@ class Steps:
             self.model.make_train_function()
             return self.model.train_function(*args)
         self._announced, self.iterator = False, args[-1]
-        *state, data = args  # only JAX passes a state
+        *state, data = args  # Only JAX passes a state.
         if self.skipping:
             if hasattr(data, "__next__") and not list(itertools.islice(data, self.model.steps_per_execution)):
                 raise StopIteration
@@ -81,7 +81,7 @@ class Steps:
             yield
 
     def _reordered(self, state, inwards):
-        """JAX's state, whose division into trainable and other variables differs inside and outside of a step."""
+        """Returns JAX's state with the trainable and other variables divided as inside or outside of a step."""
         if self._orders is None:
             return state
         before, after = self._orders if inwards else reversed(self._orders)
@@ -95,9 +95,9 @@ def _orders(model):
 
 
 def _recover(model, state):
-    """Gives the variables the values with which a step began that failed: Keras took them away on JAX."""
+    """Restores the values that the variables had before a failed step, because Keras on JAX took them away."""
     if any(value.is_deleted() for values in state for value in values):
-        return  # XLA already took them; all that is left is what Keras keeps
+        return  # XLA has already taken them. Only the values that Keras keeps are left.
     owners = model.trainable_variables, model.non_trainable_variables, model.optimizer.variables
     for variables, values in zip((*owners, model.metrics_variables), state):
         for variable, value in zip(variables, values):
@@ -116,12 +116,12 @@ def watch(model, run):
     if isinstance(current, Steps):
         if current.run is run:
             return current
-        current._remove()  # an earlier `fit` raised
+        current._remove()  # An earlier `fit` failed.
     return Steps(model, run)
 
 
 def retrace(model):
-    """Lets the next step train what is trainable now."""
+    """Makes the next step train the weights that are trainable now."""
     if isinstance(model.train_function, Steps):
         model.train_function.rebuild()
     elif model.train_function is not None:
@@ -129,6 +129,6 @@ def retrace(model):
 
 
 def sync(model):
-    """Gives the variables their values during an epoch, when JAX keeps them elsewhere."""
+    """Updates the variables during an epoch, in which Keras on JAX keeps their values elsewhere."""
     if hasattr(model, "jax_state_sync"):
         model.jax_state_sync()

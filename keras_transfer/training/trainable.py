@@ -7,8 +7,8 @@ def set_trainable(model, trainable):
     """Makes exactly these weights trainable.
 
     A layer without trainable weights is frozen as a whole (`layer.trainable = False`), so the statistics of batch
-    normalization rest, and `.keras` files that save the flags of layers only keep the state. A layer that has nothing
-    to train keeps its flag, unless a layer around it is frozen or unfrozen.
+    normalization do not change, and `.keras` files, which save only the flags of layers, keep the state. A layer
+    without weights to train keeps its flag, unless a layer that contains it is frozen or unfrozen.
 
     Args:
         model: Built Keras layer or model.
@@ -35,7 +35,7 @@ def set_trainable(model, trainable):
 
 
 def could_train(model):
-    """Returns the list of weights that train if nothing is frozen."""
+    """Returns the list of weights that would train if nothing were frozen."""
     restore = remember_trainable(model)
     _thaw(model, layers_within(model))
     weights = list(model.trainable_weights)
@@ -50,7 +50,8 @@ def remember_trainable(model):
     flags = [(weight, weight.trainable) for layer in layers for weight in layer.weights]
 
     def restore():
-        # Setting a flag sets it in all layers inside, also in those that come earlier because another layer has them.
+        # Setting a flag also sets it in all inner layers, even in those that come earlier because another layer has
+        # them.
         changed = True
         while changed:
             changed = False
@@ -64,9 +65,9 @@ def remember_trainable(model):
 
 
 def layers_within(model):
-    """Returns a list of `(layer, layer around it)` of a model and all layers in it, from the outside to the inside.
+    """Returns a list of `(layer, containing layer)` for a model and all layers in it, from the outermost inwards.
 
-    It includes layers that are only referred to, if they share weights with the model or have none.
+    It includes layers to which a layer only refers, if they share weights with the model or have none.
     """
     own = {id(weight) for weight in model.weights}
     found, seen, waiting = [], set(), [(model, None)]
@@ -85,7 +86,7 @@ def _thaw(model, layers):
     own = {id(weight) for weight in model.weights}
     others = [(weight, weight.trainable) for layer, _ in layers for weight in layer.weights if id(weight) not in own]
     for layer, _ in layers:
-        layer.trainable = False  # on TensorFlow, setting the present value has no effect
+        layer.trainable = False  # On TensorFlow, setting the current value has no effect.
         layer.trainable = True
     for weight, flag in others:
         weight.trainable = flag

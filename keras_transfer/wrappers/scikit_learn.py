@@ -16,20 +16,20 @@ from keras_transfer.text import to_columns
 class KerasTransferClassifier:
     """A `tasks.TextClassifier` as an estimator for scikit-learn's `cross_val_score`, `GridSearchCV` and `Pipeline`.
 
-    `fit` loads the pretrained encoder and fine-tunes it with a new head, so that each call begins anew. Training and
+    `fit` loads the pretrained encoder and fine-tunes it with a new head, so each call starts from scratch. Training and
     prediction do not require scikit-learn.
 
     Args:
         source: String or path. The pretrained encoder, as for `TextClassifier.from_pretrained`. Defaults to
             `"minilm-l6"`.
         recipe: Name of a recipe, or an `adaptation.Recipe`. Defaults to `"bert"`.
-        epochs: Integer. Number of epochs. Defaults to `None`, that of the recipe.
-        learning_rate: Float. Peak learning rate. Defaults to `None`, that of the recipe.
-        batch_size: Integer. Number of texts of a batch. Defaults to `None`, that of the recipe.
-        sequence_length: Integer. Number of tokens after which texts are truncated. Defaults to `None`, that of the
+        epochs: Integer. Number of epochs. Defaults to `None`, the value of the recipe.
+        learning_rate: Float. Peak learning rate. Defaults to `None`, the value of the recipe.
+        batch_size: Integer. Number of texts per batch. Defaults to `None`, the value of the recipe.
+        sequence_length: Integer. Number of tokens after which texts are truncated. Defaults to `None`, the value of the
             checkpoint.
         random_state: Integer. Seed of the weights and of the order of the texts, with which `fit` calls
-            `keras.utils.set_random_seed`. `None` leaves the random state as it is. Defaults to `None`.
+            `keras.utils.set_random_seed`. `None` leaves the random state unchanged. Defaults to `None`.
         verbose: As in `fit` of a Keras model. Defaults to `0`.
 
     Attributes:
@@ -107,8 +107,8 @@ class KerasTransferClassifier:
         """Returns the probabilities of the classes, an array [texts, classes] in the order of `classes_`.
 
         Raises:
-            ValueError: If the classifier was not fitted, if texts are not strings, or if they are pairs and those of
-                `fit` were not, or the other way round.
+            ValueError: If the classifier was not fitted, if texts are not strings, or if `X` contains pairs and the
+                data of `fit` did not, or vice versa.
         """
         if not hasattr(self, "model_"):
             raise ValueError(f"The classifier was not fitted. Call `fit` before `predict`. Received: {self}")
@@ -123,7 +123,7 @@ class KerasTransferClassifier:
         """Returns the most likely label of each text, an array [texts].
 
         Raises:
-            ValueError: As for `predict_proba`.
+            ValueError: If `predict_proba` raises an error.
         """
         places = self.predict_proba(X).argmax(axis=-1)
         return self.classes_[places]
@@ -132,11 +132,11 @@ class KerasTransferClassifier:
         """Returns the accuracy on texts and their labels.
 
         Args:
-            X, y, sample_weight: As for `fit`.
+            X, y, sample_weight: See `fit`.
 
         Raises:
-            ValueError: As for `predict_proba`, if texts and labels differ in number, or if labels are strings and those
-                of `fit` were numbers, or the other way round.
+            ValueError: If `predict_proba` raises an error, if texts and labels differ in number, or if labels are
+                strings and the labels of `fit` were numbers, or vice versa.
         """
         labels, predicted = _labels(y), self.predict(X)
         if len(labels) != len(predicted):
@@ -149,7 +149,7 @@ class KerasTransferClassifier:
         return float(np.average(labels == predicted, weights=sample_weight))
 
     def _recipe(self):
-        """Returns the recipe with the arguments that are given."""
+        """Returns the recipe, changed by the given arguments of the constructor."""
         changes = {name: getattr(self, name) for name in ("epochs", "learning_rate", "batch_size")}
         changes = {name: value for name, value in changes.items() if value is not None}
         if isinstance(self.recipe, Recipe):
@@ -162,7 +162,7 @@ class KerasTransferClassifier:
         """Returns the arguments of the constructor as a dict.
 
         Args:
-            deep: Boolean. Part of the protocol, without effect, because no argument is an estimator.
+            deep: Boolean. Required by the protocol. It has no effect, because no argument is an estimator.
         """
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
