@@ -87,7 +87,7 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
         y: Integer labels of `x` for `labels="data"`. Defaults to `None`, for datasets, which contain them.
         labels: `"model"` or `"data"`. With `"model"` labels in a dataset are ignored. Defaults to `"model"`.
         samples: Integer. Maximum number of examples. They are drawn at random from data in memory and `text.batches`,
-            or are the first ones of a stream, or of another `PyDataset` in random order. Defaults to `None`, for all.
+            or are the first ones of a stream, or of a shuffled order of batches of another `PyDataset`. Defaults to `None`.
         loss: As in `compile`. It must return the negative log-likelihood of one example. Use it with `labels="data"`
             for other outputs or labels. Defaults to `None`, the cross-entropy of integer labels, even if the model is
             compiled with another loss.
@@ -174,7 +174,7 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
 
 
 class _SquaredGradients(keras.optimizers.Optimizer):
-    """An optimizer that leaves the weights unchanged and sums the squared gradients, alike on every backend."""
+    """An optimizer that leaves the weights unchanged, and sums the squared gradients on every backend."""
 
     def __init__(self):
         super().__init__(learning_rate=0.0, name="squared_gradients")

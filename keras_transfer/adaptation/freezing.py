@@ -18,8 +18,8 @@ def freeze(model, groups=None, *, below=None, paths=None, norms=True):
         groups: String, integer or list. The layer groups to freeze, in any form that `select_groups` takes. Defaults to
             `None`, for all groups, or those that `below` selects.
         below: String or integer. Name or depth of a group. All groups below it are frozen. Defaults to `None`.
-        paths: String. Regular expression, such as `"embedding"`. Only weights of the groups whose paths contain a match
-            are frozen. Defaults to `None`.
+        paths: String. Regular expression, such as `"embedding"`. Of the weights in the groups, only those whose path
+            contains a match are frozen. Defaults to `None`.
         norms: Boolean. Whether to freeze normalization layers too. Defaults to `True`.
 
     Returns:

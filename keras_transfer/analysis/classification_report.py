@@ -17,7 +17,7 @@ class ClassificationReport(Report):
     Args:
         labels: List or array [rows] of integers, or of names of classes.
         logits: Array [rows, classes]. Outputs of the classifier.
-        texts: The texts of the rows: texts, or a tuple of two columns of texts. Defaults to `None`.
+        texts: The rows as a list of texts, or as a tuple of two columns of texts. Defaults to `None`.
         label_names, slices, seed, examples, resamples, confidence: As for `report`.
         from_logits: Boolean. Whether `logits` are logits. Otherwise they are probabilities. Defaults to `True`.
 

@@ -22,7 +22,7 @@ class MultiLabelReport(Report):
         label_names: List of strings. Names of the labels.
         probabilities: Array [rows, labels]. Probability of each label. Defaults to `None`: the report then has no
             calibration and no examples.
-        texts: The texts of the rows: texts, or a tuple of two columns of texts. Defaults to `None`.
+        texts: The rows as a list of texts, or as a tuple of two columns of texts. Defaults to `None`.
         slices, seed, examples, resamples, confidence: As for `report`.
 
     Attributes:

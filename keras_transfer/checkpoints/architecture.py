@@ -183,7 +183,7 @@ def register_architecture(architecture):
 
 
 def is_for_keras_hub(config):
-    """Returns whether KerasHub converts the model of a Hugging Face configuration that no architecture here loads."""
+    """Returns whether KerasHub converts the model of a Hugging Face configuration and no architecture here does."""
     name = config.get("model_type")
     return isinstance(name, str) and name in CONVERTED_BY_KERAS_HUB and name not in _architectures
 

@@ -7,8 +7,17 @@ import keras
 from keras import ops
 
 from keras_transfer.encoders.encoder import Encoder
-from keras_transfer.layers import AttentionBias, Dropout, MultiHeadAttention, TransformerBlock
+from keras_transfer.layers import (
+    AttentionBias,
+    Dropout,
+    FeedForward,
+    GatedFeedForward,
+    MultiHeadAttention,
+    TransformerBlock,
+)
+from keras_transfer.layers.adapter_slots import AdapterSlot
 from keras_transfer.layers.attention_bias import mask_bias
+from keras_transfer.layers.normalization import LayerNormalization
 
 _EMBEDDINGS = (
     "token_embedding",
@@ -18,6 +27,7 @@ _EMBEDDINGS = (
     "embeddings_projection",
     "block_inputs",
 )
+_NORMS = (LayerNormalization, keras.layers.LayerNormalization, keras.layers.RMSNormalization)
 
 
 class TransformerStack(Encoder):
@@ -99,14 +109,17 @@ class TransformerStack(Encoder):
             block.adapted = list(self.adapters)
 
     def block_for_first_token(self):
-        """Returns the last block if it can compute the output of the first token alone (see `first_token_only`).
+        """Returns the last block if a model that only reads `pooled_output` can use `first_token_only` with it.
 
-        Returns `None` if the block is used several times, and for subclasses of the block and of its attention, which
-        might need the outputs of all tokens.
+        Returns `None` if the block is used several times, and for other parts than this library's, which might need the
+        outputs of all tokens.
         """
         last = self.blocks[-1] if self.blocks else None
-        able = type(last) is TransformerBlock and type(last.attention) is MultiHeadAttention
-        return last if able and self.blocks.count(last) == 1 else None
+        if self.pooler is None or type(last) is not TransformerBlock or self.blocks.count(last) > 1:
+            return None
+        able = type(last.attention) is MultiHeadAttention and type(last.feed_forward) in (FeedForward, GatedFeedForward)
+        known = self.final_norm is None or type(self.final_norm) in _NORMS
+        return last if able and known and all(isinstance(x, AdapterSlot) for x in last.adapters.values()) else None
 
     # === Decoding with a cache ===
 

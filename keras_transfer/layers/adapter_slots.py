@@ -76,7 +76,7 @@ class AdapterSlot(keras.layers.Layer):
 
 
 class AdaptedLayer(AdapterSlot):
-    """Replaces a layer by the same layer with adapters at its output.
+    """A layer with adapters at its output, which replaces the original layer.
 
     Args:
         base: The layer.
@@ -100,7 +100,7 @@ class AdaptedLayer(AdapterSlot):
 
 
 class AdaptedDense(AdaptedLayer):
-    """Replaces a dense layer by the same layer with adapters.
+    """A dense layer with adapters, which replaces the original dense layer.
 
     The adapters act before the activation of the layer. They treat an `EinsumDense` with several axes, such as the
     heads of attention, as a dense layer with one axis.

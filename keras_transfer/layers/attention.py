@@ -24,6 +24,11 @@ def batch_and_length(x, mask=None):
     return ops.shape(mask)[0], ops.shape(mask)[-1]
 
 
+def output_shape(inputs, first_only):
+    """Returns the shape of what attention or a block returns for `inputs`, `[batch, length, dim]`."""
+    return (inputs.shape[0], 1, *inputs.shape[2:]) if first_only else inputs.shape
+
+
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class MultiHeadAttention(keras.layers.Layer):
     """Scaled dot-product attention with several heads (Vaswani et al. 2017), projected in one matmul.
@@ -161,7 +166,7 @@ class MultiHeadAttention(keras.layers.Layer):
             cache = key, value = tuple(ops.slice_update(old, start, new) for old, new in zip(cache, (key, value)))
         if first_only:
             rows, query = (rows[0], 1), query[:, :, :1]
-            bias, relative_positions = (x if x is None else x[:, :, :1] for x in (bias, relative_positions))
+            bias, relative_positions = (x if x is None else x[..., :1, :] for x in (bias, relative_positions))
         if self.prefix is not None:
             key, value, bias = self.prefix(key, value, bias)
         if self.num_key_value_heads < self.num_heads:
@@ -247,8 +252,7 @@ class MultiHeadAttention(keras.layers.Layer):
         return tuple(self._split_heads(self.key_value, context, batch_and_length(context), heads))
 
     def compute_output_spec(self, inputs, *args, cache=None, first_only=False, **kwargs):
-        batch, length, dim = inputs.shape
-        outputs = keras.KerasTensor((batch, 1 if first_only else length, dim), dtype=self.compute_dtype)
+        outputs = keras.KerasTensor(output_shape(inputs, first_only), dtype=self.compute_dtype)
         return outputs if cache is None else (outputs, tuple(keras.KerasTensor(x.shape, dtype=x.dtype) for x in cache))
 
     def get_config(self):

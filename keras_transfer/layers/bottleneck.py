@@ -134,7 +134,8 @@ class CompacterAdapter(BottleneckAdapter):
 
 
 class FusionAdapter(Adapter):
-    """Attends to the changes that several adapters make. The query is the input of the adapters.
+    """Attends to the changes that several adapters make. The query is the output of the sub-layer,
+    or its sum with the residual if an adapter reads that sum.
 
     Args:
         slot: `AdapterSlot` of the adapters.

@@ -1,4 +1,4 @@
-"""Token embeddings that include the speaker."""
+"""Token embeddings to which the embedding of the speaker is added."""
 
 import keras
 from keras import ops

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from keras_transfer.layers.adapter_slots import AdapterSlot
-from keras_transfer.layers.attention import batch_and_length
+from keras_transfer.layers.attention import batch_and_length, output_shape
 from keras_transfer.layers.dropout import Dropout
 from keras_transfer.layers.normalization import LayerNormalization
 
@@ -24,10 +24,10 @@ _first_only = contextvars.ContextVar("first_only", default=None)
 
 @contextlib.contextmanager
 def first_token_only(block):
-    """Context in which a block computes the output of the first token alone, because the model reads no other.
+    """Context in which a block is called with `first_only=True`, because the model reads no other output of it.
 
-    The first token still attends to all tokens. A block with a prompt or with PALs computes all outputs. (A second
-    call in the functional model would have the same effect, but a layer with two calls has no `output` in Keras.)
+    A second call in the functional model would have the same effect, but a layer with two calls has no `output` in
+    Keras.
 
     Args:
         block: `TransformerBlock`, or `None` for a context without effect.
@@ -68,6 +68,8 @@ class TransformerBlock(keras.layers.Layer):
         context_bias: Tensor of shape `[batch, 1, 1, context_length]`, in place of `context_mask`.
         padding_mask, attention_bias, cache_index: As in `MultiHeadAttention`.
         cache: Dict of the caches of `attention` and, if there is one, `cross_attention`, from `empty_cache`.
+        first_only: Boolean. Whether to return the output of the first token alone, which attends to all tokens. Blocks
+            with a prompt or with PALs save no work. Defaults to `False`.
         **kwargs: Tensors that only `attention` receives (`attention_mask`, `relative_positions`, `rotary`, ...).
 
     Returns:
@@ -148,6 +150,11 @@ class TransformerBlock(keras.layers.Layer):
             if not adapter.built:
                 adapter.build(inputs_shape)
 
+    def __call__(self, *args, **kwargs):
+        if _first_only.get() is self:  # Passed as an argument: rematerialization repeats `call` outside the context.
+            kwargs["first_only"] = True
+        return super().__call__(*args, **kwargs)
+
     def call(
         self,
         inputs,
@@ -158,13 +165,14 @@ class TransformerBlock(keras.layers.Layer):
         attention_bias=None,
         cache=None,
         cache_index=0,
+        first_only=False,
         training=None,
         **kwargs,
     ):
         cache, updated, prompt = cache or {}, {}, self.adapters.get("prompt")
         beside = self.adapters.get("block")
         # After a prompt, the first vector is not that of the first token. PALs return a vector for every token.
-        first_only = _first_only.get() is self and prompt is None and beside is None
+        early = first_only and prompt is None and beside is None
         if prompt is not None:
             inputs, attention_bias = prompt(inputs, attention_bias)
         mask = padding_mask if attention_bias is None else attention_bias
@@ -179,7 +187,7 @@ class TransformerBlock(keras.layers.Layer):
 
         def attention(x):
             masks = {"padding_mask": padding_mask, "attention_bias": attention_bias}
-            options = {"first_only": True} if first_only else {}
+            options = {"first_only": True} if early else {}
             return attend("attention", x, **masks, cache_index=cache_index, **options, **kwargs)
 
         def cross_attention(x):
@@ -187,18 +195,19 @@ class TransformerBlock(keras.layers.Layer):
 
         def feed_forward(x):
             h = ops.reshape(x, (-1, x.shape[-1]))  # a plain matmul, which TensorFlow fuses with bias and activation
-            return ops.reshape(self.feed_forward(h), (batch, 1 if first_only else length, x.shape[-1]))
+            return ops.reshape(self.feed_forward(h), (batch, 1 if early else length, x.shape[-1]))
 
         if beside is not None and cache:
             raise ValueError("A block with `PALs` has no cache. Received: cache=...")
 
-        x = self._sublayer(inputs, attention, self.attention_norm, "attention", training, first_only=first_only)
+        x = self._sublayer(inputs, attention, self.attention_norm, "attention", training, first_only=early)
         if self.cross_attention is not None:
             x = self._sublayer(x, cross_attention, self.cross_attention_norm, "cross_attention", training)
         if beside is not None:
             beside = functools.partial(beside, inputs=inputs, attention_bias=attention_bias, training=training)
         x = self._sublayer(x, feed_forward, self.feed_forward_norm, "feed_forward", training, beside)
         x = x if prompt is None else prompt.trimmed(x)
+        x = x[:, :1] if first_only and not early else x
         return (x, updated) if cache else x
 
     def _sublayer(self, x, function, norm, slot, training, beside=None, first_only=False):
@@ -230,8 +239,8 @@ class TransformerBlock(keras.layers.Layer):
             cache["cross_attention"] = self.cross_attention.context_cache(context)
         return cache
 
-    def compute_output_spec(self, inputs, *args, cache=None, **kwargs):
-        outputs = keras.KerasTensor(inputs.shape, dtype=self.compute_dtype)
+    def compute_output_spec(self, inputs, *args, cache=None, first_only=False, **kwargs):
+        outputs = keras.KerasTensor(output_shape(inputs, first_only), dtype=self.compute_dtype)
         if cache is None:
             return outputs
         return outputs, keras.tree.map_structure(lambda x: keras.KerasTensor(x.shape, dtype=x.dtype), cache)

@@ -1,4 +1,4 @@
-"""Metrics from three counts per class: rows predicted correctly, rows labelled with it, and rows predicted as it."""
+"""Metrics from three counts per class: its correct predictions, its labels, and its predictions."""
 
 import keras
 import numpy as np
@@ -161,7 +161,7 @@ class Precision(AveragedCounts):
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class Recall(AveragedCounts):
-    """The fraction of the rows of a class that are predicted as it, over all batches, from logits.
+    """The fraction of the rows of a class that are predicted correctly, over all batches, from logits.
 
     Equals `sklearn.metrics.recall_score` with `zero_division=0`. The arguments and shapes are the same as in `F1`.
 

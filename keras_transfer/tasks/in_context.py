@@ -25,7 +25,8 @@ class InContext:
 
         The model reads the examples and then the text, each formatted with the template, and scores each label at
         `{label}`. A `CausalLM` reads only the text before it (Brown et al. 2020). A `MaskedLM` has a mask token there
-        and reads the text on both sides (PET, Schick & Schütze 2021). Each of its labels must be a single token.
+        and reads the text on both sides (PET, Schick & Schütze 2021). Each of its labels must be written as
+        a single token.
 
         Args:
             texts: List of strings.

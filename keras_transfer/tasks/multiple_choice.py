@@ -77,7 +77,7 @@ class MultipleChoice(PooledTask):
 
     def call(self, inputs, training=None, mask=None):
         inputs, choices = merge_parts(select_inputs(inputs, self.input), self.input)
-        logits = Task.call(self, inputs, training=training, mask=mask)
+        logits = super().call(inputs, training=training, mask=mask)
         return logits if choices is None else ops.reshape(logits, (-1, choices))
 
     # === Loss, metrics and labels ===

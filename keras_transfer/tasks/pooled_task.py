@@ -90,13 +90,8 @@ class PooledTask(Task):
         windows = None
         if self.windows is not None:
             inputs, windows = cut_windows(inputs, self.preprocessor.window_length)
-        block = None
-        if (
-            self.pooling in ("pooled", "first")
-            and self.scalar_mix is None
-            and isinstance(self.encoder, TransformerStack)
-        ):
-            block = self.encoder.block_for_first_token()  # Padding is on the right, so the first vector is the text's.
+        only_pooler = self.pooling == "pooled" and isinstance(self.encoder, TransformerStack)
+        block = self.encoder.block_for_first_token() if only_pooler else None
         with first_token_only(block):
             outputs = super().call(inputs, training=training, mask=mask)
         return outputs if windows is None else join_windows(outputs, inputs["padding_mask"], windows, self.windows)

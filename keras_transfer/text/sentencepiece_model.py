@@ -27,8 +27,8 @@ class SentencePieceModel:
         pieces: List of `(piece, score, type)`, in the order of the model's ids.
         charsmap: Bytes. The compiled normalization, empty for none. Defaults to `b""`.
         add_dummy_prefix: Boolean. Whether a text begins with a space. Defaults to `True`.
-        remove_extra_whitespaces: Boolean. Whether spaces at the ends of a text and repeated spaces are removed.
-            Defaults to `True`.
+        remove_extra_whitespaces: Boolean. Whether spaces at the ends of a text, and all but the first of consecutive
+            spaces, are removed. Defaults to `True`.
         model_type: Integer, `UNIGRAM` or `BPE`. Defaults to `UNIGRAM`.
 
     Source: https://github.com/google/sentencepiece (`sentencepiece_model.proto`).

@@ -15,8 +15,8 @@ class Tokenizer:
     `Packing` adds the special tokens.
 
     A subclass implements `_tokenize(texts)`, which returns the ids of a string tensor [batch] as an int32 ragged tensor
-    [batch, None], and `get_config`. It also implements `token_bytes` to convert ids to texts, `to_json` to write a
-    folder that Transformers can read, and, if it sets `has_offsets`, `_tokenize_with_offsets(texts)`.
+    [batch, None], and `get_config`. It can also implement `token_bytes` to convert ids to texts, `to_json` to write
+    a folder that Transformers can read, and, if it sets `has_offsets`, `_tokenize_with_offsets(texts)`.
 
     Args:
         vocabulary: List of strings, the tokens in the order of their ids, or the path of a file with one token per

@@ -215,7 +215,7 @@ def _folder_vocabulary(folder, fast):
             f"Received: {model.get('type')}, {model.get('continuing_subword_prefix')}"
         )
     ids = dict(model["vocab"])
-    # Added tokens have ids like all others. Whether text can become one of them is up to the tokenizer.
+    # Added tokens have ids like all others. The tokenizer ensures that text never becomes one of them.
     ids.update((token["content"], token["id"]) for token in fast.get("added_tokens", ()))
     tokens = sorted(ids, key=ids.get)
     if [ids[token] for token in tokens] != list(range(len(tokens))):

@@ -44,7 +44,7 @@ def update(selected):
     for part, lists in selected:
         _built[part] = (_lists_when_built(part), lists[_LISTS[0]])
         for name, value in lists.items():
-            object.__setattr__(part, name, value)  # Keras's own `__setattr__` would track the weights.
+            object.__setattr__(part, name, value)  # Keras's own `__setattr__` would track the weights as its own.
 
 
 def start_averages(optimizer, variables):

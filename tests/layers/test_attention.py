@@ -24,6 +24,7 @@ CASES = {
     "window": ({"window": 1}, {}),
     "causal window": ({"causal": True, "window": 2}, {}),
     "relative positions": ({}, {"padding_mask": PADDING, "relative_positions": RELATIVE}),
+    "relative positions for all rows": ({}, {"relative_positions": RELATIVE[0]}),
     "wide heads without bias": ({"head_dim": 4, "use_bias": False, "scale": 1.0}, {"padding_mask": PADDING}),
     "one key and value head": ({"num_key_value_heads": 1, "causal": True}, {"padding_mask": PADDING}),
     "cross-attention": ({"cross_attention": True}, {"context": CONTEXT_VECTORS, "padding_mask": CONTEXT_PADDING}),
@@ -58,7 +59,7 @@ def equation(layer, x, context=None, padding_mask=None, attention_mask=None, rel
         scores *= width**-0.5 if layer.scale is None else layer.scale
         distance = np.arange(scores.shape[1])[:, None] - np.arange(scores.shape[2])
         if relative_positions is not None:
-            scores += relative_positions[:, h]
+            scores += relative_positions[..., h, :, :]
         if padding_mask is not None:
             scores[np.broadcast_to(padding_mask[:, None] == 0, scores.shape)] = -np.inf
         if attention_mask is not None:

@@ -176,6 +176,8 @@ def test_the_first_token_alone_is_as_in_the_whole_sequence(norm, parts):
         first, other = block(X, **arguments), random_block(**parts)(X, **arguments)
     assert first.shape == (BATCH, 1, DIM) and other.shape == X.shape  # No other block is affected.
     np.testing.assert_allclose(first, block(X, **arguments)[:, :1], atol=1e-5)
+    inputs = {name: keras.Input(value.shape[1:]) for name, value in arguments.items()}
+    assert block(keras.Input((LENGTH, DIM)), first_only=True, **inputs).shape == (None, 1, DIM)
 
 
 @pytest.mark.parametrize("slot", SLOTS)
