@@ -87,7 +87,7 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
         y: Integer labels of `x` for `labels="data"`. Defaults to `None`, for datasets, which contain them.
         labels: `"model"` or `"data"`. With `"model"` labels in a dataset are ignored. Defaults to `"model"`.
         samples: Integer. Maximum number of examples. They are drawn at random from data in memory and `text.batches`,
-            or are the first ones of a stream, or of a shuffled order of batches of another `PyDataset`. Defaults to `None`.
+            or are the first ones of a stream, or of the shuffled batches of another `PyDataset`. Defaults to `None`.
         loss: As in `compile`. It must return the negative log-likelihood of one example. Use it with `labels="data"`
             for other outputs or labels. Defaults to `None`, the cross-entropy of integer labels, even if the model is
             compiled with another loss.
