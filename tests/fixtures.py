@@ -158,7 +158,7 @@ def small_bert(num_layers):
 
 @pytest.fixture(scope="session")
 def small_package(tmp_path_factory):
-    """The folder for `sys.path` of a package with a small BERT in the place of all-MiniLM-L6-v2."""
+    """The folder for `sys.path` of a package with a small BERT instead of all-MiniLM-L6-v2."""
     return write_package(tmp_path_factory.mktemp("small"), *small_bert(num_layers=1))
 
 

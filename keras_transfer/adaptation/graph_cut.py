@@ -92,7 +92,7 @@ def cut_below(task, below):
     if not border:
         both = [call.operation.name for call in calls if _has(call, low) and _has(call, high)]
         raise ValueError(
-            f"Nothing below {below!r} can be computed apart, because single layers have the weights of several layer "
+            f"Nothing below {below!r} can be computed separately, because layers have the weights of several layer "
             f"groups. Cut below the head instead. Received: below={below!r}, layers {both}"
         )
     names = task.input if isinstance(task.input, dict) else {tensor.name: tensor for tensor in task.inputs}

@@ -79,7 +79,7 @@ def suggest(model, data, *, memory=None, minutes=None):
     reasons = [f"{texts:,} rows of {ends.mean():.0f} tokens on average, at most {ends.max()}; {classes} classes"]
     if texts < FEW or labels < PER_CLASS * classes:
         name = "feature_extraction"
-        reasons.append(f"fewer than {FEW} rows, or {PER_CLASS} labels for each class: the encoder stays as it is")
+        reasons.append(f"fewer than {FEW} rows, or {PER_CLASS} labels for each class: the encoder is not trained")
     elif texts < SOME:
         name = "linear_probe_then_finetune"
         reasons.append(f"fewer than {SOME:,} rows: a head that is trained first distorts the encoder less")

@@ -233,8 +233,8 @@ class MaskedLM(SelfSupervised, InContext, Task):
             if len(row) != len(start) or row[:-1] != start[:-1] or row[-1] == unknown:
                 own = [self.preprocessor.vocabulary[index] for index in row[len(start) - 1 :]]
                 raise ValueError(
-                    "There is one mask token in the place of '{label}', so each label must be written as a single "
-                    f"token. Received: {word!r}, which becomes {own}"
+                    "The template has one mask token for '{label}', so each label must be written as a single token. "
+                    f"Received: {word!r}, which becomes {own}"
                 )
         tokens = [row[-1] for row in rows]
         if len(set(tokens)) < len(tokens):

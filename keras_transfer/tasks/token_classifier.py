@@ -154,7 +154,9 @@ class TokenClassifier(Task):
                 raises an error.
         """
         if self.crf and loss != "auto":
-            raise ValueError(f"With `crf=True`, the loss must be `'auto'`, that of the field. Received: loss={loss!r}")
+            raise ValueError(
+                f"With `crf=True`, the loss must be `'auto'`, the loss of the CRF. Received: loss={loss!r}"
+            )
         check_word_loss(loss)
         if not isinstance(metrics, str) or metrics != "auto":
             metrics = keras.tree.map_structure(word_metric, metrics)

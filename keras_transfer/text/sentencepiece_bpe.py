@@ -211,7 +211,7 @@ class SentencePieceBPETokenizer(BPETokenizer):
         if not (model.get("byte_fallback") or model.get("fuse_unk")) or model.get("unk_token") is None:
             received = {name: model.get(name) for name in ("unk_token", "byte_fallback", "fuse_unk")}
             raise ValueError(
-                "The BPE model must have an `unk_token`, and `byte_fallback` or `fuse_unk`, as those of SentencePiece. "
+                "The BPE model must have an `unk_token`, and `byte_fallback` or `fuse_unk`, like SentencePiece models. "
                 f"Received: {received}"
             )
         added = [token["content"] for token in fast.get("added_tokens") or () if token.get("normalized")]

@@ -44,7 +44,7 @@ class Improvement:
             self._watch.on_epoch_end(1, logs)  # It never stops in epoch 0.
         except ValueError as error:
             raise ValueError(
-                "`monitor` must be a loss, or a metric of which Keras knows whether it should rise or fall. "
+                "`monitor` must be a loss, or a metric for which Keras knows whether it should rise or fall. "
                 f"Received: monitor={monitor!r}"
             ) from error
         self._model.stop_training = stops  # Only the stage is over, not the run.

@@ -1,4 +1,4 @@
-"""`MaskedLM.classify`: labels by the probability of their token in the place of the mask (PET)."""
+"""`MaskedLM.classify`: labels by the probability of their token at the mask (PET)."""
 
 import keras
 import numpy as np
@@ -21,7 +21,7 @@ def masked_lm(**options):
 
 
 def by_hand(model, text):
-    """Returns the log-likelihoods of all tokens in the place of the mask."""
+    """Returns the log-likelihoods of all tokens at the mask."""
     answers = model.fill_mask(text, top_k=17)[0][0]
     return {token: np.log(probability) for token, probability in answers}
 

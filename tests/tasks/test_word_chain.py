@@ -144,7 +144,7 @@ def test_checkpoints_have_no_field(tmp_path):
 
 def test_mistakes_are_errors():
     model, (words, tags) = tagger("vectors", crf=True), examples(4)
-    with pytest.raises(ValueError, match="the loss must be `'auto'`, that of the field. Received: loss='mse'"):
+    with pytest.raises(ValueError, match="the loss must be `'auto'`, the loss of the CRF. Received: loss='mse'"):
         model.compile("sgd", loss="mse")
     with pytest.raises(ValueError, match="no likelihoods of their own"):
         estimate_fisher(model, words, tags, labels="data")
