@@ -17,7 +17,6 @@ from keras_transfer.layers import (
 )
 from keras_transfer.layers.adapter_slots import AdapterSlot
 from keras_transfer.layers.attention_bias import mask_bias
-from keras_transfer.layers.normalization import LayerNormalization
 
 _EMBEDDINGS = (
     "token_embedding",
@@ -27,7 +26,6 @@ _EMBEDDINGS = (
     "embeddings_projection",
     "block_inputs",
 )
-_NORMS = (LayerNormalization, keras.layers.LayerNormalization, keras.layers.RMSNormalization)
 
 
 class TransformerStack(Encoder):
@@ -111,15 +109,15 @@ class TransformerStack(Encoder):
     def block_for_first_token(self):
         """Returns the last block if a model that only reads `pooled_output` can use `first_token_only` with it.
 
-        Returns `None` if the block is used several times, and for other parts than this library's, which might need the
-        outputs of all tokens.
+        Returns `None` if the block is used several times, if a norm follows it, and for parts that are not this
+        library's, which might need the outputs of all tokens.
         """
         last = self.blocks[-1] if self.blocks else None
-        if self.pooler is None or type(last) is not TransformerBlock or self.blocks.count(last) > 1:
+        if type(last) is not TransformerBlock or self.blocks.count(last) > 1:
             return None
-        able = type(last.attention) is MultiHeadAttention and type(last.feed_forward) in (FeedForward, GatedFeedForward)
-        known = self.final_norm is None or type(self.final_norm) in _NORMS
-        return last if able and known and all(isinstance(x, AdapterSlot) for x in last.adapters.values()) else None
+        able = self.pooler is not None and self.final_norm is None and type(last.attention) is MultiHeadAttention
+        able = able and type(last.feed_forward) in (FeedForward, GatedFeedForward)
+        return last if able and all(isinstance(adapter, AdapterSlot) for adapter in last.adapters.values()) else None
 
     # === Decoding with a cache ===
 
