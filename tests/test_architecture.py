@@ -81,7 +81,7 @@ def test_every_file_says_what_lives_there_and_is_short():
     for path in FILES:
         text = path.read_text("utf-8")
         assert ast.get_docstring(ast.parse(text)), path
-        assert text.count("\n") <= 400, path
+        assert text.count("\n") <= 450, path
 
 
 def test_every_public_name_exists_and_has_a_docstring():
