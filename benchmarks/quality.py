@@ -166,8 +166,7 @@ groups texts by length.
   with sentence-transformers' `CosineSimilarityLoss`.
 - EWT: parts of speech in Universal Dependencies EWT, the fraction of right words in the test data.
 - SQuAD 1.1: the dev data. 10 of its 48 articles, which were chosen once at random, are for testing. Windows have 384
-  tokens. Our windows begin 128 tokens apart, and those of Transformers overlap by 128. Exact match and F1 follow the
-  official definition.
+  tokens and overlap by 128. Exact match and F1 follow the official definition.
 
 The figures are means over the seeds ± their standard errors, times 100. The same functions compute them for all
 libraries. The seeds determine new heads, the order of the data and dropout. Each library has its own random numbers, so

@@ -12,7 +12,7 @@ import real_texts
 from real_data_run import BATCH, fit, torch_outputs, train_rows, train_torch
 
 SIZES = {"sst2": 10_000}  # Where only some of the training data are used.
-STRIDE = 128  # Tokens from one window of a context to the next. For Transformers, the tokens that two windows share.
+OVERLAP = 128  # Tokens that a window of a context has in common with the next, which Transformers call `stride`.
 LONGEST_ANSWER = 30  # in tokens
 
 # === Embeddings: trained with the cosines of pairs, which they predict ===
@@ -70,11 +70,11 @@ def keras_answers(data, folder, epochs, seed, clock):
     import keras_transfer as kt
 
     keras.utils.set_random_seed(seed)
-    options = {"stride": STRIDE, "max_answer_length": LONGEST_ANSWER, "sequence_length": data.length}
+    options = {"overlap": OVERLAP, "max_answer_length": LONGEST_ANSWER, "sequence_length": data.length}
     model = kt.tasks.SpanExtractor.from_pretrained(folder, head="new", **options)
 
     def make_batches():
-        return kt.text.span_batches(*data.train, model.preprocessor, BATCH, seed=seed, stride=STRIDE)
+        return kt.text.span_batches(*data.train, model.preprocessor, BATCH, seed=seed, overlap=OVERLAP)
 
     fit(model, make_batches, data, epochs, clock)
     return lambda texts: [answer["text"] for answer in model.answer(*texts, batch_size=BATCH)]
@@ -96,7 +96,7 @@ def torch_answers(data, folder, epochs, seed, clock):
             contexts,
             truncation="only_second",
             max_length=data.length,
-            stride=STRIDE,
+            stride=OVERLAP,
             return_overflowing_tokens=True,
             return_offsets_mapping=True,
         )

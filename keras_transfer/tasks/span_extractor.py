@@ -18,7 +18,7 @@ from keras_transfer.tasks.task import Task
 from keras_transfer.text import TextBatches, span_batches
 from keras_transfer.text.contexts import check_span_preprocessor, context_windows, windows_in_memory
 from keras_transfer.text.lengths import lengths_for
-from keras_transfer.text.span_batching import STRIDE, check_stride, span_columns
+from keras_transfer.text.span_batching import span_columns, window_distance
 from keras_transfer.text.span_search import best_spans, take_characters
 
 _SEARCHED = 64  # Number of questions whose answers are searched at once.
@@ -44,8 +44,9 @@ class SpanExtractor(Task):
         encoder: Encoder of this library, or a KerasHub backbone.
         preprocessor: `text.BertPreprocessor`, or a `text.TokenPreprocessor` whose tokenizer knows the characters of its
             tokens (WordPiece, and byte-level BPE as in RoBERTa), or None for prepared ids. Defaults to `None`.
-        stride: Integer. Number of tokens from the start of a window to the start of the next. It is at most half of the
-            tokens that fit beside the question, so windows always overlap. Defaults to `128`.
+        doc_stride: Integer. Number of tokens from the start of a window to the start of the next, as in BERT's
+            `run_squad.py`. It is at most half of the tokens that fit beside the question, so windows always overlap.
+            Defaults to `None`, for `128` unless `overlap` is given.
         max_answer_length: Integer. Number of tokens of the longest answer that `answer` returns. Defaults to `30`.
         no_answer_threshold: Float. `answer` returns no answer if the score of no answer exceeds the score of the best
             answer by more than this. Scores are sums of two logits. Defaults to `None`, for questions that always have
@@ -53,6 +54,9 @@ class SpanExtractor(Task):
         dropout: Float between 0 and 1. Dropout rate before the dense layer. Defaults to `0.0`, as in BERT.
         name: String. Name of the model. Defaults to `None`.
         hidden_activation, hidden_norm: See `TextClassifier`. The dense layer is applied to each token.
+        overlap: Integer. Number of tokens that a window has in common with the next, for the windows of Transformers,
+            whose tokenizers call it `stride` and whose pipeline calls it `doc_stride`. If at most this many tokens fit
+            beside the question, it is half of them. Defaults to `None`, for windows `doc_stride` tokens apart.
 
     Inputs: The inputs of the encoder, and `answer_mask`, integers [batch, length], 1 where an answer may begin or end.
 
@@ -61,7 +65,8 @@ class SpanExtractor(Task):
 
     Raises:
         ValueError: If the encoder returns no vector for each token, if `preprocessor` does not know the characters of
-            its tokens or does not match the encoder, or if a number is out of range.
+            its tokens or does not match the encoder, if a number is out of range, or if both `doc_stride` and `overlap`
+            are given.
 
     Example:
     ```python
@@ -83,13 +88,14 @@ class SpanExtractor(Task):
         self,
         encoder,
         preprocessor=None,
-        stride=STRIDE,
+        doc_stride=None,
         max_answer_length=30,
         no_answer_threshold=None,
         dropout=0.0,
         name=None,
         hidden_activation=None,
         hidden_norm=False,
+        overlap=None,
     ):
         # === Layers ===
         encoded, _ = encode_mixed(encoder, scalar_mix=False)
@@ -100,7 +106,7 @@ class SpanExtractor(Task):
             )
         if preprocessor is not None:
             check_span_preprocessor(preprocessor)
-        check_stride(stride)
+        doc_stride, overlap = window_distance(doc_stride, overlap)
         if (
             type(max_answer_length) is bool
             or not isinstance(max_answer_length, (int, np.integer))
@@ -128,7 +134,8 @@ class SpanExtractor(Task):
         super().__init__(encoder, preprocessor, outputs, name, inputs=inputs)
 
         # === Config ===
-        self.stride = int(stride)
+        self.doc_stride = doc_stride
+        self.overlap = overlap
         self.max_answer_length = int(max_answer_length)
         self.no_answer_threshold = None if no_answer_threshold is None else float(no_answer_threshold)
         self.dropout = dropout
@@ -177,7 +184,14 @@ class SpanExtractor(Task):
 
     def make_batches(self, x, y, batch_size, shuffle, sample_weight):
         return span_batches(
-            x, y, self.preprocessor, batch_size, shuffle=shuffle, sample_weight=sample_weight, stride=self.stride
+            x,
+            y,
+            self.preprocessor,
+            batch_size,
+            shuffle=shuffle,
+            sample_weight=sample_weight,
+            doc_stride=self.doc_stride,
+            overlap=self.overlap,
         )
 
     def prepare_stream(self, dataset):
@@ -260,7 +274,7 @@ class SpanExtractor(Task):
 
     def _answers(self, questions, contexts, count, batch_size, verbose):
         """Returns a list of at most `count` answers to each question."""
-        windows = windows_in_memory(self.preprocessor, questions, contexts, self.stride)
+        windows = windows_in_memory(self.preprocessor, questions, contexts, self.doc_stride, self.overlap)
         lengths = lengths_for(windows.inputs["padding_mask"].sum(axis=1), windows.starts.shape[1])
         data = TextBatches(windows.inputs, None, None, batch_size, lengths, False, None, False)
         logits = self.predict(data, verbose=verbose)
@@ -308,7 +322,7 @@ class SpanExtractor(Task):
             )
 
         def answer(question, context):
-            windows = context_windows(self.preprocessor, question, context, self.stride)
+            windows = context_windows(self.preprocessor, question, context, self.doc_stride, self.overlap)
             logits = self({name: windows.inputs[name] for name in self.input}, training=False)
             found = best_spans(logits, windows, 1, self.max_answer_length, self.no_answer_threshold)
             found = {name: found[name][:, 0] for name in ("score", "start", "end")}
@@ -320,7 +334,7 @@ class SpanExtractor(Task):
     def get_config(self):
         return {
             **super().get_config(),
-            "stride": self.stride,
+            "doc_stride": self.doc_stride,
             "max_answer_length": self.max_answer_length,
             "no_answer_threshold": self.no_answer_threshold,
             "dropout": self.dropout,
@@ -328,7 +342,15 @@ class SpanExtractor(Task):
             if self.hidden_activation is None
             else serialize_activation(self.hidden_activation),
             "hidden_norm": self.hidden_norm,
+            "overlap": self.overlap,
         }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        if "stride" in config:  # the name of `doc_stride` in files of earlier versions
+            config = {**config, "doc_stride": config["stride"]}
+            del config["stride"]
+        return super().from_config(config, custom_objects)
 
 
 def _checked_positions(labels, answer_mask=None):

@@ -20,9 +20,6 @@ class ContextWindows(NamedTuple):
         example: Int32 tensor [windows], sorted. The example of each window.
         first: Int32 tensor [windows]. The first of the context's tokens that a window contains.
         position: Int32 tensor [windows]. The position of that token in the row.
-        middles: Int32 tensor [windows, 2]. Bounds of the spans that belong to each window: the sum of the first and the
-            last position of a span in the row is at least the first value, and below the second. If several windows
-            contain a span, it belongs to the one whose middle is nearest.
         starts, ends: Int32 tensors [windows, length]. The first character of each token of the context, and the
             position after its last character. -1 for all other tokens.
     """
@@ -31,7 +28,6 @@ class ContextWindows(NamedTuple):
     example: object
     first: object
     position: object
-    middles: object
     starts: object
     ends: object
 
@@ -57,17 +53,18 @@ def check_span_preprocessor(preprocessor):
         )
 
 
-def context_windows(preprocessor, questions, contexts, stride, begin=0):
+def context_windows(preprocessor, questions, contexts, doc_stride=None, overlap=None, begin=0):
     """Returns the `ContextWindows` of questions and contexts.
 
-    A row is a question and a part of its context, packed as a pair of texts. The parts of a context begin `stride`
+    A row is a question and a part of its context, packed as a pair of texts. The parts of a context begin `doc_stride`
     tokens apart, but at most half of the tokens that fit beside the question. Every span of at most half of these
-    tokens is therefore complete in some window.
+    tokens is therefore complete in some window. With `overlap`, each part has that many tokens in common with the next,
+    or half of the tokens that fit beside the question if fewer fit.
 
     Args:
         preprocessor: `TokenPreprocessor` whose tokenizer has offsets.
         questions, contexts: String tensors or lists [examples].
-        stride: Integer. Number of tokens from the start of a window to that of the next.
+        doc_stride, overlap: Integers, one of which is None. See `span_batches`.
         begin: Integer. Position of the first example, for error messages. Defaults to `0`.
 
     Raises:
@@ -86,7 +83,8 @@ def context_windows(preprocessor, questions, contexts, stride, begin=0):
         question_lengths = tf.cast(question_ids.row_lengths(), tf.int32)
         room = _checked(longest - packing.num_special_tokens(2) - question_lengths, longest, begin)
         totals = tf.gather(tf.cast(ids.row_lengths(), tf.int32), row)
-        step = tf.minimum(stride, (room + 1) // 2)
+        half = (room + 1) // 2
+        step = tf.minimum(doc_stride, half) if overlap is None else tf.where(room > overlap, room - overlap, half)
         counts = 1 + (tf.maximum(totals - room, 0) + step - 1) // step
         example = tf.repeat(tf.range(tf.size(totals)), counts)
         index = tf.range(tf.size(example)) - tf.gather(tf.cumsum(counts, exclusive=True), example)
@@ -105,26 +103,19 @@ def context_windows(preprocessor, questions, contexts, stride, begin=0):
         place = tf.where(inside, begins[:, None] + token, tf.size(ids.values))
         starts, ends = (tf.gather(tf.concat([bounds.values, [-1]], 0), place) for bounds in (starts, ends))
         inputs["answer_mask"] = tf.cast(inside, tf.int32) + tf.one_hot([0], tf.shape(token)[1], dtype=tf.int32)
-
-        # A window owns the spans that are nearer to its middle than to the middles of the windows before and after it,
-        # which are `step` tokens away.
-        room, step, last = (tf.gather(values, example) for values in (room, step, counts - 1))
-        middle = 2 * position + room - 1
-        begins = tf.where(index == 0, tf.int32.min, middle - step)
-        middles = tf.stack([begins, tf.where(index == last, tf.int32.max, middle + step)], axis=1)
-    return ContextWindows(inputs, example, first, position, middles, starts, ends)
+    return ContextWindows(inputs, example, first, position, starts, ends)
 
 
-def windows_in_memory(preprocessor, questions, contexts, stride, chunk=1024):
+def windows_in_memory(preprocessor, questions, contexts, doc_stride=None, overlap=None, chunk=1024):
     """Returns the `ContextWindows` of any number of examples as arrays, and tokenizes `chunk` examples at a time."""
     rows, columns = [], []
     for start in range(0, len(questions), chunk):
         part = slice(start, start + chunk)
-        windows = context_windows(preprocessor, questions[part], contexts[part], stride, start)
+        windows = context_windows(preprocessor, questions[part], contexts[part], doc_stride, overlap, start)
         # Arrays are padded with 0.
         tables = {**windows.inputs, "starts": windows.starts + 1, "ends": windows.ends + 1}
         rows.append({name: table.numpy() for name, table in tables.items()})
-        others = [column.numpy() for column in (windows.first, windows.position, windows.middles)]
+        others = [column.numpy() for column in (windows.first, windows.position)]
         columns.append((windows.example.numpy() + start, *others))
     length = max(part["starts"].shape[1] for part in rows)
     rows = concatenate(rows, min(-(-length // LENGTH_STEP) * LENGTH_STEP, preprocessor.sequence_length))

@@ -12,7 +12,7 @@ from keras_transfer.text.lengths import lengths_for
 
 log = logging.getLogger("keras_transfer")
 
-STRIDE = 128  # As in BERT's `run_squad.py`.
+DOC_STRIDE = 128  # As in BERT's `run_squad.py`.
 
 
 def span_batches(
@@ -23,7 +23,8 @@ def span_batches(
     shuffle=None,
     seed=None,
     sample_weight=None,
-    stride=STRIDE,
+    doc_stride=None,
+    overlap=None,
 ):
     """Turns questions, contexts and answers into a dataset for `fit`.
 
@@ -44,15 +45,20 @@ def span_batches(
             answers, `False` without.
         seed: Integer. Seed of the shuffling, for the same batches in every run. Defaults to `None`.
         sample_weight: List or array of floats, one for each question. Defaults to `None`.
-        stride: Integer. Number of tokens from the start of a window to that of the next, at most half of those that fit
-            beside the question, so that windows always overlap. Defaults to `128`.
+        doc_stride: Integer. Number of tokens from the start of a window to that of the next, as in BERT's
+            `run_squad.py`. It is at most half of the tokens that fit beside the question, so windows always overlap.
+            Defaults to `None`, for `128` unless `overlap` is given.
+        overlap: Integer. Number of tokens that a window has in common with the next, for the windows of Transformers,
+            whose tokenizers call it `stride` and whose pipeline calls it `doc_stride`. If at most this many tokens fit
+            beside the question, it is half of them. Defaults to `None`, for windows `doc_stride` tokens apart.
 
     Returns:
         A `TextBatches`. Its inputs contain `answer_mask` in addition to those of the encoder.
 
     Raises:
         ValueError: If an answer is not at its given position in the context, if a question leaves no room for its
-            context, if texts are not strings, or if questions, contexts, answers and weights differ in number.
+            context, if texts are not strings, if questions, contexts, answers and weights differ in number, or if both
+            `doc_stride` and `overlap` are given.
 
     Example:
     ```python
@@ -64,7 +70,7 @@ def span_batches(
     Source: Devlin et al. 2019, "BERT", section 4.2.
     """
     check_span_preprocessor(preprocessor)
-    check_stride(stride)
+    doc_stride, overlap = window_distance(doc_stride, overlap)
     if batch_size < 1:
         raise ValueError(f"`batch_size` must be at least 1. Received: batch_size={batch_size}")
     questions, contexts = span_columns(texts)
@@ -75,7 +81,7 @@ def span_batches(
     weights = None if sample_weight is None else _weights(sample_weight, len(questions))
     if answers is None and weights is not None:
         raise ValueError("`sample_weight` requires `answers`. Received: answers=None")
-    windows = windows_in_memory(preprocessor, questions, contexts, stride)
+    windows = windows_in_memory(preprocessor, questions, contexts, doc_stride, overlap)
     labels = None if spans is None else answer_positions(windows, spans, answers)
     if weights is not None:
         # One weight for each position: Keras would apply weights [batch] along the positions.
@@ -98,10 +104,23 @@ def span_columns(texts):
     return to_columns(texts)
 
 
-def check_stride(stride):
-    """Raises a `ValueError` if `stride` is not a positive integer."""
-    if isinstance(stride, bool) or not isinstance(stride, (int, np.integer)) or stride < 1:
-        raise ValueError(f"`stride` must be an integer of at least 1. Received: stride={stride!r}")
+def window_distance(doc_stride, overlap):
+    """Returns `doc_stride` and `overlap` with the default of `doc_stride`, one of them None.
+
+    Raises:
+        ValueError: If both are given, or if one is not an integer in its range.
+    """
+    for name, value, least in (("doc_stride", doc_stride, 1), ("overlap", overlap, 0)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least):
+            raise ValueError(f"`{name}` must be an integer of at least {least}. Received: {name}={value!r}")
+    if doc_stride is not None and overlap is not None:
+        raise ValueError(
+            "Pass either `doc_stride`, how far apart windows begin, or `overlap`, how many tokens they share. "
+            f"Received: doc_stride={doc_stride}, overlap={overlap}"
+        )
+    if overlap is not None:
+        return None, int(overlap)
+    return DOC_STRIDE if doc_stride is None else int(doc_stride), None
 
 
 def answer_spans(contexts, answers):
@@ -172,7 +191,7 @@ def answer_positions(windows, spans, answers):
     if len(lost):
         log.warning(
             "%d of %d answers fit in no window, and count as no answer. The first is at position %d. To train on them, "
-            "pass a larger `sequence_length` to the preprocessor or to `from_pretrained()`, or a smaller `stride`.",
+            "pass a larger `sequence_length` to the preprocessor or to `from_pretrained()`, or a smaller `doc_stride`.",
             len(lost),
             (spans[:, 0] >= 0).sum(),
             lost[0],

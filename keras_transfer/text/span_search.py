@@ -5,9 +5,9 @@ def best_spans(logits, windows, count, max_length, no_answer_threshold=None):
     """Returns the most likely answers to each question.
 
     An answer is a span of at most `max_length` tokens of a context that some window contains. Its score is the sum of
-    the logits of its first and of its last token, in the window that contains it and whose middle is nearest. If a
-    question may have no answer, the score of no answer is the lowest sum of the two logits of the first position in all
-    windows, minus the threshold. A softmax over all these scores returns their probabilities.
+    the logits of its first and of its last token, the highest of all windows that contain it. If a question may have no
+    answer, the score of no answer is the lowest sum of the two logits of the first position in all windows, minus the
+    threshold. A softmax over all these scores returns their probabilities.
 
     Args:
         logits: Float tensor [windows, 2, length], of starts and of ends.
@@ -30,29 +30,40 @@ def best_spans(logits, windows, count, max_length, no_answer_threshold=None):
     logits, example, starts, ends = map(tf.convert_to_tensor, (logits, windows.example, windows.starts, windows.ends))
     length = tf.shape(starts)[1]
 
-    # The scores of the spans that begin at each position, by their length.
-    first = tf.range(length)[:, None]
-    last = first + tf.range(max_length)
-    middles = tf.convert_to_tensor(windows.middles)[:, :, None, None]
-    owned = (last < length) & (first + last >= middles[:, 0]) & (first + last < middles[:, 1])
-    last = tf.minimum(last, length - 1)
-    # Tokens that do not stand for any characters cannot be an answer.
-    owned &= (starts >= 0)[:, :, None] & (tf.gather(ends, last, axis=1) > starts[:, :, None])
-    spans = tf.where(owned, logits[:, 0, :, None] + tf.gather(logits[:, 1], last, axis=1), -infinity)
-    spans = tf.pad(tf.reshape(spans, [-1, length * max_length]), [[0, 0], [0, count]], constant_values=-infinity)
+    # The scores of the spans that begin at each position of a window, by their length. Tokens that do not stand for any
+    # characters cannot be an answer.
+    last = tf.range(length)[:, None] + tf.range(max_length)
+    inside, last = last < length, tf.minimum(last, length - 1)
+    possible = inside & (starts >= 0)[:, :, None] & (tf.gather(ends, last, axis=1) > starts[:, :, None])
+    spans = tf.where(possible, logits[:, 0, :, None] + tf.gather(logits[:, 1], last, axis=1), -infinity)
+
+    # The tokens of all contexts one after the other, and the best score of each span, which may be in several windows.
+    token = (windows.first - windows.position)[:, None] + tf.range(length)
+    sizes = tf.math.segment_max(tf.reduce_max(tf.where(starts >= 0, token + 1, 0), axis=1), example)
+    before, tokens = tf.cumsum(sizes, exclusive=True), tf.reduce_sum(sizes)
+    token = tf.where(starts >= 0, tf.gather(before, example)[:, None] + token, -1)  # Negative ones are left out.
+
+    def by_token(values):
+        return tf.math.unsorted_segment_max(values, token, tokens)
+
+    starts, ends, spans = by_token(starts), by_token(ends), by_token(spans)
+    spans = tf.where(spans > spans.dtype.min, spans, -infinity)  # a token without any span
     total = tf.reduce_logsumexp(spans, axis=1)
-    score, place = tf.math.top_k(spans, count)
-    start = tf.minimum(place // max_length, length - 1)
-    end = tf.minimum(start + place % max_length, length - 1)
-    start, end = tf.gather(starts, start, batch_dims=1), tf.gather(ends, end, batch_dims=1)
+    score, place = tf.math.top_k(tf.pad(spans, [[0, 0], [0, count]], constant_values=-infinity), count)
+    end = tf.gather(ends, tf.minimum(tf.range(tokens)[:, None] + place, tokens - 1))
+    start = tf.repeat(starts[:, None], count, axis=1)
 
-    # Choose the best spans of all windows of an example.
+    # Choose the best spans of all tokens of an example.
     def by_example(values, padding):
-        rows = tf.RaggedTensor.from_value_rowids(values, example, validate=False).to_tensor(padding)
-        return tf.reshape(rows, [tf.shape(rows)[0], -1])
+        return tf.RaggedTensor.from_row_lengths(values, sizes, validate=False).to_tensor(padding)
 
-    score, total = by_example(score, -infinity), tf.reduce_logsumexp(by_example(total, -infinity), axis=1)
-    start, end = by_example(start, -1), by_example(end, -1)
+    def best_first(values, padding):
+        rows = by_example(values, padding)
+        rows = tf.reshape(rows, [tf.shape(rows)[0], tf.shape(rows)[1] * count])
+        return tf.pad(rows, [[0, 0], [0, count]], constant_values=padding)
+
+    total = tf.reduce_logsumexp(by_example(total, -infinity), axis=1)
+    score, start, end = best_first(score, -infinity), best_first(start, -1), best_first(end, -1)
     none = tf.math.segment_min(logits[:, 0, 0] + logits[:, 1, 0], example)[:, None]
     no_answer_score = none[:, 0] - tf.reduce_max(score, axis=1)
     if no_answer_threshold is not None:

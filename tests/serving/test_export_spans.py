@@ -18,7 +18,7 @@ CONTEXTS = ["a b c d e f g h i j " * 4, "C\u00e1 d\u0301 \U0001f600 e", "Good, b
 def test_answers_are_those_of_the_model(tmp_path):
     keras.utils.set_random_seed(0)
     model = SpanExtractor(
-        encoder(initializer_range=1.0), preprocessor(), stride=8, max_answer_length=4, no_answer_threshold=0.0
+        encoder(initializer_range=1.0), preprocessor(), doc_stride=8, max_answer_length=4, no_answer_threshold=0.0
     )
     model.get_layer("logits").kernel.assign(np.random.default_rng(3).normal(size=(16, 2)))
     folder = serving.export(model, tmp_path / "served")

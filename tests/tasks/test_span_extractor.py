@@ -1,5 +1,8 @@
 """A span extractor trains on questions, contexts and answers, and answers with the text of the context."""
 
+import json
+import zipfile
+
 import keras
 import numpy as np
 import pytest
@@ -80,11 +83,36 @@ def test_the_head_is_one_layer_with_two_rows():
 @pytest.mark.core
 def test_a_saved_model_has_the_same_settings_and_logits():
     options = {"dropout": 0.2, "hidden_activation": "gelu", "hidden_norm": True}
-    model = extractor(stride=7, max_answer_length=5, no_answer_threshold=0.5, **options)
+    model = extractor(doc_stride=7, max_answer_length=5, no_answer_threshold=0.5, **options)
     loaded = save_and_load(model)
     assert loaded.get_config() == model.get_config()
-    assert (loaded.stride, loaded.max_answer_length, loaded.no_answer_threshold, loaded.dropout) == (7, 5, 0.5, 0.2)
+    assert (loaded.doc_stride, loaded.max_answer_length, loaded.no_answer_threshold, loaded.dropout) == (7, 5, 0.5, 0.2)
     np.testing.assert_array_equal(outputs_of(loaded, prepared()), outputs_of(model, prepared()))
+
+
+@pytest.mark.core
+def test_a_file_with_the_earlier_name_of_the_distance_of_windows_loads(tmp_path):
+    model = extractor(doc_stride=7)
+    model.save(tmp_path / "model.keras")
+    with zipfile.ZipFile(tmp_path / "model.keras") as new, zipfile.ZipFile(tmp_path / "old.keras", "w") as old:
+        for name in new.namelist():
+            content = new.read(name)
+            if name == "config.json":
+                config = json.loads(content)
+                config["config"]["stride"] = config["config"].pop("doc_stride")
+                del config["config"]["overlap"]
+                content = json.dumps(config)
+            old.writestr(name, content)
+    loaded = keras.saving.load_model(tmp_path / "old.keras")
+    assert (loaded.doc_stride, loaded.overlap) == (7, None)
+    np.testing.assert_array_equal(outputs_of(loaded, prepared()), outputs_of(model, prepared()))
+
+
+@pytest.mark.core
+def test_an_overlap_replaces_the_distance_and_is_saved():
+    model = extractor(overlap=3)
+    assert (model.doc_stride, model.overlap, extractor().doc_stride) == (None, 3, 128)
+    assert SpanExtractor.from_config(model.get_config()).overlap == 3
 
 
 def test_wrong_arguments_are_an_error():
@@ -94,7 +122,8 @@ def test_wrong_arguments_are_an_error():
         (lambda: SpanExtractor("minilm-l6"), r"`encoder` must be a model. Use `from_pretrained\(...\)`"),
         (lambda: SpanExtractor(of_vectors), "must take a dict of inputs and return a vector for each token"),
         (lambda: SpanExtractor(encoder(), lambda texts: texts), "must be a `BertPreprocessor`.*Received: function"),
-        (lambda: extractor(stride=0), "at least 1. Received: stride=0"),
+        (lambda: extractor(doc_stride=0), "at least 1. Received: doc_stride=0"),
+        (lambda: extractor(doc_stride=4, overlap=2), "either `doc_stride`.*Received: doc_stride=4, overlap=2"),
         (lambda: extractor(max_answer_length=0), "at least 1. Received: max_answer_length=0"),
         (lambda: extractor(max_answer_length=True), "at least 1. Received: max_answer_length=True"),
         (lambda: extractor(no_answer_threshold="0"), "a number, or None. Received: no_answer_threshold='0'"),
@@ -121,7 +150,7 @@ def test_it_learns_to_find_a_marked_word(eagerly):
 
 
 def test_questions_without_an_answer_and_long_contexts_train(eagerly):
-    model = extractor(stride=10)
+    model = extractor(doc_stride=10)
     model.compile(keras.optimizers.SGD(0.1))
     texts, answers = (["a", "b c", "d"], [LONG, "a good b", ""]), [("j", 18), None, []]
     history = model.fit(texts, answers, sample_weight=[1.0, 2.0, 1.0], validation_split=0.4, verbose=0).history
@@ -204,7 +233,7 @@ def test_the_fisher_information_takes_answers_behind_the_length_of_the_first_bat
 def model():
     """A model with large weights, so that its answers differ."""
     keras.utils.set_random_seed(0)
-    model = SpanExtractor(encoder(initializer_range=1.0), preprocessor(), stride=8, max_answer_length=4)
+    model = SpanExtractor(encoder(initializer_range=1.0), preprocessor(), doc_stride=8, max_answer_length=4)
     random = np.random.default_rng(3)
     model.get_layer("logits").kernel.assign(random.normal(size=(16, 2)))
     return model

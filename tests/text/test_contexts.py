@@ -30,16 +30,14 @@ def preprocessor(sequence_length=9):
 
 
 def spans_of(windows, row):
-    """The spans that belong to a window, as their first and last token of the context."""
-    low, high = windows.middles[row].tolist()
+    """The spans that a window contains, as their first and last token of the context."""
     places = np.flatnonzero(windows.starts[row] >= 0).tolist()
     offset = int(windows.first[row] - windows.position[row])
-    pairs = [(first, last) for first in places for last in places if first <= last and low <= first + last < high]
-    return [(first + offset, last + offset) for first, last in pairs]
+    return [(first + offset, last + offset) for first in places for last in places if first <= last]
 
 
 def test_a_window_is_a_question_and_a_part_of_its_context():
-    windows = windows_in_memory(preprocessor(), ["who", "who who"], [LONG, "a"], stride=3)
+    windows = windows_in_memory(preprocessor(), ["who", "who who"], [LONG, "a"], doc_stride=3)
     # 9 tokens, of which 3 are special and 1 is the question: 5 of the context.
     assert windows.inputs["token_ids"][:, :9].tolist() == [
         [CLS, WHO, SEP, A, A + 1, A + 2, A + 3, A + 4, SEP],
@@ -62,29 +60,42 @@ def test_a_window_is_a_question_and_a_part_of_its_context():
 
 @pytest.mark.parametrize("stride", [1, 2, 3, 100])
 @pytest.mark.parametrize("size", [0, 1, 5, 6, 23])
-def test_windows_contain_each_token_and_each_span_in_a_window_belongs_to_one_of_them(stride, size):
+def test_windows_contain_each_token_and_each_span_of_half_a_window(stride, size):
     context = " ".join("a" * size)
     windows = windows_in_memory(preprocessor(), ["who"], [context], stride)
     starts = windows.starts[windows.starts >= 0]
     assert set(starts.tolist()) == set(range(0, 2 * size, 2))
     spans = [(first, last) for first in range(size) for last in range(first, min(first + 6 - min(stride, 3), size))]
     found = [span for row in range(len(windows.first)) for span in spans_of(windows, row)]
-    assert len(found) == len(set(found)) and set(found) >= set(spans)
+    assert set(found) >= set(spans)
     assert (windows.first == min(stride, 3) * np.arange(len(windows.first))).all()
     assert len(windows.first) == 1 + max(0, -(-(size - 5) // min(stride, 3)))
 
 
-def test_a_span_belongs_to_the_window_in_which_its_shorter_context_is_longest():
-    windows = windows_in_memory(preprocessor(), ["who"], [LONG], stride=3)
-    owners = {span: row for row in range(3) for span in spans_of(windows, row)}
-    assert [owners[token, token] for token in range(10)] == [0, 0, 0, 0, 1, 1, 1, 2, 2, 2]
-    # The first token of a span may belong to a window that does not contain the last one.
-    assert (owners[3, 3], owners[3, 5]) == (0, 1) and (3, 8) not in owners
+@pytest.mark.parametrize(("overlap", "first"), [(0, [0, 5]), (2, [0, 3, 6]), (4, [0, 1, 2, 3, 4, 5]), (5, [0, 3, 6])])
+def test_windows_overlap_by_as_many_tokens_as_asked_or_by_half_if_fewer_fit(overlap, first):
+    windows = windows_in_memory(preprocessor(), ["who"], [LONG], overlap=overlap)
+    assert windows.first.tolist() == first
+    ends = [int(row.max()) // 2 + 1 for row in windows.ends]
+    assert ends == [min(start + 5, 10) for start in first]
+
+
+def test_one_of_distance_and_overlap_is_given_and_the_distance_has_a_default():
+    texts, far = (["who"], [LONG]), BertPreprocessor(WORDS, sequence_length=5)
+    assert len(span_batches(texts, None, far).inputs["token_ids"]) == 10
+    for options, message in (
+        ({"doc_stride": 3, "overlap": 2}, "either `doc_stride`.*or `overlap`.*Received: doc_stride=3, overlap=2"),
+        ({"overlap": -1}, "at least 0. Received: overlap=-1"),
+        ({"overlap": True}, "at least 0. Received: overlap=True"),
+        ({"doc_stride": 2.0}, "at least 1. Received: doc_stride=2.0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            span_batches(texts, None, preprocessor(), **options)
 
 
 def test_many_examples_are_tokenized_in_chunks_that_make_no_difference():
     questions, contexts = ["who", "who who", "", "a b"], [LONG, "a", LONG, "caf\u00e9 " * 7]
-    at_once, in_chunks = (windows_in_memory(preprocessor(), questions, contexts, 3, chunk) for chunk in (100, 1))
+    at_once, in_chunks = (windows_in_memory(preprocessor(), questions, contexts, 3, chunk=chunk) for chunk in (100, 1))
     for ours, theirs in zip(tf.nest.flatten(at_once), tf.nest.flatten(in_chunks), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     part = at_once.of_examples(1, 3)
@@ -94,7 +105,7 @@ def test_many_examples_are_tokenized_in_chunks_that_make_no_difference():
 
 def test_other_packings_and_byte_pairs_work_the_same():
     roberta = TokenPreprocessor(ByteBPETokenizer(VOCABULARY, MERGES, add_prefix_space=True), ROBERTA, 10)
-    windows = windows_in_memory(roberta, ["the"], ["the film the film the film"], stride=2)
+    windows = windows_in_memory(roberta, ["the"], ["the film the film the film"], doc_stride=2)
     texts = ["the film the film the film"[a:b] for a, b in zip(windows.starts[1], windows.ends[1]) if a >= 0]
     assert texts == ["the", "film", "the", "film", "the"][: len(texts)] and len(texts) > 1
     assert windows.position.tolist() == [4] * len(windows.position)
@@ -121,7 +132,7 @@ def test_a_preprocessor_without_offsets_is_an_error():
 
 
 def labels(contexts, answers, stride=3, **options):
-    data = span_batches((["who"] * len(contexts), contexts), answers, preprocessor(), 100, False, stride=stride)
+    data = span_batches((["who"] * len(contexts), contexts), answers, preprocessor(), 100, False, doc_stride=stride)
     return data[0][1].tolist()
 
 
@@ -209,7 +220,7 @@ def test_columns_of_different_sizes_are_an_error():
         (lambda: span_batches(texts, [None] * 2, preprocessor()), "Received: 2 answers, 1 questions"),
         (lambda: span_batches(texts, [None], preprocessor(), sample_weight=[1, 2]), r"Received: shape \(2,\) for 1"),
         (lambda: span_batches(texts, None, preprocessor(), sample_weight=[1]), "requires `answers`"),
-        (lambda: span_batches(texts, [None], preprocessor(), stride=0), "at least 1. Received: stride=0"),
+        (lambda: span_batches(texts, [None], preprocessor(), doc_stride=0), "at least 1. Received: doc_stride=0"),
         (lambda: span_batches(texts, [None], preprocessor(), batch_size=0), "at least 1. Received: batch_size=0"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -218,7 +229,7 @@ def test_columns_of_different_sizes_are_an_error():
 
 def test_each_window_has_the_weight_of_its_question():
     data = span_batches(
-        (["who"] * 2, [LONG, "a"]), [None] * 2, preprocessor(), 9, False, sample_weight=[2, 3], stride=3
+        (["who"] * 2, [LONG, "a"]), [None] * 2, preprocessor(), 9, False, sample_weight=[2, 3], doc_stride=3
     )
     assert data[0][2].tolist() == [[2, 2]] * 3 + [[3, 3]]
 

@@ -16,7 +16,7 @@ CONTEXTS = ["a b c d e f g h i j", "a b", "", "j i h g f e d"]
 
 @pytest.fixture(scope="module")
 def windows():
-    return windows_in_memory(BertPreprocessor(WORDS, sequence_length=9), ["who"] * 4, CONTEXTS, stride=3)
+    return windows_in_memory(BertPreprocessor(WORDS, sequence_length=9), ["who"] * 4, CONTEXTS, doc_stride=3)
 
 
 def draw(windows):
@@ -28,13 +28,14 @@ def all_spans(logits, windows, example, max_length, threshold):
     found, rows, size = [], np.flatnonzero(windows.example == example), len(CONTEXTS[example].split())
     for first in range(size):
         for last in range(first, min(first + max_length, size)):
-            # Windows begin 3 tokens apart and have 5 tokens. Of two that are as near, the later one counts.
-            around = [row for row in rows if windows.first[row] <= first and last < windows.first[row] + 5]
-            if around:
-                row = min(around, key=lambda row: (abs(first + last - 2 * windows.first[row] - 4), -row))
-                one, two = np.array([first, last]) - windows.first[row] + windows.position[row]
-                score = logits[row, 0, one] + logits[row, 1, two]
-                found.append((score, 2 * first, 2 * last + 1))
+            # Windows begin 3 tokens apart and have 5 tokens.
+            scores = []
+            for row in rows:
+                if windows.first[row] <= first and last < windows.first[row] + 5:
+                    one, two = np.array([first, last]) - windows.first[row] + windows.position[row]
+                    scores.append(logits[row, 0, one] + logits[row, 1, two])
+            if scores:
+                found.append((max(scores), 2 * first, 2 * last + 1))
     if threshold is not None:
         rows = windows.example == example
         found.append((logits[rows, :, 0].sum(axis=1).min() - threshold, -1, -1))
