@@ -5,12 +5,19 @@ import dataclasses
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
 from keras_transfer.checkpoints.head_names import CLASSIFIER, SPAN, TOKENS, masked_lm, multiple_choice
 from keras_transfer.checkpoints.names import BERT_EMBEDDINGS, BERT_SETTINGS, POSITION_IDS, with_defaults
+from keras_transfer.checkpoints.settings import get_setting
 from keras_transfer.encoders import AlbertEncoder
 from keras_transfer.text import TokenPreprocessor
 
 _BLOCK = "encoder.albert_layer_groups.*.albert_layers.0"
 
-_CLASSIFIER = dataclasses.replace(CLASSIFIER, settings=(("dropout", "classifier_dropout_prob", 0.1),))
+_DROPOUT = "classifier_dropout_prob"
+_CLASSIFIER = dataclasses.replace(CLASSIFIER, settings=(("dropout", _DROPOUT, 0.1),))
+
+
+def _dropout_of_tokens(config):
+    return get_setting(config, "hidden_dropout_prob", 0.0) if _DROPOUT in config else 0.1
+
 
 ALBERT = register_architecture(
     Architecture(
@@ -39,7 +46,7 @@ ALBERT = register_architecture(
             "masked_lm": masked_lm("predictions.", model_classes=("ForMaskedLM", "ForPreTraining")),
             "sentence_order": "sop_classifier.",
             "classifier": _CLASSIFIER,
-            "tokens": dataclasses.replace(TOKENS, settings=_CLASSIFIER.settings),
+            "tokens": dataclasses.replace(TOKENS, settings=(("dropout", _DROPOUT, _dropout_of_tokens),)),
             "multiple_choice": multiple_choice(_CLASSIFIER),
             "span": SPAN,
         },

@@ -30,8 +30,9 @@ class Architecture:
         model_type: String. The name of the architecture, as in `config.json`.
         encoder_class: Class. The encoder that holds the weights. Its subclasses need their own records.
         settings: Tuple of `(argument, key, default)`: an argument of the encoder, its name in the configuration, and
-            its value if the configuration lacks it, or the type (`int`) of a setting that it must have. An optional
-            fourth element is a dict from the values in the configuration to those of the argument.
+            its value if the configuration lacks it (or a function of the configuration that returns this value), or the
+            type (`int`) of a setting that it must have. An optional fourth element is a dict from the values in the
+            configuration to those of the argument.
         tensors: Dict from the path of a layer or a variable of the encoder to the name of its tensors. A `*` stands
             for each item of a list. The name is a list if a layer holds several tensors side by side, and
             `(name, layout)` if a variable is not stored unchanged. The layout may be a function of the encoder. The
@@ -50,6 +51,8 @@ class Architecture:
             encoder's argument that says whether there is such a layer. Defaults to `()`.
         fixed: Dict of settings that the encoder does not have, each with the only value that can be loaded. Defaults to
             `{}`.
+        assumed: Dict of those settings in `fixed` that a configuration must have, because the original assumes another
+            value if they are missing. Defaults to `{}`.
         read: Function of `(arguments, config)` that returns the arguments, if `settings` do not describe them
             completely.
         write: Function of `(config, encoder)` that returns the configuration; the inverse of `read`.
@@ -72,6 +75,7 @@ class Architecture:
     renamed: dict = dataclasses.field(default_factory=dict)
     optional: tuple = ()
     fixed: dict = dataclasses.field(default_factory=dict)
+    assumed: dict = dataclasses.field(default_factory=dict)
     read: Callable = lambda arguments, config: arguments
     write: Callable = lambda config, encoder: config
     extra_tensors: Callable = lambda encoder: {}
@@ -79,9 +83,9 @@ class Architecture:
     def arguments(self, config, source):
         """Returns the encoder's arguments from a configuration, or raises one error that lists all problems."""
         problems = [
-            f"`{key}` must be {wanted!r}. Received: {get_setting(config, key)!r}"
+            f"`{key}` must be {wanted!r}. Received: {_received(config, key, self.assumed)}"
             for key, wanted in self.fixed.items()
-            if get_setting(config, key, wanted) != wanted
+            if get_setting(config, key, self.assumed.get(key, wanted)) != wanted
         ]
         found, more_problems = read_settings(self.settings, config)
         if problems := problems + more_problems:
@@ -251,6 +255,12 @@ def check_covered(entries, weights, model_type, owner):
             f"The architecture {model_type!r} must name a tensor for every weight of {owner}. "
             f"Received: no tensors for {left[:5]}"
         )
+
+
+def _received(config, key, assumed):
+    """Returns the value of a setting, or what the original assumes if it is missing, for an error."""
+    value = get_setting(config, key)
+    return f"no {key}, for which the original assumes {assumed[key]!r}" if value is None else repr(value)
 
 
 def _find(owner, path):

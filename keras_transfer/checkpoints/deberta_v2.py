@@ -1,7 +1,7 @@
 """The checkpoints of DeBERTa v2 and v3 (He et al. 2021)."""
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import SPAN, TOKENS, masked_lm, multiple_choice
+from keras_transfer.checkpoints.head_names import SPAN, TOKENS, classifier_dropout, masked_lm, multiple_choice
 from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.names import (
     ACTIVATIONS,
@@ -55,7 +55,7 @@ _CLASSIFIER = Head(
     arguments={"pooling": "first", "hidden_norm": False},
     settings=(
         ("hidden_activation", "pooler_hidden_act", "gelu", _ACTIVATIONS),
-        ("dropout", "cls_dropout", 0.1),
+        ("dropout", "cls_dropout", classifier_dropout),
     ),
 )
 
@@ -99,6 +99,7 @@ DEBERTA_V2 = register_architecture(
         renamed={r"^cls\.predictions\.(transform\.)?": _MASKED_LM},
         ignored=(POSITION_IDS,),
         fixed={"relative_attention": True, "share_att_key": True, "type_vocab_size": 0, "conv_groups": 1},
+        assumed={"relative_attention": False, "share_att_key": False},
         read=_read,
         write=_write,
     )

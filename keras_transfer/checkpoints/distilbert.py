@@ -12,11 +12,17 @@ from keras_transfer.checkpoints.head_names import (
     two_layer_classifier,
 )
 from keras_transfer.checkpoints.names import ACTIVATIONS, BERT_EMBEDDINGS, POSITION_IDS
+from keras_transfer.checkpoints.settings import get_setting
 from keras_transfer.encoders import DistilBertEncoder
 from keras_transfer.text import BertPreprocessor
 
 _BLOCK = "transformer.layer.*"
-_CLASSIFIER = two_layer_classifier("relu", "pre_classifier", "classifier", "seq_classif_dropout")
+_CLASSIFIER = two_layer_classifier("relu", "pre_classifier", "classifier", ("dropout", "seq_classif_dropout", 0.2))
+
+
+def _dropout_of_tokens(config):
+    return get_setting(config, "dropout", 0.1)
+
 
 DISTILBERT = register_architecture(
     Architecture(
@@ -55,7 +61,7 @@ DISTILBERT = register_architecture(
                 arguments={**AS_ENCODER, "layer_norm_epsilon": 1e-12},
             ),
             "classifier": _CLASSIFIER,
-            "tokens": TOKENS,
+            "tokens": dataclasses.replace(TOKENS, settings=(("dropout", "classifier_dropout", _dropout_of_tokens),)),
             "multiple_choice": multiple_choice(_CLASSIFIER),
             "span": dataclasses.replace(SPAN, settings=(("dropout", "qa_dropout", 0.1),)),
         },

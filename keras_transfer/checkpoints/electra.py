@@ -1,7 +1,16 @@
 """ELECTRA's checkpoints, of discriminators and generators (Clark et al. 2020)."""
 
+import dataclasses
+
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import AS_ENCODER, SPAN, TOKENS, multiple_choice, two_layer_classifier
+from keras_transfer.checkpoints.head_names import (
+    AS_ENCODER,
+    SPAN,
+    TOKENS,
+    multiple_choice,
+    summary,
+    two_layer_classifier,
+)
 from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.names import BERT_BLOCKS, BERT_EMBEDDINGS, BERT_FIXED, BERT_SETTINGS, POSITION_IDS
 from keras_transfer.encoders import ElectraEncoder
@@ -42,8 +51,10 @@ ELECTRA = register_architecture(
             ),
             "classifier": two_layer_classifier("gelu"),
             "tokens": TOKENS,
-            "multiple_choice": multiple_choice(
-                two_layer_classifier("gelu", "sequence_summary.summary", "classifier", "summary_last_dropout")
+            "multiple_choice": dataclasses.replace(
+                multiple_choice(two_layer_classifier("gelu", "sequence_summary.summary", "classifier")),
+                arguments={"hidden_norm": False},
+                **summary("first", "gelu"),
             ),
             "span": SPAN,
             "choice_summary": "sequence_summary.",

@@ -4,9 +4,20 @@ import dataclasses
 import operator
 
 from keras_transfer.checkpoints.heads import Head
+from keras_transfer.checkpoints.names import ACTIVATIONS
+from keras_transfer.checkpoints.settings import get_setting
 
 # The head of a language model is created with the settings of its encoder, and with biases.
 AS_ENCODER = {name: operator.attrgetter(name) for name in ("activation", "layer_norm_epsilon")} | {"use_bias": True}
+
+
+def classifier_dropout(config):
+    """Returns the dropout rate of a head whose configuration has none of its own: that of the encoder."""
+    return get_setting(config, "hidden_dropout_prob", 0.1)
+
+
+_DROPOUT = ("dropout", "classifier_dropout", classifier_dropout)
+
 # A pooled output, dropout and a dense layer.
 CLASSIFIER = Head(
     prefix="classifier.",
@@ -14,7 +25,7 @@ CLASSIFIER = Head(
     tensors={"logits": "classifier"},
     labels="classifier.weight",
     arguments={"pooling": "pooled", "hidden_activation": None},
-    settings=(("dropout", "classifier_dropout", 0.1),),
+    settings=(_DROPOUT,),
 )
 TOKENS = Head(
     prefix="classifier.",
@@ -22,7 +33,7 @@ TOKENS = Head(
     tensors={"logits": "classifier"},
     labels="classifier.weight",
     arguments={"hidden_activation": None, "crf": False},
-    settings=(("dropout", "classifier_dropout", 0.1),),
+    settings=(_DROPOUT,),
 )
 SPAN = Head(
     prefix="qa_outputs.",
@@ -45,15 +56,13 @@ def masked_lm(prefix, dense="dense", norm="LayerNorm", bias="bias", **options):
     return Head(prefix=prefix, tensors=names, **options)
 
 
-def two_layer_classifier(
-    activation, hidden="classifier.dense", logits="classifier.out_proj", dropout="classifier_dropout"
-):
+def two_layer_classifier(activation, hidden="classifier.dense", logits="classifier.out_proj", dropout=_DROPOUT):
     """Returns a classifier with a dense layer between the first token's vector and the logits.
 
     Args:
         activation: String. Activation of the dense layer.
         hidden, logits: Strings. Names of the two layers.
-        dropout: String. Name of the dropout rate in the configuration.
+        dropout: Tuple. The dropout rate, as in `Architecture.settings`. Defaults to that of BERT's classifier.
     """
     return Head(
         prefix=tuple(dict.fromkeys(f"{name.partition('.')[0]}." for name in (hidden, logits))),
@@ -61,8 +70,25 @@ def two_layer_classifier(
         tensors={"hidden": hidden, "logits": logits},
         labels=f"{logits}.weight",
         arguments={"pooling": "first", "hidden_activation": activation, "hidden_norm": False},
-        settings=(("dropout", dropout, 0.1),),
+        settings=(dropout,),
     )
+
+
+def summary(pooling, activation):
+    """Returns `settings` and `fixed` of a head that reads Transformers' `SequenceSummary`.
+
+    Args:
+        pooling: String. The pooling of the original's default, and the only one that does not read padding.
+        activation: String. The activation of the original's default.
+    """
+    return {
+        "settings": (
+            ("pooling", "summary_type", pooling, {pooling: pooling}),
+            ("hidden_activation", "summary_activation", activation, {**ACTIVATIONS, "tanh": "tanh"}),
+            ("dropout", "summary_last_dropout", 0.1),
+        ),
+        "fixed": {"summary_use_proj": True},
+    }
 
 
 def multiple_choice(classifier):

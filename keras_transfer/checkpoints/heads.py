@@ -26,6 +26,8 @@ class Head:
             Defaults to `{}`.
         settings: Tuple of further arguments of the task, as in `Architecture.settings`. Users may change only `dropout`
             among these. Defaults to `()`.
+        fixed: Dict of settings of which a head can be loaded and written only with one value, which is the original's
+            default. Defaults to `{}`.
         written: Dict of further settings that a configuration with this head has. Defaults to `{}`.
     """
 
@@ -35,6 +37,7 @@ class Head:
     labels: str | None = None
     arguments: dict = dataclasses.field(default_factory=dict)
     settings: tuple = ()
+    fixed: dict = dataclasses.field(default_factory=dict)
     written: dict = dataclasses.field(default_factory=dict)
 
     def arguments_for(self, encoder):
@@ -87,6 +90,11 @@ class FoundHead:
                 '`head="new"` for a new head, which is not trained yet. Received: siamese=True'
             )
         found, problems = read_settings(self.head.settings, self.config)
+        problems += [
+            f"`{key}` must be {wanted!r}. Received: {self.config[key]!r}"
+            for key, wanted in self.head.fixed.items()
+            if self.config.get(key, wanted) != wanted
+        ]
         if problems:
             raise CheckpointError("\n  ".join([f"The head of {self.source} cannot be loaded:", *problems]))
         fixed = self.head.arguments_for(encoder) | {name: value for name, value in found.items() if name != "dropout"}
@@ -233,7 +241,7 @@ def write_head(architecture, task):
     lost = [name for name in ("windows", "tuned_thresholds") if getattr(task, name, None)]
     if lost:
         log.warning("A checkpoint does not contain %s. `model.save('model.keras')` does.", " and ".join(lost))
-    config = {**write_settings(head.settings, vars(task), kind), **head.written}
+    config = {**write_settings(head.settings, vars(task), kind), **head.fixed, **head.written}
     if head.labels:
         names = list(task.label_names or [f"LABEL_{i}" for i in range(task.num_targets)])
         config["id2label"] = {str(i): name for i, name in enumerate(names)}

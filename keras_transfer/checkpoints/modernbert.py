@@ -28,6 +28,7 @@ _CLASSIFIER = Head(
     labels="classifier.weight",
     arguments={"hidden_norm": True},
     settings=(("pooling", "classifier_pooling", "cls", _POOLINGS), _HIDDEN, _DROPOUT),
+    fixed={"classifier_bias": False},
 )
 
 
@@ -103,6 +104,7 @@ MODERN_BERT = register_architecture(
                 tensors={"head_dense": "head.dense", "head_norm": "head.norm", "logits.bias": "decoder.bias"},
                 arguments={"layer_norm_epsilon": AS_ENCODER["layer_norm_epsilon"], "use_bias": False},
                 settings=(("activation", *_HIDDEN[1:]),),
+                fixed={"decoder_bias": True, "classifier_bias": False},
             ),
             "classifier": _CLASSIFIER,
             "tokens": dataclasses.replace(

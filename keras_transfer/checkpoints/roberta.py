@@ -18,6 +18,7 @@ ROBERTA = register_architecture(
         prefix="roberta.",
         **ROBERTA_HEADS,
         fixed={**BERT_FIXED, "type_vocab_size": 1, "pad_token_id": 1},
+        assumed={"type_vocab_size": 2},
         **shift_positions(2),
     )
 )

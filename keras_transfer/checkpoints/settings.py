@@ -13,7 +13,10 @@ def read_settings(settings, config):
     found, problems = {}, []
     for argument, key, default, *names in settings:
         required = isinstance(default, type)
+        default = default if required or not callable(default) else default(config)
         value = get_setting(config, key, None if required else default)
+        if names and config.get(key, value) is None:  # For a name, the original does not replace `null`.
+            value = None
         if value is None and required:
             problems.append(f"`{key}` is missing.")
         elif names and value not in list(names[0]):

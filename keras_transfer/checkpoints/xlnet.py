@@ -3,7 +3,7 @@
 import dataclasses
 
 from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.head_names import TOKENS, multiple_choice
+from keras_transfer.checkpoints.head_names import TOKENS, multiple_choice, summary
 from keras_transfer.checkpoints.heads import Head
 from keras_transfer.checkpoints.names import ACTIVATIONS
 from keras_transfer.checkpoints.tensors import Layout
@@ -32,11 +32,7 @@ _CLASSIFIER = Head(
     tensors={"hidden": "sequence_summary.summary", "logits": "logits_proj"},
     labels="logits_proj.weight",
     arguments={"hidden_norm": False},
-    settings=(
-        ("pooling", "summary_type", "last", {"last": "last"}),
-        ("hidden_activation", "summary_activation", "tanh", {"tanh": "tanh"}),
-        ("dropout", "summary_last_dropout", 0.1),
-    ),
+    **summary("last", "tanh"),
 )
 
 XLNET = register_architecture(

@@ -52,7 +52,22 @@ def columns_of(task, x):
             f"`x` must be raw data, a dataset, or an array for each of the inputs {names}. "
             f"Received: {type(x).__name__} of {len(columns)} values"
         )
+    _check_ids(task, arrays)
     return arrays
+
+
+def _check_ids(task, arrays):
+    """Raises a `ValueError` if ids are not rows of the encoder's tables; a negative one would read from the end."""
+    for name, size in (("token_ids", "vocabulary_size"), ("segment_ids", "num_segments")):
+        ids, count = arrays.get(name), getattr(getattr(task, "encoder", None), size, None)
+        if ids is None or ids.dtype.kind not in "iu" or not ids.size or not count:
+            continue
+        if ids.min() < 0 or ids.max() >= count:
+            place = tuple(np.argwhere((ids < 0) | (ids >= count))[0].tolist())
+            raise ValueError(
+                f"`{name}` must be from 0 to {count - 1}, because the encoder has {count} of them. "
+                f"Received: {ids[place]} at position {place}"
+            )
 
 
 def input_names(task):
