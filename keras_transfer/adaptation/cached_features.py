@@ -146,8 +146,14 @@ class UpperPart:
         options = {"scalar_mix": whole.scalar_mix, "inputs": cut.inputs}
         Task.__init__(self, whole.encoder, whole.preprocessor, cut.outputs, f"{whole.name}_from_{cut.below}", **options)
         object.__setattr__(self, "cut", cut)
+        object.__setattr__(self, "whole", whole)
         for name in whole.get_config().keys() & vars(whole).keys() - vars(self).keys():
             object.__setattr__(self, name, getattr(whole, name))
+
+    def fit(self, *args, **kwargs):
+        history = super().fit(*args, **kwargs)
+        self.whole.fitted_on = self.fitted_on
+        return history
 
     def is_raw(self, x):
         if super().is_raw(x):

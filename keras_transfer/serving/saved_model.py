@@ -89,7 +89,8 @@ def export(model, folder, labels=None, pairs=False, overwrite=False, adapters=No
         FileExistsError: If `folder` exists and `overwrite=False`.
         PermissionError: If the parent of `folder` cannot be written.
         ValueError: If `model` is not a task, has no preprocessor, does not take pairs, or was trained for several
-            labels per text; or if `labels` does not have one unique name for each class.
+            labels per text; if `labels` does not have one unique name for each class, or has names of the model in
+            another order; or if `pairs` does not fit the texts that a classifier or regressor was trained on.
         RuntimeError: If the process with the TensorFlow backend fails.
 
     Example:
@@ -132,6 +133,15 @@ def _names(labels, own):
     labels = [str(label) for label in labels]
     if len(labels) != len(own) or len(set(labels)) != len(own):
         raise ValueError(f"`labels` must be {len(own)} different names, one for each class. Received: labels={labels}")
+    moved = [name for i, name in enumerate(labels) if name in own and name != own[i]]
+    # Numbers may be renamed to other numbers, such as classes 0 to 4 to 1 to 5 stars.
+    if moved and (sorted(labels) == sorted(own) or not all(map(str.isdecimal, own))):
+        raise ValueError(
+            "`labels` must name the classes in the order of `model.label_names`. Leave the argument out for the "
+            "model's own names, or rename classes with names that it does not use for others. "
+            f"Received: {moved[0]!r} at position {labels.index(moved[0])}, which is class {own.index(moved[0])} of the "
+            "model"
+        )
     return labels
 
 

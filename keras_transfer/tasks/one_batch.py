@@ -7,6 +7,7 @@ from keras_transfer.tasks.data import NoRows, require_preprocessor
 from keras_transfer.tasks.failures import KeepsErrors, mends_failures
 from keras_transfer.tasks.prediction import Prediction
 from keras_transfer.tasks.signatures import encode_texts
+from keras_transfer.tasks.text_kinds import check_kind, kind_of
 from keras_transfer.training.private import NotCloned
 
 _ALL_ROWS = 2**31  # With this batch size, all rows are one batch.
@@ -17,7 +18,10 @@ class OneBatch(KeepsErrors, NotCloned):
 
     def __call__(self, inputs, *args, **kwargs):
         """Returns the outputs of one batch of prepared inputs or of raw text."""
-        return super().__call__(self.encode_batch(inputs) if self.is_raw(inputs) else inputs, *args, **kwargs)
+        if self.is_raw(inputs):
+            check_kind(self, inputs, self.fitted_on)
+            inputs = self.encode_batch(inputs)
+        return super().__call__(inputs, *args, **kwargs)
 
     def encode_batch(self, texts):
         """Returns the encoder's inputs of raw text or pairs, padded to the longest if the preprocessor can."""
@@ -38,11 +42,13 @@ class OneBatch(KeepsErrors, NotCloned):
         """Trains on one batch as `keras.Model.train_on_batch` does. `x` may be raw text."""
         self.check_class_weight(class_weight)
         batch = self._one_batch(x, y, sample_weight)
+        self.fitted_on = kind_of(self, x)
         with mends_failures(self, "train_function"):
             return super().train_on_batch(*batch, class_weight=class_weight, return_dict=return_dict)
 
     def test_on_batch(self, x, y=None, sample_weight=None, return_dict=False):
         """Evaluates one batch as `keras.Model.test_on_batch` does. `x` may be raw text."""
+        check_kind(self, x, self.fitted_on)
         batch = self._one_batch(x, y, sample_weight)
         with mends_failures(self, "test_function"):
             return super().test_on_batch(*batch, return_dict=return_dict)
@@ -51,6 +57,7 @@ class OneBatch(KeepsErrors, NotCloned):
         """Returns what `predict` returns, for one batch. `x` may be raw text."""
         if not self.is_raw(x):
             return super().predict_on_batch(x)
+        check_kind(self, x, self.fitted_on)
         data = self.dataset(x, batch_size=_ALL_ROWS)
         if isinstance(data, NoRows):
             return self.predict_nothing(data.columns)

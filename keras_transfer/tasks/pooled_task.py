@@ -14,6 +14,7 @@ from keras_transfer.tasks.parts import encode_parts, merge_parts
 from keras_transfer.tasks.pooled import pooled_vectors, text_vectors
 from keras_transfer.tasks.signatures import Signature, encode_texts
 from keras_transfer.tasks.task import Task
+from keras_transfer.tasks.text_kinds import check_export
 from keras_transfer.tasks.windows import WINDOWS, cut_windows, join_windows
 from keras_transfer.text import WindowPreprocessor
 from keras_transfer.text.part_batching import part_batches
@@ -76,6 +77,11 @@ class PooledTask(Task):
         self.windows = windows
         self.siamese = bool(siamese)
 
+    @property
+    def takes_either(self):
+        """Boolean. Whether single texts and pairs of texts are both valid, and mean something different."""
+        return not self.siamese
+
     def call(self, inputs, training=None, mask=None):
         inputs = select_inputs(inputs, self.input)
         if self.siamese:
@@ -134,12 +140,14 @@ class PooledTask(Task):
             - `"tokens"`: from the encoder's inputs to `logits`, unless the encoder takes text; not with `siamese=True`
 
         Raises:
-            ValueError: If `pairs=True` and the task has `windows`, or if `pairs=False` and `siamese=True`.
+            ValueError: If `pairs=True` and the task has `windows`, if `pairs=False` and `siamese=True`, or if the task
+                was trained on pairs and `pairs=False`, or on single texts and `pairs=True`.
         """
         if pairs and self.windows is not None:
             raise ValueError("`windows` cannot be used with pairs of texts. Received: pairs=True")
         if self.siamese and not pairs:
             raise ValueError("A task with `siamese=True` takes pairs of texts. Use `pairs=True`. Received: pairs=False")
+        check_export(self, pairs)
         embedder, encode = self._embedder(), encode_parts if self.siamese else encode_texts
 
         def answer(**texts):

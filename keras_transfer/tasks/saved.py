@@ -27,19 +27,22 @@ class Saved:
 
     def get_config(self):
         mix = {} if self.scalar_mix is None else {"scalar_mix": keras.saving.serialize_keras_object(self.scalar_mix)}
+        kind = {} if self.fitted_on is None else {"fitted_on": self.fitted_on}
         return {
             "encoder": keras.saving.serialize_keras_object(self.encoder),
             "preprocessor": keras.saving.serialize_keras_object(self.preprocessor),
             "frozen": [variable.path for variable in self.weights if not variable.trainable],
             "name": self.name,
             **mix,
+            **kind,
         }
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
         config = dict(config)
-        frozen = set(config.pop("frozen", ()))
+        frozen, kind = set(config.pop("frozen", ())), config.pop("fitted_on", None)
         for part in {"encoder", "preprocessor", "scalar_mix", "objective", "generator"} & set(config):
             config[part] = keras.saving.deserialize_keras_object(config[part], custom_objects=custom_objects)
         task = cls(**config)
+        task.fitted_on = kind
         return set_trainable(task, [weight for weight in could_train(task) if weight.path not in frozen])

@@ -29,6 +29,7 @@ from keras_transfer.tasks.pretrained import Pretrained
 from keras_transfer.tasks.saved import Saved
 from keras_transfer.tasks.signatures import Signature
 from keras_transfer.tasks.target_batches import TargetBatches
+from keras_transfer.tasks.text_kinds import check_kind, kind_of
 from keras_transfer.text import PlainText, TextBatches, WindowPreprocessor, batches, is_text, to_columns
 from keras_transfer.training.optimizer import build_optimizer
 from keras_transfer.training.run_length import ScheduleLength
@@ -55,6 +56,10 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
         name: String. Name of the model. Defaults to `None`.
         scalar_mix: `layers.ScalarMix` between the encoder and the head, or None. Defaults to `None`.
         inputs: Symbolic tensors. Inputs of the model. Defaults to `None`, the inputs of the encoder.
+
+    Attributes:
+        fitted_on: String. For tasks that read single texts or pairs of texts, which of them the last `fit` received:
+            `"texts"` or `"pairs"`. The other kind is then an error. `None` if it is unknown, as for prepared arrays.
     """
 
     label_names = None  # Names of the classes, in the order of the logits.
@@ -62,6 +67,8 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
     predicts_one_class = True  # Whether the outputs are logits whose softmax is the likelihood of labels.
     takes_class_weight = True  # Whether `fit` takes `class_weight`.
     takes_windows = False  # Whether the task splits the rows of a `text.WindowPreprocessor`.
+    takes_either = False  # Whether single texts and pairs of texts are both valid, and mean something different.
+    fitted_on = None  # What it was trained on: "texts", "pairs", or None if that is unknown.
 
     def __init__(self, encoder, preprocessor, outputs, name=None, scalar_mix=None, inputs=None):
         if preprocessor is None and isinstance(encoder.input, dict) and "text" in encoder.input:
@@ -330,13 +337,16 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
                 raise ValueError("`validation_split` requires labels. Received: y=None")
             (x, y, sample_weight), validation_data = split_last(columns, y, sample_weight, validation_split)
             validation_split = 0.0
+        kind = kind_of(self, x)
         class_weight = self.encode_class_weight(class_weight, x.labels if isinstance(x, TextBatches) else y)
         self.check_class_weight(class_weight)
         if validation_data is not None:
             parts = validation_parts(self, validation_data)
+            check_kind(self, parts[0], kind)
             size = kwargs.get("validation_batch_size")
             validation_data = self._dataset_for("evaluate", *parts, batch_size=batch_size if size is None else size)
         data = self._dataset_for("fit", x, y, sample_weight, batch_size, bool(shuffle))
+        self.fitted_on = kind
         if not isinstance(callbacks, keras.callbacks.CallbackList):  # It already knows its model and parameters.
             callbacks = [*keras.tree.flatten(callbacks or []), ScheduleLength()]
         with mends_failures(self, "train_function"), untuned_pipelines():
@@ -359,6 +369,7 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
             ValueError: If `dataset` rejects the data, if labels are missing, or if the replicas cannot share the
                 batches: there must be at least as many rows as replicas, and on JAX a multiple.
         """
+        check_kind(self, x, self.fitted_on)
         data = self._dataset_for("evaluate", x, y, sample_weight, batch_size)
         with mends_failures(self, "test_function"), untuned_pipelines():
             return super().evaluate(data, verbose=verbose, **kwargs)
@@ -372,6 +383,7 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
             ValueError: If `dataset` rejects the data, or if `steps` is used with data in memory.
             RuntimeError: If a callback stops the prediction of data in memory.
         """
+        check_kind(self, x, self.fitted_on)
         data = self._dataset_for("predict", x, batch_size=batch_size)
         if not isinstance(data, (TextBatches, NoRows)):
             with mends_failures(self, "predict_function"), untuned_pipelines():

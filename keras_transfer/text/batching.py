@@ -55,7 +55,10 @@ class TextBatches(keras.utils.PyDataset):
         epoch: Integer, the number of times that the texts were reshuffled. Setting it shuffles the texts as in that
             epoch.
         seed: Integer, the seed of the shuffling. A new value takes effect the next time that `epoch` is set.
+        kind: String. `"texts"` for single texts, `"pairs"` for pairs, or `None` if it is unknown.
     """
+
+    kind = None
 
     def __init__(self, inputs, labels, sample_weight, batch_size, lengths, shuffle, seed, drop_remainder):
         super().__init__()
@@ -304,6 +307,7 @@ def batches(
     shuffle = labels is not None if shuffle is None else shuffle
     if sample_weight is not None and labels is None:
         raise ValueError("Sample weights require labels. Received: labels=None")
+    kind = "pairs" if isinstance(texts, tuple) else "texts"
     inputs = preprocess_texts(texts, preprocessor)
     real = real_lengths(inputs)
     if "padding_mask" not in inputs:
@@ -318,7 +322,9 @@ def batches(
                 f"which has {real.max()} tokens. Received: lengths={lengths}"
             )
         inputs = {key: fit_to(ids, lengths[-1]) for key, ids in inputs.items()}
-    return TextBatches(inputs, labels, sample_weight, batch_size, lengths, shuffle, seed, drop_remainder)
+    found = TextBatches(inputs, labels, sample_weight, batch_size, lengths, shuffle, seed, drop_remainder)
+    found.kind = kind
+    return found
 
 
 def preprocess_texts(texts, preprocessor, chunk=4096):

@@ -137,6 +137,15 @@ def test_the_upper_part_evaluates_predicts_and_takes_validation_data_like_the_wh
     assert "val_loss" in upper.fit(features, validation_data=other, verbose=0).history
 
 
+def test_training_on_cached_features_tells_the_whole_task_the_kind_of_its_texts():
+    model = cached.classifier("head")
+    for texts, kind in ((["a b", "c"], "texts"), ((["a b", "c"], ["d", "e"]), "pairs")):
+        upper, features = cache_features(model, (texts, [0, 1]), "head", verbose=0)
+        upper.compile("sgd", run_eagerly=EAGER)
+        upper.fit(features, verbose=0)
+        assert model.fitted_on == kind
+
+
 def test_recipes_train_the_upper_part():
     model = cached.classifier("pooler")
     upper, features = cache_features(model, cached.texts(model), "pooler", verbose=0)

@@ -79,6 +79,25 @@ def test_labels_may_be_a_dict_as_transformers_have_it(classifier, tmp_path, monk
 
 
 @pytest.mark.parametrize(
+    ("own", "labels", "received"),
+    [
+        (["bad", "good"], ["good", "bad"], "'good' at position 0, which is class 1"),
+        (["bad", "mixed", "good"], {0: "bad", 1: "good", 2: "mixed"}, "'good' at position 1, which is class 2"),
+        (["bad", "good"], ["good", "excellent"], "'good' at position 0, which is class 1"),
+        (["0", "1"], ["1", "0"], "'1' at position 0, which is class 1"),
+    ],
+)
+def test_labels_must_not_have_the_names_of_other_classes(own, labels, received):
+    with pytest.raises(ValueError, match=f"in the order of `model.label_names`.* Received: {received}"):
+        saved_model._names(labels, own)
+
+
+def test_labels_may_rename_classes():
+    assert saved_model._names(["poor", "good"], ["bad", "good"]) == ["poor", "good"]
+    assert saved_model._names([1, 2, 3], ["0", "1", "2"]) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
     "labels", [{0: "bad", 1: "mixed"}, {1: "a", 2: "b", 3: "c"}, {"bad": 0, "mixed": 1, "good": 2}]
 )
 def test_a_dict_of_labels_is_from_the_numbers_of_all_classes(labels, classifier, tmp_path):
