@@ -1,0 +1,155 @@
+"""Arguments of tasks, `compile` and preprocessors that are wrong, or have another name in another library."""
+
+import keras
+
+import keras_transfer as kt
+from mistake_cases.models import NAMES, TEXTS, Mistake
+
+tasks = kt.tasks
+
+
+def load(cls=tasks.TextClassifier, **options):
+    """A task from a folder, with options."""
+    return lambda models: cls.from_pretrained(models.saved_encoder(), **options)
+
+
+def compiled(kind, **options):
+    """A task of `Models` that is compiled with options."""
+    return lambda models: getattr(models, kind)(optimizer=None).compile(**options)
+
+
+MISTAKES = [
+    # === Names of other libraries ===
+    Mistake("num_labels", load(num_labels=2), "num_classes"),
+    Mistake("id2label", load(id2label={0: "a", 1: "b"}), "label_names"),
+    Mistake("labels2id", load(label2id={"a": 0, "b": 1}), "label_names"),
+    Mistake("max_length of the tokenizer", load(num_classes=2, max_length=64), "sequence_length"),
+    Mistake("max_seq_length", load(num_classes=2, max_seq_length=64), "sequence_length"),
+    Mistake("num_labels in the constructor", lambda m: tasks.TextClassifier(m.bert(), num_labels=2), "num_classes"),
+    Mistake("num_labels of a regressor", load(tasks.TextRegressor, num_labels=1), "num_targets"),
+    Mistake("labels of a tagger as num_labels", load(tasks.TokenClassifier, num_labels=3), "label_names"),
+    Mistake(
+        "max_new_tokens",
+        lambda m: m.causal().generate(["a"], max_new_tokens=3),
+        "max_length",
+        lambda found: len(found) == 1,
+    ),
+    Mistake("temperature of generate", lambda m: m.causal().generate(["a"], temperature=0.5), "Random|sampler"),
+    Mistake("top_k of generate", lambda m: m.causal().generate(["a"], top_k=5), "TopK|sampler"),
+    Mistake("top_p of generate", lambda m: m.causal().generate(["a"], top_p=0.5), "TopP|sampler"),
+    Mistake("num_beams of generate", lambda m: m.causal().generate(["a"], num_beams=4), "beam|Beam"),
+    Mistake("an argument that no library has", load(num_classes=2, colour="red"), "colour"),
+    # === Values ===
+    Mistake("num_classes=1", load(num_classes=1), "at least 2"),
+    Mistake("num_classes='2'", load(num_classes="2"), "num_classes"),
+    Mistake("no size of the new head", load(), "num_classes"),
+    Mistake("pooling='cls'", load(num_classes=2, pooling="cls"), "first"),
+    Mistake("dropout=10", load(num_classes=2, dropout=10), "dropout", keras="between 0 and 1.*rate=10"),
+    Mistake("sequence_length=1", load(num_classes=2, sequence_length=1), "sequence_length"),
+    Mistake("sequence_length=0", load(num_classes=2, sequence_length=0), "sequence_length"),
+    Mistake("sequence_length beyond the positions", load(num_classes=2, sequence_length=64), "16"),
+    Mistake("head='none'", load(num_classes=2, head="none"), "head"),
+    Mistake("thresholds without multi_label", lambda m: m.classifier(thresholds=[0.5, 0.5]), "multi_label"),
+    Mistake("windows='sum'", lambda m: m.bert_classifier(windows="sum"), "windows"),
+    Mistake("siamese with windows", lambda m: m.bert_classifier(windows="mean", siamese=True), "siamese|windows"),
+    Mistake(
+        "an encoder's class instead of an encoder",
+        lambda m: tasks.TextClassifier(kt.encoders.BertEncoder, 2),
+        "encoder",
+    ),
+    Mistake("a name instead of an encoder", lambda m: tasks.TextClassifier("minilm-l6", 2), "from_pretrained"),
+    Mistake(
+        "a preprocessor with another vocabulary",
+        lambda m: tasks.TextClassifier(
+            m.bert(),
+            2,
+            kt.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *map(str, range(99))], sequence_length=8),
+        ),
+        "vocabulary",
+    ),
+    Mistake(
+        "a preprocessor without segments for BERT",
+        lambda m: tasks.TextClassifier(m.bert(), 2, m.tokens()),
+        "segment|BertPreprocessor",
+    ),
+    Mistake(
+        "a regressor's default from a folder",
+        lambda m: load(tasks.TextRegressor)(m).num_targets,
+        "num_targets",
+        lambda found: found == 1,
+    ),
+    Mistake("num_heads that does not divide hidden_dim", lambda m: m.bert(num_heads=3), "num_heads|hidden_dim"),
+    Mistake("num_layers=0", lambda m: m.bert(num_layers=0), "num_layers"),
+    Mistake("an unknown activation", lambda m: m.bert(activation="gelu_fst"), "gelu_fst"),
+    # === compile ===
+    Mistake("metrics=['f1']", compiled("classifier", metrics=["f1"]), "F1", lambda found: found is None),
+    Mistake("metrics=['f2']", compiled("classifier", metrics=["f2"]), "f2"),
+    Mistake("accuracy of a regressor", compiled("regressor", metrics=["accuracy"]), "accuracy"),
+    Mistake("a metric of probabilities", compiled("classifier", metrics=[keras.metrics.AUC()]), "logits"),
+    Mistake(
+        "a loss of probabilities",
+        compiled("classifier", loss="sparse_categorical_crossentropy"),
+        "logits",
+        lambda found: found is None,
+    ),
+    Mistake(
+        "a loss of one-hot labels",
+        lambda m: (
+            model := m.classifier(None),
+            model.compile(loss="categorical_crossentropy"),
+            model.fit(TEXTS, [0, 1, 0, 1], verbose=0),
+        ),
+        "one-hot|logits",
+    ),
+    Mistake("an unknown loss", compiled("classifier", loss="crossentropi"), "crossentropi.*focal|focal.*crossentropi"),
+    Mistake(
+        "an unknown optimizer", compiled("classifier", optimizer="adamm"), "adamm", keras="optimizer identifier: adamm"
+    ),
+    Mistake(
+        "a learning rate as optimizer",
+        compiled("classifier", optimizer=1e-3),
+        "optimizer",
+        keras="optimizer identifier: 0.001",
+    ),
+    Mistake(
+        "fit before compile",
+        lambda m: m.classifier(None).fit(TEXTS, [0, 1, 0, 1], verbose=0),
+        "compile",
+        keras=r"call `compile\(\)`",
+    ),
+    Mistake(
+        "evaluate before compile",
+        lambda m: m.classifier(None).evaluate(TEXTS, [0, 1, 0, 1], verbose=0),
+        "compile",
+        keras=r"call `compile\(\)`",
+    ),
+    # === Preprocessors ===
+    Mistake("a vocabulary without [UNK]", lambda m: kt.text.BertPreprocessor(["[PAD]", "[CLS]", "[SEP]", "a"]), "UNK"),
+    Mistake(
+        "a vocabulary with a token twice",
+        lambda m: kt.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "a"]),
+        "'a'",
+    ),
+    Mistake(
+        "a vocabulary with an empty token",
+        lambda m: kt.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "", "a"])(["a"]),
+        "empty|''",
+    ),
+    Mistake("a vocabulary as a string", lambda m: kt.text.BertPreprocessor("vocab.txt"), "list|vocab.txt"),
+    Mistake("a fraction of 1.5 of masked tokens", lambda m: kt.objectives.TokenMasking(fraction=1.5), "fraction"),
+    Mistake(
+        "labels of a tagger that are equal",
+        lambda m: tasks.TokenClassifier(m.words(), ["A", "A"], m.word_preprocessor()),
+        "A",
+    ),
+    Mistake(
+        "label_names of an encoder with a multi-label head of one name",
+        lambda m: m.classifier(label_names=["a", "b"], thresholds=[2.0, 0.5], multi_label=True),
+        "threshold",
+    ),
+    Mistake(
+        "names of labels that are equal in another form",
+        lambda m: m.classifier(label_names=[*NAMES, "caf\u00e9", "cafe\u0301"]),
+        "Unicode|NFC",
+    ),
+]

@@ -1,0 +1,170 @@
+"""Mistakes with the methods of each task."""
+
+import numpy as np
+
+import keras_transfer as kt
+from mistake_cases.models import LABELS, NAMES, TEXTS, Mistake
+
+QUESTION, CONTEXT = "who", "a good b"
+
+
+def certain(models):
+    """A classifier that is certain of every text."""
+    model = models.classifier()
+    kernel, bias = model.layers[-1].kernel, model.layers[-1].bias
+    kernel.assign(np.zeros(kernel.shape))
+    bias.assign([-60.0, 60.0])
+    return models.watch(model)
+
+
+def paired(models):
+    """A classifier that was fitted on pairs."""
+    model = models.bert_classifier()
+    model.fit((TEXTS, TEXTS), LABELS, verbose=0)
+    return models.watch(model, None)
+
+
+def embed(loss, x):
+    return lambda models: models.embedder(loss).fit(*x, batch_size=2, verbose=0)
+
+
+MISTAKES = [
+    # === Classification ===
+    Mistake(
+        "predict_labels of a model that is not a number", lambda m: m.nan().predict_labels(TEXTS), "NaN|not finite|nan"
+    ),
+    Mistake(
+        "predict_proba of a model that is not a number", lambda m: m.nan().predict_proba(TEXTS), "NaN|not finite|nan"
+    ),
+    Mistake(
+        "calibrate on texts that are all right", lambda m: certain(m).calibrate(TEXTS, [1] * 4), "right|temperature"
+    ),
+    Mistake("calibrate without texts", lambda m: m.classifier().calibrate([], []), "text|no "),
+    Mistake("tune_thresholds of one label", lambda m: m.classifier().tune_thresholds(TEXTS, LABELS), "multi_label"),
+    Mistake("single texts for a model of pairs", lambda m: paired(m).predict_labels(TEXTS), "pair"),
+    Mistake(
+        "a tuple of two texts as two texts",
+        lambda m: m.bert_classifier().predict_labels(("good", "bad")),
+        "pair|list",
+        lambda found: len(found) == 2,
+    ),
+    Mistake("an integer for predict_labels", lambda m: m.classifier().predict_labels(3), "text|string"),
+    Mistake(
+        "an unknown class in a report",
+        lambda m: kt.analysis.report(m.classifier(label_names=NAMES), TEXTS, ["yes", "no", "maybe", "no"]),
+        "maybe",
+    ),
+    Mistake(
+        "a report of a regressor",
+        lambda m: kt.analysis.report(m.regressor(), TEXTS, [0.1, 0.2, 0.3, 0.4]),
+        "Regressor|classifier",
+    ),
+    Mistake("a report of no rows", lambda m: kt.analysis.report(m.classifier(), [], []), "no |at least"),
+    # === Words ===
+    Mistake("a list of words for predict_words", lambda m: m.tagger().predict_words(["good", "a"]), "list of|sentence"),
+    Mistake("an integer for predict_words", lambda m: m.tagger().predict_words(3), "list"),
+    Mistake(
+        "a sentence without words",
+        lambda m: m.tagger().fit([["good"], []], [["A"], []], verbose=0),
+        "no words|empty",
+        lambda history: len(history.history["loss"]) == 1,
+    ),
+    Mistake(
+        "raw texts for predict of a tagger", lambda m: m.tagger().predict_on_batch(["good a"]), "word|predict_words"
+    ),
+    # === Questions ===
+    Mistake(
+        "one list for questions and contexts",
+        lambda m: m.extractor().fit(TEXTS, LABELS, verbose=0),
+        "questions.*contexts|tuple",
+    ),
+    Mistake(
+        "an answer that is not in the context",
+        lambda m: m.extractor().fit(([QUESTION], [CONTEXT]), [("bad", 2)], verbose=0),
+        "bad.*good|context",
+    ),
+    Mistake(
+        "an answer beyond the context",
+        lambda m: m.extractor().fit(([QUESTION], [CONTEXT]), [("good", 90)], verbose=0),
+        "90",
+    ),
+    Mistake(
+        "an answer without its place",
+        lambda m: m.extractor().fit(([QUESTION], [CONTEXT]), ["good"], verbose=0),
+        "start|tuple|pair",
+    ),
+    Mistake("more questions than contexts", lambda m: m.extractor().answer([QUESTION] * 2, [CONTEXT]), "2.*1"),
+    Mistake("n_best=0", lambda m: m.extractor().answer([QUESTION], [CONTEXT], n_best=0), "n_best"),
+    Mistake("a question that fills the window", lambda m: m.extractor().answer(["who " * 30], [CONTEXT]), "question"),
+    Mistake("texts for predict of an extractor", lambda m: m.extractor().predict(([QUESTION], [CONTEXT])), "answer"),
+    # === Choices ===
+    Mistake("one choice", lambda m: m.choice().fit((["a"], [["b"]]), [0], verbose=0), "choice|two"),
+    Mistake(
+        "choices of different numbers",
+        lambda m: m.choice().fit((["a", "b"], [["a", "b"], ["a", "b", "c"]]), [0, 1], verbose=0),
+        "choice|number",
+    ),
+    Mistake("a label beyond the choices", lambda m: m.choice().fit((["a"], [["b", "c"]]), [2], verbose=0), "2"),
+    Mistake("texts as choices", lambda m: m.choice().predict_choices((["a"], ["b"])), "list"),
+    # === Embeddings ===
+    Mistake("fit without a loss", lambda m: m.embedder().fit((TEXTS, TEXTS), verbose=0), "compile|loss"),
+    Mistake(
+        "one pair a batch and in-batch negatives",
+        lambda m: m.embedder(kt.losses.MultipleNegativesRanking()).fit((TEXTS, TEXTS), batch_size=1, verbose=0),
+        "batch",
+    ),
+    Mistake(
+        "a last batch of one pair and in-batch negatives",
+        embed(kt.losses.MultipleNegativesRanking(), ((TEXTS[:3], TEXTS[:3]),)),
+        "batch",
+        lambda history: history.history["loss"][0] > 0,
+    ),
+    Mistake("one column for pairs", embed(kt.losses.MultipleNegativesRanking(), (TEXTS,)), "tuple|column"),
+    Mistake("two columns for triplets", embed(kt.losses.TripletLoss(), ((TEXTS, TEXTS),)), "three|3"),
+    Mistake("labels for triplets", embed(kt.losses.TripletLoss(), ((TEXTS, TEXTS, TEXTS), LABELS)), "labels"),
+    Mistake("no labels for cosine similarities", embed(kt.losses.CosineSimilarityLoss(), ((TEXTS, TEXTS),)), "labels"),
+    Mistake("a similarity of 5", embed(kt.losses.CosineSimilarityLoss(), ((TEXTS, TEXTS), [0.1, 5.0, 0.2, 0.3])), "5"),
+    Mistake("k=0", lambda m: m.embedder().search(["a"], TEXTS, k=0), "k"),
+    Mistake("k beyond the corpus", lambda m: m.embedder().search(["a"], TEXTS, k=9), "9"),
+    Mistake("an empty corpus", lambda m: m.embedder().search(["a"], [], k=1), "corpus"),
+    Mistake("vectors of another size", lambda m: m.embedder().search(np.zeros((1, 3)), TEXTS, k=1), "size|3"),
+    Mistake(
+        "a Matryoshka size beyond the vectors",
+        embed(kt.losses.Matryoshka(kt.losses.MultipleNegativesRanking(), [64, 2]), ((TEXTS, TEXTS),)),
+        "64",
+    ),
+    # === Language models ===
+    Mistake("texts without a mask", lambda m: m.masked().fill_mask(["a b"]), r"\[MASK\]"),
+    Mistake("top_k=0", lambda m: m.masked().fill_mask(["a [MASK]"], top_k=0), "top_k"),
+    Mistake("a label of several tokens", lambda m: m.masked().classify(TEXTS, {"x": "good bad", "y": "good"}), "token"),
+    Mistake(
+        "a template without a place",
+        lambda m: m.masked().classify(TEXTS, {"x": "good", "y": "bad"}, template="a"),
+        "template|label",
+    ),
+    Mistake("a masked LM on GPT-2", lambda m: kt.tasks.MaskedLM(m.decoder(), m.tokens()), "CausalLM|causal"),
+    Mistake("a causal LM on BERT", lambda m: kt.tasks.CausalLM(m.bert(), m.pieces()), "causal"),
+    Mistake("max_length below the prompt", lambda m: m.causal().generate(["a b c d"], max_length=2), "max_length"),
+    Mistake("max_length beyond the positions", lambda m: m.causal().generate(["a"], max_length=99), "16"),
+    Mistake("an empty prompt", lambda m: m.causal().generate([""], max_length=4), "empty|token"),
+    Mistake("an unknown sampler", lambda m: m.causal().generate(["a"], sampler="gredy", max_length=4), "greedy"),
+    Mistake("num_sequences=0", lambda m: m.causal().generate(["a"], num_sequences=0, max_length=4), "num_sequences"),
+    Mistake(
+        "an end token that is unknown",
+        lambda m: m.causal().generate(["a"], end_token="<end>", max_length=4),
+        "end_token",
+    ),
+    Mistake("labels of a causal LM", lambda m: m.causal().fit(TEXTS, LABELS, verbose=0), "label|y"),
+    Mistake("a text of one token, which has no next", lambda m: m.causal().fit(["a", "b"], verbose=0), "token"),
+    Mistake("a detector without a generator", lambda m: m.detector(generator=False).fit(TEXTS, verbose=0), "generator"),
+    Mistake("detect of an integer", lambda m: m.detector().detect(3), "list"),
+    Mistake(
+        "the vocabulary of a generator is another",
+        lambda m: kt.tasks.ReplacedTokenDetection(
+            m.bert(),
+            m.pieces(),
+            kt.tasks.MaskedLM(kt.encoders.BertEncoder(9, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=8)),
+        ),
+        "vocabulary",
+    ),
+]
