@@ -16,6 +16,13 @@ def did_you_mean(name, names):
     return "" if near is None else f" Did you mean {near!r}?"
 
 
+def listed(names, most=10):
+    """Returns names as a list in a string, of which only the first `most` are shown."""
+    names = list(names)
+    shown = ", ".join(map(repr, names[:most]))
+    return f"[{shown}]" if len(names) <= most else f"[{shown}, ... and {len(names) - most:,} more]"
+
+
 def look_up(name, names, what):
     """Returns the name that equals `name`, except for case, hyphens and underscores.
 

@@ -1,6 +1,7 @@
 """The page of a report: one HTML file with its tables and pictures, and without scripts."""
 
 import html
+import re
 
 from keras_transfer.analysis import pictures, tables
 
@@ -11,13 +12,17 @@ h1 { font-size: 1.6em; } h2 { font-size: 1.15em; margin: 2em 0 .5em; }
 table { border-collapse: collapse; } .wide { overflow-x: auto; }
 th, td { padding: .25em .7em; text-align: right; border-bottom: 1px solid #dde3ea; vertical-align: top; }
 th { font-weight: 600; color: #4a5668; } th:first-child, td:first-child { text-align: left; }
-.texts th, .texts td { text-align: left; } .texts td:last-child { min-width: 22em; overflow-wrap: anywhere;
-  white-space: pre-wrap; }
+th, td { max-width: 16em; } .name { overflow-wrap: anywhere; min-width: 4em; } .number { white-space: nowrap; }
+.texts th, .texts td { text-align: left; } .texts td:last-child { min-width: 22em; max-width: 40em;
+  white-space: pre-wrap; } h1 { overflow-wrap: anywhere; }
 p { color: #4a5668; margin: .4em 0; } .side { display: flex; flex-wrap: wrap; gap: 2.5em; align-items: flex-start; }
 svg { max-width: 100%; height: auto; } svg text { font: 12px system-ui, sans-serif; fill: #4a5668; }
 """
 PICTURES = {"reliability": pictures.reliability_diagram, "slices": pictures.slices_chart}
 LENGTH = 1000  # Number of characters of a text that the page shows.
+NAME_LENGTH = 80  # Number of characters of a label that it shows. The rest appears under the mouse pointer.
+WORD_LENGTH = 14  # Number of characters of the longest word in a head that is not broken into lines.
+NUMBER = re.compile(r"[-\d.,\[\] *e]*")
 
 
 def page_of(report, found, title):
@@ -66,17 +71,28 @@ def _confusion_colors(report):
 
 def _table(table, colors=None):
     colors = colors or {}
-    heads = "".join(f"<th>{_escape(head)}</th>" for head in table.heads)
+    heads = "".join(_cell("th", head) for head in table.heads)
+    last = len(table.heads) - 1 if table.texts else None  # the column of texts
     rows = [
-        "".join(
-            f'<td style="{colors[i, j]}">{_escape(cell)}</td>' if (i, j) in colors else f"<td>{_escape(cell)}</td>"
-            for j, cell in enumerate(row)
-        )
+        "".join(_cell("td", cell, colors.get((i, j)), j == last) for j, cell in enumerate(row))
         for i, row in enumerate(table.rows)
     ]
     body = "\n".join(f"<tr>{row}</tr>" for row in rows)
     kind = "wide texts" if table.texts else "wide"
     return f'<div class="{kind}"><table>\n<tr>{heads}</tr>\n{body}\n</table></div>'
+
+
+def _cell(tag, content, style=None, is_text=False):
+    """Returns a cell. Names may be long and in any script, and numbers are not broken into lines."""
+    style = f' style="{style}"' if style else ""
+    if tag == "td" and NUMBER.fullmatch(content) and not is_text:
+        return f'<td class="number"{style}>{_escape(content)}</td>'
+    shown, more = content, ""
+    if len(content) > NAME_LENGTH and not is_text:
+        shown, more = content[: NAME_LENGTH - 1] + "…", f' title="{_escape(content)}"'
+    breaks = tag == "td" or len(max(content.split(), key=len, default="")) > WORD_LENGTH
+    kind = ' class="name"' if breaks else ""
+    return f'<{tag}{kind} dir="auto"{style}{more}>{_escape(shown)}</{tag}>'
 
 
 def _escape(text):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-MAX_CLASSES = 20  # that a confusion matrix shows
+MAX_CLASSES = 20  # that a confusion matrix or a table of classes shows
 MAX_CONFUSIONS = 20  # that replace the matrix of more classes
 METRICS = {
     "accuracy": "accuracy",
@@ -59,26 +59,38 @@ def metrics_table(report, title):
 
 def interval_head(report):
     """Returns the head of a column of intervals."""
-    return f"{100 * report.confidence:g} % interval"
+    return f"{100 * report.confidence:g}% interval"
 
 
 def classes_table(report):
     """Returns the scores of each class."""
+    shown, note = _worst(report.classes, lambda values: values["f1"], "classes")
     rows = [
         [name, *(f"{values[key]:.3f}" for key in ("precision", "recall", "f1")), f"{values['count']:,}"]
-        for name, values in report.classes.items()
+        for name, values in shown.items()
     ]
-    return Table("Classes", ["class", "precision", "recall", "F1", "rows"], rows)
+    return Table("Classes", ["class", "precision", "recall", "F1", "rows"], rows, note)
 
 
 def labels_table(report):
     """Returns the scores of each label, where rows have several labels."""
+    shown, note = _worst(report.classes, lambda values: values["f1"].value, "labels")
     rows = [
         [name, f"{values['precision']:.3f}", f"{values['recall']:.3f}", f"{values['f1'].value:.3f}"]
         + [interval(values["f1"]), f"{values['count']:,}"]
-        for name, values in report.classes.items()
+        for name, values in shown.items()
     ]
-    return Table("Labels", ["label", "precision", "recall", "F1", interval_head(report), "rows"], rows)
+    return Table("Labels", ["label", "precision", "recall", "F1", interval_head(report), "rows"], rows, note)
+
+
+def _worst(classes, f1_of, noun):
+    """Returns the scores of the classes to show, all or those with the lowest F1, and a note on those left out."""
+    if len(classes) <= MAX_CLASSES:
+        return classes, ""
+    occurring = {name: values for name, values in classes.items() if values["count"]}
+    names = sorted(occurring, key=lambda name: f1_of(occurring[name]))[:MAX_CLASSES]
+    note = f"The {len(names)} of {len(classes):,} {noun} with the lowest F1, of those that occur in the data."
+    return {name: classes[name] for name in names}, f"{note} The attribute `classes` of the report has all of them."
 
 
 def confusion_table(report):

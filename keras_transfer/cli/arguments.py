@@ -1,10 +1,14 @@
 """Checks of the arguments of commands, in a file that `command.py` runs without importing the package."""
 
+import importlib.util
 import os
 import pathlib
+import re
 import runpy
 
 FILES = pathlib.Path(__file__).parents[1] / "files.py"
+did_you_mean = runpy.run_path(str(FILES.with_name("names.py")))["did_you_mean"]
+PACKAGED = ("minilm-l6",)  # names in `checkpoints.registry.PACKAGED`
 DATASETS = ("questions", "trec6")
 PREDICTIONS = {  # the columns that `predict` adds, by what a model predicts
     "classify": ("prediction", "probability"),
@@ -44,8 +48,45 @@ def check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite):
         raise ValueError(f"`data_dir` can be used only with the dataset 'trec6'. Received: dataset={dataset!r}")
 
 
+def check_source(source):
+    """Raises a `ValueError` if a checkpoint is neither an existing folder nor a name that may exist elsewhere.
+
+    `checkpoints.resolve` checks the same, but only after the package has been imported.
+    """
+    if source in PACKAGED or re.match(r"(hf|keras_hub)://.", source) or pathlib.Path(source).expanduser().is_dir():
+        return
+    hint = did_you_mean(source, PACKAGED)
+    if not hint and not os.path.lexists(source) and re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", source):
+        hint = f" Did you mean {f'hf://{source}'!r}?"
+    raise ValueError(
+        f"A checkpoint must be a folder, 'hf://organisation/name', 'keras_hub://preset', or one of {list(PACKAGED)}."
+        f"{hint} Received: {source!r}"
+    )
+
+
+def check_training(encoder, epochs=None, batch_size=None, learning_rate=None, sequence_length=None, **others):
+    """Raises a `ValueError` for arguments of `train` or `compare` that no encoder and no recipe accepts."""
+    check_source(encoder)
+    for name, value in (("epochs", epochs), ("batch_size", batch_size), ("sequence_length", sequence_length)):
+        if value is not None and value < 1:
+            raise ValueError(f"`{name}` must be a positive integer. Received: {value}")
+    if learning_rate is not None and not learning_rate > 0:
+        raise ValueError(f"`learning_rate` must be positive. Received: {learning_rate}")
+
+
+def check_comparison(results, markdown, plot):
+    """Raises a `ValueError` if `compare` cannot write one of its files, or if matplotlib is missing for `plot`."""
+    for name, path in (("results", results), ("markdown", markdown), ("plot", plot)):
+        if path is not None:
+            _check_writable(pathlib.Path(path), f"--{name}={path}", new_folders=name == "results")
+    if plot is not None and importlib.util.find_spec("matplotlib") is None:
+        raise ValueError(f"`--plot` requires matplotlib. Install it with `pip install matplotlib`. Received: {plot}")
+
+
 def check_evaluation(kind, words, report):
-    """Raises a `ValueError` if arguments of `evaluate` do not match what a model predicts."""
+    """Raises a `ValueError` if arguments of `evaluate` do not match what a model predicts, or cannot be written."""
+    if report is not None:
+        _check_writable(pathlib.Path(report), f"--report={report}", new_folders=True)
     if kind == "regress" and (words or report is not None):
         raise ValueError(
             "`--words` and `--report` require a model that predicts labels. Received: a model that predicts numbers"
@@ -83,3 +124,14 @@ def check_predictions(table, kind, output, overwrite):
         raise FileNotFoundError(f"The folder of the output does not exist. Received: {output}")
     if not os.access(output.parent, os.W_OK | os.X_OK):
         raise PermissionError(f"The folder of the output cannot be written. Received: {output}")
+
+
+def _check_writable(path, received, new_folders=False):
+    """Raises a `ValueError` if a file cannot be written. This check precedes the work that produces its content."""
+    parent = path.parent
+    while new_folders and not os.path.lexists(parent) and parent != parent.parent:
+        parent = parent.parent
+    if not parent.is_dir() or path.is_dir():
+        raise ValueError(f"Expected a file in an existing folder. Received: {received}")
+    if not os.access(path if path.exists() else parent, os.W_OK):
+        raise ValueError(f"Expected a file that can be written. Received: {received}")

@@ -54,7 +54,9 @@ def classify(folder, texts):
         ValueError: If the model does not take a single text.
     """
     if not (pathlib.Path(folder) / "saved_model.pb").exists():
-        raise FileNotFoundError(f"The model's folder must contain saved_model.pb. Received: {folder}")
+        other = (pathlib.Path(folder) / "model.keras").exists() or str(folder).endswith(".keras")
+        hint = " For a model of `keras-transfer train`, use `keras-transfer predict`." if other else ""
+        raise FileNotFoundError(f"The model's folder must contain saved_model.pb.{hint} Received: {folder}")
     tf = import_tensorflow()
     import tensorflow_text  # noqa: F401 (its operations are in the graph)
 

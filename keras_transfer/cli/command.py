@@ -1,5 +1,6 @@
 """The command `keras-transfer`, which checks its arguments before it imports anything slow."""
 
+import importlib.util
 import os
 import pathlib
 import runpy
@@ -9,6 +10,7 @@ import sys
 FOLDER = pathlib.Path(__file__).parent
 VERSION, PARSER, ARGUMENTS = FOLDER.parent / "version.py", FOLDER / "parser.py", FOLDER / "arguments.py"
 LABELLED_TEXTS, RUN_FOLDER, ASK = FOLDER / "labelled_texts.py", FOLDER / "run_folder.py", FOLDER / "ask.py"
+OWN_FILES = FOLDER / "own_files.py"
 
 
 def main(arguments=None):
@@ -49,19 +51,31 @@ def _classify(model, texts):
 
 
 def _info(source):
-    _import_tensorflow()
+    own = runpy.run_path(str(OWN_FILES))["describe_own"](source)
+    if own is not None:
+        print("\n".join(own))
+        return
+    runpy.run_path(str(ARGUMENTS))["check_source"](source)
+    # No weights are loaded, so any backend will do, and JAX is imported in a third of the time.
+    if importlib.util.find_spec("jax") is not None:
+        os.environ.setdefault("KERAS_BACKEND", "jax")
+    if os.environ.get("KERAS_BACKEND", "tensorflow") == "tensorflow":
+        _import_tensorflow()
     from keras_transfer.cli.info import print_info
 
     print_info(source)
 
 
-def _compare(data, validation, test, text, label, **options):
+def _compare(data, validation, test, text, label, results, markdown, plot, **options):
+    arguments = runpy.run_path(str(ARGUMENTS))
+    arguments["check_comparison"](results, markdown, plot)
+    arguments["check_training"](**options)
     read_parts = runpy.run_path(str(LABELLED_TEXTS))["read_parts"]
     parts, label_names = read_parts(data, validation, test, text, label)
     _import_tensorflow()
     from keras_transfer.cli.comparison import run_comparison
 
-    run_comparison(parts, label_names, **options)
+    run_comparison(parts, label_names, results=results, markdown=markdown, plot=plot, **options)
 
 
 def _quickstart(dataset, data_dir, output, epochs, batch_size, overwrite, **options):
@@ -75,6 +89,7 @@ def _quickstart(dataset, data_dir, output, epochs, batch_size, overwrite, **opti
 
 def _train(task, data, validation, text, label, output, overwrite, **options):
     output = output or ("regressor" if task == "regress" else "classifier")
+    runpy.run_path(str(ARGUMENTS))["check_training"](**options)
     run_folder = runpy.run_path(str(RUN_FOLDER))
     read_parts = runpy.run_path(str(LABELLED_TEXTS))["read_parts"]
     parts, label_names = read_parts(data, validation, None, text, label, task)

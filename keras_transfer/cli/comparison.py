@@ -1,11 +1,11 @@
 """`keras-transfer compare`: recipes on the user's texts, over several seeds, as a table."""
 
-import importlib.util
-import os
 import pathlib
 
 from keras_transfer import adaptation, tasks
+from keras_transfer.cli.arguments import check_comparison
 from keras_transfer.cli.validation import with_validation
+from keras_transfer.names import listed
 
 
 def run_comparison(
@@ -27,14 +27,13 @@ def run_comparison(
         ValueError: If an argument is invalid, if `markdown` or `plot` cannot be written, or if matplotlib is missing
             for `plot`.
     """
-    for name, path in (("markdown", markdown), ("plot", plot)):
-        if path is not None:
-            _check_writable(pathlib.Path(path), f"--{name}={path}")
+    check_comparison(results, markdown, plot)
     if plot is not None:
         _check_picture(plot)
     parts = with_validation(parts, label_names)
     changes = {name: value for name, value in {"epochs": epochs, "batch_size": batch_size}.items() if value is not None}
-    print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()) + f", {label_names}")
+    print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()), end=", ")
+    print(listed(label_names))
     comparison = adaptation.compare(
         lambda: tasks.TextClassifier.from_pretrained(encoder, label_names=label_names, head="new"),
         parts,
@@ -50,18 +49,8 @@ def run_comparison(
         comparison.plot().savefig(plot)
 
 
-def _check_writable(path, received):
-    """Raises an error if a file cannot be written. This check precedes the runs that produce its content."""
-    if not path.parent.is_dir() or path.is_dir():
-        raise ValueError(f"Expected a file in an existing folder. Received: {received}")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise ValueError(f"Expected a file that can be written. Received: {received}")
-
-
 def _check_picture(path):
-    """Raises an error if matplotlib is missing, or does not support the format that the name of a picture specifies."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ValueError(f"`--plot` requires matplotlib. Install it with `pip install matplotlib`. Received: {path}")
+    """Raises an error if matplotlib does not support the format that the name of a picture specifies."""
     from matplotlib.figure import Figure
 
     formats = Figure().canvas.get_supported_filetypes()

@@ -6,6 +6,7 @@ import re
 from keras_transfer import checkpoints
 from keras_transfer.checkpoints import huggingface, presets
 from keras_transfer.checkpoints.heads import Head, find_head
+from keras_transfer.names import listed
 
 # Names of tasks that load a head, by the name of the head.
 TASKS = {
@@ -61,7 +62,7 @@ def describe(source):
             rows.append((f"head {name}", "not supported"))
             rest = [tensor for tensor in rest if not tensor.startswith(prefix)]
     if isinstance(config.get("id2label"), dict):
-        rows.append(("labels", ", ".join(map(str, config["id2label"].values()))))
+        rows.append(("labels", listed(config["id2label"].values())))
     rest = [name for name in rest if name not in architecture.tied]
     rest = [name for name in rest if not any(re.search(pattern, name) for pattern in architecture.ignored)]
     more = f" and {len(rest) - 10} more" if len(rest) > 10 else ""

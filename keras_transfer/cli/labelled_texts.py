@@ -5,14 +5,17 @@ import json
 import math
 import pathlib
 import runpy
+import sys
 import types
 
+OPTIONS = ("--text-column", "--label-column")
 FORMATS = (".csv", ".tsv", ".jsonl")
 SEPARATOR = "|"  # between the labels of a text in a `.csv` or `.tsv` file
+FEW_ROWS = 20  # Tables with fewer rows may have a label for each row.
 LARGEST = 3.4028234663852886e38  # the largest number in float32
 # Importing these files would import the package, and with it Keras.
 PACKAGE = pathlib.Path(__file__).parents[1]
-did_you_mean = runpy.run_path(str(PACKAGE / "names.py"))["did_you_mean"]
+names_of = types.SimpleNamespace(**runpy.run_path(str(PACKAGE / "names.py")))
 lines = types.SimpleNamespace(**runpy.run_path(str(PACKAGE / "datasets" / "lines.py")))
 
 
@@ -25,7 +28,7 @@ class Table:
         path: Path of a `.csv`, `.tsv` or `.jsonl` (JSON Lines) file in UTF-8. The first line of a `.csv` or `.tsv` file
             has the names of the columns. Blank lines are empty texts in a table with one column. In others, they are
             skipped, but are an error in a `.tsv` file.
-        columns: List of strings. Columns that the table must have.
+        columns: List of strings. Columns that the table must have: that of the texts and perhaps that of the labels.
 
     Attributes:
         names: List of strings. The columns of the table, or of its first row in a `.jsonl` file.
@@ -70,10 +73,12 @@ class Table:
             yield number, row
 
     def _check(self, names, where):
-        for column in self.columns:
+        for column, option in zip(self.columns, OPTIONS):
             if column not in names:
-                hint = did_you_mean(column, names)
-                raise ValueError(f"{where}: There is no column {column!r}.{hint} Received: the columns {list(names)}")
+                raise ValueError(
+                    f"{where}: There is no column {column!r}.{names_of.did_you_mean(column, names)} Name the column "
+                    f"with {option}. Received: the columns {names_of.listed(names)}"
+                )
 
 
 def read_texts(path, text="text", label="label", kind="classify"):
@@ -87,8 +92,14 @@ def read_texts(path, text="text", label="label", kind="classify"):
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        ValueError: If the file has another format, lacks a column, has a row without text or label, or has no rows.
+        ValueError: If the file has another format, lacks a column, has a row without text or label, or has no rows, or
+            if both columns are the same.
     """
+    if text == label:
+        raise ValueError(
+            f"{path}: The texts and their labels must be in different columns. "
+            f"Received: {OPTIONS[0]} {text!r} and {OPTIONS[1]} {label!r}"
+        )
     convert, expected = LABELS[kind]
     texts, labels, table = [], [], Table(path, [text, label])
     joined = kind == "multi_label" and table.kind != ".jsonl"
@@ -159,10 +170,18 @@ def read_parts(data, validation=None, test=None, text="text", label="label", tas
     names = sorted(occurring["train"])
     if len(names) < 2:
         raise ValueError(f"{data}: Expected at least two labels. Received: {names}")
+    rows = len(parts["train"][0])
+    if not several and rows >= FEW_ROWS and len(names) > rows / 2:
+        print(
+            f"keras-transfer: warning: {data} has {len(names):,} different labels in {rows:,} rows. "
+            f"Is {label!r} the column of the labels? The first ones are {names_of.listed(names, 3)}",
+            file=sys.stderr,
+        )
     for name, found in occurring.items():
         if unknown := sorted(found - set(names)):
             raise ValueError(
-                f"{paths[name]}: Labels must occur in the training data. Expected some of {names}. Received: {unknown}"
+                f"{paths[name]}: Labels must occur in the training data. Expected some of {names_of.listed(names)}. "
+                f"Received: {names_of.listed(unknown)}"
             )
     places = {name: place for place, name in enumerate(names)}
 

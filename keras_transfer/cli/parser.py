@@ -1,6 +1,13 @@
 """The arguments of the command `keras-transfer`, in a file that `command.py` runs without importing the package."""
 
 import argparse
+import pathlib
+import re
+import runpy
+
+NAMES = pathlib.Path(__file__).parents[1] / "names.py"
+did_you_mean = runpy.run_path(str(NAMES))["did_you_mean"]
+CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")  # an error of argparse
 
 # Names in `adaptation.RECIPES`.
 RECIPES = (
@@ -25,11 +32,38 @@ MODEL = "folder of the run, or a .keras file of a text classifier or regressor"
 TABLE = ".csv, .tsv or .jsonl file"
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors suggest the closest name, and which expects the names of options in full."""
+
+    def __init__(self, *arguments, **options):
+        self.names, self.commands = [], None
+        super().__init__(*arguments, allow_abbrev=False, **options)
+
+    def add_argument(self, *names, **options):
+        self.names += [name for name in names if name.startswith("--")]
+        return super().add_argument(*names, **options)
+
+    def parse_args(self, args=None, namespace=None):
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            parser = self.commands.choices[options.command]
+            names = [name.split("=")[0] for name in unknown if name.startswith("--")]
+            hint = did_you_mean(names[0], parser.names) if names else ""
+            parser.error(f"unrecognized arguments: {' '.join(unknown)}.{hint}")
+        return options
+
+    def error(self, message):
+        if found := CHOICE.search(message):
+            choices = [name.strip(" '") for name in found[2].split(",")]
+            message = f"{message}.{did_you_mean(found[1], choices)}"
+        super().error(message)
+
+
 def make_parser(version):
     """Returns the parser of the command's arguments, given the version that `--version` prints."""
-    parser = argparse.ArgumentParser("keras-transfer", description="Transfer learning for NLP in plain Keras 3.")
+    parser = Parser("keras-transfer", description="Transfer learning for NLP in plain Keras 3.")
     parser.add_argument("--version", action="version", version=version)
-    commands = parser.add_subparsers(dest="command", required=True)
+    parser.commands = commands = parser.add_subparsers(dest="command", required=True)
 
     command = commands.add_parser("quickstart", help="fine-tune a BERT on questions and export it")
     command.add_argument("--dataset", choices=["questions", "trec6"], default="questions")
@@ -91,8 +125,11 @@ def make_parser(version):
     command.add_argument("--markdown", help="file for the table")
     command.add_argument("--plot", help="file for a picture")
 
-    command = commands.add_parser("info", help="what a checkpoint contains and what loads, without loading its weights")
-    command.add_argument("source", help="folder, hf://organisation/name, or the name of a packaged encoder")
+    command = commands.add_parser(
+        "info", help="what a checkpoint or a saved model contains, without loading its weights"
+    )
+    source = "folder, hf://organisation/name, the name of a packaged encoder, or what this library wrote"
+    command.add_argument("source", help=source)
     return parser
 
 

@@ -6,6 +6,11 @@ import time
 WIDTH = 30
 
 
+def bar_or_lines():
+    """Returns the `verbose` of `fit`: a bar on a terminal, and one line for each epoch in a file or a pipe."""
+    return 1 if sys.stdout.isatty() else 2
+
+
 class Progress:
     """A context manager that shows how much is done: as a bar on a terminal, and otherwise only at the end.
 

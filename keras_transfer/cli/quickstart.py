@@ -9,6 +9,7 @@ import keras
 from keras_transfer import adaptation, analysis, checkpoints, datasets, serving, tasks, text
 from keras_transfer.cli import ask
 from keras_transfer.cli.arguments import check_arguments
+from keras_transfer.cli.progress import bar_or_lines
 
 ENCODER = "minilm-l6"
 # With so few packaged questions, the recipe's learning rate would hardly change the encoder.
@@ -66,7 +67,7 @@ def run_quickstart(
     )
     print(recipe)
     train = text.batches(*data.train, model.preprocessor, batch_size=recipe.batch_size, seed=seed)
-    adaptation.fine_tune(model, train, recipe=recipe)
+    adaptation.fine_tune(model, train, recipe=recipe, verbose=bar_or_lines())
 
     report = analysis.report(model, *data.test, seed=seed, label_names=data.label_names, examples=5)
     print(f"\nHeld-out questions: {report}")

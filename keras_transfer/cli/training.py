@@ -11,10 +11,12 @@ import tempfile
 import keras
 
 from keras_transfer import adaptation, analysis, tasks, text
+from keras_transfer.cli.progress import bar_or_lines
 from keras_transfer.cli.regression import describe_numbers
 from keras_transfer.cli.run_folder import CHECKPOINTS, MODEL, REPORT, STATE, check_run
 from keras_transfer.cli.validation import with_validation
 from keras_transfer.files import atomic_file
+from keras_transfer.names import listed
 from keras_transfer.training.folder_lock import lock_folder
 
 
@@ -86,12 +88,13 @@ def run_training(
 def _train(model, parts, recipe, folder, settings, seed):
     """Trains a model, and writes it with its report. Returns the number of the signal that ended the run, or None."""
     print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()), end=", ")
-    print(model.label_names or "one number for each text")
+    print(listed(model.label_names) if model.label_names else "one number for each text")
     print(recipe)
 
     checkpoint = adaptation.Checkpoint(folder / CHECKPOINTS, keep=1, signals=("SIGINT", "SIGTERM"))
     train = text.batches(*parts["train"], model.preprocessor, batch_size=recipe.batch_size, seed=seed)
-    adaptation.fine_tune(model, train, parts["validation"], recipe=recipe, callbacks=[checkpoint])
+    options = {"callbacks": [checkpoint], "verbose": bar_or_lines()}
+    adaptation.fine_tune(model, train, parts["validation"], recipe=recipe, **options)
     if checkpoint.stopped_by:
         print(f"\nThe run was stopped. The same command continues it from {folder / CHECKPOINTS}")
         return int(signal.Signals[checkpoint.stopped_by])

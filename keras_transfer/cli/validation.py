@@ -5,6 +5,7 @@ import logging
 import numpy as np
 
 from keras_transfer import datasets
+from keras_transfer.names import listed
 
 log = logging.getLogger("keras_transfer")
 
@@ -25,7 +26,7 @@ def with_validation(parts, label_names):
     if missing := _missing(train[1], label_names or ()):
         log.warning(
             "All texts with the labels %s are held out for validation. Pass --validation to choose these texts.",
-            missing,
+            listed(missing),
         )
     return {**parts, "train": train, "validation": held_out}
 

@@ -186,3 +186,30 @@ def test_models_and_data_that_have_no_report_are_errors():
     inputs = keras.Input((2,))
     with pytest.raises(ValueError, match=r"at least two classes. Received: \(3, 1\)"):
         report(keras.Model(inputs, keras.layers.Dense(1)(inputs)), np.ones((3, 2)), [0, 0, 0])
+
+
+def many_classes(names, rows=300):
+    random = np.random.default_rng(0)
+    labels = random.integers(0, len(names), rows)
+    logits = random.normal(size=(rows, len(names))) + 2.5 * np.eye(len(names))[labels]
+    return ClassificationReport(labels, logits, label_names=names, resamples=20)
+
+
+def test_of_many_classes_the_twenty_with_the_lowest_f1_are_shown():
+    found = many_classes([f"intent {i}" for i in range(150)])
+    [table] = re.findall(
+        r"^Classes\n.*\n((?:intent .*\n)+)(The 20 of 150 classes with the lowest F1)", str(found), re.M
+    )
+    rows = [line.split() for line in table[0].splitlines()]
+    shown = [float(row[4]) for row in rows]
+    rest = [scores["f1"] for name, scores in found.classes.items() if scores["count"] and name not in table[0]]
+    assert len(rows) == 20 and shown == sorted(shown) and len(found.classes) == 150
+    assert max(shown) <= min(rest, default=1) + 0.0005
+
+
+def test_the_page_shortens_long_labels_and_lets_the_browser_choose_the_direction_of_a_script(tmp_path):
+    names = ["x" * 1000, "\u05e2\u05d1\u05e8\u05d9\u05ea", "good"]
+    page = many_classes(names).to_html(tmp_path / "page.html").read_text("utf-8")
+    shown = re.findall(r">([^<]*)</t[dh]>", page)
+    assert max(map(len, shown)) == 80 and names[1] in shown
+    assert f'title="{names[0]}">' in page and 'class="name" dir="auto"' in page

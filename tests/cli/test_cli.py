@@ -9,10 +9,14 @@ import re
 import subprocess
 import sys
 import types
+import zipfile
 
 import pytest
 
 from keras_transfer.adaptation import RECIPES
+from keras_transfer.checkpoints.registry import PACKAGED as PACKAGED_ENCODERS
+from keras_transfer.cli import ask, command
+from keras_transfer.cli.arguments import PACKAGED
 from keras_transfer.cli.ask import import_tensorflow
 from keras_transfer.cli.command import main
 from keras_transfer.cli.quickstart import QUESTIONS, run_quickstart
@@ -158,3 +162,50 @@ def test_an_output_that_is_a_broken_link_is_an_error_before_training(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     with pytest.raises(FileExistsError, match="The output folder exists"):
         run_quickstart(output=tmp_path / "link")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["trian", "--data", "a.csv"], "Did you mean 'train'?"),
+        (["train", "--data", "a.csv", "--task", "clasify"], "Did you mean 'classify'?"),
+        (["train", "--data", "a.csv", "--recipe", "birt"], "Did you mean 'bert'?"),
+        (["train", "--data", "a.csv", "--text_column", "a"], "--text_column a. Did you mean '--text-column'?"),
+        (["train", "--data", "a.csv", "--epoch", "3"], "--epoch 3. Did you mean '--epochs'?"),
+    ],
+)
+def test_a_misspelt_command_value_or_option_is_an_error_that_suggests_the_right_one(arguments, message, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2 and message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compare", "--data", "a.csv", "--markdown", "none/a.md"], "existing folder. Received: --markdown=none/a.md"),
+        (["compare", "--data", "a.csv", "--results", "a.csv/runs"], "existing folder. Received: --results=a.csv/runs"),
+        (["compare", "--data", "a.csv", "--encoder", "bert-base-uncased"], "Did you mean 'hf://bert-base-uncased'?"),
+        (["evaluate", "a.keras", "--data", "a.csv", "--report", "a.csv/a.html"], "Received: --report=a.csv/a.html"),
+        (["info", "none"], "A checkpoint must be a folder, "),
+        (["classify", "a.keras", "Who?"], "use `keras-transfer predict`. Received: a.keras"),
+    ],
+)
+def test_what_cannot_be_read_or_written_is_an_error_before_tensorflow_is_imported(
+    arguments, message, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("text,label\na,b\nc,d\n")
+    with zipfile.ZipFile(tmp_path / "a.keras", "w") as file:
+        config = {"registered_name": "keras_transfer>TextClassifier", "config": {}}
+        file.writestr("config.json", json.dumps(config))
+    monkeypatch.setattr(ask, "import_tensorflow", None)
+    if arguments[0] != "classify":
+        monkeypatch.setattr(command, "ASK", None)
+    assert main(arguments) == 1
+    assert message in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.keras"]
+
+
+def test_the_command_knows_the_packaged_encoders():
+    assert tuple(PACKAGED_ENCODERS) == PACKAGED

@@ -73,7 +73,11 @@ def test_blank_lines_are_empty_texts_in_one_column_skipped_in_csv_and_an_error_i
     [
         ("none.tsv", None, "The table does not exist. Received: none.tsv"),
         ("texts.json", "{}", "must be a .csv, .tsv or .jsonl file. Received: texts.json"),
-        ("texts.tsv", "sentence\tlabel\na\tb\n", "no column 'text'. Received: the columns ['sentence', 'label']"),
+        (
+            "texts.tsv",
+            "sentence\tlabel\na\tb\n",
+            "no column 'text'. Name the column with --text-column. Received: the columns ['sentence', 'label']",
+        ),
         (
             "texts.tsv",
             "text\tlabel\na\tb\nc\n",

@@ -11,6 +11,7 @@ import pytest
 
 from keras_transfer.adaptation import Checkpoint
 from keras_transfer.cli import command, training
+from keras_transfer.cli.labelled_texts import read_parts
 from keras_transfer.cli.run_folder import check_run
 from keras_transfer.cli.validation import with_validation
 from keras_transfer.tasks import TextClassifier
@@ -117,8 +118,14 @@ def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(trai
     [
         (
             ["--text-column", "reviews"],
-            "There is no column 'reviews'. Did you mean 'review'? Received: the columns ['rev",
+            "There is no column 'reviews'. Did you mean 'review'? Name the column with --text-column. Received: the "
+            "columns ['review', 'kind']",
         ),
+        (["--label-column", "sort"], "There is no column 'sort'. Name the column with --label-column."),
+        (["--label-column", "review"], "Received: --text-column 'review' and --label-column 'review'"),
+        (["--encoder", "minilm-l7"], "Did you mean 'minilm-l6'? Received: 'minilm-l7'"),
+        (["--epochs", "0"], "`epochs` must be a positive integer. Received: 0"),
+        (["--learning-rate", "nan"], "`learning_rate` must be positive. Received: nan"),
         (["--data", "nowhere.csv"], "The table does not exist. Received: nowhere.csv"),
         (
             ["--output", "../data"],
@@ -155,6 +162,23 @@ def test_a_run_that_cannot_begin_writes_nothing(arguments, message, train, tmp_p
     error = capsys.readouterr().err
     assert message in error and len(error.splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["reviews.csv"]
+
+
+def test_a_run_prints_one_line_for_each_epoch_into_a_file_and_no_bar(train, monkeypatch, capsys):
+    monkeypatch.setattr(training.tasks.TextClassifier, "from_pretrained", from_vectors)
+    assert train() == 0
+    printed = capsys.readouterr().out
+    assert "Epoch 2/2" in printed and not set("\r\b\x1b\u2501") & set(printed)
+
+
+def test_errors_and_warnings_about_labels_show_ten_of_them_at_most(tmp_path, capsys):
+    numbers = [f"number {i:03}" for i in range(150)]
+    training_data = write(tmp_path / "a.csv", numbers, numbers)
+    wrong = write(tmp_path / "b.csv", numbers, [name.upper() for name in numbers])
+    with pytest.raises(ValueError, match="'number 009', ... and 140 more") as caught:
+        read_parts(training_data, wrong, text="review", label="kind")
+    assert len(str(caught.value)) < 600
+    assert "has 150 different labels in 150 rows. Is 'kind' the column of the labels?" in capsys.readouterr().err
 
 
 def test_a_folder_with_nothing_but_the_lock_of_a_killed_run_is_new(tmp_path):
