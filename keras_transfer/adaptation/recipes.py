@@ -14,7 +14,7 @@ from keras_transfer.adaptation.rates import is_number
 from keras_transfer.adaptation.schedules import LinearWarmupDecay, SlantedTriangular
 from keras_transfer.adaptation.staging import Stage
 from keras_transfer.adaptation.unfreezing import ChainThaw, GradualUnfreezing, StagedTraining
-from keras_transfer.distribute.tracing import untuned_pipelines
+from keras_transfer.distribute.tracing import untuned
 from keras_transfer.layers import ScalarMix
 from keras_transfer.names import did_you_mean
 from keras_transfer.tasks import Task
@@ -285,8 +285,10 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
     model.compile(optimizer, loss=loss, metrics=metrics)
     build_optimizer(model)  # TensorFlow would trace the first step twice, the first time only to create its variables.
     callbacks = [*plan.build_callbacks(), *keras.tree.flatten(callbacks or [])]
-    with untuned_pipelines():
-        return model.fit(**data, epochs=plan.epochs, validation_data=validation_data, callbacks=callbacks, **options)
+    if not isinstance(model, Task) and "y" not in data:  # `fit` of a task does this itself.
+        data["x"] = untuned(data["x"], options.get("class_weight"), options.get("shuffle", True))
+        validation_data = untuned(validation_data)
+    return model.fit(**data, epochs=plan.epochs, validation_data=validation_data, callbacks=callbacks, **options)
 
 
 def _lowest_of_last(model, count):

@@ -56,16 +56,24 @@ def trace_predict(model, batch):
     model.predict_function.get_concrete_function([specs])
 
 
-def untuned_pipelines():
-    """Returns a context in which TensorFlow does not tune the pipelines that Keras makes of batches in memory.
+def untuned(data, class_weight=None, shuffle=False):
+    """Returns batches for one call of Keras's `fit`, `evaluate` or `predict`, such that TensorFlow does not tune them.
 
     Keras drops the pipeline of each epoch. TensorFlow then waits for the thread that tunes it. This thread sleeps
     between its rounds, longer each time and for up to a minute, and often misses the call that should wake it.
+
+    Args:
+        data: What Keras takes as `x`. Anything but a `keras.utils.PyDataset` of known length is returned unchanged, as
+            are all data on other backends.
+        class_weight: As in `fit`. Defaults to `None`.
+        shuffle: As in `fit`. Defaults to `False`.
     """
-    if keras.backend.backend() != "tensorflow":
-        return contextlib.nullcontext()
+    if keras.backend.backend() != "tensorflow" or not isinstance(data, keras.utils.PyDataset):
+        return data
+    if data.num_batches is None:  # Keras warns that it does not shuffle.
+        return data
     import tensorflow as tf
 
     options = tf.data.Options()
     options.autotune.enabled = False
-    return private.changing_pipelines(lambda dataset: dataset.with_options(options))
+    return private.ChangedPipeline(data, lambda dataset: dataset.with_options(options), class_weight, shuffle)

@@ -4,7 +4,7 @@ import keras
 
 from keras_transfer.distribute import StringInputs
 from keras_transfer.distribute.replicas import check_distribution, check_scope, replicas_of, share
-from keras_transfer.distribute.tracing import frozen_unwatched, trace_predict, untuned_pipelines
+from keras_transfer.distribute.tracing import frozen_unwatched, trace_predict, untuned
 from keras_transfer.distribute.updates import fused_updates
 from keras_transfer.encoders.encoder import select_inputs
 from keras_transfer.tasks.checks import check_preprocessor
@@ -32,6 +32,7 @@ from keras_transfer.tasks.target_batches import TargetBatches
 from keras_transfer.tasks.text_kinds import check_kind, kind_of
 from keras_transfer.text import PlainText, TextBatches, WindowPreprocessor, batches, is_text, to_columns
 from keras_transfer.training.optimizer import build_optimizer
+from keras_transfer.training.private import is_adapter
 from keras_transfer.training.run_length import ScheduleLength
 
 
@@ -280,6 +281,8 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
 
     def _dataset_for(self, method, x, y=None, sample_weight=None, batch_size=None, shuffle=False):
         """Returns `dataset(...)` in the form that a method needs on the model's replicas."""
+        if is_adapter(x):  # Keras's `fit` evaluates the validation data that it has prepared.
+            return x
         check_distribution(self)
         check_inputs(self, x)
         y = None if y is None else self.encode_labels(y)
@@ -349,15 +352,16 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
         self.fitted_on = kind
         if not isinstance(callbacks, keras.callbacks.CallbackList):  # It already knows its model and parameters.
             callbacks = [*keras.tree.flatten(callbacks or []), ScheduleLength()]
-        with mends_failures(self, "train_function"), untuned_pipelines():
+        shuffle = shuffle and not isinstance(data, TextBatches)  # These shuffle themselves with their own seed.
+        with mends_failures(self, "train_function"):
             return super().fit(
-                data,
+                untuned(data, class_weight, shuffle),
                 epochs=epochs,
                 verbose=verbose,
                 callbacks=callbacks,
                 validation_split=validation_split,
-                validation_data=validation_data,
-                shuffle=shuffle and not isinstance(data, TextBatches),  # These shuffle themselves with their own seed.
+                validation_data=untuned(validation_data),
+                shuffle=shuffle,
                 class_weight=class_weight,
                 **kwargs,
             )
@@ -371,8 +375,8 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
         """
         check_kind(self, x, self.fitted_on)
         data = self._dataset_for("evaluate", x, y, sample_weight, batch_size)
-        with mends_failures(self, "test_function"), untuned_pipelines():
-            return super().evaluate(data, verbose=verbose, **kwargs)
+        with mends_failures(self, "test_function"):
+            return super().evaluate(untuned(data), verbose=verbose, **kwargs)
 
     def predict(self, x, batch_size=None, verbose="auto", steps=None, callbacks=None):
         """Returns the logits as `keras.Model.predict` does, one row for each text, in order. `x` is as for `dataset`.
@@ -386,8 +390,8 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
         check_kind(self, x, self.fitted_on)
         data = self._dataset_for("predict", x, batch_size=batch_size)
         if not isinstance(data, (TextBatches, NoRows)):
-            with mends_failures(self, "predict_function"), untuned_pipelines():
-                return super().predict(data, verbose=verbose, steps=steps, callbacks=callbacks)
+            with mends_failures(self, "predict_function"):
+                return super().predict(untuned(data), verbose=verbose, steps=steps, callbacks=callbacks)
         if steps is not None:
             raise ValueError(
                 "`steps` cannot be used with data in memory, because `predict()` returns a result for each row. "
@@ -397,5 +401,7 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
             return self.predict_nothing(data.columns)
         data = data.without_labels()
         trace_predict(self, data[0])
-        with mends_failures(self, "predict_function"), untuned_pipelines():
-            return self.predict_in_order(data, Prediction(self, super().predict, verbose, callbacks))
+        run = super().predict
+        predict = Prediction(self, lambda batches, **options: run(untuned(batches), **options), verbose, callbacks)
+        with mends_failures(self, "predict_function"):
+            return self.predict_in_order(data, predict)

@@ -11,6 +11,7 @@ import traceback
 import weakref
 
 import keras
+from keras.src.trainers.data_adapters.data_adapter import DataAdapter
 from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
 
 _LISTS = ("_trainable_variables", "_trainable_variables_indices", "_model_variables_moving_average")
@@ -160,19 +161,30 @@ def unwatched(variables):
             variable._trainable = True
 
 
-@contextlib.contextmanager
-def changing_pipelines(change):
-    """Makes Keras on TensorFlow read `keras.utils.PyDataset`s through changed pipelines in this context.
+class ChangedPipeline(PyDatasetAdapter):
+    """A data adapter for `keras.utils.PyDataset`s, which Keras's methods on TensorFlow read through another pipeline.
+
+    Keras's methods take data adapters as `x`, and use them instead of creating one. They ignore `class_weight` and
+    `shuffle` then.
 
     Args:
+        dataset: `keras.utils.PyDataset`.
         change: Function that takes the `tf.data.Dataset` that Keras creates and returns another one.
+        class_weight: As in `fit`. Defaults to `None`.
+        shuffle: As in `fit`. Defaults to `False`.
     """
-    make = PyDatasetAdapter.get_tf_dataset
-    PyDatasetAdapter.get_tf_dataset = lambda self: change(make(self))
-    try:
-        yield
-    finally:
-        PyDatasetAdapter.get_tf_dataset = make
+
+    def __init__(self, dataset, change, class_weight=None, shuffle=False):
+        super().__init__(dataset, class_weight=class_weight, shuffle=shuffle)
+        self._change = change
+
+    def get_tf_dataset(self):
+        return self._change(super().get_tf_dataset())
+
+
+def is_adapter(x):
+    """Returns whether `x` is a data adapter of Keras, which its methods take as `x`."""
+    return isinstance(x, DataAdapter)
 
 
 def batch_count(optimizer):
@@ -304,11 +316,14 @@ def calls_of(model):
 def arguments_of_fit(model, frame):
     """Returns the arguments and other variables of the model's `fit` that called the code in a frame, or None.
 
-    Keras gives callbacks neither the data nor the other callbacks, and does not tell them when `fit` raises.
+    Keras gives callbacks neither the data nor the other callbacks, and does not tell them when `fit` raises. In the
+    place of a data adapter is the `keras.utils.PyDataset` that it reads.
     """
     for caller, _ in traceback.walk_stack(frame):
         if caller.f_code.co_name == "fit" and caller.f_locals.get("self") is model:
-            return caller.f_locals
+            found = dict(caller.f_locals)
+            x = found.get("x")
+            return found | {"x": x.py_dataset} if isinstance(x, PyDatasetAdapter) else found
     return None
 
 

@@ -351,19 +351,45 @@ def test_the_calls_of_a_functional_model_are_in_order_and_can_be_repeated_with_o
 # === The pipelines of tf.data that Keras makes ===
 
 
-def test_the_pipelines_of_keras_can_be_changed_in_a_context():
+class TwoBatches(keras.utils.PyDataset):
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return np.ones((2, 2)), np.ones((2, 1))
+
+
+def test_keras_reads_a_dataset_through_a_changed_pipeline_in_fit_evaluate_and_predict():
     pytest.importorskip("tensorflow")
-
-    class Ones(keras.utils.PyDataset):
-        def __len__(self):
-            return 2
-
-        def __getitem__(self, index):
-            return np.ones((2, 2)), np.ones((2, 1))
-
     found, model = [], model_of()
-    with private.changing_pipelines(lambda dataset: found.append(dataset) or dataset):
-        model.fit(Ones(), verbose=0)
-    assert len(found) == 1
-    model.fit(Ones(), verbose=0)
-    assert len(found) == 1
+
+    def change(dataset):
+        found.append(dataset)
+        return dataset.take(1)
+
+    data = private.ChangedPipeline(TwoBatches(), change)
+    with pytest.warns(UserWarning, match="ran out of data"):
+        model.fit(data, validation_data=private.ChangedPipeline(TwoBatches(), change), verbose=0)
+        model.evaluate(data, verbose=0)
+        assert len(model.predict(data, verbose=0)) == 2
+    assert len(found) == 4
+
+
+def test_a_changed_pipeline_keeps_class_weights_and_the_number_of_batches():
+    pytest.importorskip("tensorflow")
+    data = private.ChangedPipeline(TwoBatches(), lambda dataset: dataset, {1: 3.0})
+    assert data.num_batches == 2 and private.is_adapter(data) and not private.is_adapter(TwoBatches())
+    _, _, weights = next(iter(data.get_tf_dataset()))
+    assert keras.ops.convert_to_numpy(weights).tolist() == [3.0, 3.0]
+
+
+def test_callbacks_find_the_dataset_that_a_changed_pipeline_reads():
+    pytest.importorskip("tensorflow")
+    found, data, model = [], TwoBatches(), model_of()
+
+    class Look(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            found.append(private.arguments_of_fit(self.model, inspect.currentframe())["x"])
+
+    model.fit(private.ChangedPipeline(data, lambda dataset: dataset), callbacks=[Look()], verbose=0)
+    assert found == [data]
