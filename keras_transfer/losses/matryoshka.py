@@ -64,6 +64,7 @@ class Matryoshka(PartsLoss):
             )
         self.loss, self.sizes, self.weights = loss, [int(size) for size in sizes], weights
         self.min_parts, self.max_parts, self.takes_labels = loss.min_parts, loss.max_parts, loss.takes_labels
+        self.min_rows = loss.min_rows
 
     def check_labels(self, labels):
         self.loss.check_labels(labels)

@@ -18,6 +18,9 @@ class MultipleNegativesRanking(PartsLoss):
     Larger batches have more negatives and usually give better vectors. Equal texts in different rows of a batch count
     as negatives of each other. If replicas share a batch (`tf.distribute`), each uses its own rows.
 
+    A batch of one row without hard negatives has nothing to compare, and its loss is 0. A `TextEmbedder` therefore
+    requires a `batch_size` of at least 2 then, and adds a last batch of one row to the batch before it.
+
     Args:
         scale: Float. Factor of the cosines, the inverse of a temperature. Defaults to `20.0`.
         symmetric: Boolean. Whether to take the mean with the loss of finding the anchor of each positive among all
@@ -43,6 +46,7 @@ class MultipleNegativesRanking(PartsLoss):
 
     max_parts = None
     takes_labels = False
+    min_rows = 2
 
     def __init__(self, scale=20.0, symmetric=False, name="multiple_negatives_ranking", **kwargs):
         super().__init__(name=name, **kwargs)

@@ -17,6 +17,7 @@ class PartsLoss(keras.losses.Loss):
         min_parts, max_parts: Integers. Numbers of texts per row that the loss takes. `max_parts` is None if there is no
             limit.
         takes_labels: Boolean. Whether the loss takes a number for each row.
+        min_rows: Integer. Smallest batch of rows of two texts from which a model learns.
 
     Args:
         name: String. Name of the loss. Defaults to `None`.
@@ -26,6 +27,7 @@ class PartsLoss(keras.losses.Loss):
 
     min_parts = max_parts = 2
     takes_labels = True
+    min_rows = 1
 
     def row_losses(self, labels, *vectors):
         raise NotImplementedError(f"{type(self).__name__} must implement `row_losses`.")

@@ -227,7 +227,33 @@ class TextEmbedder(Task):
                 f"The number of rows must be a multiple of the number of devices, {replicas}. Leave out some rows, or "
                 f"use `text.part_batches(..., drop_remainder=True)`. Received: {count} rows"
             )
+        dataset = dataset.with_min_rows(self._min_rows(dataset[0][0]))
         return dataset.with_placeholders(not self._takes_labels())
+
+    def _min_rows(self, inputs):
+        """Returns the number of rows that a batch needs, given the inputs of one, in which rows have several texts."""
+        shape = next(iter(inputs.values())).shape
+        if len(shape) == len(self.inputs[0].shape) or shape[1] != 2:  # one text, or hard negatives, in each row
+            return 1
+        replicas, whole = replicas_of(self)  # On JAX, the loss sees the rows of all devices.
+        return getattr(getattr(self, "loss", None), "min_rows", 1) * (1 if whole else replicas)
+
+    def _check_rows(self, inputs, count):
+        """Raises a `ValueError` if `count` rows are too few for a batch, given the inputs of a batch."""
+        needed = self._min_rows(inputs)
+        if count < needed:
+            raise ValueError(
+                f"`{type(self.loss).__name__}` compares the texts of a row with those of the other rows of the batch, "
+                f"so that a batch needs at least {needed} rows. Use a larger `batch_size` and more rows, or pass a "
+                f"third column of texts that do not belong to the first. Received: a batch of {count} "
+                f"row{'s' if count > 1 else ''}"
+            )
+
+    def _one_batch(self, x, y, sample_weight):
+        batch = super()._one_batch(x, y, sample_weight)
+        if isinstance(batch[0], dict):
+            self._check_rows(batch[0], len(next(iter(batch[0].values()))))
+        return batch
 
     def _dataset_for(self, method, x, *args, **options):
         if method != "predict" and self.is_raw(x) and not isinstance(x, tuple):
@@ -235,7 +261,10 @@ class TextEmbedder(Task):
                 f"`{method}` takes rows of several texts: a tuple of columns, such as `(texts, similar_texts)`. "
                 f"Received: {type(x).__name__} of one text per row"
             )
-        return super()._dataset_for(method, x, *args, **options)
+        data = super()._dataset_for(method, x, *args, **options)
+        if method != "predict" and isinstance(data, PartBatches):
+            self._check_rows(data[0][0], min(data.batch_size, len(data.order)))
+        return data
 
     def prepare_stream(self, dataset):
         if len(texts_of_stream(dataset)) > 1:

@@ -59,6 +59,7 @@ class TextBatches(keras.utils.PyDataset):
     """
 
     kind = None
+    _min_rows = 1
 
     def __init__(self, inputs, labels, sample_weight, batch_size, lengths, shuffle, seed, drop_remainder):
         super().__init__()
@@ -92,8 +93,11 @@ class TextBatches(keras.utils.PyDataset):
             # With few lengths, one window is enough: texts of the same length remain in random order.
             window = WINDOW if self.shuffle and len(self.lengths) > MAX_LENGTHS else len(rows)
             rows = rows[sort_within_windows(self._needed[rows], self.batch_size, window)]
-        plan = np.split(rows, range(self.batch_size, len(rows), self.batch_size))
-        self._arranged = self._state.orders, self._pad([plan[i] for i in order])
+        cuts = range(self.batch_size, len(rows), self.batch_size)
+        if cuts and len(rows) - cuts[-1] < self._min_rows:
+            cuts = cuts[:-1]
+        plan = np.split(rows, cuts)
+        self._arranged = self._state.orders, self._pad([plan[i] for i in order if i < len(plan)])
 
     @property
     def _batches(self):
@@ -164,6 +168,13 @@ class TextBatches(keras.utils.PyDataset):
         """Returns the same texts in the same batches, with other inputs and independent shuffling from then on."""
         other = copy.copy(self)
         other.inputs, other._state = inputs, copy.deepcopy(self._state)
+        return other
+
+    def with_min_rows(self, count):
+        """Returns the same batches, with a last batch of fewer rows than `count` added to the batch before it."""
+        other = copy.copy(self)
+        other._min_rows = count
+        other._arrange()
         return other
 
     def without_labels(self):

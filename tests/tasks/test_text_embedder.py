@@ -182,6 +182,42 @@ def test_the_batches_of_ranking_may_be_made_before_and_have_a_seed():
     assert len(data) == 2 and data.epoch > 0
 
 
+@pytest.mark.core
+@pytest.mark.parametrize("loss", [MultipleNegativesRanking(), Matryoshka(MultipleNegativesRanking(), [8])])
+def test_a_batch_of_one_pair_has_nothing_to_compare_and_is_an_error(loss):
+    model, one = embedder(loss), ([TEXTS[0]], [OTHERS[0]])
+    for train in (
+        lambda: model.fit((TEXTS, OTHERS), batch_size=1, verbose=0),
+        lambda: model.fit(one, verbose=0),
+        lambda: model.evaluate((TEXTS, OTHERS), batch_size=1, verbose=0),
+        lambda: model.train_on_batch(one),
+    ):
+        error = message(train)
+        assert "a batch needs at least 2 rows. Use a larger `batch_size`" in error and error.endswith("of 1 row")
+    assert model.predict(one, verbose=0).shape == model.predict_on_batch(one).shape == (1, 2, 16)
+
+
+def test_a_hard_negative_is_enough_for_a_batch_of_one_row_and_other_losses_need_no_more():
+    for loss, rows in ((MultipleNegativesRanking(), (TEXTS, OTHERS, THIRD)), (CosineSimilarityLoss(), (TEXTS, OTHERS))):
+        labels = [1.0] * 5 if loss.takes_labels else None
+        assert embedder(loss).fit(rows, labels, batch_size=1, verbose=0).history["loss"][0] > 0
+
+
+@pytest.mark.core
+def test_a_last_pair_alone_joins_the_batch_before_it_and_learns():
+    model = embedder(MultipleNegativesRanking())
+    pairs = part_batches((TEXTS, OTHERS), None, model.preprocessor, batch_size=4, seed=0)
+    data = model.dataset(pairs)
+    for _ in range(3):
+        assert [len(inputs["token_ids"]) for inputs, _ in (data[i] for i in range(len(data)))] == [5]
+        assert sorted(data.order) == list(range(5))
+        data.on_epoch_end()
+    vectors = [model.embed(column, verbose=0) for column in (TEXTS, OTHERS)]
+    expected = float(MultipleNegativesRanking()(np.zeros(5), np.stack(vectors, axis=1)))
+    assert model.evaluate((TEXTS, OTHERS), batch_size=4, verbose=0) == pytest.approx(expected, rel=1e-4)
+    assert len(embedder(CosineSimilarityLoss()).dataset(pairs)) == 2
+
+
 def test_one_batch_of_rows_trains_and_the_model_can_be_called_on_rows():
     model = embedder(MultipleNegativesRanking())
     vectors = np.asarray(model((TEXTS, OTHERS)))
