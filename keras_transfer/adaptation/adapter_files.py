@@ -14,9 +14,16 @@ from keras_transfer.adaptation.adapters import (
     adapter_weights,
     add_adapters,
     check_names,
+    head_for,
     head_weights,
     remove_adapters,
     set_active_adapter,
+)
+from keras_transfer.adaptation.file_settings import (
+    check_encoder_settings,
+    check_head_settings,
+    encoder_settings,
+    head_settings,
 )
 from keras_transfer.files import atomic_file, check_folder
 from keras_transfer.training.trainable import remember_trainable
@@ -27,7 +34,8 @@ FORMAT = "keras_transfer adapters 1"
 def save_adapters(model, path, name=None, format="keras_transfer", overwrite=False):
     """Writes adapters and the head of a model to a safetensors file.
 
-    The file holds no weights of the encoder, only their fingerprint. `load_adapters` refuses any other encoder.
+    The file holds no weights of the encoder, only their fingerprint and the encoder's settings, and the settings of the
+    task that its head depends on, such as `label_names`. `load_adapters` refuses any other encoder and any other head.
 
     Args:
         model: Model with adapters.
@@ -55,6 +63,8 @@ def save_adapters(model, path, name=None, format="keras_transfer", overwrite=Fal
     from safetensors.numpy import save
 
     encoder, path = adapted_encoder(model), pathlib.Path(path)
+    if name is None and model is not encoder:
+        model.check_adapters()
     name = the_name(encoder, name)
     arrays = {key: _array(weight) for key, weight in adapter_weights(encoder, name).items()}
     if format not in ("keras_transfer", "peft"):
@@ -66,13 +76,14 @@ def save_adapters(model, path, name=None, format="keras_transfer", overwrite=Fal
         peft_files.write(encoder, path, encoder.adapters[name], arrays, overwrite)
         return path
     tensors = {f"adapter/{key}": array for key, array in arrays.items()}
+    settings = {"encoder": json.dumps(encoder_settings(encoder))}
     if model is not encoder:
-        head = {weight.path: _array(weight) for weight in head_weights(model)}
-        if encoder.active_adapters != (name,) and name in model.adapter_heads:
-            head = dict(zip(head, model.adapter_heads[name]))
-        tensors |= {f"head/{path}": array for path, array in head.items()}
+        tensors |= {
+            f"head/{weight.path}": np.array(value, "float32") for weight, value in head_for(model, encoder, name)
+        }
+        settings["task"] = json.dumps(head_settings(model))
     kinds = [[type(kind).__name__, kind.get_config()] for kind in encoder.adapters[name]]
-    metadata = {"format": FORMAT, "name": name, "kinds": json.dumps(kinds), "base": fingerprint(encoder)}
+    metadata = {"format": FORMAT, "name": name, "kinds": json.dumps(kinds), "base": fingerprint(encoder), **settings}
     with atomic_file(path) as file:
         file.write(save(tensors, metadata))
     return path
@@ -92,8 +103,9 @@ def load_adapters(model, path, name=None):
         The model. The loaded adapters are active. Compile the model to train it further.
 
     Raises:
-        ValueError: If the file cannot be read, if it belongs to another encoder, if its tensors do not match, or if
-            `add_adapters` raises an error. The model is then unchanged.
+        ValueError: If the file cannot be read; if it belongs to an encoder with other weights or other settings, or to
+            a task whose head gives other answers (such as `label_names` in another order); if its tensors do not
+            match; or if `add_adapters` raises an error. The model is then unchanged.
 
     Example:
     ```python
@@ -115,11 +127,12 @@ def load_adapters(model, path, name=None):
                 "The adapters belong to an encoder with other weights. Load the encoder from which they were saved. "
                 f"Received: path={str(path)!r}, made for {metadata['base'][:12]}, and an encoder {own[:12]}"
             )
+        check_encoder_settings(json.loads(metadata.get("encoder", "{}")), encoder, path)  # Older files have none.
+        if model is not encoder:
+            check_head_settings(json.loads(metadata.get("task", "{}")), model, path)
         kinds = [kind_of(*found) for found in json.loads(metadata["kinds"])]
     name = "default" if name is None else name
-    before, restore = encoder.active_adapters, remember_trainable(model)
-    adapter_heads = getattr(model, "adapter_heads", {})
-    heads_before = dict(adapter_heads)
+    restore = _remember(model, encoder)
     encoder = adapted_encoder(add_adapters(model, kinds, name))
     wanted = {f"adapter/{key}": weight for key, weight in adapter_weights(encoder, name).items()}
     heads = {key: value for key, value in tensors.items() if key.startswith("head/")}
@@ -128,14 +141,32 @@ def load_adapters(model, path, name=None):
     elif model is encoder:
         tensors = {key: value for key, value in tensors.items() if key not in heads}
     if problems := _problems(wanted, tensors):
-        set_active_adapter(remove_adapters(model, name), before)
+        remove_adapters(model, name)
         restore()
-        adapter_heads.clear()
-        adapter_heads.update(heads_before)
         raise ValueError(f"The tensors of the file do not match the model. Received: {'; '.join(problems[:5])}")
     for key, weight in wanted.items():
         weight.assign(tensors[key])
     return model
+
+
+def _remember(model, encoder):
+    """Returns a function that restores the active adapters, the heads and the `trainable` flags of a model."""
+    active, flags = encoder.active_adapters, remember_trainable(model)
+    head = [] if model is encoder else head_weights(model)
+    head = [(weight, np.array(ops.convert_to_numpy(weight))) for weight in head]
+    given = () if model is encoder else (dict(model.adapter_heads), model.given_adapters, model.known_adapters)
+
+    def restore():
+        set_active_adapter(model, active)
+        flags()
+        for weight, value in head:
+            weight.assign(value)
+        if given:
+            model.adapter_heads.clear()
+            model.adapter_heads.update(given[0])
+            model.remember_adapters(*given[1:])
+
+    return restore
 
 
 def fingerprint(encoder):

@@ -19,6 +19,7 @@ from keras_transfer.encoders.backbone import BackboneEncoder, is_backbone
 from keras_transfer.encoders.stack import TransformerStack
 from keras_transfer.layers.adapter_slots import AdaptedDense, check_kernel
 from keras_transfer.names import did_you_mean
+from keras_transfer.tasks.task import Task
 from keras_transfer.training import private
 from keras_transfer.training.trainable import set_trainable
 
@@ -97,13 +98,14 @@ def add_adapters(model, spec, name="default"):
         take(encoder, name)
         encoder.activate_adapters(before)
         raise
-    return _changed(model, encoder, before)
+    return _changed(model, encoder)
 
 
 def remove_adapters(model, name=None):
     """Removes adapters. Apart from the head, the model then computes the same as before they were added.
 
-    The weights of the encoder stay frozen. To train them, call `unfreeze`.
+    The weights of the encoder stay frozen. To train them, call `unfreeze`. If other adapters remain active, the head
+    that is stored for them is restored.
 
     Args:
         model: Model with adapters.
@@ -132,11 +134,8 @@ def remove_adapters(model, name=None):
     for removed in names:
         take(encoder, removed)
         encoder.adapters.pop(removed)
-    heads = getattr(model, "adapter_heads", {})
-    for choice in [choice for choice in heads if set(choice.split("+")) & set(names)]:
-        heads.pop(choice)
     encoder.activate_adapters([other for other in encoder.active_adapters if other not in names])
-    return _changed(model, encoder, encoder.active_adapters)
+    return _changed(model, encoder)
 
 
 def merge_adapters(model):
@@ -151,8 +150,9 @@ def merge_adapters(model):
         The model, which must be compiled again.
 
     Raises:
-        ValueError: If no adapters are active; if one of them does not change a dense layer; if such a layer is
-            quantized or has Keras's own LoRA; or if the model has other adapters, whose base would change.
+        ValueError: If no adapters are active; if another task has changed them; if one of them does not change a dense
+            layer; if such a layer is quantized or has Keras's own LoRA; or if the model has other adapters, whose base
+            would change.
 
     Example:
     ```python
@@ -162,8 +162,15 @@ def merge_adapters(model):
     ```
     """
     encoder = adapted_encoder(model)
-    active = encoder.active_adapters or (None,)
-    check_names(encoder, active)
+    if isinstance(model, Task):
+        model.check_adapters()
+    active = encoder.active_adapters
+    if not active:
+        advice = "Activate some with `set_active_adapter`" if encoder.adapters else "Call `add_adapters` first"
+        raise ValueError(
+            f"The model has no active adapters to merge. {advice}. Received: a model with the adapters "
+            f"{list(encoder.adapters)}, of which none are active"
+        )
     if others := [name for name in encoder.adapters if name not in active]:
         raise ValueError(f"Merging changes the base of other adapters. Remove these first. Received: {others}")
     for slot in encoder.adapter_slots:
@@ -181,6 +188,9 @@ def set_active_adapter(model, name):
 
     Each choice of adapters has its own values of the head. They are stored when other adapters are chosen, and restored
     when the choice is active again. With newly added adapters, the head keeps its current values.
+
+    Tasks over the same encoder share its adapters. After a change through one task, the methods of the others raise an
+    error until this function gives them adapters again.
 
     Args:
         model: Model with adapters.
@@ -203,9 +213,8 @@ def set_active_adapter(model, name):
     encoder = adapted_encoder(model)
     names = [] if name is None else [name] if isinstance(name, str) else list(name)
     check_names(encoder, names)
-    before = encoder.active_adapters
     encoder.activate_adapters(names)
-    return _changed(model, encoder, before)
+    return _changed(model, encoder)
 
 
 def get_adapters(spec):
@@ -299,21 +308,33 @@ def head_weights(model):
     return [weight for group in new for weight in group.variables]
 
 
-def _changed(model, encoder, before):
-    """Makes only the active adapters and the head trainable, and discards what Keras has traced and compiled.
+def head_for(model, encoder, name):
+    """Returns `(weight, value)` for each weight of the head of a task with the adapters of a name.
 
-    Args:
-        model: The model.
-        encoder: Its encoder.
-        before: Tuple of the names of the adapters that were active before.
+    Raises:
+        ValueError: If they were never active in the task, which then has no head for them.
     """
-    after, head = encoder.active_adapters, [] if model is encoder else head_weights(model)
-    heads = getattr(model, "adapter_heads", {})
-    if before != after:
-        heads["+".join(before)] = [np.array(ops.convert_to_numpy(weight)) for weight in head]
-        for weight, value in zip(head, heads.get("+".join(after), ())):
-            weight.assign(value)
-    active = [weight for name in after for weight in adapter_weights(encoder, name).values()]
+    weights = head_weights(model)
+    if model.given_adapters == (name,) and name not in model.replaced_adapters():
+        return [(weight, ops.convert_to_numpy(weight)) for weight in weights]
+    model.forget_replaced_heads()
+    if weights and name not in model.adapter_heads:
+        raise ValueError(
+            "The model has no head for these adapters, which were never the active ones in it. Use the model with "
+            f"which they were trained, or call `set_active_adapter(model, {name!r})` to use the current head. "
+            f"Received: name={name!r}, and a model with heads for {sorted(filter(None, model.adapter_heads))}"
+        )
+    return list(zip(weights, model.adapter_heads.get(name, ())))
+
+
+def _changed(model, encoder):
+    """Makes only the active adapters and the head trainable, and discards what Keras has traced and compiled."""
+    active, head = encoder.active_adapters, [] if model is encoder else head_weights(model)
+    if isinstance(model, Task):
+        _exchange_heads(model, head, active)
+        model.remember_adapters()
+        model.compile_again = model.compile_again or model.compiled
+    active = [weight for name in active for weight in adapter_weights(encoder, name).values()]
     chosen = {id(weight) for weight in (*head, *active)}
     set_trainable(model, [weight for weight in model.weights if id(weight) in chosen])
     parts = (model, encoder, getattr(encoder, "backbone", encoder))
@@ -323,3 +344,22 @@ def _changed(model, encoder, before):
         private.forget_jax_state(changed)
         getattr(changed, "compiled_generators", {}).clear()
     return model
+
+
+def _exchange_heads(task, head, after):
+    """Stores the values of a head for the adapters that a task was given, and restores those for others, if any.
+
+    Args:
+        task: `Task`.
+        head: List of the weights of its head.
+        after: Tuple of the names of the other adapters.
+    """
+    before, removed = task.given_adapters, task.replaced_adapters() & set(task.given_adapters)
+    task.forget_replaced_heads()
+    if before == after and not removed:
+        return
+    if not removed:
+        task.adapter_heads["+".join(before)] = [np.array(ops.convert_to_numpy(weight)) for weight in head]
+    if after or not removed:  # Without adapters, the head stays as it was trained with those that were removed.
+        for weight, value in zip(head, task.adapter_heads.get("+".join(after), ())):
+            weight.assign(value)

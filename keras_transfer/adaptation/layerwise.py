@@ -14,7 +14,9 @@ from keras_transfer.adaptation.penalties import Penalty
 from keras_transfer.adaptation.rates import RateGroup, check_pattern, groups_of, rate_groups, rate_of, slots_of
 from keras_transfer.adaptation.selection import is_norm_or_bias
 from keras_transfer.distribute.updates import check_sparse, fused_clipping, gather_rows, updates_of
+from keras_transfer.layers.adapter_slots import Adapter
 from keras_transfer.training import private
+from keras_transfer.training.trainable import layers_within
 
 log = logging.getLogger("keras_transfer")
 
@@ -44,6 +46,10 @@ class WeightRecord:
     penalized: bool
     start: keras.Variable | None = None
     importance: keras.Variable | None = None
+
+    @property
+    def has_start(self):
+        return self.group.starts_at(self.path)
 
 
 @keras.saving.register_keras_serializable("keras_transfer")
@@ -143,8 +149,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         self.penalty = penalty
         self.decay_norms_and_biases, self.sparse_embeddings = decay_norms_and_biases, sparse_embeddings
         weights = {} if model is None else {weight.path: weight for weight in model.weights}
-        pulled = [weights[path] for group in self.groups if group.has_start for path in group.paths if path in weights]
-        starts = {w.path: ops.convert_to_numpy(w).copy() for w in pulled if penalty.includes(w)}
+        starts = {} if model is None or penalty is None else _starts(model, weights, self.groups, penalty)
         self._set_untracked(_class=type(optimizer), _own=own, _built_for=built_for, _saved_for=set(built_for or ()))
         self._set_untracked(_records=[], _slots={}, _weights=weights, _starts=starts)
         self._set_untracked(_updates={}, _rates_now={}, _rows={})
@@ -208,7 +213,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
             self._build_penalty(variables)
 
     def _build_penalty(self, variables):
-        pulled = [pair for pair in zip(variables, self._records) if pair[1].penalized and pair[1].group.has_start]
+        pulled = [pair for pair in zip(variables, self._records) if pair[1].penalized and pair[1].has_start]
         self.penalty.check([variable for variable, _ in pulled])
         for variable, record in pulled:
             start = self._starts.pop(record.path, variable)  # A loaded optimizer reads its starts from the file later.
@@ -391,6 +396,26 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         """Sets attributes whose variables Keras must not track as the optimizer's own."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+
+def _starts(model, weights, groups, penalty):
+    """Returns a dict from the paths of weights to the arrays from which a penalty measures their distance.
+
+    Also adds the paths of weights of adapters to their groups in which not all weights have a start.
+    """
+    of_adapters = {}
+    if penalty.penalizes_new_weights:
+        adapters = [layer for layer, _ in layers_within(model) if isinstance(layer, Adapter)]
+        of_adapters = {weight.path: value for layer in adapters for weight, value in layer.starts()}
+    found = {}
+    for group in groups:
+        paths = [path for path in group.paths if path in weights and penalty.includes(weights[path])]
+        if group.has_start:
+            found |= {path: ops.convert_to_numpy(weights[path]).copy() for path in paths}
+        else:
+            group.starts = [path for path in paths if path in of_adapters]
+            found |= {path: of_adapters[path] for path in group.starts}
+    return found
 
 
 def _key(*names):

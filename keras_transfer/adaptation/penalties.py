@@ -21,6 +21,7 @@ class Penalty:
     """
 
     needs_distance = False
+    penalizes_new_weights = False  # Whether it pulls weights without a start to 0.
 
     def select(self, groups):
         """Returns the layer groups whose weights are penalized for their distance from their start."""
@@ -79,7 +80,9 @@ class L2SP(Penalty):
         squared: Boolean. Whether the distance is squared. Defaults to `True`.
         groups: String, integer or list. The layer groups that count as pretrained, in any form that `select_groups`
             takes. All others count as new. With `"all"`, a head that was trained before is also penalized for its
-            distance from its start. Defaults to `"pretrained"`.
+            distance from its start. Some weights of adapters change nothing at another value than 0: copies of norms
+            and biases (`Houlsby`, `BitFit`), scales (`IA3`) and magnitudes (DoRA). They count as pretrained, and their
+            start is their value when they were added. Defaults to `"pretrained"`.
         norms_and_biases: Boolean. Whether the penalty includes biases and normalization weights, as in the paper's
             equation. The authors' code excludes them by default, like weight decay. Defaults to `True`.
 
@@ -95,6 +98,8 @@ class L2SP(Penalty):
 
     Source: https://arxiv.org/abs/1802.01483, equation 2; https://arxiv.org/abs/1706.03610.
     """
+
+    penalizes_new_weights = True
 
     def __init__(self, strength=0.01, new_strength=0.01, squared=True, groups="pretrained", norms_and_biases=True):
         self.strength = _not_negative("strength", strength)

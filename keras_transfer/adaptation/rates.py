@@ -11,12 +11,20 @@ from keras_transfer.training import private
 
 @dataclasses.dataclass
 class RateGroup:
-    """A layer group with its rate, which refers to its weights by path."""
+    """A layer group with its rate, which refers to its weights by path.
+
+    If `has_start` is False, only the weights in `starts` are penalized for their distance from their start.
+    """
 
     name: str
     rate: float
     has_start: bool
     paths: list
+    starts: list = dataclasses.field(default_factory=list)
+
+    def starts_at(self, path):
+        """Returns whether a weight of the group is penalized for its distance from its start."""
+        return self.has_start or path in self.starts
 
 
 def rate_groups(groups, decay=None, rates=None, with_start=()):

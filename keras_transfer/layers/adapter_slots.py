@@ -32,6 +32,10 @@ class Adapter(keras.layers.Layer):
         """Returns the kernel and bias of a dense layer that is equivalent to one with these and this adapter."""
         raise NotImplementedError
 
+    def starts(self):
+        """Returns `(weight, array)` for each weight that changes nothing at another value than 0: that value."""
+        return []
+
 
 class AdapterSlot(keras.layers.Layer):
     """A place where adapters act: the output of a sub-layer of a `TransformerBlock`, before the residual.
@@ -261,6 +265,13 @@ class WeightCopies(Adapter):
             copy = self.add_weight(name=name, shape=variable.shape, dtype=variable.dtype, initializer="zeros")
             copy.assign(np.array(ops.convert_to_numpy(variable)))  # On JAX, it would share the original's memory.
             setattr(self, name, copy)
+
+    def starts(self):
+        return [(getattr(self, name), _array(variable)) for name, variable in self.originals().items()]
+
+
+def _array(variable):
+    return np.array(ops.convert_to_numpy(ops.cast(variable, "float32")))
 
 
 class PrefixSlot(AdapterSlot):

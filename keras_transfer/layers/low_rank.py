@@ -42,11 +42,21 @@ class LowRankAdapter(Adapter):
             self.factors.append((a, b))
         self.magnitudes = []
         if self.magnitude:
-            norms = np.linalg.norm(ops.convert_to_numpy(self.base().kernel), axis=0)
+            norms = self._norms()
             for name, (start, size) in self.parts.items():
                 weight = self.add_weight(name=f"{name}_magnitude", shape=(size,), initializer="ones")
                 weight.assign(norms[start : start + size])
                 self.magnitudes.append(weight)
+
+    def _norms(self):
+        """Returns the lengths of the columns of the kernel without this change."""
+        return np.linalg.norm(ops.convert_to_numpy(self.base().kernel), axis=0)
+
+    def starts(self):
+        if not self.magnitude:
+            return []
+        slices, norms = [slice(start, start + size) for start, size in self.parts.values()], self._norms()
+        return [(weight, norms[part]) for weight, part in zip(self.magnitudes, slices)]
 
     def _factors(self):
         """Returns `A` of all parts side by side, and `B` of all parts stacked, each in the columns of its part."""
@@ -112,6 +122,9 @@ class ScalingAdapter(Adapter):
     @property
     def scales_inputs(self):
         return self.parts is None
+
+    def starts(self):
+        return [(weight, np.ones(weight.shape, "float32")) for weight in self.scales]
 
     def before(self, inputs):
         return inputs if self.parts is not None else inputs * ops.cast(self.scales[0], inputs.dtype)

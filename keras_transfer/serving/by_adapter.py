@@ -4,7 +4,7 @@ import dataclasses
 
 import keras
 
-from keras_transfer.adaptation.adapters import adapted_encoder, check_names, head_weights
+from keras_transfer.adaptation.adapters import adapted_encoder, check_names, head_for
 
 
 def signatures_by_adapter(model, signatures, names):
@@ -20,7 +20,7 @@ def signatures_by_adapter(model, signatures, names):
     Raises:
         ValueError: If no signature takes texts [batch] only.
     """
-    heads = {name: _head(model, name) for name in names}
+    heads = {name: head_for(model, model.encoder, name) for name in names}
     name = keras.KerasTensor((None,), "string", name="adapter")
     found = {
         key: dataclasses.replace(
@@ -46,27 +46,16 @@ def check_adapters(model, names):
     check_names(adapted_encoder(model), names)
 
 
-def _head(model, name):
-    """Returns pairs of a variable of the head and its value for the adapters of a name."""
-    if model.encoder.active_adapters != (name,) and name in model.adapter_heads:
-        return list(zip(head_weights(model), model.adapter_heads[name]))
-    return []
-
-
 def _choosing(model, function, heads):
     import tensorflow as tf
 
     names = list(heads)
 
     def answer(name, inputs):
-        before = model.encoder.active_adapters
-        model.encoder.activate_adapters([name])
-        try:
+        with model.applying_adapters([name]):
             values = [(variable, tf.constant(value)) for variable, value in heads[name]]
             with keras.StatelessScope(state_mapping=values):
                 return function(**inputs)
-        finally:
-            model.encoder.activate_adapters(before)
 
     def choose(adapter, **inputs):
         adapter = tf.where(adapter == "", names[0], adapter)

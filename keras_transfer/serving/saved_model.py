@@ -104,6 +104,7 @@ def export(model, folder, labels=None, pairs=False, overwrite=False, adapters=No
     if model.preprocessor is None:
         raise ValueError("`export` requires a model with a preprocessor. Received: preprocessor=None")
     check_folder(folder, overwrite)
+    model.check_adapters()
     if adapters is not None:
         check_adapters(model, adapters)
     model.signatures(pairs)  # Raises an error if the task cannot answer requests.

@@ -47,6 +47,7 @@ class Compiled:
         check_loss(loss)
         check_metrics([metrics, kwargs.get("weighted_metrics")], loss)
         super().compile(optimizer, loss=loss, metrics=metrics, **kwargs)
+        self.compile_again = False
 
     def _metrics_for(self, loss):
         """Returns the metrics of the task, or the accuracy if these take integer labels and the loss does not."""

@@ -118,6 +118,7 @@ class DialogueModel(CausalLM):
     # === Training ===
 
     def call(self, inputs, training=None, mask=None):
+        self.check_adapters()
         inputs, candidates = merge_parts(select_inputs(inputs, self.input), self.input)
         if candidates is None:
             return super().call(inputs, training=training, mask=mask)

@@ -160,6 +160,7 @@ class Generates:
         """Returns the compiled loop of a sampler for inputs of given shapes."""
         config = json.dumps(keras.saving.serialize_keras_object(sampler), sort_keys=True)
         key = (config, steps, num_sequences, end, constraints, shapes, returns_state)
+        self.check_adapters()
         kept = self.compiled_generators
         if key not in kept:
             if len(kept) >= _COMPILED:

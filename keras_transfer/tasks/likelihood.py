@@ -100,6 +100,7 @@ class Likelihood:
 
     def _scorer(self):
         """Returns a model from the encoder's inputs and `target_ids` to the log-likelihoods of the targets."""
+        self.check_adapters()
         if "scorer" not in self.compiled_generators:
             targets = keras.Input((None,), dtype="int32", name="target_ids")
             values = _TargetLogLikelihood(dtype="float32")(self.output, targets)

@@ -41,7 +41,7 @@ class OneBatch(KeepsErrors, NotCloned):
     def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False):
         """Trains on one batch as `keras.Model.train_on_batch` does. `x` may be raw text."""
         self.check_class_weight(class_weight)
-        batch = self._one_batch(x, y, sample_weight)
+        batch = self._one_batch("train_on_batch", x, y, sample_weight)
         self.fitted_on = kind_of(self, x)
         with mends_failures(self, "train_function"):
             return super().train_on_batch(*batch, class_weight=class_weight, return_dict=return_dict)
@@ -49,12 +49,13 @@ class OneBatch(KeepsErrors, NotCloned):
     def test_on_batch(self, x, y=None, sample_weight=None, return_dict=False):
         """Evaluates one batch as `keras.Model.test_on_batch` does. `x` may be raw text."""
         check_kind(self, x, self.fitted_on)
-        batch = self._one_batch(x, y, sample_weight)
+        batch = self._one_batch("test_on_batch", x, y, sample_weight)
         with mends_failures(self, "test_function"):
             return super().test_on_batch(*batch, return_dict=return_dict)
 
     def predict_on_batch(self, x):
         """Returns what `predict` returns, for one batch. `x` may be raw text."""
+        self.check_adapters()
         if not self.is_raw(x):
             return super().predict_on_batch(x)
         check_kind(self, x, self.fitted_on)
@@ -64,8 +65,10 @@ class OneBatch(KeepsErrors, NotCloned):
         predict = super().predict_on_batch
         return self.predict_in_order(data, Prediction(self, lambda batches, **options: predict(batches[0][0])))
 
-    def _one_batch(self, x, y, sample_weight):
+    def _one_batch(self, method, x, y, sample_weight):
         """Returns `(x, y, sample_weight)` with prepared inputs."""
+        self.check_adapters()
+        self.check_compiled(method)
         if y is not None:
             y = self.encode_labels(y)
             self.check_labels(y)

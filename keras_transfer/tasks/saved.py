@@ -11,6 +11,7 @@ class Saved:
 
     def save_own_variables(self, store):
         """Adds the heads of adapters that are not active to a file."""
+        self.check_adapters()
         super().save_own_variables(store)
         for name, values in self.adapter_heads.items():
             for i, value in enumerate(values):
@@ -26,6 +27,7 @@ class Saved:
         self.adapter_heads.update(heads)
 
     def get_config(self):
+        self.check_adapters()
         mix = {} if self.scalar_mix is None else {"scalar_mix": keras.saving.serialize_keras_object(self.scalar_mix)}
         kind = {} if self.fitted_on is None else {"fitted_on": self.fitted_on}
         return {

@@ -23,6 +23,7 @@ from keras_transfer.tasks.data import (
 )
 from keras_transfer.tasks.data_checks import check_inputs, check_weights_of_classes, checked_batches, validation_parts
 from keras_transfer.tasks.failures import mends_failures
+from keras_transfer.tasks.given_adapters import GivenAdapters
 from keras_transfer.tasks.one_batch import OneBatch
 from keras_transfer.tasks.prediction import Prediction
 from keras_transfer.tasks.pretrained import Pretrained
@@ -36,7 +37,7 @@ from keras_transfer.training.private import is_adapter
 from keras_transfer.training.run_length import ScheduleLength
 
 
-class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
+class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, keras.Model):
     """Base class of the tasks: a functional model from an encoder's inputs, through its layers, to a head.
 
     Each layer of the encoder is a layer of the task. `model.encoder` and `model.preprocessor` are references.
@@ -87,10 +88,12 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
         object.__setattr__(self, "scalar_mix", scalar_mix)
         # Maps inactive adapters to the values of their head, for `adaptation.set_active_adapter`.
         object.__setattr__(self, "adapter_heads", {})
+        self.remember_adapters()
         self.dtype_policy = encoder.dtype_policy
         self._made_for = None
 
     def call(self, inputs, training=None, mask=None):
+        self.check_adapters()
         if isinstance(inputs, dict) and not isinstance(self.input, dict):  # `dataset` names all arrays.
             inputs = keras.tree.pack_sequence_as(self.input, [inputs[tensor.name] for tensor in self.inputs])
         return super().call(select_inputs(inputs, self.input), training=training, mask=mask)
@@ -283,6 +286,9 @@ class Task(Compiled, OneBatch, Pretrained, Saved, StringInputs, keras.Model):
         """Returns `dataset(...)` in the form that a method needs on the model's replicas."""
         if is_adapter(x):  # Keras's `fit` evaluates the validation data that it has prepared.
             return x
+        self.check_adapters()
+        if method != "predict":
+            self.check_compiled(method)
         check_distribution(self)
         check_inputs(self, x)
         y = None if y is None else self.encode_labels(y)

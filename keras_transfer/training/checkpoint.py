@@ -42,7 +42,8 @@ class Checkpoint(keras.callbacks.Callback):
     checkpoint is used; damaged ones are skipped with a warning. A folder belongs to one run, and only one process can
     use it at a time. Once all epochs are complete, or `EarlyStopping` or the `patience` of the last stage has ended the
     run, `fit()` trains nothing. With more `epochs`, or more `patience` of `EarlyStopping`, it continues. If the loss,
-    dtype policy, `shuffle`, `class_weight` or the plan of which weights train differs, a warning is logged. Resume only
+    dtype policy, `shuffle`, `class_weight`, a setting of the model that its variables do not show (such as `num_heads`,
+    a dropout rate or LoRA's `alpha`) or the plan of which weights train differs, a warning is logged. Resume only
     from folders that you trust: the checksum of a file detects accidental damage, not deliberate changes.
 
     Resuming is exact if the order of the batches is the same in each run. This holds for `text.batches`, a

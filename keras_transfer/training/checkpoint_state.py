@@ -1,5 +1,6 @@
 """The state of a run: reading it, comparing it with a training checkpoint, and restoring it."""
 
+import hashlib
 import logging
 import random
 import re
@@ -15,6 +16,9 @@ log = logging.getLogger("keras_transfer")
 
 # Keras numbers names in each process, and the variables of an optimizer show what it was built for.
 _NOT_COMPARED = {"name", "built_for"}
+# The run compares dtypes and what trains separately. States of seeds are restored.
+_NOT_OF_THE_MODEL = {"dtype", "trainable", "frozen", "seed", "build_config", "inbound_nodes"}
+_LARGE = 200  # Longer lists and strings, such as vocabularies, are compared by their hashes.
 
 
 # === Variables ===
@@ -88,6 +92,8 @@ def check(model, stored, now):
             "To resume in the middle of an epoch, use the same data in the same batches. "
             f"Received: {counts[0]} batches (training checkpoint: {counts[1]}, {stored.path})"
         )
+    if run.get("model") is None:  # an older training checkpoint
+        now = {**now, "model": None}
     warn_of_differences(now, run)
     if rates not in state["rates"]:
         now, theirs = (", ".join(f"{rate:.6g}" for rate in part) for part in (rates, state["rates"][1]))
@@ -118,11 +124,32 @@ def made_with(model, fit, batches, callbacks):
         "backend": keras.backend.backend(),
         "keras": keras.version(),
         "loss": _describe(model.loss),
+        "model": _settings_of(model),
         "dtype": [f"{layer.dtype_policy.name} of {layer.name}" for layer, _ in layers_within(model)],
         "shuffle": bool(fit.get("shuffle")) or shuffles is True,
         "class_weight": _plain_config(weights, []) if isinstance(weights, dict) else None,
         "callbacks": callbacks,
     }
+
+
+def _settings_of(model):
+    """Returns the config of a model without what is compared elsewhere, as JSON values. Large parts become hashes."""
+    try:
+        return _plain_config(_compared(model.get_config()), [])
+    except (NotImplementedError, ValueError, TypeError):  # a model or layer that cannot be saved
+        return None
+
+
+def _compared(value):
+    """Returns a part of a config without what is compared elsewhere, and with hashes instead of large parts."""
+    if not isinstance(value, (dict, list, tuple, str)):
+        return value
+    parts = value.values() if isinstance(value, dict) else value
+    if len(value) > _LARGE and not any(isinstance(part, (dict, list, tuple)) for part in parts):
+        return hashlib.sha256(repr(value).encode()).hexdigest()
+    if isinstance(value, dict):
+        return {str(key): _compared(part) for key, part in value.items() if key not in _NOT_OF_THE_MODEL}
+    return value if isinstance(value, str) else [_compared(part) for part in value]
 
 
 def _describe(loss):

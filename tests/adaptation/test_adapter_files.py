@@ -11,6 +11,7 @@ from keras import ops
 from keras_transfer import adaptation as kt
 from keras_transfer.adaptation.adapters import adapter_weights
 from keras_transfer.encoders import Encoder, RobertaEncoder, encode
+from keras_transfer.tasks import TextClassifier
 from tests.adaptation import adapter_models as models
 from tests.adaptation.adapter_models import outputs, train
 
@@ -149,3 +150,57 @@ def fill(encoder, name, arrays):
     assert weights.keys() == arrays.keys()
     for key, weight in weights.items():
         weight.assign(arrays[key])
+
+
+# === What the weights do not show belongs to the file ===
+
+
+def named(label_names, **options):
+    return TextClassifier(models.encoder(), label_names=label_names, dropout=0.0, **options)
+
+
+@pytest.mark.parametrize("setting", [{"num_heads": 4}, {"activation": "relu"}, {"dropout": 0.5}])
+def test_a_file_of_an_encoder_with_other_settings_is_refused(setting, tmp_path):
+    file = kt.save_adapters(kt.add_adapters(models.classifier(), "lora:r=2"), tmp_path / "a")
+    [(name, value)], encoder = setting.items(), models.encoder(**setting)
+    encoder.set_weights(models.encoder().get_weights())
+    for other in (encoder, TextClassifier(encoder, 2)):
+        with pytest.raises(ValueError, match=f"same weights but other settings.*Received: {name}={value!r} .file: "):
+            kt.load_adapters(other, file)
+
+
+def test_labels_in_another_order_than_in_the_file_are_refused(tmp_path):
+    file = kt.save_adapters(kt.add_adapters(named(["bad", "good"]), "lora:r=2"), tmp_path / "a")
+    with pytest.raises(ValueError, match=r"in the same order.*`label_names=\['bad', 'good'\]`. .*\['good', 'bad'\] in"):
+        kt.load_adapters(named(["good", "bad"]), file)
+    with pytest.raises(ValueError, match="labels of the file, since"):
+        kt.load_adapters(named(["good", "poor"]), file)
+    kt.load_adapters(named(["bad", "good"]), file)
+
+
+def test_labels_without_names_are_matched_by_position_with_a_warning(tmp_path, caplog):
+    file = kt.save_adapters(kt.add_adapters(models.classifier(), "lora:r=2"), tmp_path / "a")
+    kt.load_adapters(models.classifier(), file)
+    assert not caplog.text
+    kt.load_adapters(named(["bad", "good"]), file)
+    assert "matched by position: ['0', '1'] in the file, and ['bad', 'good'] in the model" in caplog.text
+
+
+def test_a_head_with_another_pooling_than_in_the_file_is_refused(tmp_path):
+    file = kt.save_adapters(kt.add_adapters(named(["a", "b"]), "lora:r=2"), tmp_path / "a")
+    with pytest.raises(ValueError, match="do not match the model.*Received: pooling='mean' .file: 'pooled'."):
+        kt.load_adapters(named(["a", "b"], pooling="mean"), file)
+
+
+def test_a_file_from_before_settings_were_stored_still_loads(tmp_path):
+    from safetensors import safe_open
+    from safetensors.numpy import load_file, save_file
+
+    model = train(kt.add_adapters(models.classifier(), "lora:r=2"))
+    file = kt.save_adapters(model, tmp_path / "new")
+    with safe_open(str(file), "np") as opened:
+        metadata = opened.metadata()
+    old = {key: metadata[key] for key in ("format", "name", "kinds", "base")}
+    save_file(load_file(file), tmp_path / "old", old)
+    again = kt.load_adapters(models.classifier(), tmp_path / "old")
+    np.testing.assert_array_equal(outputs(again), outputs(model))

@@ -182,6 +182,9 @@ def test_all_tasks_over_a_backbone_share_save_and_remove_its_adapters(make):
     kt.add_adapters(first, ["houlsby:2", kt.LoRA(2, targets="output")])
     randomize(first)
     inputs = dict(models.INPUTS, mask_positions=np.array([[1], [2]], "int32"))
+    with pytest.raises(ValueError, match="changed through another task"):
+        outputs(other, inputs)
+    kt.set_active_adapter(other, "default")
     np.testing.assert_array_equal(outputs(save_and_load(other), inputs), outputs(other, inputs))
 
     late = TextClassifier(plain, 2)
@@ -324,7 +327,7 @@ def test_mistakes_are_clear_errors_that_change_nothing():
             "a task such as `TextClassifier` over one or over a KerasHub backbone",
         ),
         (lambda: kt.remove_adapters(model), r"Expected some of \[\]"),
-        (lambda: kt.merge_adapters(model), "Unknown adapters"),
+        (lambda: kt.merge_adapters(model), "no active adapters to merge. Call `add_adapters` first"),
     ):
         with pytest.raises(ValueError, match=message):
             call()

@@ -6,10 +6,12 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import ChainThaw, GradualUnfreezing, freeze
+from keras_transfer.adaptation import ChainThaw, GradualUnfreezing, LoRA, add_adapters, freeze
+from keras_transfer.tasks import TextClassifier
 from keras_transfer.text.batching import TextBatches
 from keras_transfer.training.checkpoint import Checkpoint
 from keras_transfer.training.checkpoint_state import made_with, warn_of_differences
+from tests.adaptation import adapter_models
 from tests.training.checkpoint_runs import (
     OPTIMIZERS,
     Crash,
@@ -151,6 +153,26 @@ def test_text_batches_that_are_not_shuffled_any_more_are_warned_of(caplog):
     assert caplog.text == ""
     warn_of_differences(run(False), run(True))
     assert "its result may differ. Received: shuffle=False (training checkpoint: True)" in caplog.text
+
+
+def test_other_settings_of_the_model_than_those_of_the_run_are_warned_of(caplog):
+    def run(alpha=4, **settings):
+        model = TextClassifier(adapter_models.encoder(**settings), 2)
+        add_adapters(model, LoRA(2, alpha))
+        model.compile()
+        return made_with(model, {"x": X}, 10, [])
+
+    warn_of_differences(run(), run())
+    assert caplog.text == ""
+    for settings, message in (
+        ({"num_heads": 4}, "num_heads=4 (training checkpoint: 2)"),
+        ({"activation": "relu"}, "activation=relu (training checkpoint: gelu)"),
+        ({"dropout": 0.5}, "dropout=0.5 (training checkpoint: 0.0)"),
+        ({"alpha": 8}, "alpha=8 (training checkpoint: 4)"),
+    ):
+        caplog.clear()
+        warn_of_differences(run(**settings), run())
+        assert message in caplog.text
 
 
 @pytest.mark.slow
