@@ -1,11 +1,13 @@
 """Builds an encoder from a configuration and named tensors, for all formats."""
 
+import contextlib
 import dataclasses
 import re
 
 import numpy as np
 
 from keras_transfer.checkpoints.heads import check_supported, find_head
+from keras_transfer.checkpoints.settings import OF_LABELS, other_settings
 from keras_transfer.checkpoints.tensors import CheckpointError, fill, log, reading
 from keras_transfer.layers.initializers import replaced_weights
 
@@ -87,10 +89,23 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
         if name not in unused and name not in in_head and not (name in extra and np.array_equal(read(), extra[name]))
     }
     fill(architecture.entries(encoder), used, source)
+    _keep_settings(encoder, architecture, config, found)
     encoder.checkpoint_report = CheckpointReport(str(source), len(used), unused, remarks)
     if unused or remarks:
         log.warning("%s", encoder.checkpoint_report)
     return encoder, found
+
+
+def _keep_settings(encoder, architecture, config, found):
+    """Keeps the settings of a configuration that the encoder does not have, and that its head does not have."""
+    if architecture.format != "huggingface":
+        return
+    of_head = [] if found is None else [key for _, key, *_ in found.head.settings]
+    of_head += [] if found is None else [*OF_LABELS, *found.head.fixed, *found.head.written]
+    with contextlib.suppress(CheckpointError):  # An overridden argument may have no name in a configuration.
+        kept = other_settings(config, {**dict.fromkeys(of_head, ""), **architecture.configuration(encoder)})
+        if kept:
+            encoder.checkpoint_settings["config.json"] = kept
 
 
 def _safe(read, name, source):

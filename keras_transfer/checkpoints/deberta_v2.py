@@ -43,7 +43,7 @@ def _read(found, config):
 
 
 def _write(config, encoder):
-    kinds = {"pos_att_type": ["p2c", "c2p"], "position_biased_input": False}
+    kinds = {"pos_att_type": ["p2c", "c2p"], "position_biased_input": False, "max_relative_positions": -1}
     return {**config, **kinds, "position_buckets": encoder.num_buckets or -1}
 
 

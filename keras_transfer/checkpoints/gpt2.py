@@ -49,7 +49,8 @@ def read_gpt(found, config):
 
 
 def write_gpt(config, encoder):
-    """Returns the configuration with the speakers, if there are any."""
+    """Returns the configuration with the speakers, if there are any, and without ids of special tokens."""
+    config = {**config, "bos_token_id": None, "eos_token_id": None}  # Transformers' defaults: OpenAI's vocabulary.
     return config if encoder.speakers is None else {**config, _SPEAKERS: list(encoder.speakers)}
 
 

@@ -6,8 +6,11 @@ import numpy as np
 
 from keras_transfer.checkpoints.architecture import architecture_of, is_for_keras_hub
 from keras_transfer.checkpoints.building import build
+from keras_transfer.checkpoints.settings import OF_LABELS
 from keras_transfer.checkpoints.tensors import CheckpointError, read_json, read_safetensors, reading, shard_files
 from keras_transfer.files import atomic_folder
+
+_GENERATION = "generation_config.json"
 
 # Names of pooling in sentence-transformers, old and new, and ours.
 _POOLINGS = {
@@ -30,7 +33,14 @@ def load(folder, cls, overrides, head=None):
     weights_folder, pooling, remarks = _sentence_transformer(folder)
     architecture, config = _describe(weights_folder)
     overrides = {**pooling, **overrides}
-    return build(architecture, config, lambda: _readers(weights_folder), folder, cls, overrides, remarks, head)
+    generation = weights_folder / _GENERATION
+    settings = read_json(generation) if generation.exists() else None
+    encoder, found = build(
+        architecture, config, lambda: _readers(weights_folder), folder, cls, overrides, remarks, head
+    )
+    if settings is not None:
+        encoder.checkpoint_settings[_GENERATION] = settings
+    return encoder, found
 
 
 def load_preprocessor(folder, word_level=False, **overrides):
@@ -78,8 +88,13 @@ def save(architecture, encoder, preprocessor, folder, overwrite, head=None, pool
     config = {
         "architectures": [architecture.model_class if head is None else head.model_class],
         "model_type": architecture.model_type,
-        **architecture.configuration(encoder),
+        **_with_end(architecture.configuration(encoder), preprocessor),
         **({} if head is None else head.config),
+    }
+    kept = encoder.checkpoint_settings.get("config.json", {})
+    of_labels = () if head is None else OF_LABELS
+    config |= {
+        key: value for key, value in kept.items() if key not in of_labels and (key not in config or config[key] is None)
     }
     tensors = architecture.extra_tensors(encoder)
     for entry in architecture.entries(encoder):
@@ -89,11 +104,23 @@ def save(architecture, encoder, preprocessor, folder, overwrite, head=None, pool
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     with atomic_folder(folder, overwrite) as temporary:
         (temporary / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+        if _GENERATION in encoder.checkpoint_settings:
+            generation = json.dumps(encoder.checkpoint_settings[_GENERATION], indent=2)
+            (temporary / _GENERATION).write_text(generation + "\n")
         save_file(tensors, temporary / "model.safetensors", metadata={"format": "pt"})
         if preprocessor is not None:
             preprocessor.save(temporary)
         if pooling:
             _write_sentence_transformer(encoder, pooling, normalize, temporary)
+
+
+def _with_end(config, preprocessor):
+    """Returns a configuration in which the token that ends texts is that of the preprocessor, if none was set."""
+    if config.get("eos_token_id", 0) is not None or preprocessor is None:
+        return config
+    end = getattr(preprocessor.tokenizer, "eos_id", None)
+    last = preprocessor.packing.end[-1:]
+    return {**config, "eos_token_id": preprocessor.token_to_id(last[0]) if end is None and last else end}
 
 
 def _describe(folder):

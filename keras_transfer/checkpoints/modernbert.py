@@ -56,7 +56,9 @@ def _read(found, config):
 def _write(config, encoder):
     positions = {kind: {"rope_type": "default", "rope_theta": config[key]} for kind, key in zip(_KINDS, _THETAS)}
     # Transformers' default for the padding id is too large for small vocabularies.
-    return {**config, "local_attention": 2 * encoder.window, "rope_parameters": positions, "pad_token_id": None}
+    kinds = [_KINDS[i % encoder.global_attention_every > 0] for i in range(encoder.num_layers)]
+    found = {"local_attention": 2 * encoder.window, "rope_parameters": positions, "layer_types": kinds}
+    return {**config, **found, "pad_token_id": None}
 
 
 MODERN_BERT = register_architecture(

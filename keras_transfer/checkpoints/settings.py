@@ -55,6 +55,29 @@ def write_settings(settings, arguments, owner):
     return config
 
 
+# What describes a file and not the model, such as its types. The number of labels is that of their names.
+_OF_FILES = {"architectures", "model_type", "dtype", "torch_dtype", "quantization_config", "transformers_version"}
+_OF_FILES |= {"auto_map", "_name_or_path", "num_labels", "_num_labels"}
+OF_LABELS = ("id2label", "label2id", "problem_type")
+
+
+def other_settings(config, written):
+    """Returns the settings of a configuration that an encoder does not have, to be written back with it.
+
+    Args:
+        config: Dict. The configuration of a checkpoint.
+        written: Dict. The configuration that describes the encoder and the head. `None` in it stands for no value.
+    """
+    return {
+        key: value
+        for key, value in config.items()
+        if key not in _OF_FILES
+        and (key, value) != ("tie_word_embeddings", False)  # Ours are tied, so the file has only one of the tensors.
+        and not key.startswith("keras_transfer_")
+        and (key not in written or (written[key] is None and value is not None))
+    }
+
+
 def get_setting(config, key, default=None):
     """Returns the value under a name with dots. A `null` counts as missing."""
     for part in key.split("."):

@@ -178,6 +178,9 @@ class Encoder(keras.Model):
         self.adapters = {}  # From names to lists of kinds, such as `adaptation.LoRA`.
         self.active_adapters = ()
         object.__setattr__(self, "adapter_slots", [])  # Keras must not track these: the layers hold them.
+        # From the names of a checkpoint's files to the settings in them that the encoder does not have. They are
+        # written back, and `generate` reads those of generation.
+        object.__setattr__(self, "checkpoint_settings", {})
 
     def call(self, inputs, training=None, mask=None):
         return super().call(select_inputs(inputs, self.input), training=training, mask=mask)
@@ -213,11 +216,13 @@ class Encoder(keras.Model):
             }
             frozen = [weight.path for weight in self.weights if not weight.trainable]
             adapters = {"adapters": kinds, "active_adapters": list(self.active_adapters), "frozen": frozen}
+        kept = {"checkpoint_settings": self.checkpoint_settings} if self.checkpoint_settings else {}
         return {
             **{
                 name: serialize_activation(value) if callable(value) else value for name, value in self.settings.items()
             },
             **adapters,
+            **kept,
             "pooling": self.pooling,
             "normalize": self.normalize,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
@@ -231,8 +236,9 @@ class Encoder(keras.Model):
         if isinstance(config.get("dtype"), dict):
             config["dtype"] = keras.dtype_policies.deserialize(config["dtype"])
         adapters, active = config.pop("adapters", {}), config.pop("active_adapters", ())
-        frozen = set(config.pop("frozen", ()))
+        frozen, kept = set(config.pop("frozen", ())), config.pop("checkpoint_settings", {})
         encoder = cls(**config)
+        object.__setattr__(encoder, "checkpoint_settings", kept)
         for name, kinds in adapters.items():
             encoder.attach_adapters(name, [keras.saving.deserialize_keras_object(kind) for kind in kinds])
         encoder.activate_adapters(active)

@@ -72,7 +72,7 @@ class BeamSearch(Sampler):
         flat, first = ops.reshape(tokens, (-1, room)), given["first"]
         last = ops.take(flat, column - 1, axis=1)
         _, logits, cache = decoder.step(last, state["cache"], column - 1, first)
-        scores = decoder.constrain(ops.log_softmax(logits), flat, column, first)
+        scores = decoder.constrain(ops.log_softmax(logits), flat, column, given)
 
         # Twice as many candidates as beams: enough to go on, even if all of the best ones end here.
         vocabulary = logits.shape[-1]

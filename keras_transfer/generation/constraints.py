@@ -1,6 +1,7 @@
 """Constraints on generated text: repetitions and bad words to avoid."""
 
 import dataclasses
+import functools
 
 from keras import ops
 
@@ -18,6 +19,9 @@ class Constraints:
         no_repeat_ngram: Integer. Length of sequences of tokens that must not occur twice (Paulus et al. 2018). Defaults
             to `0`, no constraint.
         bad_words: Tuple of tuples of token ids. Sequences that must not occur. Defaults to `()`.
+        forced_first: Integer. The token after the first one of a text. Defaults to `None`, for none.
+        forced_last: Tuple of integers. Tokens of which one must be the last that a row may use. Defaults to `()`, for
+            none.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -26,6 +30,8 @@ class Constraints:
     repetition_penalty: float = 1.0
     no_repeat_ngram: int = 0
     bad_words: tuple = ()
+    forced_first: int | None = None
+    forced_last: tuple = ()
 
     def __post_init__(self):
         if not self.repetition_penalty > 0:
@@ -40,7 +46,7 @@ class Constraints:
         if not all(len(word) for word in self.bad_words):
             raise ValueError(f"`bad_words` must not contain empty words. Received: bad_words={self.bad_words!r}")
 
-    def apply(self, scores, tokens, column, first):
+    def apply(self, scores, tokens, column, first, limit=None):
         """Returns the scores `[rows, vocabulary]` of the token at `column`.
 
         Args:
@@ -48,6 +54,8 @@ class Constraints:
             tokens: Integer tensor of shape `[rows, room]`.
             column: Scalar tensor. The place of the token to be chosen.
             first: Integer tensor of shape `[rows]`. The place of each row's first token.
+            limit: Integer tensor of shape `[rows]`. Number of places that each row may use. Only `forced_last` needs
+                it. Defaults to `None`.
         """
         place = ops.arange(ops.shape(tokens)[1])[None]
         real = ops.logical_and(place >= first[:, None], place < column)
@@ -67,7 +75,18 @@ class Constraints:
                 banned = ops.logical_and(banned, _at(tokens, column - back) == token)
             is_last = ops.arange(scores.shape[-1])[None] == word[-1]
             scores = ops.where(ops.logical_and(banned[:, None], is_last), NEVER, scores)
+        if self.forced_first is not None:
+            scores = _only(scores, column - first == 1, [self.forced_first])
+        if self.forced_last:
+            scores = _only(scores, column + 1 >= limit, self.forced_last)
         return scores
+
+
+def _only(scores, rows, token_ids):
+    """Returns scores of 0 for the given tokens and of `NEVER` for all others, in the rows for which `rows` is true."""
+    vocabulary = ops.arange(scores.shape[-1])
+    allowed = functools.reduce(ops.logical_or, [vocabulary == token for token in token_ids])
+    return ops.where(rows[:, None], ops.where(allowed, 0.0, NEVER)[None], scores)
 
 
 def _at(tokens, place):

@@ -45,7 +45,7 @@ class ContrastiveSearch(Sampler):
 
     def advance(self, decoder, given, state):
         column, first, vectors = state["column"], given["first"], state["vectors"]
-        logits = decoder.constrain(state["logits"], state["tokens"], column, first)
+        logits = decoder.constrain(state["logits"], state["tokens"], column, given)
         k = min(self.k, logits.shape[-1])
         probability, candidates = ops.top_k(ops.softmax(logits), k)
         candidates = ops.cast(candidates, "int32")

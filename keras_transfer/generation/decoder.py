@@ -19,7 +19,7 @@ class Decoder:
         output: Layer from the encoder's vectors to logits.
         length: Integer or scalar tensor. Number of places of the prompts.
         room: Integer or scalar tensor. Number of places of prompts and continuations.
-        end_id: Integer. The token that ends a text. Defaults to `None`, for none.
+        end_ids: Tuple of integers. The tokens that end a text. Defaults to `()`, for none.
         constraints: `Constraints`. Defaults to `None`.
         stop_table: Integer tensor of shape `[states, vocabulary]`, from `stop_table`. Defaults to `None`.
     """
@@ -28,7 +28,7 @@ class Decoder:
     output: object
     length: object
     room: object
-    end_id: int | None = None
+    end_ids: tuple = ()
     constraints: Constraints | None = None
     stop_table: object = None
 
@@ -48,9 +48,11 @@ class Decoder:
         vectors, cache = self.encoder.step(token_ids[:, None], cache, column, first=first)
         return vectors[:, 0], self.output(vectors[:, 0]), cache
 
-    def constrain(self, scores, tokens, column, first):
+    def constrain(self, scores, tokens, column, given):
         """Returns logits or log-probabilities `[rows, vocabulary]` after the constraints."""
-        return scores if self.constraints is None else self.constraints.apply(scores, tokens, column, first)
+        if self.constraints is None:
+            return scores
+        return self.constraints.apply(scores, tokens, column, given["first"], given["limit"])
 
     def first_stop_state(self, rows):
         """Returns the states of the stop strings before the first new token, for `rows` (a tensor of any shape)."""
@@ -66,8 +68,8 @@ class Decoder:
             limit: Integer tensor that broadcasts to this shape. Number of places that each row may use.
         """
         ended = ops.broadcast_to(column + 1 >= limit, ops.shape(chosen))
-        if self.end_id is not None:
-            ended = ops.logical_or(ended, chosen == self.end_id)
+        for end_id in self.end_ids:
+            ended = ops.logical_or(ended, chosen == end_id)
         if self.stop_table is not None:
             states, vocabulary = self.stop_table.shape
             stop_state = ops.take(ops.reshape(self.stop_table, (-1,)), stop_state * vocabulary + chosen, axis=0)

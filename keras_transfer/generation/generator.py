@@ -19,7 +19,7 @@ class Generator(keras.Model):
         sampler: `Sampler`.
         steps: Integer. Number of new tokens for which there is room.
         num_sequences: Integer. Number of sequences for each prompt. Defaults to `1`.
-        end_id: Integer. The token that ends a text. Defaults to `None`, for none.
+        end_ids: Tuple of integers. The tokens that end a text.
         constraints: `Constraints`.
         returns_state: Boolean. Whether a call returns its whole state, from which another call can continue. Otherwise
             it returns the value of `Sampler.result`. Defaults to `False`.
@@ -37,7 +37,16 @@ class Generator(keras.Model):
     """
 
     def __init__(
-        self, encoder, output, sampler, steps, num_sequences, end_id, constraints, returns_state=False, jit_compile=True
+        self,
+        encoder,
+        output,
+        sampler,
+        steps,
+        num_sequences,
+        end_ids,
+        constraints,
+        returns_state=False,
+        jit_compile=True,
     ):
         super().__init__(dtype="float32", autocast=False)
         self.encoder = encoder
@@ -45,7 +54,7 @@ class Generator(keras.Model):
         self.sampler = sampler
         self.steps = steps
         self.num_sequences = num_sequences
-        self.end_id = end_id
+        self.end_ids = end_ids
         self.constraints = constraints
         self.returns_state = returns_state
         self.jit_compile = jit_compile and keras.backend.backend() != "torch"
@@ -60,7 +69,7 @@ class Generator(keras.Model):
             self.output_layer,
             length,
             length + self.steps,
-            self.end_id,
+            self.end_ids,
             self.constraints,
             inputs.get("stop_table"),
         )

@@ -80,7 +80,7 @@ class Sampler:
         column, tokens = state["column"], state["tokens"]
         last = ops.take(tokens, column - 1, axis=1)
         _, logits, cache = decoder.step(last, state["cache"], column - 1, given["first"])
-        logits = decoder.constrain(logits, tokens, column, given["first"])
+        logits = decoder.constrain(logits, tokens, column, given)
         uniform = ops.take(given["uniform"], column - decoder.length, axis=1) if self.is_random else None
         return {**state, "cache": cache, **self.add(decoder, given, state, self.choose(logits, uniform))}
 

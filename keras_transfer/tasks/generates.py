@@ -1,18 +1,19 @@
 """How a language model continues prompts: strings or ids in, strings or ids out."""
 
 import codecs
+import dataclasses
 import json
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.generation.constraints import Constraints
+from keras_transfer.generation.defaults import generation_defaults, log_unused
 from keras_transfer.generation.generator import NEW_STEP, PROMPT_STEP, Generator, align_right, round_up
 from keras_transfer.generation.sampler import get_sampler
 from keras_transfer.generation.stops import stop_table
 from keras_transfer.tasks.signatures import Signature
-from keras_transfer.tasks.token_lists import check_rows, end_id, is_texts, prepared_rows, text_pieces, token_rows
+from keras_transfer.tasks.token_lists import check_rows, end_ids, is_texts, prepared_rows, text_pieces, token_rows
 from keras_transfer.text import TokenPreprocessor
 from keras_transfer.text.pieces import align_ragged_right, take_pieces
 
@@ -29,9 +30,9 @@ class Generates:
         sampler=None,
         num_sequences=1,
         end_token="auto",
-        repetition_penalty=1.0,
-        no_repeat_ngram=0,
-        bad_words=(),
+        repetition_penalty=None,
+        no_repeat_ngram=None,
+        bad_words=None,
         stop=(),
         seed=None,
         on_token=None,
@@ -43,20 +44,28 @@ class Generates:
         sampler and shape: prompts are padded to multiples of 16 tokens, continuations to multiples of 32. Prompts may
         differ in length, and results do not depend on the other prompts or on `batch_size`.
 
+        Defaults come from the `generation_config.json` of the encoder's checkpoint, or else from its `config.json`:
+        `eos_token_id`, `max_length`, `repetition_penalty`, `no_repeat_ngram_size`, `bad_words_ids`, `suppress_tokens`,
+        `forced_bos_token_id` and `forced_eos_token_id`, each with the meaning that it has in Transformers. Other
+        settings, such as `do_sample`, are not read, and the first call logs a warning that names them.
+
         Args:
             prompts: A string or a list of strings, or prepared ids: a list of lists of integers, or a dict of
                 `token_ids` and `padding_mask` [batch, length].
             max_length: Integer. Number of tokens at which a sequence ends, including the prompt. Defaults to the
-                `max_length` of the task.
+                `max_length` of the task, or else of the checkpoint, or else the encoder's number of positions.
             sampler: `generation.Sampler` or its name, such as `"top_p"`. Defaults to the sampler of the task.
             num_sequences: Integer. Number of sequences for each prompt, with a random sampler or `BeamSearch`. Defaults
                 to `1`.
-            end_token: String or integer. The token that ends a sequence, or None. Defaults to `"auto"`: the `eos_token`
-                of the tokenizer, or else the last token that the preprocessor puts after texts, or else none.
-            repetition_penalty: Float. Factor that makes tokens that occurred before less likely. Defaults to `1.0`.
-            no_repeat_ngram: Integer. No sequence of this many tokens occurs twice. Defaults to `0`, for no restriction.
+            end_token: String or integer, or a list of them, or None. The tokens that end a sequence. Defaults to
+                `"auto"`: those of the checkpoint, or else the `eos_token` of the tokenizer, or else the last token that
+                the preprocessor puts after texts, or else none.
+            repetition_penalty: Float. Factor that makes tokens that occurred before less likely. `1.0` for no penalty.
+                Defaults to `None`: that of the checkpoint, or else `1.0`.
+            no_repeat_ngram: Integer. No sequence of this many tokens occurs twice. `0` for no restriction. Defaults to
+                `None`: that of the checkpoint, or else `0`.
             bad_words: List of strings, or of lists of ids, that must not occur. A string is excluded as its tokens with
-                and without a space before it. Defaults to none.
+                and without a space before it. Defaults to `None`: those of the checkpoint, or else none.
             stop: String or list of strings. The text ends before the first stop string, even if that begins or ends
                 inside a token. Defaults to none.
             seed: Integer. Seed of random samplers. Defaults to `None`, which follows `keras.utils.set_random_seed`.
@@ -86,6 +95,7 @@ class Generates:
         raw = is_texts(prompts)
         rows = token_rows(self, prompts) if raw else prepared_rows(prompts)
         check_rows(self, rows, "prompt")
+        defaults = self._generation_defaults()
         max_length = self._checked_length(max_length, rows)
         sampler = self.sampler if sampler is None else get_sampler(sampler)
         if not isinstance(num_sequences, int) or num_sequences < 1:
@@ -94,8 +104,14 @@ class Generates:
             raise ValueError(
                 f"`on_token` requires a sampler that decides token by token. Received: {type(sampler).__name__}"
             )
-        end = self._end_id(end_token)
-        constraints = Constraints(float(repetition_penalty), no_repeat_ngram, self._bad_ids(bad_words))
+        end = self._end_ids(end_token)
+        given = {
+            "repetition_penalty": None if repetition_penalty is None else float(repetition_penalty),
+            "no_repeat_ngram": no_repeat_ngram,
+            "bad_words": None if bad_words is None else self._bad_ids(bad_words),
+        }
+        given = {name: value for name, value in given.items() if value is not None}
+        constraints = dataclasses.replace(defaults.constraints, **given)
         stops = [stop] if isinstance(stop, str) else list(stop)
         pieces = text_pieces(self) if raw or stops else None
         run = _Run(self, sampler, num_sequences, end, constraints, max_length, seed, batch_size)
@@ -110,10 +126,19 @@ class Generates:
             found = [found[i : i + num_sequences] for i in range(0, len(found), num_sequences)]
         return found[0] if single else found
 
+    def _generation_defaults(self):
+        """Returns the `GenerationDefaults` of the checkpoint. Logs those that are not read, once for each task."""
+        defaults = generation_defaults(self.encoder)
+        if not getattr(self, "logged_defaults", False):
+            object.__setattr__(self, "logged_defaults", True)
+            log_unused(defaults)
+        return defaults
+
     def _checked_length(self, max_length, rows):
         """Returns `max_length`, or its default, if it fits the prompts and the encoder."""
         positions = getattr(self.encoder, "max_sequence_length", None)
-        default = self.max_length or positions
+        default = self.max_length or generation_defaults(self.encoder).max_length or positions
+        default = default if self.max_length or positions is None else min(default, positions)
         max_length = default if max_length is None else max_length
         if not isinstance(max_length, (int, np.integer)):
             raise ValueError(f"`max_length` must be an integer. Received: max_length={max_length!r}")
@@ -130,14 +155,17 @@ class Generates:
                 )
         return int(max_length)
 
-    def _end_id(self, token):
-        """Returns the id of the token that ends a sequence, or None."""
+    def _end_ids(self, token):
+        """Returns the ids of the tokens that end a sequence, as a tuple."""
         if token is None:
-            return None
+            return ()
+        if isinstance(token, str) and token == "auto":
+            return end_ids(self)
+        return tuple(map(self._end_id, token if isinstance(token, (list, tuple)) else [token]))
+
+    def _end_id(self, token):
         if not isinstance(token, str):
             return int(token)
-        if token == "auto":
-            return end_id(self)
         found = None if self.preprocessor is None else self.preprocessor.token_to_id(token)
         if found is None:
             raise ValueError(f"`end_token` must be a token of the vocabulary. Received: end_token={token!r}")
@@ -195,11 +223,12 @@ class Generates:
                 "An exported model needs a sampler without random numbers, such as `sampler='greedy'` or 'beam'. "
                 f"Received: {type(self.sampler).__name__}"
             )
-        max_length, pieces = self.max_length or self.encoder.max_sequence_length, text_pieces(self)
-        end = end_id(self)
+        max_length, pieces = self._checked_length(None, ()), text_pieces(self)
+        constraints = generation_defaults(self.encoder).constraints
         start = [self.preprocessor.token_to_id(token) for token in self.preprocessor.packing.start]
         generator = Generator(
-            self.encoder, self.output_embeddings, self.sampler, max_length, 1, end, Constraints(), jit_compile=False
+            *(self.encoder, self.output_embeddings, self.sampler, max_length, 1, end_ids(self), constraints),
+            jit_compile=False,
         )
 
         def continue_text(text):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from keras_transfer.generation.defaults import generation_defaults
 from keras_transfer.tasks.data import require_preprocessor
 from keras_transfer.text import TokenPreprocessor, is_text
 from keras_transfer.text.inputs import to_list
@@ -88,18 +89,22 @@ def text_pieces(task):
     preprocessor = token_preprocessor(task)
     pieces = preprocessor.tokenizer.token_bytes()
     special = {preprocessor.token_to_id(token) for token in preprocessor.packing.special_tokens}
-    special |= {end_id(task)} - {None}
+    special |= set(end_ids(task))
     pieces += [b""] * (task.output.shape[-1] - len(pieces))  # An embedding may have more rows than the vocabulary.
     return [b"" if index in special else piece for index, piece in enumerate(pieces)]
 
 
-def end_id(task):
-    """Returns the id of the token that ends texts: the tokenizer's, or the last one of the packing, or None."""
+def end_ids(task):
+    """Returns the ids of the tokens that end texts, a tuple: the checkpoint's, or one of the preprocessor, or none."""
+    found = generation_defaults(task.encoder).end_ids
+    if found is not None:
+        return found
     if not isinstance(task.preprocessor, TokenPreprocessor):
-        return None
+        return ()
     own = getattr(task.preprocessor.tokenizer, "eos_id", None)
     last = task.preprocessor.packing.end[-1:]
-    return own if own is not None or not last else task.preprocessor.token_to_id(last[0])
+    own = task.preprocessor.token_to_id(last[0]) if own is None and last else own
+    return () if own is None else (own,)
 
 
 def is_texts(x):

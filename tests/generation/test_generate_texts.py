@@ -61,6 +61,6 @@ def test_bad_words_do_not_occur(model, eagerly):
 
 def test_the_last_token_of_the_packing_ends_a_text(model, eagerly):
     ids = written(model, [[2, 11]])[0]
-    assert model._end_id("auto") == 3 and model._end_id("film") == 12
+    assert model._end_ids("auto") == (3,) and model._end_ids(["film", 3]) == (12, 3)
     end = VOCABULARY[ids[4]]
     assert written(model, [[2, 11]], end_token=end) == [ids[: ids.index(ids[4]) + 1]]

@@ -1,0 +1,114 @@
+"""The defaults of generation in a checkpoint, from its `generation_config.json` or its `config.json`."""
+
+import dataclasses
+import logging
+
+from keras_transfer.generation.constraints import Constraints
+
+log = logging.getLogger("keras_transfer")
+
+# Settings that `generate` reads.
+_READ = {
+    "bad_words_ids",
+    "eos_token_id",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "max_length",
+    "no_repeat_ngram_size",
+    "repetition_penalty",
+    "suppress_tokens",
+}
+# Settings that change nothing here, and those that Transformers uses only for random samplers or for beams.
+_WITHOUT_EFFECT = {"bos_token_id", "pad_token_id", "decoder_start_token_id", "use_cache", "transformers_version"}
+_WITHOUT_EFFECT |= {"return_dict_in_generate", "cache_implementation", "max_time"}
+_OF_RANDOM = {"temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff"}
+_OF_BEAMS = {"length_penalty", "early_stopping", "num_beam_groups", "diversity_penalty"}
+# Values of other settings that change nothing.
+_NEUTRAL = {"do_sample": False, "num_beams": 1, "num_return_sequences": 1, "min_length": 0, "min_new_tokens": 0}
+
+
+@dataclasses.dataclass(frozen=True)
+class GenerationDefaults:
+    """What a checkpoint specifies for `CausalLM.generate`.
+
+    Attributes:
+        end_ids: Tuple of integers. Tokens that end a sequence, or `None` if the checkpoint does not say.
+        constraints: `Constraints`.
+        max_length: Integer, or `None` if the checkpoint does not say.
+        unused: Dict of the settings that `generate` does not read.
+    """
+
+    end_ids: tuple | None = None
+    constraints: Constraints = dataclasses.field(default_factory=Constraints)
+    max_length: int | None = None
+    unused: dict = dataclasses.field(default_factory=dict)
+
+
+def generation_defaults(encoder):
+    """Returns the `GenerationDefaults` of an encoder's checkpoint; those of an encoder without one change nothing.
+
+    As in Transformers, `config.json` only counts if there is no `generation_config.json`, except for `eos_token_id`.
+
+    Args:
+        encoder: Encoder.
+
+    Raises:
+        ValueError: If a setting has a value of another kind.
+    """
+    files = getattr(encoder, "checkpoint_settings", {})
+    config, own = files.get("config.json", {}), files.get("generation_config.json")
+    found = {key: config[key] for key in (_READ if own is None else {"eos_token_id"}) if key in config}
+    found = {key: value for key, value in {**found, **(own or {})}.items() if value is not None}
+    ends = _ids(found, "eos_token_id")
+    # A word that is an end token alone does not count, as in Transformers.
+    words = [_checked(word, "bad_words_ids") for word in found.get("bad_words_ids", ())]
+    words += [(token,) for token in _ids(found, "suppress_tokens") or ()]
+    first = _ids(found, "forced_bos_token_id")
+    constraints = Constraints(
+        _number(found, "repetition_penalty", 1.0, float),
+        _number(found, "no_repeat_ngram_size", 0, int),
+        tuple(dict.fromkeys(word for word in words if word not in {(end,) for end in ends or ()})),
+        first[0] if first else None,
+        _ids(found, "forced_eos_token_id") or (),
+    )
+    return GenerationDefaults(ends, constraints, _number(found, "max_length", None, int), _unused(found))
+
+
+def log_unused(defaults):
+    """Logs a warning that names the settings of a checkpoint that `generate` does not read, if there are any."""
+    if defaults.unused:
+        log.warning(
+            "`generate` does not read these settings of generation_config.json: %s. Pass a sampler instead, such as "
+            "`generation.TopP(0.9, temperature=0.7)` or `generation.BeamSearch(4)`, and `max_length`.",
+            ", ".join(f"{key}={value!r:.40}" for key, value in defaults.unused.items()),
+        )
+
+
+def _unused(found):
+    random, beams = found.get("do_sample", False), found.get("num_beams", 1) != 1
+    silent = _READ | _WITHOUT_EFFECT | (set() if random else _OF_RANDOM) | (set() if beams else _OF_BEAMS)
+    return {
+        key: value
+        for key, value in found.items()
+        if key not in silent and not key.startswith(("_", "output_")) and value != _NEUTRAL.get(key)
+    }
+
+
+def _ids(found, key):
+    """Returns a setting, an id or a list of ids, as a tuple, or None if it is missing."""
+    return _checked(found[key], key) if key in found else None
+
+
+def _checked(value, key):
+    ids = value if isinstance(value, list) else [value]
+    if not all(isinstance(token, int) and not isinstance(token, bool) for token in ids) or not ids:
+        raise ValueError(f"`{key}` of the checkpoint must consist of token ids. Received: {key}={value!r:.100}")
+    return tuple(ids)
+
+
+def _number(found, key, default, kind):
+    value = found.get(key, default)
+    allowed = (int, float) if kind is float else int
+    if value is not None and (not isinstance(value, allowed) or isinstance(value, bool)):
+        raise ValueError(f"`{key}` of the checkpoint must be a number. Received: {key}={value!r:.100}")
+    return value if value is None else kind(value)
