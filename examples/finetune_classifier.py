@@ -33,6 +33,16 @@ if args.dev:
 texts, labels = train
 test_texts, test_labels = test
 
+recipe = kt.adaptation.get_recipe(  # AdamW, clipped gradients, and no weight decay for norms and biases
+    "bert",
+    learning_rate=args.learning_rate,
+    schedule="cosine",
+    frozen="embeddings",  # 5,500 questions are too few to train 30,000 words
+    epochs=args.epochs,
+    batch_size=args.batch_size,
+)
+print(recipe)
+
 errors = []
 for seed in args.seeds:
     keras.utils.set_random_seed(seed)
@@ -40,17 +50,8 @@ for seed in args.seeds:
     model = kt.tasks.TextClassifier.from_pretrained(
         "minilm-l6", num_classes=len(data.label_names), pooling=args.pooling, dropout=args.dropout
     )
-    batches = kt.text.batches(texts, labels, model.preprocessor, batch_size=args.batch_size, seed=seed)
-    steps = args.epochs * len(batches)
-    rate = keras.optimizers.schedules.CosineDecay(
-        0.0, steps - steps // 10, warmup_target=args.learning_rate, warmup_steps=steps // 10
-    )
-    optimizer = keras.optimizers.AdamW(rate, weight_decay=0.01, global_clipnorm=1.0)
-    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
-    model.encoder.token_embedding.trainable = False  # 5,500 questions are too few to train 30,000 words
-    model.compile(optimizer)
-    model.fit(batches, epochs=args.epochs, verbose=0)
+    kt.adaptation.fine_tune(model, (texts, labels), recipe=recipe, verbose=0)
     accuracy = model.evaluate(test_texts, test_labels, verbose=0, return_dict=True)["accuracy"]
     errors.append(100 * (1 - accuracy))
-    print(f"seed {seed}: test error {errors[-1]:.2f} %, {time.time() - start:.0f} s", flush=True)
-print(f"mean {np.mean(errors):.2f} %, standard deviation {np.std(errors):.2f}, over {len(errors)} seeds")
+    print(f"seed {seed}: test error {errors[-1]:.2f}%, {time.time() - start:.0f} s", flush=True)
+print(f"mean {np.mean(errors):.2f}%, standard deviation {np.std(errors):.2f}, over {len(errors)} seeds")

@@ -11,7 +11,7 @@ from keras_transfer.adaptation.freezing import freeze
 from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.layerwise import LayerwiseOptimizer
 from keras_transfer.adaptation.rates import is_number
-from keras_transfer.adaptation.schedules import LinearWarmupDecay, SlantedTriangular
+from keras_transfer.adaptation.schedules import LinearWarmupDecay, SlantedTriangular, WarmupCosine
 from keras_transfer.adaptation.staging import Stage
 from keras_transfer.adaptation.unfreezing import ChainThaw, GradualUnfreezing, StagedTraining
 from keras_transfer.distribute.tracing import untuned
@@ -35,7 +35,8 @@ class Recipe:
         epochs: Integer. Number of epochs. Defaults to `4`.
         learning_rate: Float. Peak learning rate of the top layer group. Defaults to `5e-5`.
         batch_size: Integer. Number of rows per batch, for data in memory. Defaults to `32`.
-        schedule: `"linear"` (`LinearWarmupDecay`), `"slanted_triangular"` or `"constant"`. Defaults to `"linear"`.
+        schedule: `"linear"` (`LinearWarmupDecay`), `"cosine"` (`WarmupCosine`), `"slanted_triangular"`
+            (`SlantedTriangular`) or `"constant"`. Defaults to `"linear"`.
         warmup_fraction: Float between 0 and 1. Fraction of the run in which the rate rises. Defaults to `0.1`.
         decay: Float between 0 and 1. Learning rate of each layer group divided by that of the next higher group.
             Defaults to `None`, which is one rate for all groups.
@@ -149,6 +150,8 @@ class Recipe:
             total_steps = max(total_steps - round(self._probe_fraction * total_steps), 1)
         if self.schedule == "linear":
             rate = LinearWarmupDecay(rate, total_steps, warmup_fraction=self.warmup_fraction)
+        elif self.schedule == "cosine":
+            rate = WarmupCosine(rate, total_steps, warmup_fraction=self.warmup_fraction)
         elif self.schedule == "slanted_triangular":
             rate = SlantedTriangular(rate, total_steps, cut_fraction=self.warmup_fraction)
         optimizer = keras.optimizers.AdamW(rate, weight_decay=self.weight_decay, global_clipnorm=self.global_clipnorm)
@@ -168,7 +171,7 @@ class Recipe:
         return 0.5 if self.unfreezing_fraction is None else self.unfreezing_fraction
 
 
-SCHEDULES = ("constant", "linear", "slanted_triangular")
+SCHEDULES = ("constant", "cosine", "linear", "slanted_triangular")
 UNFREEZING = {"gradual": GradualUnfreezing, "chain_thaw": ChainThaw, "linear_probe": StagedTraining, None: None}
 RECIPES = {
     # Devlin et al. 2018, appendix A.3.

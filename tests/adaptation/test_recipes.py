@@ -92,6 +92,9 @@ def test_recipes_build_the_optimizers_schedules_and_callbacks_of_their_papers():
     assert [type(callback) for callback in ulmfit.build_callbacks()] == [GradualUnfreezing]
     assert [type(callback) for callback in get_recipe("chain_thaw").build_callbacks()] == [ChainThaw]
     assert get_recipe("bert").build_callbacks() == []
+    cosine = get_recipe("bert", schedule="cosine", warmup_fraction=0.2).build_optimizer(model, 100)
+    assert cosine.get_config()["optimizer"]["config"]["learning_rate"]["class_name"] == "WarmupCosine"
+    assert cosine.get_config()["optimizer"]["config"]["learning_rate"]["config"]["total_steps"] == 100
 
 
 def test_last_layers_trains_the_highest_blocks_and_what_is_above_them():
@@ -188,7 +191,7 @@ def plain():
         (lambda: get_recipe("bert", epochs=1.5), "`epochs` must be a positive integer"),
         (lambda: get_recipe("bert", batch_size=0), "`batch_size` must be a positive integer"),
         (lambda: get_recipe("bert", weight_decay=-0.1), "`weight_decay` must be at least 0"),
-        (lambda: get_recipe("bert", schedule="cosine"), "`schedule` must be one of .*Received: 'cosine'"),
+        (lambda: get_recipe("bert", schedule="step"), "`schedule` must be one of .*Received: 'step'"),
         (lambda: get_recipe("bert", unfreezing="slow"), "`unfreezing` must be .*Received: 'slow'"),
         (lambda: get_recipe("bert", epochs="3"), "`epochs` must be a positive integer. Received: '3'"),
         (lambda: get_recipe("bert", warmup_fraction=3), "`warmup_fraction` must be between 0 and 1. Received: 3"),
