@@ -74,7 +74,7 @@ def outcome(mistake, models):
             result = mistake.make(models)
     except Exception as error:
         message = str(error) or type(error).__name__
-        expected = mistake.says if _is_ours(error) else mistake.keras
+        expected = mistake.says if _is_ours(error) else mistake.elsewhere
         if not expected or not re.search(expected, message, re.DOTALL):
             return Outcome("raw error", f"{type(error).__name__}: {message}")
         return Outcome("damage" if models.have_changed() else "clear error", message)

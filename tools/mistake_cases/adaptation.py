@@ -167,7 +167,7 @@ MISTAKES = [
     Mistake(
         "a file that is no adapter",
         lambda m: adapt.load_adapters(m.bert_classifier(), m.table()),
-        "adapter|safetensors",
+        "cannot be read",
     ),
     Mistake(
         "an answer after the sibling got adapters",
@@ -209,7 +209,7 @@ MISTAKES = [
     Mistake(
         "a file as the folder of a checkpoint",
         lambda m: fit(m.classifier(), callbacks=[adapt.Checkpoint(m.table())]),
-        "folder|directory",
+        "is a file",
     ),
     # === Comparison and Fisher ===
     Mistake(

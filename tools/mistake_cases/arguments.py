@@ -44,7 +44,7 @@ MISTAKES = [
     Mistake("num_classes='2'", load(num_classes="2"), "num_classes"),
     Mistake("no size of the new head", load(), "num_classes"),
     Mistake("pooling='cls'", load(num_classes=2, pooling="cls"), "first"),
-    Mistake("dropout=10", load(num_classes=2, dropout=10), "dropout", keras="between 0 and 1.*rate=10"),
+    Mistake("dropout=10", load(num_classes=2, dropout=10), "dropout", elsewhere="between 0 and 1.*rate=10"),
     Mistake("sequence_length=1", load(num_classes=2, sequence_length=1), "sequence_length"),
     Mistake("sequence_length=0", load(num_classes=2, sequence_length=0), "sequence_length"),
     Mistake("sequence_length beyond the positions", load(num_classes=2, sequence_length=64), "16"),
@@ -103,25 +103,25 @@ MISTAKES = [
     ),
     Mistake("an unknown loss", compiled("classifier", loss="crossentropi"), "crossentropi.*focal|focal.*crossentropi"),
     Mistake(
-        "an unknown optimizer", compiled("classifier", optimizer="adamm"), "adamm", keras="optimizer identifier: adamm"
+        "an unknown optimizer", compiled("classifier", optimizer="adamm"), "adamm", elsewhere="optimizer identifier: adamm"
     ),
     Mistake(
         "a learning rate as optimizer",
         compiled("classifier", optimizer=1e-3),
         "optimizer",
-        keras="optimizer identifier: 0.001",
+        elsewhere="optimizer identifier: 0.001",
     ),
     Mistake(
         "fit before compile",
         lambda m: m.classifier(None).fit(TEXTS, [0, 1, 0, 1], verbose=0),
         "compile",
-        keras=r"call `compile\(\)`",
+        elsewhere=r"call `compile\(\)`",
     ),
     Mistake(
         "evaluate before compile",
         lambda m: m.classifier(None).evaluate(TEXTS, [0, 1, 0, 1], verbose=0),
         "compile",
-        keras=r"call `compile\(\)`",
+        elsewhere=r"call `compile\(\)`",
     ),
     # === Preprocessors ===
     Mistake("a vocabulary without [UNK]", lambda m: kt.text.BertPreprocessor(["[PAD]", "[CLS]", "[SEP]", "a"]), "UNK"),
@@ -135,7 +135,7 @@ MISTAKES = [
         lambda m: kt.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "", "a"])(["a"]),
         "empty|''",
     ),
-    Mistake("a vocabulary as a string", lambda m: kt.text.BertPreprocessor("vocab.txt"), "list|vocab.txt"),
+    Mistake("a vocabulary as a string", lambda m: kt.text.BertPreprocessor("vocab.txt"), "vocab.txt", elsewhere="No such file.*vocab.txt"),
     Mistake("a fraction of 1.5 of masked tokens", lambda m: kt.objectives.TokenMasking(fraction=1.5), "fraction"),
     Mistake(
         "labels of a tagger that are equal",

@@ -26,14 +26,14 @@ class Mistake(NamedTuple):
         make: Callable that is called with `Models` and makes the mistake.
         says: String. Regular expression that the error or the warning contains.
         right: Callable from the result to whether it is what the user meant, or None if no result is right.
-        keras: String. Regular expression of an error of Keras that says enough, since the argument is Keras's own.
+        elsewhere: String. Regular expression of an error of Keras or Python that says enough about its own argument.
     """
 
     what: str
     make: Callable
     says: str = ""
     right: Callable | None = None
-    keras: str = ""
+    elsewhere: str = ""
 
 
 class Refused(Exception):

@@ -24,6 +24,13 @@ def paired(models):
     return models.watch(model, None)
 
 
+def single(models):
+    """A classifier that was fitted on single texts."""
+    model = models.bert_classifier()
+    model.fit(TEXTS, LABELS, verbose=0)
+    return models.watch(model, None)
+
+
 def embed(loss, x):
     return lambda models: models.embedder(loss).fit(*x, batch_size=2, verbose=0)
 
@@ -44,7 +51,7 @@ MISTAKES = [
     Mistake("single texts for a model of pairs", lambda m: paired(m).predict_labels(TEXTS), "pair"),
     Mistake(
         "a tuple of two texts as two texts",
-        lambda m: m.bert_classifier().predict_labels(("good", "bad")),
+        lambda m: single(m).predict_labels(("good", "bad")),
         "pair|list",
         lambda found: len(found) == 2,
     ),
@@ -68,9 +75,6 @@ MISTAKES = [
         lambda m: m.tagger().fit([["good"], []], [["A"], []], verbose=0),
         "no words|empty",
         lambda history: len(history.history["loss"]) == 1,
-    ),
-    Mistake(
-        "raw texts for predict of a tagger", lambda m: m.tagger().predict_on_batch(["good a"]), "word|predict_words"
     ),
     # === Questions ===
     Mistake(
