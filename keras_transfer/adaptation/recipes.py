@@ -1,6 +1,7 @@
 """Recipes for adapting a model, and `fine_tune`, which calls `compile` and `fit` with what a recipe builds."""
 
 import dataclasses
+import inspect
 import logging
 import math
 
@@ -16,7 +17,7 @@ from keras_transfer.adaptation.staging import Stage
 from keras_transfer.adaptation.unfreezing import ChainThaw, GradualUnfreezing, StagedTraining
 from keras_transfer.distribute.tracing import untuned
 from keras_transfer.layers import ScalarMix
-from keras_transfer.names import did_you_mean
+from keras_transfer.names import closest, did_you_mean
 from keras_transfer.tasks import Task
 from keras_transfer.training.optimizer import build_optimizer
 from keras_transfer.training.trainable import could_train, remember_trainable
@@ -259,8 +260,8 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
         Keras's `History`.
 
     Raises:
-        ValueError: If `recipe` is unknown; if nothing would be trainable; if `train` is empty or its number of batches
-            is unknown; or if `loss` is missing.
+        ValueError: If `recipe` or an option is unknown; if nothing would be trainable; if `train` is empty or its
+            number of batches is unknown; or if `loss` is missing.
 
     Example:
     ```python
@@ -276,6 +277,7 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
             "Set `epochs` and `batch_size` in the recipe, and pass the data as `train` and `validation_data`. "
             f"Received: {sorted(taken)}"
         )
+    _check_options(options)
     if loss == "auto" and not isinstance(model, Task):
         raise ValueError("`loss` is required for a model that is not a task. Received: loss='auto'")
     metrics = None if metrics == "auto" and not isinstance(model, Task) else metrics
@@ -292,6 +294,21 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
         data["x"] = untuned(data["x"], options.get("class_weight"), options.get("shuffle", True))
         validation_data = untuned(validation_data)
     return model.fit(**data, epochs=plan.epochs, validation_data=validation_data, callbacks=callbacks, **options)
+
+
+def _check_options(options):
+    """Raises a `ValueError` if an option is no argument of `fit`, before anything is frozen or compiled."""
+    known = inspect.signature(keras.Model.fit).parameters
+    fields = [field.name for field in dataclasses.fields(Recipe)]
+    for name in options:
+        if name in known:
+            continue
+        field = closest(name, [*fields, *known])
+        if field in fields:
+            advice = f" Set `{field}` in the recipe: `recipe=get_recipe(name, {field}=...)`."
+        else:
+            advice = did_you_mean(name, known)
+        raise ValueError(f"Further arguments of `fine_tune` must be arguments of `fit`.{advice} Received: {name!r}")
 
 
 def _lowest_of_last(model, count):

@@ -75,7 +75,12 @@ def make_blocks(
         causal: Boolean. Whether a token sees only itself and earlier tokens. Defaults to `False`.
         dtype: Dtype or policy of the layers. Defaults to `None`, the global policy.
         **options: Further arguments of `TransformerBlock`, such as `norm` and `dropout`.
+
+    Raises:
+        ValueError: If `num_layers` is not positive.
     """
+    if num_layers < 1:
+        raise ValueError(f"`num_layers` must be at least 1. Received: num_layers={num_layers!r}")
     shared = {"kernel_initializer": initializer, "dtype": dtype}
     return [
         TransformerBlock(

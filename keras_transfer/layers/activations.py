@@ -24,7 +24,15 @@ def get_activation(activation):
     Raises:
         ValueError: If Keras does not know the name.
     """
-    return gelu_tanh if activation == "gelu_tanh" else keras.activations.get(activation)
+    if activation == "gelu_tanh":
+        return gelu_tanh
+    try:
+        return keras.activations.get(activation)
+    except ValueError as error:
+        raise ValueError(
+            "`activation` must be a callable or a name that Keras knows, such as 'gelu', 'gelu_tanh' (its "
+            f"approximation), 'relu' or 'tanh'. Received: activation={activation!r}"
+        ) from error
 
 
 def activate(x, activation, training=None):

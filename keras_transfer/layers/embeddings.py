@@ -48,7 +48,7 @@ class PositionEmbedding(keras.layers.Layer):
 
     def call(self, inputs, start=0):
         if isinstance(start, int):
-            self._check(inputs.shape[1], start)
+            self.check_length(inputs.shape[1], start)
         length, row = ops.shape(inputs)[1], start + self.offset
         if len(getattr(row, "shape", ())) == 1:
             rows = ops.clip(row[:, None] + ops.arange(length), self.offset, self.offset + self.max_sequence_length - 1)
@@ -59,7 +59,8 @@ class PositionEmbedding(keras.layers.Layer):
             positions = ops.slice(ops.convert_to_tensor(self.embeddings), (row, 0), (length, inputs.shape[-1]))
         return ops.expand_dims(ops.cast(positions, self.compute_dtype), 0)
 
-    def _check(self, length, start=0):
+    def check_length(self, length, start=0):
+        """Raises a `ValueError` if the table has no row for a position of sequences of `length` after `start`."""
         if length is not None and start + length > self.max_sequence_length:
             raise ValueError(
                 f"Sequences must have at most {self.max_sequence_length} tokens, the size of the position table. "
@@ -67,7 +68,7 @@ class PositionEmbedding(keras.layers.Layer):
             )
 
     def compute_output_shape(self, input_shape):
-        self._check(input_shape[1])
+        self.check_length(input_shape[1])
         return (1, *input_shape[1:])
 
     def get_config(self):

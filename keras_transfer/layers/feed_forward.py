@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_transfer.layers.activations import activate, serialize_activation
+from keras_transfer.layers.activations import activate, get_activation, serialize_activation
 from keras_transfer.layers.dropout import Dropout
 from keras_transfer.layers.sublayers import make_dense
 
@@ -41,6 +41,7 @@ class FeedForward(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.intermediate_dim = intermediate_dim
+        get_activation(activation)  # An unknown name is an error here and not in the first step.
         self.activation = activation
         self.use_bias = use_bias
         self.kernel_initializer = keras.initializers.get(kernel_initializer)

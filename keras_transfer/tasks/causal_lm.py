@@ -106,6 +106,11 @@ class CausalLM(Generates, InContext, Likelihood, Task):
     def make_targets(self, dataset):
         if not isinstance(dataset, TextBatches) or dataset.has_labels:
             return dataset
+        if not np.asarray(dataset.inputs["padding_mask"])[:, 1:].any():
+            raise ValueError(
+                "A causal language model learns to predict the next token, so at least one text must have two tokens. "
+                f"Received: {len(dataset.order)} texts of one token"
+            )
         return TargetBatches(dataset, lambda inputs, random, spare: self.objective(inputs))
 
     def prepare_stream(self, dataset):

@@ -45,6 +45,15 @@ def check_preprocessor(encoder, preprocessor):
     )
 
 
+def require_compiled(task, method):
+    """Raises a `ValueError` if a task is not compiled, before its data are read."""
+    if not task.compiled:
+        raise ValueError(
+            f"Call `compile` before `{method}`: `model.compile()` uses the task's loss and metrics. "
+            "Received: a model that is not compiled"
+        )
+
+
 def _compatible(shape, other):
     return all(a == b or None in (a, b) for a, b in zip(shape, other))
 

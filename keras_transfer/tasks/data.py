@@ -6,7 +6,9 @@ import keras
 import numpy as np
 
 from keras_transfer.distribute.replicas import replicas_of
+from keras_transfer.layers import PositionEmbedding
 from keras_transfer.text import TextBatches
+from keras_transfer.text.inputs import check_rows_of_batches
 from keras_transfer.text.preprocessor import preprocess
 from keras_transfer.training.private import build_metrics
 
@@ -58,6 +60,13 @@ def columns_of(task, x):
 
 def _check_ids(task, arrays):
     """Raises a `ValueError` if ids are not rows of the encoder's tables; a negative one would read from the end."""
+    ids = arrays.get("token_ids")
+    if ids is not None and ids.dtype.kind not in "iub" and (ids != np.round(ids)).any():
+        place = tuple(np.argwhere(ids != np.round(ids))[0].tolist())
+        raise ValueError(f"`token_ids` must be integers. Received: {ids[place]} at position {place}")
+    for table in () if ids is None else task.encoder.layers:
+        if isinstance(table, PositionEmbedding):
+            table.check_length(ids.shape[-1])
     for name, size in (("token_ids", "vocabulary_size"), ("segment_ids", "num_segments")):
         ids, count = arrays.get(name), getattr(getattr(task, "encoder", None), size, None)
         if ids is None or ids.dtype.kind not in "iu" or not ids.size or not count:
@@ -154,8 +163,7 @@ def batch_arrays(columns, y, sample_weight, batch_size, shuffle):
     rows = {name: len(array) if array.ndim else None for name, array in arrays.items() if array is not None}
     if len(set(rows.values())) > 1:
         raise ValueError(f"Inputs, labels and sample weights must have the same number of rows. Received: {rows}")
-    if batch_size < 1:
-        raise ValueError(f"`batch_size` must be at least 1. Received: batch_size={batch_size}")
+    check_rows_of_batches(batch_size)
     length = max((column.shape[1] for column in columns.values() if column.ndim > 1), default=1)
     return TextBatches(columns, y, sample_weight, batch_size, [length], shuffle, None, False)
 

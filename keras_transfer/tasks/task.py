@@ -7,7 +7,7 @@ from keras_transfer.distribute.replicas import check_distribution, check_scope, 
 from keras_transfer.distribute.tracing import frozen_unwatched, trace_predict, untuned
 from keras_transfer.distribute.updates import fused_updates
 from keras_transfer.encoders.encoder import select_inputs
-from keras_transfer.tasks.checks import check_preprocessor
+from keras_transfer.tasks.checks import check_preprocessor, require_compiled
 from keras_transfer.tasks.compiled import Compiled
 from keras_transfer.tasks.data import (
     NoRows,
@@ -333,10 +333,11 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
         all classes the same total weight.
 
         Raises:
-            ValueError: If `dataset` rejects the data, if labels are missing, or if the replicas cannot share the
-                batches.
+            ValueError: If the model is not compiled, if `dataset` rejects the data, if labels are missing, or if the
+                replicas cannot share the batches.
         """
         check_scope(self)
+        require_compiled(self, "fit")
         columns = None
         if validation_split:
             check_inputs(self, x)
@@ -376,9 +377,11 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
         """Returns loss and metrics as `keras.Model.evaluate` does. `x`, `y` and `sample_weight` are as for `dataset`.
 
         Raises:
-            ValueError: If `dataset` rejects the data, if labels are missing, or if the replicas cannot share the
-                batches: there must be at least as many rows as replicas, and on JAX a multiple.
+            ValueError: If the model is not compiled, if `dataset` rejects the data, if labels are missing, or if the
+                replicas cannot share the batches: there must be at least as many rows as replicas, and on JAX a
+                multiple.
         """
+        require_compiled(self, "evaluate")
         check_kind(self, x, self.fitted_on)
         data = self._dataset_for("evaluate", x, y, sample_weight, batch_size)
         with mends_failures(self, "test_function"):

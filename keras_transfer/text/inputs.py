@@ -1,5 +1,6 @@
 """Recognizes texts and sentences of words in memory, and converts them and their labels to plain columns."""
 
+import numbers
 from collections.abc import Mapping
 
 import numpy as np
@@ -166,6 +167,12 @@ def as_column(values, name, count):
     return values
 
 
+def check_rows_of_batches(batch_size):
+    """Raises a `ValueError` if `batch_size` is not a positive integer."""
+    if isinstance(batch_size, bool) or not isinstance(batch_size, numbers.Integral) or batch_size < 1:
+        raise ValueError(f"`batch_size` must be an integer of at least 1. Received: batch_size={batch_size!r}")
+
+
 def check_batch_size(preprocessor, batch_size, count, drop_remainder):
     """Raises a `ValueError` if there is no preprocessor, or if there would be no batch."""
     if not callable(preprocessor):
@@ -173,8 +180,7 @@ def check_batch_size(preprocessor, batch_size, count, drop_remainder):
             "A dataset of texts requires a preprocessor, such as `model.preprocessor`. "
             f"Received: preprocessor={preprocessor!r:.100}"
         )
-    if batch_size < 1:
-        raise ValueError(f"`batch_size` must be at least 1. Received: batch_size={batch_size}")
+    check_rows_of_batches(batch_size)
     if count == 0:
         raise ValueError("`texts` must contain at least one text. Received: no texts")
     if drop_remainder and count < batch_size:

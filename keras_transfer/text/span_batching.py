@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_transfer.text.batching import TextBatches
 from keras_transfer.text.contexts import check_span_preprocessor, windows_in_memory
-from keras_transfer.text.inputs import to_columns
+from keras_transfer.text.inputs import check_rows_of_batches, to_columns
 from keras_transfer.text.lengths import lengths_for
 
 log = logging.getLogger("keras_transfer")
@@ -71,8 +71,7 @@ def span_batches(
     """
     check_span_preprocessor(preprocessor)
     doc_stride, overlap = window_distance(doc_stride, overlap)
-    if batch_size < 1:
-        raise ValueError(f"`batch_size` must be at least 1. Received: batch_size={batch_size}")
+    check_rows_of_batches(batch_size)
     questions, contexts = span_columns(texts)
     if not len(questions):
         raise ValueError("`texts` must contain at least one question. Received: no questions")

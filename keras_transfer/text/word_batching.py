@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_transfer.text.batching import TextBatches, concatenate
-from keras_transfer.text.inputs import to_sentences
+from keras_transfer.text.inputs import check_rows_of_batches, to_sentences
 from keras_transfer.text.lengths import LENGTH_STEP, lengths_for
 from keras_transfer.text.word_level import check_word_level
 
@@ -97,8 +97,7 @@ def word_batches(
     ```
     """
     check_word_level(preprocessor)
-    if batch_size < 1:
-        raise ValueError(f"`batch_size` must be at least 1. Received: batch_size={batch_size}")
+    check_rows_of_batches(batch_size)
     label_names = None if label_names is None else checked_names(label_names)
     shuffle = labels is not None if shuffle is None else shuffle
     sentences = to_sentences(sentences)

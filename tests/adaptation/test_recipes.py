@@ -213,6 +213,8 @@ def plain():
             "`recipe` must be .*Received: {",
         ),
         (lambda: fine_tune(plain(), unknown_length(), loss="mse"), "Pass `steps_per_epoch`"),
+        (lambda: fine_tune(classifier(), (TEXTS, LABELS), learnig_rate=1e-3), "Set `learning_rate` in the recipe"),
+        (lambda: fine_tune(classifier(), (TEXTS, LABELS), verbos=0), "Did you mean 'verbose'. Received: 'verbos'"),
         (lambda: fine_tune(classifier(), (TEXTS, LABELS), epochs=3), r"Received: \['epochs'\]"),
         (
             lambda: fine_tune(classifier(), (TEXTS, LABELS), recipe=3),

@@ -144,9 +144,22 @@ def test_a_smaller_vocabulary_than_the_embedding_is_logged(caplog):
 
 def test_a_sequence_longer_than_the_position_table_is_an_error(model):
     ids = {name: np.ones((2, 40), "int32") for name in model.input}
-    for call in (lambda: model(ids), lambda: model.fit(ids, np.array([0, 1]), verbose=0)):
+    calls = (model, lambda x: model.fit(x, np.array([0, 1]), verbose=0), lambda x: model.predict(x, verbose=0))
+    for call in calls:
         with pytest.raises(ValueError, match="at most 32 tokens, the size of the position table.*Received: 40 tokens"):
-            call()
+            call(ids)
+
+
+def test_a_model_that_is_not_compiled_is_an_error_before_its_data_are_read(model):
+    model = TextClassifier(encoder(), 2, preprocessor=preprocessor())
+    for call in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match=f"Call `compile` before `{call.__name__}`"):
+            call(None)
+
+
+def test_an_encoder_has_at_least_one_block():
+    with pytest.raises(ValueError, match="`num_layers` must be at least 1. Received: num_layers=0"):
+        encoder(num_layers=0)
 
 
 def test_a_misspelt_argument_is_an_error():

@@ -82,7 +82,7 @@ def test_characters_of_words_have_their_own_axis_after_the_length():
         ((["a", "b"], ["c", None]), None, {}, "Texts must be strings, but 1 of 2 are not"),
         (([], []), None, {}, "at least one text. Received: no texts"),
         ((["a"], ["b"]), [1, 0], {}, "number of labels must equal the number of texts. Received: 2 labels, 1 texts"),
-        ((["a"], ["b"]), None, {"batch_size": 0}, "`batch_size` must be at least 1"),
+        ((["a"], ["b"]), None, {"batch_size": 0}, "`batch_size` must be an integer of at least 1"),
         ((["a"], ["b"]), None, {"drop_remainder": True}, "at least one full batch of 32 texts. Received: 1 texts"),
     ],
 )

@@ -110,7 +110,7 @@ def test_sentences_and_labels_can_be_columns_or_arrays():
         ({"class_weight": {3: 2.0}}, r"The keys of `class_weight` must be labels: .* Received: \[3\]"),
         ({"label_names": "ABC"}, "at least two different names. Received: label_names='ABC'"),
         ({"label_names": ["DET", "DET"]}, "at least two different names"),
-        ({"batch_size": 0}, "`batch_size` must be at least 1. Received: batch_size=0"),
+        ({"batch_size": 0}, "`batch_size` must be an integer of at least 1. Received: batch_size=0"),
     ],
 )
 def test_data_that_do_not_match_are_an_error(change, message):

@@ -103,7 +103,10 @@ MISTAKES = [
     ),
     Mistake("an unknown loss", compiled("classifier", loss="crossentropi"), "crossentropi.*focal|focal.*crossentropi"),
     Mistake(
-        "an unknown optimizer", compiled("classifier", optimizer="adamm"), "adamm", elsewhere="optimizer identifier: adamm"
+        "an unknown optimizer",
+        compiled("classifier", optimizer="adamm"),
+        "adamm",
+        elsewhere="optimizer identifier: adamm",
     ),
     Mistake(
         "a learning rate as optimizer",
@@ -131,11 +134,11 @@ MISTAKES = [
         "'a'",
     ),
     Mistake(
-        "a vocabulary with an empty token",
-        lambda m: kt.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "", "a"])(["a"]),
-        "empty|''",
+        "a vocabulary file that does not exist",
+        lambda m: kt.text.BertPreprocessor("vocab.txt"),
+        "vocab.txt",
+        elsewhere="No such file.*vocab.txt",
     ),
-    Mistake("a vocabulary as a string", lambda m: kt.text.BertPreprocessor("vocab.txt"), "vocab.txt", elsewhere="No such file.*vocab.txt"),
     Mistake("a fraction of 1.5 of masked tokens", lambda m: kt.objectives.TokenMasking(fraction=1.5), "fraction"),
     Mistake(
         "labels of a tagger that are equal",

@@ -21,6 +21,7 @@ def paired(models):
     """A classifier that was fitted on pairs."""
     model = models.bert_classifier()
     model.fit((TEXTS, TEXTS), LABELS, verbose=0)
+    models.forget()
     return models.watch(model, None)
 
 
@@ -28,6 +29,7 @@ def single(models):
     """A classifier that was fitted on single texts."""
     model = models.bert_classifier()
     model.fit(TEXTS, LABELS, verbose=0)
+    models.forget()
     return models.watch(model, None)
 
 
