@@ -5,10 +5,11 @@ import pathlib
 
 import keras
 
+from keras_transfer.text.folder_settings import CONFIG_FILE
 from keras_transfer.text.packing import Packing
 from keras_transfer.text.preprocessor import DEFAULT_LENGTH
 from keras_transfer.text.token_preprocessor import TokenPreprocessor
-from keras_transfer.text.wordpiece import CONFIG_FILE, SPLIT_KEY, WordPieceTokenizer, looks_cased, read_folder
+from keras_transfer.text.wordpiece import SPLIT_KEY, WordPieceTokenizer, looks_cased, read_folder
 
 BERT_PACKING = Packing(start=["[CLS]"], between=["[SEP]"], end=["[SEP]"], pad="[PAD]", segments=(0, 1))
 

@@ -1,6 +1,7 @@
 """The byte-level BPE tokenizer of GPT-2, RoBERTa and ModernBERT."""
 
 import functools
+import unicodedata
 
 import keras
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from keras_transfer.text.bpe import BPETokenizer, merges_of
 from keras_transfer.text.byte_pairs import encode_words, make_pairs, make_whole, merge_pairs
 from keras_transfer.text.characters import characters_of_bytes, utf8_widths
+from keras_transfer.text.folder_settings import single_part
 from keras_transfer.text.gpt2_words import put_space_before, split_gpt2
 from keras_transfer.text.normalizer import checked_utf8
 from keras_transfer.text.preprocessor import import_tensorflow_text
@@ -154,7 +156,7 @@ class ByteBPETokenizer(BPETokenizer):
 
     def token_bytes(self):
         """Returns a list of the bytes that each token adds to a text, in the order of the ids."""
-        return [_bytes_of(token) for token in self.vocabulary]
+        return _bytes_of_tokens(self.vocabulary, self.added_tokens)
 
     def get_config(self):
         return {
@@ -189,12 +191,14 @@ class ByteBPETokenizer(BPETokenizer):
         Raises:
             ValueError: If it is not a byte-level BPE that splits words as GPT-2 does.
         """
-        normalizer = fast.get("normalizer") or {}
-        byte_level = fast.get("pre_tokenizer") or {}
+        normalizer = single_part(fast.get("normalizer"), "normalizers")
+        byte_level = single_part(fast.get("pre_tokenizer"), "pretokenizers")
         if byte_level.get("type") != "ByteLevel" or not byte_level.get("use_regex", True):
             raise ValueError(f"The pre-tokenizer must be 'ByteLevel' with GPT-2's words. Received: {byte_level}")
         if normalizer.get("type") not in (None, "NFC", "NFD", "NFKC", "NFKD"):
             raise ValueError(f"The normalizer must be a Unicode normalization or null. Received: {normalizer}")
+        if normalizer:
+            _check_added(fast, text_tokens, normalizer["type"])
         return cls(
             tokens,
             merges_of(fast["model"]),
@@ -205,9 +209,30 @@ class ByteBPETokenizer(BPETokenizer):
         )
 
 
+def _check_added(fast, text_tokens, form):
+    """Raises a `ValueError` if an added token is found in other places before texts are normalized than after."""
+    early = {token["content"] for token in fast.get("added_tokens") or () if not token.get("normalized", True)}
+    for token in text_tokens:
+        if unicodedata.normalize(form, token) != token:
+            raise ValueError(f"The normalization {form} must not change added tokens. Received: {token!r}")
+        # ASCII that is neither the result of a normalization nor combined with a following accent.
+        same = token.isascii() and not {*"K;`"} & {*token} and not (token[-1].isalnum() or token[-1] in "<=>")
+        if token in early and (form in ("NFKC", "NFKD") or not same):
+            raise ValueError(
+                f"Added tokens must be found after the normalization {form}, with normalized=True. "
+                f"Received: {token!r} with normalized=False"
+            )
+
+
 @functools.lru_cache
 def _byte_of_character():
     return {character: byte for byte, character in enumerate(byte_characters())}
+
+
+def _bytes_of_tokens(vocabulary, added_tokens):
+    """Returns the bytes of tokens. The characters of added tokens do not stand for bytes."""
+    added = set(added_tokens)
+    return [token.encode("utf-8") if token in added else _bytes_of(token) for token in vocabulary]
 
 
 def _bytes_of(token):
@@ -238,7 +263,12 @@ def _make_constants(vocabulary, merges, added_tokens):
             rows = tf.repeat(tf.range(count), tf.strings.length(words))
             return merge_pairs(pairs, tf.gather(byte_ids, symbols), rows, count)
 
-        tokens = tf.constant([_bytes_of(token) for token in vocabulary])
-        # Added tokens are matched in texts although no merges produce them.
-        whole = make_whole(tokens, np.arange(len(vocabulary)), merge, [token in added_tokens for token in vocabulary])
+        # Added tokens are matched in texts although no merges produce them. They come first, because the bytes of
+        # another token may be the same, such as those of two spaces.
+        added = set(added_tokens)
+        order = [ids[token] for token in added_tokens]
+        order += [index for index, token in enumerate(vocabulary) if token not in added]
+        tokens = tf.gather(tf.constant(_bytes_of_tokens(vocabulary, added_tokens)), order)
+        always = np.arange(len(order)) < len(added_tokens)
+        whole = make_whole(tokens, np.array(order), merge, always)
     return whole, merge

@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_transfer.text.bpe import BPETokenizer, merges_of
 from keras_transfer.text.byte_pairs import encode_words, make_pairs, make_whole, merge_pairs
+from keras_transfer.text.folder_settings import unlike_bert
 from keras_transfer.text.normalizer import normalize, replace_newer
 from keras_transfer.text.splitting import split_words
 from keras_transfer.text.string_table import look_up, make_table
@@ -90,12 +91,13 @@ class GPTTokenizer(BPETokenizer):
     @classmethod
     def from_json(cls, fast, tokens, text_tokens, **special):
         """Returns the tokenizer of a `tokenizer.json`, like `ByteBPETokenizer.from_json`."""
-        normalizer, words = fast.get("normalizer") or {}, fast.get("pre_tokenizer") or {}
-        kinds = (normalizer.get("type"), normalizer.get("lowercase"), words.get("type"))
-        if kinds != ("BertNormalizer", True, "BertPreTokenizer") or text_tokens:
+        wrong = unlike_bert(fast, lowercase=True)
+        wrong += ["model fuse_unk=True (expected False)"] if fast["model"].get("fuse_unk") else []
+        wrong += [f"added tokens {text_tokens[:3]} (expected only special ones)"] if text_tokens else []
+        if wrong:
             raise ValueError(
-                "A BPE model of words must have BERT's normalizer and pre-tokenizer, in lower case, and only special "
-                f"added tokens. Received: {normalizer}, {words}, {text_tokens}"
+                "A BPE model of words must have BERT's normalizer and pre-tokenizer, in lower case. "
+                f"Received: {'; '.join(wrong)}"
             )
         special["unk_token"] = fast["model"].get("unk_token") or special["unk_token"]
         return cls(tokens, merges_of(fast["model"]), **special)

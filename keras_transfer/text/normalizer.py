@@ -177,7 +177,8 @@ def replace_newer(token):
 
 def is_reachable(token):
     """Returns whether a word of a normalized text can contain a token of a vocabulary."""
-    return token.split() == [token] and UNKNOWN not in token and max(token) < chr(_FIRST_STAND_IN)
+    fits = token.split() == [token] and len(token.removeprefix("##")) <= MAX_WORD_LENGTH
+    return fits and UNKNOWN not in token and "\x00" not in token and max(token) < chr(_FIRST_STAND_IN)
 
 
 def _translate(texts, table):

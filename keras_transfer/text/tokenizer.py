@@ -53,6 +53,10 @@ class Tokenizer:
         wrong = [token for token in tokens if not isinstance(token, str) or (self.by_lines and "\n" in token)]
         if wrong:
             raise ValueError(f"A vocabulary must be a list of strings without line breaks. Received: {wrong[:3]}")
+        try:
+            "".join(tokens).encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise ValueError(f"The tokens of a vocabulary must be valid Unicode. Received: {error}") from error
         ids = {token: index for index, token in enumerate(tokens, self.first_id)}
         duplicates = [token for index, token in enumerate(tokens, self.first_id) if ids[token] != index]
         if duplicates:

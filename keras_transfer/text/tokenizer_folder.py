@@ -6,20 +6,14 @@ import pathlib
 from keras_transfer.files import read_json
 from keras_transfer.text.bpe import MERGES_FILE, BPETokenizer, tokens_of
 from keras_transfer.text.byte_bpe import ByteBPETokenizer
+from keras_transfer.text.folder_settings import CONFIG_FILE, added_tokens, check_class, read_optional, text_tokens
 from keras_transfer.text.gpt import GPTTokenizer
 from keras_transfer.text.packing import Packing
 from keras_transfer.text.post_processor import read_post_processor, write_post_processor
 from keras_transfer.text.sentencepiece_bpe import SentencePieceBPETokenizer
 from keras_transfer.text.sentencepiece_model import SPACE, SentencePieceModel
 from keras_transfer.text.unigram import UnigramTokenizer
-from keras_transfer.text.wordpiece import (
-    CONFIG_FILE,
-    SPLIT_KEY,
-    WordPieceTokenizer,
-    looks_cased,
-    read_folder,
-    read_optional,
-)
+from keras_transfer.text.wordpiece import SPLIT_KEY, WordPieceTokenizer, looks_cased, read_folder
 
 FAST_FILE = "tokenizer.json"
 
@@ -59,9 +53,11 @@ _WITH_MERGES = {"gpt2", "openai-gpt", "roberta"}
 # The tokens in front of those of the SentencePiece model, and the number of the model's tokens that they replace.
 _FAIRSEQ = {
     "xlm-roberta": (["<s>", "<pad>", "</s>", "<unk>"], 3),
-    "camembert": (["<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>"], 1),
+    "camembert": (["<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"], 1),
 }
-_WITHOUT_SEGMENTS = {"distilbert", "modernbert", "mpnet"}  # although `tokenizer.json` describes some
+# The number of segments of the models that have any, if `config.json` has no `type_vocab_size`. A `tokenizer.json`
+# also describes segments for models without any, such as GPT-2, DistilBERT, ModernBERT and MPNet.
+_SEGMENTS = {"albert": 2, "bert": 2, "electra": 2, "xlnet": 3}
 
 
 def read_tokenizer_folder(folder):
@@ -80,16 +76,18 @@ def read_tokenizer_folder(folder):
     folder = pathlib.Path(folder)
     config, model_config = read_optional(folder / CONFIG_FILE), read_optional(folder / "config.json")
     kind = model_config.get("model_type") or _kind_of_class(config.get("tokenizer_class") or "")
+    fast = read_optional(folder / FAST_FILE)
+    check_class(folder, config, model_config, fast)
+    added = added_tokens(folder, config, fast)
     special, *layout, segments = _KINDS.get(kind, ({}, [], [], [], None))
     special = {**special, **_tokens(read_optional(folder / "special_tokens_map.json")), **_tokens(config)}
-    fast = read_optional(folder / FAST_FILE)
     special = {**_tokens(fast.get("padding") or {}), **special}
     has_segments = _has_segments(kind, config, model_config)
     if fast:
-        tokenizer = _fast_tokenizer(folder, fast, special)
+        tokenizer = _fast_tokenizer(folder, fast, special, added)
         start, between, end, segments = read_post_processor(fast.get("post_processor"), has_segments)
     elif kind in _KINDS:
-        tokenizer = _old_tokenizer(folder, kind, config, special)
+        tokenizer = _old_tokenizer(folder, kind, config, special, added)
         start, between, end = ([special[role] for role in roles] for roles in layout)
         if config.get("add_bos_token"):
             start = [special["bos_token"]]
@@ -164,9 +162,9 @@ def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split):
     (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
-def _fast_tokenizer(folder, fast, special):
+def _fast_tokenizer(folder, fast, special, added):
     """Returns the tokenizer of a `tokenizer.json`."""
-    model, added = fast["model"], fast.get("added_tokens") or []
+    model = fast["model"]
     kind = model.get("type") or ("BPE" if "merges" in model else None)
     if kind == "WordPiece":
         return _word_piece(folder, special)
@@ -179,29 +177,27 @@ def _fast_tokenizer(folder, fast, special):
         )
     ids = model["vocab"] if kind == "BPE" else {token: index for index, (token, _) in enumerate(model["vocab"])}
     ids = ids | {token["content"]: token["id"] for token in added}
-    text_tokens = [token for token in added if not token["special"]]
-    for token in text_tokens:
-        if token["single_word"] or token["lstrip"] or token["rstrip"]:
-            raise ValueError(f"An added token that is not special must match anywhere in a text. Received: {token}")
-    return classes[kind].from_json(
-        fast, tokens_of(ids), [token["content"] for token in text_tokens], **_roles(special, ids)
-    )
+    of_text = [token["content"] for token in text_tokens(added)]
+    return classes[kind].from_json(fast, tokens_of(ids), of_text, **_roles(special, ids))
 
 
-def _old_tokenizer(folder, kind, config, special):
+def _old_tokenizer(folder, kind, config, special, added):
     """Returns the tokenizer of a folder without `tokenizer.json`."""
     if kind not in _WITH_MERGES:
-        return _sentence_piece(folder, kind, config, special)
+        return _sentence_piece(folder, kind, config, special, added)
     path, merges = folder / BPETokenizer.vocabulary_file, folder / MERGES_FILE
     if not path.is_file() or not merges.is_file():
         raise _missing(folder, "vocab.json and merges.txt")
-    ids = read_json(path) | _added_ids(folder, config)
+    ids = read_json(path) | {token["content"]: token["id"] for token in added}
+    of_text = [token["content"] for token in text_tokens(added, special.values())]
     if kind == "openai-gpt":
+        _refuse(folder, of_text)
         return GPTTokenizer(ids, merges, **_roles(special, ids))
-    return ByteBPETokenizer(ids, merges, config.get("add_prefix_space", False), **_roles(special, ids))
+    prefix = config.get("add_prefix_space", False)
+    return ByteBPETokenizer(ids, merges, prefix, added_tokens=of_text, **_roles(special, ids))
 
 
-def _sentence_piece(folder, kind, config, special):
+def _sentence_piece(folder, kind, config, special, added):
     models = sorted(folder.glob("*.model"))
     if len(models) != 1:
         raise _missing(folder, "one SentencePiece model (*.model)")
@@ -212,8 +208,10 @@ def _sentence_piece(folder, kind, config, special):
     extra = [special["mask_token"]] if "mask_token" in special else []
     if kind == "t5":
         extra = [f"<extra_id_{index}>" for index in reversed(range(config.get("extra_ids", 100)))]
-    added = _added_ids(folder, config)
-    tokens += [token for token in dict.fromkeys([*sorted(added, key=added.get), *extra]) if token not in tokens]
+    _refuse(folder, [token["content"] for token in text_tokens(added, special.values())])
+    known = {*tokens}
+    added = [token["content"] for token in added]
+    tokens += [token for token in dict.fromkeys([*added, *extra]) if token not in known]
     steps = []
     if kind in ("albert", "xlnet"):
         steps.append("quotes")
@@ -223,10 +221,12 @@ def _sentence_piece(folder, kind, config, special):
     return UnigramTokenizer(serialized, tokens, steps, **_roles(special, tokens))
 
 
-def _added_ids(folder, config):
-    decoder = config.get("added_tokens_decoder") or {}
-    ids = {token["content"]: int(index) for index, token in decoder.items()}
-    return read_optional(folder / "added_tokens.json") | ids
+def _refuse(folder, of_text):
+    if of_text:
+        raise ValueError(
+            f"The tokenizer in {folder} must have no added tokens that are not special. "
+            f"Received: {len(of_text)} tokens, starting with {of_text[:3]}"
+        )
 
 
 def _missing(folder, files):
@@ -235,7 +235,7 @@ def _missing(folder, files):
 
 
 def _word_piece(folder, special):
-    found = read_folder(folder)
+    found = read_folder(folder, [*special.values()])
     lowercase = found["lowercase"]
     return WordPieceTokenizer(
         found["vocabulary"],
@@ -265,6 +265,10 @@ def _kind_of_class(name):
 
 
 def _has_segments(kind, config, model_config):
-    if "model_input_names" in config:
-        return "token_type_ids" in config["model_input_names"]
-    return kind not in _WITHOUT_SEGMENTS and model_config.get("type_vocab_size", 2) > 1
+    """Returns whether the model reads segments and the tokenizer gives them."""
+    if "token_type_ids" not in config.get("model_input_names", ["token_type_ids"]):
+        return False
+    if not model_config and kind is None:
+        return True
+    segments = model_config.get("type_vocab_size")
+    return (_SEGMENTS.get(kind, 0) if segments is None else segments) > 1

@@ -6,8 +6,17 @@ import pathlib
 
 import keras
 
-from keras_transfer.files import read_json
+from keras_transfer.text.bpe import tokens_of
 from keras_transfer.text.characters import characters_of_bytes, skip_characters
+from keras_transfer.text.folder_settings import (
+    CONFIG_FILE,
+    added_tokens,
+    check_class,
+    read_optional,
+    single_part,
+    text_tokens,
+    unlike_bert,
+)
 from keras_transfer.text.normalizer import (
     MAX_WORD_LENGTH,
     UNKNOWN,
@@ -21,8 +30,10 @@ from keras_transfer.text.tokenizer import Tokenizer
 
 log = logging.getLogger("keras_transfer")
 
-CONFIG_FILE = "tokenizer_config.json"
 SPLIT_KEY = "keras_transfer_split"  # Transformers has no such setting
+
+_MAX_TOKEN_BYTES = 256  # limit of TensorFlow Text
+_REMOVED_CHARACTER = "\U0010fffd"  # Normalization removes it, so no text contains it.
 
 # Settings of other tokenizers, and the only value that this one implements.
 _FIXED = {"do_basic_tokenize": True, "tokenize_chinese_chars": True, "never_split": None}
@@ -70,6 +81,14 @@ class WordPieceTokenizer(Tokenizer):
         while tokens and tokens[-1] == "":
             tokens.pop()
         super()._set_vocabulary(tokens)
+        for index, token in enumerate(tokens):
+            if len(token) > _MAX_TOKEN_BYTES // 4 and is_reachable(token):
+                size = len(token.removeprefix("##").encode("utf-8"))
+                if size > _MAX_TOKEN_BYTES:
+                    raise ValueError(
+                        f"A token of a WordPiece vocabulary must not be longer than {_MAX_TOKEN_BYTES} bytes. "
+                        f"Received: {size} bytes in the token with id {index}, {token[:20]!r}..."
+                    )
         self._splitter = None
 
     def _read_vocabulary(self, path):
@@ -148,6 +167,7 @@ def _make_splitter(vocabulary, unk_token):
         replace_newer(token) if is_reachable(token) else f"[unreachable{index}]"
         for index, token in enumerate(vocabulary)
     ]
+    tokens.append(_REMOVED_CHARACTER)  # The operation requires a token that is a word.
     # A function that is being traced would keep the tokenizer in its own graph.
     with tf.init_scope(), tf.device("CPU:0"):
         return import_tensorflow_text().FastWordpieceTokenizer(
@@ -158,11 +178,13 @@ def _make_splitter(vocabulary, unk_token):
         )
 
 
-def read_folder(folder):
+def read_folder(folder, special_tokens=("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")):
     """Returns the vocabulary and the settings of the WordPiece tokenizer in a folder.
 
     Args:
         folder: Path of a folder with `vocab.txt` or `tokenizer.json`.
+        special_tokens: List of strings. Added tokens that text never becomes, even if the folder does not call them
+            special. Defaults to BERT's.
 
     Returns:
         Dict of `vocabulary`, `split`, and `sequence_length`, `lowercase` and `strip_accents`, which are `None` if the
@@ -173,9 +195,9 @@ def read_folder(folder):
         ValueError: If the tokenizer is not a WordPiece tokenizer, or splits words differently.
     """
     folder = pathlib.Path(folder)
-    config = read_optional(folder / CONFIG_FILE)
-    fast = read_optional(folder / "tokenizer.json")
-    normalizer = fast.get("normalizer") or {}
+    config, fast = read_optional(folder / CONFIG_FILE), read_optional(folder / "tokenizer.json")
+    check_class(folder, config, read_optional(folder / "config.json"), fast)
+    normalizer = single_part(fast.get("normalizer"), "normalizers")
     for key, only in _FIXED.items():
         received = config.get(key, only)
         if received != only and received != []:
@@ -183,16 +205,39 @@ def read_folder(folder):
                 f"The tokenizer in {folder / CONFIG_FILE} is not supported. Expected {key}={only}. "
                 f"Received: {key}={received}"
             )
-
+    if fast:
+        _check_fast(folder / "tokenizer.json", fast)
+    added = added_tokens(folder, config, fast)
+    if of_text := text_tokens(added, special_tokens):
+        raise ValueError(
+            f"The tokenizer in {folder} has added tokens that are not special, which a WordPiece tokenizer does not "
+            f"support. Received: {len(of_text)} tokens, starting with {[token['content'] for token in of_text[:3]]}"
+        )
     limit = config.get("model_max_length")
     limit = read_optional(folder / "sentence_bert_config.json").get("max_seq_length") or limit
     return {
-        "vocabulary": _folder_vocabulary(folder, fast),
+        "vocabulary": _folder_vocabulary(folder, fast, added),
         "split": config.get(SPLIT_KEY, "punctuation"),
         "sequence_length": limit if limit and limit < 1e6 else None,  # Transformers writes 1e30 for an unknown length
         "lowercase": config.get("do_lower_case", normalizer.get("lowercase")),
         "strip_accents": config.get("strip_accents", normalizer.get("strip_accents")),
     }
+
+
+def _check_fast(path, fast):
+    """Raises a `ValueError` that names each setting of a `tokenizer.json` that the tokenizer does not implement."""
+    model = fast["model"]
+    # Older files do not name the model's type.
+    if model.get("type", "WordPiece") != "WordPiece" or model.get("continuing_subword_prefix", "##") != "##":
+        raise ValueError(
+            f"{path} must be a WordPiece model with the prefix '##'. "
+            f"Received: {model.get('type')}, {model.get('continuing_subword_prefix')}"
+        )
+    wrong, limit = unlike_bert(fast), model.get("max_input_chars_per_word", MAX_WORD_LENGTH)
+    if limit != MAX_WORD_LENGTH:
+        wrong.append(f"model max_input_chars_per_word={limit} (expected {MAX_WORD_LENGTH})")
+    if wrong:
+        raise ValueError(f"{path} must split texts as BERT does. Received: {'; '.join(wrong)}")
 
 
 def looks_cased(vocabulary):
@@ -201,27 +246,25 @@ def looks_cased(vocabulary):
     return any(token != token.lower() for token in words)
 
 
-def _folder_vocabulary(folder, fast):
+def _folder_vocabulary(folder, fast, added):
     vocabulary_file = folder / WordPieceTokenizer.vocabulary_file
-    if vocabulary_file.is_file():
-        return _read_lines(vocabulary_file)
-    if not fast:
+    if not fast and not vocabulary_file.is_file():
         found = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else "no folder"
         raise FileNotFoundError(f"{folder} must contain vocab.txt or tokenizer.json. Received: {found}")
-    model = fast["model"]
-    if model.get("type") != "WordPiece" or model.get("continuing_subword_prefix", "##") != "##":
-        raise ValueError(
-            f"{folder / 'tokenizer.json'} must be a WordPiece model with the prefix '##'. "
-            f"Received: {model.get('type')}, {model.get('continuing_subword_prefix')}"
-        )
-    ids = dict(model["vocab"])
     # Added tokens have ids like all others. The tokenizer ensures that text never becomes one of them.
-    ids.update((token["content"], token["id"]) for token in fast.get("added_tokens", ()))
-    tokens = sorted(ids, key=ids.get)
-    if [ids[token] for token in tokens] != list(range(len(tokens))):
+    ids = {**(fast["model"]["vocab"] if fast else {}), **{token["content"]: token["id"] for token in added}}
+    if not vocabulary_file.is_file():
+        return tokens_of(ids)
+    lines = _read_lines(vocabulary_file)
+    while lines and lines[-1] == "":
+        lines.pop()
+    tokens = [*lines, *(token["content"] for token in added if token["id"] >= len(lines))]
+    places = {token: index for index, token in enumerate(tokens)}
+    if wrong := [token for token, id in ids.items() if places.get(token) != id]:
+        token = wrong[0]
         raise ValueError(
-            f"The ids of the vocabulary in {folder} must be consecutive and start at 0. "
-            f"Received: {len(tokens)} tokens with ids up to {ids[tokens[-1]]}"
+            f"The files in {folder} must give each token the same id. Received: {token!r} with the id {ids[token]}, "
+            f"and with the id {places.get(token)} by its place in {vocabulary_file.name} (and {len(wrong) - 1} others)"
         )
     return tokens
 
@@ -240,8 +283,3 @@ def _read_lines(path):
             {index + 1: token for index, token in list(duplicates.items())[:3]},
         )
     return [f"[duplicate{index}]" if index in duplicates else token for index, token in enumerate(lines)]
-
-
-def read_optional(path):
-    """Returns the content of a file of settings in JSON, or an empty dict if the folder does not have the file."""
-    return read_json(path) if path.is_file() else {}

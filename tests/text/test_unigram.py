@@ -138,6 +138,9 @@ def test_a_folder_with_only_the_model_gets_the_packing_of_its_family(kind, model
     if kind == "xlm-roberta":
         assert preprocessor.vocabulary[:5] == ["<s>", "<pad>", "</s>", "<unk>", "<cls>"]
         assert preprocessor.vocabulary[-1] == "<mask>"
+    if kind == "camembert":
+        front = ["<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED", "<s>", "</s>", "<cls>"]
+        assert preprocessor.vocabulary[: len(front)] == front
     if kind == "t5":
         assert preprocessor.vocabulary[-1] == "<extra_id_0>"
         assert "<extra_id_0>" in preprocessor.tokenizer.special_tokens

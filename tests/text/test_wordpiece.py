@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from keras_transfer.text import BertPreprocessor
+from keras_transfer.text import BertPreprocessor, WordPieceTokenizer
 
 pytest.importorskip("tensorflow_text")
 
@@ -52,6 +52,25 @@ def test_one_error_names_all_missing_special_tokens():
 def test_a_broken_vocabulary_is_an_error(vocabulary, message):
     with pytest.raises(ValueError, match=message):
         BertPreprocessor(vocabulary)
+
+
+@pytest.mark.parametrize(
+    ("token", "message"),
+    [
+        ("\u30ab" * 90, "longer than 256 bytes. Received: 270 bytes in the token with id 11"),
+        ("##" + "\u30ab" * 90, "longer than 256 bytes. Received: 270 bytes"),
+        ("a\ud800", "must be valid Unicode"),
+    ],
+)
+def test_a_token_that_tensorflow_text_refuses_is_an_error_of_the_constructor(token, message):
+    with pytest.raises(ValueError, match=message):
+        WordPieceTokenizer([*VOCABULARY, token])
+
+
+@pytest.mark.parametrize("tokens", [[], ["##"], ["a b"], ["\x00a"], ["a" * 300], ["a"], ["a", ""]])
+def test_a_vocabulary_may_have_tokens_that_no_text_contains(tokens):
+    tokenizer = WordPieceTokenizer(["[UNK]", *tokens])
+    assert tokenizer.tokenize(["a x"]).to_list() == [[int("a" in tokens), 0]]
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\n\n\n"])
@@ -137,6 +156,7 @@ def write_tokenizer_json(folder, **model):
     content = {
         "model": {"type": "WordPiece", "vocab": vocabulary, **model},
         "normalizer": {"type": "BertNormalizer", "lowercase": False, "strip_accents": True},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
         "added_tokens": [{"id": 10, "content": "[USER]"}, {"id": 0, "content": "[PAD]"}],
     }
     (folder / "tokenizer.json").write_text(json.dumps(content))
