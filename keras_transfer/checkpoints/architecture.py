@@ -9,6 +9,7 @@ import keras
 
 from keras_transfer.checkpoints.settings import get_setting, put_setting, read_settings, write_settings
 from keras_transfer.checkpoints.tensors import SAME, TRANSPOSED, CheckpointError, Entry, reading
+from keras_transfer.text.preprocessor import LengthError
 
 # A layer's variables, their names in torch, and how torch stores them.
 _PARTS = (
@@ -129,7 +130,8 @@ class Architecture:
             )
         load = self.preprocessor_class.load
         inspect.signature(load).bind(folder, **overrides)  # An unknown argument is not an error of the folder.
-        with reading(f"The tokenizer of {folder}"):
+        others = () if overrides.get("sequence_length") is None else (LengthError,)  # the user's, not the folder's
+        with reading(f"The tokenizer of {folder}", *others):
             return load(folder, **overrides)
 
 

@@ -12,6 +12,7 @@ from keras_transfer.encoders import ElmoEncoder
 from keras_transfer.files import atomic_folder
 from keras_transfer.text import ElmoPreprocessor
 from keras_transfer.text.elmo import NUM_CHARACTERS
+from keras_transfer.text.preprocessor import LengthError
 
 OPTIONS, WEIGHTS, PREPROCESSOR = "options.json", "weights.hdf5", "elmo_preprocessor.json"
 
@@ -90,7 +91,8 @@ def load_preprocessor(folder, word_level=False, **overrides):
     arguments = ELMO.arguments(read_json(folder / OPTIONS), folder)
     settings = read_json(folder / PREPROCESSOR) if (folder / PREPROCESSOR).exists() else {}
     inspect.signature(ElmoPreprocessor).bind(**overrides)  # A misspelt argument is a TypeError.
-    with reading(f"The preprocessor of {folder}"):
+    others = () if overrides.get("sequence_length") is None else (LengthError,)  # the user's, not the folder's
+    with reading(f"The preprocessor of {folder}", *others):
         return ElmoPreprocessor(**{"max_characters": arguments["max_characters"], **settings, **overrides})
 
 

@@ -40,21 +40,33 @@ def resolve(source):
         )
     if isinstance(source, str) and source.startswith("hf://"):
         return _fetch(source)
-    if isinstance(source, str) and source in PACKAGED:
-        return _packaged(source)
+    if isinstance(source, (str, os.PathLike)) and os.fspath(source) in PACKAGED:
+        return _packaged(os.fspath(source))
     folder = pathlib.Path(source).expanduser() if isinstance(source, (str, os.PathLike)) else None
+    if folder is not None and folder.suffix in (".keras", ".h5"):
+        raise CheckpointError(
+            "A checkpoint is a folder. A file of a whole model is loaded with `keras.saving.load_model(path)`; the "
+            "encoder of a task is then `model.encoder`, for a new task over the same weights. "
+            f"Received: {str(source)!r}{'' if folder.exists() else ', which does not exist'}"
+        )
     if folder is None or not folder.is_dir():
         raise CheckpointError(
             "A checkpoint must be a folder, 'hf://organisation/name', 'keras_hub://preset', or one of "
-            f"{sorted(PACKAGED)}.{_suggestion(source)} Received: {source!r}"
+            f"{sorted(PACKAGED)}.{_suggestion(source)} Received: "
+            f"{str(source) if isinstance(source, os.PathLike) else source!r}"
         )
     return folder
 
 
 def _suggestion(source):
     """Returns a question that ends the error about a name without a prefix, or ""."""
-    if not isinstance(source, str) or os.path.lexists(source):
+    if not isinstance(source, (str, os.PathLike)):
         return ""
+    if os.path.lexists(source):
+        return " This path is not a folder." if os.path.exists(source) else " This path is a broken link."
+    source = re.sub(r"^(hf|keras_hub):/+", r"\1://", os.fspath(source))  # `pathlib` removes a slash
+    if source.startswith(("hf://", "keras_hub://")):
+        return f" Pass the name as a string: {source!r}."
     question = did_you_mean(source, PACKAGED)
     if not question and re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", source):  # a name on the Hugging Face hub
         return f" Did you mean {f'hf://{source}'!r}?"
@@ -111,8 +123,11 @@ def load_with_head(source, task, head, overrides, arguments):
     encoder, found = _format_of(folder).load(folder, protocol.Encoder, overrides, name)
     if found is not None:
         return encoder, found.arguments(encoder, task, arguments, labels), found.load_into
+    task.check_encoder(encoder)  # Otherwise, the advice would lead to this error.
     if labels is not None:
         arguments["label_names"] = labels
+    if all(arguments.get(size) is None for size in task.head_sizes):
+        arguments |= task.default_sizes
     if name is not None and all(arguments.get(size) is None for size in task.head_sizes):
         advice = " or ".join(f"`{size}`" for size in task.head_sizes) or '`head="new"`'
         report = getattr(encoder, "checkpoint_report", None)

@@ -19,11 +19,16 @@ class CheckpointError(ValueError):
 
 
 @contextlib.contextmanager
-def reading(what):
-    """Turns any error that readers raise for a damaged file into a `CheckpointError` that names the file."""
+def reading(what, *others):
+    """Turns any error that readers raise for a damaged file into a `CheckpointError` that names the file.
+
+    Args:
+        what: String. The file in the message.
+        *others: Types of errors that do not change, because something other than the file causes them.
+    """
     try:
         yield
-    except CheckpointError:
+    except (CheckpointError, *others):
         raise
     except Exception as error:  # a dozen types of JSON, tokenizers, HDF5, safetensors and torch
         raise CheckpointError(f"{what} cannot be read. Received: {type(error).__name__}: {error}") from error

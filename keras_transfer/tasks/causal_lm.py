@@ -63,7 +63,7 @@ class CausalLM(Generates, InContext, Likelihood, Task):
 
     def __init__(self, encoder, preprocessor=None, name=None, sampler="greedy", max_length=None):
         # === Layers ===
-        check_causal(encoder)
+        self.check_encoder(encoder)
         encoded = encode(encoder)
         width = encoder.token_embedding.output_dim
         if encoded.sequence.shape[-1] != width:
@@ -87,6 +87,10 @@ class CausalLM(Generates, InContext, Likelihood, Task):
                 f"Received: max_length={max_length}"
             )
         self.max_length = max_length
+
+    @classmethod
+    def check_encoder(cls, encoder):
+        check_causal(encoder)
 
     # === Loss, metrics and targets ===
 
@@ -184,12 +188,11 @@ class CausalLM(Generates, InContext, Likelihood, Task):
 
 def check_causal(encoder):
     """Raises a `ValueError` if an encoder is not a `TransformerStack` whose tokens see only earlier ones."""
-    if not isinstance(encoder, TransformerStack):
-        raise ValueError(f"`encoder` must be a `TransformerStack`. Received: encoder={encoder!r:.200}")
-    if not all(block.attention.causal for block in encoder.blocks):
+    if not isinstance(encoder, TransformerStack) or not all(block.attention.causal for block in encoder.blocks):
         raise ValueError(
-            "A causal language model needs an encoder whose tokens see only earlier ones, such as `GPT2Encoder` or "
-            f"`TransformerEncoder(causal=True)`. Received: {type(encoder).__name__}"
+            "`encoder` must be a `TransformerStack` whose tokens see only earlier ones, such as "
+            "`GPT2Encoder` or `TransformerEncoder(causal=True)`. Use a `MaskedLM` for encoders such as BERT. "
+            f"Received: {type(encoder).__name__}"
         )
 
 

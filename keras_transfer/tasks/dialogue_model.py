@@ -88,11 +88,6 @@ class DialogueModel(CausalLM):
         special_tokens=("<bos>", "<eos>", "<speaker1>", "<speaker2>"),
     ):
         super().__init__(encoder, preprocessor, name, sampler, max_length)
-        if getattr(encoder, "speakers", None) is None:
-            raise ValueError(
-                "`encoder` must have `speakers`, the ids of the tokens that separate the utterances. "
-                f"Received: a {type(encoder).__name__} with speakers=None"
-            )
         if not isinstance(num_candidates, int) or num_candidates < 2:
             raise ValueError(f"`num_candidates` must be an integer of at least 2. Received: {num_candidates!r}")
         if len(special_tokens) != 4 or len(set(special_tokens)) != 4:
@@ -109,6 +104,15 @@ class DialogueModel(CausalLM):
         self._utterance_loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         self.perplexity = Perplexity()
         self.hits = keras.metrics.Mean(name="hits_at_1")
+
+    @classmethod
+    def check_encoder(cls, encoder):
+        super().check_encoder(encoder)
+        if getattr(encoder, "speakers", None) is None:
+            raise ValueError(
+                "`encoder` must have `speakers`, the ids of the tokens that separate the utterances. "
+                f"Received: a {type(encoder).__name__} with speakers=None"
+            )
 
     @property
     def further_heads(self):

@@ -47,8 +47,9 @@ class MaskedLM(SelfSupervised, InContext, Task):
         Logits [batch, places, vocabulary_size], float32.
 
     Raises:
-        ValueError: If the encoder has no token embeddings or returns no vector for each token, or if `preprocessor` has
-            no mask token or does not match the encoder.
+        ValueError: If the encoder has no token embeddings or returns no vector for each token, if its tokens see only
+            earlier ones, or if `preprocessor` does not match the encoder. A vocabulary without a mask token is an error
+            when the model is trained or fills masks.
 
     Example:
     ```python
@@ -78,6 +79,7 @@ class MaskedLM(SelfSupervised, InContext, Task):
         name=None,
     ):
         # === Layers ===
+        self.check_encoder(encoder)
         table, sequence = tokens_of(encoder)
         if preprocessor is not None and not hasattr(preprocessor, "encode_masked"):
             raise ValueError(

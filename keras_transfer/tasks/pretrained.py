@@ -17,12 +17,15 @@ class Pretrained:
         problem_types: Tuple of strings. Values of `problem_type` in the configuration of a checkpoint whose head the
             task can load.
         problem_type: String. The value that `save_pretrained` writes. `None` for none.
+        default_sizes: Dict of arguments that determine the size of a new head if the user passes none of `head_sizes`.
+            Empty for a task that requires one of them.
         word_level: Boolean. Whether the preprocessor must be one of this library, which takes words and knows their
             characters.
     """
 
     head_name = None
     head_sizes = ()
+    default_sizes = {}
     problem_types = ("single_label_classification",)
     problem_type = None
     word_level = False
@@ -33,6 +36,10 @@ class Pretrained:
         return current_encoder(self._encoder)
 
     @classmethod
+    def check_encoder(cls, encoder):
+        """Raises a `ValueError` if no task of this class can be built over an encoder."""
+
+    @classmethod
     def from_pretrained(
         cls, source, *, sequence_length=None, encoder=None, head=None, preprocessor="auto", labels=None, **arguments
     ):
@@ -40,8 +47,8 @@ class Pretrained:
 
         If the checkpoint has a head for this task, such as one that Transformers has fine-tuned, it is loaded with the
         names of its labels. Arguments that contradict it raise an error. If the checkpoint has none, arguments that
-        determine the size of a head (`num_classes`, `label_names`, `labels` or `num_targets`) create a new one. A task
-        without such arguments requires `head="new"`.
+        determine the size of a head (`num_classes`, `label_names`, `labels` or `num_targets`) create a new one. A
+        `TextRegressor` has one target by default. A task without such arguments requires `head="new"`.
 
         Args:
             source: See `Encoder.from_pretrained`.

@@ -80,6 +80,7 @@ class ReplacedTokenDetection(SelfSupervised, Task):
         name=None,
     ):
         # === Layers ===
+        self.check_encoder(encoder)
         table, sequence = tokens_of(encoder)
         if generator is not None and (
             not isinstance(generator, MaskedLM) or generator.output.shape[-1] != table.input_dim

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 
 from keras_transfer.encoders import encode
+from keras_transfer.encoders.stack import TransformerStack
 from keras_transfer.tasks.data import require_preprocessor, texts_of_stream, to_numpy
 from keras_transfer.tasks.target_batches import TargetBatches
 from keras_transfer.text import TextBatches
@@ -20,6 +21,10 @@ class SelfSupervised:
 
     makes_targets = True
     takes_class_weight = False
+
+    @classmethod
+    def check_encoder(cls, encoder):
+        check_reads_ahead(encoder)
 
     def make_targets(self, dataset):
         if not isinstance(dataset, TextBatches) or dataset.has_labels or "mask_positions" in dataset.inputs:
@@ -67,6 +72,15 @@ class SelfSupervised:
     def predict_on_batch(self, x):
         """Returns the outputs for one batch of prepared data, or of raw text as in a call of the model."""
         return super().predict_on_batch(self.encode_batch(x) if self.is_raw(x) else x)
+
+
+def check_reads_ahead(encoder):
+    """Raises a `ValueError` if the tokens of an encoder see only earlier ones."""
+    if isinstance(encoder, TransformerStack) and all(block.attention.causal for block in encoder.blocks):
+        raise ValueError(
+            "A hidden token is predicted from the tokens on both sides of it, but the tokens of this encoder see only "
+            f"earlier ones. Use a `CausalLM`. Received: {type(encoder).__name__}"
+        )
 
 
 def tokens_of(encoder):

@@ -15,7 +15,7 @@ class TextRegressor(PooledTask):
     [texts], or [texts, num_targets]. The loss is the mean squared error.
 
     `from_pretrained` loads the head of a checkpoint that Transformers has fine-tuned for regression. For any other
-    checkpoint, or with `head="new"`, `num_targets` creates a new head.
+    checkpoint, or with `head="new"`, a new head has `num_targets` values, one by default.
 
     Args:
         encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
@@ -32,7 +32,7 @@ class TextRegressor(PooledTask):
 
     Example:
     ```python
-    model = keras_transfer.tasks.TextRegressor.from_pretrained("minilm-l6", num_targets=1)
+    model = keras_transfer.tasks.TextRegressor.from_pretrained("minilm-l6")
     model.compile(keras.optimizers.AdamW(1e-4))
     model.fit((["A man eats.", "A dog barks."], ["Someone eats.", "It rains."]), [4.2, 0.4], epochs=1)
     model.predict((["A man sleeps."], ["A man is asleep."]))  # an array of shape [1, 1]
@@ -43,6 +43,7 @@ class TextRegressor(PooledTask):
 
     head_name = "classifier"
     head_sizes = ("num_targets",)
+    default_sizes = {"num_targets": 1}
     problem_types = ("regression",)
     problem_type = "regression"
     predicts_one_class = False

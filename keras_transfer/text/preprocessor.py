@@ -9,6 +9,10 @@ from keras_transfer.text.inputs import check_pair, to_list
 DEFAULT_LENGTH = 128
 
 
+class LengthError(ValueError):
+    """Raised if `sequence_length` is invalid, which is no fault of the files that a preprocessor is loaded from."""
+
+
 class Preprocessor(keras.layers.Layer):
     """A layer that turns raw text into model inputs; the base class of all preprocessors.
 
@@ -83,14 +87,14 @@ def checked_length(sequence_length, min_length=1):
     """Returns a sequence length as an `int`.
 
     Raises:
-        ValueError: If `sequence_length` is not an integer or less than `min_length`.
+        LengthError: If `sequence_length` is not an integer or less than `min_length`.
     """
     try:
         length = operator.index(sequence_length)
     except TypeError:
         length = 0
     if length < min_length:
-        raise ValueError(
+        raise LengthError(
             f"`sequence_length` must be an integer of at least {min_length}. A call also accepts 'longest' or None. "
             "To map a dataset of (texts, labels), use `ds.map(lambda x, y: (preprocessor(x), y))`. "
             f"Received: sequence_length={sequence_length!r}"
