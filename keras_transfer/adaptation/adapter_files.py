@@ -41,16 +41,19 @@ def save_adapters(model, path, name=None, format="keras_transfer", overwrite=Fal
         model: Model with adapters.
         path: String or path. File to write, or folder with `format="peft"`.
         name: String. Name of the adapters. Defaults to `None`, the active ones.
-        format: String. `"keras_transfer"`, or `"peft"` for a LoRA folder that PEFT loads over the same encoder of
-            Transformers. This folder does not contain the head. Defaults to `"keras_transfer"`.
+        format: String. `"keras_transfer"`, or `"peft"` for a LoRA folder that PEFT loads over the same model of
+            Transformers. For a task, this is the class with the head, such as `AutoModelForSequenceClassification`, and
+            the folder contains the head and `label_names`. For `model.encoder`, it is `AutoModel`. Defaults to
+            `"keras_transfer"`.
         overwrite: Boolean. Whether to replace an existing file or folder. Defaults to `False`.
 
     Returns:
         `path` as a `pathlib.Path`.
 
     Raises:
-        ValueError: If the model has no adapters with this name, if several are active and no name is given, or if PEFT
-            cannot load them.
+        ValueError: If the model has no adapters or no head with this name; if several are active and no name is given;
+            if another task has changed the adapters and no name is given; or if PEFT cannot load the adapters or
+            Transformers does not have the head.
         FileExistsError: If `path` exists and `overwrite=False`.
 
     Example:
@@ -73,7 +76,8 @@ def save_adapters(model, path, name=None, format="keras_transfer", overwrite=Fal
         )
     check_folder(path, overwrite)
     if format == "peft":
-        peft_files.write(encoder, path, encoder.adapters[name], arrays, overwrite)
+        head = {} if model is encoder else {id(weight): value for weight, value in head_for(model, encoder, name)}
+        peft_files.write(model, encoder, path, encoder.adapters[name], arrays, head, overwrite)
         return path
     tensors = {f"adapter/{key}": array for key, array in arrays.items()}
     settings = {"encoder": json.dumps(encoder_settings(encoder))}
@@ -96,7 +100,9 @@ def load_adapters(model, path, name=None):
         model: Task over the pretrained encoder with which the adapters were saved, or that encoder itself, which has no
             head.
         path: String or path. File that `save_adapters` wrote, or a PEFT folder with LoRA (`adapter_config.json` and
-            `adapter_model.safetensors`). A PEFT folder contains no fingerprint of its encoder.
+            `adapter_model.safetensors`). If the folder contains a head (such as with the task types `SEQ_CLS` and
+            `TOKEN_CLS`), it is loaded too, and the task must have the same one. A PEFT folder contains no fingerprint
+            of its encoder, and no names of labels unless `save_adapters` wrote it.
         name: String. Name of the adapters in this model. Defaults to `None`, the name in the file, or `"default"`.
 
     Returns:
@@ -118,7 +124,7 @@ def load_adapters(model, path, name=None):
     """
     encoder = adapted_encoder(model)
     if pathlib.Path(path).is_dir():
-        kinds, tensors = peft_files.read(encoder, pathlib.Path(path))
+        kinds, tensors = peft_files.read(model, encoder, pathlib.Path(path))
     else:
         metadata, tensors = _read(path)
         name = metadata["name"] if name is None else name

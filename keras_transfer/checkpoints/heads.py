@@ -213,6 +213,36 @@ class WrittenHead:
     tensors: dict
 
 
+def check_head(architecture, task, action, advice):
+    """Returns the `Head` of a task in the checkpoints of an architecture.
+
+    Args:
+        architecture: `Architecture`.
+        task: Task.
+        action: String. What cannot be done with another head, such as `"written"`.
+        advice: String. A sentence that says what to do instead.
+
+    Raises:
+        CheckpointError: If the architecture's record has no such head, or if the task's head differs from it.
+    """
+    head, kind = architecture.heads.get(task.head_name), type(task).__name__
+    if not isinstance(head, Head):
+        raise CheckpointError(
+            f"The head of a {kind} cannot be {action} with a {type(task.encoder).__name__}. {advice} "
+            f"Received: {kind} with model_type={architecture.model_type!r}"
+        )
+    for name, value in head.arguments_for(task.encoder).items():
+        if getattr(task, name) != value:
+            raise CheckpointError(
+                f"The head of a {kind} can be {action} with a {type(task.encoder).__name__} only if it has "
+                f"{name}={value!r}. {advice} Received: {name}={getattr(task, name)!r}"
+            )
+    for name in ("scalar_mix", "siamese"):
+        if getattr(task, name, None):
+            raise CheckpointError(f"The head of a {kind} cannot be {action} with its `{name}`. {advice}")
+    return head
+
+
 def write_head(architecture, task):
     """Returns the `WrittenHead` of a task.
 
@@ -223,21 +253,7 @@ def write_head(architecture, task):
         "Write the encoder alone with `model.encoder.save_pretrained(folder, model.preprocessor)`, or the whole model "
         "with `model.save('model.keras')`."
     )
-    head, kind = architecture.heads.get(task.head_name), type(task).__name__
-    if not isinstance(head, Head):
-        raise CheckpointError(
-            f"The head of a {kind} cannot be written with a {type(task.encoder).__name__}. {advice} "
-            f"Received: {kind} with model_type={architecture.model_type!r}"
-        )
-    for name, value in head.arguments_for(task.encoder).items():
-        if getattr(task, name) != value:
-            raise CheckpointError(
-                f"The head of a {kind} can be written with a {type(task.encoder).__name__} only if it has "
-                f"{name}={value!r}. {advice} Received: {name}={getattr(task, name)!r}"
-            )
-    for name in ("scalar_mix", "siamese"):
-        if getattr(task, name, None):
-            raise CheckpointError(f"The head of a {kind} cannot be written with its `{name}`. {advice}")
+    head, kind = check_head(architecture, task, "written", advice), type(task).__name__
     lost = [name for name in ("windows", "tuned_thresholds") if getattr(task, name, None)]
     if lost:
         log.warning("A checkpoint does not contain %s. `model.save('model.keras')` does.", " and ".join(lost))

@@ -7,7 +7,7 @@ import re
 
 from keras_transfer.checkpoints import elmo, google, huggingface, presets
 from keras_transfer.checkpoints.architecture import architecture_for, entries_of
-from keras_transfer.checkpoints.heads import write_head
+from keras_transfer.checkpoints.heads import check_head, write_head
 from keras_transfer.checkpoints.tensors import CheckpointError
 from keras_transfer.encoders import encoder as protocol
 from keras_transfer.names import did_you_mean
@@ -200,6 +200,26 @@ def tensor_names(encoder):
     return {id(variable): entry.names for entry in entries for variable in entry.variables}
 
 
+def head_prefixes(encoder):
+    """Returns the prefix of the tensors of an encoder in a checkpoint with a head, and the prefixes of all heads."""
+    architecture = architecture_for(encoder)
+    return architecture.prefix, tuple(part for parts in architecture.head_prefixes.values() for part in parts)
+
+
+def head_entries(task, action, advice):
+    """Returns an `Entry` for each weight of the head of a task.
+
+    Args:
+        task: Task.
+        action, advice: See `heads.check_head`.
+
+    Raises:
+        CheckpointError: If the head differs from that of Transformers, such as in its pooling.
+    """
+    architecture = architecture_for(task.encoder)
+    return check_head(architecture, task, action, advice).entries(task, architecture.model_type)
+
+
 def _format_of(source):
     """Returns the module that reads a folder, or a name for KerasHub."""
     for format in FORMATS.values():
@@ -259,4 +279,6 @@ protocol.checkpoint_functions.update(
     save=save,
     load_preprocessor=load_preprocessor,
     tensor_names=tensor_names,
+    head_prefixes=head_prefixes,
+    head_entries=head_entries,
 )

@@ -66,15 +66,18 @@ class Entry:
 
     def assign(self, tensors):
         """Sets the variables, from a list of the tensors."""
-        parts = [self.layout.to_ours(tensor) for tensor in tensors]
-        whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
-        ends = np.cumsum([variable.shape[0] for variable in self.variables])[:-1]
-        for variable, value in zip(self.variables, np.split(whole, ends), strict=True):
+        for variable, value in zip(self.variables, self.arrays(tensors), strict=True):
             variable.assign(value)
 
-    def tensors(self):
-        """Returns a dict of the tensors, from the variables."""
-        values = [to_float32(keras.ops.convert_to_numpy(variable)) for variable in self.variables]
+    def arrays(self, tensors):
+        """Returns the values of the variables, from a list of the tensors."""
+        parts = [self.layout.to_ours(tensor) for tensor in tensors]
+        whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+        return np.split(whole, np.cumsum([variable.shape[0] for variable in self.variables])[:-1])
+
+    def tensors(self, value_of=keras.ops.convert_to_numpy):
+        """Returns a dict of the tensors, from the variables, or from what a function returns for each variable."""
+        values = [to_float32(value_of(variable)) for variable in self.variables]
         return self._split(values[0] if len(values) == 1 else np.concatenate(values))
 
     def shapes(self):

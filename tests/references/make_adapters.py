@@ -55,6 +55,26 @@ def lora(name, base_name, **options):
     np.savez(FOLDER / name / "outputs.npz", states(model))
 
 
+def lora_with_head(kind, head, auto, task_type, targets):
+    """Writes a folder as PEFT does for a task, over a reference folder of heads, with `outputs.npz`."""
+    source, path = HERE / "heads" / f"{kind}_{head}", FOLDER / "peft_heads" / f"{kind}_{head}"
+    source = source if source.exists() else HERE / "heads" / f"{kind}_classifier"
+    torch.manual_seed(0)
+    model = auto.from_pretrained(source, attn_implementation="eager")
+    config = peft.LoraConfig(task_type, r=2, lora_alpha=5, target_modules=targets)
+    model = peft.get_peft_model(model, config).eval()
+    randomize(model, ["lora_", "modules_to_save"])
+    shutil.rmtree(path, ignore_errors=True)
+    model.save_pretrained(path)
+    (path / "README.md").unlink(missing_ok=True)
+    file = path / "adapter_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "base_model_name_or_path": kind}, indent=2) + "\n")
+    ids = torch.tensor([[2, 7, 9, 4, 3, 5], [2, 8, 3, 0, 0, 0]])
+    with torch.no_grad():
+        logits = model(input_ids=ids, attention_mask=(ids > 0).long()).logits
+    np.savez(path / "outputs.npz", (logits[ids > 0] if logits.ndim == 3 else logits).numpy())
+
+
 def ia3():
     """IA3 on keys, values and the inside of the feed-forward network, as in the paper."""
     targets = r".*(self\.key|self\.value|layer\.\d+\.output\.dense)"
@@ -193,6 +213,11 @@ def main():
     lora("peft_rslora", "bert", target_modules=["key"], use_rslora=True)
     lora("peft_dora", "bert", target_modules=["query", "output.dense"], use_dora=True)
     lora("peft_gpt2", "gpt2", target_modules=["c_attn", "c_fc"], fan_in_fan_out=True)
+    of_bert = ["query", "value", "intermediate.dense", "output.dense"]
+    targets = {"bert": of_bert, "roberta": of_bert, "distilbert": ["q_lin", "v_lin", "out_lin", "lin1", "lin2"]}
+    for kind, names in {**targets, "modernbert": ["Wqkv", "Wi", "mlp.Wo"]}.items():
+        lora_with_head(kind, "classifier", transformers.AutoModelForSequenceClassification, "SEQ_CLS", names)
+        lora_with_head(kind, "tokens", transformers.AutoModelForTokenClassification, "TOKEN_CLS", names)
     ia3()
     prefix()
     both, silu, relu = ("attention", "feed_forward"), torch.nn.functional.silu, torch.relu
