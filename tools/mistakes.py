@@ -96,20 +96,18 @@ def main(arguments=None):
     """Makes the mistakes, prints a line for each and the counts, and returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="regular expression for the area or the description")
+    parser.add_argument("--every", type=int, default=1, help="make only every so many mistakes; default: 1")
     parser.add_argument("--messages", action="store_true", help="also print what is said")
     args = parser.parse_args(arguments)
     counts = collections.Counter()
-    for area, mistakes in AREAS.items():
-        for mistake in mistakes:
-            if not re.search(args.only, f"{area}: {mistake.what}"):
-                continue
-            with tempfile.TemporaryDirectory() as folder:
-                models = Models(pathlib.Path(folder))
-                found = outcome(mistake, models)
-            counts[found.kind] += 1
-            print(f"{found.kind:<12}  {area}: {mistake.what}", flush=True)
-            if args.messages or found.kind in BAD:
-                print(f"              {' '.join(found.message.split())[:400]}", flush=True)
+    named = [(f"{area}: {mistake.what}", mistake) for area, mistakes in AREAS.items() for mistake in mistakes]
+    for name, mistake in [pair for pair in named if re.search(args.only, pair[0])][:: args.every]:
+        with tempfile.TemporaryDirectory() as folder:
+            found = outcome(mistake, Models(pathlib.Path(folder)))
+        counts[found.kind] += 1
+        print(f"{found.kind:<12}  {name}", flush=True)
+        if args.messages or found.kind in BAD:
+            print(f"              {' '.join(found.message.split())[:400]}", flush=True)
     print(", ".join(f"{kind}: {counts[kind]}" for kind in GOOD + BAD), f"of {counts.total()}")
     return int(any(counts[kind] for kind in BAD))
 

@@ -1,0 +1,56 @@
+"""The script of mistakes tells clear errors, right answers and silence apart, and finds none that is silent."""
+
+import importlib
+import logging
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import keras_transfer as kt
+
+TOOLS = pathlib.Path(__file__).parents[2] / "tools"
+
+
+@pytest.fixture
+def outcome_of(monkeypatch, tmp_path):
+    """A function from the arguments of a `Mistake` to the kind of its outcome."""
+    monkeypatch.syspath_prepend(TOOLS)
+    mistakes, models = (importlib.import_module(name) for name in ("mistakes", "mistake_cases.models"))
+    return lambda *arguments, **options: (
+        mistakes.outcome(models.Mistake("", *arguments, **options), models.Models(tmp_path)).kind
+    )
+
+
+def unknown(models):
+    kt.adaptation.get_recipe("brt")
+
+
+def logged(models):
+    logging.getLogger("keras_transfer").warning("Nothing is known about it.")
+
+
+def trained_in_part(models):
+    models.classifier().layers[-1].bias.assign([1.0, 2.0])
+    unknown(models)
+
+
+def test_each_outcome_has_its_name(outcome_of):
+    assert outcome_of(unknown, "Did you mean 'bert'") == "clear error"
+    assert outcome_of(unknown, "something else") == "raw error"
+    assert outcome_of(lambda models: {}["key"], "key") == "raw error"
+    assert outcome_of(lambda models: {}["key"], elsewhere="key") == "clear error"
+    assert outcome_of(trained_in_part, "Did you mean 'bert'") == "damage"
+    assert outcome_of(logged, "Nothing is known") == "warning"
+    assert outcome_of(logged, "something else") == "silent"
+    assert outcome_of(lambda models: 3, "four", lambda found: found == 4) == "silent"
+    assert outcome_of(lambda models: 4, "four", lambda found: found == 4) == "right answer"
+
+
+@pytest.mark.slow
+def test_no_mistake_of_a_sample_is_silent_or_a_raw_error():
+    script = [sys.executable, str(TOOLS / "mistakes.py"), "--every", "7"]
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "raw error: 0, damage: 0, silent: 0" in done.stdout
