@@ -13,7 +13,14 @@ from keras_transfer.adaptation.groups import layer_groups
 from keras_transfer.adaptation.penalties import Penalty
 from keras_transfer.adaptation.rates import RateGroup, check_pattern, groups_of, rate_groups, rate_of, slots_of
 from keras_transfer.adaptation.selection import is_norm_or_bias
-from keras_transfer.distribute.updates import check_sparse, fused_clipping, gather_rows, updates_of
+from keras_transfer.distribute.updates import (
+    add_up_rows,
+    adds_up_rows,
+    check_sparse,
+    fused_clipping,
+    gather_rows,
+    updates_of,
+)
 from keras_transfer.layers.adapter_slots import Adapter
 from keras_transfer.training import private
 from keras_transfer.training.trainable import layers_within
@@ -102,6 +109,8 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     Source: https://arxiv.org/abs/1801.06146, section 3.2 (rates by layer). torch's optimizers count the steps of each
     weight in the same way.
     """
+
+    adds_up_rows = True  # A task does not need to add up the rows of sparse gradients before `apply`.
 
     def __init__(
         self,
@@ -246,6 +255,8 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         weights = private.variables_of(self) if trainable_variables is None else trainable_variables
         if self.sparse_embeddings:
             grads = self._gather_rows(grads, weights)
+        elif not adds_up_rows(self, self.group_optimizers()):
+            grads = add_up_rows(grads, weights)
         weights = [weight for gradient, weight in zip(grads, weights) if gradient is not None]
         if self.penalty is not None:
             self.penalty.check_complete()

@@ -20,13 +20,19 @@ FUSIBLE = (keras.optimizers.Adam, keras.optimizers.AdamW)
 def fused_updates(model):
     """A context in which the steps of a compiled model clip gradients and update weights with few operations.
 
+    Whatever the optimizer, the gradients of a token that occurs several times in a batch are added up first.
+
     Args:
         model: Compiled Keras model.
     """
-    optimizer = getattr(model, "optimizer", None)
-    optimizer = private.innermost(optimizer) if isinstance(optimizer, keras.optimizers.Optimizer) else None
-    if not is_fusible(optimizer):
+    outer = getattr(model, "optimizer", None)
+    optimizer = private.innermost(outer) if isinstance(outer, keras.optimizers.Optimizer) else None
+    if optimizer is None or getattr(optimizer, "adds_up_rows", False) or keras.backend.backend() != "tensorflow":
         yield
+        return
+    if not adds_up_rows(optimizer, [optimizer]):
+        with private.applying_with(outer, add_up_rows):
+            yield
         return
     adam, decay = AdamUpdates(optimizer), optimizer.weight_decay
 
@@ -71,6 +77,39 @@ def is_fusible(optimizer):
     import tensorflow as tf
 
     return type(optimizer) in FUSIBLE and not optimizer.amsgrad and not tf.distribute.has_strategy()
+
+
+def adds_up_rows(optimizer, parts):
+    """Returns whether the fused functions add up the rows of sparse gradients before anything else reads them.
+
+    Args:
+        optimizer: Keras optimizer that clips the gradients.
+        parts: Iterable of the optimizers that update its weights.
+    """
+    others = optimizer.clipnorm, optimizer.clipvalue, optimizer.loss_scale_factor
+    return all(is_fusible(part) for part in parts) and not any(others)
+
+
+def add_up_rows(gradients, weights):
+    """Returns gradients without the sparse ones of TensorFlow's embeddings, whose rows are added up.
+
+    A sparse gradient has a row for each token of a batch. If a token occurs several times, Keras's optimizers would
+    clip and square each of its rows instead of their sum.
+
+    Args:
+        gradients: List of tensors, `tf.IndexedSlices` and None.
+        weights: List of the variables, in the same order.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return gradients
+    import tensorflow as tf
+
+    def dense(gradient, weight):
+        if not isinstance(gradient, tf.IndexedSlices):
+            return gradient
+        return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, weight.shape[0])
+
+    return [dense(gradient, weight) for gradient, weight in zip(gradients, weights, strict=True)]
 
 
 def clip_by_global_norm(gradients, norm):

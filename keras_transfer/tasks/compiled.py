@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+import logging
 
 import keras
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from keras_transfer.distribute.replicas import check_scope
 from keras_transfer.metrics import AUC
 from keras_transfer.metrics.class_counts import ClassCounts
+
+log = logging.getLogger("keras_transfer")
 
 # Names of Keras in lower case without underscores, so that a class and its function have the same name.
 _BASES = {"loss", "lossfunctionwrapper", "metric", "mean", "sum", "meanmetricwrapper"}
@@ -39,6 +42,7 @@ class Compiled:
                 if the model or its encoder was created outside of the strategy's scope.
         """
         check_scope(self)
+        warn_of_half_weights(self)
         optimizer = keras.optimizers.AdamW(5e-5) if isinstance(optimizer, str) and optimizer == "auto" else optimizer
         if isinstance(loss, str):
             make = self.default_loss if loss == "auto" else self.named_losses().get(loss)
@@ -61,6 +65,19 @@ class Compiled:
         super().compile(**keras.saving.deserialize_keras_object(config))
         if getattr(self, "optimizer", None) is not None:
             self.optimizer.build(self.trainable_variables)
+
+
+def warn_of_half_weights(model):
+    """Logs a warning if weights to train have so few digits that small updates do not change them."""
+    half = [weight.dtype for weight in model.trainable_weights if weight.dtype in ("bfloat16", "float16")]
+    if half:
+        log.warning(
+            "The weights to train are %s. Updates that are much smaller than a weight are rounded away, so with usual "
+            "learning rates most weights do not move. Create the model with the dtype policy 'mixed_%s', which keeps "
+            "the weights in float32.",
+            half[0],
+            half[0],
+        )
 
 
 def check_loss(losses):

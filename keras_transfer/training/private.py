@@ -24,6 +24,8 @@ _STATES = {
 }
 # Maps optimizers to the lists that Keras built, and to the narrowed list of variables that replaces one of them.
 _built = weakref.WeakKeyDictionary()
+# Maps optimizers to the number of contexts in which they apply changed gradients, and to their own `apply`.
+_changed = weakref.WeakKeyDictionary()
 
 
 def updated_by(optimizer):
@@ -146,6 +148,38 @@ def clipping_with(optimizer, clip):
         yield
     finally:
         object.__delattr__(part, "_clip_gradients")
+
+
+@contextlib.contextmanager
+def applying_with(optimizer, change):
+    """Makes an optimizer apply changed gradients in this context.
+
+    The steps of several replicas overlap, so the last context to end restores the optimizer.
+
+    Args:
+        optimizer: Keras optimizer.
+        change: Function of the lists of gradients and variables that returns the changed list of gradients.
+    """
+
+    contexts, inner = _changed.get(optimizer, (0, optimizer.apply))
+
+    def apply(gradients, trainable_variables=None):
+        weights = variables_of(optimizer) if trainable_variables is None else list(trainable_variables)
+        return inner(change(list(gradients), weights), weights)
+
+    try:
+        if not contexts:
+            object.__setattr__(optimizer, "apply", apply)
+        _changed[optimizer] = contexts + 1, inner
+        yield
+    finally:
+        contexts = _changed[optimizer][0] - 1
+        _changed[optimizer] = contexts, inner
+        if not contexts:
+            del _changed[optimizer]
+            object.__delattr__(optimizer, "apply")
+            if optimizer.apply != inner:  # It was an attribute of this object.
+                object.__setattr__(optimizer, "apply", inner)
 
 
 @contextlib.contextmanager

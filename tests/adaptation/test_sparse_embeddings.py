@@ -57,6 +57,19 @@ def test_the_first_step_updates_the_rows_of_the_batch_as_dense_adam_and_no_other
 
 
 @on_tensorflow
+@pytest.mark.parametrize(
+    "optimizer",
+    [optimizers.Adam(0.1, amsgrad=True), optimizers.RMSprop(0.1), optimizers.AdamW(0.1, clipnorm=0.1)],
+    ids=["AMSGrad", "RMSprop", "clipnorm"],
+)
+def test_without_the_option_rows_that_occur_several_times_are_added_up_for_every_optimizer(optimizer):
+    ours = train(model_of(optimizer, sparse=False))
+    dense = train(model_of(optimizer, sparse=False), dense=True)
+    for found, expected in zip(ours, dense, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@on_tensorflow
 def test_a_row_that_is_absent_keeps_its_moments_and_its_value_bit_for_bit():
     model = model_of(optimizers.AdamW(0.1, weight_decay=0.1))
     before = train(model)

@@ -10,6 +10,7 @@ from unittest import mock
 import keras
 import tensorflow as tf
 
+from keras_transfer.adaptation import LayerwiseOptimizer
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
 from tests.distribute.examples import examples
@@ -79,6 +80,35 @@ def steps(models, start, data):
         weights.append(model.get_weights())
     count = int(models[1].optimizer.iterations.numpy())
     return {"count": count, "difference": tiny.difference(*weights), "moved": tiny.difference(weights[0], start)}
+
+
+# Tokens that occur several times in a batch
+
+
+def repeated_tokens():
+    """For each optimizer, how far the weights of one device and of two replicas differ, and how far they moved."""
+    texts, labels, report = (
+        ["good good a a a b", "bad bad bad c c a", "a b good a a good", "c bad a a c c"],
+        [1, 0, 1, 0],
+        {},
+    )
+    optimizers = {
+        "AdamW": lambda model: keras.optimizers.AdamW(0.01, epsilon=1e-3),
+        "RMSprop": lambda model: keras.optimizers.RMSprop(0.01, epsilon=1e-3),
+        "layer-wise": lambda model: LayerwiseOptimizer(keras.optimizers.AdamW(0.01, epsilon=1e-3), model, decay=0.5),
+    }
+    for name, make in optimizers.items():
+        models = []
+        for scope in (contextlib.nullcontext(), two_replicas().scope()):
+            with scope:
+                model = tiny.of_vectors()
+                model.encoder.trainable = True
+                start = model.get_weights()
+                model.compile(make(model))
+            model.fit(texts, labels, batch_size=4, epochs=4, shuffle=False, verbose=0)
+            models.append(model.get_weights())
+        report[name] = tiny.difference(*models), tiny.difference(models[0][:1], start[:1])
+    return report
 
 
 # Saving

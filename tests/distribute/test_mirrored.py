@@ -27,6 +27,12 @@ def test_a_model_saved_with_two_replicas_loads_outside_and_inside_the_scope_and_
     assert saved["trained"] < 1e-5
 
 
+def test_two_replicas_train_like_one_device_if_a_token_occurs_several_times_in_a_batch(tensorflow_process):
+    """Keras would square the gradient of each occurrence instead of their sum."""
+    for differs, moved in tensorflow_process("tests.distribute.mirrored:repeated_tokens").values():
+        assert differs < 1e-6 < 1e-3 < moved
+
+
 @pytest.mark.parametrize("count", ["1", "33"])
 def test_predict_returns_a_row_for_every_text_if_the_last_batch_is_short(report, count):
     assert report["short"][count]["logits"] < 1e-6

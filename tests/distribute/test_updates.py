@@ -8,7 +8,7 @@ import pytest
 
 from keras_transfer import adaptation
 from keras_transfer.distribute import updates
-from tests.tasks.tiny import classifier, difference
+from tests.tasks.tiny import classifier, difference, of_vectors
 
 tf = pytest.importorskip("tensorflow")
 optimizers = keras.optimizers
@@ -104,6 +104,40 @@ def test_gradients_of_the_same_token_are_added_up_before_they_are_squared():
     np.testing.assert_allclose(first[1], [0.4, 0.6], rtol=1e-5)
     np.testing.assert_allclose(second[1], [0.016, 0.036], rtol=1e-4)
     np.testing.assert_allclose(table, [[1, 1], [0.9, 0.9], [1, 1], [1, 1]], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: optimizers.Adam(0.01, amsgrad=True),
+        lambda: optimizers.AdamW(0.01, clipnorm=0.01),
+        lambda: optimizers.Adam(0.01, clipvalue=1e-3),
+        lambda: optimizers.SGD(0.1, global_clipnorm=0.01),
+        lambda: optimizers.RMSprop(0.01),
+        lambda: optimizers.Adagrad(0.01),
+        lambda: optimizers.Adafactor(0.01),
+        lambda: optimizers.Lamb(0.01),
+        lambda: optimizers.Adamax(0.01),
+        lambda: optimizers.LossScaleOptimizer(optimizers.RMSprop(0.01)),
+    ],
+    ids=["AMSGrad", "clipnorm", "clipvalue", "SGD", "RMSprop", "Adagrad", "Adafactor", "Lamb", "Adamax", "wrapped"],
+)
+def test_any_optimizer_reads_the_sum_of_the_gradients_of_a_token_that_occurs_several_times(make):
+    inputs, labels = {"token_ids": np.array([[2, 2, 2, 3], [5, 2, 5, 5]], "int32")}, np.array([0, 1])
+    inputs["padding_mask"] = np.ones_like(inputs["token_ids"])
+    ours, theirs = of_vectors(), of_vectors()
+    for model in (ours, theirs):
+        model.compile(make(), run_eagerly=True)
+    ours.train_on_batch(inputs, labels)
+    with tf.GradientTape() as tape:
+        loss = theirs.compute_loss(inputs, labels, theirs(inputs, training=True))
+        loss = theirs.optimizer.scale_loss(loss)
+    weights = theirs.trainable_weights
+    gradients = tape.gradient(loss, [weight.value for weight in weights])
+    assert any(isinstance(gradient, tf.IndexedSlices) for gradient in gradients)
+    theirs.optimizer.apply([tf.convert_to_tensor(gradient) for gradient in gradients], weights)
+    assert difference(ours.get_weights(), theirs.get_weights()) < 1e-6
+    assert "apply" not in vars(ours.optimizer)
 
 
 def test_gradients_are_clipped_as_keras_clips_them_and_sparse_ones_remain_sparse():

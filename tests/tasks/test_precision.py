@@ -100,3 +100,12 @@ def test_an_export_gives_the_same_labels_as_predict_in_float32(trained, tmp_path
     expected = model.predict(TEXTS, verbose=0)
     assert served["probabilities"].dtype == tf.float32
     assert served["label_id"].numpy().tolist() == expected.argmax(axis=1).tolist()
+
+
+@pytest.mark.parametrize(
+    "policy, advice", [("bfloat16", "mixed_bfloat16"), ("float16", "mixed_float16"), ("mixed_bfloat16", None)]
+)
+def test_weights_that_small_updates_do_not_change_are_a_warning_that_names_the_mixed_policy(policy, advice, caplog):
+    classifier(policy).compile()
+    found = [record.getMessage() for record in caplog.records if "do not move" in record.getMessage()]
+    assert len(found) == bool(advice) and (not advice or f"'{advice}'" in found[0])

@@ -348,6 +348,26 @@ def test_the_calls_of_a_functional_model_are_in_order_and_can_be_repeated_with_o
     assert keras.ops.convert_to_numpy(calls[2].repeat(others)[0]).tolist() == [[3.0, 3.0]]
 
 
+# === What an optimizer applies ===
+
+
+@pytest.mark.core
+def test_an_optimizer_applies_changed_gradients_until_the_last_of_overlapping_contexts_ends():
+    optimizer = keras.optimizers.SGD(1.0)
+    (variable,) = [keras.Variable(np.zeros(2, "float32"))]
+    optimizer.build([variable])
+    first = private.applying_with(optimizer, lambda gradients, weights: [2 * gradient for gradient in gradients])
+    second = private.applying_with(optimizer, lambda gradients, weights: gradients)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    optimizer.apply([keras.ops.ones(2)], [variable])
+    second.__exit__(None, None, None)
+    assert keras.ops.convert_to_numpy(variable).tolist() == [-2.0, -2.0] and "apply" not in vars(optimizer)
+    optimizer.apply([keras.ops.ones(2)])
+    assert keras.ops.convert_to_numpy(variable).tolist() == [-3.0, -3.0]
+
+
 # === The pipelines of tf.data that Keras makes ===
 
 
