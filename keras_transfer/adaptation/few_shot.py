@@ -67,12 +67,12 @@ def set_fit(
     texts = to_columns(texts)
     if isinstance(texts, tuple):
         raise ValueError("`texts` must be one column of texts, such as a list. Received: pairs of texts")
-    labels = model.encode_labels(labels)
-    model.check_labels(labels)
-    labels = to_array(labels)
-    if len(labels) != len(texts):
-        raise ValueError(f"Each text must have a label. Received: {len(texts)} texts, {len(labels)} labels")
-    first, second, same = sample_pairs(labels, num_iterations, seed)
+    encoded = model.encode_labels(labels)
+    model.check_labels(encoded)
+    encoded = to_array(encoded)
+    if len(encoded) != len(texts):
+        raise ValueError(f"Each text must have a label. Received: {len(texts)} texts, {len(encoded)} labels")
+    first, second, same = sample_pairs(encoded, num_iterations, seed)
     embedder = TextEmbedder(model.encoder, model.preprocessor, pooling=model.pooling)
     if not embedder.trainable_weights:
         raise ValueError(

@@ -5,7 +5,8 @@ import numpy as np
 from keras_transfer.analysis import scores, tables
 from keras_transfer.analysis.base_report import Report
 from keras_transfer.metrics import expected_calibration_error
-from keras_transfer.tasks.class_names import has_names, positions_of
+from keras_transfer.names import listed
+from keras_transfer.tasks.class_names import has_names, positions_of, positions_of_numbers
 from keras_transfer.tasks.data_checks import check_class_labels
 
 
@@ -72,7 +73,8 @@ class ClassificationReport(Report):
         self.label_names = [str(name) for name in names]
         if len(set(self.label_names)) != classes or len(self.label_names) != classes:
             raise ValueError(
-                f"`label_names` must be {classes} different names, one for each class. Received: {self.label_names}"
+                f"`label_names` must be {classes} different names, one for each class. "
+                f"Received: {listed(self.label_names)}"
             )
         self.labels = _positions(labels, self.label_names)
         if len(self.labels) != count:
@@ -129,6 +131,7 @@ def _positions(labels, names):
     """Returns labels as an integer array of positions in the list of names."""
     if has_names(labels):
         return positions_of(labels, names).astype(int)
+    labels = positions_of_numbers(labels, names)
     check_class_labels(labels, len(names), vectors=False)
     return np.asarray(labels).reshape(-1).astype(int)
 

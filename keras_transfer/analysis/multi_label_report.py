@@ -7,7 +7,8 @@ import numpy as np
 from keras_transfer.analysis import scores, tables
 from keras_transfer.analysis.base_report import Report
 from keras_transfer.metrics import expected_calibration_error
-from keras_transfer.tasks.class_names import are_empty, has_names, multi_hot
+from keras_transfer.names import listed
+from keras_transfer.tasks.class_names import are_empty, check_not_positions, has_names, in_order_of_names, multi_hot
 from keras_transfer.tasks.data_checks import check_multi_hot
 
 
@@ -77,7 +78,9 @@ class MultiLabelReport(Report):
         super().__init__(seed, examples, resamples, confidence)
         self.label_names = [str(name) for name in (() if label_names is None else label_names)]
         if not self.label_names or len(set(self.label_names)) < len(self.label_names):
-            raise ValueError(f"`label_names` must be different names, at least one. Received: {self.label_names}")
+            raise ValueError(
+                f"`label_names` must be different names, at least one. Received: {listed(self.label_names)}"
+            )
         self.labels, self.predicted = (
             _chosen(rows, self.label_names, argument)
             for argument, rows in (("labels", labels), ("predicted", predicted))
@@ -167,8 +170,10 @@ class MultiLabelReport(Report):
 def _chosen(rows, names, argument):
     """Returns lists of names, or zeros and ones, as a boolean array [rows, labels]."""
     try:
+        rows = in_order_of_names(rows, names)
         if has_names(rows) or are_empty(rows):
             return multi_hot(rows, names) > 0.5
+        check_not_positions(rows, names)
         check_multi_hot(rows, len(names))
     except ValueError as error:
         raise ValueError(f"Invalid value for argument `{argument}`. {error}") from None

@@ -6,6 +6,7 @@ import numpy as np
 from keras_transfer.analysis.classification_report import ClassificationReport
 from keras_transfer.analysis.multi_label_report import MultiLabelReport
 from keras_transfer.analysis.scores import softmax
+from keras_transfer.names import listed
 from keras_transfer.tasks.class_names import multi_hot, positions_of
 from keras_transfer.text import is_text, to_columns
 
@@ -68,13 +69,14 @@ def report(
     """
     if not is_text(x) and not isinstance(x, (list, tuple, dict)) and not hasattr(x, "shape"):
         raise ValueError(f"`x` must be data in memory, such as a list of texts. Received: {type(x).__name__}")
-    names = getattr(model, "label_names", None)
+    names, places = getattr(model, "label_names", None), None
     if names is None and hasattr(model, "classes_"):  # scikit-learn: the labels are these values
         names, y = ([str(value) for value in np.asarray(values).tolist()] for values in (model.classes_, y))
-        y = positions_of(y, names)
+        places = positions_of(y, names)
     label_names = names if label_names is None else label_names
     if names is not None and len(label_names) != len(names):
-        raise ValueError(f"`label_names` must be {len(names)} names, as the model has. Received: {list(label_names)}")
+        raise ValueError(f"`label_names` must be {len(names)} names, as the model has. Received: {listed(label_names)}")
+    y = y if places is None else [label_names[place] for place in places]
     options = {
         "texts": to_columns(x) if is_text(x) else None,
         "label_names": label_names,

@@ -7,6 +7,7 @@ import types
 from keras_transfer.checkpoints.architecture import check_covered, entries_of
 from keras_transfer.checkpoints.settings import read_settings, write_settings
 from keras_transfer.checkpoints.tensors import CheckpointError, fill
+from keras_transfer.names import listed
 
 log = logging.getLogger("keras_transfer")
 
@@ -107,13 +108,13 @@ class FoundHead:
                     f'it as a {task.__name__}. Pass `head="new"` for a new head, which is not trained yet. '
                     f"Received: problem_type={problem!r}, {self.head.labels} with {count} row{'s' if count > 1 else ''}"
                 )
-            names = self._label_names(count)
+            names = self._label_names(count, given.get("label_names") if "label_names" in task.head_sizes else ())
             if labels is not None and not set(labels) <= set(names or ()):
                 raise CheckpointError(
                     f"The head of {self.source} must have the names of all `labels`. "
                     + ("" if names else "Its labels have no names: pass `label_names` in the order of the head. ")
                     + 'Pass `head="new"` for a new head, which is not trained yet. '
-                    f"Received: {sorted(set(labels) - set(names or ()))!s:.200}, the head has {names}"
+                    f"Received: {sorted(set(labels) - set(names or ()))!s:.200}, the head has {listed(names or ())}"
                 )
             own = names or given.get("label_names")
             own = [f"LABEL_{i}" for i in range(count)] if own is None or len(own) != count else list(own)
@@ -125,8 +126,8 @@ class FoundHead:
             value = list(value) if name == "label_names" and value is not None else value
             if name in fixed and value is not None and value != fixed[name]:
                 raise CheckpointError(
-                    f"The head of {self.source} has {name}={fixed[name]!r}. Leave the argument out, or pass "
-                    f'`head="new"` for a new head, which is not trained yet. Received: {name}={value!r}'
+                    f"The head of {self.source} has {name}={_shown(fixed[name])}. Leave the argument out, or pass "
+                    f'`head="new"` for a new head, which is not trained yet. Received: {name}={_shown(value)}'
                 )
         return {**found, **given, **fixed}
 
@@ -134,8 +135,12 @@ class FoundHead:
         """Sets the weights of a task's head."""
         fill(self.head.entries(task, self.model_type), self.readers, f"the head of {self.source}")
 
-    def _label_names(self, count):
-        """Returns the names of the labels in their order, or None if the checkpoint does not name them."""
+    def _label_names(self, count, given):
+        """Returns the names of the labels in their order, or None if the checkpoint does not name them.
+
+        If it has the same name for several labels, those given by the user replace them. `given` is `()` for a task
+        whose outputs have no names.
+        """
         named = self.config.get("id2label")
         if named is None:
             return None
@@ -145,7 +150,20 @@ class FoundHead:
                 f"`id2label` of {self.source} must name the {count} labels of its head, with the keys '0' to "
                 f"'{count - 1}'. Received: id2label={named!r:.200}"
             )
+        if len(set(names)) < count and given != ():
+            if given is not None and len(given) == count:
+                return None
+            name = next(name for place, name in enumerate(names) if name in names[:place])
+            places = [place for place, other in enumerate(names) if other == name]
+            raise CheckpointError(
+                f"`id2label` of {self.source} must give each label a name of its own. Pass `label_names`, {count} "
+                f"different names in the order of the head. Received: {name!r:.100} for the labels {places[:10]}"
+            )
         return None if names == [f"LABEL_{i}" for i in range(count)] else names
+
+
+def _shown(value):
+    return listed(value) if isinstance(value, list) else repr(value)
 
 
 def _problem_type(count):

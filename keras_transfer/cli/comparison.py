@@ -4,7 +4,7 @@ import pathlib
 
 from keras_transfer import adaptation, tasks
 from keras_transfer.cli.arguments import check_comparison
-from keras_transfer.cli.validation import with_validation
+from keras_transfer.cli.validation import as_task_labels, with_validation
 from keras_transfer.names import listed
 
 
@@ -36,7 +36,7 @@ def run_comparison(
     print(listed(label_names))
     comparison = adaptation.compare(
         lambda: tasks.TextClassifier.from_pretrained(encoder, label_names=label_names, head="new"),
-        parts,
+        {name: as_task_labels(part, label_names) for name, part in parts.items()},
         {name: adaptation.get_recipe(name, **changes) for name in methods},
         seeds,
         baseline,

@@ -17,7 +17,9 @@ from keras_transfer.cli.labelled_texts import SEPARATOR
 from keras_transfer.cli.progress import Progress
 from keras_transfer.cli.regression import describe_numbers
 from keras_transfer.files import atomic_file
+from keras_transfer.names import listed
 from keras_transfer.tasks.class_names import multi_hot, positions_of
+from keras_transfer.tasks.prediction import check_numbers
 
 ROWS = 1024  # predicted at once
 DIALECTS = {  # as `datasets.lines` reads them
@@ -42,8 +44,10 @@ def run_evaluation(path, kind, data, texts, labels, words=(), report=None):
             format of the table.
     """
     model = _load(path, kind, data)
-    if kind != "regress":  # before the texts are read
-        labels = (positions_of if kind == "classify" else multi_hot)(labels, model.label_names)
+    if kind == "classify":  # before the texts are read
+        positions_of(labels, model.label_names)
+    elif kind == "multi_label":
+        labels = multi_hot(labels, model.label_names)
     outputs = []
     with Progress("texts") as progress:
         for start in range(0, len(texts), ROWS):
@@ -116,14 +120,14 @@ def _load(path, kind, data):
     if joined and SEPARATOR in "".join(model.label_names):
         raise ValueError(
             f"Names of labels must not contain {SEPARATOR!r}, which joins the labels of a text. Use a .jsonl file. "
-            f"Received: {model.label_names}"
+            f"Received: {listed(model.label_names)}"
         )
     return model
 
 
 def _outputs(model, kind, texts):
     """Returns the probabilities [texts, classes] or the numbers [texts] that a model predicts."""
-    return model.predict(texts, verbose=0)[:, 0] if kind == "regress" else model.predict_proba(texts)
+    return check_numbers(model.predict(texts, verbose=0)[:, 0]) if kind == "regress" else model.predict_proba(texts)
 
 
 def _answers(model, kind, texts):

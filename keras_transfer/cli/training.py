@@ -14,7 +14,7 @@ from keras_transfer import adaptation, analysis, tasks, text
 from keras_transfer.cli.progress import bar_or_lines
 from keras_transfer.cli.regression import describe_numbers
 from keras_transfer.cli.run_folder import CHECKPOINTS, MODEL, REPORT, STATE, check_run
-from keras_transfer.cli.validation import with_validation
+from keras_transfer.cli.validation import as_task_labels, with_validation
 from keras_transfer.files import atomic_file
 from keras_transfer.names import listed
 from keras_transfer.training.folder_lock import lock_folder
@@ -94,12 +94,13 @@ def _train(model, parts, recipe, folder, settings, seed):
     checkpoint = adaptation.Checkpoint(folder / CHECKPOINTS, keep=1, signals=("SIGINT", "SIGTERM"))
     train = text.batches(*parts["train"], model.preprocessor, batch_size=recipe.batch_size, seed=seed)
     options = {"callbacks": [checkpoint], "verbose": bar_or_lines()}
-    adaptation.fine_tune(model, train, parts["validation"], recipe=recipe, **options)
+    validation = as_task_labels(parts["validation"], model.label_names)
+    adaptation.fine_tune(model, train, validation, recipe=recipe, **options)
     if checkpoint.stopped_by:
         print(f"\nThe run was stopped. The same command continues it from {folder / CHECKPOINTS}")
         return int(signal.Signals[checkpoint.stopped_by])
 
-    texts, labels = parts["validation"]
+    texts, labels = validation
     if model.label_names is None:
         print(f"\nValidation data: {describe_numbers(labels, model.predict(texts, verbose=0)[:, 0])}")
         (folder / REPORT).unlink(missing_ok=True)  # of an earlier run for another task

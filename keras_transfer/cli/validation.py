@@ -31,6 +31,21 @@ def with_validation(parts, label_names):
     return {**parts, "train": train, "validation": held_out}
 
 
+def as_task_labels(part, label_names):
+    """Returns `(texts, labels)` with labels that a task cannot misread: names, an array of zeros and ones, or floats.
+
+    Args:
+        part: Tuple of texts and labels, as in `with_validation`.
+        label_names: As in `with_validation`.
+    """
+    texts, labels = part
+    if label_names is None:
+        return texts, labels
+    if isinstance(labels[0], list):
+        return texts, np.array(labels)
+    return texts, [label_names[place] for place in labels]
+
+
 def _missing(labels, names):
     """Returns the names that no label has."""
     if isinstance(labels[0], list):  # of zeros and ones

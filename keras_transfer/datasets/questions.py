@@ -7,6 +7,7 @@ import pathlib
 from keras_transfer.datasets.dataset import Split
 from keras_transfer.datasets.sources import SOURCES
 from keras_transfer.datasets.splits import Splits
+from keras_transfer.names import listed
 
 TREC_FILES = ("train_5500.label", "TREC_10.label")
 
@@ -62,7 +63,8 @@ def _splits(rows):
     names = sorted({label for _, label in rows["train"]})
     if unknown := sorted({label for _, label in rows["test"]} - set(names)):
         raise ValueError(
-            f"Labels of the test data must occur in the training data. Expected some of {names}. Received: {unknown}"
+            f"Labels of the test data must occur in the training data. Expected some of {listed(names)}. "
+            f"Received: {listed(unknown)}"
         )
     splits = {
         name: Split([text for text, _ in part], [names.index(label) for _, label in part])

@@ -2,7 +2,7 @@
 
 import math
 
-from keras_transfer.names import did_you_mean
+from keras_transfer.names import did_you_mean, listed
 
 
 class Splits(dict):
@@ -62,7 +62,7 @@ def positions(labels, names, where):
     for number, label in enumerate(labels):
         if str(label) not in places:
             raise ValueError(
-                f"{where(number)}: Unknown label.{did_you_mean(label, names)} Expected one of {list(names)}. "
+                f"{where(number)}: Unknown label.{did_you_mean(label, names)} Expected one of {listed(names)}. "
                 f"Received: {label!r}"
             )
     return [places[str(label)] for label in labels]

@@ -6,6 +6,7 @@ from keras import ops
 
 from keras_transfer.metrics.spans import OUTSIDE, parted, read_labels
 from keras_transfer.metrics.word_accuracy import words
+from keras_transfer.names import listed
 
 
 @keras.saving.register_keras_serializable("keras_transfer")
@@ -48,7 +49,7 @@ class EntityF1(keras.metrics.Metric):
         if len(set(self.label_names)) < len(self.label_names) or not set(labels) - {OUTSIDE}:
             raise ValueError(
                 "`label_names` must be unique and contain at least one entity label, such as 'B-PER'. "
-                f"Received: {self.label_names}"
+                f"Received: {listed(self.label_names)}"
             )
         # An additional last class stands before and after the words, and for positions without a word.
         labels.append(OUTSIDE)
@@ -66,7 +67,8 @@ class EntityF1(keras.metrics.Metric):
         nothing = len(self.label_names)
         if y_pred.shape[-1] != nothing:
             raise ValueError(
-                f"`y_pred` must have {nothing} classes, {self.label_names}. Received: shape {tuple(y_pred.shape)}"
+                f"`y_pred` must have {nothing} classes, {listed(self.label_names)}. "
+                f"Received: shape {tuple(y_pred.shape)}"
             )
         # Move the words to the front of their row, in order, so that they are adjacent.
         real = weights > 0

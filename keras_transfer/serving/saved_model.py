@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import keras
 
 from keras_transfer.files import atomic_folder, check_folder
+from keras_transfer.names import listed
 from keras_transfer.serving.by_adapter import check_adapters, signatures_by_adapter
 from keras_transfer.serving.signature import concrete_signature, in_tensorflow
 from keras_transfer.tasks import Task
@@ -90,7 +91,8 @@ def export(model, folder, labels=None, pairs=False, overwrite=False, adapters=No
         PermissionError: If the parent of `folder` cannot be written.
         ValueError: If `model` is not a task, has no preprocessor, does not take pairs, or was trained for several
             labels per text; if `labels` does not have one unique name for each class, or has names of the model in
-            another order; or if `pairs` does not fit the texts that a classifier or regressor was trained on.
+            another order; if `pairs` does not fit the texts that a classifier or regressor was trained on; or if a
+            weight is not finite.
         RuntimeError: If the process with the TensorFlow backend fails.
 
     Example:
@@ -108,6 +110,7 @@ def export(model, folder, labels=None, pairs=False, overwrite=False, adapters=No
     if adapters is not None:
         check_adapters(model, adapters)
     model.signatures(pairs)  # Raises an error if the task cannot answer requests.
+    _check_weights(model)
     labels = _names(labels, list(model.label_names or ()))
     with atomic_folder(folder, overwrite) as temporary:
         if keras.backend.backend() == "tensorflow":
@@ -115,6 +118,17 @@ def export(model, folder, labels=None, pairs=False, overwrite=False, adapters=No
         else:
             _write_with_tensorflow_backend(model, temporary, labels, pairs, adapters)
     return pathlib.Path(folder)
+
+
+def _check_weights(model):
+    """Raises a `ValueError` if a weight is not finite. The exported model would answer with arbitrary labels."""
+    for weight in model.weights:
+        if keras.backend.is_float_dtype(weight.dtype) and not keras.ops.all(keras.ops.isfinite(weight)):
+            raise ValueError(
+                "The weights of the model must be finite numbers. Its training has probably diverged: train it again "
+                f"with a lower learning rate, from the pretrained weights. Received: {weight.path} with values that "
+                "are not finite"
+            )
 
 
 def _names(labels, own):
@@ -133,7 +147,9 @@ def _names(labels, own):
         raise ValueError(f"`labels` must be a list of names. Received: labels={labels!r}")
     labels = [str(label) for label in labels]
     if len(labels) != len(own) or len(set(labels)) != len(own):
-        raise ValueError(f"`labels` must be {len(own)} different names, one for each class. Received: labels={labels}")
+        raise ValueError(
+            f"`labels` must be {len(own)} different names, one for each class. Received: labels={listed(labels)}"
+        )
     moved = [name for i, name in enumerate(labels) if name in own and name != own[i]]
     # Numbers may be renamed to other numbers, such as classes 0 to 4 to 1 to 5 stars.
     if moved and (sorted(labels) == sorted(own) or not all(map(str.isdecimal, own))):

@@ -8,7 +8,7 @@ import numpy as np
 from keras_transfer.distribute.replicas import replicas_of
 from keras_transfer.layers import PositionEmbedding
 from keras_transfer.text import TextBatches
-from keras_transfer.text.inputs import check_rows_of_batches
+from keras_transfer.text.inputs import check_rows_of_batches, check_weights
 from keras_transfer.text.preprocessor import preprocess
 from keras_transfer.training.private import build_metrics
 
@@ -156,9 +156,12 @@ def batch_arrays(columns, y, sample_weight, batch_size, shuffle):
         shuffle: Boolean. Whether the rows are shuffled in every epoch.
 
     Raises:
-        ValueError: If the arrays differ in their number of rows, or if `batch_size` is not positive.
+        ValueError: If the arrays differ in their number of rows, if a sample weight is not finite, or if `batch_size`
+            is not positive.
     """
     y, sample_weight = (None if values is None else to_numpy(values) for values in (y, sample_weight))
+    if sample_weight is not None:
+        sample_weight = check_weights(sample_weight)
     arrays = {**columns, "y": y, "sample_weight": sample_weight}
     rows = {name: len(array) if array.ndim else None for name, array in arrays.items() if array is not None}
     if len(set(rows.values())) > 1:

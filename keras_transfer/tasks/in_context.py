@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 
+from keras_transfer.tasks.prediction import check_numbers
 from keras_transfer.text.inputs import to_list
 
 CONTENT_FREE = ("N/A", "[MASK]", "")  # These are the texts of Zhao et al. 2021.
@@ -64,6 +65,7 @@ class InContext:
             free = _log_softmax(self.label_log_likelihoods(self._texts_without_content(), *options))
             scores = _log_softmax(scores) - np.log(np.exp(free).mean(axis=0))
         names = list(labels)
+        check_numbers(scores)
         return [names[best] for best in scores.argmax(axis=1)]
 
     def label_log_likelihoods(

@@ -10,6 +10,7 @@ from keras_transfer.tasks.data import texts_of_stream, to_array
 from keras_transfer.tasks.data_checks import check_class_labels
 from keras_transfer.tasks.parts import merge_parts
 from keras_transfer.tasks.pooled_task import PooledTask
+from keras_transfer.tasks.prediction import check_numbers
 from keras_transfer.tasks.signatures import Signature, encode_texts
 from keras_transfer.tasks.task import Task
 from keras_transfer.text import is_text
@@ -138,7 +139,8 @@ class MultipleChoice(PooledTask):
             List of strings.
 
         Raises:
-            ValueError: If `x` is anything else, or if the task has no preprocessor.
+            ValueError: If `x` is anything else, if the task has no preprocessor, or if an output of the model is not a
+                finite number.
 
         Example:
         ```python
@@ -147,7 +149,7 @@ class MultipleChoice(PooledTask):
         ```
         """
         columns = self.raw_columns(x)
-        logits = self.predict(columns, batch_size=batch_size, verbose=verbose)
+        logits = check_numbers(self.predict(columns, batch_size=batch_size, verbose=verbose))
         return [choices[row.argmax()] for choices, row in zip(columns[1], logits)]
 
     # === Export ===

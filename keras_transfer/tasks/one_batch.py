@@ -3,11 +3,13 @@
 import keras
 import numpy as np
 
-from keras_transfer.tasks.data import NoRows, require_preprocessor
+from keras_transfer.tasks.data import NoRows, columns_of, require_preprocessor, to_array
+from keras_transfer.tasks.data_checks import check_columns
 from keras_transfer.tasks.failures import KeepsErrors, mends_failures
 from keras_transfer.tasks.prediction import Prediction
 from keras_transfer.tasks.signatures import encode_texts
 from keras_transfer.tasks.text_kinds import check_kind, kind_of
+from keras_transfer.text.inputs import check_weights
 from keras_transfer.training.private import NotCloned
 
 _ALL_ROWS = 2**31  # With this batch size, all rows are one batch.
@@ -69,12 +71,15 @@ class OneBatch(KeepsErrors, NotCloned):
         """Returns `(x, y, sample_weight)` with prepared inputs."""
         self.check_adapters()
         self.check_compiled(method)
+        check_columns(x, y, sample_weight)
         if y is not None:
             y = self.encode_labels(y)
             self.check_labels(y)
         if not self.is_raw(x):
+            if sample_weight is not None:
+                check_weights(to_array(sample_weight))
             return x, y, sample_weight
-        data = self.dataset(x, y, sample_weight, batch_size=_ALL_ROWS)
+        data = self.make_targets(self._dataset_of(columns_of(self, x), x, y, sample_weight, _ALL_ROWS, False))
         if isinstance(data, NoRows) or not data.has_labels:
             received = "no rows" if isinstance(data, NoRows) else "y=None"
             raise ValueError(f"Raw text must have at least one row, and labels. Received: {received}")

@@ -1,9 +1,29 @@
 """How a task predicts batches: all together as Keras does, or one after the other if their outputs differ in length."""
 
 import keras
+import numpy as np
 
 from keras_transfer.distribute.replicas import replicas_of
 from keras_transfer.text.lengths import MAX_LENGTHS
+
+
+def check_numbers(outputs):
+    """Returns the outputs [rows, ...] of a model, an array or a list of arrays.
+
+    Raises:
+        ValueError: If an output is not a finite number. The highest of several such numbers would be an arbitrary one.
+    """
+    if isinstance(outputs, np.ndarray):
+        wrong = np.flatnonzero(~np.isfinite(outputs.reshape(len(outputs), -1)).all(axis=1)) if len(outputs) else []
+    else:
+        wrong = [row for row, values in enumerate(outputs) if not np.isfinite(values).all()]
+    if len(wrong):
+        raise ValueError(
+            "The outputs of the model must be finite numbers. Its training has probably diverged: train it again with "
+            f"a lower learning rate, from the pretrained weights. Received: {outputs[wrong[0]]!s:.100} at position "
+            f"{wrong[0]}"
+        )
+    return outputs
 
 
 class Prediction:

@@ -8,10 +8,13 @@ from keras import ops
 
 from keras_transfer.metrics import expected_calibration_error
 from keras_transfer.tasks.data import to_array
+from keras_transfer.tasks.data_checks import check_columns
+from keras_transfer.tasks.prediction import check_numbers
 
 log = logging.getLogger("keras_transfer")
 
 _TEMPERATURES = (0.05, 20.0)
+_NO_SLOPE = 1e-12
 
 
 class Calibration(NamedTuple):
@@ -43,13 +46,16 @@ class Probabilities:
             Float32 array [texts, classes]. With one label per text, each row sums to 1 (softmax). With
             `multi_label=True`, each class has a probability of its own (sigmoid).
 
+        Raises:
+            ValueError: If `dataset` rejects the data, or if a probability is not a finite number.
+
         Example:
         ```python
         model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=["bad", "good"])
         model.predict_proba(["A fine film."]).shape  # (1, 2)
         ```
         """
-        return self._probabilities(self.predict(_as_list(x), batch_size=batch_size, verbose=verbose))
+        return check_numbers(self._probabilities(self.predict(_as_list(x), batch_size=batch_size, verbose=verbose)))
 
     def predict_labels(self, x, batch_size=None, verbose=0):
         """Returns the name of the most likely class of each text.
@@ -62,6 +68,9 @@ class Probabilities:
         Returns:
             List of strings. With `multi_label=True`, a list of lists: the names of all classes whose probability is at
             least their threshold.
+
+        Raises:
+            ValueError: If `dataset` rejects the data, or if a probability is not a finite number.
 
         Example:
         ```python
@@ -159,6 +168,7 @@ class Probabilities:
 
     def _labels_and_logits(self, x, y):
         """Returns labels as the loss takes them, and the logits of the texts, or raises a `ValueError`."""
+        check_columns(x, y)
         labels = self.encode_labels(y)
         self.check_labels(labels)
         labels = to_array(labels)
@@ -217,7 +227,8 @@ def _best_factor(logits, labels, multi_label):
         return ((likely * logits).sum(axis=1) - logits[np.arange(len(labels)), labels]).mean()
 
     low, high = 1 / _TEMPERATURES[1], 1 / _TEMPERATURES[0]
-    if slope(low) > 0 or slope(high) < 0:
+    # If all labels are right with a margin, the slope rounds to 0 at high factors, although it is negative.
+    if slope(low) > 0 or slope(high) <= _NO_SLOPE:
         log.warning(
             "No temperature from %s to %s has the highest likelihood, so the closest of these is used. "
             "Calibrate on more texts.",

@@ -13,6 +13,7 @@ from keras_transfer.layers.attention_bias import HIDDEN
 from keras_transfer.tasks.data import require_preprocessor, texts_of_stream, to_array, to_numpy
 from keras_transfer.tasks.hidden import hidden_vectors
 from keras_transfer.tasks.mixed import encode_mixed
+from keras_transfer.tasks.prediction import check_numbers
 from keras_transfer.tasks.signatures import Signature
 from keras_transfer.tasks.task import Task
 from keras_transfer.text import TextBatches, span_batches
@@ -174,10 +175,10 @@ class SpanExtractor(Task):
             _checked_positions(dataset.labels, dataset.inputs["answer_mask"])
         return dataset
 
-    def _one_batch(self, x, y, sample_weight):
+    def _one_batch(self, method, x, y, sample_weight):
         if y is not None and isinstance(x, Mapping):
             y = _checked_positions(y, x.get("answer_mask"))
-        return super()._one_batch(x, y, sample_weight)
+        return super()._one_batch(method, x, y, sample_weight)
 
     def raw_columns(self, x):
         return span_columns(x)
@@ -254,7 +255,8 @@ class SpanExtractor(Task):
 
         Raises:
             ValueError: If a question leaves no room for its context, if questions and contexts differ in number, if
-                they are not strings, or if the task has no preprocessor.
+                they are not strings, if the task has no preprocessor, or if an output of the model is not a finite
+                number.
 
         Example:
         ```python
@@ -277,7 +279,7 @@ class SpanExtractor(Task):
         windows = windows_in_memory(self.preprocessor, questions, contexts, self.doc_stride, self.overlap)
         lengths = lengths_for(windows.inputs["padding_mask"].sum(axis=1), windows.starts.shape[1])
         data = TextBatches(windows.inputs, None, None, batch_size, lengths, False, None, False)
-        logits = self.predict(data, verbose=verbose)
+        logits = check_numbers(self.predict(data, verbose=verbose))
         answers = []
         for begin in range(0, len(contexts), _SEARCHED):
             part = windows.of_examples(begin, begin + _SEARCHED)

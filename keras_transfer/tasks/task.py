@@ -21,7 +21,13 @@ from keras_transfer.tasks.data import (
     preprocess_stream,
     split_last,
 )
-from keras_transfer.tasks.data_checks import check_inputs, check_weights_of_classes, checked_batches, validation_parts
+from keras_transfer.tasks.data_checks import (
+    check_columns,
+    check_inputs,
+    check_weights_of_classes,
+    checked_batches,
+    validation_parts,
+)
 from keras_transfer.tasks.failures import mends_failures
 from keras_transfer.tasks.given_adapters import GivenAdapters
 from keras_transfer.tasks.one_batch import OneBatch
@@ -261,6 +267,7 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
         model.fit(train, epochs=2)
         ```
         """
+        check_columns(x, y, sample_weight)
         y = None if y is None else self.encode_labels(y)
         return self.make_targets(self._dataset_of(columns_of(self, x), x, y, sample_weight, batch_size, shuffle))
 
@@ -291,6 +298,7 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
             self.check_compiled(method)
         check_distribution(self)
         check_inputs(self, x)
+        check_columns(x, y, sample_weight)
         y = None if y is None else self.encode_labels(y)
         labels = x.labels if isinstance(x, TextBatches) else y
         columns = columns_of(self, x)
@@ -341,6 +349,7 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
         columns = None
         if validation_split:
             check_inputs(self, x)
+            check_columns(x, y, sample_weight)
             columns = columns_of(self, x)
         if columns is not None:
             if y is None and not self.makes_targets:
@@ -348,7 +357,9 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
             (x, y, sample_weight), validation_data = split_last(columns, y, sample_weight, validation_split)
             validation_split = 0.0
         kind = kind_of(self, x)
-        class_weight = self.encode_class_weight(class_weight, x.labels if isinstance(x, TextBatches) else y)
+        if class_weight is not None:
+            encoded = x.labels if isinstance(x, TextBatches) else None if y is None else self.encode_labels(y)
+            class_weight = self.encode_class_weight(class_weight, encoded)
         self.check_class_weight(class_weight)
         if validation_data is not None:
             parts = validation_parts(self, validation_data)

@@ -7,21 +7,35 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.losses import SmoothedCrossentropy, SparseFocalCrossentropy
-from keras_transfer.tasks.class_names import are_empty, has_names, multi_hot, positions_of
+from keras_transfer.names import listed
+from keras_transfer.tasks.class_names import (
+    are_empty,
+    check_not_positions,
+    has_names,
+    in_order_of_names,
+    multi_hot,
+    positions_of,
+    positions_of_numbers,
+)
 from keras_transfer.tasks.compiled import takes_vectors, trains_classes_apart
 from keras_transfer.tasks.data import to_array
 from keras_transfer.tasks.data_checks import check_class_labels, check_multi_hot
 from keras_transfer.tasks.pooled_task import PooledTask
 from keras_transfer.tasks.probabilities import Probabilities
 from keras_transfer.tasks.signatures import most_likely
+from keras_transfer.text.number_names import keys_as_positions
 from keras_transfer.text.word_batching import checked_names
+
+_UNNAMED = " With `num_classes`, the names of classes are their numbers. Pass `label_names=[...]` instead."
+_SEVERAL = " For several labels per text, create the classifier with `multi_label=True`."
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class TextClassifier(Probabilities, PooledTask):
     """A text classifier: an encoder, a pooling over the real tokens, dropout, and a dense layer of logits.
 
-    Labels are names in `label_names`, or their positions. With `multi_label=True`, a text can have any number of
+    Labels are names in `label_names`, or their positions. Names that are numbers may be passed as numbers, unless these
+    could also be positions of other names. With `multi_label=True`, a text can have any number of
     labels, given as lists of names or as an array [texts, classes] of zeros and ones. `predict` returns logits,
     `predict_proba` returns probabilities, and `predict_labels` returns names.
 
@@ -105,7 +119,8 @@ class TextClassifier(Probabilities, PooledTask):
         num_classes = int(num_classes)
         if label_names is not None and len(label_names) != num_classes:
             raise ValueError(
-                f"`label_names` must have `num_classes` names, {num_classes}. Received: label_names={label_names}"
+                f"`label_names` must have `num_classes` names, {num_classes}. "
+                f"Received: label_names={listed(label_names)}"
             )
         if thresholds is not None:
             thresholds = _checked_thresholds(thresholds, num_classes, multi_label)
@@ -165,15 +180,19 @@ class TextClassifier(Probabilities, PooledTask):
     # === Labels ===
 
     def encode_labels(self, labels):
+        labels, names = in_order_of_names(labels, self.label_names), self.label_names
         if self.multi_label:
-            return multi_hot(labels, self.label_names) if has_names(labels) or are_empty(labels) else labels
-        return positions_of(labels, self.label_names) if has_names(labels) else labels
+            if has_names(labels) or are_empty(labels):
+                return multi_hot(labels, names, _UNNAMED)
+            check_not_positions(labels, names)
+            return labels
+        return positions_of(labels, names, _UNNAMED) if has_names(labels) else positions_of_numbers(labels, names)
 
     def check_labels(self, labels):
         if self.multi_label:
             check_multi_hot(labels, self.num_classes)
         else:
-            check_class_labels(labels, self.num_classes, takes_vectors(getattr(self, "loss", None)))
+            check_class_labels(labels, self.num_classes, takes_vectors(getattr(self, "loss", None)), _SEVERAL)
 
     def check_class_weight(self, class_weight):
         if class_weight is not None and self.multi_label:
@@ -185,8 +204,7 @@ class TextClassifier(Probabilities, PooledTask):
 
     def encode_class_weight(self, class_weight, labels):
         if isinstance(class_weight, Mapping):
-            places = {name: place for place, name in enumerate(self.label_names)}
-            return {places.get(key, key): weight for key, weight in class_weight.items()}
+            return dict(zip(keys_as_positions(class_weight, self.label_names), class_weight.values()))
         if not isinstance(class_weight, str) or class_weight != "balanced":
             return class_weight
         if self.multi_label or labels is None:
@@ -194,7 +212,7 @@ class TextClassifier(Probabilities, PooledTask):
             raise ValueError(
                 f"`class_weight='balanced'` requires one label for each text, in memory. Received: {received}"
             )
-        labels = self.encode_labels(labels)
+        labels = positions_of(labels, self.label_names) if has_names(labels) else labels
         self.check_labels(labels)
         labels = to_array(labels)
         if labels.ndim == 2 and labels.shape[1] > 1:

@@ -249,8 +249,8 @@ class TextEmbedder(Task):
                 f"row{'s' if count > 1 else ''}"
             )
 
-    def _one_batch(self, x, y, sample_weight):
-        batch = super()._one_batch(x, y, sample_weight)
+    def _one_batch(self, method, x, y, sample_weight):
+        batch = super()._one_batch(method, x, y, sample_weight)
         if isinstance(batch[0], dict):
             self._check_rows(batch[0], len(next(iter(batch[0].values()))))
         return batch

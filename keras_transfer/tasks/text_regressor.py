@@ -86,6 +86,22 @@ class TextRegressor(PooledTask):
     def default_metrics(self):
         return [keras.metrics.MeanAbsoluteError(name="mean_absolute_error")]
 
+    def compile(self, optimizer="auto", loss="auto", metrics="auto", **kwargs):
+        """Configures training as `Task.compile` does.
+
+        Raises:
+            ValueError: If a metric is an accuracy, which compares classes, or if `Task.compile` raises an error.
+        """
+        for metric in keras.tree.flatten([metrics, kwargs.get("weighted_metrics")]):
+            name = metric if isinstance(metric, str) else getattr(metric, "__name__", type(metric).__name__)
+            if name == "acc" or name.lower().endswith("accuracy"):
+                raise ValueError(
+                    "A regressor predicts numbers, which have no accuracy. Use `metrics='auto'` (the mean absolute "
+                    "error), or the metrics of `keras_transfer.metrics` for correlations. For classes, use a "
+                    f"`TextClassifier`. Received: metric={metric!r}"
+                )
+        super().compile(optimizer, loss=loss, metrics=metrics, **kwargs)
+
     def check_class_weight(self, class_weight):
         if class_weight is not None:
             raise ValueError(

@@ -13,6 +13,7 @@ from keras_transfer.metrics import EntityF1, WordAccuracy
 from keras_transfer.tasks.data import require_preprocessor, texts_of_stream, to_numpy
 from keras_transfer.tasks.hidden import hidden_vectors
 from keras_transfer.tasks.mixed import encode_mixed
+from keras_transfer.tasks.prediction import check_numbers
 from keras_transfer.tasks.signatures import Signature, most_likely
 from keras_transfer.tasks.task import Task
 from keras_transfer.tasks.word_chain import (
@@ -23,7 +24,7 @@ from keras_transfer.tasks.word_chain import (
     row_weights,
     warn_of_impossible,
 )
-from keras_transfer.tasks.word_checks import check_labels_of_sentences, check_word_loss, word_metric
+from keras_transfer.tasks.word_checks import check_labels_of_sentences, check_word_loss, warn_of_words, word_metric
 from keras_transfer.text import WordBatches, is_text, word_batches
 from keras_transfer.text.inputs import is_sentences, to_sentences
 from keras_transfer.text.word_batching import NO_WORD, checked_names
@@ -255,7 +256,9 @@ class TokenClassifier(Task):
                 f"argument: `fit(sentences, labels)`. Received: {x!r:.100}"
             )
         require_preprocessor(self)
-        return self.preprocessor.words(x)
+        sentences = self.preprocessor.words(x)
+        warn_of_words(sentences)
+        return sentences
 
     def make_batches(self, x, y, batch_size, shuffle, sample_weight):
         options = {"shuffle": shuffle, "sample_weight": sample_weight, "label_names": self.label_names}
@@ -325,7 +328,8 @@ class TokenClassifier(Task):
             List of lists of `(word, label name)`, one list for each sentence.
 
         Raises:
-            ValueError: If `x` is not sentences or texts, or if the task has no preprocessor.
+            ValueError: If `x` is not sentences or texts, if the task has no preprocessor, or if an output of the model
+                is not a finite number.
 
         Example:
         ```python
@@ -337,7 +341,7 @@ class TokenClassifier(Task):
             raise ValueError(f"`x` must be a list of lists of words, or texts. Received: {type(x).__name__}")
         require_preprocessor(self)
         sentences = self.raw_columns([x] if isinstance(x, (str, bytes)) else x)
-        logits = self.predict(sentences, batch_size=batch_size, verbose=verbose)
+        logits = check_numbers(self.predict(sentences, batch_size=batch_size, verbose=verbose))
         labels = decode_sentences(self.random_field, logits) if self.crf else [row.argmax(-1) for row in logits]
         return [
             [(word, self.label_names[best]) for word, best in zip(words, of_words)]

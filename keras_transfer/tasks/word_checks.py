@@ -1,11 +1,15 @@
 """Checks of the losses, metrics and labels of a `TokenClassifier`."""
 
+import logging
+
 import keras
 import numpy as np
 
 from keras_transfer.metrics import WordAccuracy
 from keras_transfer.tasks.compiled import takes_vectors
 from keras_transfer.text.word_batching import NO_WORD
+
+log = logging.getLogger("keras_transfer")
 
 
 def check_word_loss(loss):
@@ -49,3 +53,14 @@ def check_labels_of_sentences(labels):
                 "Labels must be one list for each sentence, and sentences lists of words. Pass a single sentence as "
                 f"`[words]` and its labels as `[labels]`. Received: {tags!r:.100} at position {index}"
             )
+
+
+def warn_of_words(sentences):
+    """Logs a warning if there are several texts of one word each, which are probably the words of one sentence."""
+    if len(sentences) > 1 and all(len(words) == 1 for words in sentences):
+        log.warning(
+            "Each of the %d texts is a single word, and is read as a sentence of its own. If they are the words of one "
+            "sentence, pass `[words]`. The first are %.100s.",
+            len(sentences),
+            [words[0] for words in sentences[:3]],
+        )

@@ -1,8 +1,8 @@
-"""Checks the labels in a `tf.data.Dataset` when TensorFlow reads them."""
+"""Checks the labels and sample weights in a `tf.data.Dataset` when TensorFlow reads them."""
 
 
-def with_checked_labels(dataset, check):
-    """Returns a `tf.data.Dataset` with the same batches, which calls a function on the labels of each batch first.
+def with_checked_labels(dataset, check, check_weights):
+    """Returns a `tf.data.Dataset` with the same batches, which first calls functions on the labels and weights of each.
 
     This works on every backend, even if the labels are used in a compiled step, which cannot raise errors.
 
@@ -10,6 +10,7 @@ def with_checked_labels(dataset, check):
         dataset: `tf.data.Dataset` of `(inputs, labels)` or `(inputs, labels, sample_weights)`. Any other dataset, or
             one whose labels are not one dense tensor, is returned unchanged.
         check: Function that takes a NumPy array of labels and raises an error if they are wrong.
+        check_weights: The same for sample weights. Weights that are not one dense tensor are not checked.
     """
     import tensorflow as tf
 
@@ -17,13 +18,17 @@ def with_checked_labels(dataset, check):
     if not isinstance(spec, tuple) or len(spec) < 2 or not isinstance(spec[1], tf.TensorSpec):
         return dataset
 
-    def run(labels):
-        check(labels)
-        return labels
+    def after(check, values):
+        def run(values):
+            check(values)
+            return values
+
+        same = tf.numpy_function(run, [values], values.dtype)
+        same.set_shape(values.shape)
+        return same
 
     def checked(inputs, labels, *weights):
-        same = tf.numpy_function(run, [labels], labels.dtype)
-        same.set_shape(labels.shape)
-        return inputs, same, *weights
+        weights = [after(check_weights, each) if isinstance(each, tf.Tensor) else each for each in weights]
+        return inputs, after(check, labels), *weights
 
     return dataset.map(checked)

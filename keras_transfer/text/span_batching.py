@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_transfer.text.batching import TextBatches
 from keras_transfer.text.contexts import check_span_preprocessor, windows_in_memory
-from keras_transfer.text.inputs import check_rows_of_batches, to_columns
+from keras_transfer.text.inputs import check_rows_of_batches, check_weights, to_columns
 from keras_transfer.text.lengths import lengths_for
 
 log = logging.getLogger("keras_transfer")
@@ -226,4 +226,4 @@ def _weights(weights, count):
             f"`sample_weight` must contain one weight for each question. Received: shape {weights.shape} for {count} "
             "questions"
         )
-    return weights
+    return check_weights(weights)

@@ -1,10 +1,14 @@
 """Batches sentences of words in memory as ids, with a label for each word."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
+from keras_transfer.names import listed
 from keras_transfer.text.batching import TextBatches, concatenate
-from keras_transfer.text.inputs import check_rows_of_batches, to_sentences
+from keras_transfer.text.inputs import check_rows_of_batches, check_weights, to_sentences
 from keras_transfer.text.lengths import LENGTH_STEP, lengths_for
+from keras_transfer.text.number_names import as_positions, keys_as_positions
 from keras_transfer.text.word_level import check_word_level
 
 NO_WORD = -1  # the label of positions where no word is read
@@ -131,8 +135,10 @@ def checked_names(names):
     names = names.tolist() if isinstance(names, np.ndarray) else names
     strings = isinstance(names, (list, tuple)) and all(isinstance(name, str) and name for name in names)
     if not strings or len(names) < 2 or len(set(names)) != len(names):
+        advice = " For a dict, pass `[names[i] for i in range(len(names))]`." if isinstance(names, Mapping) else ""
         raise ValueError(
-            f"`label_names` must be a list of at least two different names. Received: label_names={names!r}"
+            f"`label_names` must be a list of at least two different names.{advice} "
+            f"Received: label_names={listed(names) if isinstance(names, list) else repr(names)[:200]}"
         )
     return [str(name) for name in names]
 
@@ -150,17 +156,17 @@ def _sentence_weights(weights, count):
             "`sample_weight` must contain one weight for each sentence. To weight labels, use `class_weight`. "
             f"Received: shape {shape} for {count} sentences"
         )
-    return weights
+    return check_weights(weights)
 
 
 def _class_weights(weights, names, ids):
     """Returns the weight of each word [words]."""
-    known = {name: index for index, name in enumerate(names or ())}
-    by_id = {known.get(label, label): weight for label, weight in (weights or {}).items()}
+    by_id = dict(zip(keys_as_positions(weights or {}, names or ()), (weights or {}).values()))
     wrong = [label for label in by_id if isinstance(label, str) or (names and label not in range(len(names)))]
     if wrong:
-        expected = names or "integers (names require `label_names`)"
+        expected = listed(names) if names else "integers (names require `label_names`)"
         raise ValueError(f"The keys of `class_weight` must be labels: {expected}. Received: {wrong}")
+    check_weights(np.array(list(by_id.values())), "class_weight")
     return np.array([by_id.get(label, 1.0) for label in ids.tolist()], "float32")
 
 
@@ -184,9 +190,9 @@ def label_ids(sentences, labels, names=None):
     known = {name: index for index, name in enumerate(names or ())}
     numbers = range(len(known)) if names else range(2**31 - 1)
     expected = (
-        f"one of {list(names)}, or its index" if names else "integers of at least 0 (names require `label_names`)"
+        f"one of {listed(names)}, or its index" if names else "integers of at least 0 (names require `label_names`)"
     )
-    ids = []
+    ids, named = [], _numbers_as_positions(labels, names or ())
     for index, (words, tags) in enumerate(zip(sentences, labels)):
         tags = [tags] if isinstance(tags, (str, bytes)) or not hasattr(tags, "__len__") else list(tags)
         if len(tags) != len(words):
@@ -195,12 +201,20 @@ def label_ids(sentences, labels, names=None):
                 f"{len(tags)} labels, {tags[:8]}, in sentence {index}"
             )
         for word, tag in zip(words, tags):
-            number = known.get(tag) if isinstance(tag, str) else tag
-            is_integer = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
-            if not is_integer or number not in numbers:
+            is_integer = isinstance(tag, (int, np.integer)) and not isinstance(tag, bool)
+            number = named.get(tag, tag) if is_integer else known.get(tag) if isinstance(tag, str) else None
+            if number is None or number not in numbers:
                 raise ValueError(f"Labels must be {expected}. Received: {tag!r} for {word!r} in sentence {index}")
             ids.append(number)
     return np.array(ids, "int32")
+
+
+def _numbers_as_positions(labels, names):
+    """Returns a dict from the integers among the labels of words to their positions, if these are not the same."""
+    rows = (tags for tags in labels if hasattr(tags, "__len__") and not isinstance(tags, (str, bytes)))
+    found = [tag for tags in rows for tag in tags if isinstance(tag, (int, np.integer)) and not isinstance(tag, bool)]
+    found = sorted(set(found))
+    return dict(zip(found, as_positions(np.array(found, int), names).tolist()))
 
 
 def _preprocess(sentences, preprocessor, chunk=4096):

@@ -83,7 +83,7 @@ class KerasTransferClassifier:
                 differ in number, or if there are fewer than two labels or labels of different types.
         """
         texts, labels = _columns(X), _labels(y)
-        classes, positions = np.unique(labels, return_inverse=True)
+        classes = np.unique(labels)
         if len(classes) < 2:
             raise ValueError(f"`y` must contain at least two different labels. Received: {classes.tolist()}")
         recipe = self._recipe()
@@ -97,7 +97,8 @@ class KerasTransferClassifier:
             label_names=[str(name) for name in classes],
             scalar_mix=recipe.scalar_mix,
         )
-        train = (texts, positions) if sample_weight is None else (texts, positions, np.asarray(sample_weight))
+        names = [str(label) for label in labels]
+        train = (texts, names) if sample_weight is None else (texts, names, np.asarray(sample_weight))
         history = fine_tune(model, train, recipe=recipe, verbose=self.verbose)
         self.classes_, self.model_, self.history_ = classes, model, history.history
         self.n_features_in_ = _count(texts)

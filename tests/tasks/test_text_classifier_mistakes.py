@@ -23,7 +23,10 @@ def model():
         ([0, 2], r"from 0 to 1. Received: 2 at position 1"),
         ([-1, 0], "Received: -1 at position 0"),
         ([1.0, 2.0], "from 0 to 1. Received: 2.0 at position 1"),
-        (["yes", "no"], r"names in `label_names`, \['0', '1'\]. Received: 'yes' at position 0"),
+        (
+            ["yes", "no"],
+            r"names in `label_names`, \['0', '1'\]. .*`num_classes`.* Pass .* Received: 'yes' at position 0",
+        ),
         ([0, None], "Received: None at position 1"),
         ([0, float("nan")], "Received: nan at position 1"),
         ([0.5, 1.0], "Received: 0.5 at position 0"),

@@ -1,0 +1,53 @@
+"""Several labels for each text as a table, or as lists that can be read in two ways."""
+
+import numpy as np
+import pytest
+
+from keras_transfer.analysis import MultiLabelReport
+from keras_transfer.tasks.class_names import in_order_of_names
+from tests.tasks.tiny import WORDS, of_words
+
+NAMES = ["funny", "sad", "long"]
+HOT = np.array([[1, 0, 0], [0, 1, 1]])
+
+
+def test_the_columns_of_a_table_are_read_by_name():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(HOT, columns=NAMES)[["sad", "long", "funny"]]
+    model = of_words(WORDS, label_names=NAMES, multi_label=True)
+    np.testing.assert_array_equal(model.encode_labels(table), HOT)
+    found = MultiLabelReport(table, HOT, label_names=NAMES, resamples=10)
+    np.testing.assert_array_equal(found.labels, HOT)
+
+
+def test_a_table_without_names_is_read_by_place():
+    pandas = pytest.importorskip("pandas")
+    plain, named = pandas.DataFrame(HOT), pandas.DataFrame(HOT, columns=NAMES)
+    assert in_order_of_names(plain, NAMES) is plain
+    assert in_order_of_names(named, ["0", "1", "2"]) is named
+
+
+def test_a_table_whose_columns_have_other_names_is_an_error():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(HOT, columns=["funny", "sad", "short"])
+    model = of_words(WORDS, label_names=NAMES, multi_label=True)
+    with pytest.raises(ValueError, match=r"Expected the columns \['funny', .*Received: \['funny', 'sad', 'short'\]"):
+        model.encode_labels(table)
+
+
+@pytest.mark.core
+def test_lists_that_may_be_positions_or_zeros_and_ones_are_an_error():
+    model, labels = of_words(WORDS, label_names=NAMES[:2], multi_label=True), [[0, 1], [1, 0]]
+    with pytest.raises(ValueError, match=r"positions as well as zeros and ones. .*np.array\(labels\)"):
+        model.encode_labels(labels)
+    with pytest.raises(ValueError, match="positions as well as zeros and ones"):
+        MultiLabelReport(labels, labels, label_names=NAMES[:2])
+    for clear in (np.array(labels), [[0.0, 1.0], [1.0, 0.0]], [[0, 1], [1, 1]], [[False, True]]):
+        assert model.encode_labels(clear) is clear
+
+
+def test_the_columns_of_an_arrow_table_are_read_by_name():
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({name: HOT[:, NAMES.index(name)] for name in ("sad", "long", "funny")})
+    model = of_words(WORDS, label_names=NAMES, multi_label=True)
+    np.testing.assert_array_equal(model.encode_labels(table), HOT)
