@@ -157,6 +157,11 @@ def test_the_links_of_a_page_lead_to_files_and_headings_that_exist(page):
             assert heading in {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}, link
 
 
+def test_the_script_in_the_page_on_pretraining_runs(tmp_path, monkeypatch, small_minilm, eagerly):
+    monkeypatch.chdir(tmp_path)
+    assert run_page("pretraining.md")["classifier"].compiled
+
+
 def test_the_scripts_of_the_pages_on_loading_and_serving_run(tmp_path, monkeypatch, small_minilm):
     monkeypatch.chdir(tmp_path)
     assert run_page("loading.md")["again"].num_layers == run_page("loading.md")["encoder"].num_layers

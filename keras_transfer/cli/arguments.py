@@ -31,7 +31,7 @@ def check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite):
         )
     if os.path.lexists(output) and not overwrite:
         raise FileExistsError(
-            f"The output folder exists. Choose another `output`, or set `overwrite`. Received: output={str(output)!r}"
+            f"The output folder exists. Choose another --output, or pass --overwrite. Received: {output}"
         )
     # Importing `files` would import the package, and with it Keras.
     runpy.run_path(str(FILES))["check_folder"](output, overwrite)
