@@ -4,6 +4,8 @@ import dataclasses
 
 import keras
 
+from keras_transfer.names import check_foreign_arguments
+
 
 class AdapterKind:
     """Base class of the kinds of adapters, dataclasses whose fields are their sizes.
@@ -13,6 +15,10 @@ class AdapterKind:
     """
 
     for_backbones = False
+
+    def __new__(cls, *args, **kwargs):
+        check_foreign_arguments(cls, kwargs)
+        return super().__new__(cls)
 
     def attach(self, encoder, name):
         """Adds the layers of this kind to an encoder under a name."""

@@ -18,7 +18,7 @@ from keras_transfer.adaptation.weight_kinds import IA3, BitFit, LoRA
 from keras_transfer.encoders.backbone import BackboneEncoder, is_backbone
 from keras_transfer.encoders.stack import TransformerStack
 from keras_transfer.layers.adapter_slots import AdaptedDense, check_kernel
-from keras_transfer.names import did_you_mean
+from keras_transfer.names import did_you_mean, hint_for
 from keras_transfer.tasks.task import Task
 from keras_transfer.training import private
 from keras_transfer.training.trainable import set_trainable
@@ -249,7 +249,9 @@ def get_adapters(spec):
         key, value = (key.strip(), value) if equals else (fields[i] if i < len(fields) else argument, key)
         found = [field for field in fields if key and field.startswith(key)]
         if not found:
-            raise ValueError(f"Unknown argument of {word!r}. Expected some of {fields}. Received: {spec!r}")
+            raise ValueError(
+                f"Unknown argument of {word!r}.{hint_for(key, fields)} Expected some of {fields}. Received: {spec!r}"
+            )
         if found[0] in values:
             raise ValueError(f"The argument {found[0]!r} of {word!r} occurs twice. Received: {spec!r}")
         try:

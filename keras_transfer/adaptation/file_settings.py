@@ -11,6 +11,7 @@ _NOT_COMPARED = {
     "adapters",
     "active_adapters",
     "frozen",
+    "checkpoint_settings",
     "backbone",
     "pooling",
     "normalize",

@@ -10,6 +10,7 @@ from keras_transfer.checkpoints.heads import check_supported, find_head
 from keras_transfer.checkpoints.settings import OF_LABELS, other_settings
 from keras_transfer.checkpoints.tensors import CheckpointError, fill, log, reading
 from keras_transfer.layers.initializers import replaced_weights
+from keras_transfer.names import argument_names, check_arguments
 
 
 @dataclasses.dataclass
@@ -50,6 +51,7 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
         The encoder, with its `checkpoint_report`, and the `FoundHead` of the task or None.
 
     Raises:
+        TypeError: If the encoder has no argument of a name in `overrides`.
         CheckpointError: If the encoder is of another class, if the configuration or the tensors do not match, or if
             the checkpoint has a head for the task that cannot be loaded.
     """
@@ -57,9 +59,12 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
         raise CheckpointError(
             f"{source} is a checkpoint of {architecture.encoder_class.__name__}. Received: {cls.__name__}"
         )
+    cls = architecture.encoder_class
+    check_arguments(cls.__name__, overrides, argument_names(cls))
     arguments = {**architecture.arguments(config, source), **overrides}
     with reading(source):
         readers = read_tensors()
+    given_remarks = list(remarks)
     readers, remarks = _weights(architecture, readers, source), list(remarks)
     found = find_head(architecture, head, config, readers, source)
     if found is None:
@@ -91,9 +96,25 @@ def build(architecture, config, read_tensors, source, cls, overrides, remarks=()
     fill(architecture.entries(encoder), used, source)
     _keep_settings(encoder, architecture, config, found)
     encoder.checkpoint_report = CheckpointReport(str(source), len(used), unused, remarks)
-    if unused or remarks:
-        log.warning("%s", encoder.checkpoint_report)
+    _log(encoder.checkpoint_report, given_remarks)
     return encoder, found
+
+
+_logged = set()  # A grid of runs loads the same checkpoint again and again.
+
+
+def _log(report, warnings):
+    """Logs the remarks of a format as warnings. What is normal, such as a pretraining head, is logged once, as INFO."""
+    if warnings:
+        log.warning("%s: %s", report.source, "; ".join(warnings))
+    normal = [remark for remark in report.remarks if remark not in warnings]
+    if report.unused:
+        prefixes = sorted({name.rpartition(".")[0] or name for name in report.unused})
+        names = prefixes[0] + (f" and {len(prefixes) - 1} more" if prefixes[1:] else "")
+        normal.append(f"the layers of other heads are not used ({names})")
+    if normal and report.source not in _logged:
+        _logged.add(report.source)
+        log.info("%s: %s", report.source, "; ".join(normal))
 
 
 def _keep_settings(encoder, architecture, config, found):

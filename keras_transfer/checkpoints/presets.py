@@ -5,10 +5,13 @@ import inspect
 import json
 import pathlib
 
+import keras
+
 from keras_transfer.checkpoints.architecture import is_for_keras_hub
+from keras_transfer.checkpoints.preset_settings import ignored_settings
 from keras_transfer.checkpoints.tensors import CheckpointError, read_json, reading
 from keras_transfer.encoders import Encoder
-from keras_transfer.names import closest
+from keras_transfer.names import closest, hint_for
 from keras_transfer.text import BertPreprocessor, TokenPreprocessor
 
 PREFIX = "keras_hub://"
@@ -17,7 +20,9 @@ _WEIGHTS = ("model.weights.h5", "model.weights.json")  # a single file, or the i
 _TENSORS = ("model.safetensors", "model.safetensors.index.json")  # what KerasHub converts
 # Files that only KerasHub writes. They distinguish an incomplete preset from a folder of another kind.
 _MARKS = (*_WEIGHTS, "task.json", "preprocessor.json", "assets/tokenizer")
-_OF_ONE_EPSILON = ("gemma", "gemma2", "gemma3_text", "qwen3")  # KerasHub has 1e-6 in some of their layers.
+_DEFAULT_EPSILON = 1e-6  # Transformers' default for all of them that are in the next table.
+# What KerasHub always has in some layers of these. In Qwen 3, those are the norms of queries and keys.
+_EPSILONS = {"gemma": 1e-6, "gemma2": 1e-6, "gemma3_text": 1e-6, "qwen3": 1e-5}
 _INPUTS = {"token_ids", "segment_ids", "padding_mask"}
 _OPTIONS = {"load_weights", "dtype", "name", "trainable"}  # accepted for every backbone
 
@@ -89,16 +94,11 @@ def load(source, cls=Encoder, overrides=None, head=None):
             f"`Encoder.from_pretrained`. Received: {cls.__name__}.from_pretrained"
         )
     name = _name_for_keras_hub(source, keras_hub, weights=overrides.get("load_weights", True))
+    _check_overrides(source, _class_in(source), overrides)
     with _errors_of_keras_hub(source, "the backbone"):
         backbone = wanted.from_preset(name, **overrides)
     _check_inputs(source, backbone)
-    # KerasHub ignores names that its backbones do not know.
-    known = {*inspect.signature(type(backbone)).parameters, *_OPTIONS} - {"args", "kwargs"}
-    if unknown := sorted(set(overrides) - known):
-        raise CheckpointError(
-            f"Unknown arguments for {source}. Expected some of {sorted(known)} for {type(backbone).__name__}. "
-            f"Received: {unknown}"
-        )
+    _check_overrides(source, type(backbone), overrides)
     return backbone, None
 
 
@@ -154,6 +154,11 @@ def _import_keras_hub(source):
         raise CheckpointError(
             f"This checkpoint requires KerasHub: `pip install keras-hub`. Received: {source} and {_reason(error)}"
         ) from error
+    except Exception as error:  # of TensorFlow Text, if its version is not that of TensorFlow
+        raise CheckpointError(
+            "KerasHub is installed but cannot be imported. Check that the versions of keras-hub, keras, tensorflow and "
+            f"tensorflow-text match. Received: {source} and {_reason(error)}"
+        ) from error
     return keras_hub
 
 
@@ -197,21 +202,11 @@ def _check_folder(folder, weights):
 def _check_settings(folder):
     """Raises a `CheckpointError` if a folder that KerasHub converts has a setting that KerasHub ignores."""
     config = read_json(folder / "config.json")
-    kind, gemma = config["model_type"], config["model_type"].startswith("gemma")
-    rope = config.get("rope_scaling") or config.get("rope_parameters") or {}
-    scaling = rope.get("rope_type", rope.get("type", "default"))
-    theta = rope.get("rope_theta", config.get("rope_theta", 10000))
-    reads_scaling = kind == "gemma3_text" or (kind == "llama" and scaling == "llama3" and config.get("rope_scaling"))
-    ignored = {
-        "rope_type": scaling if scaling != "default" and not reads_scaling else None,
-        "rope_theta": theta if kind in ("gemma", "gemma2") and theta != 10000 else None,
-        "hidden_act": None if gemma or config.get("hidden_act", "silu") == "silu" else config["hidden_act"],
-        **{name: kind != "smollm3" and config.get(name) for name in ("attention_bias", "mlp_bias")},
-    }
-    if ignored := {name: value for name, value in ignored.items() if value}:
+    ignored = {name: value for name, value in ignored_settings(config).items() if value}
+    if ignored:
         raise CheckpointError(
-            f"KerasHub ignores settings of {folder}, so that its outputs would be wrong. Expected a {kind!r} without "
-            f"them. Received: {ignored}"
+            f"KerasHub ignores settings of {folder}, so that its outputs would be wrong. Expected a "
+            f"{config['model_type']!r} without them. Received: {ignored}"
         )
 
 
@@ -222,13 +217,31 @@ def _epsilon(folder):
         CheckpointError: If a part of the backbone would have another one.
     """
     config = read_json(folder / "config.json")
-    epsilon = config.get("rms_norm_eps")
-    if config["model_type"] in _OF_ONE_EPSILON and epsilon not in (None, 1e-6):
+    epsilon, wanted = config.get("rms_norm_eps"), _EPSILONS.get(config["model_type"])
+    if wanted is not None and (_DEFAULT_EPSILON if epsilon is None else epsilon) != wanted:
         raise CheckpointError(
-            f"KerasHub's {config['model_type']} needs `rms_norm_eps` to be 1e-6. Received: rms_norm_eps={epsilon} in "
-            f"{folder}"
+            f"KerasHub's {config['model_type']} needs `rms_norm_eps` to be {wanted}, because it ignores the setting in "
+            f"some layers. Received: rms_norm_eps={epsilon} in {folder}"
         )
     return {} if epsilon is None else {"layer_norm_epsilon": epsilon}
+
+
+def _class_in(source):
+    """Returns the class of the backbone in a folder, or None if only KerasHub knows it."""
+    config = {} if is_name(source) else _read_config(source) or {}
+    return keras.saving.get_registered_object(config.get("registered_name", ""))
+
+
+def _check_overrides(source, cls, overrides):
+    """Raises a `CheckpointError` for arguments that a backbone does not know, because KerasHub ignores them."""
+    if cls is None:
+        return
+    known = {*inspect.signature(cls).parameters, *_OPTIONS} - {"args", "kwargs"}
+    if unknown := sorted(set(overrides) - known):
+        raise CheckpointError(
+            f"Unknown arguments for {source}.{hint_for(unknown[0], known)} Expected some of {sorted(known)} for "
+            f"{cls.__name__}. Received: {unknown}"
+        )
 
 
 def _check_inputs(source, backbone):
@@ -264,5 +277,7 @@ def _errors_of_keras_hub(source, what, advice=""):
 
 def _reason(error):
     """Returns an exception in one line. From Keras's deserialization, it keeps only the cause at the end."""
-    text = str(error).rpartition("Exception encountered: ")[2]
+    text = str(error).rpartition("Exception encountered: ")[2].partition("List of objects that could not be loaded")[0]
+    if "could not be loaded" in text:  # Keras does not say what is wrong.
+        text = f"The weights do not match config.json. {text}"
     return f"{type(error).__name__}: {' '.join(text.split())[:400]}"

@@ -1,6 +1,7 @@
 """Resolves the name of a source to a folder, and a folder to the format that reads it."""
 
 import importlib.util
+import numbers
 import os
 import pathlib
 import re
@@ -10,7 +11,7 @@ from keras_transfer.checkpoints.architecture import architecture_for, entries_of
 from keras_transfer.checkpoints.heads import check_head, write_head
 from keras_transfer.checkpoints.tensors import CheckpointError
 from keras_transfer.encoders import encoder as protocol
-from keras_transfer.names import did_you_mean
+from keras_transfer.names import check_arguments, did_you_mean
 
 # In this order: presets have a config.json too.
 FORMATS = {"keras_hub": presets, "huggingface": huggingface, "google": google, "elmo": elmo}
@@ -160,6 +161,11 @@ def load_preprocessor(source, sequence_length=None, word_level=False, **override
     preprocessor = keras_transfer.checkpoints.load_preprocessor("minilm-l6", sequence_length=32)
     ```
     """
+    for name in ("max_length", "max_seq_length", "model_max_length"):
+        if name in overrides:
+            check_arguments("load_preprocessor", overrides, ["sequence_length", *(set(overrides) - {name})])
+    if sequence_length is not None and (not isinstance(sequence_length, numbers.Integral) or sequence_length < 1):
+        raise ValueError(f"`sequence_length` must be a positive integer. Received: sequence_length={sequence_length!r}")
     folder = _resolve_all_but_names(source)
     if sequence_length is not None:
         overrides["sequence_length"] = sequence_length

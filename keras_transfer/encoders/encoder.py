@@ -5,6 +5,7 @@ import dataclasses
 import keras
 
 from keras_transfer.layers.activations import serialize_activation
+from keras_transfer.names import check_foreign_arguments
 from keras_transfer.training.trainable import could_train, set_trainable
 
 # Names of encoders' outputs: in this package and KerasHub, then in TF Hub's BERT modules.
@@ -181,6 +182,10 @@ class Encoder(keras.Model):
         # From the names of a checkpoint's files to the settings in them that the encoder does not have. They are
         # written back, and `generate` reads those of generation.
         object.__setattr__(self, "checkpoint_settings", {})
+
+    def __new__(cls, *args, **kwargs):
+        check_foreign_arguments(cls, kwargs)
+        return super().__new__(cls, *args, **kwargs)
 
     def call(self, inputs, training=None, mask=None):
         return super().call(select_inputs(inputs, self.input), training=training, mask=mask)

@@ -2,6 +2,7 @@
 
 import codecs
 import dataclasses
+import inspect
 import json
 
 import keras
@@ -12,6 +13,7 @@ from keras_transfer.generation.defaults import generation_defaults, log_unused
 from keras_transfer.generation.generator import NEW_STEP, PROMPT_STEP, Generator, align_right, round_up
 from keras_transfer.generation.sampler import get_sampler
 from keras_transfer.generation.stops import stop_table
+from keras_transfer.names import GENERATION_HINTS, check_arguments
 from keras_transfer.tasks.signatures import Signature
 from keras_transfer.tasks.token_lists import check_rows, end_ids, is_texts, prepared_rows, text_pieces, token_rows
 from keras_transfer.text import TokenPreprocessor
@@ -37,6 +39,7 @@ class Generates:
         seed=None,
         on_token=None,
         batch_size=8,
+        **unknown,
     ):
         """Continues prompts, with a cache of keys and values.
 
@@ -73,6 +76,7 @@ class Generates:
                 `index` is the position of the sequence among all sequences. A piece is a string for texts, and a token
                 id for ids. Defaults to `None`.
             batch_size: Integer. Number of prompts in a batch. Defaults to `8`.
+            **unknown: Must be empty. Names of Transformers' arguments raise an error that says what to pass instead.
 
         Returns:
             The continuations without their prompts: a list of strings for a list of strings, and a string for a string.
@@ -80,6 +84,7 @@ class Generates:
             of these for each prompt.
 
         Raises:
+            TypeError: If there is no argument of a name in `unknown`.
             ValueError: If a prompt is empty, or longer than the encoder's positions or than `max_length`; if an
                 argument is out of range; or if strings are used without a preprocessor.
 
@@ -90,6 +95,11 @@ class Generates:
         model.generate([[3, 4, 5], [6]], max_length=8, sampler=keras_transfer.generation.TopP(0.9), seed=0)
         ```
         """
+        if unknown:
+            known = [
+                name for name in inspect.signature(Generates.generate).parameters if name not in ("self", "unknown")
+            ]
+            check_arguments(f"{type(self).__name__}.generate", unknown, known, GENERATION_HINTS)
         single = isinstance(prompts, (str, bytes))
         prompts = [prompts] if single else prompts
         raw = is_texts(prompts)

@@ -2,7 +2,10 @@
 
 from keras_transfer.encoders.backbone import current_encoder
 from keras_transfer.encoders.encoder import checkpoint_functions
+from keras_transfer.names import argument_names, check_arguments, check_foreign_arguments
 from keras_transfer.tasks.class_names import names_in
+
+_OWN_ARGUMENTS = ("sequence_length", "encoder", "head", "preprocessor", "labels")  # of `from_pretrained`
 
 
 class Pretrained:
@@ -29,6 +32,10 @@ class Pretrained:
     problem_types = ("single_label_classification",)
     problem_type = None
     word_level = False
+
+    def __new__(cls, *args, **kwargs):
+        check_foreign_arguments(cls, kwargs)
+        return super().__new__(cls, *args, **kwargs)
 
     @property
     def encoder(self):
@@ -66,11 +73,13 @@ class Pretrained:
             The task, not compiled.
 
         Raises:
+            TypeError: If the task has no argument of a name in `arguments`.
             ValueError: If both `preprocessor` and `sequence_length` are given, or both `labels` and another argument
                 for the size of the head.
             CheckpointError: If the checkpoint cannot be read, does not match, has no preprocessor for the task, has no
                 head while `arguments` do not ask for a new one, or has a head that `arguments` contradict.
         """
+        check_arguments(f"{cls.__name__}.from_pretrained", arguments, [*_OWN_ARGUMENTS, *argument_names(cls)])
         if labels is not None:
             given = [name for name in cls.head_sizes if arguments.get(name) is not None]
             if "label_names" not in cls.head_sizes or given:

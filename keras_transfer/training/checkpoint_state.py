@@ -17,7 +17,7 @@ log = logging.getLogger("keras_transfer")
 # Keras numbers names in each process, and the variables of an optimizer show what it was built for.
 _NOT_COMPARED = {"name", "built_for"}
 # The run compares dtypes and what trains separately. States of seeds are restored.
-_NOT_OF_THE_MODEL = {"dtype", "trainable", "frozen", "seed", "build_config", "inbound_nodes"}
+_NOT_OF_THE_MODEL = {"dtype", "trainable", "frozen", "seed", "build_config", "inbound_nodes", "checkpoint_settings"}
 _LARGE = 200  # Longer lists and strings, such as vocabularies, are compared by their hashes.
 
 

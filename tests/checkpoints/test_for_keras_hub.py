@@ -58,6 +58,24 @@ def test_info_says_that_keras_hub_loads_it(folder):
         ("gemma2", {"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}, "'rope_theta': 500000.0"),
         ("mixtral", {"hidden_act": "gelu"}, "'hidden_act': 'gelu'"),
         ("qwen3", {"attention_bias": True}, "'attention_bias': True"),
+        ("gemma2", {"head_dim": 8, "query_pre_attn_scalar": 5}, "'query_pre_attn_scalar': 5"),
+        ("gemma3_text", {"head_dim": 8}, "'query_pre_attn_scalar': 256"),
+        ("gemma3_text", {"attn_logit_softcapping": 30.0}, "'attn_logit_softcapping': 30.0"),
+        ("gemma2", {"hidden_activation": "relu"}, "'hidden_activation': 'relu'"),
+        ("gemma3_text", {"hidden_activation": "gelu"}, "'hidden_activation': 'gelu'"),
+        ("gemma2", {"num_hidden_layers": 2, "layer_types": ["full_attention"] * 2}, "'layer_types': .'full_attention'"),
+        ("gemma3_text", {"rope_local_base_freq": 100.0}, "'sliding_attention.rope_theta': 100.0"),
+        (
+            "gemma3_text",
+            {"rope_parameters": {"full_attention": {"rope_type": "dynamic", "rope_theta": 1e4}}},
+            "'full_attention.rope_theta': 10000.0, 'full_attention.rope_type': 'dynamic'",
+        ),
+        ("smollm3", {"attention_bias": True, "mlp_bias": True}, "'attention_bias': True, 'mlp_bias': True"),
+        ("smollm3", {"layer_types": ["full_attention", "sliding_attention"]}, "'use_sliding_window': True"),
+        ("qwen2", {"use_sliding_window": True, "sliding_window": 3}, "'use_sliding_window': True"),
+        ("qwen3", {"use_sliding_window": True, "sliding_window": 3}, "'max_window_layers': 28"),
+        ("llama", {"hidden_size": 8, "num_attention_heads": 2, "head_dim": 8}, "'head_dim': 8"),
+        ("mixtral", {"tie_word_embeddings": True}, "'tie_word_embeddings': True"),
     ],
 )
 def test_a_setting_that_keras_hub_ignores_is_an_error(kind, settings, received, tmp_path):
@@ -74,8 +92,11 @@ def test_what_cannot_be_converted_is_an_error_that_names_what_can(tmp_path, monk
         load_preprocessor(tmp_path)
     with pytest.raises(CheckpointError, match="is for KerasHub.* Received: BertEncoder.from_pretrained"):
         BertEncoder.from_pretrained(LLAMA)
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen3", "rms_norm_eps": 1e-5}))
-    with pytest.raises(CheckpointError, match="needs `rms_norm_eps` to be 1e-6. Received: rms_norm_eps=1e-05"):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "gemma", "rms_norm_eps": 1e-5}))
+    with pytest.raises(CheckpointError, match="needs `rms_norm_eps` to be 1e-06, .*Received: rms_norm_eps=1e-05"):
+        Encoder.from_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen3", "rms_norm_eps": 1e-6}))
+    with pytest.raises(CheckpointError, match="qwen3 needs `rms_norm_eps` to be 1e-05, .*Received: rms_norm_eps=1e-06"):
         Encoder.from_pretrained(tmp_path)
     monkeypatch.setitem(sys.modules, "keras_hub", None)
     with pytest.raises(CheckpointError, match="requires KerasHub: `pip install keras-hub`"):

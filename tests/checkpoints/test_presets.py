@@ -92,6 +92,27 @@ def test_an_argument_that_the_backbone_does_not_take_is_an_error(saved):
     assert_error(lambda: load(saved()[0], hidden_dropout=0.0), "some of ['dropout', 'dtype',", "['hidden_dropout']")
 
 
+def test_an_unknown_argument_is_an_error_before_weights_are_loaded(copied):
+    (copied / "model.weights.h5").write_bytes(b"")
+    for name, hint in (
+        ("dropot", "Did you mean 'dropout'?"),
+        ("hidden_dropout_prob", "Pass `encoder={'dropout': ...}`"),
+    ):
+        assert_error(
+            lambda name=name: load(copied, **{name: 0.0}), f"{hint}", f"for BertBackbone. Received: ['{name}']"
+        )
+
+
+def test_weights_of_another_size_are_an_error_of_one_sentence(copied):
+    config = json.loads((copied / "config.json").read_text())
+    config["config"]["num_layers"] = 2
+    (copied / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CheckpointError) as error:
+        load(copied)
+    assert "Received: ValueError: The weights do not match config.json. " in str(error.value)
+    assert "List of objects" not in str(error.value)
+
+
 def test_an_argument_that_does_not_match_the_weights_is_an_error(saved):
     assert_error(
         lambda: load(saved()[0], vocabulary_size=5), "KerasHub cannot load the backbone", "Received: ValueError"
@@ -208,6 +229,12 @@ def test_without_network_access_the_error_says_so(monkeypatch):
 
 def test_resolving_a_name_is_an_error():
     assert_error(lambda: resolve("keras_hub://bert_tiny_en_uncased"), "Use `load` and `load_preprocessor`")
+
+
+@pytest.mark.parametrize("length", ["8", 0, 2.5])
+def test_a_length_that_is_not_a_positive_integer_is_an_error(saved, length):
+    with pytest.raises(ValueError, match=f"`sequence_length` must be a positive integer. Received: .*{length}"):
+        load_preprocessor(saved()[0], length)
 
 
 def test_without_keras_hub_the_error_says_what_to_install(saved, monkeypatch):
