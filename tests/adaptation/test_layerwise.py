@@ -384,9 +384,8 @@ def test_sparse_gradients_of_an_embedding_train_as_with_separate_optimizers(kind
             loss = tf.reduce_mean((two(x[first : first + 2]) - y[first : first + 2]) ** 2)
         sparse, *others = tape.gradient(loss, [weight.value for weight in two.trainable_weights])
         assert isinstance(sparse, tf.IndexedSlices)
-        # Keras squares sparse gradients of the same token separately. Adam and a penalty add them up before.
-        sums = penalty is not None or kind in ("Adam", "AdamW")
-        table.apply([tf.convert_to_tensor(sparse) if sums else sparse], two.trainable_weights[:1])
+        # Keras would square sparse gradients of the same token separately. They are added up before.
+        table.apply([tf.convert_to_tensor(sparse)], two.trainable_weights[:1])
         top.apply(others, two.trainable_weights[1:])
     assert difference(one.get_weights(), two.get_weights()) < 1e-6
     moved = np.abs(one.get_weights()[0] - start).max(1)
