@@ -3,10 +3,12 @@
 import errno
 import json
 import logging
+import os
 import pathlib
 import shutil
 import tempfile
 import time
+import zlib
 
 import numpy as np
 
@@ -15,18 +17,28 @@ from keras_transfer.training.folder_lock import lock_folder
 
 log = logging.getLogger("keras_transfer")
 
-RECORD, DONE = "cache.json", "done.npy"
+RECORD, DONE, CHECKSUMS = "cache.json", "done.npy", "checksums.npy"
 INTERVAL = 5.0  # Seconds between two points from which a killed process resumes.
+
+
+def shape_of(kind, starts):
+    """Returns the shape of an array.
+
+    Args:
+        kind: Dict of JSON values with the `"shape"` of a value.
+        starts: Integer array. Positions at which rows start, and the end of the last row.
+    """
+    return (int(starts[-1]), *kind["shape"])
 
 
 class Memory:
     """Arrays in memory, with the methods of `CacheFolder`."""
 
-    def open(self, count):
+    def open(self, count, starts_of):
         return None, None, np.arange(count)
 
-    def create(self, kinds, shapes, count):
-        return [np.empty(shape, kind["dtype"]) for kind, shape in zip(kinds, shapes)]
+    def create(self, kinds, starts):
+        return [np.empty(shape_of(*pair), pair[0]["dtype"]) for pair in zip(kinds, starts)]
 
     def finish(self, rows, last=False):
         pass
@@ -35,7 +47,8 @@ class Memory:
 class CacheFolder:
     """Arrays in files.
 
-    `cache.json` describes the contents of the arrays. `done.npy` has a 1 for each row whose values are in the files.
+    `cache.json` describes the contents of the arrays. `done.npy` has a 1 for each row whose values are in the files,
+    and `checksums.npy` the checksums [arrays, rows] of these values.
 
     Args:
         made_by: Dict of strings that describe what the values depend on.
@@ -51,13 +64,17 @@ class CacheFolder:
         self.path, self.made_by = pathlib.Path(self._temporary.name if folder is None else folder), made_by
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock = lock_folder(self.path)
-        self._arrays, self._done, self._rows, self._time = [], None, [], time.monotonic()
+        self._arrays, self._starts, self._done, self._checksums = [], [], None, None
+        self._rows, self._time = [], time.monotonic()
 
-    def open(self, count):
+    def open(self, count, starts_of):
         """Returns the kinds, arrays and missing rows of the cache, or None, None and all rows if there is no cache.
+
+        Damaged rows count as missing, and a cache whose files do not fit each other as none.
 
         Args:
             count: Integer. Number of rows.
+            starts_of: Function that returns, for the kinds of the arrays, the positions at which rows start in each.
         """
         record = self.path / RECORD
         if not record.exists():
@@ -82,50 +99,89 @@ class CacheFolder:
                 f"Received: folder={str(self.path)!r}"
             )
         try:
+            self._starts = starts_of(stored["kinds"])
             for mode in ("r", "r+"):  # "r" fails on a file that is too short, which "r+" would extend.
                 self._arrays = [np.load(path, mmap_mode=mode) for path in self._paths(stored["kinds"])]
                 self._done = np.load(self.path / DONE, mmap_mode=mode)
-        except (OSError, ValueError) as error:  # The process was killed before it had created all files.
-            log.warning("The cache in %s is computed again, because its files are not complete: %s", self.path, error)
+                self._checksums = np.load(self.path / CHECKSUMS, mmap_mode=mode)
+                self._check(stored["kinds"], count)
+        except Exception as error:  # The process was killed before it had created all files, or one is damaged.
+            log.warning(
+                "The cache in %s is computed again, because its files are not complete or are damaged: %s",
+                self.path,
+                error,
+            )
             return None, None, np.arange(count)
+        damaged = [row for row in np.flatnonzero(self._done) if self._sums(row) != self._checksums[:, row].tolist()]
+        if damaged:
+            log.warning("%d of %d rows of the cache in %s are damaged.", len(damaged), count, self.path)
+            self._done[damaged] = 0
         todo = np.flatnonzero(self._done == 0)
         if len(todo) > 0:
             log.info("The cache in %s has %d of %d rows. It is completed.", self.path, count - len(todo), count)
         return stored["kinds"], self._arrays, todo
 
-    def create(self, kinds, shapes, count):
+    def _check(self, kinds, count):
+        """Raises a `ValueError` if the arrays do not have the shapes and dtypes that they must have."""
+        expected = [(shape_of(kind, starts), kind["dtype"]) for kind, starts in zip(kinds, self._starts)]
+        expected += [((count,), "uint8"), ((len(kinds), count), "uint32")]
+        found = [(array.shape, str(array.dtype)) for array in (*self._arrays, self._done, self._checksums)]
+        if found != expected:
+            raise ValueError(f"Arrays must have the shapes and dtypes {expected}. Received: {found}")
+
+    def _sums(self, row):
+        return [zlib.crc32(array[s[row] : s[row + 1]].tobytes()) for array, s in zip(self._arrays, self._starts)]
+
+    def create(self, kinds, starts):
         """Returns new arrays.
 
         Args:
             kinds: List of dicts of JSON values, one for each array, with its `"dtype"`.
-            shapes: List of tuples, the shapes of the arrays.
-            count: Integer. Number of rows.
+            starts: List of integer arrays, as `starts_of` in `open` returns them.
+
+        Raises:
+            OSError: If there is not enough room.
         """
+        shapes, count = [shape_of(*pair) for pair in zip(kinds, starts)], len(starts[0]) - 1
         size = sum(int(np.prod(shape)) * np.dtype(kind["dtype"]).itemsize for kind, shape in zip(kinds, shapes))
-        free = shutil.disk_usage(self.path).free
+        self._check_room(size, shutil.disk_usage(self.path).free)
+        (self.path / DONE).unlink(missing_ok=True)
+        with atomic_file(self.path / RECORD) as file:
+            file.write(json.dumps({"made_by": self.made_by, "kinds": kinds}).encode())
+        paths, new = [*self._paths(kinds), self.path / CHECKSUMS, self.path / DONE], np.lib.format.open_memmap
+        dtypes, shapes = [kind["dtype"] for kind in kinds], [*shapes, (len(kinds), count), (count,)]
+        found = []
+        for path, dtype, shape in zip(paths, [*dtypes, "uint32", "uint8"], shapes):
+            found.append(new(path, mode="w+", dtype=dtype, shape=shape))
+            try:
+                _allocate(path)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                free = shutil.disk_usage(self.path).free
+                for part in (*paths, self.path / RECORD):
+                    part.unlink(missing_ok=True)
+                self._check_room(size, min(free, size - 1))
+        *self._arrays, self._checksums, self._done = found  # The last one is the last file.
+        self._starts = starts
+        log.info("%.2f GB of activations are stored in %s", size / 1e9, self.path)
+        return self._arrays
+
+    def _check_room(self, size, free):
         if size > free:
             raise OSError(
                 errno.ENOSPC,
                 f"The activations need {size / 1e9:.2f} GB. Use `dtype='float16'`, or a folder with more room. "
                 f"Received: {free / 1e9:.2f} GB free in {str(self.path)!r}",
             )
-        (self.path / DONE).unlink(missing_ok=True)
-        with atomic_file(self.path / RECORD) as file:
-            file.write(json.dumps({"made_by": self.made_by, "kinds": kinds}).encode())
-        new = np.lib.format.open_memmap
-        self._arrays = [
-            new(path, mode="w+", dtype=kind["dtype"], shape=shape)
-            for path, kind, shape in zip(self._paths(kinds), kinds, shapes)
-        ]
-        self._done = new(self.path / DONE, mode="w+", dtype="uint8", shape=(count,))  # This is the last file.
-        log.info("%.2f GB of activations are stored in %s", size / 1e9, self.path)
-        return self._arrays
 
     def finish(self, rows, last=False):
         """Records that the values of rows are stored. They are flushed to disk before this is recorded."""
         self._rows.extend(rows)
         if last or time.monotonic() - self._time >= INTERVAL:
-            for array in self._arrays if self._rows else ():
+            for row in self._rows:
+                self._checksums[:, row] = self._sums(row)
+            for array in (*self._arrays, self._checksums) if self._rows else ():
                 array.flush()
             self._done[self._rows] = 1
             self._done.flush()
@@ -135,3 +191,14 @@ class CacheFolder:
 
     def _paths(self, kinds):
         return [self.path / f"activations_{i}.npy" for i in range(len(kinds))]
+
+
+def _allocate(path):
+    """Reserves the room of a file. Otherwise, a full disk would kill the process that writes into the mapped memory."""
+    if hasattr(os, "posix_fallocate"):  # not on Windows and macOS
+        with open(path, "r+b") as file:
+            try:
+                os.posix_fallocate(file.fileno(), 0, max(os.fstat(file.fileno()).st_size, 1))
+            except OSError as error:
+                if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # Not every file system can.
+                    raise

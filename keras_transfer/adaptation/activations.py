@@ -5,7 +5,7 @@ import hashlib
 import keras
 import numpy as np
 
-from keras_transfer.adaptation.activation_files import CacheFolder, Memory
+from keras_transfer.adaptation.activation_files import CacheFolder, Memory, shape_of
 from keras_transfer.distribute.tracing import trace_predict
 from keras_transfer.text import TextBatches
 from keras_transfer.version import __version__
@@ -71,20 +71,24 @@ def store_activations(cut, data, folder=None, dtype=None, memory_limit=2**31, ve
     # Another version of the library may compute something else with the same weights.
     made_by = {"model": cut.fingerprint(), "data": _digest(inputs, ends), "dtype": str(dtype), "version": __version__}
     store = Memory() if folder is None else CacheFolder(made_by, folder)
-    kinds, arrays, todo = store.open(len(ends))
-    starts = None if kinds is None else [_starts(kind, ends) for kind in kinds]
+
+    def starts_of(kinds):
+        return [_starts(kind, ends) for kind, _ in zip(kinds, cut.names, strict=True)]
+
+    kinds, arrays, todo = store.open(len(ends), starts_of)
+    starts = None if kinds is None else starts_of(kinds)
     bar = keras.utils.Progbar(len(ends), verbose=1 if verbose == "auto" else verbose, unit_name="row")
     finished = len(ends) - len(todo)
     for rows, length, outputs in _run(cut.lower, inputs, data, todo):
         outputs = [_checked(outputs[name], rows) for name in cut.names]
         found = [_kind(cut.inputs[name], values, length, dtype) for name, values in zip(cut.names, outputs)]
         if kinds is None:
-            kinds, starts = found, [_starts(kind, ends) for kind in found]
-            shapes = [(int(s[-1]), *kind["shape"]) for s, kind in zip(starts, kinds)]
-            size = sum(np.prod(shape) * np.dtype(kind["dtype"]).itemsize for shape, kind in zip(shapes, kinds))
+            kinds, starts = found, starts_of(found)
+            pairs = zip(kinds, starts)
+            size = sum(np.prod(shape_of(*pair)) * np.dtype(pair[0]["dtype"]).itemsize for pair in pairs)
             if folder is None and size > memory_limit:
                 store = CacheFolder(made_by)
-            arrays = store.create(kinds, shapes, len(ends))
+            arrays = store.create(kinds, starts)
         if found != kinds:
             raise ValueError(f"All batches must have activations of one kind, {kinds}. Received: {found}")
         for array, begins, values in zip(arrays, starts, outputs):

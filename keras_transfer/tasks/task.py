@@ -291,8 +291,6 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
 
     def _dataset_for(self, method, x, y=None, sample_weight=None, batch_size=None, shuffle=False):
         """Returns `dataset(...)` in the form that a method needs on the model's replicas."""
-        if is_adapter(x):  # Keras's `fit` evaluates the validation data that it has prepared.
-            return x
         self.check_adapters()
         if method != "predict":
             self.check_compiled(method)
@@ -394,7 +392,8 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
         """
         require_compiled(self, "evaluate")
         check_kind(self, x, self.fitted_on)
-        data = self._dataset_for("evaluate", x, y, sample_weight, batch_size)
+        # Keras's `fit` evaluates the validation data that it has prepared.
+        data = x if is_adapter(x) else self._dataset_for("evaluate", x, y, sample_weight, batch_size)
         with mends_failures(self, "test_function"):
             return super().evaluate(untuned(data), verbose=verbose, **kwargs)
 

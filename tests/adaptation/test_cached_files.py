@@ -1,6 +1,8 @@
 """Files of cached features: used again, completed after a kill, and refused if they belong to something else."""
 
+import errno
 import json
+import os
 import shutil
 
 import keras
@@ -71,6 +73,87 @@ def test_a_cache_without_all_of_its_files_is_computed_again(model, tmp_path, cap
         caplog.clear()
         np.testing.assert_array_equal(features(model, folder=tmp_path / "cache").values, values)
         assert "is computed again, because its files are not complete" in caplog.text
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 64
+    path.write_bytes(content)
+
+
+def resave(change):
+    return lambda path: np.save(path, change(np.load(path)))
+
+
+@pytest.mark.parametrize(
+    "name, damage, said",
+    [
+        ("activations_0.npy", flip, "1 of 8 rows of the cache"),
+        ("checksums.npy", flip, "1 of 8 rows of the cache"),
+        ("activations_0.npy", resave(lambda array: array[:, :8]), "not complete or are damaged: Arrays must have"),
+        ("activations_0.npy", resave(lambda array: array.T.copy()), "not complete or are damaged: Arrays must have"),
+        ("activations_0.npy", resave(lambda array: np.concatenate([array, array])), "Arrays must have the shapes"),
+        ("activations_0.npy", resave(lambda array: array.astype("float64")), "Arrays must have the shapes"),
+        ("activations_0.npy", resave(lambda array: array.view("int32")), "Arrays must have the shapes"),
+        ("activations_0.npy", lambda path: path.write_bytes(b""), "is computed again"),
+        ("done.npy", lambda path: path.write_bytes(b""), "is computed again"),
+        ("done.npy", resave(lambda array: np.ones(9, "uint8")), "Arrays must have the shapes"),
+        ("checksums.npy", lambda path: path.unlink(), "is computed again"),
+    ],
+)
+def test_damaged_files_are_noticed_and_computed_again(model, tmp_path, caplog, name, damage, said):
+    folder = tmp_path / "cache"
+    values = np.array(features(model, folder=folder).values)
+    damage(folder / name)
+    # A row that is computed alone can be rounded differently.
+    np.testing.assert_allclose(features(model, folder=folder).values, values, atol=1e-5)
+    assert said in caplog.text
+    caplog.clear()
+    np.testing.assert_allclose(features(model, folder=folder).values, values, atol=1e-5)
+    assert not caplog.text
+
+
+def test_a_row_that_counts_as_done_but_was_not_written_is_computed(model, tmp_path, monkeypatch):
+    folder = tmp_path / "cache"
+    monkeypatch.setattr(activation_files, "INTERVAL", 0.0)
+    Counted(monkeypatch, folder, copy_at=1)
+    whole = features(model, folder=folder)
+    killed = tmp_path / "cache_killed"
+    np.save(killed / "done.npy", np.ones(8, "uint8"))
+    np.testing.assert_array_equal(features(model, folder=killed).values, whole.values)
+
+
+def test_a_cache_whose_record_describes_other_arrays_is_computed_again(model, tmp_path, caplog):
+    folder = tmp_path / "cache"
+    values = np.array(features(model, folder=folder).values)
+    record = json.loads((folder / "cache.json").read_text())
+    for kinds in ([], record["kinds"] * 2, [{**record["kinds"][0], "extra": 1}], [{}], 3):
+        (folder / "cache.json").write_text(json.dumps({**record, "kinds": kinds}))
+        caplog.clear()
+        np.testing.assert_array_equal(features(model, folder=folder).values, values)
+        assert "is computed again, because its files are not complete or are damaged" in caplog.text
+
+
+def test_a_disk_that_is_full_is_an_error_before_anything_is_written(model, tmp_path, monkeypatch):
+    """Otherwise, writing into the mapped memory would kill the process."""
+
+    def full(descriptor, offset, length):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    with pytest.raises(OSError, match=r"The activations need .* GB\. Use `dtype='float16'`.*GB free in"):
+        features(model, folder=tmp_path / "cache")
+    assert not [path for path in (tmp_path / "cache").iterdir() if not path.name.startswith(".")]
+    monkeypatch.undo()
+    features(model, folder=tmp_path / "cache")
+
+
+def test_a_file_system_that_cannot_reserve_room_is_used_without(model, tmp_path, monkeypatch):
+    def unsupported(descriptor, offset, length):
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(os, "posix_fallocate", unsupported, raising=False)
+    np.testing.assert_array_equal(features(model, folder=tmp_path / "cache").values, features(model).values)
 
 
 def test_a_cache_of_another_model_other_data_another_dtype_or_version_is_refused(model, tmp_path, monkeypatch):
