@@ -6,21 +6,18 @@ import numpy as np
 
 from keras_transfer.checkpoints.architecture import architecture_of, is_for_keras_hub
 from keras_transfer.checkpoints.building import build
+from keras_transfer.checkpoints.sentence_transformers import (
+    check_lowercase,
+    check_writable,
+    modules_of_embedder,
+    read_modules,
+    write_modules,
+)
 from keras_transfer.checkpoints.settings import OF_LABELS
 from keras_transfer.checkpoints.tensors import CheckpointError, read_json, read_safetensors, reading, shard_files
 from keras_transfer.files import atomic_folder
 
 _GENERATION = "generation_config.json"
-
-# Names of pooling in sentence-transformers, old and new, and ours.
-_POOLINGS = {
-    "cls_token": "first",
-    "mean_tokens": "mean",
-    "max_tokens": "max",
-    "cls": "first",
-    "mean": "mean",
-    "max": "max",
-}
 
 
 def recognises(folder):
@@ -30,23 +27,36 @@ def recognises(folder):
 
 def load(folder, cls, overrides, head=None):
     """Returns the encoder in a Hugging Face folder, and the `FoundHead` of a task or None; see `building.build`."""
-    weights_folder, pooling, remarks = _sentence_transformer(folder)
-    architecture, config = _describe(weights_folder)
+    modules = read_modules(folder)
+    architecture, config = _describe(modules.folder)
+    pooling, remarks = modules.of_encoder()
     overrides = {**pooling, **overrides}
-    generation = weights_folder / _GENERATION
+    generation = modules.folder / _GENERATION
     settings = read_json(generation) if generation.exists() else None
     encoder, found = build(
-        architecture, config, lambda: _readers(weights_folder), folder, cls, overrides, remarks, head
+        architecture, config, lambda: _readers(modules.folder), folder, cls, overrides, remarks, head
     )
     if settings is not None:
         encoder.checkpoint_settings[_GENERATION] = settings
     return encoder, found
 
 
+def embedder_of(folder):
+    """Returns the arguments of a `TextEmbedder` besides its encoder, and a function that loads its weights into it.
+
+    Raises:
+        CheckpointError: If the folder has modules that a `TextEmbedder` does not have.
+    """
+    modules = modules_of_embedder(folder)
+    return modules.of_embedder(), lambda task: modules.load_into(task, _readers)
+
+
 def load_preprocessor(folder, word_level=False, **overrides):
     """Returns the preprocessor of a Hugging Face folder."""
-    folder = _sentence_transformer(folder)[0]
-    return _describe(folder)[0].load_preprocessor(folder, **overrides)
+    folder = read_modules(folder).folder
+    preprocessor = _describe(folder)[0].load_preprocessor(folder, **overrides)
+    check_lowercase(folder, preprocessor)
+    return preprocessor
 
 
 def headers(folder):
@@ -56,7 +66,7 @@ def headers(folder):
     """
     from safetensors import safe_open
 
-    folder = _sentence_transformer(folder)[0]
+    folder = read_modules(folder).folder
     architecture, config = _describe(folder)
     index, shapes = folder / "model.safetensors.index.json", {}
     if not index.exists() and not (folder / "model.safetensors").exists():
@@ -70,21 +80,16 @@ def headers(folder):
     return architecture, config, shapes
 
 
-def save(architecture, encoder, preprocessor, folder, overwrite, head=None, pooling=None, normalize=None):
+def save(architecture, encoder, preprocessor, folder, overwrite, head=None, embedder=None):
     """Writes an encoder, its preprocessor and a `WrittenHead` as a Hugging Face folder.
 
     The names of the encoder's tensors have the prefix of the architecture only if there is a head, as in Transformers.
-    With `pooling` (by default that of the encoder), it becomes a sentence-transformers folder.
+    If the `TextEmbedder` (by default the encoder) has a pooling, it becomes a sentence-transformers folder.
     """
     from safetensors.numpy import save_file
 
-    pooling = encoder.pooling if pooling is None else pooling
-    normalize = encoder.normalize if normalize is None else normalize
-    if pooling is not None and pooling not in _POOLINGS.values():
-        raise CheckpointError(
-            f"A folder of sentence-transformers can contain the poolings {sorted(set(_POOLINGS.values()))}. Save the "
-            f"model with `model.save('model.keras')`. Received: pooling={pooling!r}"
-        )
+    embedder = encoder if embedder is None else embedder
+    check_writable(embedder)
     config = {
         "architectures": [architecture.model_class if head is None else head.model_class],
         "model_type": architecture.model_type,
@@ -110,8 +115,8 @@ def save(architecture, encoder, preprocessor, folder, overwrite, head=None, pool
         save_file(tensors, temporary / "model.safetensors", metadata={"format": "pt"})
         if preprocessor is not None:
             preprocessor.save(temporary)
-        if pooling:
-            _write_sentence_transformer(encoder, pooling, normalize, temporary)
+        if embedder.pooling:
+            write_modules(embedder, temporary)
 
 
 def _with_end(config, preprocessor):
@@ -167,44 +172,3 @@ def _read_torch(files):
             raise CheckpointError(f"`torch.load(weights_only=True)` cannot read {file}. Received: {error}") from error
         readers |= {name: lambda tensor=tensor: tensor.float().numpy() for name, tensor in tensors.items()}
     return readers
-
-
-def _sentence_transformer(folder):
-    """Returns `(folder of the weights, pooling arguments, remarks)` from sentence-transformers' list of modules."""
-    file = folder / "modules.json"
-    if not file.exists():
-        return folder, {}, []
-    try:
-        modules = [(module["type"].rsplit(".", 1)[-1], folder / module["path"]) for module in read_json(file, list)]
-        weights_folder = modules[0][1]
-    except (AttributeError, KeyError, IndexError, TypeError) as error:
-        raise CheckpointError(f"{file} must be sentence-transformers' list of modules. Received: {error!r}") from error
-    kinds = [kind for kind, _ in modules]
-    if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
-        return weights_folder, {}, [f"its modules {kinds} are not supported, so `pooling` is not set"]
-    config = read_json(modules[1][1] / "config.json")
-    modes = [key[len("pooling_mode_") :] for key, on in config.items() if key.startswith("pooling_mode_") and on]
-    modes += [config["pooling_mode"]] if "pooling_mode" in config else []
-    if len(modes) != 1 or not isinstance(modes[0], str) or modes[0] not in _POOLINGS:
-        return weights_folder, {}, [f"its pooling {config} is not supported, so `pooling` is not set"]
-    return weights_folder, {"pooling": _POOLINGS[modes[0]], "normalize": "Normalize" in kinds}, []
-
-
-def _write_sentence_transformer(encoder, pooling, normalize, folder):
-    kinds = ["Transformer", "Pooling", *(["Normalize"] if normalize else [])]
-    paths = ["", "1_Pooling", "2_Normalize"]
-    modules = [
-        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
-        for i, (kind, path) in enumerate(zip(kinds, paths))
-    ]
-    (folder / "modules.json").write_text(json.dumps(modules, indent=2) + "\n")
-    (folder / "1_Pooling").mkdir()
-    config = {
-        "word_embedding_dimension": encoder.hidden_dim,
-        "pooling_mode_cls_token": pooling == "first",
-        "pooling_mode_mean_tokens": pooling == "mean",
-        "pooling_mode_max_tokens": pooling == "max",
-    }
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-    for path in paths[2 : len(kinds)]:
-        (folder / path).mkdir()

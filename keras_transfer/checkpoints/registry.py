@@ -121,7 +121,11 @@ def load_with_head(source, task, head, overrides, arguments):
         raise ValueError(f"`head` must be 'new' or None. Received: head={head!r}")
     folder = _resolve_all_but_names(source)
     name = task.head_name if head is None else None
-    encoder, found = _format_of(folder).load(folder, protocol.Encoder, overrides, name)
+    format, load_vectors = _format_of(folder), None
+    if task.is_embedder and head is None and hasattr(format, "embedder_of"):
+        vectors, load_vectors = format.embedder_of(folder)
+        arguments = {**vectors, **arguments}
+    encoder, found = format.load(folder, protocol.Encoder, overrides, name)
     if found is not None:
         return encoder, found.arguments(encoder, task, arguments, labels), found.load_into
     task.check_encoder(encoder)  # Otherwise, the advice would lead to this error.
@@ -136,7 +140,7 @@ def load_with_head(source, task, head, overrides, arguments):
             f"{source} has no head for a {task.__name__}. Pass {advice} for a new one, which is not trained yet. "
             f"Received: tensors of other heads: {report.unused[:5] if report else []}"
         )
-    return encoder, arguments, lambda task: None
+    return encoder, arguments, load_vectors or (lambda task: None)
 
 
 def load_preprocessor(source, sequence_length=None, word_level=False, **overrides):
@@ -190,14 +194,16 @@ def save(encoder, folder, preprocessor=None, overwrite=False, task=None):
             f"{'None' if expected is None else expected.__name__}. Received: {type(preprocessor).__name__}"
         )
     head = None if task is None or task.head_name is None else write_head(architecture, task)
-    vector = {name: getattr(task, name) for name in ("pooling", "normalize") if hasattr(task, "normalize")}
+    vector = {name: getattr(task, name) for name in ("pooling", "normalize") if getattr(task, "is_embedder", False)}
     if vector and architecture.format != "huggingface":
         raise CheckpointError(
             f"A checkpoint of {type(encoder).__name__} cannot contain the pooling of a {type(task).__name__}. Write "
             "the encoder alone with `model.encoder.save_pretrained(folder, model.preprocessor)`, or the whole model "
             f"with `model.save('model.keras')`. Received: {vector}"
         )
-    FORMATS[architecture.format].save(architecture, encoder, preprocessor, folder, overwrite, head, **vector)
+    FORMATS[architecture.format].save(
+        architecture, encoder, preprocessor, folder, overwrite, head, **({"embedder": task} if vector else {})
+    )
 
 
 def tensor_names(encoder):
@@ -263,7 +269,7 @@ def _fetch(source):
             f"Received: {source!r}"
         ) from error
     name, _, revision = source.removeprefix("hf://").partition("@")
-    patterns = ["*.json", "*.txt", "*.safetensors", "1_Pooling/*", "*.model"]
+    patterns = ["*.json", "*.txt", "*.safetensors", "*_Pooling/*", "*_Dense/*", "*.model"]
     try:
         folder = huggingface_hub.snapshot_download(name, revision=revision or None, allow_patterns=patterns)
         if not list(pathlib.Path(folder).rglob("*.safetensors")):

@@ -134,8 +134,9 @@ class Encoder(keras.Model):
         outputs: Dict of `sequence_output` `[batch, length, dim]` and, where the architecture has one, `pooled_output`
             `[batch, dim]`.
         hidden_states: List of the embeddings and of each block's output, each `[batch, length, dim]`.
-        pooling: String, one of `"first"`, `"mean"` and `"max"`. How the checkpoint pools a text into one vector, as
-            sentence-transformers checkpoints specify. Defaults to `None`, not specified.
+        pooling: String, one of `"first"`, `"last"`, `"mean"`, `"max"`, `"weighted_mean"` and `"mean_sqrt"`; see
+            `layers.SequencePooling`. How the checkpoint pools a text into one vector, as sentence-transformers
+            checkpoints specify. Defaults to `None`, not specified.
         normalize: Boolean. Whether that vector is scaled to length 1. Defaults to `False`.
         dtype: Dtype or policy of all layers. Defaults to `None`, the global policy.
         name: String. Name of the model. Defaults to `None`.
@@ -147,7 +148,7 @@ class Encoder(keras.Model):
         ValueError: If `pooling` is unknown.
     """
 
-    POOLINGS = ("first", "mean", "max")
+    POOLINGS = ("first", "last", "mean", "max", "weighted_mean", "mean_sqrt")
 
     def __init__(
         self,

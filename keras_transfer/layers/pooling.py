@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-POOLINGS = ("first", "last", "mean", "max", "concat")
+POOLINGS = ("first", "last", "mean", "max", "weighted_mean", "mean_sqrt", "concat")
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -13,6 +13,9 @@ class SequencePooling(keras.layers.Layer):
     - `"first"`: the vector of the first real token (BERT's [CLS])
     - `"last"`: the vector of the last real token (XLNet's <cls>)
     - `"mean"`, `"max"`: the mean or the maximum over the real tokens
+    - `"weighted_mean"`: a mean in which the first real token has the weight 1, the second one 2, and so on (SGPT,
+      Muennighoff 2022)
+    - `"mean_sqrt"`: the sum over the real tokens, divided by the square root of their number
     - `"concat"`: the last real token's vector, the mean and the maximum, concatenated (Howard & Ruder 2018, section
       3.3)
 
@@ -52,8 +55,7 @@ class SequencePooling(keras.layers.Layer):
         mask = ops.cast(padding_mask, "bool")[:, :, None]
         if self.pooling == "concat":
             return ops.concatenate([self._last(inputs, mask), self._mean(inputs, mask), self._max(inputs, mask)], -1)
-        pool = {"first": self._first, "last": self._last, "mean": self._mean, "max": self._max}[self.pooling]
-        return pool(inputs, mask)
+        return getattr(self, f"_{self.pooling}")(inputs, mask)
 
     def _first(self, inputs, mask):
         count = ops.cumsum(ops.cast(mask, "int32"), axis=1)
@@ -63,10 +65,22 @@ class SequencePooling(keras.layers.Layer):
         return self._first(ops.flip(inputs, 1), ops.flip(mask, 1))
 
     def _mean(self, inputs, mask):
+        return self._ratio(inputs, inputs, mask, ops.cast(mask, "float32"))
+
+    def _weighted_mean(self, inputs, mask):
+        weights = ops.cast(mask, "float32")
+        weights *= ops.cumsum(weights, axis=1)
+        return self._ratio(inputs, ops.cast(inputs, "float32") * weights, mask, weights)
+
+    def _mean_sqrt(self, inputs, mask):
+        return self._ratio(inputs, inputs, mask, ops.cast(mask, "float32"), ops.sqrt)
+
+    def _ratio(self, inputs, weighted, mask, weights, scale=None):
+        """Returns the sum of `weighted` over the real tokens, divided by that of the weights or by a function of it."""
         # The sum is in float32 because sums of 512 half-precision numbers lose digits.
-        total = ops.sum(ops.where(mask, ops.cast(inputs, "float32"), 0), axis=1)
-        count = ops.sum(ops.cast(mask, "float32"), axis=1)
-        return ops.cast(total / ops.maximum(count, 1.0), inputs.dtype)
+        total = ops.sum(ops.where(mask, ops.cast(weighted, "float32"), 0), axis=1)
+        count = ops.maximum(ops.sum(weights, axis=1), 1.0)
+        return ops.cast(total / (count if scale is None else scale(count)), inputs.dtype)
 
     def _max(self, inputs, mask):
         highest = ops.max(ops.where(mask, inputs, float("-inf")), axis=1)

@@ -24,6 +24,7 @@ class Pretrained:
             Empty for a task that requires one of them.
         word_level: Boolean. Whether the preprocessor must be one of this library, which takes words and knows their
             characters.
+        is_embedder: Boolean. Whether the task returns the vectors that a sentence-transformers folder describes.
     """
 
     head_name = None
@@ -32,6 +33,7 @@ class Pretrained:
     problem_types = ("single_label_classification",)
     problem_type = None
     word_level = False
+    is_embedder = False
 
     def __new__(cls, *args, **kwargs):
         check_foreign_arguments(cls, kwargs)

@@ -49,9 +49,10 @@ class TextClassifier(Probabilities, PooledTask):
         encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
         num_classes: Integer, at least 2. Number of classes. Defaults to `None`, the number of `label_names`.
         preprocessor: Callable from texts to the encoder's inputs, or None for prepared ids. Defaults to `None`.
-        pooling: String. `"pooled"` (the encoder's own pooled output), `"first"`, `"last"`, `"mean"`, `"max"`, or
-            `"concat"` (last, mean and maximum, as in ULMFiT). Defaults to the pooling of the encoder's checkpoint,
-            otherwise to `"pooled"` if the encoder has that output, otherwise to `"mean"`.
+        pooling: String. `"pooled"` (the encoder's own pooled output), `"first"`, `"last"`, `"mean"`, `"max"`,
+            `"weighted_mean"`, `"mean_sqrt"`, or `"concat"` (last, mean and maximum, as in ULMFiT); see
+            `layers.SequencePooling`. Defaults to the pooling of the encoder's checkpoint, otherwise to `"pooled"` if
+            the encoder has that output, otherwise to `"mean"`.
         dropout: Float between 0 and 1. Dropout rate before the dense layer. Defaults to `0.1`.
         name: String. Name of the model. Defaults to `None`.
         scalar_mix: Boolean or `layers.ScalarMix`. Whether to pool a learned weighted mean of all layers of the encoder

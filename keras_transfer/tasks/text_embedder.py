@@ -6,10 +6,17 @@ import numpy as np
 from keras_transfer.distribute.replicas import replicas_of
 from keras_transfer.encoders.encoder import select_inputs
 from keras_transfer.losses import MultipleNegativesRanking
-from keras_transfer.tasks.data import texts_of_stream, to_array, to_numpy
+from keras_transfer.tasks.data import require_preprocessor, texts_of_stream, to_array, to_numpy
 from keras_transfer.tasks.mixed import check_encoder
 from keras_transfer.tasks.parts import merge_parts, split_parts
-from keras_transfer.tasks.pooled import text_vectors
+from keras_transfer.tasks.pooled import check_truncation, checked_dense, text_vectors
+from keras_transfer.tasks.prompts import (
+    DOCUMENT_PROMPTS,
+    QUERY_PROMPTS,
+    checked_prompts,
+    prompt_of,
+    with_prompt,
+)
 from keras_transfer.tasks.signatures import Signature, encode_texts
 from keras_transfer.tasks.task import Task
 from keras_transfer.tasks.vector_search import top_k
@@ -19,10 +26,11 @@ from keras_transfer.text.part_batching import PartBatches, part_batches, to_part
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class TextEmbedder(Task):
-    """A text embedder: an encoder, a pooling over the real tokens and, optionally, normalization to length 1.
+    """A text embedder: an encoder, a pooling over the real tokens and, optionally, dense layers and a normalization.
 
-    `from_pretrained` pools and normalizes as a sentence-transformers folder specifies, and `save_pretrained` writes a
-    folder that sentence-transformers loads with the same embeddings.
+    `from_pretrained` computes vectors as a sentence-transformers folder specifies, and `save_pretrained` writes a
+    folder that sentence-transformers loads with the same embeddings. A folder with modules that a `TextEmbedder` does
+    not have is an error.
 
     `fit` and `evaluate` take a tuple of columns of texts as `x`: two texts that belong together, possibly with a third
     that does not (`losses.MultipleNegativesRanking`, `losses.TripletLoss`), or two texts with a label
@@ -37,13 +45,21 @@ class TextEmbedder(Task):
         normalize: Boolean. Whether vectors are scaled to length 1. Defaults to `None`, as in the encoder's checkpoint,
             otherwise `False`.
         name: String. Name of the model. Defaults to `None`.
+        dense: List of dicts of `units`, `activation` and `use_bias`, as `keras.layers.Dense` takes them: dense layers
+            between the pooling and the normalization. Defaults to `None`, for no layers.
+        truncate_dim: Integer. Number of the first values that are kept of each vector, after the normalization, as for
+            a model that was trained with `losses.Matryoshka`. Defaults to `None`, for all of them.
+        prompts: Dict from names to texts that are put in front of a text, such as
+            `{"query": "query: ", "document": "passage: "}`; see `embed` and `search`. Defaults to `None`, for none.
+        default_prompt_name: String. Name of the prompt in front of every text without another prompt, also in `fit`,
+            `predict` and exports. Defaults to `None`, for none.
 
     Outputs:
         Vectors [batch, dim], float32. [batch, parts, dim] for rows of several texts.
 
     Raises:
-        ValueError: If `pooling` is unknown or not possible with the encoder, or if `preprocessor` does not match the
-            encoder.
+        ValueError: If `pooling` is unknown or not possible with the encoder, if `preprocessor` does not match the
+            encoder, or if `dense`, `truncate_dim`, `prompts` or `default_prompt_name` is malformed.
 
     Example:
     ```python
@@ -64,30 +80,61 @@ class TextEmbedder(Task):
     makes_targets = True  # This applies if the loss takes no labels.
     predicts_one_class = False
     takes_class_weight = False
+    is_embedder = True
     input_spec = None  # Otherwise, Keras would not allow the additional axis of rows of several texts.
 
-    def __init__(self, encoder, preprocessor=None, pooling=None, normalize=None, name=None):
+    def __init__(
+        self,
+        encoder,
+        preprocessor=None,
+        pooling=None,
+        normalize=None,
+        name=None,
+        dense=None,
+        truncate_dim=None,
+        prompts=None,
+        default_prompt_name=None,
+    ):
+        # === Layers ===
         check_encoder(encoder)
-        vectors, pooling, normalize = text_vectors(encoder, pooling, normalize)
+        dense, prompts = checked_dense(dense), checked_prompts(prompts, default_prompt_name)
+        check_truncation(truncate_dim)
+        layers = [
+            keras.layers.Dense(**settings, dtype="float32", name=f"vector_dense_{index}")
+            for index, settings in enumerate(dense)
+        ]
+
+        # === Functional model ===
+        vectors, pooling, normalize = text_vectors(encoder, pooling, normalize, layers=layers)
+        vectors = vectors if truncate_dim is None else vectors[:, :truncate_dim]
         super().__init__(encoder, preprocessor, vectors, name)
+
+        # === Config ===
         self.pooling = pooling
         self.normalize = normalize
+        object.__setattr__(self, "dense_layers", layers)  # Keras has them already.
+        object.__setattr__(self, "dense", dense)
+        self.truncate_dim = truncate_dim
+        object.__setattr__(self, "prompts", prompts)
+        self.default_prompt_name = default_prompt_name
 
     # === Vectors ===
 
-    def embed(self, texts, batch_size=None, verbose="auto"):
+    def embed(self, texts, batch_size=None, verbose="auto", prompt_name=None):
         """Returns the vector of each text, in the order of the texts.
 
         Args:
             texts: List, array or column of strings, or one string.
             batch_size: Integer. Number of texts per batch. Defaults to 32.
             verbose: See `predict`. `0` hides the progress bar. Defaults to `"auto"`.
+            prompt_name: String. Name of the prompt that is put in front of each text. Defaults to `None`, for the
+                default prompt, if there is one.
 
         Returns:
             Float32 array [texts, dim].
 
         Raises:
-            ValueError: If `texts` are not strings, or a tuple of columns.
+            ValueError: If `texts` are not strings, or a tuple of columns, or if there is no such prompt.
 
         Example:
         ```python
@@ -97,7 +144,13 @@ class TextEmbedder(Task):
         """
         if isinstance(texts, tuple):
             raise ValueError(f"`texts` must be one column of texts, such as a list. Received: a tuple of {len(texts)}")
-        return np.asarray(self.predict(to_columns(texts), batch_size=batch_size, verbose=verbose), "float32")
+        data = to_columns(texts)
+        if prompt_name is not None and len(data):
+            require_preprocessor(self)
+            prompted = with_prompt(data, prompt_of(self.prompts, prompt_name))
+            data = self._dataset_of(prompted, data, None, None, batch_size, False)
+            batch_size = None
+        return np.asarray(self.predict(data, batch_size=batch_size, verbose=verbose), "float32")
 
     def similarity(self, first, second, verbose="auto"):
         """Returns the cosine similarity of each text or vector in `first` to each one in `second`.
@@ -130,6 +183,9 @@ class TextEmbedder(Task):
         The search is exact. It compares blocks of queries and of the corpus, so that the memory for scores is limited.
         Embed a corpus once and pass its vectors if you search it several times.
 
+        If the embedder has prompts, that of the name `"query"` is put in front of queries, and the first one of
+        `"document"`, `"passage"` and `"corpus"` in front of the texts of the corpus.
+
         Args:
             queries: Texts as for `embed`, or an array [queries, dim] of their vectors.
             corpus: Texts as for `embed`, or an array [corpus, dim] of their vectors.
@@ -159,17 +215,18 @@ class TextEmbedder(Task):
         if k > len(corpus):
             raise ValueError(f"`k` must be at most the number of texts, {len(corpus)}. Received: k={k}")
         self._check_same_size({"queries": queries, "corpus": corpus})
-        queries = self._directions(queries, "queries", verbose)
-        corpus = self._vectors(corpus, verbose)
+        queries = self._directions(queries, "queries", verbose, QUERY_PROMPTS)
+        corpus = self._vectors(corpus, verbose, DOCUMENT_PROMPTS)
         return top_k(queries, corpus, int(k), _lengths(corpus, "corpus"))
 
-    def _directions(self, values, name, verbose):
+    def _directions(self, values, name, verbose, prompt_names=()):
         """Returns texts or vectors as float32 vectors of length 1."""
-        vectors = self._vectors(values, verbose)
+        vectors = self._vectors(values, verbose, prompt_names)
         return vectors / _lengths(vectors, name)[:, None]
 
-    def _vectors(self, values, verbose):
-        return self.embed(values, verbose=verbose) if values.ndim == 1 else values
+    def _vectors(self, values, verbose, prompt_names=()):
+        prompt_name = next((name for name in prompt_names if name in self.prompts), None)
+        return self.embed(values, verbose=verbose, prompt_name=prompt_name) if values.ndim == 1 else values
 
     def _check_same_size(self, columns):
         sizes = [self.output.shape[-1] if values.ndim == 1 else values.shape[1] for values in columns.values()]
@@ -210,7 +267,10 @@ class TextEmbedder(Task):
         return is_text(x)
 
     def raw_columns(self, x):
-        return to_parts(x) if isinstance(x, tuple) else to_columns(x)
+        return with_prompt(to_parts(x) if isinstance(x, tuple) else to_columns(x), self._default_prompt())
+
+    def _default_prompt(self):
+        return prompt_of(self.prompts, self.default_prompt_name)
 
     def make_batches(self, x, y, batch_size, shuffle, sample_weight):
         if not isinstance(x, tuple):
@@ -272,6 +332,12 @@ class TextEmbedder(Task):
                 "Rows of several texts must be in memory, as a tuple of columns. "
                 f"Received: a `tf.data.Dataset` of {dataset.element_spec}"
             )
+        prompt = self._default_prompt()
+        if prompt and texts_of_stream(dataset):
+            if isinstance(dataset.element_spec, tuple):
+                dataset = dataset.map(lambda text, *rest: (prompt + text, *rest))
+            else:
+                dataset = dataset.map(lambda text: prompt + text)
         return super().prepare_stream(dataset)
 
     def predict_nothing(self, columns):
@@ -279,7 +345,9 @@ class TextEmbedder(Task):
         return np.stack([outputs] * len(columns), axis=1) if isinstance(columns, tuple) else outputs
 
     def encode_batch(self, texts):
-        return self.encode_columns(texts) if isinstance(texts, tuple) else super().encode_batch(texts)
+        if isinstance(texts, tuple):
+            return self.encode_columns(texts)
+        return super().encode_batch(self.raw_columns(texts) if self._default_prompt() else texts)
 
     def check_labels(self, labels):
         loss = getattr(self, "loss", None)
@@ -306,25 +374,37 @@ class TextEmbedder(Task):
             pairs: Boolean. Must be `False`, since each text has its own vector. Defaults to `False`.
 
         Returns:
-            Dict of `Signature`s: `"serving_default"`, from `text` to `embedding`, and `"tokens"`, from the encoder's
-            inputs to `embedding`, unless the encoder takes text.
+            Dict of `Signature`s: `"serving_default"`, from `text` to `embedding`; `"embed_NAME"`, the same with the
+            prompt of that name; and `"tokens"`, from the encoder's inputs to `embedding`, unless the encoder takes
+            text.
 
         Raises:
             ValueError: If `pairs=True`.
         """
 
-        def embed(text):
-            return {"embedding": self(encode_texts(self, text), training=False)}
+        def embed_with(prompt):
+            def embed(text):
+                return {"embedding": self(encode_texts(self, prompt + text if prompt else text), training=False)}
+
+            return Signature(embed, {"text": keras.KerasTensor((None,), "string", name="text")})
 
         def tokens(**inputs):
             return {"embedding": self(inputs, training=False)}
 
-        text = {"text": keras.KerasTensor((None,), "string", name="text")}
+        with_prompts = {f"embed_{name}": embed_with(prompt) for name, prompt in self.prompts.items()}
         others = {name: Signature(tokens, found.inputs) for name, found in super().signatures(pairs).items()}
-        return {"serving_default": Signature(embed, text), **others}
+        return {"serving_default": embed_with(self._default_prompt()), **with_prompts, **others}
 
     def get_config(self):
-        return {**super().get_config(), "pooling": self.pooling, "normalize": self.normalize}
+        return {
+            **super().get_config(),
+            "pooling": self.pooling,
+            "normalize": self.normalize,
+            "dense": self.dense,
+            "truncate_dim": self.truncate_dim,
+            "prompts": self.prompts,
+            "default_prompt_name": self.default_prompt_name,
+        }
 
 
 def _checked(values, name):

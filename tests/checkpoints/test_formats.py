@@ -159,6 +159,11 @@ def write_modules(folder, kinds, pooling):
         ({"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": False}, "mean"),
         ({"pooling_mode_max_tokens": True}, "max"),
         ({"pooling_mode": "cls"}, "first"),
+        ({"pooling_mode_lasttoken": True}, "last"),
+        ({"pooling_mode_weightedmean_tokens": True}, "weighted_mean"),
+        ({"pooling_mode": "mean_sqrt_len_tokens"}, "mean_sqrt"),
+        ({"pooling_mode": ["max"]}, "max"),
+        ({"word_embedding_dimension": 8}, "mean"),
     ],
 )
 @pytest.mark.parametrize("normalize", [False, True])
@@ -173,11 +178,11 @@ def test_the_pooling_of_a_sentence_transformers_folder_is_read(pooling, ours, no
     ("kinds", "pooling", "remark"),
     [
         (
-            ["Transformer", "Pooling", "Dense"],
+            ["Transformer", "Pooling", "LayerNorm"],
             {"pooling_mode_mean_tokens": True},
-            "its modules .*'Dense'.* are not supported",
+            "its modules .*'LayerNorm'.* are not supported",
         ),
-        (["Transformer", "Pooling"], {"pooling_mode_weightedmean_tokens": True}, "its pooling .*weightedmean"),
+        (["Transformer", "Pooling"], {"pooling_mode_other_tokens": True}, "its pooling .*other_tokens"),
         (
             ["Transformer", "Pooling"],
             {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True},

@@ -16,6 +16,8 @@ EXPECTED = {
     "last": [tokens[-1] for tokens in REAL],
     "mean": [tokens.mean(0) for tokens in REAL],
     "max": [tokens.max(0) for tokens in REAL],
+    "weighted_mean": [np.average(tokens, 0, np.arange(1, len(tokens) + 1)) for tokens in REAL],
+    "mean_sqrt": [tokens.sum(0) / np.sqrt(len(tokens)) for tokens in REAL],
     "concat": [np.concatenate([tokens[-1], tokens.mean(0), tokens.max(0)]) for tokens in REAL],
 }
 

@@ -4,8 +4,10 @@ import keras
 import numpy as np
 import pytest
 
+from keras_transfer.adaptation import layer_groups
 from keras_transfer.checkpoints import WordVectors
 from keras_transfer.encoders import ElmoEncoder, WordVectorEncoder
+from keras_transfer.layers.pooling import POOLINGS
 from keras_transfer.losses import (
     ContrastiveLoss,
     CosineSimilarityLoss,
@@ -57,7 +59,7 @@ def test_the_default_pooling_is_that_of_the_checkpoint_then_the_mean():
     assert not TextEmbedder(encoder(pooling="first", normalize=True), normalize=False).normalize
 
 
-@pytest.mark.parametrize("pooling", ["first", "last", "mean", "max", "concat", "pooled"])
+@pytest.mark.parametrize("pooling", [*POOLINGS, "pooled"])
 def test_every_pooling_sees_the_real_tokens_only(pooling):
     model = embedder(pooling=pooling, normalize=True)
     short, long = (ids_of(model, TEXTS[:1]), model.preprocessor(TEXTS[:1], sequence_length=32))
@@ -122,6 +124,95 @@ def test_of_equal_texts_search_returns_the_first():
 def test_searches_that_have_no_answer_are_errors_before_any_text_is_embedded(arguments, expected, monkeypatch):
     monkeypatch.delattr(TextEmbedder, "embed")
     assert expected in message(lambda: embedder().search(*arguments, verbose=0))
+
+
+# === Prompts, dense layers and truncation ===
+
+PROMPTS = {"query": "bad ", "document": "good a "}
+
+
+@pytest.mark.core
+def test_a_prompt_is_in_front_of_each_text():
+    model = embedder(prompts=PROMPTS)
+    plain = model.embed(TEXTS, verbose=0)
+    for name, prompt in PROMPTS.items():
+        expected = model.embed([prompt + text for text in TEXTS], verbose=0)
+        np.testing.assert_array_equal(model.embed(TEXTS, verbose=0, prompt_name=name), expected)
+        assert difference(plain, expected) > 1e-3
+    assert model.embed([], verbose=0, prompt_name="query").shape == (0, 16)
+
+
+@pytest.mark.core
+def test_search_puts_the_prompts_of_queries_and_of_documents_in_front_of_texts():
+    model = embedder(prompts=PROMPTS)
+    queries, corpus = TEXTS[:2], OTHERS
+    vectors = (
+        model.embed(queries, prompt_name="query", verbose=0),
+        model.embed(corpus, prompt_name="document", verbose=0),
+    )
+    for ours, theirs in zip(model.search(queries, corpus, 3, verbose=0), model.search(*vectors, 3), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+def test_the_default_prompt_is_in_front_of_every_text_however_it_is_passed():
+    import tensorflow as tf
+
+    plain, model = embedder(), embedder(prompts=PROMPTS, default_prompt_name="query")
+    expected = plain.predict([PROMPTS["query"] + text for text in TEXTS], verbose=0)
+    stream = tf.data.Dataset.from_tensor_slices(TEXTS).batch(5)
+    labelled = stream.map(lambda text: (text, tf.zeros(5)))
+    for found in (
+        model.embed(TEXTS, verbose=0),
+        model.predict(TEXTS, verbose=0),
+        model.predict(stream, verbose=0),
+        model.predict(labelled, verbose=0),
+        model.predict_on_batch(TEXTS),
+        model(TEXTS),
+        model((TEXTS, OTHERS))[:, 0],
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(
+        model.embed(TEXTS, verbose=0, prompt_name="document"),
+        plain.embed([PROMPTS["document"] + text for text in TEXTS], verbose=0),
+        atol=1e-5,
+    )
+
+
+@pytest.mark.core
+def test_dense_layers_are_between_the_pooling_and_the_normalization_and_vectors_are_truncated_last():
+    dense = [{"units": 6, "activation": "tanh"}, {"units": 5, "use_bias": False}]
+    model, plain = embedder(dense=dense, normalize=True, truncate_dim=3), embedder()
+    assert [weight.path for weight in layer_groups(model)[-1].variables] == [
+        "vector_dense_0/kernel",
+        "vector_dense_0/bias",
+        "vector_dense_1/kernel",
+    ]
+    kernel, bias, last = (keras.ops.convert_to_numpy(weight) for weight in model.weights[-3:])
+    vectors = np.tanh(plain.embed(TEXTS, verbose=0) @ kernel + bias) @ last
+    expected = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    np.testing.assert_allclose(model.embed(TEXTS, verbose=0), expected[:, :3], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"dense": [{"activation": "tanh"}]}, "a list of dicts of `units`.*at position 0"),
+        ({"dense": [{"units": 3}, 4]}, "Received: 4 at position 1"),
+        ({"truncate_dim": 0}, "at least 1, or None. Received: truncate_dim=0"),
+        ({"truncate_dim": True}, "Received: truncate_dim=True"),
+        ({"prompts": ["query: "]}, "a dict from names to texts"),
+        ({"prompts": {"query": 3}}, "a dict from names to texts"),
+        ({"prompts": PROMPTS, "default_prompt_name": "quer"}, "`default_prompt_name` .* Did you mean 'query'"),
+    ],
+)
+def test_wrong_settings_of_vectors_are_errors(options, expected):
+    with pytest.raises(ValueError, match=expected):
+        embedder(**options)
+
+
+def test_a_prompt_that_does_not_exist_is_an_error():
+    with pytest.raises(ValueError, match=r"one of \['document', 'query'\]. Did you mean 'query'\? Received: 'querry'"):
+        embedder(prompts=PROMPTS).embed(TEXTS, prompt_name="querry")
 
 
 # === Training ===

@@ -1,0 +1,52 @@
+"""Prompts: named texts in front of the texts that an embedder reads, as in sentence-transformers."""
+
+import difflib
+
+import numpy as np
+
+QUERY_PROMPTS = ("query",)
+DOCUMENT_PROMPTS = ("document", "passage", "corpus")
+
+
+def checked_prompts(prompts, default_name):
+    """Returns prompts as a dict from names to texts.
+
+    Raises:
+        ValueError: If they are not a dict of strings, or if none has the default name.
+    """
+    prompts = {} if prompts is None else prompts
+    if not isinstance(prompts, dict) or not all(isinstance(part, str) for pair in prompts.items() for part in pair):
+        raise ValueError(
+            "`prompts` must be a dict from names to texts, such as {'query': 'query: '}. "
+            f"Received: prompts={prompts!r:.200}"
+        )
+    prompt_of(prompts, default_name, "default_prompt_name")
+    return dict(prompts)
+
+
+def prompt_of(prompts, name, argument="prompt_name"):
+    """Returns the prompt of a name, "" for None.
+
+    Raises:
+        ValueError: If there is no such prompt. `argument` is the name of the argument in the error.
+    """
+    if name is None:
+        return ""
+    if name not in prompts:
+        near = difflib.get_close_matches(str(name), prompts, 1)
+        advice = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(
+            f"`{argument}` must be the name of a prompt, one of {sorted(prompts)}.{advice} Received: {name!r}"
+        )
+    return prompts[name]
+
+
+def with_prompt(columns, prompt):
+    """Returns an array of texts, or a tuple of such arrays, with a prompt in front of each text."""
+    if not prompt:
+        return columns
+    if isinstance(columns, tuple):
+        return tuple(with_prompt(column, prompt) for column in columns)
+    prompted = np.empty(len(columns), object)
+    prompted[:] = [prompt + text for text in columns]
+    return prompted
