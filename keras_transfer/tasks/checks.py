@@ -47,11 +47,17 @@ def check_preprocessor(encoder, preprocessor):
 
 def require_compiled(task, method):
     """Raises a `ValueError` if a task is not compiled, before its data are read."""
-    if not task.compiled:
+    if task.compiled:
+        return
+    if task.compile_again:
         raise ValueError(
-            f"Call `compile` before `{method}`: `model.compile()` uses the task's loss and metrics. "
-            "Received: a model that is not compiled"
+            "The adapters of the model have changed since it was compiled, and with them the weights that train. "
+            f"Call `model.compile(...)` again before `{method}`. Received: adapters {list(task.given_adapters)}"
         )
+    raise ValueError(
+        f"Call `compile` before `{method}`: `model.compile()` uses the task's loss and metrics. "
+        "Received: a model that is not compiled"
+    )
 
 
 def _compatible(shape, other):

@@ -67,14 +67,6 @@ class GivenAdapters:
             + f", and an encoder with the active adapters {list(active)} of {names}"
         )
 
-    def check_compiled(self, method):
-        """Raises a `ValueError` if the model must be compiled again because its adapters have changed."""
-        if self.compile_again and not self.compiled:
-            raise ValueError(
-                "The adapters of the model have changed since it was compiled, and with them the weights that train. "
-                f"Call `model.compile(...)` again before `{method}`. Received: adapters {list(self.given_adapters)}"
-            )
-
 
 def _argument(names):
     """Returns names as the argument of `set_active_adapter`."""

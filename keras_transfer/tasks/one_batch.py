@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 
+from keras_transfer.tasks.checks import require_compiled
 from keras_transfer.tasks.data import NoRows, columns_of, require_preprocessor, to_array
 from keras_transfer.tasks.data_checks import check_columns
 from keras_transfer.tasks.failures import KeepsErrors, mends_failures
@@ -70,7 +71,7 @@ class OneBatch(KeepsErrors, NotCloned):
     def _one_batch(self, method, x, y, sample_weight):
         """Returns `(x, y, sample_weight)` with prepared inputs."""
         self.check_adapters()
-        self.check_compiled(method)
+        require_compiled(self, method)
         check_columns(x, y, sample_weight)
         if y is not None:
             y = self.encode_labels(y)

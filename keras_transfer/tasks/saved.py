@@ -5,6 +5,8 @@ import numpy as np
 
 from keras_transfer.training.trainable import could_train, set_trainable
 
+_ACTIVE = "active adapters "
+
 
 class Saved:
     """A mixin for the config of a task, and for the heads of adapters that are not active."""
@@ -16,10 +18,25 @@ class Saved:
         for name, values in self.adapter_heads.items():
             for i, value in enumerate(values):
                 store[f"head {i:03} of {name}"] = value
+        if self.given_adapters:
+            store[_ACTIVE + "+".join(self.given_adapters)] = np.zeros(1, "float32")  # The name of the key counts.
 
     def load_own_variables(self, store):
-        """Reads what `save_own_variables` writes."""
+        """Reads what `save_own_variables` writes.
+
+        Raises:
+            ValueError: If the head in the file belongs to other adapters than the model's head.
+        """
         values, heads = {key: store[key] for key in list(store.keys())}, {}
+        for key in [key for key in values if key.startswith(_ACTIVE)]:  # Older files have none.
+            values.pop(key)
+            active = key.removeprefix(_ACTIVE).split("+")
+            if tuple(active) != self.given_adapters:
+                raise ValueError(
+                    "The head in the file belongs to other adapters than the model's head. Call "
+                    f"`set_active_adapter(model, {active if len(active) > 1 else active[0]!r})` before you load it. "
+                    f"Received: a file with the active adapters {active}, and a model with {list(self.given_adapters)}"
+                )
         for key in sorted(key for key in values if key.startswith("head ")):
             name = key.split(" of ", 1)[1]
             heads.setdefault(name, []).append(np.array(values.pop(key)))

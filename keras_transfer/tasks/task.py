@@ -292,8 +292,6 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
     def _dataset_for(self, method, x, y=None, sample_weight=None, batch_size=None, shuffle=False):
         """Returns `dataset(...)` in the form that a method needs on the model's replicas."""
         self.check_adapters()
-        if method != "predict":
-            self.check_compiled(method)
         check_distribution(self)
         check_inputs(self, x)
         check_columns(x, y, sample_weight)

@@ -168,6 +168,14 @@ def test_weights_that_are_loaded_into_a_model_with_several_adapters_replace_thei
     np.testing.assert_array_equal(outputs(kt.set_active_adapter(again, "first")), first)
 
 
+def test_weights_whose_head_belongs_to_other_adapters_are_refused(tmp_path):
+    model = kt.add_adapters(kt.add_adapters(models.classifier(), "lora:r=2", name="first"), "ia3", name="second")
+    model.save_weights(tmp_path / "second.weights.h5")
+    kt.set_active_adapter(model, "first")
+    with pytest.raises(ValueError, match=r"Call `set_active_adapter\(model, 'second'\)`.*a model with \['first'\]"):
+        model.load_weights(tmp_path / "second.weights.h5")
+
+
 def test_fusion_attends_to_several_adapters_and_trains_alone():
     model = models.classifier()
     for name in ("first", "second"):
