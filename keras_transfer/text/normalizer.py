@@ -73,6 +73,19 @@ _PUNCTUATION = r"!-/:-@\[-`{-~\pP" + _characters("166D 111C9")
 # Nonspacing marks, as in Unicode 8 for the two that have changed since.
 _ACCENT = r"[^\P{Mn}\x{111C9}]|\x{1734}"
 
+# Marks, as in the tables of Unicode 9 that `StripAccents` of Hugging Face uses.
+_NEWER_MARKS = """
+    7FD 898-89F 8CA-8D3 9FE AFA-AFF B55 C04 C3C CF3 D00 D3B-D3C D81 EBA ECE 1715 180F 1ABF-1ACE
+    1CF7 1DF6-1DFA A82C A8FF 10D24-10D27 10EAB-10EAC 10EFD-10EFF 10F46-10F50 10F82-10F85 11070
+    11073-11074 110C2 11145-11146 111C9 111CE-111CF 11241 1133B 1145E 1182C-1183A 11930-11935
+    11937-11938 1193B-1193E 11940 11942-11943 119D1-119D7 119DA-119E0 119E4 11A01-11A0A
+    11A33-11A39 11A3B-11A3E 11A47 11A51-11A5B 11A8A-11A99 11D31-11D36 11D3A 11D3C-11D3D
+    11D3F-11D45 11D47 11D8A-11D8E 11D90-11D91 11D93-11D97 11EF3-11EF6 11F00-11F01 11F03
+    11F34-11F3A 11F3E-11F42 13440 13447-13455 16F4F 16F7F-16F87 16FE4 16FF0-16FF1 1CF00-1CF2D
+    1CF30-1CF46 1E08F 1E130-1E136 1E2AE 1E2EC-1E2EF 1E4EC-1E4EF
+"""
+MARK = rf"[^\PM{_characters(_NEWER_MARKS)}]|[{_characters('1CF2-1CF3')}]"
+
 # ASCII without control characters and long words, which only needs lowercasing.
 _LETTERS = f"[0-9A-Za-z]{{0,{MAX_WORD_LENGTH}}}"
 _PLAIN = rf"{_LETTERS}(?:[\t\n\r -/:-@\[-`{{-~]{_LETTERS})*"
@@ -160,8 +173,8 @@ def lower(texts):
     """Returns texts [batch] in lower case, each letter by itself: a final sigma becomes a plain one."""
     import tensorflow as tf
 
-    # TensorFlow drops what follows a NUL.
-    return _lower(_translate(tf.strings.regex_replace(texts, r"\x00", "\x01"), _LOWERED))
+    # TensorFlow drops what follows a NUL. As in Hugging Face's tokenizers, it becomes an unknown character.
+    return _lower(_translate(tf.strings.regex_replace(texts, r"\x00", "\U0010fffd"), _LOWERED))
 
 
 def _lower(texts):

@@ -84,6 +84,34 @@ class SentencePieceModel:
         return pieces + _bytes_field(2, trainer) + _bytes_field(3, normalizer)
 
 
+def normalized(charsmap, character):
+    """Returns what a compiled normalization makes of a character.
+
+    Args:
+        charsmap: Bytes. The size of a double-array trie, the trie, and the strings that its values point to.
+        character: String of one character, or of several that are normalized together.
+
+    Source: https://github.com/s-yata/darts-clone.
+    """
+    size = int.from_bytes(charsmap[:4], "little")
+    units = memoryview(charsmap)[4 : 4 + size].cast("I") if charsmap else [0]
+    at, unit = _offset(units[0]), 0
+    for byte in character.encode("utf-8"):
+        at ^= byte
+        unit = units[at] if at < len(units) else 0
+        if unit & 0x800000FF != byte:
+            return character
+        at ^= _offset(unit)
+    if not unit >> 8 & 1:
+        return character
+    begin = 4 + size + (units[at] & 0x7FFFFFFF)
+    return charsmap[begin : charsmap.index(b"\0", begin)].decode("utf-8")
+
+
+def _offset(unit):
+    return (unit >> 10) << ((unit & 0x200) >> 6)
+
+
 def _fields(data):
     """Yields the number and the value of each field of a protocol buffer."""
     at = 0

@@ -2,8 +2,10 @@
 
 import base64
 
-from keras_transfer.text.normalizer import lower
+from keras_transfer.text.normalizer import MARK, lower
 from keras_transfer.text.preprocessor import import_tensorflow_text
+from keras_transfer.text.sentencepiece_model import SPACE
+from keras_transfer.text.unigram_words import WHITE_SPACE
 
 _TWO_SPACES = " {2,}"
 _SPACES = r"\s{2,}|[\n\r\t]"
@@ -25,46 +27,77 @@ def _form(name):
 STEPS = {
     "quotes": _replace("``|''", '"'),
     **{name: _form(name) for name in ("NFC", "NFD", "NFKC", "NFKD")},
-    "strip_accents": _replace(r"\pM", ""),
+    "strip_accents": _replace(MARK, ""),
     "lowercase": lower,
+    "collapse_spaces": _replace(_TWO_SPACES, " "),
+    "collapse_white_space": _replace(rf"[{WHITE_SPACE}]{{2,}}|[\n\r\t]", " "),
+    "strip_left": _replace(f"^[{WHITE_SPACE}]+", ""),
+    "strip_right": _replace(f"[{WHITE_SPACE}]+$", ""),
 }
+MODEL_STEP = "model"  # the compiled normalization
+SPACE_STEPS = {"collapse_spaces", "collapse_white_space", "strip_left", "strip_right"}
 
 
-def read_steps(normalizer):
+def read_steps(normalizer, keep_spaces=False):
     """Returns the steps of a `normalizer` and the compiled normalization of SentencePiece, empty for none.
 
+    Args:
+        normalizer: Dict, or `None`.
+        keep_spaces: Boolean. Whether the steps on white space matter. They do not if texts are split at white space
+            afterwards. Defaults to `False`.
+
     Raises:
-        ValueError: If the normalizer has other steps, or steps after the compiled normalization.
+        ValueError: If the normalizer has other steps, or steps in another order.
     """
     steps, charsmap = [], b""
     for part in _flatten(normalizer):
-        kind = part["type"]
+        kind, pattern = part["type"], _pattern(part)
         if kind == "Precompiled":
             charsmap = base64.b64decode(part["precompiled_charsmap"] or "")
-        elif kind == "Strip" or _pattern(part) in (("Regex", _TWO_SPACES), ("Regex", _SPACES)):
-            pass  # Texts are split at white space anyway.
-        elif _pattern(part) in (("String", "``"), ("String", "''")) and part["content"] == '"':
-            steps += ["quotes"] if "quotes" not in steps else []
-        elif kind in ("NFC", "NFD", "NFKC", "NFKD") and not charsmap:
-            steps.append(kind)
-        elif kind in ("StripAccents", "Lowercase") and not charsmap:
-            steps.append("strip_accents" if kind == "StripAccents" else "lowercase")
+            found = [MODEL_STEP] if charsmap else []
+        elif kind == "Strip":
+            found = ["strip_left"] * part.get("strip_left", True) + ["strip_right"] * part.get("strip_right", True)
+        elif pattern == ("Regex", _TWO_SPACES) and part["content"] in (" ", SPACE):
+            found = ["collapse_spaces"]
+        elif pattern == ("Regex", _SPACES) and part["content"] == " ":
+            found = ["collapse_white_space"]
+        elif pattern in (("String", "``"), ("String", "''")) and part["content"] == '"':
+            found = ["quotes"] if "quotes" not in steps else []
+        elif kind in ("NFC", "NFD", "NFKC", "NFKD"):
+            found = [kind]
+        elif kind in ("StripAccents", "Lowercase"):
+            found = ["strip_accents" if kind == "StripAccents" else "lowercase"]
         else:
-            raise ValueError(f"The normalizer has an unknown step, or one after 'Precompiled'. Received: {part!r:.300}")
-    return steps, charsmap
+            _refuse(part)
+        found = [step for step in found if keep_spaces or step not in SPACE_STEPS]
+        if MODEL_STEP in steps and not {*found} <= SPACE_STEPS:
+            _refuse(part)
+        steps += found
+    return steps[:-1] if steps[-1:] == [MODEL_STEP] else steps, charsmap
 
 
 def write_steps(steps, charsmap):
     """Returns the `normalizer` of steps and of the compiled normalization of SentencePiece."""
+    compiled = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode("ascii")}
+    names = {"strip_accents": "StripAccents", "lowercase": "Lowercase"}
+    regex = {"collapse_spaces": _TWO_SPACES, "collapse_white_space": _SPACES}
     parts = []
-    for step in steps:
+    for step in [*steps, *([MODEL_STEP] if charsmap and MODEL_STEP not in steps else [])]:
         if step == "quotes":
             parts += [{"type": "Replace", "pattern": {"String": text}, "content": '"'} for text in ("``", "''")]
+        elif step in regex:
+            parts.append({"type": "Replace", "pattern": {"Regex": regex[step]}, "content": " "})
+        elif step in ("strip_left", "strip_right"):
+            parts.append({"type": "Strip", **{side: side == step for side in ("strip_left", "strip_right")}})
         else:
-            parts.append({"type": {"strip_accents": "StripAccents", "lowercase": "Lowercase"}.get(step, step)})
-    if charsmap:
-        parts.append({"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode("ascii")})
+            parts.append(compiled if step == MODEL_STEP else {"type": names.get(step, step)})
     return {"type": "Sequence", "normalizers": parts} if parts else None
+
+
+def _refuse(part):
+    raise ValueError(
+        f"The normalizer has an unknown step, or one in another place around 'Precompiled'. Received: {part!r:.300}"
+    )
 
 
 def _flatten(normalizer):

@@ -202,7 +202,8 @@ def _sentence_piece(folder, kind, config, special, added):
     if len(models) != 1:
         raise _missing(folder, "one SentencePiece model (*.model)")
     serialized = models[0].read_bytes()
-    pieces = [piece for piece, _, _ in SentencePieceModel.from_bytes(serialized).pieces]
+    model = SentencePieceModel.from_bytes(serialized)
+    pieces = [piece for piece, _, _ in model.pieces]
     front, replaced = _FAIRSEQ.get(kind, ([], 0))
     tokens = [*front, *pieces[replaced:]]
     extra = [special["mask_token"]] if "mask_token" in special else []
@@ -212,13 +213,22 @@ def _sentence_piece(folder, kind, config, special, added):
     known = {*tokens}
     added = [token["content"] for token in added]
     tokens += [token for token in dict.fromkeys([*added, *extra]) if token not in known]
+    for key, only in {"split_by_punct": False, "add_prefix_space": True}.items():
+        # DeBERTa's tokenizer puts a space before a text in either case.
+        if config.get(key, only) != only and not (kind == "deberta-v2" and key == "add_prefix_space"):
+            raise ValueError(
+                f"The tokenizer in {folder / CONFIG_FILE} is not supported. Expected {key}={only}. "
+                f"Received: {key}={config[key]}"
+            )
     steps = []
     if kind in ("albert", "xlnet"):
         steps.append("quotes")
         steps += [] if config.get("keep_accents", False) else ["NFKD", "strip_accents"]
     if config.get("do_lower_case", kind == "albert"):
         steps.append("lowercase")
-    return UnigramTokenizer(serialized, tokens, steps, **_roles(special, tokens))
+    keep_spaces = kind == "deberta-v2" and not model.charsmap
+    steps += ["collapse_white_space", "NFC", "strip_right"] if keep_spaces else []
+    return UnigramTokenizer(serialized, tokens, steps, keep_spaces=keep_spaces, **_roles(special, tokens))
 
 
 def _refuse(folder, of_text):
@@ -269,6 +279,6 @@ def _has_segments(kind, config, model_config):
     if "token_type_ids" not in config.get("model_input_names", ["token_type_ids"]):
         return False
     if not model_config and kind is None:
-        return True
+        return config.get("tokenizer_class") in (None, "PreTrainedTokenizerFast", "TokenizersBackend")
     segments = model_config.get("type_vocab_size")
     return (_SEGMENTS.get(kind, 0) if segments is None else segments) > 1

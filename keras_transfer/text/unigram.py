@@ -10,12 +10,9 @@ import numpy as np
 from keras_transfer.text.normalizer import checked_utf8
 from keras_transfer.text.preprocessor import import_tensorflow_text
 from keras_transfer.text.sentencepiece_model import SPACE, UNIGRAM, PieceType, SentencePieceModel
-from keras_transfer.text.splitting import split_at
-from keras_transfer.text.text_steps import STEPS, read_steps, write_steps
+from keras_transfer.text.text_steps import MODEL_STEP, SPACE_STEPS, STEPS, read_steps, write_steps
 from keras_transfer.text.tokenizer import Tokenizer
-
-# Without U+000B, which SentencePiece's normalization removes.
-_WHITESPACE = r"[\s\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
+from keras_transfer.text.unigram_words import normalize_spaces, split_unigram
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -23,9 +20,14 @@ class UnigramTokenizer(Tokenizer):
     """Splits texts into the most probable pieces of a SentencePiece unigram model.
 
     Texts are split at white space, and each word into the pieces whose scores have the largest sum. The ids are those
-    of Hugging Face `tokenizers`, except for a word with two splits of the same sum, and for several accents on a letter
-    that the model's normalization composes. Text never becomes a control symbol of the model, even if it is spelled
-    like one.
+    of Hugging Face `tokenizers`, with two exceptions:
+
+    - Splits with the same sum, such as the same pieces in another order. In long runs of one character, a short piece
+      can come last where Hugging Face and SentencePiece have it first: `........` can become `. ... ... .` instead of
+      `. . ... ...`.
+    - Several accents on a letter, or an accent on a space, if the model's normalization composes them.
+
+    Text never becomes a control symbol of the model, even if it is spelled like one.
 
     Args:
         model: Bytes, the contents of a `.model` file of SentencePiece, or its path. If `None`, call `load_assets`
@@ -35,7 +37,12 @@ class UnigramTokenizer(Tokenizer):
             model's pieces.
         normalization: List of strings, the steps that are applied to texts, in order, before the model's own
             normalization: `"quotes"` (two quotes become one double quote), `"NFC"`, `"NFD"`, `"NFKC"`, `"NFKD"`,
-            `"strip_accents"`, `"lowercase"`. Defaults to none.
+            `"strip_accents"`, `"lowercase"`. With `keep_spaces=True` also `"collapse_spaces"`,
+            `"collapse_white_space"`, `"strip_left"` and `"strip_right"`, and `"model"` where the model's own
+            normalization comes before some of these. Defaults to none.
+        keep_spaces: Boolean. Whether each space that the normalization leaves begins a word, so that of two spaces, one
+            becomes a token of its own (DeBERTa v2 and v3). Otherwise, any white space only separates words. Defaults to
+            `False`.
         unk_token: String. Token of characters that no piece contains. Defaults to the model's.
         mask_token: String. Token that masked language models predict. Defaults to `None`.
         eos_token: String. Token that ends a generated text. Defaults to `None`.
@@ -69,12 +76,24 @@ class UnigramTokenizer(Tokenizer):
         unk_token=None,
         mask_token=None,
         eos_token=None,
+        keep_spaces=False,
     ):
-        if unknown := [step for step in normalization if step not in STEPS]:
+        known = [*STEPS, MODEL_STEP]
+        if unknown := [step for step in normalization if step not in known]:
             raise ValueError(
-                f"Invalid value for argument `normalization`. Expected a list of {sorted(STEPS)}. Received: {unknown}"
+                f"Invalid value for argument `normalization`. Expected a list of {sorted(known)}. Received: {unknown}"
             )
+        if MODEL_STEP in normalization and not {*normalization[normalization.index(MODEL_STEP) :]} <= {
+            *SPACE_STEPS,
+            MODEL_STEP,
+        }:
+            raise ValueError(
+                f"Only {sorted(SPACE_STEPS)} can follow {MODEL_STEP!r} in `normalization`. Received: {normalization}"
+            )
+        if not keep_spaces and (unknown := [step for step in normalization if step in SPACE_STEPS]):
+            raise ValueError(f"`normalization` has steps that require `keep_spaces=True`. Received: {unknown}")
         self.normalization = list(normalization)
+        self.keep_spaces = bool(keep_spaces)
         self._model = None
         if model is None and vocabulary is not None:
             raise ValueError("A `vocabulary` requires a `model`. Received: model=None")
@@ -92,6 +111,7 @@ class UnigramTokenizer(Tokenizer):
                 "models, see `SentencePieceBPETokenizer.from_model`. Received: "
                 f"model_type={self._model.model_type}, add_dummy_prefix={self._model.add_dummy_prefix}"
             )
+        _check_pieces(self._model)
         self._splitter = None
 
     def _set_vocabulary(self, tokens):
@@ -124,17 +144,26 @@ class UnigramTokenizer(Tokenizer):
                 self.unk_id if type == PieceType.UNKNOWN else self._ids.get(piece, self.unk_id)
                 for piece, _, type in self._model.pieces
             ]
-            self._splitter = _make_splitter(self._serialized), np.array(ids, "int32")
-        splitter, ids = self._splitter
+            pieces = [piece for piece, _, type in self._model.pieces]
+            space = pieces.index(SPACE) if SPACE in self._normal_pieces() else ids.index(self.unk_id)
+            self._splitter = _make_splitter(self._serialized), np.array(ids, "int32"), space
+        splitter, ids, space = self._splitter
         texts = checked_utf8(texts)
-        for step in self.normalization:
-            texts = STEPS[step](texts)
-        words = split_at(" ", tf.strings.regex_replace(texts, _WHITESPACE, " "))
+        charsmap = self._model.charsmap
+        for step in self.normalization if MODEL_STEP in self.normalization else [*self.normalization, MODEL_STEP]:
+            texts = normalize_spaces(texts, charsmap) if step == MODEL_STEP else STEPS[step](texts)
+        words = split_unigram(texts, charsmap, self.keep_spaces)
         distinct, index = tf.unique(words.values)
         pieces = splitter.tokenize(distinct)
-        first, last = pieces.row_splits[:-1], pieces.row_splits[1:]
+        values, count = (
+            tf.gather(ids, tf.concat([pieces.values, [space]], 0)),
+            tf.size(pieces.values, pieces.row_splits.dtype),
+        )
+        is_space = distinct == ""  # A space without a word is a piece of its own.
+        first = tf.where(is_space, count, pieces.row_splits[:-1])
+        last = tf.where(is_space, count + 1, pieces.row_splits[1:])
         places = tf.ragged.range(tf.gather(first, index), tf.gather(last, index), row_splits_dtype=tf.int64)
-        values = tf.gather(tf.gather(ids, pieces.values), places.values)
+        values = tf.gather(values, places.values)
         return tf.RaggedTensor.from_row_splits(values, tf.gather(places.row_splits, words.row_splits), validate=False)
 
     def token_bytes(self):
@@ -147,6 +176,7 @@ class UnigramTokenizer(Tokenizer):
             "unk_token": self.unk_token,
             "mask_token": self.mask_token,
             "eos_token": self.eos_token,
+            "keep_spaces": self.keep_spaces,
         }
 
     def save_assets(self, folder):
@@ -164,7 +194,9 @@ class UnigramTokenizer(Tokenizer):
         metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
         return {
             "normalizer": write_steps(self.normalization, self._model.charsmap),
-            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]},
+            "pre_tokenizer": metaspace
+            if self.keep_spaces
+            else {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]},
             "decoder": metaspace,
             "model": {
                 "type": "Unigram",
@@ -183,8 +215,8 @@ class UnigramTokenizer(Tokenizer):
         if model.get("byte_fallback") or model.get("unk_id") is None:
             received = ", ".join(f"{name}={model.get(name)}" for name in ("unk_id", "byte_fallback"))
             raise ValueError(f"The unigram model must have an `unk_id` and no `byte_fallback`. Received: {received}")
-        steps, charsmap = read_steps(fast.get("normalizer"))
-        _check_pre_tokenizer(fast.get("pre_tokenizer"))
+        keep_spaces = _keeps_spaces(fast.get("pre_tokenizer"))
+        steps, charsmap = read_steps(fast.get("normalizer"), keep_spaces)
         control = {token["content"] for token in fast.get("added_tokens") or []}
         pieces = []
         for index, (piece, score) in enumerate(model["vocab"]):
@@ -192,25 +224,53 @@ class UnigramTokenizer(Tokenizer):
             pieces.append((piece, score, PieceType.UNKNOWN if index == model["unk_id"] else type))
         serialized = SentencePieceModel(pieces, charsmap).to_bytes()
         special["unk_token"] = model["vocab"][model["unk_id"]][0]
-        return cls(serialized, tokens, steps, **special)
+        return cls(serialized, tokens, steps, keep_spaces=keep_spaces, **special)
 
 
-def _check_pre_tokenizer(settings):
+def _check_pieces(model):
+    """Raises a `ValueError` if a model has pieces or a normalization that TensorFlow Text refuses or ignores."""
+    kinds = (PieceType.BYTE, PieceType.UNUSED)
+    for index, (piece, _, type) in enumerate(model.pieces):
+        if not piece or type in kinds:
+            raise ValueError(
+                "The pieces of a unigram model must not be empty, unused or bytes (`byte_fallback`). "
+                f"Received: {piece!r} of type {type.name} at index {index}"
+            )
+    unknown = [piece for piece, _, type in model.pieces if type == PieceType.UNKNOWN]
+    if len(unknown) != 1:
+        raise ValueError(f"A unigram model must have one unknown piece. Received: {unknown}")
+    size = int.from_bytes(model.charsmap[:4], "little")
+    if model.charsmap and (size < 4 or size % 4 or size > len(model.charsmap) - 4):
+        raise ValueError(
+            "The normalization of a SentencePiece model must begin with the size of its trie. "
+            f"Received: {len(model.charsmap)} bytes, and a trie of {size} bytes"
+        )
+
+
+def _keeps_spaces(settings):
+    """Returns whether a pre-tokenizer makes a word of each space.
+
+    Raises:
+        ValueError: If the tokenizer does not implement it.
+    """
     parts = [settings or {}]
     if parts[0].get("type") == "Sequence":
         parts = parts[0]["pretokenizers"]
     kinds = [part.get("type") for part in parts]
-    last = parts[-1]
+    last = parts[-1] if parts else {}
     prefix = last.get("prepend_scheme", "always" if last.get("add_prefix_space", True) else "never")
+    alone = kinds == ["Metaspace"]
     if (
-        kinds not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"])
+        not (alone or kinds == ["WhitespaceSplit", "Metaspace"])
         or last["replacement"] != SPACE
-        or prefix == "never"
+        or not last.get("split", True)
+        or not (prefix == "always" or (alone and prefix == "first"))
     ):
         raise ValueError(
-            "The pre-tokenizer must be 'Metaspace' with a prefix, with or without 'WhitespaceSplit'. "
-            f"Received: {settings}"
+            "The pre-tokenizer must be 'Metaspace' with split=True, with or without 'WhitespaceSplit', and must put "
+            f"{SPACE!r} in front of each word. Received: {settings}"
         )
+    return alone
 
 
 @functools.lru_cache(maxsize=4)

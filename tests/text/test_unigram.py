@@ -26,8 +26,7 @@ TEXTS = [
 ] * 20
 
 
-@pytest.fixture(scope="module")
-def model():
+def train_model():
     file = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(TEXTS),
@@ -39,6 +38,11 @@ def model():
         minloglevel=2,
     )
     return file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def model():
+    return train_model()
 
 
 def hugging_face(model, steps=()):

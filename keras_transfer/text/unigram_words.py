@@ -1,0 +1,84 @@
+"""The words of SentencePiece's unigram models, in the graph: where white space and U+2581 separate them."""
+
+import functools
+import unicodedata
+
+from keras_transfer.text.sentencepiece_model import SPACE, normalized
+from keras_transfer.text.splitting import CUT, split_at
+
+# All characters that Unicode calls white space, and those that SentencePiece's normalization may make a space of.
+_WHITE_SPACE = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+_OTHERS = "\u200b\u200c\u200d\u200e\u200f\u2581\ufeff\ufffd\xad"
+_CONTROLS = "".join(map(chr, [*range(1, 9), *range(0x0E, 0x20), *range(0x7F, 0x85), *range(0x86, 0xA0)]))
+
+
+def _inside(characters):
+    """Returns characters as the inside of an RE2 character class."""
+    return "".join(rf"\x{{{ord(character):x}}}" for character in characters)
+
+
+_UNKNOWN = "\U0010fffd"  # stands for white space inside of a word, which TensorFlow Text would remove
+WHITE_SPACE = _inside(_WHITE_SPACE)
+
+
+def normalize_spaces(texts, charsmap):
+    """Returns texts [batch] in which the spaces are those that a model's compiled normalization makes.
+
+    Args:
+        texts: String tensor [batch].
+        charsmap: Bytes. The compiled normalization, empty for none.
+    """
+    import tensorflow as tf
+
+    for pattern, replacement in _replacements(charsmap):
+        texts = tf.strings.regex_replace(texts, pattern, replacement)
+    return texts
+
+
+def split_unigram(texts, charsmap, keep_spaces):
+    """Returns the words of texts [batch] as a ragged tensor [batch, None].
+
+    A word is without the U+2581 in front of it, which is a word of its own if nothing follows it.
+
+    Args:
+        texts: String tensor [batch], from `normalize_spaces`.
+        charsmap: Bytes. The compiled normalization, empty for none.
+        keep_spaces: Boolean. Whether each space begins a word. Otherwise, words are separated by any white space.
+    """
+    import tensorflow as tf
+
+    replace = tf.strings.regex_replace
+    if keep_spaces:
+        words = split_at(CUT, replace(texts, f"[ {SPACE}]", CUT + SPACE.encode()))
+    else:
+        words = split_at(" ", replace(texts, _separators(charsmap), " "))
+        if normalized(charsmap, SPACE) == SPACE:
+            values = split_at(CUT, replace(words.values, SPACE, CUT + SPACE.encode()))
+            splits = tf.gather(values.row_splits, words.row_splits)
+            words = tf.RaggedTensor.from_row_splits(values.values, splits, validate=False)
+    values = replace(words.values, f"^{SPACE}", "", replace_global=False)
+    return words.with_values(replace(values, r"[\t\n\r]", _UNKNOWN))
+
+
+@functools.lru_cache(maxsize=4)
+def _separators(charsmap):
+    """Returns the pattern of the white space that the compiled normalization keeps."""
+    return f"[{_inside(c for c in _WHITE_SPACE if normalized(charsmap, c) in (c, ' '))}]"
+
+
+@functools.lru_cache(maxsize=4)
+def _replacements(charsmap):
+    """Returns patterns of characters whose normalization has a space or is empty, with what they become."""
+    if not charsmap:
+        return []
+    composed = [chr(code) for code in range(0x80, 0x10000) if not 0xD800 <= code < 0xE000]
+    composed = [character for character in composed if " " in unicodedata.normalize("NFKC", character)]
+    found = {" ": ["\r\n"]} if normalized(charsmap, "\r") == " " else {}  # one character for Hugging Face
+    for character in dict.fromkeys([*_WHITE_SPACE, *_OTHERS, *_CONTROLS, *composed]):
+        result = normalized(charsmap, character)
+        if character != " " and (result == "" or " " in result):
+            found.setdefault(result, []).append(character)
+    return [
+        ("\r\n|" * ("\r\n" in texts) + f"[{_inside(text for text in texts if len(text) == 1)}]", result)
+        for result, texts in found.items()
+    ]
