@@ -9,6 +9,7 @@ import pytest
 
 from keras_transfer.cli import command
 from keras_transfer.cli.labelled_texts import read_parts, read_texts
+from keras_transfer.cli.validation import as_task_labels
 from keras_transfer.datasets import read_table
 from keras_transfer.tasks import TextClassifier, TextRegressor
 from tests.tasks.tiny import of_words
@@ -249,3 +250,11 @@ def test_a_regressor_leaves_no_report_of_the_classifier_that_it_replaces(train_r
     assert train_regressor("--output", "old", "--overwrite") == 0
     assert sorted(path.name for path in old.iterdir()) == ["model.keras", "run.json"]
     assert json.loads((old / "run.json").read_text())["settings"]["task"] == "regress"
+
+
+def test_labels_of_a_table_are_passed_to_a_task_so_that_they_have_one_meaning():
+    names = ["0", "1", "10", "2"]  # sorted as strings: position 2 is not the name "2"
+    assert as_task_labels((["a", "b"], [2, 3]), names) == (["a", "b"], ["10", "2"])
+    _, hot = as_task_labels((["a", "b"], [[0, 1], [1, 0]]), ["x", "y"])
+    np.testing.assert_array_equal(hot, [[0, 1], [1, 0]])
+    assert isinstance(hot, np.ndarray)
