@@ -154,17 +154,26 @@ def positions_of_numbers(labels, names):
 def in_order_of_names(labels, names):
     """Returns a table with a column for each class as an array in the order of the names, and other labels unchanged.
 
+    A table with one column of labels is returned as this column.
+
     Args:
         labels: Labels in memory.
         names: List of strings. The names of the classes, in order.
 
     Raises:
-        ValueError: If the columns have other names than the classes. Their order is kept if only one of the two has
-            names.
+        ValueError: If labels are a dict, or if the columns have other names than the classes. Their order is kept if
+            only one of the two has names.
     """
+    if isinstance(labels, Mapping):
+        raise ValueError(
+            "Labels must be a list, an array or a table, with one value for each text. "
+            f"Received: a {type(labels).__name__} with the keys {listed(labels)}"
+        )
     columns = getattr(labels, "column_names", getattr(labels, "columns", None))  # Arrow; pandas and Polars
-    if columns is None or callable(columns) or len(columns) < 2:
+    if columns is None or callable(columns):
         return labels
+    if len(columns) == 1:
+        return np.asarray(labels)[:, 0]
     columns, numbers = [str(column) for column in columns], [str(place) for place in range(len(names))]
     if columns == list(names) or numbers in (columns, list(names)):
         return labels
@@ -219,7 +228,12 @@ def _advice(label, places, unnamed):
 def _rows(labels):
     if hasattr(labels, "to_pylist"):  # a column of an Arrow table
         return labels.to_pylist()
-    return labels if isinstance(labels, (list, tuple)) else list(np.asarray(labels))
+    if isinstance(labels, (list, tuple)):
+        return labels
+    values = np.asarray(labels)
+    if values.ndim == 0:
+        raise ValueError(f"Labels must be a list, an array or a table column. Received: {labels!r:.100}")
+    return list(values)
 
 
 def _is_list(row):

@@ -161,10 +161,8 @@ def as_column(values, name, count):
     try:
         values = np.asarray(values)
     except ValueError as error:
-        raise ValueError(
-            f"The {name} must be an array. Convert lists of names with `model.encode_labels(labels)`. "
-            "Received: rows of different lengths"
-        ) from error
+        advice = " Convert lists of names with `model.encode_labels(labels)`." if name == "labels" else ""
+        raise ValueError(f"The {name} must be an array.{advice} Received: rows of different lengths") from error
     if values.ndim == 0 or len(values) != count:
         received = f"{len(values)} {name}" if values.ndim else repr(values.item())
         raise ValueError(f"The number of {name} must equal the number of texts. Received: {received}, {count} texts")
@@ -186,7 +184,8 @@ def check_weights(weights, name="sample_weight"):
         weights = weights.astype("float32")
     elif kind in "SUMm":
         raise ValueError(f"`{name}` must be finite numbers. Received: an array of type {weights.dtype}")
-    wrong = np.argwhere(~np.isfinite(np.asarray(weights, "float32")))
+    with np.errstate(over="ignore"):
+        wrong = np.argwhere(~np.isfinite(np.asarray(weights, "float32")))
     if len(wrong):
         place = tuple(wrong[0].tolist())
         raise ValueError(f"`{name}` must be finite numbers. Received: {weights[place]} at position {_plain(place)}")

@@ -51,3 +51,13 @@ def test_the_columns_of_an_arrow_table_are_read_by_name():
     table = pyarrow.table({name: HOT[:, NAMES.index(name)] for name in ("sad", "long", "funny")})
     model = of_words(WORDS, label_names=NAMES, multi_label=True)
     np.testing.assert_array_equal(model.encode_labels(table), HOT)
+
+
+def test_a_table_of_one_column_is_a_column_of_labels_and_a_dict_is_an_error():
+    pandas = pytest.importorskip("pandas")
+    model = of_words(WORDS, label_names=NAMES)
+    np.testing.assert_array_equal(model.encode_labels(pandas.DataFrame({"label": ["sad", "funny"]})), [1, 0])
+    with pytest.raises(ValueError, match=r"must be a list.*Received: a dict with the keys \['label'\]"):
+        model.encode_labels({"label": ["sad", "funny"]})
+    with pytest.raises(ValueError, match="must be a list, an array or a table column. Received: 'sad'"):
+        model.encode_labels("sad")
