@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
+from keras_transfer.adaptation import add_adapters, load_adapters, save_adapters
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.encoders import BertEncoder, Encoder, GPT2Encoder
 from keras_transfer.generation.constraints import NEVER, Constraints
@@ -136,6 +137,14 @@ def test_a_setting_of_generation_of_another_kind_is_an_error(tmp_path):
     (tmp_path / "copy" / "generation_config.json").write_text("[")
     with pytest.raises(CheckpointError, match="generation_config.json must be a JSON file"):
         Encoder.from_pretrained(tmp_path / "copy")
+
+
+def test_files_of_adapters_fit_an_encoder_with_other_kept_settings(tmp_path):
+    first, second = (Encoder.from_pretrained(write_bert(tmp_path / str(i), mine=i)) for i in range(2))
+    assert first.checkpoint_settings != second.checkpoint_settings
+    add_adapters(first, "lora:rank=2")
+    save_adapters(first, tmp_path / "adapters.safetensors")
+    assert load_adapters(second, tmp_path / "adapters.safetensors").adapters.keys() == first.adapters.keys()
 
 
 def test_a_folder_of_a_new_encoder_has_nothing_to_keep(tmp_path):
