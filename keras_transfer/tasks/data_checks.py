@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from keras_transfer.tasks.data import input_names, is_stream, texts_of_stream, to_array
+from keras_transfer.tasks.input_checks import check_texts
 from keras_transfer.text import is_text
 from keras_transfer.text.inputs import check_weights
 from keras_transfer.text.label_checks import with_checked_labels
@@ -69,6 +70,7 @@ def _index_of(values):
 
 def check_inputs(task, x):
     """Raises a `ValueError` if `x` is a dict without the encoder's inputs, an iterator, or a stream of wrong shapes."""
+    check_texts(task, x)
     names = input_names(task)
     if isinstance(x, Mapping):
         if not set(names) <= set(x):
@@ -173,9 +175,15 @@ def _as_numbers(labels, expected, hint=""):
 def validation_parts(task, data):
     """Returns `validation_data` as a tuple `(x,)`, `(x, y)` or `(x, y, sample_weight)`.
 
+    Tasks that make their targets also take raw data alone: texts, or a tuple of columns of texts.
+
     Raises:
-        ValueError: If `data` are raw data without labels.
+        ValueError: If `data` are raw data without labels, and the task needs labels.
     """
+    if task.makes_targets and task.is_raw(data) and not isinstance(data, tuple):
+        return (data,)
+    if task.makes_targets and isinstance(data, tuple) and all(_is_column(part) for part in data):
+        return data if len(data) == 1 else (data,)
     if not isinstance(data, (list, tuple)):
         parts, alone = (data,), task.is_raw(data)
     else:
@@ -186,6 +194,10 @@ def validation_parts(task, data):
             f"Received: {type(data).__name__} of {len(data)} values without labels"
         )
     return parts
+
+
+def _is_column(values):
+    return is_text(values) and not isinstance(values, (str, bytes, tuple))
 
 
 def checked_batches(task, data, method):

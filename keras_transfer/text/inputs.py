@@ -5,6 +5,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from keras_transfer.names import listed
+
 
 def is_text(x):
     """Returns whether `x` is raw text, or a tuple of two texts or columns for pairs.
@@ -86,6 +88,11 @@ def to_list(texts):
     else:
         texts = texts.numpy() if hasattr(texts, "numpy") else texts
         # A mapping would yield its keys, and a two-dimensional array or a table its rows or columns.
+        if hasattr(texts, "columns") and hasattr(texts, "iloc"):
+            raise ValueError(
+                f"Texts must be a column of a table. Pass `table[{next(iter(texts.columns), 'text')!r}]`, or for pairs "
+                f"a tuple of two columns. Received: {type(texts).__name__} with the columns {listed(texts.columns)}"
+            )
         if isinstance(texts, Mapping) or getattr(texts, "ndim", 1) != 1 or not hasattr(texts, "__iter__"):
             raise ValueError(
                 "Texts must be a string, or a list, array, table column or tensor of strings (for pairs, a tuple of "
@@ -94,10 +101,16 @@ def to_list(texts):
         values = list(texts)
     wrong = [index for index, value in enumerate(values) if not isinstance(value, (str, bytes))]
     if wrong:
+        first = values[wrong[0]]
+        if isinstance(first, Mapping):
+            advice = "Pass a list of the texts, such as `[row['text'] for row in rows]`."
+        elif isinstance(first, numbers.Number) and first == first:
+            advice = "Convert numbers to `str`."
+        else:
+            advice = "Remove missing texts or replace them with ''. Pass pairs as a tuple of two columns."
         raise ValueError(
-            f"Texts must be strings, but {len(wrong)} of {len(values)} are not, the first at {wrong[:3]}. Remove "
-            "missing texts or replace them with ''. Pass pairs as a tuple of two columns. "
-            f"Received: {[values[index] for index in wrong[:3]]}"
+            f"Texts must be strings, but {len(wrong)} of {len(values)} are not, the first at {wrong[:3]}. {advice} "
+            f"Received: {[values[index] for index in wrong[:3]]!s:.300}"
         )
     return [_unicode(value) for value in values]
 
