@@ -7,7 +7,9 @@ from keras_transfer.analysis.classification_report import ClassificationReport
 from keras_transfer.analysis.multi_label_report import MultiLabelReport
 from keras_transfer.analysis.scores import softmax
 from keras_transfer.names import listed
+from keras_transfer.tasks import Task
 from keras_transfer.tasks.class_names import multi_hot, positions_of
+from keras_transfer.tasks.data import count_rows
 from keras_transfer.text import is_text, to_columns
 
 
@@ -54,7 +56,7 @@ def report(
         A `ClassificationReport`, or a `MultiLabelReport` if the model has `multi_label=True`.
 
     Raises:
-        ValueError: If the model predicts anything other than one score for each class, if `x` is not in memory, if
+        ValueError: If the model is no classifier, if `x` is not in memory or has no rows, if
             labels and rows differ in number, if a label is unknown, if `from_logits` is used with `multi_label=True`,
             or if an argument is invalid.
 
@@ -69,6 +71,14 @@ def report(
     """
     if not is_text(x) and not isinstance(x, (list, tuple, dict)) and not hasattr(x, "shape"):
         raise ValueError(f"`x` must be data in memory, such as a list of texts. Received: {type(x).__name__}")
+    columns = to_columns(x) if is_text(x) else None
+    if columns is not None and count_rows(columns) == 0:
+        raise ValueError("`x` must have at least one row. Received: no rows")
+    if isinstance(model, Task) and not model.predicts_one_class and not getattr(model, "multi_label", False):
+        raise ValueError(
+            "A report requires a classifier. Use `model.evaluate(x, y)` with metrics that fit the task, such as "
+            f"`compile(metrics=['spearman_correlation'])` of a regressor. Received: {type(model).__name__}"
+        )
     names, places = getattr(model, "label_names", None), None
     if names is None and hasattr(model, "classes_"):  # scikit-learn: the labels are these values
         names, y = ([str(value) for value in np.asarray(values).tolist()] for values in (model.classes_, y))
@@ -78,7 +88,7 @@ def report(
         raise ValueError(f"`label_names` must be {len(names)} names, as the model has. Received: {listed(label_names)}")
     y = y if places is None else [label_names[place] for place in places]
     options = {
-        "texts": to_columns(x) if is_text(x) else None,
+        "texts": columns,
         "label_names": label_names,
         "slices": slices,
         "seed": seed,

@@ -116,7 +116,7 @@ def _read(source, columns, label_names, label_separator, prefix=""):
     for argument, name in columns.items():
         if name not in names:
             raise ValueError(
-                f"{where(None)}: There is no column {name!r}.{did_you_mean(name, names)} "
+                f"{where(None)}: There is no column {name!r}.{did_you_mean(name, names)}{_separator_advice(names)} "
                 f"Expected one of {list(names)}. Received: {argument}={name!r}"
             )
     columns = {argument: values(name) for argument, name in columns.items()}
@@ -136,6 +136,18 @@ def _read(source, columns, label_names, label_separator, prefix=""):
             labels = [[each.strip() for each in row] for row in rows]
         labels = _labels(labels, where, _is_untyped(source), label_names)
     return Split(tuple(texts) if len(texts) > 1 else texts[0], labels), class_names
+
+
+def _separator_advice(names):
+    """Returns a sentence for a table whose only column looks like several, or ""."""
+    only = str(next(iter(names))) if len(names) == 1 else ""
+    found = [each for each in (";", "\t", "|", ",") if each in only]
+    if not found:
+        return ""
+    return (
+        f" The table has one column, whose name contains {found[0]!r}. Columns are separated by ',' in a `.csv` file "
+        "and by a tab in a `.tsv` file. Read others with `pandas.read_csv(path, sep=...)`, and pass the `DataFrame`."
+    )
 
 
 def _check_separator(separator, label_column, sources):

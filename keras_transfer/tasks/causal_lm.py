@@ -98,6 +98,9 @@ class CausalLM(Generates, InContext, Likelihood, Task):
         # Keras's default reduction would divide by the number of all positions.
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="mean_with_sample_weight")
 
+    def named_metrics(self):
+        return {"perplexity": Perplexity}
+
     def default_metrics(self):
         return [Perplexity()]
 

@@ -10,12 +10,14 @@ import numpy as np
 from keras_transfer.distribute.replicas import check_scope
 from keras_transfer.metrics import AUC
 from keras_transfer.metrics.class_counts import ClassCounts
+from keras_transfer.names import did_you_mean
 
 log = logging.getLogger("keras_transfer")
 
 # Names of Keras in lower case without underscores, so that a class and its function have the same name.
 _BASES = {"loss", "lossfunctionwrapper", "metric", "mean", "sum", "meanmetricwrapper"}
 _CLASSES_APART = {"binarycrossentropy", "binaryfocalcrossentropy"}
+_SHORT_NAMES = ("accuracy", "acc", "crossentropy", "ce")  # which only `compile` of Keras knows
 _OTHER_LOSSES = {"ctc", "circle"}
 _OTHER_METRICS = {"iou", "meaniou", "binaryiou"}  # Their arguments determine which labels they take.
 _CONFUSION = {"precision", "recall", "truepositives", "truenegatives", "falsepositives", "falsenegatives"}
@@ -33,21 +35,25 @@ class Compiled:
         Args:
             optimizer: As in Keras. Defaults to `"auto"`, which is AdamW with a learning rate of 5e-5.
             loss: As in Keras, for logits, or a name of `named_losses`. Defaults to `"auto"`, the loss of the task.
-            metrics: As in Keras. Defaults to `"auto"`, the metrics of the task, or the accuracy if these do not take
-                the labels of the loss.
+            metrics: As in Keras, or names of `named_metrics`. Defaults to `"auto"`, the metrics of the task, or the
+                accuracy if these do not take the labels of the loss.
             **kwargs: As in Keras.
 
         Raises:
-            ValueError: If the loss or a metric expects probabilities, if a metric takes other labels than the loss, or
-                if the model or its encoder was created outside of the strategy's scope.
+            ValueError: If the name of a loss or metric is unknown, if one of them expects probabilities, if a metric
+                takes other labels than the loss, or if the model or its encoder was created outside of the strategy's
+                scope.
         """
         check_scope(self)
         warn_of_half_weights(self)
         optimizer = keras.optimizers.AdamW(5e-5) if isinstance(optimizer, str) and optimizer == "auto" else optimizer
         if isinstance(loss, str):
-            make = self.default_loss if loss == "auto" else self.named_losses().get(loss)
-            loss = loss if make is None else make()
+            named = {"auto": self.default_loss, **self.named_losses()}
+            loss = _of_name(loss, named, keras.losses.get, "loss")
         metrics = self._metrics_for(loss) if isinstance(metrics, str) and metrics == "auto" else metrics
+        metrics = self._with_names(metrics)
+        if "weighted_metrics" in kwargs:
+            kwargs["weighted_metrics"] = self._with_names(kwargs["weighted_metrics"])
         check_loss(loss)
         check_metrics([metrics, kwargs.get("weighted_metrics")], loss)
         super().compile(optimizer, loss=loss, metrics=metrics, **kwargs)
@@ -60,11 +66,36 @@ class Compiled:
         integers = any(name is not None and _metric_takes_vectors(name) is False for name in names)
         return ["accuracy"] if integers and takes_vectors(loss) else metrics
 
+    def _with_names(self, metrics):
+        """Returns metrics in the same structure, with an object for each name in `named_metrics`."""
+        named = self.named_metrics()
+        return keras.tree.map_structure(
+            lambda metric: _of_name(metric, named, keras.metrics.get, "metric") if isinstance(metric, str) else metric,
+            metrics,
+        )
+
     def compile_from_config(self, config):
         """Compiles a loaded model as it was before. Keras skips this for a class that overrides `compile`."""
         super().compile(**keras.saving.deserialize_keras_object(config))
         if getattr(self, "optimizer", None) is not None:
             self.optimizer.build(self.trainable_variables)
+
+
+def _of_name(name, named, get, what):
+    """Returns the loss or metric of a name among those of the task, or the name if Keras knows it."""
+    make = named.get(name.lower())
+    if make is not None:
+        return make()
+    if name in _SHORT_NAMES:
+        return name
+    try:
+        get(name)
+    except ValueError:
+        raise ValueError(
+            f"Unknown {what}.{did_you_mean(name, [*named, *_SHORT_NAMES])} Expected the name of a {what} of Keras, or "
+            f"one of {[*named]}. Received: {what}={name!r}"
+        ) from None
+    return name
 
 
 def warn_of_half_weights(model):

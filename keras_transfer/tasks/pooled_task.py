@@ -7,7 +7,7 @@ from keras_transfer.encoders.stack import TransformerStack
 from keras_transfer.layers import Dropout, PairFeatures
 from keras_transfer.layers.activations import serialize_activation
 from keras_transfer.layers.transformer import first_token_only
-from keras_transfer.tasks.data import texts_of_stream
+from keras_transfer.tasks.data import flat_labels, texts_of_stream, with_flat_labels
 from keras_transfer.tasks.hidden import hidden_vectors
 from keras_transfer.tasks.mixed import encode_mixed
 from keras_transfer.tasks.parts import encode_parts, merge_parts
@@ -108,6 +108,13 @@ class PooledTask(Task):
         if not self.siamese:
             return super().make_batches(x, y, batch_size, shuffle, sample_weight)
         return part_batches(x, y, self.preprocessor, batch_size, shuffle=shuffle, sample_weight=sample_weight)
+
+    def _dataset_of(self, *args):
+        return with_flat_labels(super()._dataset_of(*args))
+
+    def _one_batch(self, *args):
+        x, y, sample_weight = super()._one_batch(*args)
+        return x, y if y is None else flat_labels(y), sample_weight
 
     def prepare_stream(self, dataset):
         if self.siamese and texts_of_stream(dataset):

@@ -118,6 +118,10 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
         """Returns a dict from further names that `compile(loss=...)` takes to functions that return the losses."""
         return {}
 
+    def named_metrics(self):
+        """Returns a dict from further names that `compile(metrics=...)` takes to functions that return the metrics."""
+        return {}
+
     def encode_labels(self, labels):
         """Returns labels in memory as the loss takes them. Labels that need no change are returned as they are."""
         return labels

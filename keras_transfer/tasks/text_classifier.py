@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.losses import SmoothedCrossentropy, SparseFocalCrossentropy
+from keras_transfer.metrics import AUC, F1, ExpectedCalibrationError, MatthewsCorrelation, Precision, Recall
 from keras_transfer.names import listed
 from keras_transfer.tasks.class_names import (
     are_empty,
@@ -43,7 +44,8 @@ class TextClassifier(Probabilities, PooledTask):
     or with `head="new"`, create a new head with `label_names`, with `labels` (a column of labels that contains the
     names), or with `num_classes`.
 
-    `compile` also takes the losses `"focal"` and `"label_smoothing"` by name.
+    `compile` also takes the losses `"focal"` and `"label_smoothing"` by name, and the metrics `"f1"`, `"precision"`,
+    `"recall"`, `"auc"` and, with one label per text, `"matthews_correlation"` and `"expected_calibration_error"`.
 
     Args:
         encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
@@ -162,6 +164,13 @@ class TextClassifier(Probabilities, PooledTask):
         if self.multi_label:
             return [keras.metrics.BinaryAccuracy(threshold=0.0, name="accuracy")]
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
+    def named_metrics(self):
+        named = {"f1": F1, "precision": Precision, "recall": Recall, "auc": AUC}
+        if self.multi_label:
+            return named
+        of_one = {"matthews_correlation": MatthewsCorrelation, "expected_calibration_error": ExpectedCalibrationError}
+        return {**named, **of_one}
 
     @property
     def predicts_one_class(self):

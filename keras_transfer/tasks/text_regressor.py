@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 
+from keras_transfer.metrics import PearsonCorrelation, SpearmanCorrelation
 from keras_transfer.tasks.data import to_array
 from keras_transfer.tasks.pooled_task import PooledTask
 
@@ -12,7 +13,8 @@ class TextRegressor(PooledTask):
     """A text regressor: an encoder, a pooling over the real tokens, dropout, and a dense layer that returns numbers.
 
     Use it for the similarity of two sentences (STS-B), for ratings, or for several scores at once. Labels are floats
-    [texts], or [texts, num_targets]. The loss is the mean squared error.
+    [texts], or [texts, num_targets]. The loss is the mean squared error. `compile` also takes the metrics
+    `"pearson_correlation"` and `"spearman_correlation"` by name.
 
     `from_pretrained` loads the head of a checkpoint that Transformers has fine-tuned for regression. For any other
     checkpoint, or with `head="new"`, a new head has `num_targets` values, one by default.
@@ -101,6 +103,9 @@ class TextRegressor(PooledTask):
                     f"`TextClassifier`. Received: metric={metric!r}"
                 )
         super().compile(optimizer, loss=loss, metrics=metrics, **kwargs)
+
+    def named_metrics(self):
+        return {"pearson_correlation": PearsonCorrelation, "spearman_correlation": SpearmanCorrelation}
 
     def check_class_weight(self, class_weight):
         if class_weight is not None:

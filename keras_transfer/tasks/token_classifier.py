@@ -138,6 +138,9 @@ class TokenClassifier(Task):
             return ChainLoss(self.random_field)
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=NO_WORD)
 
+    def named_metrics(self):
+        return {"entity_f1": lambda: EntityF1(self.label_names)}
+
     def default_metrics(self):
         if not any(name.startswith(("B-", "I-", "E-", "S-")) for name in self.label_names):
             return [WordAccuracy()]

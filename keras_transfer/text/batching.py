@@ -177,6 +177,12 @@ class TextBatches(keras.utils.PyDataset):
         other._arrange()
         return other
 
+    def with_labels(self, labels):
+        """Returns the same batches with other labels [texts, ...]."""
+        other = copy.copy(self)
+        other.labels = labels
+        return other
+
     def without_labels(self):
         """Returns the same batches, without labels and sample weights."""
         other = copy.copy(self)

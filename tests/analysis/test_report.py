@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.analysis import ClassificationReport, report
+from keras_transfer.tasks import TextEmbedder, TextRegressor
 from tests.tasks.tiny import classifier, examples, of_vectors
 
 NAMES = ["bad", "good"]
@@ -213,3 +214,12 @@ def test_the_page_shortens_long_labels_and_lets_the_browser_choose_the_direction
     shown = re.findall(r">([^<]*)</t[dh]>", page)
     assert max(map(len, shown)) == 80 and names[1] in shown
     assert f'title="{names[0]}">' in page and 'class="name" dir="auto"' in page
+
+
+def test_a_report_requires_a_classifier_and_at_least_one_row():
+    model = of_vectors()
+    for task in (TextRegressor(model.encoder, 2, model.preprocessor), TextEmbedder(model.encoder, model.preprocessor)):
+        with pytest.raises(ValueError, match=f"requires a classifier.* Received: {type(task).__name__}"):
+            report(task, ["good", "bad"], [0, 1])
+    with pytest.raises(ValueError, match="must have at least one row. Received: no rows"):
+        report(model, [], [])

@@ -299,3 +299,15 @@ def test_a_file_that_is_cut_missing_or_of_another_format_is_an_error(tmp_path):
         read_table(tmp_path / "none.csv", "text")
     with pytest.raises(ValueError, match=r"with the ending .csv, .tsv, .jsonl, .json. Received: .*data.xlsx"):
         read_table(tmp_path / "data.xlsx", "text")
+
+
+@pytest.mark.parametrize(
+    ("name", "separator", "shown"),
+    [("reviews.csv", ";", "';'"), ("reviews.csv", "\t", r"'\\t'"), ("reviews.tsv", ",", "','")],
+)
+def test_a_table_with_another_separator_has_one_column_and_the_error_says_so(name, separator, shown, tmp_path):
+    (tmp_path / name).write_text(separator.join(["text", "label"]) + "\n" + separator.join(["fine", "good"]) + "\n")
+    with pytest.raises(
+        ValueError, match=f"The table has one column, whose name contains {shown}.* Received: text_column"
+    ):
+        read_table(tmp_path / name, "text", "label")
