@@ -270,7 +270,10 @@ def preprocess_stream(task, dataset):
 
 def check_stream_shares(task, dataset, method):
     """Raises a `ValueError` if the replicas must share each batch of a stream of texts evenly but cannot."""
-    (replicas, evenly), size = replicas_of(task), texts_of_stream(dataset)[0].shape[0]
+    texts = texts_of_stream(dataset)
+    if not texts:  # prepared inputs, which Keras shards
+        return
+    (replicas, evenly), size = replicas_of(task), texts[0].shape[0]
     if (method == "fit" or evenly) and (size or 1) % replicas:
         raise ValueError(
             f"The batch size must be a multiple of the number of replicas, {replicas}. Use "
