@@ -115,6 +115,11 @@ def test_an_overlap_replaces_the_distance_and_is_saved():
     assert SpanExtractor.from_config(model.get_config()).overlap == 3
 
 
+def test_the_earlier_name_of_the_distance_of_windows_is_an_error_with_both_names():
+    with pytest.raises(TypeError, match="no argument `stride`. Pass `doc_stride=...`.*or `overlap=...`"):
+        SpanExtractor.from_pretrained("minilm-l6", head="new", stride=128)
+
+
 def test_wrong_arguments_are_an_error():
     vectors = keras.Input((None, 4))
     of_vectors = keras.Model(vectors, keras.layers.Dense(4)(vectors))
