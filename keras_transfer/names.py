@@ -8,7 +8,8 @@ _NAMES = "Pass `label_names=[...]`, the names in the order of the head."
 _SAMPLER = "Pass `sampler=...`, such as `generation.TopP(0.9, temperature=0.7)`, `TopK(50)` or `BeamSearch(4)`."
 # From names of Transformers, PEFT and sentence-transformers to what this library has instead.
 _HINTS = {
-    "num_labels": "Pass `num_classes=...`, or `label_names=[...]` for labels with names.",
+    "num_labels": "Pass `num_classes=...`, or `label_names=[...]` for labels with names. A `TextRegressor` has "
+    "`num_targets`.",
     "id2label": _NAMES,
     "label2id": _NAMES,
     "problem_type": "Pass `multi_label=True`, or use `TextRegressor` for numbers.",

@@ -285,6 +285,8 @@ def adapted_encoder(model):
 
 def check_names(encoder, names):
     """Raises a `ValueError` if an encoder has no adapters with one of these names, or if a name occurs twice."""
+    if names and not encoder.adapters:
+        raise ValueError(f"The model has no adapters. Call `add_adapters` first. Received: name={names[0]!r}")
     for name in names:
         if name not in encoder.adapters:
             raise ValueError(f"Unknown adapters. Expected some of {list(encoder.adapters)}. Received: name={name!r}")

@@ -41,7 +41,7 @@ def check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite):
         )
     if dataset == "trec6" and data_dir is None:
         raise ValueError(
-            "The dataset 'trec6' requires `data_dir`, a folder with train_5500.label and TREC_10.label. "
+            "The dataset 'trec6' requires `data_dir` (`--data-dir`), a folder with train_5500.label and TREC_10.label. "
             "Received: data_dir=None"
         )
     if dataset != "trec6" and data_dir is not None:

@@ -234,6 +234,11 @@ def is_stream(x):
     return type(x).__module__.startswith("tensorflow.") and hasattr(x, "element_spec")
 
 
+def lacks_labels(x):
+    """Returns whether `x` is a `tf.data.Dataset` of inputs alone."""
+    return is_stream(x) and not (isinstance(x.element_spec, tuple) and len(x.element_spec) > 1)
+
+
 def texts_of_stream(dataset):
     """Returns a tuple of the specs of a stream's texts, one or two, or an empty tuple if it contains something else."""
     spec = dataset.element_spec

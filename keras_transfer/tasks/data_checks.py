@@ -98,18 +98,18 @@ def check_weights_of_classes(weights, count):
         count: Integer. Number of classes.
     """
     known = isinstance(weights, Mapping) and all(
-        isinstance(key, numbers.Integral) and 0 <= key < count and _is_finite(weight) for key, weight in weights.items()
+        isinstance(key, numbers.Integral) and 0 <= key < count and _is_weight(weight) for key, weight in weights.items()
     )
     if not known:
         raise ValueError(
-            f"`class_weight` must be a dict from classes, integers from 0 to {count - 1}, to finite weights. `fit` of "
-            "a `TextClassifier` also takes names in `label_names`, and 'balanced'. "
+            f"`class_weight` must be a dict from classes, integers from 0 to {count - 1}, to finite weights of at "
+            "least 0. `fit` of a `TextClassifier` also takes names in `label_names`, and 'balanced'. "
             f"Received: class_weight={weights!r}"
         )
 
 
-def _is_finite(weight):
-    return isinstance(weight, numbers.Real) and math.isfinite(weight)
+def _is_weight(weight):
+    return isinstance(weight, numbers.Real) and math.isfinite(weight) and weight >= 0
 
 
 def check_class_labels(labels, count, vectors=None, hint=""):

@@ -16,6 +16,7 @@ from keras_transfer.tasks.data import (
     columns_of,
     count_rows,
     is_stream,
+    lacks_labels,
     no_outputs,
     prepare_metrics,
     preprocess_stream,
@@ -310,6 +311,11 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
             raise ValueError("`x` must have at least one row. Received: no rows")
         if method != "predict" and isinstance(data, TextBatches) and not data.has_labels:
             raise ValueError(f"`{method}` requires labels. Received: y=None")
+        if method != "predict" and not self.makes_targets and lacks_labels(data):
+            raise ValueError(
+                f"`{method}` requires a dataset of `(inputs, labels)`. Received: a `tf.data.Dataset` of "
+                f"{data.element_spec}"
+            )
         if is_stream(data) and data is not x:
             check_stream_shares(self, x, method)
         if method == "evaluate" and isinstance(data, TargetBatches):

@@ -1,5 +1,6 @@
 """Batches sentences of words in memory as ids, with a label for each word."""
 
+import unicodedata
 from collections.abc import Mapping
 
 import numpy as np
@@ -130,7 +131,7 @@ def checked_names(names):
     """Returns the names of labels as a list of `str`.
 
     Raises:
-        ValueError: If they are not at least two different strings.
+        ValueError: If they are not at least two different strings, also after Unicode normalization.
     """
     names = names.tolist() if isinstance(names, np.ndarray) else names
     strings = isinstance(names, (list, tuple)) and all(isinstance(name, str) and name for name in names)
@@ -140,6 +141,14 @@ def checked_names(names):
             f"`label_names` must be a list of at least two different names.{advice} "
             f"Received: label_names={listed(names) if isinstance(names, list) else repr(names)[:200]}"
         )
+    forms = {}
+    for index, name in enumerate(names):
+        other = forms.setdefault(unicodedata.normalize("NFC", name), index)
+        if other != index:
+            raise ValueError(
+                "`label_names` must differ by more than their Unicode form. Bring labels to one form, such as with "
+                f"`unicodedata.normalize('NFC', label)`. Received: {names[index]!r} at positions {other} and {index}"
+            )
     return [str(name) for name in names]
 
 

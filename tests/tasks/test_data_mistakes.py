@@ -146,6 +146,16 @@ def test_texts_in_a_dataset_have_one_axis(model):
             call(data, verbose=0)
 
 
+@pytest.mark.core
+def test_a_dataset_without_labels_is_an_error_before_anything_is_traced(model, ids):
+    tf = pytest.importorskip("tensorflow")
+    for x in (ids, TEXTS):
+        data = tf.data.Dataset.from_tensor_slices(x).batch(2)
+        for call in (model.fit, model.evaluate):
+            with pytest.raises(ValueError, match=f"`{call.__name__}` requires a dataset of `.inputs, labels.`"):
+                call(data, verbose=0)
+
+
 @pytest.mark.parametrize("part", ["split", "dataset"])
 def test_a_split_is_passed_as_two_arguments(model, part):
     split = Split(TEXTS, LABELS)

@@ -171,3 +171,8 @@ def test_losses_by_name_train(model, loss):
         model.fit(["good", "bad"], np.eye(2), verbose=0)
     with pytest.raises(ValueError, match="`loss` takes integer labels, but the metric takes one-hot labels"):
         model.compile("sgd", loss=loss, metrics=[keras.metrics.CategoricalAccuracy()])
+
+
+def test_names_that_differ_only_by_their_unicode_form_are_an_error():
+    with pytest.raises(ValueError, match="more than their Unicode form.* Received: 'cafe\u0301' at positions 0 and 2"):
+        of_words(WORDS, label_names=["caf\u00e9", "bar", "cafe\u0301"])

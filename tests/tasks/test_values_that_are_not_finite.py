@@ -81,8 +81,10 @@ def test_each_kind_of_batches_takes_finite_weights_only(model):
 
 @pytest.mark.core
 def test_weights_of_classes_are_finite_numbers(model):
-    with pytest.raises(ValueError, match="finite weights.*Received: class_weight={0: nan}"):
+    with pytest.raises(ValueError, match="finite weights of at least 0.*Received: class_weight={0: nan}"):
         model.fit(TEXTS, LABELS, class_weight={0: NAN}, verbose=0)
+    with pytest.raises(ValueError, match="finite weights of at least 0.*Received: class_weight={0: -1.0}"):
+        model.fit(TEXTS, LABELS, class_weight={0: -1.0}, verbose=0)
     with pytest.raises(ValueError, match="`class_weight` must be finite numbers. Received: inf"):
         word_batches([["a"]], [[0]], model.preprocessor, class_weight={0: INF})
 

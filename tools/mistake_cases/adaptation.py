@@ -144,7 +144,7 @@ MISTAKES = [
     Mistake(
         "adapters of another size",
         lambda m: adapt.load_adapters(other(m, hidden_dim=16), saved_adapters(m)),
-        "16|hidden_dim|shape",
+        "hidden_dim|other weights",
     ),
     Mistake(
         "adapters of an encoder with other num_heads",
@@ -199,7 +199,7 @@ MISTAKES = [
     Mistake("an emptied file of cached features", lambda m: damaged(m, lambda data: b""), "empty|size|bytes|damaged"),
     # === Training checkpoints ===
     Mistake("a run that goes on with other num_heads", lambda m: resumed(m, num_heads=4, dropout=0.0), "num_heads"),
-    Mistake("a run that goes on with other dropout", lambda m: resumed(m, dropout=0.3), "dropout"),
+    Mistake("a run that goes on with other dropout", lambda m: resumed(m, dropout=0.3), "dropout|same model"),
     Mistake(
         "a run that goes on with another activation", lambda m: resumed(m, dropout=0.0, activation="relu"), "activation"
     ),

@@ -210,7 +210,11 @@ MISTAKES = [
     # === Words ===
     Mistake("fewer labels than words", lambda m: fit(m.tagger(), [["A"]], [["good", "a"]]), "2.*1|1.*2"),
     Mistake("an unknown label of a word", lambda m: fit(m.tagger(), [["A", "C"]], [["good", "a"]]), "'C'"),
-    Mistake("one list of words as sentences", lambda m: fit(m.tagger(), ["A", "B"], ["good", "a"]), "list of"),
+    Mistake(
+        "one list of words as sentences",
+        lambda m: fit(m.tagger(), ["A", "B"], ["good", "a"]),
+        "one list for each sentence",
+    ),
     Mistake(
         "labels of sentences instead of words", lambda m: fit(m.tagger(), ["A", "B"], [["good"], ["a"]]), "list|word"
     ),

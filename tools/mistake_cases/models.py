@@ -89,6 +89,8 @@ class Models:
         return kt.text.TokenPreprocessor(kt.text.WordPieceTokenizer(VOCABULARY), packing, 16)
 
     def words(self):
+        """Word vectors, with which a task has the same weights each time."""
+        keras.utils.set_random_seed(0)
         vectors = kt.checkpoints.WordVectors(WORDS, np.random.default_rng(0).normal(size=(len(WORDS), 4)))
         return kt.encoders.WordVectorEncoder.from_vectors(vectors)
 
@@ -144,7 +146,8 @@ class Models:
         """A classifier whose head is not a number."""
         model = self.classifier(**options)
         model.layers[-1].kernel.assign(model.layers[-1].kernel * np.nan)
-        return model
+        self.forget()
+        return self.watch(model, None)
 
     # === Files ===
 
