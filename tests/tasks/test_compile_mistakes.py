@@ -69,12 +69,6 @@ def test_a_metric_of_other_labels_than_the_loss_is_an_error(model, loss, metric,
 
 
 @pytest.mark.core
-def test_an_unknown_loss_is_an_error_that_names_those_of_the_task(model):
-    with pytest.raises(ValueError, match=r"'focal', 'label_smoothing'.* mean 'focal'\? Received: loss='focall'"):
-        model.compile(loss="focall")
-
-
-@pytest.mark.core
 def test_the_metrics_of_the_task_become_the_accuracy_for_a_loss_of_one_hot_labels(model):
     for loss in (ONE_HOT, "mse"):
         model.compile("sgd", loss=loss, run_eagerly=EAGER)
