@@ -2,6 +2,8 @@
 
 import keras
 
+from keras_transfer.training.run_length import accumulation_steps
+
 
 def replicas_of(model):
     """Returns the number of replicas, and whether batches must be divisible by it, as on JAX."""
@@ -26,6 +28,19 @@ def check_scope(model):
         raise ValueError(
             "Create the encoder and the model inside `strategy.scope()`, and compile the model there. "
             f"Received: {len(apart)} weights that were created outside the scope, such as {apart[0]}"
+        )
+
+
+def check_accumulation(model, optimizer):
+    """Raises a `ValueError` if an optimizer accumulates gradients on replicas of TensorFlow, which Keras cannot do."""
+    strategy = getattr(model, "distribute_strategy", None)
+    replicas = 1 if strategy is None else strategy.num_replicas_in_sync
+    steps = accumulation_steps(optimizer) if isinstance(optimizer, keras.optimizers.Optimizer) else 1
+    if replicas > 1 and steps > 1:
+        raise ValueError(
+            "Keras cannot accumulate gradients on several replicas of TensorFlow. Use larger batches and an optimizer "
+            f"without `gradient_accumulation_steps`. Received: gradient_accumulation_steps={steps} on {replicas} "
+            "replicas"
         )
 
 

@@ -1,5 +1,6 @@
 """Activation functions that Keras offers only through a flag, under names that a config can contain."""
 
+import functools
 import math
 
 import keras
@@ -57,6 +58,28 @@ def _gelu_in_training(x):
     probability = 0.5 * ops.erf(x * 0.5**0.5) + 0.5
     slope = probability + x * ops.exp(-0.5 * ops.square(x) - 0.5 * math.log(2 * math.pi))
     return x * probability, lambda upstream: upstream * slope
+
+
+class NamedActivation:
+    """A mixin for a layer whose attribute `activation` can be a name, which `keras.RematScope` needs as a function.
+
+    Put it before `keras.layers.Layer`.
+    """
+
+    def rematerialized_call(self, layer_call, *args, **kwargs):
+        call = super().rematerialized_call(layer_call, *args, **kwargs)
+        if call is layer_call:
+            return call
+
+        @functools.wraps(layer_call)
+        def with_function(*args, **kwargs):
+            name, self.activation = self.activation, get_activation(self.activation)
+            try:
+                return call(*args, **kwargs)
+            finally:
+                self.activation = name
+
+        return with_function
 
 
 def serialize_activation(activation):

@@ -5,7 +5,7 @@ import weakref
 import keras
 from keras import ops
 
-from keras_transfer.layers.activations import activate, get_activation, serialize_activation
+from keras_transfer.layers.activations import NamedActivation, activate, get_activation, serialize_activation
 from keras_transfer.layers.adapter_slots import Adapter
 
 SOURCES = ("outputs", "inputs", "summed")
@@ -17,7 +17,7 @@ def uniform():
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class BottleneckAdapter(Adapter):
+class BottleneckAdapter(NamedActivation, Adapter):
     """Adds `scale * up(activation(down(x)))` to the outputs of a sub-layer. `up` starts as zero.
 
     Args:

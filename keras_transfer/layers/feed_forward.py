@@ -2,13 +2,13 @@
 
 import keras
 
-from keras_transfer.layers.activations import activate, get_activation, serialize_activation
+from keras_transfer.layers.activations import NamedActivation, activate, get_activation, serialize_activation
 from keras_transfer.layers.dropout import Dropout
 from keras_transfer.layers.sublayers import make_dense
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
-class FeedForward(keras.layers.Layer):
+class FeedForward(NamedActivation, keras.layers.Layer):
     """Two dense layers with an activation between them: `outer(activation(inner(x)))` (Vaswani et al. 2017).
 
     Args:

@@ -7,7 +7,7 @@ import logging
 import keras
 import numpy as np
 
-from keras_transfer.distribute.replicas import check_scope
+from keras_transfer.distribute.replicas import check_accumulation, check_scope
 from keras_transfer.metrics import AUC
 from keras_transfer.metrics.class_counts import ClassCounts
 from keras_transfer.names import did_you_mean
@@ -41,10 +41,11 @@ class Compiled:
 
         Raises:
             ValueError: If the name of a loss or metric is unknown, if one of them expects probabilities, if a metric
-                takes other labels than the loss, or if the model or its encoder was created outside of the strategy's
-                scope.
+                takes other labels than the loss, if the model or its encoder was created outside of the strategy's
+                scope, or if the optimizer accumulates gradients on several replicas of TensorFlow.
         """
         check_scope(self)
+        check_accumulation(self, optimizer)
         warn_of_half_weights(self)
         optimizer = keras.optimizers.AdamW(5e-5) if isinstance(optimizer, str) and optimizer == "auto" else optimizer
         if isinstance(loss, str):

@@ -57,6 +57,10 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
     `evaluate` and `predict` count every text once. Keras shards prepared datasets unchanged. Use full batches: the
     gradients of all replicas have the same weight, even if a replica has only few rows of a short batch.
 
+    Threads can use different tasks at the same time. A task must be compiled, trained and evaluated by one thread at a
+    time. On TensorFlow, other threads can predict with it meanwhile. On JAX, Keras takes the weights out of the model
+    while a method runs, so use a lock: only one thread at a time can use a task.
+
     Args:
         encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
         preprocessor: Callable from texts to the encoder's inputs, or None if the encoder takes text itself or if only

@@ -111,6 +111,17 @@ def repeated_tokens():
     return report
 
 
+def accumulation():
+    """The errors of a task and of one with layer-wise rates that accumulate gradients."""
+    messages = []
+    with two_replicas().scope():
+        model = tiny.of_vectors()
+        optimizer = keras.optimizers.SGD(0.1, gradient_accumulation_steps=2)
+        for each in (optimizer, LayerwiseOptimizer(optimizer, model)):
+            messages.append(tiny.message(lambda each=each: model.compile(each)))
+    return messages
+
+
 # Saving
 
 

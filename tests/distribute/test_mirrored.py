@@ -33,6 +33,12 @@ def test_two_replicas_train_like_one_device_if_a_token_occurs_several_times_in_a
         assert differs < 1e-6 < 1e-3 < moved
 
 
+def test_the_accumulation_of_gradients_which_keras_cannot_do_on_replicas_is_an_error(tensorflow_process):
+    for message in tensorflow_process("tests.distribute.mirrored:accumulation"):
+        assert message.startswith("Keras cannot accumulate gradients on several replicas")
+        assert message.endswith("Received: gradient_accumulation_steps=2 on 2 replicas")
+
+
 @pytest.mark.parametrize("count", ["1", "33"])
 def test_predict_returns_a_row_for_every_text_if_the_last_batch_is_short(report, count):
     assert report["short"][count]["logits"] < 1e-6

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.layers import FeedForward, GatedFeedForward
+from keras_transfer.layers import BottleneckAdapter, FeedForward, GatedFeedForward
 from tests.helpers import run_layer_test
 
 X = np.random.default_rng(0).normal(size=(3, 4)).astype("float32")
@@ -78,3 +78,20 @@ def test_operations_of_the_activation_come_after_the_matmul_in_the_alphabet(cls)
     matmul = [name for name in names if "BiasAdd" in name or "MatMul" in name]
     before = [name for name in matmul if "outer" not in name]
     assert activation and before and max(before) < min(activation)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(
+    "make", [lambda: FeedForward(3), lambda: GatedFeedForward(3, "silu"), lambda: BottleneckAdapter(2)]
+)
+def test_activations_can_be_computed_again_in_the_backward_pass(make):
+    x = np.random.default_rng(0).normal(size=(2, 4)).astype("float32")
+    with keras.RematScope("activations"):
+        layer = make()
+    name = layer.activation
+    outputs = keras.ops.convert_to_numpy(layer(x))
+    plain = make()
+    plain.build(x.shape)
+    plain.set_weights(layer.get_weights())
+    np.testing.assert_allclose(outputs, keras.ops.convert_to_numpy(plain(x)), atol=1e-6)
+    assert layer.activation == name == layer.get_config()["activation"]
