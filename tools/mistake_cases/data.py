@@ -29,7 +29,7 @@ def read(path):
 
 MISTAKES = [
     Mistake("integers as texts", lambda m: fit(m.classifier(), [1, 2, 3, 4]), "text|string"),
-    Mistake("dicts as texts", lambda m: fit(m.classifier(), [{"text": text} for text in TEXTS]), "dict"),
+    Mistake("dicts as texts", lambda m: fit(m.classifier(), [{"text": text} for text in TEXTS]), r"row\['text'\]"),
     Mistake("None among the texts", lambda m: fit(m.classifier(), ["good", None, "a", "b"]), r"\[1\].*None"),
     Mistake("NaN among the texts", lambda m: fit(m.classifier(), ["good", float("nan"), "a", "b"]), r"\[1\].*nan"),
     Mistake("a dict with the column of texts", lambda m: fit(m.classifier(), {"text": TEXTS}), "list"),

@@ -49,8 +49,9 @@ MISTAKES = [
     ),
     Mistake(
         "label_names are numbers that begin at 1, and a label is 0",
-        lambda m: fit(m.classifier(label_names=STARS), [0, 1, 2, 3]),
+        learned(STARS, [0, 3, 0, 3]),
         "'1'.*Received: 0",
+        lambda found: [str(label) for label in found] == ["1", "4", "1", "4"],
     ),
     Mistake(
         "booleans as labels of classes with other names",
