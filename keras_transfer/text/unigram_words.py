@@ -30,9 +30,12 @@ def normalize_spaces(texts, charsmap):
     """
     import tensorflow as tf
 
+    # No pattern matches printable ASCII, of which most English texts consist.
+    rare = tf.where(~tf.strings.regex_full_match(texts, "[ -~]*"))
+    changed = tf.gather_nd(texts, rare)
     for pattern, replacement in _replacements(charsmap):
-        texts = tf.strings.regex_replace(texts, pattern, replacement)
-    return texts
+        changed = tf.strings.regex_replace(changed, pattern, replacement)
+    return tf.tensor_scatter_nd_update(texts, rare, changed)
 
 
 def split_unigram(texts, charsmap, keep_spaces):
@@ -48,16 +51,15 @@ def split_unigram(texts, charsmap, keep_spaces):
     import tensorflow as tf
 
     replace = tf.strings.regex_replace
+    texts = texts if keep_spaces else replace(texts, _separators(charsmap), " ")
+    texts = replace(texts, r"[\t\n\r]", _UNKNOWN)
     if keep_spaces:
         words = split_at(CUT, replace(texts, f"[ {SPACE}]", CUT + SPACE.encode()))
+    elif normalized(charsmap, SPACE) == SPACE:
+        words = split_at(" ", replace(texts, SPACE, " " + SPACE))
     else:
-        words = split_at(" ", replace(texts, _separators(charsmap), " "))
-        if normalized(charsmap, SPACE) == SPACE:
-            values = split_at(CUT, replace(words.values, SPACE, CUT + SPACE.encode()))
-            splits = tf.gather(values.row_splits, words.row_splits)
-            words = tf.RaggedTensor.from_row_splits(values.values, splits, validate=False)
-    values = replace(words.values, f"^{SPACE}", "", replace_global=False)
-    return words.with_values(replace(values, r"[\t\n\r]", _UNKNOWN))
+        words = split_at(" ", texts)
+    return words.with_values(replace(words.values, f"^{SPACE}", "", replace_global=False))
 
 
 @functools.lru_cache(maxsize=4)
