@@ -211,6 +211,7 @@ def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
     if len(kinds) != 1 or not isinstance(kinds[0], LoRA):
         raise ValueError(f"Only `LoRA` can be written for PEFT. Received: {kinds}")
     [kind], tensors, ranks, used = kinds, {}, {}, set()
+    modules = modules_of(encoder)
     prefix, saved, task_type, metadata = "", [], None, {"format": "pt"}
     if model is not encoder:
         prefix, task_type = checkpoint_functions["head_prefixes"](encoder)[0], _TASK_TYPES.get(model.head_name)
@@ -219,7 +220,7 @@ def write(model, encoder, folder, kinds, arrays, head, overwrite=False):
         tensors |= {f"{_START}{name}": tensor for name, tensor in written.items()}
         if names := head_settings(model).get("label_names"):
             metadata["label_names"] = json.dumps(names)
-    for name, segments in modules_of(encoder).items():
+    for name, segments in modules.items():
         pieces = [piece for segment in segments for piece in segment.pieces(arrays)]
         if not pieces:
             continue

@@ -326,7 +326,7 @@ def test_mistakes_are_clear_errors_that_change_nothing():
             lambda: kt.add_adapters(plain, "lora"),
             "a task such as `TextClassifier` over one or over a KerasHub backbone",
         ),
-        (lambda: kt.remove_adapters(model), r"Expected some of \[\]"),
+        (lambda: kt.remove_adapters(model), "has no adapters. Call `add_adapters` first"),
         (lambda: kt.merge_adapters(model), "no active adapters to merge. Call `add_adapters` first"),
     ):
         with pytest.raises(ValueError, match=message):
