@@ -69,7 +69,10 @@ def test_private_modules_of_keras_are_imported_in_two_files():
             if isinstance(node, ast.ImportFrom) and node.module.startswith("keras.src"):
                 private.setdefault(path.name, []).extend(name.name for name in node.names)
     # See also `tests/training/test_private_names.py`.
-    assert private == {"trust.py": ["in_symbolic_scope", "in_safe_mode"], "private.py": ["PyDatasetAdapter"]}
+    assert private == {
+        "trust.py": ["in_symbolic_scope", "in_safe_mode"],
+        "private.py": ["DataAdapter", "PyDatasetAdapter"],
+    }
 
 
 def test_the_private_name_of_keras_for_safe_mode_returns_the_argument_of_loading(tmp_path):

@@ -134,15 +134,16 @@ def test_prepared_data_train_on_every_backend():
 def test_wrong_data_are_one_clear_error():
     import tensorflow as tf
 
-    model = masked_lm()
-    model.compile(run_eagerly=True)
+    model, without = masked_lm(), MaskedLM(encoder())
+    for each in (model, without):
+        each.compile(run_eagerly=True)
     for function, message in (
         (lambda: model.fit(TEXTS, [0, 1, 0, 1], verbose=0), "Raw text has no labels"),
         (lambda: model.dataset(TEXTS, [0, 1, 0, 1]), "must be None for raw text, since a `MaskedLM`.*Received: y"),
         (lambda: model.fit(TEXTS, class_weight={0: 1.0}, verbose=0), "has no `class_weight`"),
         (lambda: model.fit(tf.data.Dataset.from_tensor_slices(TEXTS).batch(2), verbose=0), "takes raw text in memory"),
         (lambda: model.predict(TEXTS), r"Use `fill_mask\(texts\)`.*'\[MASK\]' marks"),
-        (lambda: MaskedLM(encoder()).fit(TEXTS), "requires a preprocessor"),
+        (lambda: without.fit(TEXTS), "requires a preprocessor"),
     ):
         with pytest.raises(ValueError, match=message):
             function()
