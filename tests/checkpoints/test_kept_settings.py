@@ -5,6 +5,7 @@ import logging
 import pathlib
 import shutil
 
+import keras
 import numpy as np
 import pytest
 
@@ -107,9 +108,12 @@ def test_the_penalties_are_those_of_the_checkpoint_unless_others_are_passed(eage
 
 @pytest.mark.core
 def test_tokens_are_forced_at_the_second_and_at_the_last_place():
-    tokens, column, first = np.zeros((3, 6), "int32"), 4, np.array([3, 1, 0], "int32")
     constraints = Constraints(forced_first=1, forced_last=(0, 2))
-    scores = constraints.apply(np.ones((3, 4), "float32"), tokens, column, first, limit=np.array([6, 5, 6], "int32"))
+    tokens, first, limit = (
+        keras.ops.convert_to_tensor(np.array(value, "int32")) for value in (np.zeros((3, 6)), [3, 1, 0], [6, 5, 6])
+    )
+    scores = constraints.apply(keras.ops.ones((3, 4)), tokens, 4, first, limit=limit)
+    scores = keras.ops.convert_to_numpy(scores)
     np.testing.assert_array_equal(scores, [[NEVER, 0, NEVER, NEVER], [0, NEVER, 0, NEVER], [1, 1, 1, 1]])
 
 
