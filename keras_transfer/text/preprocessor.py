@@ -12,6 +12,9 @@ DEFAULT_LENGTH = 128
 class LengthError(ValueError):
     """Raised if `sequence_length` is invalid, which is no fault of the files that a preprocessor is loaded from."""
 
+    # TensorFlow raises an error of `Dataset.map` under its own type only if it has this constructor.
+    __init__ = Exception.__init__
+
 
 class Preprocessor(keras.layers.Layer):
     """A layer that turns raw text into model inputs; the base class of all preprocessors.
