@@ -160,8 +160,9 @@ def test_an_export_takes_strings(trained, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_loaded_model_can_be_exported_with_pairs(trained, tmp_path):
+def test_a_loaded_model_can_be_exported_with_pairs(trained, tmp_path, monkeypatch):
     model, _ = trained
+    monkeypatch.setattr(model, "fitted_on", None)  # It was trained on single texts.
     folder = serving.export(save_and_load(model), tmp_path / "served", pairs=True)
     serve = tf.saved_model.load(folder).signatures["serving_default"]
     outputs = serve(text=tf.constant(TEXTS), text_pair=tf.constant(TEXTS[::-1]))
