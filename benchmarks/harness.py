@@ -10,7 +10,8 @@ returns a dict from the name of a measure to a function without arguments that d
     if __name__ == "__main__":
         harness.main(__doc__, {"keras_transfer": ours, "keras_hub": theirs})
 
-The others are compared with the first contender: the ratio is its time divided by the other's.
+The others are compared with the first contender: the ratio is its time divided by the other's. `--against FOLDER`
+compares it with itself in another checkout of the project.
 """
 
 import argparse
@@ -27,6 +28,7 @@ import time
 
 import numpy as np
 
+ROOT = pathlib.Path(__file__).parents[1]
 CORES = os.cpu_count()
 SAMPLE = 0.5  # Seconds. A sample repeats the work until it lasts this long.
 BUSY = 0.05  # Largest fraction of the machine that other processes may use during a sample.
@@ -57,6 +59,9 @@ def main(description, contenders, measures=None, rounds=15, warm_up=2, per_call=
     parser.add_argument("--measures", nargs="+", default=measures)
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--json", type=pathlib.Path, help="file to append the JSON lines to")
+    parser.add_argument(
+        "--against", type=pathlib.Path, help="another checkout, where the first contender takes turns too"
+    )
     for name, keywords in (options or {}).items():
         parser.add_argument(f"--{name.replace('_', '-')}", **keywords)
     parser.add_argument("--worker", choices=contenders, help=argparse.SUPPRESS)
@@ -64,7 +69,9 @@ def main(description, contenders, measures=None, rounds=15, warm_up=2, per_call=
     chosen = {name: getattr(args, name) for name in options or {}}
     if args.worker:
         return work(contenders[args.worker], chosen, warm_up)
-    workers = {name: Worker(name) for name in args.contenders}
+    workers = {name: Worker(name, ROOT) for name in args.contenders}
+    if args.against is not None:
+        workers[str(args.against)] = Worker(args.contenders[0], args.against.resolve())
     try:
         samples = take(workers, args.measures, args.rounds, warm=warm_up > 0)
     finally:
@@ -121,10 +128,13 @@ def cpu_seconds():
 class Worker:
     """A contender in its own process, which reads the name of a measure and answers with a sample."""
 
-    def __init__(self, name):
-        self.name = name
-        command = [sys.executable, sys.argv[0], *sys.argv[1:], "--worker", name]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, name, checkout):
+        self.name = f"{name} of {checkout}"
+        command = [sys.executable, pathlib.Path(sys.argv[0]).resolve(), *sys.argv[1:], "--worker", name]
+        environment = {**os.environ, "PYTHONPATH": str(checkout)}
+        self.process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         self.measures = self._answer()
 
     def _answer(self):
