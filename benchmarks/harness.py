@@ -131,7 +131,7 @@ class Worker:
     def __init__(self, name, checkout):
         self.name = f"{name} of {checkout}"
         command = [sys.executable, pathlib.Path(sys.argv[0]).resolve(), *sys.argv[1:], "--worker", name]
-        environment = {**os.environ, "PYTHONPATH": str(checkout)}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(checkout), os.environ.get("PYTHONPATH", "")])}
         self.process = subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
