@@ -16,6 +16,7 @@ from keras_transfer.text.unigram import UnigramTokenizer
 from keras_transfer.text.wordpiece import SPLIT_KEY, WordPieceTokenizer, looks_cased, read_folder
 
 FAST_FILE = "tokenizer.json"
+_GRAPHEMES_KEY = "keras_transfer_graphemes"  # Transformers has no such setting
 
 _S = {
     **{"cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"},
@@ -84,7 +85,7 @@ def read_tokenizer_folder(folder):
     special = {**_tokens(fast.get("padding") or {}), **special}
     has_segments = _has_segments(kind, config, model_config)
     if fast:
-        tokenizer = _fast_tokenizer(folder, fast, special, added)
+        tokenizer = _fast_tokenizer(folder, config, fast, special, added)
         start, between, end, segments = read_post_processor(fast.get("post_processor"), has_segments)
     elif kind in _KINDS:
         tokenizer = _old_tokenizer(folder, kind, config, special, added)
@@ -156,13 +157,14 @@ def write_tokenizer_folder(folder, tokenizer, packing, sequence_length, split):
         "model_max_length": sequence_length,
         "clean_up_tokenization_spaces": False,
         SPLIT_KEY: split,
+        **({_GRAPHEMES_KEY: tokenizer.graphemes} if isinstance(tokenizer, UnigramTokenizer) else {}),
         **({"padding_side": "left"} if cls and not packing.start else {}),  # XLNet reads the last position
         **roles,
     }
     (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
-def _fast_tokenizer(folder, fast, special, added):
+def _fast_tokenizer(folder, config, fast, special, added):
     """Returns the tokenizer of a `tokenizer.json`."""
     model = fast["model"]
     kind = model.get("type") or ("BPE" if "merges" in model else None)
@@ -178,7 +180,8 @@ def _fast_tokenizer(folder, fast, special, added):
     ids = model["vocab"] if kind == "BPE" else {token: index for index, (token, _) in enumerate(model["vocab"])}
     ids = ids | {token["content"]: token["id"] for token in added}
     of_text = [token["content"] for token in text_tokens(added)]
-    return classes[kind].from_json(fast, tokens_of(ids), of_text, **_roles(special, ids))
+    settings = {"graphemes": config.get(_GRAPHEMES_KEY, True)} if kind == "Unigram" else {}
+    return classes[kind].from_json(fast, tokens_of(ids), of_text, **settings, **_roles(special, ids))
 
 
 def _old_tokenizer(folder, kind, config, special, added):

@@ -7,6 +7,7 @@ import pathlib
 import keras
 import numpy as np
 
+from keras_transfer.text.graphemes import of_characters
 from keras_transfer.text.normalizer import checked_utf8
 from keras_transfer.text.preprocessor import import_tensorflow_text
 from keras_transfer.text.sentencepiece_model import SPACE, UNIGRAM, PieceType, SentencePieceModel
@@ -20,12 +21,9 @@ class UnigramTokenizer(Tokenizer):
     """Splits texts into the most probable pieces of a SentencePiece unigram model.
 
     Texts are split at white space, and each word into the pieces whose scores have the largest sum. The ids are those
-    of Hugging Face `tokenizers`, with two exceptions:
-
-    - Splits with the same sum, such as the same pieces in another order. In long runs of one character, a short piece
-      can come last where Hugging Face and SentencePiece have it first: `........` can become `. ... ... .` instead of
-      `. . ... ...`.
-    - Several accents on a letter, or an accent on a space, if the model's normalization composes them.
+    of Hugging Face `tokenizers` with `graphemes=True`, except for splits with the same sum, such as the same pieces in
+    another order: in long runs of one character, a short piece can come last where Hugging Face and SentencePiece have
+    it first (`. ... ... .` instead of `. . ... ...`).
 
     Text never becomes a control symbol of the model, even if it is spelled like one.
 
@@ -43,6 +41,10 @@ class UnigramTokenizer(Tokenizer):
         keep_spaces: Boolean. Whether each space that the normalization leaves begins a word, so that of two spaces, one
             becomes a token of its own (DeBERTa v2 and v3). Otherwise, any white space only separates words. Defaults to
             `False`.
+        graphemes: Boolean. Whether the model's own normalization is applied to each grapheme cluster, as in Hugging
+            Face `tokenizers`. Otherwise, it is applied to the longest match, as in SentencePiece. They differ in
+            characters that are written as several code points, such as a letter with two combining accents. Defaults
+            to `False`.
         unk_token: String. Token of characters that no piece contains. Defaults to the model's.
         mask_token: String. Token that masked language models predict. Defaults to `None`.
         eos_token: String. Token that ends a generated text. Defaults to `None`.
@@ -77,6 +79,7 @@ class UnigramTokenizer(Tokenizer):
         mask_token=None,
         eos_token=None,
         keep_spaces=False,
+        graphemes=False,
     ):
         known = [*STEPS, MODEL_STEP]
         if unknown := [step for step in normalization if step not in known]:
@@ -94,6 +97,7 @@ class UnigramTokenizer(Tokenizer):
             raise ValueError(f"`normalization` has steps that require `keep_spaces=True`. Received: {unknown}")
         self.normalization = list(normalization)
         self.keep_spaces = bool(keep_spaces)
+        self.graphemes = bool(graphemes)
         self._model = None
         if model is None and vocabulary is not None:
             raise ValueError("A `vocabulary` requires a `model`. Received: model=None")
@@ -146,12 +150,12 @@ class UnigramTokenizer(Tokenizer):
             ]
             pieces = [piece for piece, _, type in self._model.pieces]
             space = pieces.index(SPACE) if SPACE in self._normal_pieces() else ids.index(self.unk_id)
-            self._splitter = _make_splitter(self._serialized), np.array(ids, "int32"), space
+            self._splitter = _make_splitter(self._serialized, self.graphemes), np.array(ids, "int32"), space
         splitter, ids, space = self._splitter
         texts = checked_utf8(texts)
         charsmap = self._model.charsmap
         for step in self.normalization if MODEL_STEP in self.normalization else [*self.normalization, MODEL_STEP]:
-            texts = normalize_spaces(texts, charsmap) if step == MODEL_STEP else STEPS[step](texts)
+            texts = normalize_spaces(texts, charsmap, self.graphemes) if step == MODEL_STEP else STEPS[step](texts)
         words = split_unigram(texts, charsmap, self.keep_spaces)
         distinct, index = tf.unique(words.values)
         pieces = splitter.tokenize(distinct)
@@ -177,6 +181,7 @@ class UnigramTokenizer(Tokenizer):
             "mask_token": self.mask_token,
             "eos_token": self.eos_token,
             "keep_spaces": self.keep_spaces,
+            "graphemes": self.graphemes,
         }
 
     def save_assets(self, folder):
@@ -207,7 +212,7 @@ class UnigramTokenizer(Tokenizer):
         }
 
     @classmethod
-    def from_json(cls, fast, tokens, text_tokens, **special):
+    def from_json(cls, fast, tokens, text_tokens, graphemes=True, **special):
         """Returns the tokenizer of a `tokenizer.json`, like `ByteBPETokenizer.from_json`."""
         if text_tokens:
             raise ValueError(f"Added tokens must be special. Received: {text_tokens}")
@@ -224,7 +229,7 @@ class UnigramTokenizer(Tokenizer):
             pieces.append((piece, score, PieceType.UNKNOWN if index == model["unk_id"] else type))
         serialized = SentencePieceModel(pieces, charsmap).to_bytes()
         special["unk_token"] = model["vocab"][model["unk_id"]][0]
-        return cls(serialized, tokens, steps, keep_spaces=keep_spaces, **special)
+        return cls(serialized, tokens, steps, keep_spaces=keep_spaces, graphemes=graphemes, **special)
 
 
 def _check_pieces(model):
@@ -274,8 +279,12 @@ def _keeps_spaces(settings):
 
 
 @functools.lru_cache(maxsize=4)
-def _make_splitter(serialized):
+def _make_splitter(serialized, graphemes):
     import tensorflow as tf
+
+    charsmap = SentencePieceModel.from_bytes(serialized).charsmap
+    if graphemes and charsmap:
+        serialized = serialized.replace(charsmap, of_characters(charsmap))
 
     # A function that is being traced would keep the tokenizer in its own graph.
     with tf.init_scope(), tf.device("CPU:0"):

@@ -3,6 +3,7 @@
 import functools
 import unicodedata
 
+from keras_transfer.text.graphemes import apply_to_graphemes
 from keras_transfer.text.sentencepiece_model import SPACE, normalized
 from keras_transfer.text.splitting import CUT, split_at
 
@@ -21,18 +22,21 @@ _UNKNOWN = "\U0010fffd"  # stands for white space inside of a word, which Tensor
 WHITE_SPACE = _inside(_WHITE_SPACE)
 
 
-def normalize_spaces(texts, charsmap):
+def normalize_spaces(texts, charsmap, graphemes):
     """Returns texts [batch] in which the spaces are those that a model's compiled normalization makes.
 
     Args:
         texts: String tensor [batch].
         charsmap: Bytes. The compiled normalization, empty for none.
+        graphemes: Boolean. Whether it is applied to grapheme clusters. These are normalized, too.
     """
     import tensorflow as tf
 
     # No pattern matches printable ASCII, of which most English texts consist.
     rare = tf.where(~tf.strings.regex_full_match(texts, "[ -~]*"))
     changed = tf.gather_nd(texts, rare)
+    if graphemes and charsmap:
+        changed = apply_to_graphemes(changed, charsmap)
     for pattern, replacement in _replacements(charsmap):
         changed = tf.strings.regex_replace(changed, pattern, replacement)
     return tf.tensor_scatter_nd_update(texts, rare, changed)
@@ -75,12 +79,9 @@ def _replacements(charsmap):
         return []
     composed = [chr(code) for code in range(0x80, 0x10000) if not 0xD800 <= code < 0xE000]
     composed = [character for character in composed if " " in unicodedata.normalize("NFKC", character)]
-    found = {" ": ["\r\n"]} if normalized(charsmap, "\r") == " " else {}  # one character for Hugging Face
+    found = {}
     for character in dict.fromkeys([*_WHITE_SPACE, *_OTHERS, *_CONTROLS, *composed]):
         result = normalized(charsmap, character)
         if character != " " and (result == "" or " " in result):
             found.setdefault(result, []).append(character)
-    return [
-        ("\r\n|" * ("\r\n" in texts) + f"[{_inside(text for text in texts if len(text) == 1)}]", result)
-        for result, texts in found.items()
-    ]
+    return [(f"[{_inside(characters)}]", result) for result, characters in found.items()]

@@ -182,7 +182,7 @@ def test_a_tokenizer_json_without_an_unknown_token_or_with_byte_fallback_is_an_e
 
 def test_a_keras_file_and_a_saved_model_contain_the_tokenizer(model, tmp_path):
     text = keras.Input((), dtype="string")
-    preprocessor = TokenPreprocessor(UnigramTokenizer(model), Packing(end=["</s>"], pad="<s>"), 8)
+    preprocessor = TokenPreprocessor(UnigramTokenizer(model, graphemes=True), Packing(end=["</s>"], pad="<s>"), 8)
     made = keras.Model(text, preprocessor(text))
     expected = preprocessor(HARD)["token_ids"].numpy()
     made.save(tmp_path / "model.keras")

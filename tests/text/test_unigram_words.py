@@ -63,7 +63,8 @@ def without_normalization(model):
 def write_folder(folder, model, before, after, split):
     """Writes a `tokenizer.json`, and returns its tokenizer in Hugging Face's library."""
     tokenizers = pytest.importorskip("tokenizers")
-    TokenPreprocessor(UnigramTokenizer(model), Packing(end=["</s>"], pad="<s>")).save(folder)
+    tokenizer = UnigramTokenizer(model, graphemes=True)
+    TokenPreprocessor(tokenizer, Packing(end=["</s>"], pad="<s>")).save(folder)
     fast = json.loads((folder / "tokenizer.json").read_text("utf-8"))
     compiled = (fast["normalizer"] or {"normalizers": []})["normalizers"]
     fast["normalizer"] = {"type": "Sequence", "normalizers": [*before, *compiled, *after]}
