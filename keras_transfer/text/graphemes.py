@@ -75,9 +75,25 @@ def apply_to_graphemes(texts, charsmap):
     """
     import tensorflow as tf
 
-    rare = tf.where(tf.strings.regex_full_match(texts, _pattern()))
-    found = tf.gather_nd(texts, rare)
-    characters, codes = tf.strings.unicode_split(found, "UTF-8"), tf.strings.unicode_decode(found, "UTF-8").values
+    clustered = tf.strings.regex_full_match(texts, _pattern())
+    return change_where(clustered, texts, lambda some: _apply_to_clustered(some, charsmap))
+
+
+def change_where(condition, texts, change):
+    """Returns texts [batch], of which a function changes those for which a condition [batch] is true."""
+    import tensorflow as tf
+
+    def changed():
+        places = tf.where(condition)
+        return tf.tensor_scatter_nd_update(texts, places, change(tf.gather_nd(texts, places)))
+
+    return tf.cond(tf.reduce_any(condition), changed, lambda: texts)
+
+
+def _apply_to_clustered(texts, charsmap):
+    import tensorflow as tf
+
+    characters, codes = tf.strings.unicode_split(texts, "UTF-8"), tf.strings.unicode_decode(texts, "UTF-8").values
     first, kind_of = _kinds()
     kinds = tf.gather(kind_of, tf.searchsorted(first, codes, side="right") - 1)
     # A text begins as if it followed a control character: with a cluster of its own.
@@ -106,7 +122,7 @@ def apply_to_graphemes(texts, charsmap):
     index = tf.gather(tf.scatter_nd(short[:, None], index, tf.shape(size, tf.int64)), cluster)
     result = tf.where(joined, "", tf.gather(results, index))
     characters = characters.with_values(tf.where(index > 0, result, characters.values))
-    return tf.tensor_scatter_nd_update(texts, rare, tf.strings.reduce_join(characters, axis=-1))
+    return tf.strings.reduce_join(characters, axis=-1)
 
 
 @functools.lru_cache(maxsize=4)

@@ -13,7 +13,7 @@ from keras_transfer.text.preprocessor import import_tensorflow_text
 from keras_transfer.text.sentencepiece_model import SPACE, UNIGRAM, PieceType, SentencePieceModel
 from keras_transfer.text.text_steps import MODEL_STEP, SPACE_STEPS, STEPS, read_steps, write_steps
 from keras_transfer.text.tokenizer import Tokenizer
-from keras_transfer.text.unigram_words import normalize_spaces, split_unigram
+from keras_transfer.text.unigram_words import normalize_spaces, split_spaces, split_words
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -155,9 +155,14 @@ class UnigramTokenizer(Tokenizer):
         texts = checked_utf8(texts)
         charsmap = self._model.charsmap
         for step in self.normalization if MODEL_STEP in self.normalization else [*self.normalization, MODEL_STEP]:
-            texts = normalize_spaces(texts, charsmap, self.graphemes) if step == MODEL_STEP else STEPS[step](texts)
-        words = split_unigram(texts, charsmap, self.keep_spaces)
+            if step != MODEL_STEP:
+                texts = STEPS[step](texts)
+            elif self.keep_spaces:
+                texts = normalize_spaces(texts, charsmap, self.graphemes)
+        words = split_spaces(texts) if self.keep_spaces else split_words(texts, charsmap, self.graphemes)
         distinct, index = tf.unique(words.values)
+        # TensorFlow Text puts U+2581 in front of a word.
+        distinct = tf.strings.regex_replace(distinct, f"^{SPACE}", "", replace_global=False)
         pieces = splitter.tokenize(distinct)
         values, count = (
             tf.gather(ids, tf.concat([pieces.values, [space]], 0)),

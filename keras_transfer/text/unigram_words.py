@@ -3,7 +3,7 @@
 import functools
 import unicodedata
 
-from keras_transfer.text.graphemes import apply_to_graphemes
+from keras_transfer.text.graphemes import apply_to_graphemes, change_where
 from keras_transfer.text.sentencepiece_model import SPACE, normalized
 from keras_transfer.text.splitting import CUT, split_at
 
@@ -30,40 +30,58 @@ def normalize_spaces(texts, charsmap, graphemes):
         charsmap: Bytes. The compiled normalization, empty for none.
         graphemes: Boolean. Whether it is applied to grapheme clusters. These are normalized, too.
     """
+    return _change_rare(texts, lambda rare: _normalize_spaces(rare, charsmap, graphemes))
+
+
+def _normalize_spaces(texts, charsmap, graphemes):
     import tensorflow as tf
 
-    # No pattern matches printable ASCII, of which most English texts consist.
-    rare = tf.where(~tf.strings.regex_full_match(texts, "[ -~]*"))
-    changed = tf.gather_nd(texts, rare)
     if graphemes and charsmap:
-        changed = apply_to_graphemes(changed, charsmap)
+        texts = apply_to_graphemes(texts, charsmap)
     for pattern, replacement in _replacements(charsmap):
-        changed = tf.strings.regex_replace(changed, pattern, replacement)
-    return tf.tensor_scatter_nd_update(texts, rare, changed)
+        texts = tf.strings.regex_replace(texts, pattern, replacement)
+    return texts
 
 
-def split_unigram(texts, charsmap, keep_spaces):
-    """Returns the words of texts [batch] as a ragged tensor [batch, None].
+def split_words(texts, charsmap, graphemes):
+    """Returns the words of texts [batch] between white space as a ragged tensor [batch, None].
 
-    A word is without the U+2581 in front of it, which is a word of its own if nothing follows it.
+    A word is with the U+2581 in front of it.
 
     Args:
-        texts: String tensor [batch], from `normalize_spaces`.
-        charsmap: Bytes. The compiled normalization, empty for none.
-        keep_spaces: Boolean. Whether each space begins a word. Otherwise, words are separated by any white space.
+        texts, charsmap, graphemes: As for `normalize_spaces`.
     """
     import tensorflow as tf
 
     replace = tf.strings.regex_replace
-    texts = texts if keep_spaces else replace(texts, _separators(charsmap), " ")
-    texts = replace(texts, r"[\t\n\r]", _UNKNOWN)
-    if keep_spaces:
-        words = split_at(CUT, replace(texts, f"[ {SPACE}]", CUT + SPACE.encode()))
-    elif normalized(charsmap, SPACE) == SPACE:
-        words = split_at(" ", replace(texts, SPACE, " " + SPACE))
-    else:
-        words = split_at(" ", texts)
-    return words.with_values(replace(words.values, f"^{SPACE}", "", replace_global=False))
+
+    def change(rare):
+        rare = replace(_normalize_spaces(rare, charsmap, graphemes), _separators(charsmap), " ")
+        rare = replace(rare, r"[\t\n\x0b\x0c\r]", _UNKNOWN)
+        return replace(rare, SPACE, " " + SPACE) if normalized(charsmap, SPACE) == SPACE else rare
+
+    return tf.strings.split(_change_rare(texts, change))
+
+
+def split_spaces(texts):
+    """Returns the words of texts [batch], each of which begins with a space, as a ragged tensor [batch, None].
+
+    A word is with a U+2581 in front of it.
+
+    Args:
+        texts: String tensor [batch], from `normalize_spaces`.
+    """
+    import tensorflow as tf
+
+    texts = tf.strings.regex_replace(texts, r"[\t\n\r]", _UNKNOWN)
+    return split_at(CUT, tf.strings.regex_replace(texts, f"[ {SPACE}]", CUT + SPACE.encode()))
+
+
+def _change_rare(texts, change):
+    """Returns texts [batch] of which a function changes those that are not printable ASCII, as most in English are."""
+    import tensorflow as tf
+
+    return change_where(~tf.strings.regex_full_match(texts, "[ -~]*"), texts, change)
 
 
 @functools.lru_cache(maxsize=4)
