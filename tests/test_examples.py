@@ -119,11 +119,8 @@ def test_the_script_in_the_readme_runs(tmp_path, monkeypatch, small_minilm):
     assert "text" in names["served"].structured_input_signature[1]
 
 
-def test_the_readme_is_short_and_links_to_pages_that_exist():
-    text = (REPOSITORY / "README.md").read_text("utf-8")
-    assert len(text.splitlines()) <= 170
-    pages = {link.split("#")[0] for link in re.findall(r"\]\(((?!http)[^)]+)\)", text)}
-    assert all((REPOSITORY / page).exists() for page in pages) and len(pages) > 20
+def test_the_readme_has_at_most_170_lines():
+    assert len((REPOSITORY / "README.md").read_text("utf-8").splitlines()) <= 170
 
 
 def test_every_block_of_the_readme_is_run_or_is_a_command_that_exists():
@@ -145,12 +142,15 @@ def test_every_block_of_the_readme_is_run_or_is_a_command_that_exists():
     assert set(answers) <= set(kt.datasets.load_questions().label_names)
 
 
-@pytest.mark.parametrize("page", sorted(path.name for path in (REPOSITORY / "docs").glob("*.md")))
+@pytest.mark.parametrize(
+    "page",
+    sorted(str(path.relative_to(REPOSITORY)) for folder in (".", "docs") for path in REPOSITORY.glob(f"{folder}/*.md")),
+)
 def test_the_links_of_a_page_lead_to_files_and_headings_that_exist(page):
-    folder = REPOSITORY / "docs"
-    for link in re.findall(r"\]\(((?!http)[^)\s]+)\)", (folder / page).read_text("utf-8")):
+    path = REPOSITORY / page
+    for link in re.findall(r"\]\(((?!http)[^)\s]+)\)", path.read_text("utf-8")):
         name, _, heading = link.partition("#")
-        target = folder / (name or page)
+        target = path.parent / name if name else path
         assert target.exists(), link
         if heading:
             titles = re.findall(r"^#+ (.*)$", target.read_text("utf-8"), re.MULTILINE)

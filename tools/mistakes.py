@@ -87,9 +87,9 @@ def outcome(mistake, models):
 
 
 def _is_ours(error):
-    """Whether an error was raised in a file of the library, or is the refusal of its command."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return isinstance(error, Refused) or frames[-1].filename.startswith(PACKAGE)
+    """Whether a `raise` statement of the library raised an error, or it is the refusal of its command."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return isinstance(error, Refused) or (last.filename.startswith(PACKAGE) and last.line.startswith("raise "))
 
 
 def main(arguments=None):

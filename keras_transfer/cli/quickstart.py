@@ -1,5 +1,7 @@
 """The main task from end to end: fine-tune a pretrained BERT on questions, report, export, ask the exported model."""
 
+import pathlib
+import shutil
 import subprocess
 import sys
 import time
@@ -81,4 +83,8 @@ def run_quickstart(
         raise RuntimeError(f"The exported model failed:\n{fresh.stderr}")
     print(fresh.stdout, end="")
     print(f"\n{time.time() - start:.0f} s in total. To ask more questions:")
-    print(f'keras-transfer classify {folder} "Where is Timbuktu?"')
+    # The environment of `make quickstart` is not activated.
+    command = (
+        "keras-transfer" if shutil.which("keras-transfer") else pathlib.Path(sys.executable).parent / "keras-transfer"
+    )
+    print(f'{command} classify {folder} "Where is Timbuktu?"')

@@ -170,7 +170,7 @@ def test_a_page_replaces_an_older_one_and_an_error_leaves_nothing(tmp_path):
         ([0, 1], [[0.9, 0.1], [0.2, 0.9]], {"from_logits": False}, "sum must be 1.* at position 1"),
     ],
 )
-def test_invalid_arguments_are_errors_that_name_the_listedfender(labels, logits, options, message):
+def test_invalid_arguments_are_errors_that_name_the_first_offender(labels, logits, options, message):
     with pytest.raises(ValueError, match=message):
         ClassificationReport(labels, logits, **options)
 

@@ -32,9 +32,9 @@ def test_what_a_folder_cannot_contain_is_an_error_and_writes_nothing(tmp_path):
     for pooling in ("pooled", "concat"):
         with pytest.raises(CheckpointError, match=rf"the poolings \['first', 'last',.*pooling='{pooling}'"):
             TextEmbedder(encoder(), preprocessor(), pooling).save_pretrained(tmp_path / "saved")
-    swish = TextEmbedder(encoder(), preprocessor(), dense=[{"units": 4, "activation": "elu"}])
+    elu = TextEmbedder(encoder(), preprocessor(), dense=[{"units": 4, "activation": "elu"}])
     with pytest.raises(CheckpointError, match="the activations .*'tanh'.*Received: activation='elu' in `dense`"):
-        swish.save_pretrained(tmp_path / "saved")
+        elu.save_pretrained(tmp_path / "saved")
     elmo = ElmoEncoder(4, [(1, 4), (2, 8)], projection_dim=8, units=16)
     with pytest.raises(CheckpointError, match="cannot contain the pooling of a TextEmbedder.*'normalize': True"):
         TextEmbedder(elmo, normalize=True).save_pretrained(tmp_path / "saved")

@@ -108,7 +108,7 @@ def test_an_exported_model_is_described_by_its_labels(tmp_path, info):
 
 def test_a_folder_of_transformers_is_described_with_jax_if_it_is_installed(info, monkeypatch):
     pytest.importorskip("jax")
-    monkeypatch.setenv("KERAS_BACKEND", "")
+    monkeypatch.setenv("KERAS_BACKEND", "")  # so that what the command sets does not outlive the test
     monkeypatch.delenv("KERAS_BACKEND")
     assert info(HEADS / "bert_classifier")["head classifier"] == "2 tensors, which tasks.TextClassifier loads"
 

@@ -70,9 +70,15 @@ def test_each_class_requires_a_different_label(labels, classifier, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_labels_may_be_a_dict_as_transformers_have_it(classifier, tmp_path, monkeypatch):
-    written = []
-    monkeypatch.setattr(saved_model, "_write", lambda model, folder, labels, *options: written.append(labels))
+@pytest.fixture
+def written(monkeypatch):
+    """The labels of each export, whose graph is not written."""
+    found = []
+    monkeypatch.setattr(saved_model, "_write", lambda model, folder, labels, *options: found.append(labels))
+    return found
+
+
+def test_labels_may_be_a_dict_as_transformers_have_it(classifier, tmp_path, written):
     for i, key in enumerate((int, str)):  # str in `config.json`
         serving.export(classifier, tmp_path / str(i), {key(2): "good", key(0): "bad", key(1): "mixed"})
     assert written == [LABELS, LABELS]
@@ -87,14 +93,17 @@ def test_labels_may_be_a_dict_as_transformers_have_it(classifier, tmp_path, monk
         (["0", "1"], ["1", "0"], "'1' at position 0, which is class 1"),
     ],
 )
-def test_labels_must_not_have_the_names_of_other_classes(own, labels, received):
+def test_labels_must_not_have_the_names_of_other_classes(own, labels, received, classifier, tmp_path):
+    model = tasks.TextClassifier(classifier.encoder, preprocessor=classifier.preprocessor, label_names=own)
     with pytest.raises(ValueError, match=f"in the order of `model.label_names`.* Received: {received}"):
-        saved_model._names(labels, own)
+        serving.export(model, tmp_path / "served", labels)
 
 
-def test_labels_may_rename_classes():
-    assert saved_model._names(["poor", "good"], ["bad", "good"]) == ["poor", "good"]
-    assert saved_model._names([1, 2, 3], ["0", "1", "2"]) == ["1", "2", "3"]
+def test_labels_may_rename_classes(classifier, tmp_path, written):
+    for own, labels in ((["bad", "good"], ["poor", "good"]), (["0", "1", "2"], [1, 2, 3])):
+        model = tasks.TextClassifier(classifier.encoder, preprocessor=classifier.preprocessor, label_names=own)
+        serving.export(model, tmp_path / own[0], labels)
+    assert written == [["poor", "good"], ["1", "2", "3"]]
 
 
 @pytest.mark.parametrize(

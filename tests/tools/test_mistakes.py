@@ -48,6 +48,16 @@ def test_each_outcome_has_its_name(outcome_of):
     assert outcome_of(lambda models: 4, "four", lambda found: found == 4) == "right answer"
 
 
+def refused(models):
+    raise KeyError("key")
+
+
+def test_only_what_the_library_raises_itself_is_a_clear_error(outcome_of, monkeypatch):
+    monkeypatch.setattr(importlib.import_module("mistakes"), "PACKAGE", str(pathlib.Path(__file__).parent))
+    assert outcome_of(refused, "key") == "clear error"
+    assert outcome_of(lambda models: {}["key"], "key") == "raw error"
+
+
 @pytest.mark.slow
 def test_no_mistake_of_a_sample_is_silent_or_a_raw_error():
     script = [sys.executable, str(TOOLS / "mistakes.py"), "--every", "7"]
