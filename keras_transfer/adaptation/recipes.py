@@ -277,7 +277,7 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
             "Set `epochs` and `batch_size` in the recipe, and pass the data as `train` and `validation_data`. "
             f"Received: {sorted(taken)}"
         )
-    _check_options(options)
+    _check_options(model, options)
     if loss == "auto" and not isinstance(model, Task):
         raise ValueError("`loss` is required for a model that is not a task. Received: loss='auto'")
     metrics = None if metrics == "auto" and not isinstance(model, Task) else metrics
@@ -296,9 +296,9 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
     return model.fit(**data, epochs=plan.epochs, validation_data=validation_data, callbacks=callbacks, **options)
 
 
-def _check_options(options):
+def _check_options(model, options):
     """Raises a `ValueError` if an option is no argument of `fit`, before anything is frozen or compiled."""
-    known = inspect.signature(keras.Model.fit).parameters
+    known = {**inspect.signature(keras.Model.fit).parameters, **inspect.signature(model.fit).parameters}
     fields = [field.name for field in dataclasses.fields(Recipe)]
     for name in options:
         if name in known:

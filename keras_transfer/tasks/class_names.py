@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_transfer.names import did_you_mean, listed
 from keras_transfer.tasks.data import to_array
-from keras_transfer.text.number_names import as_positions
+from keras_transfer.text.number_names import as_names, as_positions
 
 log = logging.getLogger("keras_transfer")
 
@@ -20,8 +20,8 @@ def names_in(labels):
     """Returns the names of the classes that occur in labels, sorted.
 
     Args:
-        labels: List, array, table column, set or iterator of names, or of lists of names. Integers count as names, in
-            the order of their values.
+        labels: List, array, table column, set or iterator of names, or of lists of names. An array or a table may have
+            one column. Integers count as names, in the order of their values.
 
     Raises:
         ValueError: If some labels are names and others are not, if labels are an array of zeros and ones or a dict, or
@@ -34,6 +34,8 @@ def names_in(labels):
         )
     if isinstance(labels, (set, frozenset, Iterator)):
         labels = list(labels)
+    if len(shape := getattr(labels, "shape", ())) == 2 and shape[1] == 1:
+        labels = np.asarray(labels)[:, 0]
     if getattr(labels, "ndim", 1) > 1 and not has_names(labels):
         raise ValueError(
             "`labels` must be a column of labels, or of lists of names. For an array of zeros and ones, pass "
@@ -141,14 +143,33 @@ def positions_of_numbers(labels, names):
     Raises:
         ValueError: If labels can be read both as names and as positions, as for `as_positions`.
     """
+    values = _column_of_numbers(labels)
+    positions = None if values is None else as_positions(values, names)
+    return labels if positions is values else positions
+
+
+def names_of_numbers(labels, names):
+    """Returns labels in memory as names if some of them alone could be read in two ways, and any others unchanged.
+
+    Args:
+        labels, names: See `positions_of_numbers`.
+
+    Raises:
+        ValueError: If `positions_of_numbers` raises an error.
+    """
+    values = _column_of_numbers(labels)
+    found = None if values is None else as_names(values, names)
+    return labels if found is values else found
+
+
+def _column_of_numbers(labels):
+    """Returns labels as an array if they are one number or boolean for each text, or None."""
     try:
         values = to_array(labels)
     except ValueError:  # rows of different lengths
-        return labels
-    if values.dtype.kind not in "biuf" or not (values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1)):
-        return labels
-    positions = as_positions(values, names)
-    return labels if positions is values else positions
+        return None
+    is_column = values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1)
+    return values if is_column and values.dtype.kind in "biuf" else None
 
 
 def in_order_of_names(labels, names):

@@ -48,7 +48,7 @@ class GivenAdapters:
         """Forgets the heads of adapters that no longer exist."""
         replaced = self.replaced_adapters()
         for choice in [choice for choice in self.adapter_heads if replaced & set(choice.split("+"))]:
-            self.adapter_heads.pop(choice)
+            self.adapter_heads.pop(choice, None)  # Another thread may have been faster.
 
     def check_adapters(self):
         """Raises a `ValueError` if the encoder does not apply the adapters that the task was last given."""

@@ -1,8 +1,8 @@
 """Prompts: named texts in front of the texts that an embedder reads, as in sentence-transformers."""
 
-import difflib
-
 import numpy as np
+
+from keras_transfer.names import did_you_mean
 
 QUERY_PROMPTS = ("query",)
 DOCUMENT_PROMPTS = ("document", "passage", "corpus")
@@ -33,10 +33,9 @@ def prompt_of(prompts, name, argument="prompt_name"):
     if name is None:
         return ""
     if name not in prompts:
-        near = difflib.get_close_matches(str(name), prompts, 1)
-        advice = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(
-            f"`{argument}` must be the name of a prompt, one of {sorted(prompts)}.{advice} Received: {name!r}"
+            f"`{argument}` must be the name of a prompt, one of {sorted(prompts)}.{did_you_mean(name, prompts)} "
+            f"Received: {name!r}"
         )
     return prompts[name]
 

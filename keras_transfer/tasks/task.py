@@ -131,6 +131,10 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
         """Returns labels in memory as the loss takes them. Labels that need no change are returned as they are."""
         return labels
 
+    def labels_of_any_rows(self, labels):
+        """Returns labels in memory in a form that `encode_labels` reads in the same way if some rows are left out."""
+        return labels
+
     def check_labels(self, labels):
         """Raises a `ValueError` if labels in memory cannot be labels of this task."""
         raise NotImplementedError(f"{type(self).__name__} must implement `check_labels`.")
@@ -364,6 +368,7 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
         if columns is not None:
             if y is None and not self.makes_targets:
                 raise ValueError("`validation_split` requires labels. Received: y=None")
+            y = y if y is None else self.labels_of_any_rows(y)
             (x, y, sample_weight), validation_data = split_last(columns, y, sample_weight, validation_split)
             validation_split = 0.0
         kind = kind_of(self, x)

@@ -15,6 +15,7 @@ from keras_transfer.tasks.class_names import (
     has_names,
     in_order_of_names,
     multi_hot,
+    names_of_numbers,
     positions_of,
     positions_of_numbers,
 )
@@ -197,6 +198,12 @@ class TextClassifier(Probabilities, PooledTask):
             check_not_positions(labels, names)
             return labels
         return positions_of(labels, names, _UNNAMED) if has_names(labels) else positions_of_numbers(labels, names)
+
+    def labels_of_any_rows(self, labels):
+        labels = in_order_of_names(labels, self.label_names)  # An array has no names of columns.
+        if self.multi_label or has_names(labels):
+            return labels
+        return names_of_numbers(labels, self.label_names)  # All rows tell whether numbers are names or positions.
 
     def check_labels(self, labels):
         if self.multi_label:

@@ -92,11 +92,11 @@ class TextRegressor(PooledTask):
         """Configures training as `Task.compile` does.
 
         Raises:
-            ValueError: If a metric is an accuracy, which compares classes, or if `Task.compile` raises an error.
+            ValueError: If a metric is an accuracy of Keras or of this library, which compares classes, or if
+                `Task.compile` raises an error.
         """
         for metric in keras.tree.flatten([metrics, kwargs.get("weighted_metrics")]):
-            name = metric if isinstance(metric, str) else getattr(metric, "__name__", type(metric).__name__)
-            if name == "acc" or name.lower().endswith("accuracy"):
+            if _is_accuracy(metric):
                 raise ValueError(
                     "A regressor predicts numbers, which have no accuracy. Use `metrics='auto'` (the mean absolute "
                     "error), or the metrics of `keras_transfer.metrics` for correlations. For classes, use a "
@@ -147,3 +147,11 @@ class TextRegressor(PooledTask):
             "windows": self.windows,
             "siamese": self.siamese,
         }
+
+
+def _is_accuracy(metric):
+    """Returns whether a metric compares classes. A user's own one may define what is accurate for numbers."""
+    if isinstance(metric, str):
+        return metric == "acc" or metric.lower().endswith("accuracy")
+    kind = metric if hasattr(metric, "__name__") else type(metric)
+    return kind.__module__.startswith(("keras.", "keras_transfer.")) and kind.__name__.lower().endswith("accuracy")

@@ -24,7 +24,7 @@ def as_positions(labels, names):
             names and others only positions; or if they are booleans, which `names` do not contain.
     """
     places = _places(names, labels.dtype.kind == "b")
-    if not places or all(value == place for value, place in places.items()) or not labels.size:
+    if _are_places(places) or not labels.size:
         return labels
     found = np.unique(labels).tolist()
     are_names = all(value in places for value in found)
@@ -46,6 +46,25 @@ def as_positions(labels, names):
         f"Labels that are numbers must all be names in `label_names`, {listed(names)}, or all be positions, from 0 "
         f"to {len(names) - 1}. Received: {labels.ravel()[wrong]} at position {wrong}"
     )
+
+
+def as_names(labels, names):
+    """Returns numbers as a list of names if a part of them could be read in two ways, and otherwise unchanged.
+
+    Args:
+        labels, names: See `as_positions`.
+
+    Raises:
+        ValueError: If `as_positions` raises an error.
+    """
+    if _are_places(_places(names, labels.dtype.kind == "b")):
+        return labels
+    return [names[int(place)] for place in as_positions(labels, names).ravel()]
+
+
+def _are_places(places):
+    """Returns whether no name is a number, or each one that is a number is its own position."""
+    return all(value == place for value, place in places.items())
 
 
 def _places(names, booleans):
@@ -84,5 +103,8 @@ def keys_as_positions(keys, names):
     places, keys = {name: place for place, name in enumerate(names)}, list(keys)
     numbers = [key for key in keys if isinstance(key, (int, float, np.number)) and not isinstance(key, bool)]
     if numbers:
-        places |= dict(zip(numbers, as_positions(np.array(numbers), names).tolist()))
+        try:
+            places |= dict(zip(numbers, as_positions(np.array(numbers), names).tolist()))
+        except ValueError as error:
+            raise ValueError(f"Invalid keys of `class_weight`. Names may also be strings. {error}") from None
     return [places.get(key, key) for key in keys]

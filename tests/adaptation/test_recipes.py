@@ -227,6 +227,19 @@ def test_a_mistake_is_one_error(call, message):
         call()
 
 
+def test_fine_tune_passes_on_the_arguments_of_a_models_own_fit(eagerly):
+    received = []
+
+    class Own(keras.Sequential):
+        def fit(self, *args, temperature=1.0, **options):
+            received.append(temperature)
+            return super().fit(*args, **options)
+
+    model = Own([keras.Input((4,)), keras.layers.Dense(2), keras.layers.Dense(1)])
+    fine_tune(model, (np.ones((4, 4)), np.ones((4, 1))), loss="mse", temperature=2.0, verbose=0)
+    assert received == [2.0]
+
+
 def test_tensorflow_tunes_no_pipeline_of_any_model_in_fine_tune(tuned):
     task = classifier()
     model = keras.Model(task.inputs, task.outputs)  # which does not do so itself

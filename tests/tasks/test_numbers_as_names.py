@@ -54,6 +54,16 @@ def test_integers_that_can_be_read_in_two_ways_or_in_none_are_an_error(model, la
 
 
 @pytest.mark.core
+def test_all_rows_of_a_validation_split_tell_whether_integers_are_names(model):
+    start, texts, found = model.get_weights(), ["good", "bad", "a", "b", "c"], []
+    for labels in ([1, 2, 5, 3, 4], [[1], [2], [5], [3], [4]], ["1", "2", "5", "3", "4"], [0, 1, 4, 2, 3]):
+        model.set_weights(start)
+        options = {"validation_split": 0.4, "shuffle": False, "verbose": 0}
+        found.append(model.fit(texts, np.array(labels), **options).history)
+    assert found[0] == found[1] == found[2] == found[3]
+
+
+@pytest.mark.core
 def test_booleans_are_read_by_name(model):
     named = of_words(WORDS, label_names=["True", "False"])
     np.testing.assert_array_equal(named.encode_labels([True, False]), [0, 1])
@@ -70,7 +80,9 @@ def test_numbers_as_keys_of_class_weight_are_read_as_labels_are(model):
     assert keys_as_positions({1: 2.0, 5: 1.0}, STARS) == [0, 4]
     assert keys_as_positions({"2": 2.0, 5: 1.0}, STARS) == [1, 4]
     assert keys_as_positions({0: 2.0, 1: 1.0}, STARS) == [0, 1]
-    with pytest.raises(ValueError, match="both names .* and positions"):
+    with pytest.raises(
+        ValueError, match="keys of `class_weight`. Names may also be strings. .*both names .* and posit"
+    ):
         model.fit(["a", "b"], [1, 5], class_weight={1: 2.0}, verbose=0)
     texts = ["good", "bad", "a"]
     start = model.get_weights()

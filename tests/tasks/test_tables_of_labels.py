@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.analysis import MultiLabelReport
-from keras_transfer.tasks.class_names import in_order_of_names
+from keras_transfer.tasks.class_names import in_order_of_names, names_in
 from tests.tasks.tiny import WORDS, of_words
 
 NAMES = ["funny", "sad", "long"]
@@ -18,6 +18,18 @@ def test_the_columns_of_a_table_are_read_by_name():
     np.testing.assert_array_equal(model.encode_labels(table), HOT)
     found = MultiLabelReport(table, HOT, label_names=NAMES, resamples=10)
     np.testing.assert_array_equal(found.labels, HOT)
+
+
+def test_the_columns_of_a_table_are_read_by_name_with_a_validation_split(eagerly):
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(np.repeat(HOT, 2, axis=0), columns=NAMES)
+    model = of_words(WORDS, label_names=NAMES, multi_label=True, dropout=0.0)
+    model.compile("sgd")
+    start, found = model.get_weights(), []
+    for labels in (table, table[["sad", "long", "funny"]]):
+        model.set_weights(start)
+        found.append(model.fit(WORDS[:4], labels, validation_split=0.5, shuffle=False, verbose=0).history)
+    assert found[0] == found[1]
 
 
 def test_a_table_without_names_is_read_by_place():
@@ -57,6 +69,7 @@ def test_a_table_of_one_column_is_a_column_of_labels_and_a_dict_is_an_error():
     pandas = pytest.importorskip("pandas")
     model = of_words(WORDS, label_names=NAMES)
     np.testing.assert_array_equal(model.encode_labels(pandas.DataFrame({"label": ["sad", "funny"]})), [1, 0])
+    assert names_in(pandas.DataFrame({"stars": [5, 1, 5]})) == names_in(np.array([[5], [1]])) == ["1", "5"]
     with pytest.raises(ValueError, match=r"must be a list.*Received: a dict with the keys \['label'\]"):
         model.encode_labels({"label": ["sad", "funny"]})
     with pytest.raises(ValueError, match="must be a list, an array or a table column. Received: 'sad'"):

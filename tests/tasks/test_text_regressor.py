@@ -91,6 +91,24 @@ def test_no_labels_are_drawn_from_its_outputs(eagerly):
     assert max(values.max() for values in fisher.values()) > 0
 
 
+@pytest.mark.core
+def test_an_accuracy_of_the_user_may_be_a_metric_of_numbers(eagerly):
+    def rounded_accuracy(y_true, y_pred):
+        return keras.ops.mean(keras.ops.cast(keras.ops.abs(y_true - y_pred) < 0.5, "float32"))
+
+    class ToleranceAccuracy(keras.metrics.MeanMetricWrapper):
+        def __init__(self):
+            super().__init__(rounded_accuracy, name="tolerance")
+
+    model = regressor()
+    model.compile("sgd", metrics=[rounded_accuracy, ToleranceAccuracy()])
+    found = model.evaluate(["good", "bad"], np.array([[0.0], [9.0]], "float32"), return_dict=True, verbose=0)
+    assert found["rounded_accuracy"] == found["tolerance"]
+    for metric in ("accuracy", "acc", keras.metrics.Accuracy(), keras.metrics.binary_accuracy):
+        with pytest.raises(ValueError, match="predicts numbers, which have no accuracy"):
+            model.compile("sgd", metrics=[metric])
+
+
 def test_wrong_arguments_are_errors():
     with pytest.raises(ValueError, match="positive integer. Received: num_targets=0"):
         TextRegressor(encoder(), 0)
