@@ -161,14 +161,12 @@ class UnigramTokenizer(Tokenizer):
                 texts = normalize_spaces(texts, charsmap, self.graphemes)
         words = split_spaces(texts) if self.keep_spaces else split_words(texts, charsmap, self.graphemes)
         distinct, index = tf.unique(words.values)
-        # TensorFlow Text puts U+2581 in front of a word.
-        distinct = tf.strings.regex_replace(distinct, f"^{SPACE}", "", replace_global=False)
         pieces = splitter.tokenize(distinct)
         values, count = (
             tf.gather(ids, tf.concat([pieces.values, [space]], 0)),
             tf.size(pieces.values, pieces.row_splits.dtype),
         )
-        is_space = distinct == ""  # A space without a word is a piece of its own.
+        is_space = distinct == SPACE  # TensorFlow Text would put another one in front of it.
         first = tf.where(is_space, count, pieces.row_splits[:-1])
         last = tf.where(is_space, count + 1, pieces.row_splits[1:])
         places = tf.ragged.range(tf.gather(first, index), tf.gather(last, index), row_splits_dtype=tf.int64)

@@ -46,7 +46,7 @@ def _normalize_spaces(texts, charsmap, graphemes):
 def split_words(texts, charsmap, graphemes):
     """Returns the words of texts [batch] between white space as a ragged tensor [batch, None].
 
-    A word is with the U+2581 in front of it.
+    A word is without the U+2581 in front of it, which is a word of its own if nothing follows it.
 
     Args:
         texts, charsmap, graphemes: As for `normalize_spaces`.
@@ -58,23 +58,26 @@ def split_words(texts, charsmap, graphemes):
     def change(rare):
         rare = replace(_normalize_spaces(rare, charsmap, graphemes), _separators(charsmap), " ")
         rare = replace(rare, r"[\t\n\x0b\x0c\r]", _UNKNOWN)
-        return replace(rare, SPACE, " " + SPACE) if normalized(charsmap, SPACE) == SPACE else rare
+        if normalized(charsmap, SPACE) != SPACE:
+            return rare
+        return replace(replace(rare, f"{SPACE}([^ {SPACE}])", r" \1"), SPACE, f" {SPACE} ")
 
     return tf.strings.split(_change_rare(texts, change))
 
 
 def split_spaces(texts):
-    """Returns the words of texts [batch], each of which begins with a space, as a ragged tensor [batch, None].
+    """Returns the words of texts [batch] behind each single space as a ragged tensor [batch, None].
 
-    A word is with a U+2581 in front of it.
+    A word is without the space in front of it, which becomes the word U+2581 if nothing follows it.
 
     Args:
         texts: String tensor [batch], from `normalize_spaces`.
     """
     import tensorflow as tf
 
-    texts = tf.strings.regex_replace(texts, r"[\t\n\r]", _UNKNOWN)
-    return split_at(CUT, tf.strings.regex_replace(texts, f"[ {SPACE}]", CUT + SPACE.encode()))
+    replace = tf.strings.regex_replace
+    texts = replace(replace(texts, r"[\t\n\r]", _UNKNOWN), f"[ {SPACE}]([^ {SPACE}])", CUT + rb"\1")
+    return split_at(CUT, replace(texts, f"[ {SPACE}]", CUT + SPACE.encode() + CUT))
 
 
 def _change_rare(texts, change):
