@@ -24,9 +24,9 @@ quickstart: .venv/installed
 
 # Everything on TensorFlow but what is slow. TensorFlow keeps memory: three runs need less of it than one.
 test: .venv/installed-test
-	$(PYTEST) tests/adaptation tests/training
+	$(PYTEST) tests/adaptation tests/training tests/keras_internals
 	$(PYTEST) tests/hub tests/tasks
-	$(PYTEST) --ignore=tests/adaptation --ignore=tests/training --ignore=tests/hub --ignore=tests/tasks
+	$(PYTEST) --ignore=tests/adaptation --ignore=tests/training --ignore=tests/keras_internals --ignore=tests/hub --ignore=tests/tasks
 
 # On JAX, what is marked `core`.
 test-jax: .venv/installed-test

@@ -6,7 +6,7 @@
 all-MiniLM-L6-v2 on TREC-6 and on 2,000 phrases of SST-2. `DIR` has the folders trec6 and glue/SST-2 with the original
 files. The dev data are held out of the training data: a fifth of TREC's questions, and 1,000 other phrases of SST-2.
 The test data are TREC's 500 test questions and the dev set of SST-2. For each method, three learning rates are tried
-with the first seed, and the best on the dev data is trained with all seeds (`adaptation.compare`). `--grid` names the
+with the first seed, and the best on the dev data is trained with all seeds (`experiments.compare`). `--grid` names the
 datasets for which this is done; for the others, and for methods that unfreeze layer by layer, there is one rate.
 
 Each method runs in its own process, one after the other, so that memory can be measured. `--results` is a folder with a
@@ -266,7 +266,7 @@ def comparison(dataset, names, args, seeds, verbose=0):
 
     methods = {name: variants(name, dataset, args) for name in names}
     results = args.results / f"{dataset}.jsonl"
-    return kt.adaptation.compare(make_model, data, methods, seeds, results=results, verbose=verbose)
+    return kt.experiments.compare(make_model, data, methods, seeds, results=results, verbose=verbose)
 
 
 # === The page ===

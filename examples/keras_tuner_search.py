@@ -3,8 +3,8 @@
     pip install keras-tuner
     python examples/keras_tuner_search.py --trials 20
 
-`adaptation.compare` trains a few methods with several seeds. In a larger space, let a tuner choose the trials, and then
-compare the best ones with several seeds. The same command continues an interrupted search.
+`experiments.compare` trains a few methods with several seeds. In a larger space, let a tuner choose the trials, and
+then compare the best ones with several seeds. The same command continues an interrupted search.
 """
 
 import argparse

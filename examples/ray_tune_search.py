@@ -3,7 +3,7 @@
     pip install "ray[tune]"
     python examples/ray_tune_search.py --trials 20 --cpus 4
 
-The space is that of `keras_tuner_search.py`. To compare the best trials with several seeds, use `adaptation.compare`.
+The space is that of `keras_tuner_search.py`. To compare the best trials with several seeds, use `experiments.compare`.
 """
 
 import argparse

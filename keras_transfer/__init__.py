@@ -1,23 +1,15 @@
 """keras_transfer: transfer learning for NLP in plain Keras 3."""
 
-from keras_transfer import (
-    adaptation,
-    analysis,
-    checkpoints,
-    datasets,
-    distribute,
-    encoders,
-    generation,
-    hub,
-    layers,
-    losses,
-    metrics,
-    objectives,
-    serving,
-    tasks,
-    text,
-    wrappers,
-)
+# From the lowest floor to the highest: `text` lists names of `batches`, which imports from the folders of `text`.
+# isort: off
+from keras_transfer import distribute, layers, losses, metrics, objectives, text, datasets
+from keras_transfer import encoders, generation
+from keras_transfer import checkpoints, hub
+from keras_transfer import tasks
+from keras_transfer import adaptation
+from keras_transfer import analysis, experiments, serving, wrappers
+
+# isort: on
 from keras_transfer.version import __version__
 
 __all__ = [
@@ -28,6 +20,7 @@ __all__ = [
     "datasets",
     "distribute",
     "encoders",
+    "experiments",
     "generation",
     "hub",
     "layers",

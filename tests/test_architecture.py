@@ -1,6 +1,7 @@
-"""The architecture: imports between rooms go one way, the core knows no backend, and files import nothing heavy."""
+"""The architecture: folders with one noun, imports through doors and up the floors, a core that knows no backend."""
 
 import ast
+import collections
 import pathlib
 import sys
 
@@ -10,78 +11,166 @@ import keras_transfer
 from tests.processes import run
 
 ROOT = pathlib.Path(keras_transfer.__file__).parent
+MOST_FILES, MOST_LINES = 12, 450
 
-# A room may import those before it. `text`, `losses`, `metrics` and `objectives` know no model, `training` and
-# `distribute` any Keras model. `generation` knows encoders only by their cache and their steps.
-ORDER = [
-    {"files", "names", "version"},
-    {"layers", "losses", "text", "datasets", "metrics", "objectives", "training"},
-    {"encoders", "distribute", "generation"},
-    {"tasks"},
-    {"adaptation", "analysis", "checkpoints", "hub"},
-    {"serving", "wrappers"},
-    {"cli"},
+# The folders from the lowest to the highest. A file may import from folders before its own, and from no other. A room
+# with folders in it comes after them: it only lists their public names.
+FLOORS = [
+    ["files", "names", "version"],  # single files
+    ["keras_internals", "distribute"],
+    ["layers/basic", "layers/attention", "layers/adapters", "layers/blocks", "layers/embeddings", "layers/heads"],
+    ["layers", "losses"],
+    ["metrics/base", "metrics/classification", "metrics/regression", "metrics/ranking", "metrics/words"],
+    ["metrics/benchmarks", "metrics", "objectives"],
+    ["text/base", "text/strings", "text/sentencepiece", "text/tokenizers", "text/tokenizer_files"],
+    ["text/preprocessors", "text"],
+    ["datasets/base", "datasets/texts", "datasets/tagging", "datasets/answers", "datasets/suites", "datasets/corpora"],
+    ["datasets"],
+    ["batches"],
+    ["encoders/base", "encoders/bidirectional", "encoders/autoregressive", "encoders/recurrent", "encoders/static"],
+    ["encoders/keras_hub", "encoders", "generation"],
+    ["groups"],
+    ["checkpoints/base", "checkpoints/formats", "checkpoints/architectures/bidirectional"],
+    ["checkpoints/architectures/autoregressive", "checkpoints/architectures/recurrent", "checkpoints/architectures"],
+    ["checkpoints/sources", "checkpoints/word_vectors", "checkpoints"],
+    ["hub/transport", "hub/modules", "hub/tf1", "hub/layers", "hub"],
+    ["training/optimizers", "training/runs", "training/resume", "training"],
+    ["tasks/inputs", "tasks/base", "tasks/heads", "tasks/classification", "tasks/tagging", "tasks/questions"],
+    ["tasks/embedding", "tasks/language", "tasks/dialogue", "tasks"],
+    ["adaptation/features", "adaptation/adapters", "adaptation/recipes", "adaptation"],
+    ["analysis/output", "analysis/reports", "analysis", "experiments", "serving", "wrappers"],
+    ["cli/arguments", "cli/actions", "cli"],
 ]
-RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
-CORE = {"layers", "losses", "encoders", "generation", "tasks", "adaptation", "training"}
+RANK = {folder: rank for rank, folder in enumerate(folder for floor in FLOORS for folder in floor)}
+# Arrows back: (folder, folder that it imports) -> why.
+EXCEPTIONS = {
+    ("encoders/base", "checkpoints/sources"): "`Encoder.from_pretrained` and `save_pretrained`, inside the functions",
+    ("text", "batches"): "users find batches of texts in `keras_transfer.text`, where they have always been",
+}
+CORE = {"layers", "losses", "encoders", "generation", "groups", "tasks", "adaptation", "training", "experiments"}
+# Files of the core that import TensorFlow -> why.
+TENSORFLOW = {"training/optimizers/updates.py": "Adam's update as one operation, which only TensorFlow has"}
 # Packages that a file may import at the top. Functions import all others.
 TOP_LEVEL = {"keras", "numpy", "keras_transfer", *sys.stdlib_module_names}
+FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+FOLDERS = sorted({path.parent for path in FILES})
+ROOMS = {path for path in FOLDERS if path != ROOT and any(other.parent == path for other in FOLDERS)} - {ROOT / "cli"}
+
+
+def name_of(path):
+    """The name of a file or folder in the package, such as `layers/basic`."""
+    return path.relative_to(ROOT).as_posix().removesuffix(".py")
+
+
+def folder_of(path):
+    """The name of a file's folder, or of a file that is in none."""
+    return name_of(path if path.parent == ROOT else path.parent)
+
+
+def tree_of(path):
+    return ast.parse(path.read_text("utf-8"))
 
 
 def imports(path):
-    """`(module, at the top level of the file)` for each import in a file."""
-    tree = ast.parse(path.read_text("utf-8"))
+    """`(module, names or None, at the top level of the file)` for each import in a file."""
+    tree = tree_of(path)
     top = {id(node) for node in tree.body}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from ((name.name, id(node) in top) for name in node.names)
+            yield from ((name.name, None, id(node) in top) for name in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: a relative import"
-            if node.module == "keras_transfer":
-                yield from ((f"keras_transfer.{name.name}", id(node) in top) for name in node.names)
+            yield node.module, [name.name for name in node.names], id(node) in top
+
+
+def own_imports(path):
+    """`(folder, file or None, names)` for each import of the package in a file."""
+    for module, names, _ in imports(path):
+        if module == "keras_transfer":
+            yield from ((name, None, None) for name in names)
+        elif module.startswith("keras_transfer."):
+            target = ROOT.joinpath(*module.split(".")[1:])
+            if target.is_dir():
+                yield name_of(target), None, names
             else:
-                yield node.module, id(node) in top
+                yield folder_of(target.with_suffix(".py")), target.name, names
 
 
-def room(path):
-    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+def door_of(folder):
+    """The names that a folder's `__init__` imports or defines."""
+    names = set()
+    for node in tree_of(ROOT / folder / "__init__.py").body:
+        if isinstance(node, ast.ImportFrom):
+            names |= {name.asname or name.name for name in node.names}
+    return names
 
 
-FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_a_file_imports_only_from_lower_folders(path):
+    own = folder_of(path)
+    for other, _, _ in own_imports(path):
+        assert other == own or RANK[other] < RANK[own] or (own, other) in EXCEPTIONS, f"{own} imports {other}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_file_imports_only_lower_rooms_and_nothing_heavy_at_the_top(path):
-    own = room(path)
-    for module, top in imports(path):
-        parts = module.split(".")
-        if parts[0] == "keras_transfer":
-            other = parts[1]
-            assert other == own or RANK[other] < RANK[own], f"{own} imports {other}"
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_a_file_imports_from_another_folder_only_what_its_door_lists(path):
+    own = folder_of(path)
+    for other, file, names in own_imports(path):
+        if other == own or not (ROOT / other).is_dir():
+            continue
+        assert file is None, f"{own} imports {names} from the file {file} of {other}, past its `__init__`"
+        assert set(names or ()) <= door_of(other), f"{other} lists no {names}"
+        is_list = ROOT / own in ROOMS or own.split("/")[0] == "cli"  # The command uses the package as users do.
+        assert is_list or ROOT / other not in ROOMS, f"{own} imports {names} from the list {other}"
+
+
+def test_each_exception_is_still_one():
+    found = {(folder_of(path), other) for path in FILES for other, _, _ in own_imports(path)}
+    assert set(EXCEPTIONS) <= found
+    assert all(any(module == "tensorflow" for module, _, _ in imports(ROOT / name)) for name in TENSORFLOW)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_a_file_imports_nothing_heavy_at_the_top_and_no_private_module(path):
+    own = folder_of(path)
+    for module, _, top in imports(path):
+        package = module.split(".")[0]
         if top:
-            assert parts[0] in TOP_LEVEL, f"{module} at the top of {path}"
-        if own in CORE:
-            assert parts[0] != "tensorflow", f"{own} imports {module}: the core uses keras.ops only"
+            assert package in TOP_LEVEL, f"{module} at the top of {path}"
+        if own.split("/")[0] in CORE and path.relative_to(ROOT).as_posix() not in TENSORFLOW:
+            assert package != "tensorflow", f"{own} imports {module}: the core uses keras.ops only"
+        if own != "keras_internals":
+            assert not module.startswith(("keras.src", "tensorflow.python")), f"{own} imports {module}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_no_function_or_class_shares_its_name_with_its_module(path):
-    tree = ast.parse(path.read_text("utf-8"))
-    assert path.stem not in {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    names = {node.name for node in tree_of(path).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    assert path.stem not in names
 
 
-def test_every_room_has_a_rank_and_says_what_belongs_there():
-    rooms = {room(path) for path in FILES}
-    assert rooms == set(RANK)
-    for name in rooms - {"files", "names", "version"}:
-        assert ast.get_docstring(ast.parse((ROOT / name / "__init__.py").read_text()))
+def test_every_folder_has_a_floor_and_says_what_lives_there():
+    assert {folder_of(path) for path in FILES} == set(RANK)
+    for folder in FOLDERS:
+        assert ast.get_docstring(tree_of(folder / "__init__.py")), folder
 
 
-def test_every_file_says_what_lives_there_and_is_short():
+def test_folders_and_files_are_small():
+    files = collections.Counter(folder_of(path) for path in FILES if path.parent != ROOT)
+    lines = {name_of(path): path.read_text("utf-8").count("\n") for path in FILES}
+    largest, longest = max(files, key=files.get), max(lines, key=lines.get)
+    print(
+        f"\n{len(FILES)} files with {sum(lines.values()):,} lines in {len(files)} folders. At most {files[largest]} "
+        f"files in a folder ({largest}), at most {lines[longest]} lines in a file ({longest}), {len(EXCEPTIONS)} "
+        "arrows back"
+    )
+    assert files[largest] <= MOST_FILES, largest
+    assert lines[longest] <= MOST_LINES, longest
+
+
+def test_every_file_says_what_lives_there():
     for path in FILES:
-        text = path.read_text("utf-8")
-        assert ast.get_docstring(ast.parse(text)), path
-        assert text.count("\n") <= 450, path
+        assert ast.get_docstring(tree_of(path)), path
 
 
 def test_every_public_name_exists_and_has_a_docstring():

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 import keras_transfer as kt
-from keras_transfer.cli.parser import make_parser
-from tests.hub import modules, tf1_modules
+from keras_transfer.cli.arguments.parser import make_parser
+from tests.hub import saved_modules as modules
 from tests.hub.preprocessing import save_preprocessing_module
+from tests.hub.tf1 import tf1_modules
 
 REPOSITORY = pathlib.Path(__file__).parents[1]
 # Calls in examples, and the real data that they read.

@@ -1,41 +1,63 @@
 """Adaptation methods for any encoder: which layer groups train, when, at what rate, and how far they may move."""
 
-from keras_transfer.adaptation.adapter_files import load_adapters, save_adapters
 from keras_transfer.adaptation.adapters import (
+    IA3,
+    BitFit,
+    Compacter,
+    Fusion,
+    Houlsby,
+    LoRA,
+    PALs,
+    Parallel,
+    Pfeiffer,
+    Prefix,
+    Prompt,
     add_adapters,
     get_adapters,
+    load_adapters,
     merge_adapters,
     remove_adapters,
+    save_adapters,
     set_active_adapter,
 )
-from keras_transfer.adaptation.attention_kinds import PALs, Prefix, Prompt
-from keras_transfer.adaptation.bottleneck_kinds import Compacter, Fusion, Houlsby, Parallel, Pfeiffer
-from keras_transfer.adaptation.cached_features import cache_features
-from keras_transfer.adaptation.comparison import compare
-from keras_transfer.adaptation.comparison_report import Comparison
-from keras_transfer.adaptation.few_shot import sample_pairs, set_fit
-from keras_transfer.adaptation.fisher import Fisher, estimate_fisher
-from keras_transfer.adaptation.freezing import freeze, freeze_to, trainable_summary, unfreeze
-from keras_transfer.adaptation.groups import LayerGroup, LayerGroups, layer_groups
-from keras_transfer.adaptation.layerwise import LayerwiseOptimizer
-from keras_transfer.adaptation.momentum import OneCycleMomentum
-from keras_transfer.adaptation.penalties import EWC, L2SP
-from keras_transfer.adaptation.penalty_metric import PenaltyLogger
-from keras_transfer.adaptation.prediction_penalty import PredictionPenalty
-from keras_transfer.adaptation.recipes import RECIPES, Recipe, fine_tune, get_recipe
-from keras_transfer.adaptation.schedules import (
+from keras_transfer.adaptation.features import cache_features
+from keras_transfer.adaptation.recipes import (
+    RECIPES,
+    Fisher,
+    Recipe,
+    estimate_fisher,
+    fine_tune,
+    get_recipe,
+    sample_pairs,
+    set_fit,
+    suggest,
+)
+from keras_transfer.groups import LayerGroup, LayerGroups, is_norm, is_norm_or_bias, layer_groups, select_groups
+from keras_transfer.training.optimizers import (
+    EWC,
+    L2SP,
     InverseSquareRoot,
+    LayerwiseOptimizer,
     LinearWarmupDecay,
     OneCycle,
+    PenaltyLogger,
+    PredictionPenalty,
     SlantedTriangular,
     WarmupCosine,
 )
-from keras_transfer.adaptation.selection import is_norm, is_norm_or_bias, select_groups
-from keras_transfer.adaptation.staging import Stage
-from keras_transfer.adaptation.suggestion import suggest
-from keras_transfer.adaptation.unfreezing import ChainThaw, GradualUnfreezing, SequentialUnfreezing, StagedTraining
-from keras_transfer.adaptation.weight_kinds import IA3, BitFit, LoRA
-from keras_transfer.training.checkpoint import Checkpoint
+from keras_transfer.training.resume import Checkpoint
+from keras_transfer.training.runs import (
+    ChainThaw,
+    GradualUnfreezing,
+    OneCycleMomentum,
+    SequentialUnfreezing,
+    Stage,
+    StagedTraining,
+    freeze,
+    freeze_to,
+    trainable_summary,
+    unfreeze,
+)
 
 __all__ = [
     "EWC",
@@ -46,7 +68,6 @@ __all__ = [
     "ChainThaw",
     "Checkpoint",
     "Compacter",
-    "Comparison",
     "Fisher",
     "Fusion",
     "GradualUnfreezing",
@@ -74,7 +95,6 @@ __all__ = [
     "WarmupCosine",
     "add_adapters",
     "cache_features",
-    "compare",
     "estimate_fisher",
     "fine_tune",
     "freeze",

@@ -1,7 +1,9 @@
 """Analysis of trained models: what a classifier gets right and wrong, where, and how certain the figures are."""
 
-from keras_transfer.analysis.classification_report import ClassificationReport
-from keras_transfer.analysis.multi_label_report import MultiLabelReport
-from keras_transfer.analysis.reporting import report
+from keras_transfer.analysis.reports import ClassificationReport, MultiLabelReport, report
 
-__all__ = ["ClassificationReport", "MultiLabelReport", "report"]
+__all__ = [
+    "ClassificationReport",
+    "MultiLabelReport",
+    "report",
+]

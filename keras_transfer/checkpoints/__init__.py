@@ -1,23 +1,8 @@
 """Formats of pretrained weights, and one record per architecture with the names of its weights in these formats."""
 
-from keras_transfer.checkpoints import (  # noqa: F401 (they register their architectures)
-    albert,
-    bert,
-    deberta_v2,
-    distilbert,
-    electra,
-    elmo,
-    gpt,
-    gpt2,
-    modernbert,
-    mpnet,
-    roberta,
-    xlnet,
-)
-from keras_transfer.checkpoints.architecture import Architecture, register_architecture
-from keras_transfer.checkpoints.building import CheckpointReport
-from keras_transfer.checkpoints.registry import load, load_preprocessor, resolve
-from keras_transfer.checkpoints.tensors import CheckpointError
+from keras_transfer.checkpoints import architectures  # noqa: F401 (it registers them)
+from keras_transfer.checkpoints.base import Architecture, CheckpointError, CheckpointReport, register_architecture
+from keras_transfer.checkpoints.sources import load, load_preprocessor, resolve
 from keras_transfer.checkpoints.word_vectors import WordVectors
 
 __all__ = [

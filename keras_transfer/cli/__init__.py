@@ -1,1 +1,3 @@
 """The command `keras-transfer`: the main task without writing Python."""
+
+__all__ = []

@@ -7,8 +7,8 @@ import runpy
 import sys
 
 # These files are run instead of imported, since `from keras_transfer import ...` would import the whole package.
-FOLDER = pathlib.Path(__file__).parent
-VERSION, PARSER, ARGUMENTS = FOLDER.parent / "version.py", FOLDER / "parser.py", FOLDER / "arguments.py"
+FOLDER = pathlib.Path(__file__).parent / "arguments"
+VERSION, PARSER, ARGUMENTS = FOLDER.parents[1] / "version.py", FOLDER / "parser.py", FOLDER / "checks.py"
 LABELLED_TEXTS, RUN_FOLDER, ASK = FOLDER / "labelled_texts.py", FOLDER / "run_folder.py", FOLDER / "ask.py"
 OWN_FILES = FOLDER / "own_files.py"
 
@@ -61,7 +61,7 @@ def _info(source):
         os.environ.setdefault("KERAS_BACKEND", "jax")
     if os.environ.get("KERAS_BACKEND", "tensorflow") == "tensorflow":
         _import_tensorflow()
-    from keras_transfer.cli.info import print_info
+    from keras_transfer.cli.actions import print_info
 
     print_info(source)
 
@@ -73,7 +73,7 @@ def _compare(data, validation, test, text, label, results, markdown, plot, **opt
     read_parts = runpy.run_path(str(LABELLED_TEXTS))["read_parts"]
     parts, label_names = read_parts(data, validation, test, text, label)
     _import_tensorflow()
-    from keras_transfer.cli.comparison import run_comparison
+    from keras_transfer.cli.actions import run_comparison
 
     run_comparison(parts, label_names, results=results, markdown=markdown, plot=plot, **options)
 
@@ -82,7 +82,7 @@ def _quickstart(dataset, data_dir, output, epochs, batch_size, overwrite, **opti
     check_arguments = runpy.run_path(str(ARGUMENTS))["check_arguments"]
     check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite)
     _import_tensorflow()
-    from keras_transfer.cli.quickstart import run_quickstart
+    from keras_transfer.cli.actions import run_quickstart
 
     run_quickstart(dataset, data_dir, output, epochs=epochs, batch_size=batch_size, overwrite=overwrite, **options)
 
@@ -96,7 +96,7 @@ def _train(task, data, validation, text, label, output, overwrite, **options):
     settings = run_folder["describe"](data, validation, task=task, text=text, label=label, **options)
     run_folder["check_run"](output, settings, overwrite)
     _import_tensorflow()
-    from keras_transfer.cli.training import run_training
+    from keras_transfer.cli.actions import run_training
 
     several = task == "multi_label"
     stopped_by = run_training(parts, label_names, output, settings, overwrite, multi_label=several, **options)
@@ -108,7 +108,7 @@ def _evaluate(model, data, text, label, **options):
     runpy.run_path(str(ARGUMENTS))["check_evaluation"](kind, **options)
     texts, labels = runpy.run_path(str(LABELLED_TEXTS))["read_texts"](data, text, label, kind)
     _import_tensorflow()
-    from keras_transfer.cli.predictions import run_evaluation
+    from keras_transfer.cli.actions import run_evaluation
 
     run_evaluation(path, kind, data, texts, labels, **options)
 
@@ -118,7 +118,7 @@ def _predict(model, input, text, output, overwrite):
     table = runpy.run_path(str(LABELLED_TEXTS))["Table"](input, [text])
     runpy.run_path(str(ARGUMENTS))["check_predictions"](table, kind, output, overwrite)
     _import_tensorflow()
-    from keras_transfer.cli.predictions import run_predictions
+    from keras_transfer.cli.actions import run_predictions
 
     run_predictions(path, kind, table, text, output)
 

@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_transfer.training.run_length import accumulation_steps
+from keras_transfer.keras_internals import accumulation_steps
 
 
 def replicas_of(model):

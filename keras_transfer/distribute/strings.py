@@ -1,6 +1,6 @@
 """Models with string inputs under `tf.distribute`."""
 
-from keras_transfer.training.private import BuildsFromOneReplica
+from keras_transfer.keras_internals import BuildsFromOneReplica
 
 
 class StringInputs(BuildsFromOneReplica):

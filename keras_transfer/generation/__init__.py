@@ -1,9 +1,20 @@
-"""Text generation with causal language models: samplers, constraints, and the loop that runs them with a cache."""
+"""Text generation with causal language models: samplers, constraints, and the loop that runs them with a cache.
+
+Names imported `as` themselves are for the other rooms of the library.
+"""
 
 from keras_transfer.generation.beam import BeamSearch
 from keras_transfer.generation.contrastive import ContrastiveSearch
+from keras_transfer.generation.defaults import generation_defaults as generation_defaults
+from keras_transfer.generation.defaults import log_unused as log_unused
+from keras_transfer.generation.generator import NEW_STEP as NEW_STEP
+from keras_transfer.generation.generator import PROMPT_STEP as PROMPT_STEP
+from keras_transfer.generation.generator import Generator as Generator
+from keras_transfer.generation.generator import align_right as align_right
+from keras_transfer.generation.generator import round_up as round_up
 from keras_transfer.generation.sampler import Sampler, get_sampler
 from keras_transfer.generation.samplers import Greedy, MinP, Random, TopK, TopP, Typical
+from keras_transfer.generation.stops import stop_table as stop_table
 
 __all__ = [
     "BeamSearch",

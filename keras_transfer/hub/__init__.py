@@ -1,10 +1,13 @@
 """TF Hub modules and other SavedModels as Keras layers, encoders and preprocessors."""
 
-from keras_transfer.hub.encoder import HubEncoder
-from keras_transfer.hub.errors import HubError
-from keras_transfer.hub.handles import resolve
-from keras_transfer.hub.layer import HubLayer
-from keras_transfer.hub.preprocessor import HubPreprocessor
-from keras_transfer.hub.trust import moved_handles
+from keras_transfer.hub.layers import HubEncoder, HubLayer, HubPreprocessor, moved_handles
+from keras_transfer.hub.transport import HubError, resolve
 
-__all__ = ["HubEncoder", "HubError", "HubLayer", "HubPreprocessor", "moved_handles", "resolve"]
+__all__ = [
+    "HubEncoder",
+    "HubError",
+    "HubLayer",
+    "HubPreprocessor",
+    "moved_handles",
+    "resolve",
+]

@@ -4,13 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.losses.parts_loss import (
-    PartsLoss,
-    check_between,
-    cosine_distances,
-    cosines,
-    euclidean_distances,
-)
+from keras_transfer.losses.grouped import PartsLoss, check_between, cosine_distances, cosines, euclidean_distances
 
 DISTANCES = {"cosine": cosine_distances, "euclidean": euclidean_distances}
 

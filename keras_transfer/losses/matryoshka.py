@@ -5,7 +5,7 @@ import numbers
 import keras
 from keras import ops
 
-from keras_transfer.losses.parts_loss import PartsLoss, normalized
+from keras_transfer.losses.grouped import PartsLoss, normalized
 
 
 @keras.saving.register_keras_serializable("keras_transfer")

@@ -1,20 +1,19 @@
 """Metrics that Keras lacks: for classes from logits, entities, answers, rankings and language models."""
 
-from keras_transfer.metrics.auc import AUC
-from keras_transfer.metrics.calibration import (
+from keras_transfer.metrics.benchmarks import glue_metrics, squad_scores
+from keras_transfer.metrics.classification import (
+    AUC,
+    F1,
     ExpectedCalibrationError,
+    MatthewsCorrelation,
+    Precision,
+    Recall,
     calibration_bins,
     expected_calibration_error,
 )
-from keras_transfer.metrics.class_counts import F1, MatthewsCorrelation, Precision, Recall
-from keras_transfer.metrics.correlations import PearsonCorrelation, SpearmanCorrelation
-from keras_transfer.metrics.entity_f1 import EntityF1
-from keras_transfer.metrics.glue import glue_metrics
-from keras_transfer.metrics.perplexity import Perplexity
 from keras_transfer.metrics.ranking import NDCG, HitsAtK, MeanReciprocalRank, RecallAtK
-from keras_transfer.metrics.spans import entities, entity_report
-from keras_transfer.metrics.squad import squad_scores
-from keras_transfer.metrics.word_accuracy import WordAccuracy
+from keras_transfer.metrics.regression import PearsonCorrelation, SpearmanCorrelation
+from keras_transfer.metrics.words import EntityF1, Perplexity, WordAccuracy, entities, entity_report
 
 __all__ = [
     "AUC",

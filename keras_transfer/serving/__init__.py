@@ -2,4 +2,6 @@
 
 from keras_transfer.serving.saved_model import export
 
-__all__ = ["export"]
+__all__ = [
+    "export",
+]

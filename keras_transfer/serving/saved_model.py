@@ -14,7 +14,7 @@ from keras_transfer.files import atomic_folder, check_folder
 from keras_transfer.names import listed
 from keras_transfer.serving.by_adapter import check_adapters, signatures_by_adapter
 from keras_transfer.serving.signature import concrete_signature, in_tensorflow
-from keras_transfer.tasks import Task
+from keras_transfer.tasks.base import Task
 
 # A SavedModel keeps files here that belong to it but are not loaded with it.
 LABELS_FILE = "assets.extra/labels.json"

@@ -1,16 +1,12 @@
 """Tasks: models with a pretrained encoder, a head and a loss that take raw text."""
 
-from keras_transfer.tasks.causal_lm import CausalLM
-from keras_transfer.tasks.dialogue_model import DialogueModel
-from keras_transfer.tasks.masked_lm import MaskedLM
-from keras_transfer.tasks.multiple_choice import MultipleChoice
-from keras_transfer.tasks.replaced_tokens import ReplacedTokenDetection
-from keras_transfer.tasks.span_extractor import SpanExtractor
-from keras_transfer.tasks.task import Task
-from keras_transfer.tasks.text_classifier import TextClassifier
-from keras_transfer.tasks.text_embedder import TextEmbedder
-from keras_transfer.tasks.text_regressor import TextRegressor
-from keras_transfer.tasks.token_classifier import TokenClassifier
+from keras_transfer.tasks.base import Task
+from keras_transfer.tasks.classification import MultipleChoice, TextClassifier, TextRegressor
+from keras_transfer.tasks.dialogue import DialogueModel
+from keras_transfer.tasks.embedding import TextEmbedder
+from keras_transfer.tasks.language import CausalLM, MaskedLM, ReplacedTokenDetection
+from keras_transfer.tasks.questions import SpanExtractor
+from keras_transfer.tasks.tagging import TokenClassifier
 
 __all__ = [
     "CausalLM",

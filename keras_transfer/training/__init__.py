@@ -1,6 +1,6 @@
-"""The machinery of a run: stages inside `fit`, training checkpoints, run length, and names private to Keras.
+"""What a run needs: optimizers, stages inside `fit`, and training checkpoints.
 
-Its public callbacks are in `keras_transfer.adaptation`, beside the methods that users combine them with.
+Its public names are in `keras_transfer.adaptation`, beside the methods that users combine them with.
 """
 
 __all__ = []

@@ -2,4 +2,6 @@
 
 from keras_transfer.wrappers.scikit_learn import KerasTransferClassifier
 
-__all__ = ["KerasTransferClassifier"]
+__all__ = [
+    "KerasTransferClassifier",
+]

@@ -7,10 +7,10 @@ import numbers
 import keras
 import numpy as np
 
-from keras_transfer.adaptation import Recipe, fine_tune, get_recipe
+from keras_transfer.adaptation.recipes import Recipe, fine_tune, get_recipe
 from keras_transfer.names import did_you_mean
-from keras_transfer.tasks import TextClassifier
-from keras_transfer.text import to_columns
+from keras_transfer.tasks.classification import TextClassifier
+from keras_transfer.text.base import to_columns
 
 
 class KerasTransferClassifier:

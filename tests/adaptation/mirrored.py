@@ -6,11 +6,11 @@ import keras
 import numpy as np
 
 from keras_transfer.adaptation import EWC, L2SP, GradualUnfreezing, LayerwiseOptimizer, Stage, StagedTraining
-from keras_transfer.training.checkpoint import Checkpoint
-from tests.adaptation import staging_models
-from tests.adaptation.layerwise_models import RATE, X, Y, difference, least_moved, net, ones
+from keras_transfer.training.resume.checkpoint import Checkpoint
 from tests.strategies import two_replicas
-from tests.training import checkpoint_child
+from tests.training.optimizers.layerwise_models import RATE, X, Y, difference, least_moved, net, ones
+from tests.training.resume import checkpoint_child
+from tests.training.runs import staging_models
 
 # === Stages ===
 

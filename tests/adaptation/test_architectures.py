@@ -7,9 +7,9 @@ import pytest
 from keras_transfer.adaptation import GradualUnfreezing, LayerwiseOptimizer, layer_groups
 from keras_transfer.encoders import Encoder
 from keras_transfer.tasks import TextClassifier
-from tests.adaptation.staging_models import Watch
 from tests.architecture import FIXTURES
 from tests.helpers import EAGER
+from tests.training.runs.staging_models import Watch
 
 NAMES = ["albert", "deberta-v2_convolution", "distilbert", "electra_generator", "modernbert", "mpnet", "xlnet"]
 

@@ -7,8 +7,9 @@ import pathlib
 import keras
 import pytest
 
-from keras_transfer.adaptation import Comparison, layer_groups
+from keras_transfer.adaptation import layer_groups
 from keras_transfer.datasets import load_questions
+from keras_transfer.experiments import Comparison
 from tests.tasks.tiny import classifier, examples
 
 BENCHMARKS = pathlib.Path(__file__).parents[2] / "benchmarks"

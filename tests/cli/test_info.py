@@ -9,11 +9,11 @@ from safetensors.numpy import load_file
 import keras_transfer
 from keras_transfer.checkpoints import CheckpointError
 from keras_transfer.cli import command
-from keras_transfer.cli.info import describe
+from keras_transfer.cli.actions.info import describe
 from keras_transfer.encoders import BertEncoder
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import BertPreprocessor
-from tests.checkpoints.test_heads import HEADS, copy
+from tests.checkpoints.base.test_heads import HEADS, copy
 from tests.tasks.tiny import of_words
 
 

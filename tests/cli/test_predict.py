@@ -6,8 +6,9 @@ import zipfile
 
 import pytest
 
-from keras_transfer.cli import command, predictions
-from keras_transfer.cli.labelled_texts import Table, read_texts
+from keras_transfer.cli import command
+from keras_transfer.cli.actions import predictions
+from keras_transfer.cli.arguments.labelled_texts import Table, read_texts
 from keras_transfer.tasks import TextClassifier
 from tests.tasks.tiny import of_vectors
 

@@ -3,7 +3,7 @@
 import keras
 
 from tests.strategies import two_replicas
-from tests.tasks.test_dialogue_model import EXAMPLES, model
+from tests.tasks.dialogue.test_dialogue_model import EXAMPLES, model
 from tests.tasks.tiny import difference
 
 

@@ -3,7 +3,7 @@
 import keras
 
 from tests.strategies import two_replicas
-from tests.tasks.taggers import examples, tagger
+from tests.tasks.tagging.taggers import examples, tagger
 
 
 def main():

@@ -15,7 +15,8 @@ from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
 from tests.distribute.examples import examples
 from tests.strategies import two_replicas
-from tests.tasks import taggers, tiny
+from tests.tasks import tiny
+from tests.tasks.tagging import taggers
 
 TEXTS, LABELS = examples(128)
 

@@ -9,7 +9,7 @@ import pytest
 @pytest.fixture(scope="session")
 def text_module(tmp_path_factory):
     """A module that takes strings; see `save_text_module`."""
-    from tests.hub import modules
+    from tests.hub import saved_modules as modules
 
     return modules.save_text_module(tmp_path_factory.mktemp("text") / "module")
 
@@ -17,7 +17,7 @@ def text_module(tmp_path_factory):
 @pytest.fixture(scope="session")
 def bert_module(tmp_path_factory):
     """A module that takes a dict of token ids; see `save_bert_module`."""
-    from tests.hub import modules
+    from tests.hub import saved_modules as modules
 
     return modules.save_bert_module(tmp_path_factory.mktemp("bert") / "module")
 
@@ -25,7 +25,7 @@ def bert_module(tmp_path_factory):
 @pytest.fixture(scope="session")
 def linear_module(tmp_path_factory):
     """A module that takes numbers, with a signature; see `save_linear_module`."""
-    from tests.hub import modules
+    from tests.hub import saved_modules as modules
 
     return modules.save_linear_module(tmp_path_factory.mktemp("linear") / "module")
 
@@ -33,7 +33,7 @@ def linear_module(tmp_path_factory):
 @pytest.fixture(scope="session")
 def norm_module(tmp_path_factory):
     """A module with batch normalization; see `save_norm_module`."""
-    from tests.hub import modules
+    from tests.hub import saved_modules as modules
 
     return modules.save_norm_module(tmp_path_factory.mktemp("norm") / "module")
 

@@ -9,8 +9,9 @@ import tensorflow as tf
 from keras_transfer.distribute import StringInputs
 from keras_transfer.hub import HubEncoder, HubLayer
 from keras_transfer.tasks import TextClassifier
-from tests.hub import modules, tf1_modules
-from tests.hub.modules import LABELS
+from tests.hub import saved_modules as modules
+from tests.hub.saved_modules import LABELS
+from tests.hub.tf1 import tf1_modules
 from tests.strategies import two_replicas
 
 

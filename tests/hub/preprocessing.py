@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tests.hub.modules import WORDS
+from tests.hub.saved_modules import WORDS
 
 LENGTH, FIRST, SEPARATOR = 8, 1, 2
 

@@ -1,4 +1,4 @@
-"""Writes fisher.npz: what `tests/adaptation/test_fisher.py` compares every backend with, as TensorFlow computes it.
+"""Writes fisher.npz: what `test_fisher.py` compares every backend with, as TensorFlow computes it.
 
 python -m tests.references.make_fisher
 """
@@ -7,7 +7,7 @@ import pathlib
 
 import numpy as np
 
-from tests.adaptation.test_fisher import figures
+from tests.adaptation.recipes.test_fisher import figures
 
 if __name__ == "__main__":
     np.savez(pathlib.Path(__file__).with_name("fisher.npz"), **figures())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import keras_transfer as kt
-from tests.adaptation.adapter_models import randomize
+from tests.adaptation.adapters.adapter_models import randomize
 from tests.tasks import tiny
 
 

@@ -7,12 +7,12 @@ import pytest
 from keras_transfer import encoders, hub, tasks, text
 from keras_transfer.serving.saved_model import make_signatures
 from keras_transfer.serving.signature import concrete_signature
-from tests.tasks.taggers import NAMES, VOCABULARY, WORDS, elmo, vectors
+from tests.tasks.tagging.taggers import NAMES, VOCABULARY, WORDS, elmo, vectors
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
 
-from tests.hub.modules import save_bert_module, save_text_module  # noqa: E402 (it imports tensorflow)
+from tests.hub.saved_modules import save_bert_module, save_text_module  # noqa: E402 (it imports tensorflow)
 
 
 class NotEmpty(keras.layers.Layer):

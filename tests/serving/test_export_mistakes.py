@@ -5,7 +5,7 @@ import pytest
 
 from keras_transfer import encoders, serving, tasks, text
 from keras_transfer.serving import saved_model
-from keras_transfer.tasks.signatures import Signature, encode_texts
+from keras_transfer.tasks.base.signatures import Signature, encode_texts
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")

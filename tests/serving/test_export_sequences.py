@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from keras_transfer import serving
-from tests.tasks.test_multiple_choice import examples, task
-from tests.tasks.test_word_chain import random_tagger
+from tests.tasks.classification.test_multiple_choice import examples, task
+from tests.tasks.tagging.test_word_chain import random_tagger
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_transfer import serving
-from tests.tasks.taggers import ENCODERS, NAMES, examples, tagger
+from tests.tasks.tagging.taggers import ENCODERS, NAMES, examples, tagger
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")

@@ -214,12 +214,12 @@ MISTAKES = [
     # === Comparison and Fisher ===
     Mistake(
         "compare with one seed that is no number",
-        lambda m: adapt.compare(m.classifier, {"train": (TEXTS, LABELS)}, ["bert"], seeds="5"),
+        lambda m: kt.experiments.compare(m.classifier, {"train": (TEXTS, LABELS)}, ["bert"], seeds="5"),
         "seeds",
     ),
     Mistake(
         "compare without training texts",
-        lambda m: adapt.compare(m.classifier, {"test": (TEXTS, LABELS)}, ["bert"]),
+        lambda m: kt.experiments.compare(m.classifier, {"test": (TEXTS, LABELS)}, ["bert"]),
         "train",
     ),
     Mistake(

@@ -1,0 +1,234 @@
+"""Adapters in small files: their weights and the head, without the encoder's weights."""
+
+import hashlib
+import json
+import pathlib
+
+import numpy as np
+from keras import ops
+
+from keras_transfer.adaptation.adapters import peft_files
+from keras_transfer.adaptation.adapters.adapters import (
+    adapted_encoder,
+    adapter_weights,
+    add_adapters,
+    check_names,
+    head_for,
+    head_weights,
+    remove_adapters,
+    set_active_adapter,
+)
+from keras_transfer.adaptation.adapters.file_settings import (
+    check_encoder_settings,
+    check_head_settings,
+    encoder_settings,
+    head_settings,
+)
+from keras_transfer.adaptation.adapters.kinds import kind_of
+from keras_transfer.files import atomic_file, check_folder
+from keras_transfer.keras_internals import remember_trainable
+
+FORMAT = "keras_transfer adapters 1"
+
+
+def save_adapters(model, path, name=None, format="keras_transfer", overwrite=False):
+    """Writes adapters and the head of a model to a safetensors file.
+
+    The file holds no weights of the encoder, only their fingerprint and the encoder's settings, and the settings of the
+    task that its head depends on, such as `label_names`. `load_adapters` refuses any other encoder and any other head.
+
+    Args:
+        model: Model with adapters.
+        path: String or path. File to write, or folder with `format="peft"`.
+        name: String. Name of the adapters. Defaults to `None`, the active ones.
+        format: String. `"keras_transfer"`, or `"peft"` for a LoRA folder that PEFT loads over the same model of
+            Transformers. For a task, this is the class with the head, such as `AutoModelForSequenceClassification`, and
+            the folder contains the head and `label_names`. For `model.encoder`, it is `AutoModel`. Defaults to
+            `"keras_transfer"`.
+        overwrite: Boolean. Whether to replace an existing file or folder. Defaults to `False`.
+
+    Returns:
+        `path` as a `pathlib.Path`.
+
+    Raises:
+        ValueError: If the model has no adapters or no head with this name; if several are active and no name is given;
+            if another task has changed the adapters and no name is given; or if PEFT cannot load the adapters or
+            Transformers does not have the head.
+        FileExistsError: If `path` exists and `overwrite=False`.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.adaptation.add_adapters(model, "lora:r=4")
+    keras_transfer.adaptation.save_adapters(model, "sentiment.safetensors")
+    ```
+    """
+    from safetensors.numpy import save
+
+    encoder, path = adapted_encoder(model), pathlib.Path(path)
+    if name is None and model is not encoder:
+        model.check_adapters()
+    name = the_name(encoder, name)
+    arrays = {key: _array(weight) for key, weight in adapter_weights(encoder, name).items()}
+    if format not in ("keras_transfer", "peft"):
+        raise ValueError(
+            f"Invalid value for argument `format`. Expected 'keras_transfer' or 'peft'. Received: format={format!r}"
+        )
+    check_folder(path, overwrite)
+    if format == "peft":
+        head = {} if model is encoder else {id(weight): value for weight, value in head_for(model, encoder, name)}
+        peft_files.write(model, encoder, path, encoder.adapters[name], arrays, head, overwrite)
+        return path
+    tensors = {f"adapter/{key}": array for key, array in arrays.items()}
+    settings = {"encoder": json.dumps(encoder_settings(encoder))}
+    if model is not encoder:
+        tensors |= {
+            f"head/{weight.path}": np.array(value, "float32") for weight, value in head_for(model, encoder, name)
+        }
+        settings["task"] = json.dumps(head_settings(model))
+    kinds = [[type(kind).__name__, kind.get_config()] for kind in encoder.adapters[name]]
+    metadata = {"format": FORMAT, "name": name, "kinds": json.dumps(kinds), "base": fingerprint(encoder), **settings}
+    with atomic_file(path) as file:
+        file.write(save(tensors, metadata))
+    return path
+
+
+def load_adapters(model, path, name=None):
+    """Loads adapters and a head from a file into a model.
+
+    Args:
+        model: Task over the pretrained encoder with which the adapters were saved, or that encoder itself, which has no
+            head.
+        path: String or path. File that `save_adapters` wrote, or a PEFT folder with LoRA (`adapter_config.json` and
+            `adapter_model.safetensors`). If the folder contains a head (such as with the task types `SEQ_CLS` and
+            `TOKEN_CLS`), it is loaded too, and the task must have the same one. A PEFT folder contains no fingerprint
+            of its encoder, and no names of labels unless `save_adapters` wrote it.
+        name: String. Name of the adapters in this model. Defaults to `None`, the name in the file, or `"default"`.
+
+    Returns:
+        The model. The loaded adapters are active. Compile the model to train it further.
+
+    Raises:
+        ValueError: If the file cannot be read; if it belongs to an encoder with other weights or other settings, or to
+            a task whose head gives other answers (such as `label_names` in another order); if its tensors do not
+            match; or if `add_adapters` raises an error. The model is then unchanged.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.adaptation.add_adapters(model, "lora:r=4")
+    keras_transfer.adaptation.save_adapters(model, "sentiment.safetensors")
+    again = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.adaptation.load_adapters(again, "sentiment.safetensors")
+    ```
+    """
+    encoder = adapted_encoder(model)
+    if pathlib.Path(path).is_dir():
+        kinds, tensors = peft_files.read(model, encoder, pathlib.Path(path))
+    else:
+        metadata, tensors = _read(path)
+        name = metadata["name"] if name is None else name
+        if (own := fingerprint(encoder)) != metadata["base"]:
+            raise ValueError(
+                "The adapters belong to an encoder with other weights. Load the encoder from which they were saved. "
+                f"Received: path={str(path)!r}, made for {metadata['base'][:12]}, and an encoder {own[:12]}"
+            )
+        check_encoder_settings(json.loads(metadata.get("encoder", "{}")), encoder, path)  # Older files have none.
+        if model is not encoder:
+            check_head_settings(json.loads(metadata.get("task", "{}")), model, path)
+        kinds = [kind_of(*found) for found in json.loads(metadata["kinds"])]
+    name = "default" if name is None else name
+    restore = _remember(model, encoder)
+    encoder = adapted_encoder(add_adapters(model, kinds, name))
+    wanted = {f"adapter/{key}": weight for key, weight in adapter_weights(encoder, name).items()}
+    heads = {key: value for key, value in tensors.items() if key.startswith("head/")}
+    if model is not encoder and heads:
+        wanted |= {f"head/{weight.path}": weight for weight in head_weights(model)}
+    elif model is encoder:
+        tensors = {key: value for key, value in tensors.items() if key not in heads}
+    if problems := _problems(wanted, tensors):
+        remove_adapters(model, name)
+        restore()
+        raise ValueError(f"The tensors of the file do not match the model. Received: {'; '.join(problems[:5])}")
+    for key, weight in wanted.items():
+        weight.assign(tensors[key])
+    return model
+
+
+def _remember(model, encoder):
+    """Returns a function that restores the active adapters, the heads and the `trainable` flags of a model."""
+    active, flags = encoder.active_adapters, remember_trainable(model)
+    head = [] if model is encoder else head_weights(model)
+    head = [(weight, np.array(ops.convert_to_numpy(weight))) for weight in head]
+    given = () if model is encoder else (dict(model.adapter_heads), model.given_adapters, model.known_adapters)
+
+    def restore():
+        set_active_adapter(model, active)
+        flags()
+        for weight, value in head:
+            weight.assign(value)
+        if given:
+            model.adapter_heads.clear()
+            model.adapter_heads.update(given[0])
+            model.remember_adapters(*given[1:])
+
+    return restore
+
+
+def fingerprint(encoder):
+    """Returns a hash of an encoder's class and weights as a string. The weights of adapters are excluded."""
+    added = {id(weight) for name in encoder.adapters for weight in adapter_weights(encoder, name).values()}
+    found = hashlib.sha256(type(encoder).__name__.encode())
+    for weight in encoder.weights:
+        if id(weight) not in added:
+            array = _array(weight)
+            found.update(str(array.shape).encode())
+            found.update(np.ascontiguousarray(array))
+    return found.hexdigest()
+
+
+def the_name(encoder, name):
+    """Checks and returns the name of adapters. None stands for the active adapters."""
+    if name is None:
+        if len(encoder.active_adapters) != 1:
+            raise ValueError(
+                f"Pass `name`, one of {list(encoder.adapters)}. Received: name=None, while the active adapters are "
+                f"{list(encoder.active_adapters)}"
+            )
+        [name] = encoder.active_adapters
+    check_names(encoder, [name])
+    return name
+
+
+def _array(weight):
+    return np.array(ops.convert_to_numpy(ops.cast(weight, "float32")))
+
+
+def _read(path):
+    from safetensors import safe_open
+
+    try:
+        with safe_open(str(path), "np") as file:
+            metadata = file.metadata() or {}
+            tensors = {key: file.get_tensor(key) for key in list(file.keys())}
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # The class of this error depends on the version of safetensors.
+        raise ValueError(f"{path} cannot be read. Received: {type(error).__name__}: {error}") from error
+    if metadata.get("format") != FORMAT:
+        raise ValueError(
+            f"{path} must be a file of `save_adapters`, with format={FORMAT!r}. "
+            f"Received: format={metadata.get('format')!r}"
+        )
+    return metadata, tensors
+
+
+def _problems(wanted, tensors):
+    missing = [f"no tensor {key!r}" for key in wanted if key not in tensors]
+    unknown = [f"unknown tensor {key!r}" for key in tensors if key not in wanted]
+    shapes = [
+        f"{key!r} of shape {tensors[key].shape} instead of {tuple(weight.shape)}"
+        for key, weight in wanted.items()
+        if key in tensors and tuple(tensors[key].shape) != tuple(weight.shape)
+    ]
+    return missing + unknown + shapes

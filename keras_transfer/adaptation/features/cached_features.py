@@ -1,0 +1,192 @@
+"""Training the upper part of a task on stored activations of the lower one, which runs once."""
+
+import functools
+import logging
+
+from keras_transfer.adaptation.features.activations import Activations, store_activations
+from keras_transfer.adaptation.features.graph_cut import cut_below, is_random
+from keras_transfer.batches import PartBatches, TargetBatches, TextBatches
+from keras_transfer.distribute import replicas_of
+from keras_transfer.groups import depth_of, layer_groups
+from keras_transfer.tasks.base import Task
+from keras_transfer.tasks.language import SelfSupervised
+
+log = logging.getLogger("keras_transfer")
+
+
+def cache_features(model, data, below, *, folder=None, dtype=None, memory_limit=2**31, verbose="auto"):
+    """Runs the frozen lower part of a task once, and returns the upper part and the data to train it on.
+
+    The upper part is itself a task. It takes the activations of the lower part instead of text, and shares the layers
+    of `model` from the layer group `below` up, so training the upper part also trains `model`. The loss, metrics,
+    callbacks, optimizers and recipes work as for the whole task. The result is the same as training `model` on the same
+    batches with the lower part frozen and without dropout.
+
+    For all epochs together, the lower part costs a single forward pass over the data. The activations need
+    `tokens * dim * 4` bytes for each tensor that crosses the cut, not counting padding. A head that reads all layers
+    (`scalar_mix=True`) needs the activations of all of them. Dropout in the lower part is disabled, and a warning is
+    logged.
+
+    Args:
+        model: `Task` whose layer groups below the cut are frozen.
+        data: Tuple `(x, y)` or `(x, y, sample_weight)` of data in memory, which are shuffled, or `text.batches`,
+            `text.word_batches` or `model.dataset(...)`.
+        below: String or integer. Name or depth of the lowest layer group of the upper part: `"block_9"`, or `"head"`
+            to cache the outputs of the encoder.
+        folder: Path. Folder for the activations. A later run with the same lower part, data, dtype and version of this
+            library reuses them, or completes them if the earlier run was killed. Defaults to `None`, which keeps them
+            in memory or in temporary files.
+        dtype: String. Dtype of the stored activations. `"float16"` halves their size. Defaults to `None`, the dtype of
+            the model.
+        memory_limit: Integer. Number of bytes above which activations are stored in memory-mapped temporary files.
+            Defaults to `2**31`.
+        verbose: `"auto"`, 0, 1 or 2. Progress bar, as in Keras. Defaults to `"auto"`.
+
+    Returns:
+        A tuple of the upper part and the batches for its `fit`, `evaluate` and `predict`. For other batches of the same
+        cut, such as validation data, call the function again.
+
+    Raises:
+        ValueError: If `model` is not a task; if weights below the cut are trainable, or none above it are; if `data`
+            are not in memory, or change in each epoch; if the lower part cannot run on its own; if activations exceed
+            the range of float16; or if `folder` holds something else, such as the activations of another model, of
+            other data or in another dtype.
+        RuntimeError: If another process writes into `folder`.
+        OSError: If there is not enough room for the files.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2, dropout=0.0)
+    keras_transfer.adaptation.freeze(model, below="head")
+    data = (["What a film!", "What a bore."], [1, 0])
+    upper, cached = keras_transfer.adaptation.cache_features(model, data, below="head")
+    upper.compile(keras.optimizers.AdamW(1e-4))
+    upper.fit(cached, epochs=2)
+    model.predict(["A fine film."])
+    ```
+    """
+    if not isinstance(model, Task) or isinstance(model, UpperPart):
+        raise ValueError(f"`model` must be a whole task, such as a `TextClassifier`. Received: model={model!r}")
+    if getattr(model, "windows", None) is not None:
+        raise ValueError(f"Features of a task with `windows` cannot be cached. Received: windows={model.windows!r}")
+    if dtype not in (None, "float32", "float16"):
+        raise ValueError(f"`dtype` must be 'float16', 'float32' or None. Received: dtype={dtype!r}")
+    if replicas_of(model)[0] > 1:
+        raise ValueError(f"`model` must be on one device. Received: a model on {replicas_of(model)[0]} replicas")
+    _check_trainable(model, below)
+    batches = _batches(model, data)
+    if isinstance(batches, PartBatches):
+        raise ValueError(
+            "Features of rows of several texts cannot be cached, such as those of a `MultipleChoice` or with "
+            f"`siamese=True`. Received: {type(batches).__name__}"
+        )
+    cut = cut_below(model, below)
+    random = [layer.name for layer in cut.layers if is_random(layer)]
+    if random:
+        log.warning(
+            "Dropout below %r is off in cached features, as if the model was created with `dropout=0.0`. "
+            "Received: dropout in %s",
+            cut.below,
+            random,
+        )
+    found = store_activations(cut, batches, folder, dtype, memory_limit, verbose)
+    return _upper_class(type(model))(model, cut), batches.with_inputs({**batches.inputs, **found})
+
+
+def _check_trainable(model, below):
+    """Raises a `ValueError` unless all weights below the cut are frozen and at least one above it is trainable."""
+    groups, depth = layer_groups(model), depth_of(model, below)
+    trains = [weight.path for group in groups[:depth] for weight in group.variables if weight.trainable]
+    if trains:
+        raise ValueError(
+            f"All weights below {groups[depth].name!r} must be frozen. Call `freeze(model, below={below!r})` first. "
+            f"Received: {len(trains)} trainable weights below, {trains[:3]}{' ...' if len(trains) > 3 else ''}"
+        )
+    if not any(weight.trainable for group in groups[depth:] for weight in group.variables):
+        raise ValueError(
+            f"Some weights must be trainable from {groups[depth].name!r} up. Received: a model whose weights are frozen"
+        )
+
+
+def _batches(model, data):
+    """Returns the user's data as `TextBatches`."""
+    pair = isinstance(data, tuple) and len(data) in (2, 3)
+    batches = model.dataset(*data, shuffle=True) if pair else model.dataset(data)
+    if not isinstance(batches, TextBatches):
+        raise ValueError(
+            "`data` must be in memory: `(x, y)`, `text.batches(...)`, `text.word_batches(...)` or "
+            f"`model.dataset(...)`. Received: data of type {type(data).__name__}"
+        )
+    if isinstance(batches, TargetBatches) and isinstance(model, SelfSupervised):
+        raise ValueError(
+            f"A `{type(model).__name__}` hides other tokens in each epoch, so that its lower part must run again. Use "
+            f"`freeze`, or prepared inputs with targets. Received: data of type {type(data).__name__}"
+        )
+    return batches
+
+
+@functools.cache
+def _upper_class(kind):
+    """Returns the class of the upper parts of a class of tasks."""
+    return type(f"UpperPartOf{kind.__name__}", (UpperPart, kind), {})
+
+
+class UpperPart:
+    """The upper part of a task. It has the methods of the task, except those for text.
+
+    Args:
+        whole: The task.
+        cut: `Cut` of the task.
+    """
+
+    def __init__(self, whole, cut):
+        options = {"scalar_mix": whole.scalar_mix, "inputs": cut.inputs}
+        Task.__init__(self, whole.encoder, whole.preprocessor, cut.outputs, f"{whole.name}_from_{cut.below}", **options)
+        object.__setattr__(self, "cut", cut)
+        object.__setattr__(self, "whole", whole)
+        for name in whole.get_config().keys() & vars(whole).keys() - vars(self).keys():
+            object.__setattr__(self, name, getattr(whole, name))
+
+    def fit(self, *args, **kwargs):
+        history = super().fit(*args, **kwargs)
+        self.whole.fitted_on = self.fitted_on
+        return history
+
+    def is_raw(self, x):
+        if super().is_raw(x):
+            raise ValueError(
+                f"The part of a task above {self.cut.below!r} takes what `cache_features` returns. Use the whole task "
+                f"for texts: it has the same weights. Received: {x!r:.100}"
+            )
+        return False
+
+    def _dataset_for(self, method, x, *args, **kwargs):
+        columns = x.inputs if isinstance(x, TextBatches) else {}
+        found = [columns.get(name) for name in self.cut.names]
+        if not all(isinstance(column, Activations) for column in found):
+            self.is_raw(x)
+            raise ValueError(
+                f"`{method}` of the part of a task above {self.cut.below!r} takes what `cache_features` returns. "
+                f"Received: {type(x).__name__}"
+            )
+        if {column.fingerprint for column in found} != {self.cut.fingerprint()}:
+            raise ValueError(
+                f"The features belong to other weights or settings than the model has below {self.cut.below!r}. Call "
+                "`cache_features` again. Received: cached features of another model, or from before a change"
+            )
+        return super()._dataset_for(method, x, *args, **kwargs)
+
+    def signatures(self, pairs=False):
+        raise ValueError(self._cannot("exported"))
+
+    def get_config(self):
+        raise ValueError(self._cannot("saved"))
+
+    def save_pretrained(self, *args, **kwargs):
+        raise ValueError(self._cannot("saved"))
+
+    def _cannot(self, action):
+        return (
+            f"A part of a task cannot be {action}. Use the whole task, which has the same weights. "
+            f"Received: the part above {self.cut.below!r}"
+        )

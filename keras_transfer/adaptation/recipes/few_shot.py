@@ -1,0 +1,141 @@
+"""SetFit: training a classifier on few labelled texts, by means of pairs of these texts."""
+
+import keras
+import numpy as np
+
+from keras_transfer.adaptation.recipes.recipes import fine_tune, get_recipe
+from keras_transfer.batches import part_batches
+from keras_transfer.keras_internals import remember_trainable
+from keras_transfer.losses import CosineSimilarityLoss
+from keras_transfer.tasks.classification import TextClassifier
+from keras_transfer.tasks.embedding import TextEmbedder
+from keras_transfer.tasks.inputs import require_preprocessor, to_array
+from keras_transfer.text.base import to_columns
+
+
+def set_fit(
+    model, texts, labels, num_iterations=20, batch_size=16, epochs=1, learning_rate=2e-5, seed=0, verbose="auto"
+):
+    """Trains a classifier on few texts for each class, in the two stages of SetFit.
+
+    First, the encoder is trained on pairs of the texts, as a `TextEmbedder` with the `CosineSimilarityLoss`. It learns
+    to return similar vectors for texts of the same class and dissimilar vectors for others. Even a few texts form many
+    pairs. Then the head learns the classes with the recipe `"feature_extraction"`, which freezes the encoder in the
+    meantime.
+
+    Start with a sentence encoder, such as `"minilm-l6"`.
+
+    Afterwards, the same weights are trainable as before. The model is compiled again with the defaults of `compile`, so
+    that `fit` trains all of these weights.
+
+    Args:
+        model: `TextClassifier` of one label per text, with a preprocessor, and without `windows` and `siamese`.
+        texts: List of strings.
+        labels: List of labels as for `fit`, one for each text.
+        num_iterations: Integer. Number of pairs of the same class that are drawn for each text. As many pairs of
+            different classes are drawn. Defaults to `20`.
+        batch_size: Integer. Number of pairs per batch. Defaults to `16`.
+        epochs: Integer. Number of epochs over the pairs. Defaults to `1`.
+        learning_rate: Float. Learning rate of the encoder. Defaults to `2e-5`.
+        seed: Integer. Seed of the pairs and of their order. Defaults to `0`.
+        verbose: See `fit`. Defaults to `"auto"`.
+
+    Returns:
+        Tuple of two Keras `History` objects: one for training the encoder on pairs, and one for training the head.
+
+    Raises:
+        ValueError: If `model` is not such a `TextClassifier`, if its encoder has no trainable weights, if `labels` are
+            unknown to the model or are not one for each text, or if `sample_pairs` raises an error. The model is then
+            unchanged.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    texts = ["What a film!", "I loved it.", "What a bore.", "I fell asleep."]
+    keras_transfer.adaptation.set_fit(model, texts, [1, 1, 0, 0], num_iterations=2)
+    model.predict(["A fine film."])
+    ```
+
+    Source: https://arxiv.org/abs/2209.11055
+    """
+    if not isinstance(model, TextClassifier):
+        raise ValueError(f"`model` must be a `TextClassifier`. Received: model={model!r}")
+    if model.multi_label or model.siamese or model.windows is not None:
+        raise ValueError(
+            "`model` must predict one label of a single text, without `multi_label`, `siamese` and `windows`. "
+            f"Received: multi_label={model.multi_label}, siamese={model.siamese}, windows={model.windows!r}"
+        )
+    require_preprocessor(model)
+    texts = to_columns(texts)
+    if isinstance(texts, tuple):
+        raise ValueError("`texts` must be one column of texts, such as a list. Received: pairs of texts")
+    encoded = model.encode_labels(labels)
+    model.check_labels(encoded)
+    encoded = to_array(encoded)
+    if len(encoded) != len(texts):
+        raise ValueError(f"Each text must have a label. Received: {len(texts)} texts, {len(encoded)} labels")
+    first, second, same = sample_pairs(encoded, num_iterations, seed)
+    embedder = TextEmbedder(model.encoder, model.preprocessor, pooling=model.pooling)
+    if not embedder.trainable_weights:
+        raise ValueError(
+            "The encoder must have trainable weights. Call `keras_transfer.adaptation.unfreeze(model)`, or train the "
+            "head alone by `fit`. Received: an encoder without trainable weights"
+        )
+    embedder.compile(keras.optimizers.AdamW(learning_rate), loss=CosineSimilarityLoss())
+    pairs = part_batches((texts[first], texts[second]), same, model.preprocessor, batch_size, seed=seed)
+    on_pairs = embedder.fit(pairs, epochs=epochs, verbose=verbose)
+    restore = remember_trainable(model)
+    recipe = get_recipe("feature_extraction", batch_size=batch_size)
+    try:
+        return on_pairs, fine_tune(model, (texts, labels), recipe=recipe, verbose=verbose)
+    finally:
+        restore()
+        model.compile()  # The optimizer of the head has no state for other weights.
+
+
+def sample_pairs(labels, num_iterations=20, seed=0):
+    """Draws pairs of examples of the same class and of different classes.
+
+    For each example and iteration, one other example of its class and one example of another class are drawn.
+
+    Args:
+        labels: List or array [examples] of labels, one for each example.
+        num_iterations: Integer. Number of pairs of each kind for each example. Defaults to `20`.
+        seed: Integer. The same seed gives the same pairs. Defaults to `0`.
+
+    Returns:
+        Three arrays [2 * examples * num_iterations]: the positions of the first examples, the positions of the second
+        examples, and 1.0 for pairs of the same class or 0.0 for other pairs.
+
+    Raises:
+        ValueError: If `num_iterations` is less than 1, if `labels` are not one for each example, if there are fewer
+            than two classes, or if a class has only one example.
+
+    Example:
+    ```python
+    first, second, same = keras_transfer.adaptation.sample_pairs([0, 0, 1, 1], num_iterations=1)
+    same  # 1.0 and 0.0 in turn
+    ```
+
+    Source: https://arxiv.org/abs/2209.11055
+    """
+    if num_iterations < 1:
+        raise ValueError(f"`num_iterations` must be at least 1. Received: num_iterations={num_iterations}")
+    labels = np.asarray(labels)
+    if labels.ndim != 1:
+        raise ValueError(f"`labels` must be one for each example. Received: an array of shape {labels.shape}")
+    classes, counts = np.unique(labels, return_counts=True)
+    if len(classes) < 2 or counts.min() < 2:
+        raise ValueError(
+            "There must be at least two classes, and at least two examples of each. "
+            f"Received: {dict(zip(classes.tolist(), counts.tolist()))}"
+        )
+    random = np.random.default_rng(seed)
+    rows = np.tile(np.arange(len(labels)), num_iterations)
+    pairs = []
+    for row in rows:
+        alike = labels == labels[row]
+        for candidates in (np.flatnonzero(alike & (np.arange(len(labels)) != row)), np.flatnonzero(~alike)):
+            pairs.append((row, random.choice(candidates)))
+    first, second = np.array(pairs).T
+    return first, second, np.tile(np.array([1.0, 0.0], "float32"), len(rows))

@@ -1,0 +1,350 @@
+"""Recipes for adapting a model, and `fine_tune`, which calls `compile` and `fit` with what a recipe builds."""
+
+import dataclasses
+import inspect
+import logging
+import math
+
+import keras
+
+from keras_transfer.adaptation.adapters import add_adapters
+from keras_transfer.groups import layer_groups
+from keras_transfer.keras_internals import could_train, remember_trainable, untuned
+from keras_transfer.layers.heads import ScalarMix
+from keras_transfer.names import closest, did_you_mean
+from keras_transfer.tasks.base import Task
+from keras_transfer.training.optimizers import (
+    LayerwiseOptimizer,
+    LinearWarmupDecay,
+    SlantedTriangular,
+    WarmupCosine,
+    build_optimizer,
+    is_number,
+)
+from keras_transfer.training.runs import ChainThaw, GradualUnfreezing, Stage, StagedTraining, freeze
+
+log = logging.getLogger("keras_transfer")
+
+
+@dataclasses.dataclass
+class Recipe:
+    """A plan for adapting a model: which weights are frozen, and how an optimizer and callbacks train the rest.
+
+    Print a recipe, change it (`dataclasses.replace`) and pass it to `fine_tune`. Alternatively, call its three methods
+    in a script together with `compile` and `fit`. `fine_tune` does nothing else.
+
+    Args:
+        epochs: Integer. Number of epochs. Defaults to `4`.
+        learning_rate: Float. Peak learning rate of the top layer group. Defaults to `5e-5`.
+        batch_size: Integer. Number of rows per batch, for data in memory. Defaults to `32`.
+        schedule: `"linear"` (`LinearWarmupDecay`), `"cosine"` (`WarmupCosine`), `"slanted_triangular"`
+            (`SlantedTriangular`) or `"constant"`. Defaults to `"linear"`.
+        warmup_fraction: Float between 0 and 1. Fraction of the run in which the rate rises. Defaults to `0.1`.
+        decay: Float between 0 and 1. Learning rate of each layer group divided by that of the next higher group.
+            Defaults to `None`, which is one rate for all groups.
+        weight_decay: Float. Decoupled weight decay, except for normalization layers and biases. Defaults to `0.01`.
+        global_clipnorm: Float. Maximum global norm of the gradients, or None for no maximum. Defaults to `1.0`.
+        unfreezing: `"gradual"`, `"chain_thaw"`, `"linear_probe"` (new layer groups first, then all with a fresh
+            optimizer and the schedule), or None, which trains everything from the start. Defaults to `None`.
+        unfreezing_fraction: Float between 0 and 1. Fraction of the run over which `unfreezing` takes place. Defaults to
+            `None`, which uses the default of the callback, or half of the run for `"linear_probe"`.
+        frozen: Layer groups that never train, in the form of the argument `groups` of `freeze`, or None. Defaults to
+            `None`.
+        last_blocks: Integer. Number of highest blocks that train, with everything above them, or None to train all
+            blocks. Defaults to `None`.
+        probe_learning_rate: Float. Constant learning rate of the first stage of `unfreezing="linear_probe"`. Defaults
+            to `None`.
+        adapters: Adapters to add, as for `add_adapters`, or None. Only they and the head then train. Defaults to
+            `None`.
+        scalar_mix: Boolean. Whether the recipe needs a model with a `layers.ScalarMix`. Defaults to `False`.
+
+    Example:
+    ```python
+    recipe = keras_transfer.adaptation.get_recipe("ulmfit_classifier", epochs=2)
+    print(recipe)
+    ```
+    """
+
+    epochs: int = 4
+    learning_rate: float = 5e-5
+    batch_size: int = 32
+    schedule: str = "linear"
+    warmup_fraction: float = 0.1
+    decay: float | None = None
+    weight_decay: float = 0.01
+    global_clipnorm: float | None = 1.0
+    unfreezing: str | None = None
+    unfreezing_fraction: float | None = None
+    frozen: str | list | None = None
+    last_blocks: int | None = None
+    probe_learning_rate: float | None = None
+    adapters: str | list | None = None
+    scalar_mix: bool = False
+
+    def __post_init__(self):
+        _check(self.schedule in SCHEDULES, "schedule", f"one of {SCHEDULES}", self.schedule)
+        _check(self.unfreezing in UNFREEZING, "unfreezing", f"one of {list(UNFREEZING)}", self.unfreezing)
+        for name, optional in (("epochs", False), ("batch_size", False), ("last_blocks", True)):
+            value = getattr(self, name)
+            right = (value is None and optional) or (is_number(value) and value >= 1 and value == int(value))
+            _check(right, name, f"a positive integer{' or None' if optional else ''}", value)
+        for name, expected, right in (
+            ("learning_rate", "positive", lambda value: value > 0),
+            ("warmup_fraction", "between 0 and 1", lambda value: 0 <= value <= 1),
+            ("weight_decay", "at least 0", lambda value: value >= 0),
+            ("decay", "in (0, 1] or None", lambda value: 0 < value <= 1),
+            ("global_clipnorm", "positive or None", lambda value: value > 0),
+            ("unfreezing_fraction", "in (0, 1] or None", lambda value: 0 < value <= 1),
+            ("probe_learning_rate", "positive or None", lambda value: value > 0),
+        ):
+            value, optional = getattr(self, name), expected.endswith("None")
+            _check((value is None and optional) or (is_number(value) and right(value)), name, expected, value)
+        fraction = self.unfreezing_fraction
+        _check(fraction is None or self.unfreezing, "unfreezing_fraction", "None if `unfreezing=None`", fraction)
+        apart = self.adapters is None or (self.frozen is None and self.last_blocks is None)
+        _check(apart, "adapters", "None if `frozen` or `last_blocks` is set", self.adapters)
+        rate, probes = self.probe_learning_rate, self.unfreezing == "linear_probe"
+        expected = "a number if `unfreezing='linear_probe'`, and None otherwise"
+        _check((rate is not None) == probes, "probe_learning_rate", expected, rate)
+
+    def prepare(self, model):
+        """Freezes the layer groups that never train, and adds adapters.
+
+        Args:
+            model: Built model to train.
+
+        Returns:
+            The model.
+
+        Raises:
+            ValueError: If nothing would be trainable, if the model has fewer than `last_blocks` blocks, if it lacks a
+                `ScalarMix` that the recipe needs, or if adapters cannot be added. The model is then unchanged.
+        """
+        if self.scalar_mix and not any(isinstance(layer, ScalarMix) for layer in getattr(model, "layers", ())):
+            raise ValueError(
+                "The recipe needs a model that mixes the layers of its encoder. Create the task with "
+                f"`scalar_mix=True`. Received: model={model!r}"
+            )
+        below = None if self.last_blocks is None else _lowest_of_last(model, self.last_blocks)
+        if self.adapters is not None:
+            return add_adapters(model, self.adapters)
+        restore = remember_trainable(model)
+        if below:
+            freeze(model, below=below)
+        if self.frozen is not None:
+            freeze(model, self.frozen)
+        if not model.trainable_weights:
+            restore()
+            raise ValueError(
+                f"Some weights must remain trainable. Freeze fewer layer groups. Received: frozen={self.frozen!r}"
+            )
+        return model
+
+    def build_optimizer(self, model, total_steps):
+        """Returns the optimizer with its schedule.
+
+        Args:
+            model: Built model to train.
+            total_steps: Integer. Number of batches in the whole run.
+        """
+        rate = self.learning_rate
+        if self.unfreezing == "linear_probe":  # The schedule begins with the second stage.
+            total_steps = max(total_steps - round(self._probe_fraction * total_steps), 1)
+        if self.schedule == "linear":
+            rate = LinearWarmupDecay(rate, total_steps, warmup_fraction=self.warmup_fraction)
+        elif self.schedule == "cosine":
+            rate = WarmupCosine(rate, total_steps, warmup_fraction=self.warmup_fraction)
+        elif self.schedule == "slanted_triangular":
+            rate = SlantedTriangular(rate, total_steps, cut_fraction=self.warmup_fraction)
+        optimizer = keras.optimizers.AdamW(rate, weight_decay=self.weight_decay, global_clipnorm=self.global_clipnorm)
+        return LayerwiseOptimizer(optimizer, model, decay=self.decay)
+
+    def build_callbacks(self):
+        """Returns the list of callbacks that the recipe needs."""
+        if self.unfreezing == "linear_probe":
+            probe = Stage("new", fraction=self._probe_fraction, learning_rate=self.probe_learning_rate)
+            return [StagedTraining([probe, Stage("all", fresh_optimizer=True)])]
+        kind = UNFREEZING[self.unfreezing]
+        options = {} if self.unfreezing_fraction is None else {"fraction": self.unfreezing_fraction}
+        return [] if kind is None else [kind(**options)]
+
+    @property
+    def _probe_fraction(self):
+        return 0.5 if self.unfreezing_fraction is None else self.unfreezing_fraction
+
+
+SCHEDULES = ("constant", "cosine", "linear", "slanted_triangular")
+UNFREEZING = {"gradual": GradualUnfreezing, "chain_thaw": ChainThaw, "linear_probe": StagedTraining, None: None}
+RECIPES = {
+    # Devlin et al. 2018, appendix A.3.
+    "bert": {},
+    # Howard and Ruder 2018: discriminative rates, slanted triangles, gradual unfreezing over the first half.
+    "ulmfit_classifier": {
+        "learning_rate": 2e-4,
+        "schedule": "slanted_triangular",
+        "decay": 1 / 2.6,
+        "unfreezing": "gradual",
+    },
+    # Peters et al. 2019, "To tune or not to tune": a frozen encoder and a new head.
+    "feature_extraction": {"learning_rate": 1e-2, "epochs": 10, "weight_decay": 0.0, "frozen": "pretrained"},
+    # Peters et al. 2018: the same, with a learned weighted mean of all layers.
+    "scalar_mix": {
+        "learning_rate": 1e-2,
+        "epochs": 10,
+        "weight_decay": 0.0,
+        "frozen": "pretrained",
+        "scalar_mix": True,
+    },
+    # Lee et al. 2019, "What would Elsa do?": a quarter of BERT's blocks.
+    "last_layers": {"last_blocks": 3},
+    # Houlsby et al. 2019 and Hu et al. 2021. Adapters begin as the identity and need a higher learning rate.
+    "adapters": {"learning_rate": 1e-3, "adapters": "houlsby:64"},
+    "lora": {"learning_rate": 1e-3, "adapters": "lora:rank=8"},
+    # Kumar et al. 2022 (LP-FT): "feature_extraction", then "bert".
+    "linear_probe_then_finetune": {"epochs": 8, "unfreezing": "linear_probe", "probe_learning_rate": 1e-2},
+    # Felbo et al. 2017.
+    "chain_thaw": {"learning_rate": 2e-4, "unfreezing": "chain_thaw"},
+}
+
+
+def get_recipe(name, **changes):
+    """Returns a recipe by its name.
+
+    Args:
+        name: `"bert"` (everything at once, warm-up and linear decay; Devlin et al. 2018), `"ulmfit_classifier"`
+            (gradual unfreezing, slanted triangles, discriminative rates; Howard and Ruder 2018),
+            `"feature_extraction"` (a frozen encoder), `"scalar_mix"` (a frozen encoder and a mean of its layers; Peters
+            et al. 2018), `"last_layers"` (the three highest blocks; Lee et al. 2019), `"linear_probe_then_finetune"`
+            (first the head, then all; Kumar et al. 2022), `"adapters"` (bottlenecks of 64; Houlsby et al. 2019),
+            `"lora"` (of rank 8; Hu et al. 2021) or `"chain_thaw"` (Felbo et al. 2017).
+        **changes: Fields of `Recipe`.
+
+    Returns:
+        A `Recipe`.
+
+    Raises:
+        ValueError: If `name` is unknown or a field is invalid.
+
+    Example:
+    ```python
+    print(keras_transfer.adaptation.get_recipe("bert", epochs=3))
+    ```
+    """
+    if not isinstance(name, str) or name not in RECIPES:
+        hint = did_you_mean(name, RECIPES)
+        raise ValueError(f"`recipe` must be a `Recipe` or one of {sorted(RECIPES)}.{hint} Received: {name!r}")
+    unknown = set(changes) - {field.name for field in dataclasses.fields(Recipe)}
+    if unknown:
+        fields = [field.name for field in dataclasses.fields(Recipe)]
+        raise ValueError(f"Unknown fields for a recipe. Expected some of {fields}. Received: {sorted(unknown)}")
+    return Recipe(**{**RECIPES[name], **changes})
+
+
+def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", metrics="auto", callbacks=(), **options):
+    """Adapts a model with a recipe: freezes, compiles and fits it, and does nothing else.
+
+    Weights that were already frozen, for example by another recipe, stay frozen, and a warning says so. To train all
+    weights again, call `compile` with a new optimizer, then `unfreeze`, then `fine_tune`.
+
+    Args:
+        model: Task, or any built Keras model.
+        train: Tuple `(x, y)` or `(x, y, sample_weight)`, or a dataset of batches whose length is known: `text.batches`,
+            or a `tf.data.Dataset`. For a task, `x` can be anything that `Task.dataset` accepts. For other models, it
+            must be arrays.
+        validation_data: As in `fit`. Defaults to `None`.
+        recipe: Name of a recipe, or a `Recipe`. Defaults to `"bert"`.
+        loss, metrics: As in `compile`. Default to `"auto"`, which uses those of the task. Other models require `loss`.
+        callbacks: As in `fit`. Additional callbacks. Defaults to `()`.
+        **options: Further arguments of `fit`.
+
+    Returns:
+        Keras's `History`.
+
+    Raises:
+        ValueError: If `recipe` or an option is unknown; if nothing would be trainable; if `train` is empty or its
+            number of batches is unknown; or if `loss` is missing.
+
+    Example:
+    ```python
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(2)])
+    x, y = np.random.normal(size=(32, 4)), np.random.normal(size=(32, 2))
+    history = keras_transfer.adaptation.fine_tune(model, (x, y), loss="mse", verbose=0)
+    ```
+    """
+    plan = recipe if isinstance(recipe, Recipe) else get_recipe(recipe)
+    taken = {"x", "y", "epochs", "batch_size", "sample_weight", "validation_split"} & set(options)
+    if taken:
+        raise ValueError(
+            "Set `epochs` and `batch_size` in the recipe, and pass the data as `train` and `validation_data`. "
+            f"Received: {sorted(taken)}"
+        )
+    _check_options(model, options)
+    if loss == "auto" and not isinstance(model, Task):
+        raise ValueError("`loss` is required for a model that is not a task. Received: loss='auto'")
+    metrics = None if metrics == "auto" and not isinstance(model, Task) else metrics
+    data, steps = _batches(model, train, plan.batch_size, options)
+    frozen = sum(math.prod(weight.shape) for weight in could_train(model) if not weight.trainable)
+    if frozen:
+        log.warning("%d parameters were frozen before the recipe was applied and remain frozen.", frozen)
+    plan.prepare(model)
+    optimizer = plan.build_optimizer(model, plan.epochs * steps)  # The adapters have been added already.
+    model.compile(optimizer, loss=loss, metrics=metrics)
+    build_optimizer(model)  # TensorFlow would trace the first step twice, the first time only to create its variables.
+    callbacks = [*plan.build_callbacks(), *keras.tree.flatten(callbacks or [])]
+    if not isinstance(model, Task) and "y" not in data:  # `fit` of a task does this itself.
+        data["x"] = untuned(data["x"], options.get("class_weight"), options.get("shuffle", True))
+        validation_data = untuned(validation_data)
+    return model.fit(**data, epochs=plan.epochs, validation_data=validation_data, callbacks=callbacks, **options)
+
+
+def _check_options(model, options):
+    """Raises a `ValueError` if an option is no argument of `fit`, before anything is frozen or compiled."""
+    known = {**inspect.signature(keras.Model.fit).parameters, **inspect.signature(model.fit).parameters}
+    fields = [field.name for field in dataclasses.fields(Recipe)]
+    for name in options:
+        if name in known:
+            continue
+        field = closest(name, [*fields, *known])
+        if field in fields:
+            advice = f" Set `{field}` in the recipe: `recipe=get_recipe(name, {field}=...)`."
+        else:
+            advice = did_you_mean(name, known)
+        raise ValueError(f"Further arguments of `fine_tune` must be arguments of `fit`.{advice} Received: {name!r}")
+
+
+def _lowest_of_last(model, count):
+    """Returns the depth of the lowest of the `count` highest blocks."""
+    blocks = [group for group in layer_groups(model) if group.kind == "block"]
+    if len(blocks) < count:
+        raise ValueError(
+            f"`last_blocks` must be at most the number of blocks, {len(blocks)}. Received: last_blocks={count}"
+        )
+    return blocks[-count].depth
+
+
+def _batches(model, train, batch_size, options):
+    """Returns `(arguments of fit, number of batches of an epoch)`."""
+    pair = isinstance(train, tuple) and len(train) in (2, 3)
+    if not pair and (hasattr(train, "shape") or isinstance(train, (list, tuple, dict, str))):
+        raise ValueError(f"`train` must be `(x, y)` or a dataset of batches. Received: a {type(train).__name__}")
+    x, y, sample_weight = (*train, None)[:3] if pair else (train, None, None)
+    data = {"x": x, "y": y, "sample_weight": sample_weight, "batch_size": batch_size} if pair else {"x": x}
+    if pair and isinstance(model, Task):
+        data = {"x": model.dataset(x, y, sample_weight, batch_size, bool(options.get("shuffle", True)))}
+    steps = options.get("steps_per_epoch")
+    try:
+        if steps is None:
+            steps = -(-len(keras.tree.flatten(x)[0]) // batch_size) if "y" in data else len(data["x"])
+    except TypeError as error:
+        raise ValueError(
+            "The learning rate schedule requires the number of batches per epoch. Pass `steps_per_epoch`. "
+            f"Received: a {type(train).__name__} of unknown length"
+        ) from error
+    if steps == 0:
+        raise ValueError("`train` must have at least one row. Received: no rows")
+    return data, steps
+
+
+def _check(right, name, expected, received):
+    if not right:
+        raise ValueError(f"`{name}` must be {expected}. Received: {received!r}")

@@ -1,0 +1,100 @@
+"""The page of a report: one HTML file with its tables and pictures, and without scripts."""
+
+import html
+import re
+
+from keras_transfer.analysis.output import pictures, tables
+
+STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; color: #1c2430; background: #fff; margin: 2em auto; max-width: 68em;
+  padding: 0 1em; }
+h1 { font-size: 1.6em; } h2 { font-size: 1.15em; margin: 2em 0 .5em; }
+table { border-collapse: collapse; } .wide { overflow-x: auto; }
+th, td { padding: .25em .7em; text-align: right; border-bottom: 1px solid #dde3ea; vertical-align: top; }
+th { font-weight: 600; color: #4a5668; } th:first-child, td:first-child { text-align: left; }
+th, td { max-width: 16em; } .name { overflow-wrap: anywhere; min-width: 4em; } .number { white-space: nowrap; }
+.texts th, .texts td { text-align: left; } .texts td:last-child { min-width: 22em; max-width: 40em;
+  white-space: pre-wrap; } h1 { overflow-wrap: anywhere; }
+p { color: #4a5668; margin: .4em 0; } .side { display: flex; flex-wrap: wrap; gap: 2.5em; align-items: flex-start; }
+svg { max-width: 100%; height: auto; } svg text { font: 12px system-ui, sans-serif; fill: #4a5668; }
+"""
+PICTURES = {"reliability": pictures.reliability_diagram, "slices": pictures.slices_chart}
+LENGTH = 1000  # Number of characters of a text that the page shows.
+NAME_LENGTH = 80  # Number of characters of a label that it shows. The rest appears under the mouse pointer.
+WORD_LENGTH = 14  # Number of characters of the longest word in a head that is not broken into lines.
+NUMBER = re.compile(r"[-\d.,\[\] *e]*")
+
+
+def page_of(report, found, title):
+    """Returns the page as a string.
+
+    Args:
+        report: `ClassificationReport` or `MultiLabelReport`.
+        found: Dict of its tables.
+        title: String. Escaped title.
+    """
+    metrics = found["metrics"]
+    parts = [f"<h1>{title}</h1>", f"<p>{_escape(metrics.title)}</p>{_table(metrics)}"]
+    for kind, table in found.items():
+        if kind == "confusion":
+            parts.append(_section(table, colors=_confusion_colors(report)))
+        elif kind in PICTURES:
+            parts.append(_section(table, PICTURES[kind](report)))
+        elif kind != "metrics":
+            parts.append(_section(table))
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
+        f'<meta name="viewport" content="width=device-width">\n<style>{STYLE}</style>\n</head>\n<body>\n'
+        + "\n".join(parts)
+        + "\n</body>\n</html>\n"
+    )
+
+
+def _section(table, picture="", colors=None):
+    note = f"<p>{_escape(table.note)}</p>" if table.note else ""
+    return f'<h2>{_escape(table.title)}</h2>\n<div class="side">{picture}<div>{_table(table, colors)}{note}</div></div>'
+
+
+def _confusion_colors(report):
+    """Returns the colours of the cells of a confusion matrix, by the fraction of the rows with the same label."""
+    if len(report.label_names) > tables.MAX_CLASSES:
+        return {}
+    totals = report.confusion_matrix.sum(axis=1)
+    colors = {}
+    for i, counts in enumerate(report.confusion_matrix):
+        for j, count in enumerate(counts):
+            if count:
+                shade = "38, 120, 90" if i == j else "190, 70, 50"
+                colors[i, j + 1] = f"background: rgba({shade}, {0.08 + 0.62 * count / totals[i]:.2f})"
+    return colors
+
+
+def _table(table, colors=None):
+    colors = colors or {}
+    heads = "".join(_cell("th", head) for head in table.heads)
+    last = len(table.heads) - 1 if table.texts else None  # the column of texts
+    rows = [
+        "".join(_cell("td", cell, colors.get((i, j)), j == last) for j, cell in enumerate(row))
+        for i, row in enumerate(table.rows)
+    ]
+    body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+    kind = "wide texts" if table.texts else "wide"
+    return f'<div class="{kind}"><table>\n<tr>{heads}</tr>\n{body}\n</table></div>'
+
+
+def _cell(tag, content, style=None, is_text=False):
+    """Returns a cell. Names may be long and in any script, and numbers are not broken into lines."""
+    style = f' style="{style}"' if style else ""
+    if tag == "td" and NUMBER.fullmatch(content) and not is_text:
+        return f'<td class="number"{style}>{_escape(content)}</td>'
+    shown, more = content, ""
+    if len(content) > NAME_LENGTH and not is_text:
+        shown, more = content[: NAME_LENGTH - 1] + "…", f' title="{_escape(content)}"'
+    breaks = tag == "td" or len(max(content.split(), key=len, default="")) > WORD_LENGTH
+    kind = ' class="name"' if breaks else ""
+    return f'<{tag}{kind} dir="auto"{style}{more}>{_escape(shown)}</{tag}>'
+
+
+def _escape(text):
+    text = text if len(text) <= LENGTH else text[: LENGTH - 1] + "…"
+    return html.escape(tables.visible(text))

@@ -1,0 +1,151 @@
+"""The parts that all reports have: slices of the data, examples, the text, and the page."""
+
+import html
+import pathlib
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_transfer.analysis.output import page, tables
+from keras_transfer.analysis.reports import scores, slices
+from keras_transfer.files import atomic_file
+
+
+class Slice(NamedTuple):
+    """The scores of a slice of the data.
+
+    Attributes:
+        name: String.
+        rows: Integer array. The positions of its rows.
+        metrics: Dict like the `metrics` of the report, empty without rows.
+        calibration_error: Float, NaN without rows or probabilities.
+    """
+
+    name: str
+    rows: np.ndarray
+    metrics: dict
+    calibration_error: float
+
+
+class Example(NamedTuple):
+    """A row of the data and its prediction.
+
+    Attributes:
+        position: Integer. The position of the row.
+        label, predicted: Strings, the names of the classes. If rows have several labels, tuples of their names.
+        probability: Float. Probability of the prediction.
+        label_probability: Float. Probability of the label, or of the set of labels.
+        text: Tuple of one or two strings, or None if the report has no texts.
+    """
+
+    position: int
+    label: str | tuple
+    predicted: str | tuple
+    probability: float
+    label_probability: float
+    text: tuple | None
+
+
+class Report:
+    """Base class of the reports on classifiers.
+
+    A subclass sets the attributes that its docstring lists, and `label_names`. It implements `_scores`, which returns
+    the metrics and the calibration error of some rows, `_name`, which returns the name of a label or a prediction, and
+    `_first_tables`, which returns a dict of the tables before the reliability.
+
+    Args:
+        seed, examples, resamples, confidence: As for `report`.
+
+    Attributes:
+        SLICE_METRICS: Tuple of the names of the two metrics that the table of slices has. The interval of the first one
+            must be valid for few rows.
+        COUNTED: String. Name of the items that the reliability counts.
+        confidence: Float. Confidence of the intervals.
+    """
+
+    SLICE_METRICS = ()
+    COUNTED = "rows"
+
+    def __init__(self, seed, examples, resamples, confidence):
+        scores.check_resampling(resamples, confidence)
+        if not isinstance(examples, int) or examples < 0:
+            raise ValueError(f"`examples` must be an integer of at least 0. Received: examples={examples!r}")
+        self.confidence = confidence
+        self._resampling, self._example_count = (resamples, confidence, seed), examples
+
+    def _rows_of(self, texts):
+        """Returns texts, or a tuple of two columns of texts, as a list of tuples. Returns None for None."""
+        if texts is None:
+            return None
+        columns = texts if isinstance(texts, tuple) else (texts,)
+        columns = [[column] if isinstance(column, str) else column for column in columns]
+        lengths = [len(column) for column in columns]
+        if set(lengths) != {len(self.labels)}:
+            received = " and ".join(map(str, lengths))
+            raise ValueError(f"Each row must have a text. Received: {received} texts for {len(self.labels)} rows")
+        return list(zip(*columns))
+
+    def _find_slices(self, texts, definitions):
+        """Returns the list of slices with their scores."""
+        found = slices.slice_rows(texts, definitions, len(self.labels))
+        return [Slice(name, rows, *self._scores(rows)) for name, rows in found.items()]
+
+    def _find_examples(self, texts, right, likely, of_labels, probability=float):
+        """Returns the hardest examples and the most confident mistakes, two lists.
+
+        Args:
+            texts: List of tuples of strings, or None.
+            right: Boolean array [rows].
+            likely, of_labels: Float arrays [rows]. How likely the predictions and the labels are.
+            probability: Function from such a value to its probability.
+        """
+        wrong = np.flatnonzero(~right)
+        places = np.argsort(of_labels, kind="stable"), wrong[np.argsort(-likely[wrong], kind="stable")]
+        return tuple(
+            [
+                Example(
+                    int(row),
+                    self._name(self.labels[row]),
+                    self._name(self.predicted[row]),
+                    probability(likely[row]),
+                    probability(of_labels[row]),
+                    None if texts is None else texts[row],
+                )
+                for row in rows[: self._example_count]
+            ]
+            for rows in places
+        )
+
+    def _tables(self):
+        """Returns the tables as a dict, in order. Its keys say which pictures the page has."""
+        found = self._first_tables()
+        if self.reliability is not None:
+            found["reliability"] = tables.reliability_table(self)
+        if self.slices:
+            found["slices"] = tables.slices_table(self)
+        return {**found, **tables.example_tables(self)}
+
+    def __str__(self):
+        return "\n\n".join(table.to_text() for table in self._tables().values())
+
+    __repr__ = __str__
+
+    def to_html(self, path, title="Classification report"):
+        """Writes the report as one HTML page with pictures, which needs no other file and no connection.
+
+        Args:
+            path: Path of the file, which is replaced if it exists. Its parent folders are created.
+            title: String. Title of the page. Defaults to `"Classification report"`.
+
+        Returns:
+            `path` as a `pathlib.Path`.
+
+        Raises:
+            OSError: If the file cannot be written. It is then unchanged.
+        """
+        path = pathlib.Path(path)
+        content = page.page_of(self, self._tables(), html.escape(title)).encode("utf-8")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(path) as file:
+            file.write(content)
+        return path

@@ -1,0 +1,112 @@
+"""Batches rows of several texts in memory. Each text stays separate, for an encoder that reads them one by one."""
+
+import copy
+
+import numpy as np
+
+from keras_transfer.batches.batching import TextBatches, fit_to, preprocess_texts, real_lengths
+from keras_transfer.batches.lengths import lengths_for
+from keras_transfer.text.base import as_column, check_batch_size, to_columns
+
+
+class PartBatches(TextBatches):
+    """A dataset for `fit`, `evaluate` and `predict`, made by `part_batches`.
+
+    Each item is `(inputs, labels)` or `(inputs, labels, sample_weights)`, or `(inputs,)` without labels. The inputs are
+    [batch, parts, length]: the texts of a row are its parts, and the encoder reads each on its own.
+    """
+
+    _placeholders = False
+
+    def with_placeholders(self, wanted):
+        """Returns the same batches, with zeros as labels if they have none and `wanted` is true.
+
+        Keras requires labels, even for a loss that takes none.
+        """
+        other = copy.copy(self)
+        other._placeholders = wanted and self.labels is None
+        return other
+
+    @property
+    def has_labels(self):
+        return self.labels is not None or self._placeholders
+
+    def __getitem__(self, index):
+        inputs, *columns = super().__getitem__(index)
+        # The length is the second axis of the columns, because `TextBatches` cuts this axis.
+        inputs = {key: value if len(value.shape) < 3 else np.moveaxis(value, 2, 1) for key, value in inputs.items()}
+        if self._placeholders:
+            columns = [np.zeros(len(self._batches[index][1]), "float32"), *columns]
+        return (inputs, *columns)
+
+
+def part_batches(
+    texts,
+    labels=None,
+    preprocessor=None,
+    batch_size=32,
+    shuffle=True,
+    seed=None,
+    sample_weight=None,
+    drop_remainder=False,
+):
+    """Turns columns of texts into a dataset whose rows have several texts, which an encoder reads one by one.
+
+    `TextEmbedder` trains on such rows: a text, a similar one, and perhaps a dissimilar one. Unlike pairs in `batches`,
+    the texts of a row are never packed into one sequence. All texts of a batch are padded to the longest. Otherwise,
+    the rows are batched by length as in `batches`.
+
+    Args:
+        texts: Tuple of at least two columns of texts, each as for `batches`.
+        labels: List or array [rows] of numbers. Defaults to `None`, for prediction and for losses that take no labels.
+        preprocessor: Callable from texts to a dict of inputs, as for `batches`.
+        batch_size: Integer. Number of rows in a batch. Defaults to `32`.
+        shuffle: Boolean. Whether rows are shuffled before each epoch and batched by length. If `False`, they keep their
+            order. Defaults to `True`.
+        seed: Integer. Seed of the shuffling, for the same batches in every run. Defaults to `None`.
+        sample_weight: List or array [rows] of floats. Defaults to `None`.
+        drop_remainder: Boolean. Whether the short batch is dropped, so that all batches have `batch_size` rows.
+            Defaults to `False`.
+
+    Returns:
+        A `PartBatches`.
+
+    Raises:
+        ValueError: If `texts` is not a tuple of at least two columns, if there are no rows, if texts are not strings,
+            or if columns, labels and weights differ in number.
+
+    Example:
+    ```python
+    preprocessor = keras_transfer.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "the", "film"])
+    train = keras_transfer.text.part_batches((["A film", "The film"], ["Film", "A film!"]), None, preprocessor)
+    train[0][0]["token_ids"].shape  # (2, 2, 5)
+    ```
+    """
+    columns = to_parts(texts)
+    count = len(columns[0])
+    check_batch_size(preprocessor, batch_size, count, drop_remainder)
+    labels, sample_weight = as_column(labels, "labels", count), as_column(sample_weight, "sample weights", count)
+    parts = [preprocess_texts(column, preprocessor) for column in columns]
+    length = max((part["padding_mask"].shape[1] for part in parts if "padding_mask" in part), default=0)
+    inputs = {}
+    for key in parts[0]:
+        values = [fit_to(part[key], length) for part in parts]
+        inputs[key] = np.stack(values, axis=min(values[0].ndim, 2))  # [rows, length, parts, ...], strings [rows, parts]
+    lengths = lengths_for(real_lengths(inputs), length) if "padding_mask" in inputs else [1]
+    return PartBatches(inputs, labels, sample_weight, batch_size, lengths, shuffle, seed, drop_remainder)
+
+
+def to_parts(texts):
+    """Returns columns of texts as a tuple of object arrays [rows].
+
+    Raises:
+        ValueError: If there are fewer than two columns, if they differ in length, or if texts are not strings.
+    """
+    if not isinstance(texts, tuple) or len(texts) < 2:
+        received = f"a tuple of {len(texts)}" if isinstance(texts, tuple) else f"{type(texts).__name__} {texts!r:.100}"
+        raise ValueError(f"Several texts per row must be a tuple of at least two columns. Received: {received}")
+    columns = tuple(to_columns(column) for column in texts)
+    counts = [len(column) for column in columns]
+    if len(set(counts)) > 1:
+        raise ValueError(f"All columns must contain the same number of texts. Received: {counts} texts")
+    return columns

@@ -1,0 +1,30 @@
+"""RoBERTa's checkpoints, and those of XLM-R and CamemBERT."""
+
+from keras_transfer.checkpoints.base import (
+    BERT_FIXED,
+    BERT_NAMES,
+    BERT_SETTINGS,
+    ROBERTA_HEADS,
+    Architecture,
+    register_architecture,
+    shift_positions,
+)
+from keras_transfer.encoders.bidirectional import RobertaEncoder
+from keras_transfer.text.preprocessors import TokenPreprocessor
+
+ROBERTA = register_architecture(
+    Architecture(
+        model_type="roberta",
+        aliases=("xlm-roberta", "camembert"),
+        encoder_class=RobertaEncoder,
+        settings=BERT_SETTINGS,
+        **BERT_NAMES,
+        preprocessor_class=TokenPreprocessor,
+        model_class="RobertaModel",
+        prefix="roberta.",
+        **ROBERTA_HEADS,
+        fixed={**BERT_FIXED, "type_vocab_size": 1, "pad_token_id": 1},
+        assumed={"type_vocab_size": 2},
+        **shift_positions(2),
+    )
+)

@@ -1,0 +1,86 @@
+"""Records of architectures: the names of settings and tensors, for loading and for saving."""
+
+from keras_transfer.checkpoints.base.architecture import (
+    Architecture,
+    architecture_for,
+    architecture_of,
+    entries_of,
+    is_for_keras_hub,
+    register_architecture,
+)
+from keras_transfer.checkpoints.base.building import CheckpointReport, build
+from keras_transfer.checkpoints.base.head_names import (
+    AS_ENCODER,
+    CLASSIFIER,
+    ROBERTA_HEADS,
+    SPAN,
+    TOKENS,
+    classifier_dropout,
+    masked_lm,
+    multiple_choice,
+    summary,
+    two_layer_classifier,
+)
+from keras_transfer.checkpoints.base.heads import Head, check_head, find_head, write_head
+from keras_transfer.checkpoints.base.names import (
+    ACTIVATIONS,
+    BERT_BLOCKS,
+    BERT_EMBEDDINGS,
+    BERT_FIXED,
+    BERT_NAMES,
+    BERT_SETTINGS,
+    POSITION_IDS,
+    shift_positions,
+    with_defaults,
+)
+from keras_transfer.checkpoints.base.settings import OF_LABELS, get_setting
+from keras_transfer.checkpoints.base.tensors import (
+    CheckpointError,
+    Layout,
+    read_json,
+    read_safetensors,
+    reading,
+    shard_files,
+)
+
+__all__ = [
+    "ACTIVATIONS",
+    "AS_ENCODER",
+    "BERT_BLOCKS",
+    "BERT_EMBEDDINGS",
+    "BERT_FIXED",
+    "BERT_NAMES",
+    "BERT_SETTINGS",
+    "CLASSIFIER",
+    "OF_LABELS",
+    "POSITION_IDS",
+    "ROBERTA_HEADS",
+    "SPAN",
+    "TOKENS",
+    "Architecture",
+    "CheckpointError",
+    "CheckpointReport",
+    "Head",
+    "Layout",
+    "architecture_for",
+    "architecture_of",
+    "build",
+    "check_head",
+    "classifier_dropout",
+    "entries_of",
+    "find_head",
+    "get_setting",
+    "is_for_keras_hub",
+    "masked_lm",
+    "multiple_choice",
+    "read_json",
+    "read_safetensors",
+    "reading",
+    "register_architecture",
+    "shard_files",
+    "shift_positions",
+    "summary",
+    "two_layer_classifier",
+    "with_defaults",
+    "write_head",
+]

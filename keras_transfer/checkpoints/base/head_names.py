@@ -1,0 +1,109 @@
+"""The heads that several of Transformers' architectures share."""
+
+import dataclasses
+import operator
+
+from keras_transfer.checkpoints.base.heads import Head
+from keras_transfer.checkpoints.base.names import ACTIVATIONS
+from keras_transfer.checkpoints.base.settings import get_setting
+
+# The head of a language model is created with the settings of its encoder, and with biases.
+AS_ENCODER = {name: operator.attrgetter(name) for name in ("activation", "layer_norm_epsilon")} | {"use_bias": True}
+
+
+def classifier_dropout(config):
+    """Returns the dropout rate of a head whose configuration has none of its own: that of the encoder."""
+    return get_setting(config, "hidden_dropout_prob", 0.1)
+
+
+_DROPOUT = ("dropout", "classifier_dropout", classifier_dropout)
+
+# A pooled output, dropout and a dense layer.
+CLASSIFIER = Head(
+    prefix="classifier.",
+    model_classes=("ForSequenceClassification",),
+    tensors={"logits": "classifier"},
+    labels="classifier.weight",
+    arguments={"pooling": "pooled", "hidden_activation": None},
+    settings=(_DROPOUT,),
+)
+TOKENS = Head(
+    prefix="classifier.",
+    model_classes=("ForTokenClassification",),
+    tensors={"logits": "classifier"},
+    labels="classifier.weight",
+    arguments={"hidden_activation": None, "crf": False},
+    settings=(_DROPOUT,),
+)
+SPAN = Head(
+    prefix="qa_outputs.",
+    model_classes=("ForQuestionAnswering",),
+    tensors={"logits": "qa_outputs"},
+    arguments={"hidden_activation": None},
+)
+
+
+def masked_lm(prefix, dense="dense", norm="LayerNorm", bias="bias", **options):
+    """Returns the head of a masked language model, given its prefix and the names of its layers.
+
+    Args:
+        prefix: String. Prefix of the names of its tensors.
+        dense, norm, bias: Strings. The names of its layers and its bias, without the prefix.
+        **options: Further arguments of `Head`.
+    """
+    names = {"head_dense": f"{prefix}{dense}", "head_norm": f"{prefix}{norm}", "logits.bias": f"{prefix}{bias}"}
+    options = {"model_classes": ("ForMaskedLM",), "arguments": AS_ENCODER, **options}
+    return Head(prefix=prefix, tensors=names, **options)
+
+
+def two_layer_classifier(activation, hidden="classifier.dense", logits="classifier.out_proj", dropout=_DROPOUT):
+    """Returns a classifier with a dense layer between the first token's vector and the logits.
+
+    Args:
+        activation: String. Activation of the dense layer.
+        hidden, logits: Strings. Names of the two layers.
+        dropout: Tuple. The dropout rate, as in `Architecture.settings`. Defaults to that of BERT's classifier.
+    """
+    return Head(
+        prefix=tuple(dict.fromkeys(f"{name.partition('.')[0]}." for name in (hidden, logits))),
+        model_classes=("ForSequenceClassification",),
+        tensors={"hidden": hidden, "logits": logits},
+        labels=f"{logits}.weight",
+        arguments={"pooling": "first", "hidden_activation": activation, "hidden_norm": False},
+        settings=(dropout,),
+    )
+
+
+def summary(pooling, activation):
+    """Returns `settings` and `fixed` of a head that reads Transformers' `SequenceSummary`.
+
+    Args:
+        pooling: String. The pooling of the original's default, and the only one that does not read padding.
+        activation: String. The activation of the original's default.
+    """
+    return {
+        "settings": (
+            ("pooling", "summary_type", pooling, {pooling: pooling}),
+            ("hidden_activation", "summary_activation", activation, {**ACTIVATIONS, "tanh": "tanh"}),
+            ("dropout", "summary_last_dropout", 0.1),
+        ),
+        "fixed": {"summary_use_proj": True},
+    }
+
+
+def multiple_choice(classifier):
+    """Returns the head of a model for multiple choice, given that of the classifier, which has more rows."""
+    return dataclasses.replace(classifier, model_classes=("ForMultipleChoice",), labels=None)
+
+
+# Of RoBERTa and MPNet.
+ROBERTA_HEADS = {
+    "heads": {
+        "masked_lm": masked_lm("lm_head.", norm="layer_norm", arguments={**AS_ENCODER, "activation": "gelu"}),
+        "classifier": two_layer_classifier("tanh"),
+        "tokens": TOKENS,
+        "multiple_choice": multiple_choice(CLASSIFIER),
+        "span": SPAN,
+    },
+    "tied": {"lm_head.decoder.weight": "embeddings.word_embeddings.weight", "lm_head.decoder.bias": "lm_head.bias"},
+}

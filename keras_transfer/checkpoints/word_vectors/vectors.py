@@ -1,0 +1,400 @@
+"""Word vectors for a vocabulary, from the files of GloVe, word2vec and fastText."""
+
+import dataclasses
+import gzip
+import logging
+import os
+import pathlib
+import reprlib
+
+import keras
+import numpy as np
+
+from keras_transfer.checkpoints.base import CheckpointError
+from keras_transfer.checkpoints.word_vectors.files import read_rows
+from keras_transfer.files import atomic_file
+
+log = logging.getLogger("keras_transfer")
+
+POLICIES = ("zeros", "mean", "random", "error")
+
+
+@dataclasses.dataclass
+class Coverage:
+    """Reports which words of a vocabulary have vectors in a file. It prints as a table.
+
+    Attributes:
+        exact: Integer. Number of words found as they are written.
+        folded: Dict from each word found by case folding to the word in the file.
+        missing: List of the words that were not found.
+        unknown: String. The policy that gave vectors to the missing words.
+        duplicates: List of the words that occur more than once in the file. The first vector is used.
+    """
+
+    exact: int
+    folded: dict = dataclasses.field(default_factory=dict)
+    missing: list = dataclasses.field(default_factory=list)
+    unknown: str = "zeros"
+    duplicates: list = dataclasses.field(default_factory=list)
+
+    def __str__(self):
+        total = self.exact + len(self.folded) + len(self.missing)
+
+        def line(count, what, words):
+            shown = ", ".join(words[:5]) + (", ..." if len(words) > 5 else "")
+            return f"{count:9,}  {count / total:6.1%}  {what}" + (f": {shown}" if shown else "")
+
+        pairs = [f"{word} ({other})" for word, other in self.folded.items()]
+        lines = [f"{total:9,}  words", line(self.exact, "found exactly", [])]
+        lines.append(line(len(pairs), "found by case folding", pairs))
+        lines.append(line(len(self.missing), f"missing ({self.unknown})", self.missing))
+        if self.duplicates:
+            lines.append(line(len(self.duplicates), "more than once in the file, first used", self.duplicates))
+        return "\n".join(lines)
+
+
+class WordVectors:
+    """Words and their vectors: row `i` of `vectors` belongs to `words[i]`.
+
+    Args:
+        words: List of strings without duplicates.
+        vectors: Array of shape `[words, dim]` of finite numbers.
+        coverage: `Coverage`. Defaults to `None`, which means that every word was found.
+        unknown_vector: Array of shape `[dim]`, the vector of all other words. Defaults to `None`, zeros.
+
+    Attributes:
+        words, vectors, coverage, unknown_vector: The arguments. The arrays are float32, and `vectors` is read-only.
+        dim: Integer. Width of the vectors.
+
+    Raises:
+        ValueError: If words are not strings or occur twice, if numbers are not finite, or if shapes do not match.
+
+    Example:
+    ```python
+    vectors = keras_transfer.checkpoints.WordVectors(["king", "queen", "cat"], [[1, 0.1], [1, 0.2], [0, 1]])
+    vectors.nearest("king", k=1)  # [("queen", 0.995...)]
+    ```
+    """
+
+    def __init__(self, words, vectors, coverage=None, unknown_vector=None):
+        self.words = _checked_words(words, "words")
+        self.vectors = np.array(vectors, "float32")
+        if self.vectors.ndim != 2 or len(self.vectors) != len(self.words) or not self.vectors.size:
+            raise ValueError(
+                f"`vectors` must have the shape [words, dim]. Received: {len(self.words)} words, vectors of shape "
+                f"{self.vectors.shape}"
+            )
+        if len(bad := np.flatnonzero(~np.isfinite(self.vectors).all(axis=1))):
+            raise ValueError(f"`vectors` must be finite. Received: NaN or infinity for {self.words[bad[0]]!r}")
+        self.dim = self.vectors.shape[1]
+        self.coverage = coverage or Coverage(len(self.words))
+        self.unknown_vector = np.array(np.zeros(self.dim) if unknown_vector is None else unknown_vector, "float32")
+        if self.unknown_vector.shape != (self.dim,) or not np.isfinite(self.unknown_vector).all():
+            raise ValueError(
+                f"`unknown_vector` must be finite and of shape ({self.dim},). Received: {self.unknown_vector}"
+            )
+        self.vectors.setflags(write=False)  # the unit vectors are computed once
+        self._rows = {word: row for row, word in enumerate(self.words)}
+        self._unit = None
+
+    @classmethod
+    def load(cls, path, vocabulary=None, format="auto", unknown="zeros", case_folding=True, dim=None, seed=0):
+        """Reads a file of word vectors and keeps those of a vocabulary.
+
+        The file is streamed, so only the vectors that are kept need memory. If a word occurs more than once in the
+        file, its first vector is used, and a warning is logged.
+
+        Args:
+            path: String or path. A text file, with a header (`"fasttext"`, `"word2vec"`) or without (`"glove"`), or a
+                file in word2vec's binary format. It may be gzipped.
+            vocabulary: List of strings, the words to keep in order. Defaults to `None`, all words of the file.
+            format: String, one of `"auto"`, `"glove"`, `"fasttext"`, `"word2vec"` and `"word2vec_binary"`. Defaults to
+                `"auto"`, which detects the format.
+            unknown: String. The vector of words that the file lacks: `"zeros"`; `"mean"`, the mean of the vectors
+                found; `"random"`, uniform with their variance in each dimension (Kim 2014); or `"error"` to raise an
+                error. Defaults to `"zeros"`.
+            case_folding: Boolean. Whether a word that the file lacks gets the vector of the first word that differs
+                only in case ("Film", "film"). Defaults to `True`.
+            dim: Integer. Width of the vectors, for a file without a header whose first word has spaces. Defaults to
+                `None`.
+            seed: Integer. Seed of `"random"`. Defaults to `0`.
+
+        Returns:
+            A `WordVectors`. Its `coverage` reports which words were found.
+
+        Raises:
+            CheckpointError: If the file is empty, truncated or of another format, if its rows have different widths,
+                if its header is wrong, if numbers are not finite, or if it has none of the vocabulary's words (with
+                `"error"`, if it lacks any).
+            ValueError: If an argument is invalid.
+
+        Example:
+        ```python
+        import pathlib
+
+        pathlib.Path("glove.txt").write_text("the 0.1 0.2\\nfilm 0.3 0.4\\n")
+        vectors = keras_transfer.checkpoints.WordVectors.load("glove.txt", ["Film", "flim"], unknown="mean")
+        print(vectors.coverage)
+        ```
+
+        Source: https://nlp.stanford.edu/projects/glove, https://fasttext.cc/docs/en/english-vectors.html,
+        https://code.google.com/archive/p/word2vec.
+        """
+        rows = read_rows(path, format, dim)
+        return cls(**_select(rows, path, vocabulary, unknown, case_folding, seed))
+
+    @classmethod
+    def from_arrays(cls, words, vectors, vocabulary=None, unknown="zeros", case_folding=True, seed=0):
+        """Takes word vectors from an array and keeps those of a vocabulary.
+
+        Args:
+            words: List of strings, the words of the rows, or the path of a file with one word per line.
+            vectors: Array of shape `[words, dim]`, or the path of an `.npy` file. Only the needed rows are read.
+            vocabulary, unknown, case_folding, seed: As for `load`.
+
+        Returns:
+            A `WordVectors`.
+
+        Raises:
+            CheckpointError, ValueError: As for `load`, and if the numbers of words and vectors differ.
+
+        Example:
+        ```python
+        np.save("vectors.npy", [[0.1, 0.2], [0.3, 0.4]])
+        keras_transfer.checkpoints.WordVectors.from_arrays(["the", "film"], "vectors.npy", vocabulary=["film"])
+        ```
+        """
+        source = "the arrays"
+        if isinstance(words, str | os.PathLike):
+            words = pathlib.Path(words).read_text("utf-8").removesuffix("\n").split("\n")
+        if isinstance(vectors, str | os.PathLike):
+            source = vectors
+            try:
+                vectors = np.load(vectors, mmap_mode="r")
+            except (ValueError, EOFError) as error:
+                raise CheckpointError(f"{source} must be an .npy file of numbers. Received: {error}") from error
+        vectors, words = np.asanyarray(vectors), list(words)
+        if vectors.ndim != 2 or len(vectors) != len(words) or vectors.dtype.kind not in "fiu":
+            raise CheckpointError(
+                f"{source} must contain numbers of shape [words, dim]. Received: {len(words)} words, "
+                f"{vectors.dtype} of shape {vectors.shape}"
+            )
+        rows = (
+            (f"{source}, row {row}", word, lambda row=row: np.array(vectors[row], "float32"))
+            for row, word in enumerate(words)
+        )
+        return cls(**_select(rows, source, vocabulary, unknown, case_folding, seed))
+
+    def __len__(self):
+        return len(self.words)
+
+    def __contains__(self, word):
+        return word in self._rows
+
+    def __getitem__(self, word):
+        if word not in self._rows:
+            raise KeyError(f"There is no vector for this word. Check with `word in vectors`. Received: {word!r}")
+        return self.vectors[self._rows[word]]
+
+    def __repr__(self):
+        return f"<WordVectors of {len(self):,} words, {self.dim} dimensions>"
+
+    def nearest(self, word, k=10):
+        """Returns the words whose vectors have the largest cosine similarity with that of a word.
+
+        Args:
+            word: String, one of the words, or a vector of shape `[dim]`. The result does not include the word itself.
+            k: Integer. Number of words. Defaults to `10`.
+
+        Returns:
+            List of `(word, cosine)`, best first.
+
+        Raises:
+            KeyError: If the word has no vector.
+            ValueError: If the vector is zero or has another width, or if `k` is less than 1.
+
+        Example:
+        ```python
+        vectors = keras_transfer.checkpoints.WordVectors(["king", "queen", "cat"], [[1, 0.1], [1, 0.2], [0, 1]])
+        vectors.nearest([0.0, 2.0], k=1)  # [("cat", 1.0)]
+        ```
+        """
+        if isinstance(word, str):
+            return self._ranked(self[word], k, [word])
+        vector = np.asarray(word, "float32")
+        if vector.shape != (self.dim,):
+            raise ValueError(f"`word` must be a string or a vector of {self.dim} numbers. Received: {vector.shape}")
+        return self._ranked(vector, k, [])
+
+    def analogy(self, a, b, c, k=10):
+        """Returns the words that are to `c` as `b` is to `a`: "man" is to "king" as "woman" is to "queen".
+
+        They have the largest cosine with `b - a + c` of unit vectors. `a`, `b` and `c` are left out (3CosAdd).
+
+        Args:
+            a, b, c: Strings. Words that have vectors.
+            k: Integer. Number of words. Defaults to `10`.
+
+        Returns:
+            List of `(word, cosine)`, best first.
+
+        Raises:
+            KeyError: If a word has no vector.
+            ValueError: If a vector is zero, or if `k` is less than 1.
+
+        Example:
+        ```python
+        words = ["man", "king", "woman", "queen"]
+        vectors = keras_transfer.checkpoints.WordVectors(words, [[1, 0, 0], [1, 1, 0], [0, 0, 1], [0, 1, 1]])
+        vectors.analogy("man", "king", "woman", k=1)  # [("queen", ...)]
+        ```
+
+        Source: Mikolov et al. 2013, "Linguistic regularities in continuous space word representations"; Levy &
+        Goldberg 2014, equation 3.
+        """
+        a_unit, b_unit, c_unit = (_unit(self[word], word) for word in (a, b, c))
+        return self._ranked(b_unit - a_unit + c_unit, k, [a, b, c])
+
+    def _ranked(self, vector, k, excluded):
+        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            raise ValueError(f"`k` must be an integer of at least 1. Received: {k!r}")
+        if self._unit is None:
+            lengths = np.linalg.norm(self.vectors, axis=1, keepdims=True)
+            self._unit = self.vectors / np.where(lengths == 0, 1, lengths)
+        scores = self._unit @ _unit(vector, "vector")
+        best = np.argsort(-scores, kind="stable")[: k + len(excluded)]
+        found = [(self.words[row], float(scores[row])) for row in best if self.words[row] not in excluded]
+        return found[:k]
+
+    def table(self):
+        """Returns an embedding table, float32 `[words + 2, dim]`: padding (zeros), the unknown word, the words."""
+        return np.concatenate([np.zeros((1, self.dim), "float32"), self.unknown_vector[None], self.vectors])
+
+    def embedding_layer(self, trainable=False, mask_zero=False, dtype=None, name=None):
+        """Returns a `keras.layers.Embedding` of `table()`, for the ids of `text.WordPreprocessor(vectors.words)`.
+
+        Args:
+            trainable: Boolean. Whether the vectors train. Defaults to `False`.
+            mask_zero: Boolean. Whether the layer computes a Keras mask for the id 0, padding. Defaults to `False`.
+            dtype, name: As for any Keras layer.
+
+        Example:
+        ```python
+        vectors = keras_transfer.checkpoints.WordVectors(["king", "queen"], [[1, 0.1], [1, 0.2]])
+        vectors.embedding_layer()(np.array([[2, 3, 1, 0]]))
+        ```
+        """
+        table = self.table()
+        layer = keras.layers.Embedding(*table.shape, mask_zero=mask_zero, dtype=dtype, name=name)
+        layer.build()
+        layer.set_weights([table])
+        layer.trainable = trainable
+        return layer
+
+    def save(self, path, overwrite=False):
+        """Writes words and vectors in the text format of word2vec and fastText.
+
+        `load` returns exactly the same numbers. The coverage and `unknown_vector` are not written.
+
+        Args:
+            path: String or path. A file in a folder that exists, gzipped if it ends in `.gz`.
+            overwrite: Boolean. Whether to replace a file that exists. Defaults to `False`.
+
+        Raises:
+            FileExistsError: If the file exists and `overwrite=False`.
+
+        Example:
+        ```python
+        keras_transfer.checkpoints.WordVectors(["king", "queen"], [[1, 0.1], [1, 0.2]]).save("vectors.vec")
+        ```
+        """
+        if os.path.lexists(path) and not overwrite:
+            raise FileExistsError(f"The file exists. Pass another path or `overwrite=True`. Received: {str(path)!r}")
+        with atomic_file(path) as raw:
+            file = gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) if str(path).endswith(".gz") else raw
+            file.write(f"{len(self)} {self.dim}\n".encode())
+            for word, vector in zip(self.words, self.vectors):
+                file.write(f"{word} {' '.join(f'{number:.9g}' for number in vector)}\n".encode())
+            if file is not raw:
+                file.close()
+
+
+def _unit(vector, name):
+    length = np.linalg.norm(vector)
+    if length == 0 or not np.isfinite(length):
+        raise ValueError(
+            f"A vector must be finite and not zero to have a cosine similarity. Received: {name!r} of length {length}"
+        )
+    return vector / length
+
+
+def _checked_words(words, name):
+    if isinstance(words, str | bytes):
+        raise ValueError(f"`{name}` must be a list of words. Received: {words!r:.60}")
+    words = list(words)
+    if wrong := [word for word in words if not isinstance(word, str) or not word or "\n" in word]:
+        raise ValueError(f"`{name}` must contain non-empty strings without line breaks. Received: {wrong[:3]}")
+    seen = set()
+    if twice := [word for word in words if word in seen or seen.add(word)]:
+        raise ValueError(f"`{name}` must not contain duplicates. Received: {len(twice)} duplicates, {twice[:3]}")
+    if not words:
+        raise ValueError(f"`{name}` must not be empty. Received: an empty list")
+    return words
+
+
+def _select(rows, source, vocabulary, unknown, case_folding, seed):
+    """Returns the arguments of `WordVectors` for a vocabulary, from all rows of a file."""
+    if unknown not in POLICIES:
+        raise ValueError(f"`unknown` must be one of {POLICIES}. Received: {unknown!r}")
+    if vocabulary is not None:
+        vocabulary = _checked_words(vocabulary, "vocabulary")
+    wanted = set(vocabulary or ())
+    folds = {word.casefold() for word in wanted} if case_folding else set()
+    found, first, duplicates = {}, {}, []
+    for where, word, read in rows:
+        if vocabulary is not None and word not in wanted:
+            fold = word.casefold()
+            if fold not in folds or fold in first:
+                continue
+        if word in found:
+            duplicates.append(word)
+            continue
+        vector = read()
+        if not np.isfinite(vector).all():
+            raise CheckpointError(f"{where}: Numbers must be finite. Received: NaN or infinity for {word!r}")
+        found[word] = vector
+        if folds:
+            first.setdefault(word.casefold(), word)
+    if duplicates:
+        log.warning("%s: For %d duplicate words, the first vector is used: %s", source, len(duplicates), duplicates[:5])
+    if not found:
+        raise CheckpointError(
+            f"{source} must contain at least one word{' of `vocabulary`' if vocabulary else ''}. "
+            f"Received: vocabulary={reprlib.repr(vocabulary)}"
+        )
+    words = vocabulary or list(found)
+    origin = {word: word if word in found else first.get(word.casefold()) if folds else None for word in words}
+    missing = [word for word, other in origin.items() if other is None]
+    if missing and unknown == "error":
+        raise CheckpointError(
+            f"{source} must contain all words if unknown='error'. "
+            f"Received: {len(missing)} of {len(words)} words missing, {missing[:5]}"
+        )
+    known = np.stack([found[other] for other in origin.values() if other is not None])
+    instead = _instead(unknown, known, len(missing) + 1, seed)
+    fill = iter(instead[1:])
+    vectors = np.stack([next(fill) if other is None else found[other] for other in origin.values()])
+    folded = {word: other for word, other in origin.items() if other not in (None, word)}
+    exact = len(words) - len(folded) - len(missing)
+    coverage = Coverage(exact, folded, missing, unknown, duplicates)
+    return {"words": words, "vectors": vectors, "coverage": coverage, "unknown_vector": instead[0]}
+
+
+def _instead(unknown, known, count, seed):
+    """Returns vectors, `[count, dim]`, for words that have none of their own."""
+    if unknown == "mean":
+        return np.repeat(known.mean(axis=0, dtype="float64")[None].astype("float32"), count, axis=0)
+    if unknown == "random":  # a uniform distribution's variance is a third of its bound squared
+        bound = np.sqrt(3) * known.std(axis=0, dtype="float64")
+        return np.random.default_rng(seed).uniform(-bound, bound, (count, len(bound))).astype("float32")
+    return np.zeros((count, known.shape[1]), "float32")

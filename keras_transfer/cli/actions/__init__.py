@@ -1,0 +1,16 @@
+"""What the subcommands do once the package is imported."""
+
+from keras_transfer.cli.actions.comparison import run_comparison
+from keras_transfer.cli.actions.info import print_info
+from keras_transfer.cli.actions.predictions import run_evaluation, run_predictions
+from keras_transfer.cli.actions.quickstart import run_quickstart
+from keras_transfer.cli.actions.training import run_training
+
+__all__ = [
+    "print_info",
+    "run_comparison",
+    "run_evaluation",
+    "run_predictions",
+    "run_quickstart",
+    "run_training",
+]

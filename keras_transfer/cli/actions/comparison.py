@@ -1,0 +1,59 @@
+"""`keras-transfer compare`: recipes on the user's texts, over several seeds, as a table."""
+
+import pathlib
+
+from keras_transfer import adaptation, experiments, tasks
+from keras_transfer.cli.actions.validation import as_task_labels, with_validation
+from keras_transfer.cli.arguments import check_comparison
+from keras_transfer.names import listed
+
+
+def run_comparison(
+    parts, label_names, encoder, methods, baseline, seeds, epochs, batch_size, results, markdown=None, plot=None
+):
+    """Compares recipes on labelled texts, and prints the table.
+
+    Args:
+        parts: Dict with `"train"` and perhaps `"validation"` and `"test"`: tuples of texts and integer labels. Without
+            validation data, a fifth of the training data are held out.
+        label_names: List of strings.
+        encoder: As for `TextClassifier.from_pretrained`.
+        methods: List of names of recipes.
+        baseline, seeds, results: As for `experiments.compare`.
+        epochs, batch_size: Integers that replace those of each recipe, or None.
+        markdown, plot: Paths of files to write, or None.
+
+    Raises:
+        ValueError: If an argument is invalid, if `markdown` or `plot` cannot be written, or if matplotlib is missing
+            for `plot`.
+    """
+    check_comparison(results, markdown, plot)
+    if plot is not None:
+        _check_picture(plot)
+    parts = with_validation(parts, label_names)
+    changes = {name: value for name, value in {"epochs": epochs, "batch_size": batch_size}.items() if value is not None}
+    print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()), end=", ")
+    print(listed(label_names))
+    comparison = experiments.compare(
+        lambda: tasks.TextClassifier.from_pretrained(encoder, label_names=label_names, head="new"),
+        {name: as_task_labels(part, label_names) for name, part in parts.items()},
+        {name: adaptation.get_recipe(name, **changes) for name in methods},
+        seeds,
+        baseline,
+        results=results,
+    )
+    print(f"\n{comparison}")
+    if markdown is not None:
+        pathlib.Path(markdown).write_text(comparison.to_markdown() + "\n", "utf-8")
+    if plot is not None:
+        comparison.plot().savefig(plot)
+
+
+def _check_picture(path):
+    """Raises an error if matplotlib does not support the format that the name of a picture specifies."""
+    from matplotlib.figure import Figure
+
+    formats = Figure().canvas.get_supported_filetypes()
+    suffix = pathlib.Path(path).suffix.removeprefix(".").lower()
+    if suffix and suffix not in formats:  # Without a suffix, matplotlib adds one.
+        raise ValueError(f"Expected a picture in one of the formats {sorted(formats)}. Received: --plot={path}")

@@ -1,0 +1,162 @@
+"""`keras-transfer evaluate` and `predict`: run a trained model on the texts of a table."""
+
+import contextlib
+import csv
+import io
+import itertools
+import json
+import pathlib
+import sys
+
+import keras
+import numpy as np
+
+from keras_transfer import analysis
+from keras_transfer.cli.actions.progress import Progress
+from keras_transfer.cli.actions.regression import describe_numbers
+from keras_transfer.cli.arguments import PREDICTIONS, SEPARATOR
+from keras_transfer.files import atomic_file
+from keras_transfer.names import listed
+from keras_transfer.tasks.base import check_numbers
+from keras_transfer.tasks.inputs import multi_hot, positions_of
+
+ROWS = 1024  # predicted at once
+DIALECTS = {  # as `datasets.lines` reads them
+    ".csv": {"delimiter": ","},
+    ".tsv": {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None},
+}
+
+
+def run_evaluation(path, kind, data, texts, labels, words=(), report=None):
+    """Evaluates a model on labelled texts, and prints the report.
+
+    Args:
+        path: Path of a `.keras` file.
+        kind: String. What the model predicts, as `run_folder.read_kind` returns it.
+        data: Path of the table that contains the texts.
+        texts, labels: Lists, as `labelled_texts.read_texts` returns them.
+        words: List of strings. The texts with each of these words are also evaluated separately. Defaults to `()`.
+        report: Path of the page to write, or None. Defaults to `None`.
+
+    Raises:
+        ValueError: If the model cannot be loaded or does not know a label, or if its labels cannot be read from the
+            format of the table.
+    """
+    model = _load(path, kind, data)
+    if kind == "classify":  # before the texts are read
+        positions_of(labels, model.label_names)
+    elif kind == "multi_label":
+        labels = multi_hot(labels, model.label_names)
+    outputs = []
+    with Progress("texts") as progress:
+        for start in range(0, len(texts), ROWS):
+            outputs.append(_outputs(model, kind, texts[start : start + ROWS]))
+            done = min(start + ROWS, len(texts))
+            progress.update(done, done / len(texts))
+    outputs = np.concatenate(outputs)
+    if kind == "regress":
+        print(describe_numbers(labels, outputs))
+        return
+    slices = {f"with {word!r}": word for word in words}
+    options = {"texts": texts, "label_names": model.label_names, "slices": slices}
+    if kind == "multi_label":
+        found = analysis.MultiLabelReport(labels, model.labels_of(outputs), probabilities=outputs, **options)
+    else:
+        found = analysis.ClassificationReport(labels, outputs, from_logits=False, **options)
+    print(found)
+    if report is not None:
+        print(f"\nThe report with pictures is in {found.to_html(report, title=f'Evaluation of {path}')}")
+
+
+def run_predictions(path, kind, table, text, output=None):
+    """Writes the rows of a table with their predictions: labels and their probabilities, or numbers.
+
+    Args:
+        path: Path of a `.keras` file.
+        kind: String. What the model predicts, as `run_folder.read_kind` returns it.
+        table: `Table` of the texts.
+        text: String. Column of the texts.
+        output: Path of the file to write, which is written completely or not at all. Defaults to `None`, for standard
+            output.
+
+    Raises:
+        ValueError: If the model cannot be loaded, if a row of the table is damaged, has no text, or has predictions, or
+            if a label cannot be written in the format of the table.
+    """
+    model, rows, done, columns = _load(path, kind, table.path), iter(table), 0, PREDICTIONS[kind]
+    with (
+        contextlib.nullcontext(sys.stdout.buffer) if output is None else atomic_file(output) as file,
+        Progress("texts") as progress,
+    ):
+        if table.kind != ".jsonl":
+            file.write(_lines(table, [{name: name for name in [*table.names, *columns]}], columns))
+        while chunk := list(itertools.islice(rows, ROWS)):
+            for number, row in chunk:
+                if not isinstance(row[text], str):
+                    raise ValueError(
+                        f"{table.path}, line {number}: Expected a text. Received: {text}={row[text]!r:.80}"
+                    )
+                if taken := [name for name in columns if name in row]:
+                    raise ValueError(
+                        f"{table.path}, line {number}: The columns of predictions must not exist. Received: {taken}"
+                    )
+            found = _answers(model, kind, [row[text] for _, row in chunk])
+            found = [{**row, **dict(zip(columns, new))} for (_, row), new in zip(chunk, found)]
+            file.write(_lines(table, found, columns))
+            file.flush()
+            done += len(chunk)
+            progress.update(done, table.fraction)
+
+
+def _load(path, kind, data):
+    """Returns a model whose labels the format of a table, `data`, can contain."""
+    try:
+        model = keras.saving.load_model(path, compile=False)
+    except (KeyError, TypeError) as error:  # an encoder whose class is not registered
+        [problem] = str(error).splitlines()[:1] or [""]
+        raise ValueError(f"The model cannot be loaded. Received: {path}, {problem}") from None
+    joined = kind == "multi_label" and pathlib.Path(data).suffix.lower() != ".jsonl"
+    if joined and SEPARATOR in "".join(model.label_names):
+        raise ValueError(
+            f"Names of labels must not contain {SEPARATOR!r}, which joins the labels of a text. Use a .jsonl file. "
+            f"Received: {listed(model.label_names)}"
+        )
+    return model
+
+
+def _outputs(model, kind, texts):
+    """Returns the probabilities [texts, classes] or the numbers [texts] that a model predicts."""
+    return check_numbers(model.predict(texts, verbose=0)[:, 0]) if kind == "regress" else model.predict_proba(texts)
+
+
+def _answers(model, kind, texts):
+    """Returns a tuple of the values of the added columns for each text. Those of several labels are lists."""
+    outputs = _outputs(model, kind, texts)
+    rounded = outputs.astype("float64").round(6).tolist()
+    if kind == "regress":
+        return [(value,) for value in rounded]
+    labels = model.labels_of(outputs)
+    if kind == "classify":
+        return [(label, max(row)) for label, row in zip(labels, rounded)]
+    rows = [dict(zip(model.label_names, row)) for row in rounded]
+    return [(names, [row[name] for name in names]) for names, row in zip(labels, rows)]
+
+
+def _lines(table, rows, columns):
+    """Returns rows with added columns in the format of the table, as bytes."""
+    lines = io.StringIO(newline="")
+    if table.kind == ".jsonl":
+        lines.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    else:
+        writer = csv.DictWriter(lines, [*table.names, *columns], lineterminator="\n", **DIALECTS[table.kind])
+        try:
+            writer.writerows({name: _as_field(value) for name, value in row.items()} for row in rows)
+        except csv.Error as error:  # The name of a label contains a tab.
+            raise ValueError(
+                f"{table.path}: A prediction cannot be written in this format. Received: {error}"
+            ) from None
+    return lines.getvalue().encode("utf-8")
+
+
+def _as_field(value):
+    return SEPARATOR.join(map(str, value)) if isinstance(value, list) else value

@@ -1,0 +1,89 @@
+"""The main task from end to end: fine-tune a pretrained BERT on questions, report, export, ask the exported model."""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+import keras
+
+from keras_transfer import adaptation, analysis, checkpoints, datasets, serving, tasks, text
+from keras_transfer.cli.actions.progress import bar_or_lines
+from keras_transfer.cli.arguments import ask, check_arguments
+
+ENCODER = "minilm-l6"
+# With so few packaged questions, the recipe's learning rate would hardly change the encoder.
+CHANGES = {"bert": {"learning_rate": 2e-4, "epochs": 5}}
+# None of the datasets contains these.
+QUESTIONS = [
+    "Who designed the first printed circuit board?",
+    "How many bones does a giraffe have in its neck?",
+    "What does RSVP stand for?",
+    "Why do onions make people cry?",
+    "Which harbour do ferries to the Isle of Skye leave from?",
+]
+
+
+def run_quickstart(
+    dataset="questions",
+    data_dir=None,
+    output="quickstart_model",
+    recipe="bert",
+    epochs=None,
+    seed=0,
+    batch_size=None,
+    overwrite=False,
+):
+    """Fine-tunes all-MiniLM-L6-v2 on questions, reports, exports a SavedModel and runs it in a new process.
+
+    Args:
+        dataset: String. `"questions"` (packaged) or `"trec6"`. Defaults to `"questions"`.
+        data_dir: Path of the folder with TREC's two files, for `"trec6"` only. Defaults to `None`.
+        output: Path of the SavedModel. Defaults to `"quickstart_model"`.
+        recipe: String. Name of a recipe, as in `adaptation.get_recipe`. Defaults to `"bert"`.
+        epochs: Integer. Defaults to the recipe's number, but to 5 for `"bert"`.
+        seed: Integer. Seed of all random numbers. Defaults to `0`.
+        batch_size: Integer. Defaults to the recipe's.
+        overwrite: Boolean. Whether to replace `output` if it exists. Defaults to `False`.
+
+    Raises:
+        ValueError: If an argument is invalid, or `data_dir` does not match `dataset`.
+        FileNotFoundError: If `data_dir` does not contain TREC's two files.
+        FileExistsError: If `output` exists and `overwrite` is `False`.
+        OSError: If `output` cannot be written.
+        RuntimeError: If the exported model fails.
+    """
+    check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite)
+    changes = {"epochs": epochs, "batch_size": batch_size}
+    here = CHANGES.get(recipe, {}) | {name: value for name, value in changes.items() if value is not None}
+    recipe = adaptation.get_recipe(recipe, **here)
+    data = datasets.load_trec6(data_dir) if dataset == "trec6" else datasets.load_questions()
+    checkpoints.resolve(ENCODER)
+    keras.utils.set_random_seed(seed)
+    start = time.time()
+    print(f"{len(data.train.texts)} questions for training, {len(data.test.texts)} held out, {data.label_names}")
+    model = tasks.TextClassifier.from_pretrained(
+        ENCODER, num_classes=len(data.label_names), scalar_mix=recipe.scalar_mix
+    )
+    print(recipe)
+    train = text.batches(*data.train, model.preprocessor, batch_size=recipe.batch_size, seed=seed)
+    adaptation.fine_tune(model, train, recipe=recipe, verbose=bar_or_lines())
+
+    report = analysis.report(model, *data.test, seed=seed, label_names=data.label_names, examples=5)
+    print(f"\nHeld-out questions: {report}")
+    folder = serving.export(model, output, labels=data.label_names, overwrite=overwrite)
+    page = report.to_html(folder / "assets.extra" / "report.html", title="Held-out questions")
+    print(f"\nThe report with pictures is in {page}")
+    print(f"\nThe model is in {folder}. A new process, without keras_transfer, loads it and answers:\n")
+    # The log matters only if the process fails.
+    fresh = subprocess.run([sys.executable, ask.__file__, str(folder), *QUESTIONS], capture_output=True, text=True)
+    if fresh.returncode:
+        raise RuntimeError(f"The exported model failed:\n{fresh.stderr}")
+    print(fresh.stdout, end="")
+    print(f"\n{time.time() - start:.0f} s in total. To ask more questions:")
+    # The environment of `make quickstart` is not activated.
+    command = (
+        "keras-transfer" if shutil.which("keras-transfer") else pathlib.Path(sys.executable).parent / "keras-transfer"
+    )
+    print(f'{command} classify {folder} "Where is Timbuktu?"')

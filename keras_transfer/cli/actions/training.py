@@ -1,0 +1,124 @@
+"""`keras-transfer train`: trains a classifier or a regressor on a table. A run can continue after Ctrl-C or a kill."""
+
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import signal
+import tempfile
+
+import keras
+
+from keras_transfer import adaptation, analysis, tasks, text
+from keras_transfer.cli.actions.progress import bar_or_lines
+from keras_transfer.cli.actions.regression import describe_numbers
+from keras_transfer.cli.actions.validation import as_task_labels, with_validation
+from keras_transfer.cli.arguments import CHECKPOINTS, MODEL, REPORT, STATE, check_run
+from keras_transfer.files import atomic_file
+from keras_transfer.names import listed
+from keras_transfer.training.resume import lock_folder
+
+
+def run_training(
+    parts,
+    label_names,
+    output,
+    settings,
+    overwrite=False,
+    multi_label=False,
+    encoder="minilm-l6",
+    recipe="bert",
+    epochs=None,
+    learning_rate=None,
+    batch_size=None,
+    sequence_length=None,
+    seed=0,
+):
+    """Trains a text classifier or regressor, and writes it with a report on the validation data.
+
+    On the first Ctrl-C (or SIGTERM), a training checkpoint is written, and the run ends. A call with the same settings
+    continues it.
+
+    Args:
+        parts: Dict with `"train"` and perhaps `"validation"`: tuples of texts and labels. Without validation data, a
+            fifth of the training data are held out.
+        label_names: List of strings, or None for a regressor.
+        output: Path of the folder of the run, which `run_folder` describes.
+        settings: Dict. The settings of the run, as `run_folder.describe` returns them.
+        overwrite: Boolean. Whether a finished run, or one with other settings, is replaced. Defaults to `False`.
+        multi_label: Boolean. Whether a text may have several labels, or none. Defaults to `False`.
+        encoder, sequence_length: As for `TextClassifier.from_pretrained`.
+        recipe, epochs, learning_rate, batch_size: Name of a recipe, and values that replace its own, or None.
+        seed: Integer. Seed of all random numbers. Defaults to `0`.
+
+    Returns:
+        The number of the signal that ended the run, or None if it is finished.
+
+    Raises:
+        ValueError, OSError: If an argument is invalid, or if another process trains in the folder.
+    """
+    changes = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
+    recipe = adaptation.get_recipe(recipe, **{name: value for name, value in changes.items() if value is not None})
+    check_run(output, settings, overwrite)
+    parts = with_validation(parts, label_names)
+    keras.utils.set_random_seed(seed)
+    options = {"sequence_length": sequence_length, "head": "new", "scalar_mix": recipe.scalar_mix}
+    if label_names is None:
+        model = tasks.TextRegressor.from_pretrained(encoder, **options)
+    else:
+        options["multi_label"] = multi_label
+        model = tasks.TextClassifier.from_pretrained(encoder, label_names=label_names, **options)
+    folder = pathlib.Path(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        lock = lock_folder(folder)
+    except RuntimeError as error:
+        raise ValueError(str(error)) from None
+    try:
+        if not check_run(output, settings, overwrite):  # again, since another process may have used the folder
+            if (folder / CHECKPOINTS).exists():
+                shutil.rmtree(folder / CHECKPOINTS)
+            _write_state(folder, settings, finished=False)
+        return _train(model, parts, recipe, folder, settings, seed)
+    finally:
+        lock.release()
+
+
+def _train(model, parts, recipe, folder, settings, seed):
+    """Trains a model, and writes it with its report. Returns the number of the signal that ended the run, or None."""
+    print(", ".join(f"{len(texts)} texts for {name}" for name, (texts, _) in parts.items()), end=", ")
+    print(listed(model.label_names) if model.label_names else "one number for each text")
+    print(recipe)
+
+    checkpoint = adaptation.Checkpoint(folder / CHECKPOINTS, keep=1, signals=("SIGINT", "SIGTERM"))
+    train = text.batches(*parts["train"], model.preprocessor, batch_size=recipe.batch_size, seed=seed)
+    options = {"callbacks": [checkpoint], "verbose": bar_or_lines()}
+    validation = as_task_labels(parts["validation"], model.label_names)
+    adaptation.fine_tune(model, train, validation, recipe=recipe, **options)
+    if checkpoint.stopped_by:
+        print(f"\nThe run was stopped. The same command continues it from {folder / CHECKPOINTS}")
+        return int(signal.Signals[checkpoint.stopped_by])
+
+    texts, labels = validation
+    if model.label_names is None:
+        print(f"\nValidation data: {describe_numbers(labels, model.predict(texts, verbose=0)[:, 0])}")
+        (folder / REPORT).unlink(missing_ok=True)  # of an earlier run for another task
+    else:
+        report = analysis.report(model, texts, labels, seed=seed)
+        print(f"\nValidation data: {report}")
+        print(f"\nThe report with pictures is in {report.to_html(folder / REPORT, title='Validation data')}")
+    with tempfile.TemporaryDirectory(prefix=".model-", dir=folder) as scratch:
+        model.save(pathlib.Path(scratch) / MODEL)
+        os.replace(pathlib.Path(scratch) / MODEL, folder / MODEL)
+    _write_state(folder, settings, finished=True)
+    shutil.rmtree(folder / CHECKPOINTS)
+    print(f"\nThe model is in {folder / MODEL}. To use it:")
+    column = "" if settings["text"] == "text" else f" --text-column {shlex.quote(settings['text'])}"
+    print(f"keras-transfer predict {shlex.quote(str(folder))} --input FILE.csv{column}")
+    return None
+
+
+def _write_state(folder, settings, finished):
+    with atomic_file(folder / STATE) as file:
+        file.write(json.dumps({"settings": settings, "finished": finished}, indent=2).encode() + b"\n")

@@ -1,0 +1,137 @@
+"""Checks of the arguments of commands, in a file that `command.py` runs without importing the package."""
+
+import importlib.util
+import os
+import pathlib
+import re
+import runpy
+
+FILES = pathlib.Path(__file__).parents[2] / "files.py"
+did_you_mean = runpy.run_path(str(FILES.with_name("names.py")))["did_you_mean"]
+PACKAGED = ("minilm-l6",)  # names in `checkpoints.registry.PACKAGED`
+DATASETS = ("questions", "trec6")
+PREDICTIONS = {  # the columns that `predict` adds, by what a model predicts
+    "classify": ("prediction", "probability"),
+    "multi_label": ("prediction", "probability"),
+    "regress": ("prediction",),
+}
+
+
+def check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite):
+    """Raises an error for arguments of `quickstart` that are invalid or cannot be combined.
+
+    Raises:
+        FileExistsError: If `output` exists and `overwrite` is False.
+        OSError: If `output` cannot be written.
+        ValueError: If another argument is invalid.
+    """
+    if dataset not in DATASETS:
+        raise ValueError(
+            f"Invalid value for argument `dataset`. Expected one of {DATASETS}. Received: dataset={dataset!r}"
+        )
+    if os.path.lexists(output) and not overwrite:
+        raise FileExistsError(
+            f"The output folder exists. Choose another --output, or pass --overwrite. Received: {output}"
+        )
+    # Importing `files` would import the package, and with it Keras.
+    runpy.run_path(str(FILES))["check_folder"](output, overwrite)
+    if any(value is not None and value < 1 for value in (epochs, batch_size)):
+        raise ValueError(
+            f"`epochs` and `batch_size` must be at least 1. Received: epochs={epochs} and batch_size={batch_size}"
+        )
+    if dataset == "trec6" and data_dir is None:
+        raise ValueError(
+            "The dataset 'trec6' requires `data_dir` (`--data-dir`), a folder with train_5500.label and TREC_10.label. "
+            "Received: data_dir=None"
+        )
+    if dataset != "trec6" and data_dir is not None:
+        raise ValueError(f"`data_dir` can be used only with the dataset 'trec6'. Received: dataset={dataset!r}")
+
+
+def check_source(source):
+    """Raises a `ValueError` if a checkpoint is neither an existing folder nor a name that may exist elsewhere.
+
+    `checkpoints.resolve` checks the same, but only after the package has been imported.
+    """
+    if source in PACKAGED or re.match(r"(hf|keras_hub)://.", source) or pathlib.Path(source).expanduser().is_dir():
+        return
+    hint = did_you_mean(source, PACKAGED)
+    if not hint and not os.path.lexists(source) and re.fullmatch(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?", source):
+        hint = f" Did you mean {f'hf://{source}'!r}?"
+    raise ValueError(
+        f"A checkpoint must be a folder, 'hf://organisation/name', 'keras_hub://preset', or one of {list(PACKAGED)}."
+        f"{hint} Received: {source!r}"
+    )
+
+
+def check_training(encoder, epochs=None, batch_size=None, learning_rate=None, sequence_length=None, **others):
+    """Raises a `ValueError` for arguments of `train` or `compare` that no encoder and no recipe accepts."""
+    check_source(encoder)
+    for name, value in (("epochs", epochs), ("batch_size", batch_size), ("sequence_length", sequence_length)):
+        if value is not None and value < 1:
+            raise ValueError(f"`{name}` must be a positive integer. Received: {value}")
+    if learning_rate is not None and not learning_rate > 0:
+        raise ValueError(f"`learning_rate` must be positive. Received: {learning_rate}")
+
+
+def check_comparison(results, markdown, plot):
+    """Raises a `ValueError` if `compare` cannot write one of its files, or if matplotlib is missing for `plot`."""
+    for name, path in (("results", results), ("markdown", markdown), ("plot", plot)):
+        if path is not None:
+            _check_writable(pathlib.Path(path), f"--{name}={path}", new_folders=name == "results")
+    if plot is not None and importlib.util.find_spec("matplotlib") is None:
+        raise ValueError(f"`--plot` requires matplotlib. Install it with `pip install matplotlib`. Received: {plot}")
+
+
+def check_evaluation(kind, words, report):
+    """Raises a `ValueError` if arguments of `evaluate` do not match what a model predicts, or cannot be written."""
+    if report is not None:
+        _check_writable(pathlib.Path(report), f"--report={report}", new_folders=True)
+    if kind == "regress" and (words or report is not None):
+        raise ValueError(
+            "`--words` and `--report` require a model that predicts labels. Received: a model that predicts numbers"
+        )
+
+
+def check_predictions(table, kind, output, overwrite):
+    """Raises an error for arguments of `predict` that are invalid or cannot be combined.
+
+    Args:
+        table: `Table` of the texts.
+        kind: String. What the model predicts, a key of `PREDICTIONS`.
+        output: Path of the file to write, or None for standard output.
+        overwrite: Boolean. Whether an existing file may be replaced.
+
+    Raises:
+        FileExistsError: If `output` exists and `overwrite` is False.
+        FileNotFoundError: If the folder of `output` does not exist.
+        PermissionError: If the folder of `output` cannot be written.
+        ValueError: If `output` has another format than the table, or if the table has a column of predictions.
+    """
+    if taken := [name for name in PREDICTIONS[kind] if name in table.names]:
+        raise ValueError(
+            f"{table.path}: The columns {list(PREDICTIONS[kind])} are added to the table and must not exist. "
+            f"Received: a table with {taken}"
+        )
+    if output is None:
+        return
+    output = pathlib.Path(output)
+    if output.suffix.lower() != table.kind:
+        raise ValueError(f"The output must be a {table.kind} file, as the table is. Received: {output}")
+    if os.path.lexists(output) and not overwrite:
+        raise FileExistsError(f"The output exists. Choose another file, or pass --overwrite. Received: {output}")
+    if not output.parent.is_dir():
+        raise FileNotFoundError(f"The folder of the output does not exist. Received: {output}")
+    if not os.access(output.parent, os.W_OK | os.X_OK):
+        raise PermissionError(f"The folder of the output cannot be written. Received: {output}")
+
+
+def _check_writable(path, received, new_folders=False):
+    """Raises a `ValueError` if a file cannot be written. This check precedes the work that produces its content."""
+    parent = path.parent
+    while new_folders and not os.path.lexists(parent) and parent != parent.parent:
+        parent = parent.parent
+    if not parent.is_dir() or path.is_dir():
+        raise ValueError(f"Expected a file in an existing folder. Received: {received}")
+    if not os.access(path if path.exists() else parent, os.W_OK):
+        raise ValueError(f"Expected a file that can be written. Received: {received}")

@@ -1,0 +1,149 @@
+"""Describes what this library wrote, in a file that `command.py` runs without importing the package."""
+
+import json
+import math
+import pathlib
+import re
+import runpy
+import zipfile
+
+PACKAGE = pathlib.Path(__file__).parents[2]
+listed = runpy.run_path(str(PACKAGE / "names.py"))["listed"]
+CHECKPOINT = re.compile(r"epoch-(\d+)-batch-(\d+)\.safetensors")
+TASK_ROWS = ("num_classes", "label_names", "multi_label", "num_targets", "pooling", "siamese", "windows")
+ENCODER_ROWS = ("vocabulary_size", "num_layers", "num_heads", "hidden_dim", "max_sequence_length", "pooling")
+
+
+def describe_own(source):
+    """Returns a description of a file or a folder that this library wrote, as lines of text, or None for others.
+
+    These are `.keras` files, SavedModels, runs of `keras-transfer train`, training checkpoints, and files and PEFT
+    folders of `adaptation.save_adapters`. No weights are loaded.
+
+    Args:
+        source: String. Path of the file or folder.
+
+    Raises:
+        ValueError: If it is damaged.
+    """
+    path = pathlib.Path(source)
+    if path.is_dir():
+        for name, describe in (("run.json", _run), ("saved_model.pb", _saved_model), ("adapter_config.json", _peft)):
+            if (path / name).is_file():
+                return _table(path, describe(path))
+        found = [match for each in path.iterdir() if (match := CHECKPOINT.fullmatch(each.name))]
+        return _table(path, _training_checkpoints(path, found)) if found else None
+    if path.suffix == ".keras" and path.is_file():
+        return _table(path, _keras_file(path))
+    if path.suffix == ".safetensors" and path.is_file():
+        return _table(path, _safetensors(path))
+    return None
+
+
+def _run(folder):
+    state = _read_json(folder / "run.json", (folder / "run.json").read_text("utf-8"))
+    settings, model = state.get("settings", {}), folder / "model.keras"
+    next_step = "use it with `keras-transfer predict`" if state.get("finished") else "the same command continues it"
+    rows = [("kind", f"a {'' if state.get('finished') else 'not '}finished run of `keras-transfer train`: {next_step}")]
+    rows += [(name, str(value)) for name, value in settings.items() if value is not None]
+    return rows + ([("model", model.name), *_keras_file(model)[1:]] if model.is_file() else [])
+
+
+def _keras_file(path):
+    try:
+        with zipfile.ZipFile(path) as file:
+            config, metadata = (_read_json(path, file.read(name)) for name in ("config.json", "metadata.json"))
+            assets = sorted({name.split("/")[-1] for name in file.namelist() if name.startswith("assets/")})
+            size = sum(info.file_size for info in file.infolist() if info.filename.endswith(".weights.h5"))
+    except (KeyError, OSError, zipfile.BadZipFile) as error:
+        raise ValueError(f"The file must be a .keras file. Received: {path}, {error}") from None
+    name = str(config.get("registered_name") or config.get("class_name"))
+    rows = [("kind", "a Keras model: load it with `keras.saving.load_model` after `import keras_transfer`")]
+    rows += [("task" if name.startswith("keras_transfer>") else "class", name.removeprefix("keras_transfer>"))]
+    rows += _values(config.get("config"), TASK_ROWS)
+    encoder = _part(config, "encoder")
+    rows += [("encoder", encoder["class_name"]), *_values(encoder.get("config"), ENCODER_ROWS)] if encoder else []
+    preprocessor = _part(config, "preprocessor")
+    rows += [("preprocessor", preprocessor["class_name"])] if preprocessor else []
+    rows += _values(preprocessor.get("config"), ("sequence_length",))
+    rows += [("vocabulary", ", ".join(assets))] if assets else []
+    return [*rows, ("weights", f"{size / 1e6:,.1f} MB"), ("Keras", f"{metadata.get('keras_version')}")]
+
+
+def _saved_model(folder):
+    rows = [
+        ("kind", "a SavedModel: use it with `keras-transfer classify`, `tf.saved_model.load` or TensorFlow Serving")
+    ]
+    labels = folder / "assets.extra" / "labels.json"
+    if labels.is_file():
+        rows.append(("labels", listed(_read_json(labels, labels.read_text("utf-8"), list))))
+    if (folder / "assets.extra" / "report.html").is_file():
+        rows.append(("report", "assets.extra/report.html"))
+    size = sum(path.stat().st_size for path in folder.rglob("variables.data-*"))
+    return [*rows, ("weights", f"{size / 1e6:,.1f} MB")]
+
+
+def _peft(folder):
+    config = _read_json(folder / "adapter_config.json", (folder / "adapter_config.json").read_text("utf-8"))
+    rows = [("kind", "a PEFT folder: load it with `adaptation.load_adapters(model, folder)`")]
+    return rows + _values(config, ("peft_type", "task_type", "base_model_name_or_path", "r", "target_modules"))
+
+
+def _training_checkpoints(folder, found):
+    epoch, batch = max(tuple(map(int, match.groups())) for match in found)
+    shown = "s" if len(found) > 1 else ""
+    return [
+        ("kind", "training checkpoints: pass the folder to the callback to resume the run"),
+        ("count", f"{len(found)} checkpoint{shown}, the newest after epoch {epoch}, batch {batch}"),
+    ]
+
+
+def _safetensors(path):
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > path.stat().st_size:
+                raise ValueError("its header is longer than the file")
+            header = json.loads(file.read(length))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"The file must be a safetensors file. Received: {path}, {error}") from None
+    metadata = header.pop("__metadata__", {})
+    numbers = sum(math.prod(entry["shape"]) for entry in header.values())
+    rows = [("tensors", f"{len(header)} with {numbers:,} numbers")]
+    if not str(metadata.get("format", "")).startswith("keras_transfer"):
+        return [("kind", "tensors without a configuration: pass the folder that contains it"), *rows]
+    if "kinds" not in metadata:
+        return [("kind", "a training checkpoint: pass its folder to the callback to resume the run"), *rows]
+    kinds = [f"{name}({', '.join(f'{k}={v!r}' for k, v in config.items())})" for name, config in _kinds(path, metadata)]
+    heads = sum(name.startswith("head/") for name in header)
+    rows = [("name", metadata.get("name")), ("adapters", ", ".join(kinds)), ("head", f"{heads} tensors"), *rows]
+    return [("kind", "adapters: load them with `adaptation.load_adapters(model, path)`"), *rows]
+
+
+def _kinds(path, metadata):
+    return _read_json(path, metadata["kinds"], list)
+
+
+def _part(config, name):
+    found = (config.get("config") or {}).get(name)
+    return found if isinstance(found, dict) and "class_name" in found else {}
+
+
+def _values(config, names):
+    found = {name: config[name] for name in names if config and config.get(name) not in (None, False)}
+    return [(name, listed(value) if isinstance(value, list) else str(value)) for name, value in found.items()]
+
+
+def _read_json(path, text, expected=dict):
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged. Received: {error}") from None
+    if not isinstance(value, expected):
+        raise ValueError(f"{path} is damaged. Received: {type(value).__name__}")
+    return value
+
+
+def _table(path, rows):
+    width = max(len(name) for name, _ in rows)
+    return [str(path), *(f"  {name:<{width}}  {value}" for name, value in rows)]

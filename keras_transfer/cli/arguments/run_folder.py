@@ -1,0 +1,131 @@
+"""The folder of a training run, in a file that `command.py` runs without importing the package.
+
+It contains `run.json` (the settings, and whether the run is finished), `checkpoints` until then, and afterwards
+`model.keras` and, for a classifier, `report.html`.
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import runpy
+import zipfile
+
+FILES = pathlib.Path(__file__).parents[2] / "files.py"
+KINDS = {  # what each class of models predicts
+    "keras_transfer>TextClassifier": "classify",
+    "keras_transfer>TextRegressor": "regress",
+}
+STATE, MODEL, REPORT, CHECKPOINTS = "run.json", "model.keras", "report.html", "checkpoints"
+
+
+def check_run(folder, settings, overwrite=False):
+    """Raises an error if a run with these settings can neither begin nor continue in a folder.
+
+    Args:
+        folder: Path of the folder, which may exist.
+        settings: Dict that `describe` returns.
+        overwrite: Boolean. Whether a finished run, or one with other settings, may be replaced. Defaults to `False`.
+
+    Returns:
+        Whether the folder contains a run to continue.
+
+    Raises:
+        FileExistsError: If `folder` is anything other than the folder of a run, or contains a finished run and
+            `overwrite` is False.
+        OSError: If the folder cannot be written.
+        ValueError: If the folder contains a run with other settings and `overwrite` is False.
+    """
+    runpy.run_path(str(FILES))["check_folder"](folder, overwrite=os.path.isdir(folder))
+    folder = pathlib.Path(folder)
+    # A run that is killed at once leaves its lock only.
+    if not os.path.lexists(folder) or (folder.is_dir() and {path.name for path in folder.iterdir()} <= {".lock"}):
+        return False
+    before, finished = _read_state(folder)
+    if before is None:
+        raise FileExistsError(
+            f"`output` must be a new folder, or that of a run of `keras-transfer train`. Received: {folder}"
+        )
+    if before == settings and not finished:
+        return True
+    if overwrite:
+        return False
+    if finished:
+        raise FileExistsError(
+            f"The folder contains a finished run. Choose another one, or pass --overwrite. Received: {folder}"
+        )
+    different = [f"{name} {before.get(name)!r} instead of {settings[name]!r}" for name in settings]
+    different = [shown for name, shown in zip(settings, different) if before.get(name) != settings[name]]
+    raise ValueError(
+        "The folder contains a run with other settings. Use the same settings to continue it, choose another folder, "
+        f"or pass --overwrite. Received: {folder}, with {', '.join(different)}"
+    )
+
+
+def describe(data, validation, **options):
+    """Returns the settings of a run: its options, and digests of its tables."""
+    paths = {"data": data, "validation": validation}
+    return {**{name: path and _digest(path) for name, path in paths.items()}, **options}
+
+
+def find_model(path):
+    """Returns the file of a model, given the file or the folder of a finished run.
+
+    Raises:
+        FileNotFoundError: If there is no such file, or if the run is not finished.
+        ValueError: If it is not a `.keras` file.
+    """
+    path = pathlib.Path(path)
+    if path.is_dir():
+        settings, finished = _read_state(path)
+        path = path / MODEL
+        if settings is not None and not finished:
+            old = f" For the model of an earlier run, pass {path}." if path.exists() else ""
+            raise FileNotFoundError(
+                f"The run is not finished. `keras-transfer train` with the same settings continues it.{old} "
+                f"Received: {path.parent}"
+            )
+        if not path.exists():
+            raise FileNotFoundError(
+                f"The model must be a .keras file, or a folder with {MODEL} that `keras-transfer train` wrote. "
+                f"Received: {path.parent}"
+            )
+    if not path.exists():
+        raise FileNotFoundError(f"The model does not exist. Received: {path}")
+    if not zipfile.is_zipfile(path):
+        raise ValueError(f"The model must be a .keras file. Received: {path}")
+    return path
+
+
+def read_kind(path):
+    """Returns what the model in a `.keras` file predicts, `"classify"`, `"multi_label"` or `"regress"`.
+
+    Raises:
+        ValueError: If it is another model.
+    """
+    try:
+        with zipfile.ZipFile(path) as file:
+            saved = json.loads(file.read("config.json"))
+        kind, config = KINDS[saved["registered_name"]], saved["config"]
+        several, targets = config.get("multi_label"), config.get("num_targets", 1)
+    except (AttributeError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"The model must be a .keras file of a `TextClassifier` or a `TextRegressor`. Received: {path}, {error}"
+        ) from None
+    if targets != 1:
+        raise ValueError(f"A `TextRegressor` must predict one number. Received: {path}, with num_targets={targets}")
+    return "multi_label" if several else kind
+
+
+def _read_state(folder):
+    """Returns the settings of the run in a folder, and whether it is finished, or `(None, None)` without a run."""
+    try:
+        state = json.loads((folder / STATE).read_text("utf-8"))
+        return state["settings"], state["finished"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None, None
+
+
+def _digest(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]

@@ -1,0 +1,44 @@
+"""What the readers of datasets share: splits, lines, and where the files come from."""
+
+from keras_transfer.datasets.base.dataset import Split, hold_out
+from keras_transfer.datasets.base.downloading import download
+from keras_transfer.datasets.base.lines import (
+    NUMBER,
+    check_names,
+    checked_rows,
+    get,
+    log,
+    read_json_lines,
+    read_lines,
+    read_rows,
+    read_text,
+    read_whole_json,
+    shorten,
+    warn_about_size,
+)
+from keras_transfer.datasets.base.sources import SOURCES, existing_file, existing_files
+from keras_transfer.datasets.base.splits import Splits, positions, score
+
+__all__ = [
+    "NUMBER",
+    "SOURCES",
+    "Split",
+    "Splits",
+    "check_names",
+    "checked_rows",
+    "download",
+    "existing_file",
+    "existing_files",
+    "get",
+    "hold_out",
+    "log",
+    "positions",
+    "read_json_lines",
+    "read_lines",
+    "read_rows",
+    "read_text",
+    "read_whole_json",
+    "score",
+    "shorten",
+    "warn_about_size",
+]

@@ -1,0 +1,89 @@
+"""GPT-2: a Transformer that reads from left to right (Radford et al. 2019)."""
+
+import keras
+
+from keras_transfer.encoders.base import TransformerStack, constructor_settings, make_blocks, make_embeddings
+from keras_transfer.layers.basic import LayerNormalization
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class GPT2Encoder(TransformerStack):
+    """GPT-2's decoder without its head: token and position embeddings, causal pre-norm blocks, a final norm.
+
+    A token sees only itself and earlier tokens, so that `step` can continue a text with a cache.
+
+    Args:
+        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim: Integers. Sizes.
+        dropout: Float between 0 and 1. Dropout rate of the residuals. Defaults to `0.1`.
+        max_sequence_length: Integer. Number of positions. Defaults to `1024`.
+        embeddings_dropout: Float between 0 and 1. Dropout rate of the embeddings. Defaults to `None`, the same as
+            `dropout`.
+        attention_dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `None`, the same
+            as `dropout`.
+        activation: String or callable. Activation of the feed-forward networks. Defaults to `"gelu_tanh"`.
+        layer_norm_epsilon: Float. Defaults to `1e-5`.
+        initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
+        speakers: List of three integers, the ids of the delimiters of dialogues, as for `layers.SpeakerEmbedding`. The
+            embedding of its speaker is then added to each token. Defaults to `None`, for other texts.
+        dtype, **options: See `Encoder`.
+
+    Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
+
+    Outputs: Dict of `sequence_output` `[batch, length, hidden_dim]`, the normalized output of the last block.
+
+    Example:
+    ```python
+    encoder = keras_transfer.encoders.GPT2Encoder(100, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=32)
+    cache = encoder.empty_cache(batch_size=1, length=4)
+    vectors, cache = encoder.step(np.array([[5, 6]]), cache, start=0)
+    ```
+
+    Source: https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        num_layers,
+        num_heads,
+        hidden_dim,
+        intermediate_dim,
+        dropout=0.1,
+        max_sequence_length=1024,
+        embeddings_dropout=None,
+        attention_dropout=None,
+        activation="gelu_tanh",
+        layer_norm_epsilon=1e-5,
+        initializer_range=0.02,
+        speakers=None,
+        dtype=None,
+        **options,
+    ):
+        embeddings_dropout = dropout if embeddings_dropout is None else embeddings_dropout
+        attention_dropout = dropout if attention_dropout is None else attention_dropout
+        settings = constructor_settings(locals())
+        initializer = keras.initializers.RandomNormal(stddev=initializer_range)
+        blocks = make_blocks(
+            num_layers,
+            num_heads,
+            intermediate_dim,
+            activation,
+            initializer,
+            attention_dropout,
+            causal=True,
+            norm="pre",
+            dropout=dropout,
+            layer_norm_epsilon=layer_norm_epsilon,
+            dtype=dtype,
+        )
+        super().__init__(
+            settings,
+            **make_embeddings(
+                vocabulary_size, hidden_dim, max_sequence_length, initializer, dtype=dtype, speakers=speakers
+            ),
+            blocks=blocks,
+            embeddings_dropout=embeddings_dropout,
+            final_norm=LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="final_norm"),
+            dtype=dtype,
+            **options,
+        )

@@ -1,0 +1,298 @@
+"""The encoder protocol: what every pretrained encoder takes, returns and can do."""
+
+import dataclasses
+
+import keras
+
+from keras_transfer.keras_internals import could_train, set_trainable
+from keras_transfer.layers.basic import serialize_activation
+from keras_transfer.names import check_foreign_arguments
+
+# Names of encoders' outputs: in this package and KerasHub, then in TF Hub's BERT modules.
+_SEQUENCE_KEYS = ("sequence_output", "sequence_outputs")
+_POOLED_KEYS = ("pooled_output",)
+_HIDDEN_KEYS = ("encoder_outputs",)
+
+
+@dataclasses.dataclass
+class Encoded:
+    """The outputs of any encoder for a batch of texts.
+
+    Attributes:
+        sequence: Tensor of shape `[batch, length, dim]`, or `None` if the encoder returns only one vector per text.
+        pooled: Tensor of shape `[batch, dim]`, or `None` if the architecture has none.
+        hidden_states: List of tensors of shape `[batch, length, dim]` (embeddings, then each block), or `None` if the
+            encoder does not provide them.
+        mask: Tensor of shape `[batch, length]`, 1 for a real token, 0 for padding, or `None` if all are real.
+    """
+
+    sequence: object
+    pooled: object = None
+    hidden_states: list | None = None
+    mask: object = None
+
+
+def encode(encoder, inputs=None, hidden_states=False):
+    """Runs an encoder that returns a dict or a single tensor, and returns its outputs as an `Encoded`.
+
+    Args:
+        encoder: An `Encoder`, a KerasHub backbone, or any functional model of token ids.
+        inputs: The encoder's inputs. Defaults to `None`, its own symbolic inputs: a model built on the result is flat
+            and contains every layer of the encoder.
+        hidden_states: Boolean. Whether to return the hidden states too. Defaults to `False`.
+
+    Returns:
+        An `Encoded`.
+
+    Raises:
+        ValueError: If the encoder returns neither a sequence nor a vector, or if `hidden_states=True` and it does not
+            provide them.
+
+    Example:
+    ```python
+    encoder = keras_transfer.encoders.TransformerEncoder(100, 2, 2, 8, 16, max_sequence_length=16)
+    states = keras_transfer.encoders.encode(
+        encoder, {"token_ids": [[5, 6, 0]], "padding_mask": [[1, 1, 0]]}, hidden_states=True
+    ).hidden_states
+    ```
+    """
+    symbolic = inputs is None
+    inputs = encoder.input if symbolic else _tensors(select_inputs(inputs, encoder.input))
+    hidden = _symbolic_hidden_states(encoder) if hidden_states else None
+    if symbolic:
+        outputs = encoder.output
+    elif hidden is None:
+        outputs = encoder(inputs)
+    else:
+        outputs, hidden = keras.Model(encoder.input, [encoder.output, hidden])(inputs)
+    if not isinstance(outputs, dict):
+        outputs = {_SEQUENCE_KEYS[0]: outputs}
+    sequence, pooled = _first(outputs, _SEQUENCE_KEYS), _first(outputs, _POOLED_KEYS)
+    if (sequence is None and pooled is None) or (sequence is not None and len(sequence.shape) != 3):
+        shapes = {key: getattr(value, "shape", value) for key, value in outputs.items()}
+        raise ValueError(
+            f"Encoders must return a [batch, length, dim] tensor under one of {_SEQUENCE_KEYS}, or a [batch, dim] "
+            f"tensor under '{_POOLED_KEYS[0]}'. Received: {shapes}"
+        )
+    hidden = hidden or _first(outputs, _HIDDEN_KEYS)
+    if hidden_states and hidden is None:
+        raise ValueError(f"The encoder provides no hidden states, but they are required. Received: encoder={encoder!r}")
+    mask = inputs.get("padding_mask") if isinstance(inputs, dict) else None
+    return Encoded(sequence, pooled, hidden, mask)
+
+
+def _tensors(inputs):
+    """Converts lists and arrays to tensors, because Keras treats a dict of lists as nested numbers."""
+    if isinstance(inputs, dict):
+        return {key: keras.ops.convert_to_tensor(value) for key, value in inputs.items()}
+    return keras.ops.convert_to_tensor(inputs)
+
+
+def _first(outputs, keys):
+    return next((outputs[key] for key in keys if key in outputs), None)
+
+
+def _symbolic_hidden_states(encoder):
+    if getattr(encoder, "hidden_states", None) is not None:
+        return list(encoder.hidden_states)
+    if blocks := getattr(encoder, "transformer_layers", None):  # KerasHub
+        if any(isinstance(block, list) for block in blocks):  # ALBERT calls the same block many times
+            return None
+        tensors = [blocks[0].input, *(block.output for block in blocks)]
+        return [keras.tree.flatten(tensor)[0] for tensor in tensors]  # a block also takes the mask
+    return None
+
+
+def select_inputs(inputs, wanted):
+    """Drops the inputs from a preprocessor that a model does not take, such as segment ids."""
+    if isinstance(inputs, dict) and isinstance(wanted, dict) and wanted.keys() < inputs.keys():
+        return {key: inputs[key] for key in wanted}
+    return inputs
+
+
+def constructor_settings(arguments):
+    """Returns the `settings` of an `Encoder` from `locals()` at the start of its constructor.
+
+    They are the constructor's arguments in order, without those that `Encoder` handles.
+    """
+    own = ("self", "pooling", "normalize", "dtype", "name", "trainable", "options", "__class__")
+    return {name: value for name, value in arguments.items() if name not in own}
+
+
+class Encoder(keras.Model):
+    """Base class of the encoders, functional models from token ids to vectors.
+
+    A subclass's constructor has three parts: the layers, the functional model, and the attributes that
+    `layer_groups()` reads.
+
+    Args:
+        inputs: Dict of `keras.Input`s: `token_ids`, `segment_ids` and `padding_mask`, each `[batch, length]` int32; or
+            `text`, `[batch]` strings.
+        outputs: Dict of `sequence_output` `[batch, length, dim]` and, where the architecture has one, `pooled_output`
+            `[batch, dim]`.
+        hidden_states: List of the embeddings and of each block's output, each `[batch, length, dim]`.
+        pooling: String, one of `"first"`, `"last"`, `"mean"`, `"max"`, `"weighted_mean"` and `"mean_sqrt"`; see
+            `layers.SequencePooling`. How the checkpoint pools a text into one vector, as sentence-transformers
+            checkpoints specify. Defaults to `None`, not specified.
+        normalize: Boolean. Whether that vector is scaled to length 1. Defaults to `False`.
+        dtype: Dtype or policy of all layers. Defaults to `None`, the global policy.
+        name: String. Name of the model. Defaults to `None`.
+        trainable: Boolean. Whether the weights train. Defaults to `True`.
+        settings: Dict of the arguments of the subclass's constructor in order, from `constructor_settings(locals())`.
+            They become attributes and the config. Defaults to `None`, no settings.
+
+    Raises:
+        ValueError: If `pooling` is unknown.
+    """
+
+    POOLINGS = ("first", "last", "mean", "max", "weighted_mean", "mean_sqrt")
+
+    def __init__(
+        self,
+        inputs,
+        outputs,
+        hidden_states,
+        pooling=None,
+        normalize=False,
+        dtype=None,
+        name=None,
+        trainable=True,
+        settings=None,
+    ):
+        # There is no **kwargs because Keras ignores unknown arguments of a functional model.
+        super().__init__(inputs=inputs, outputs=outputs, name=name)
+        self.trainable = trainable  # set once the layers exist, because Keras's own argument does not reach them
+        if pooling not in (None, *self.POOLINGS):
+            raise ValueError(
+                f"Invalid value for argument `pooling`. Expected one of {self.POOLINGS} or None. "
+                f"Received: pooling={pooling!r}"
+            )
+        self.dtype_policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
+        self.settings = dict(settings or {})
+        for argument, value in self.settings.items():
+            setattr(self, argument, value)
+        self.hidden_states = hidden_states
+        self.pooling = pooling
+        self.normalize = normalize
+        self.adapters = {}  # From names to lists of kinds, such as `adaptation.LoRA`.
+        self.active_adapters = ()
+        object.__setattr__(self, "adapter_slots", [])  # Keras must not track these: the layers hold them.
+        # From the names of a checkpoint's files to the settings in them that the encoder does not have. They are
+        # written back, and `generate` reads those of generation.
+        object.__setattr__(self, "checkpoint_settings", {})
+
+    def __new__(cls, *args, **kwargs):
+        check_foreign_arguments(cls, kwargs)
+        return super().__new__(cls, *args, **kwargs)
+
+    def call(self, inputs, training=None, mask=None):
+        return super().call(select_inputs(inputs, self.input), training=training, mask=mask)
+
+    def layer_groups(self):
+        """Returns the encoder's layers or weights in order as a list of `(name, kind, layers)`."""
+        raise NotImplementedError(f"{type(self).__name__} must implement `layer_groups()`.")
+
+    def attach_adapters(self, name, kinds):
+        """Adds adapters under a name, and makes them the active ones. Use `adaptation.add_adapters` instead.
+
+        Args:
+            name: String.
+            kinds: List of kinds of adapters, such as `adaptation.LoRA`.
+        """
+        for kind in kinds:
+            kind.attach(self, name)
+        self.adapters[name] = list(kinds)
+        self.activate_adapters([name])
+
+    def activate_adapters(self, names):
+        """Applies the adapters with these names, in this order, and no others."""
+        self.active_adapters = tuple(names)
+        for slot in self.adapter_slots:
+            slot.activate(names)
+
+    def get_config(self):
+        adapters = {}
+        if self.adapters:
+            kinds = {
+                name: [keras.saving.serialize_keras_object(kind) for kind in found]
+                for name, found in self.adapters.items()
+            }
+            frozen = [weight.path for weight in self.weights if not weight.trainable]
+            adapters = {"adapters": kinds, "active_adapters": list(self.active_adapters), "frozen": frozen}
+        kept = {"checkpoint_settings": self.checkpoint_settings} if self.checkpoint_settings else {}
+        return {
+            **{
+                name: serialize_activation(value) if callable(value) else value for name, value in self.settings.items()
+            },
+            **adapters,
+            **kept,
+            "pooling": self.pooling,
+            "normalize": self.normalize,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+            "name": self.name,
+            "trainable": self.trainable,
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config = dict(config)
+        if isinstance(config.get("dtype"), dict):
+            config["dtype"] = keras.dtype_policies.deserialize(config["dtype"])
+        adapters, active = config.pop("adapters", {}), config.pop("active_adapters", ())
+        frozen, kept = set(config.pop("frozen", ())), config.pop("checkpoint_settings", {})
+        encoder = cls(**config)
+        object.__setattr__(encoder, "checkpoint_settings", kept)
+        for name, kinds in adapters.items():
+            encoder.attach_adapters(name, [keras.saving.deserialize_keras_object(kind) for kind in kinds])
+        encoder.activate_adapters(active)
+        if adapters:
+            set_trainable(encoder, [weight for weight in could_train(encoder) if weight.path not in frozen])
+        return encoder
+
+    @classmethod
+    def from_pretrained(cls, source, **overrides):
+        """Builds the encoder that a checkpoint describes and loads its weights.
+
+        Args:
+            source: A Hugging Face folder (`config.json`, `model.safetensors`), a sentence-transformers folder, a
+                folder with a Google TensorFlow checkpoint, `"hf://organisation/name"`, the name of a packaged
+                encoder (`"minilm-l6"`), a folder with a KerasHub preset, or `"keras_hub://"` and what KerasHub's
+                `from_preset` takes (`"keras_hub://bert_tiny_en_uncased"`).
+            **overrides: Arguments of the class that differ from the checkpoint's (`dropout=0.0`, `dtype=...`).
+
+        Returns:
+            The encoder. Its attribute `checkpoint_report` lists the weights that were used and those that were not.
+            For a KerasHub preset, the `keras_hub.models.Backbone` that KerasHub loads, without a report.
+
+        Raises:
+            CheckpointError: If the checkpoint cannot be read, has another architecture, or does not match the encoder.
+
+        Example:
+        ```python
+        encoder = keras_transfer.encoders.BertEncoder.from_pretrained("minilm-l6")
+        ```
+        """
+        from keras_transfer.checkpoints.sources import load  # It imports this file.
+
+        return load(source, cls, **overrides)
+
+    def save_pretrained(self, folder, preprocessor=None, overwrite=False):
+        """Writes the encoder as a checkpoint that `from_pretrained` and the original library can load.
+
+        Transformers' `AutoModel` loads the folder with the same outputs and, if `preprocessor` is given, its
+        `AutoTokenizer` with the same ids. ELMo is written in the original's format.
+
+        Args:
+            folder: String or path. Folder to write. It is written completely or not at all.
+            preprocessor: The encoder's preprocessor, whose vocabulary and settings are written too. Defaults to
+                `None`, which writes the encoder alone.
+            overwrite: Boolean. Whether to replace a folder that exists. Defaults to `False`.
+
+        Raises:
+            FileExistsError: If the folder exists and `overwrite=False`.
+            CheckpointError: If no format supports the encoder or the preprocessor. A subclass of an encoder needs its
+                own `Architecture`.
+        """
+        from keras_transfer.checkpoints.sources import save
+
+        save(self, folder, preprocessor=preprocessor, overwrite=overwrite)

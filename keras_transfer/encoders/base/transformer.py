@@ -1,0 +1,88 @@
+"""The plain Transformer of the 2019 NAACL tutorial: small, readable, trained from random weights."""
+
+import keras
+
+from keras_transfer.encoders.base.encoder import constructor_settings
+from keras_transfer.encoders.base.stack import TransformerStack
+from keras_transfer.encoders.base.wiring import make_blocks, make_embeddings
+from keras_transfer.layers.basic import LayerNormalization
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class TransformerEncoder(TransformerStack):
+    """Token and learned position embeddings, then Transformer blocks (Ruder et al. 2019, 'Transfer Learning in NLP').
+
+    Args:
+        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim: Integers. Sizes.
+        dropout: Float between 0 and 1. Dropout rate of embeddings and residuals. Defaults to `0.1`.
+        max_sequence_length: Integer. Number of positions. Defaults to `256`.
+        activation: String or callable. Activation of the feed-forward networks. Defaults to `"relu"`.
+        norm: String. `"input"` (the tutorial's own), `"post"`, or `"pre"`, which adds a final layer norm. Defaults to
+            `"input"`.
+        causal: Boolean. Whether a token sees only itself and earlier tokens, for language modelling. Defaults to
+            `False`.
+        attention_dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `0.0`, the
+            tutorial's.
+        layer_norm_epsilon: Float. Defaults to `1e-12`.
+        initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
+        speakers: List of three integers, the ids of the delimiters of dialogues, as for `layers.SpeakerEmbedding`. The
+            embedding of its speaker is then added to each token. Defaults to `None`, for other texts.
+        dtype, **options: See `Encoder`.
+
+    Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
+
+    Outputs: Dict of `sequence_output` `[batch, length, hidden_dim]`.
+
+    Example:
+    ```python
+    encoder = keras_transfer.encoders.TransformerEncoder(100, 2, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    encoder({name: np.array([[1, 1, 0]]) for name in encoder.input})["sequence_output"]
+    ```
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        num_layers,
+        num_heads,
+        hidden_dim,
+        intermediate_dim,
+        dropout=0.1,
+        max_sequence_length=256,
+        activation="relu",
+        norm="input",
+        causal=False,
+        attention_dropout=0.0,
+        layer_norm_epsilon=1e-12,
+        initializer_range=0.02,
+        speakers=None,
+        dtype=None,
+        **options,
+    ):
+        settings = constructor_settings(locals())
+        initializer = keras.initializers.RandomNormal(stddev=initializer_range)
+        final_norm = LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="final_norm")
+        blocks = make_blocks(
+            num_layers,
+            num_heads,
+            intermediate_dim,
+            activation,
+            initializer,
+            attention_dropout,
+            causal,
+            norm=norm,
+            dropout=dropout,
+            layer_norm_epsilon=layer_norm_epsilon,
+            dtype=dtype,
+        )
+        super().__init__(
+            settings,
+            **make_embeddings(
+                vocabulary_size, hidden_dim, max_sequence_length, initializer, dtype=dtype, speakers=speakers
+            ),
+            blocks=blocks,
+            embeddings_dropout=dropout,
+            final_norm=final_norm if norm == "pre" else None,
+            dtype=dtype,
+            **options,
+        )

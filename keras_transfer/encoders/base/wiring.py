@@ -1,0 +1,94 @@
+"""The layers that most Transformer encoders have in common."""
+
+import functools
+
+import keras
+
+from keras_transfer.layers.attention import MultiHeadAttention
+from keras_transfer.layers.blocks import FeedForward, TransformerBlock
+from keras_transfer.layers.embeddings import PositionEmbedding, SegmentEmbedding, SpeakerEmbedding
+
+
+def make_embeddings(
+    vocabulary_size,
+    dim,
+    max_sequence_length,
+    initializer,
+    num_segments=0,
+    position_offset=0,
+    dtype=None,
+    speakers=None,
+):
+    """Returns the layers `token_embedding`, `position_embedding` and `segment_embedding` as a dict.
+
+    Args:
+        vocabulary_size: Integer. Rows of the token table.
+        dim: Integer. Width of the tables.
+        max_sequence_length: Integer. Number of positions.
+        initializer: Initializer of the tables.
+        num_segments: Integer. Rows of the segment table. Defaults to `0`, no table.
+        position_offset: Integer. Unused first rows of the position table. Defaults to `0`.
+        dtype: Dtype or policy of the layers. Defaults to `None`, the global policy.
+        speakers: As for `SpeakerEmbedding`, which is then used as the token table. Defaults to `None`, for a plain
+            table.
+    """
+    tokens = keras.layers.Embedding if speakers is None else functools.partial(SpeakerEmbedding, speakers=speakers)
+
+    def table(cls, size, name):
+        return cls(size, dim, initializer.clone(), dtype=dtype, name=name)
+
+    positions = PositionEmbedding(
+        max_sequence_length, initializer.clone(), position_offset, dtype=dtype, name="position_embedding"
+    )
+    return {
+        "token_embedding": table(tokens, vocabulary_size, "token_embedding"),
+        "position_embedding": positions,
+        "segment_embedding": table(SegmentEmbedding, num_segments, "segment_embedding") if num_segments else None,
+    }
+
+
+def make_blocks(
+    num_layers,
+    num_heads,
+    intermediate_dim,
+    activation,
+    initializer,
+    attention_dropout=0.0,
+    causal=False,
+    dtype=None,
+    **options,
+):
+    """Returns a list of blocks `block_0`, `block_1`, ... of plain attention and a plain feed-forward network.
+
+    Args:
+        num_layers: Integer. Number of blocks.
+        num_heads: Integer. Number of attention heads.
+        intermediate_dim: Integer. Width of the feed-forward networks.
+        activation: String or callable. Activation of the feed-forward networks.
+        initializer: Initializer of all kernels.
+        attention_dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `0.0`.
+        causal: Boolean. Whether a token sees only itself and earlier tokens. Defaults to `False`.
+        dtype: Dtype or policy of the layers. Defaults to `None`, the global policy.
+        **options: Further arguments of `TransformerBlock`, such as `norm` and `dropout`.
+
+    Raises:
+        ValueError: If `num_layers` is not positive.
+    """
+    if num_layers < 1:
+        raise ValueError(f"`num_layers` must be at least 1. Received: num_layers={num_layers!r}")
+    shared = {"kernel_initializer": initializer, "dtype": dtype}
+    return [
+        TransformerBlock(
+            MultiHeadAttention(num_heads, causal=causal, dropout=attention_dropout, **shared, name="attention"),
+            FeedForward(intermediate_dim, activation, **shared, name="feed_forward"),
+            dtype=dtype,
+            name=f"block_{i}",
+            **options,
+        )
+        for i in range(num_layers)
+    ]
+
+
+def make_pooler(dim, initializer, dtype=None):
+    """Returns BERT's pooler: a dense layer with tanh, for the first token's vector."""
+    return keras.layers.Dense(dim, "tanh", kernel_initializer=initializer.clone(), dtype=dtype, name="pooler")

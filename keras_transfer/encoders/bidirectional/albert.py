@@ -1,0 +1,83 @@
+"""ALBERT: one block, applied many times, over narrow embeddings (Lan et al. 2020)."""
+
+import keras
+
+from keras_transfer.encoders.base import (
+    TransformerStack,
+    constructor_settings,
+    make_blocks,
+    make_embeddings,
+    make_pooler,
+)
+from keras_transfer.layers.basic import LayerNormalization, TruncatedNormal
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class AlbertEncoder(TransformerStack):
+    """ALBERT's encoder: narrow embeddings, a projection, one Transformer block that is applied many times, a pooler.
+
+    The block's weights are one layer group, so gradual unfreezing and layer-wise rates treat it as one.
+
+    Args:
+        num_layers: Integer. How many times the block is applied.
+        dropout: Float between 0 and 1. Dropout rate of embeddings and residuals. Defaults to `0.0`, as in the second
+            version.
+        embedding_dim: Integer. Width of the embeddings. Defaults to `128`.
+        activation: String or callable. `"gelu"` in the first version. Defaults to `"gelu_tanh"`, as in the second.
+        vocabulary_size, num_heads, hidden_dim, intermediate_dim, max_sequence_length, attention_dropout, pooler,
+            layer_norm_epsilon, initializer_range, dtype, **options: See `BertEncoder`.
+        num_segments: Integer, at least 1. Number of segments. Defaults to `2`.
+
+    Inputs: Dict of `token_ids`, `segment_ids` and `padding_mask`, each `[batch, length]`.
+
+    Outputs: Dict of `sequence_output` `[batch, length, hidden_dim]` and `pooled_output` `[batch, hidden_dim]`.
+
+    Example:
+    ```python
+    encoder = keras_transfer.encoders.AlbertEncoder(
+        100, num_layers=3, num_heads=2, hidden_dim=8, intermediate_dim=16, embedding_dim=4
+    )
+    encoder({name: np.array([[1, 1, 0]]) for name in encoder.input})["pooled_output"]
+    ```
+
+    Source: https://arxiv.org/abs/1909.11942
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        num_layers,
+        num_heads,
+        hidden_dim,
+        intermediate_dim,
+        dropout=0.0,
+        max_sequence_length=512,
+        num_segments=2,
+        embedding_dim=128,
+        attention_dropout=None,
+        activation="gelu_tanh",
+        pooler=True,
+        layer_norm_epsilon=1e-12,
+        initializer_range=0.02,
+        dtype=None,
+        **options,
+    ):
+        attention_dropout = dropout if attention_dropout is None else attention_dropout
+        settings = constructor_settings(locals())
+        initializer = TruncatedNormal(stddev=initializer_range)
+        tables = (vocabulary_size, embedding_dim, max_sequence_length, initializer, num_segments)
+        norm = {"layer_norm_epsilon": layer_norm_epsilon, "dropout": dropout, "dtype": dtype}
+        [block] = make_blocks(1, num_heads, intermediate_dim, activation, initializer, attention_dropout, **norm)
+        super().__init__(
+            settings,
+            **make_embeddings(*tables, dtype=dtype),
+            blocks=[block] * num_layers,
+            embeddings_norm=LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="embeddings_norm"),
+            embeddings_dropout=dropout,
+            embeddings_projection=keras.layers.Dense(
+                hidden_dim, kernel_initializer=initializer.clone(), dtype=dtype, name="embeddings_projection"
+            ),
+            pooler=make_pooler(hidden_dim, initializer, dtype) if pooler else None,
+            dtype=dtype,
+            **options,
+        )

@@ -1,0 +1,89 @@
+"""BERT: a bidirectional Transformer (Devlin et al. 2019)."""
+
+import keras
+
+from keras_transfer.encoders.base import (
+    TransformerStack,
+    constructor_settings,
+    make_blocks,
+    make_embeddings,
+    make_pooler,
+)
+from keras_transfer.layers.basic import LayerNormalization, TruncatedNormal
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class BertEncoder(TransformerStack):
+    """BERT's encoder: token, position and segment embeddings, post-norm Transformer blocks, a pooler.
+
+    Args:
+        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim: Integers. Sizes.
+        dropout: Float between 0 and 1. Dropout rate of embeddings and residuals. Defaults to `0.1`.
+        max_sequence_length: Integer. Number of positions. Defaults to `512`.
+        num_segments: Integer. `0` for no segment embeddings. Defaults to `2`.
+        attention_dropout: Float between 0 and 1. Defaults to `None`, the same as `dropout`.
+        activation: String or callable. `"gelu"` is exact (the original, Hugging Face), `"gelu_tanh"` an approximation
+            (KerasHub). Defaults to `"gelu"`.
+        pooler: Boolean. Whether there is a `pooled_output`, a dense layer with tanh on the first token. Defaults to
+            `True`.
+        layer_norm_epsilon: Float. Defaults to `1e-12`.
+        initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
+        dtype, **options: See `Encoder`.
+
+    Inputs: Dict of `token_ids`, `segment_ids` (unless `num_segments=0`) and `padding_mask`, each `[batch, length]`.
+
+    Outputs: Dict of `sequence_output` `[batch, length, hidden_dim]` and `pooled_output` `[batch, hidden_dim]`.
+
+    Example:
+    ```python
+    encoder = keras_transfer.encoders.BertEncoder(100, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    encoder({name: np.array([[1, 1, 0]]) for name in encoder.input})["pooled_output"]
+    ```
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        num_layers,
+        num_heads,
+        hidden_dim,
+        intermediate_dim,
+        dropout=0.1,
+        max_sequence_length=512,
+        num_segments=2,
+        attention_dropout=None,
+        activation="gelu",
+        pooler=True,
+        layer_norm_epsilon=1e-12,
+        initializer_range=0.02,
+        dtype=None,
+        **options,
+    ):
+        attention_dropout = dropout if attention_dropout is None else attention_dropout
+        settings = constructor_settings(locals())
+        initializer = TruncatedNormal(stddev=initializer_range)
+        norm = {"epsilon": layer_norm_epsilon, "dtype": dtype}
+        embeddings = make_embeddings(
+            vocabulary_size, hidden_dim, max_sequence_length, initializer, num_segments, dtype=dtype
+        )
+        blocks = make_blocks(
+            num_layers,
+            num_heads,
+            intermediate_dim,
+            activation,
+            initializer,
+            attention_dropout,
+            dropout=dropout,
+            layer_norm_epsilon=layer_norm_epsilon,
+            dtype=dtype,
+        )
+        super().__init__(
+            settings,
+            **embeddings,
+            blocks=blocks,
+            embeddings_norm=LayerNormalization(**norm, name="embeddings_norm"),
+            embeddings_dropout=dropout,
+            pooler=make_pooler(hidden_dim, initializer, dtype) if pooler else None,
+            dtype=dtype,
+            **options,
+        )

@@ -1,0 +1,107 @@
+"""DeBERTa v2 and v3: attention to contents and to relative positions (He et al. 2021)."""
+
+import keras
+
+from keras_transfer.encoders.base import TransformerStack, constructor_settings
+from keras_transfer.layers.attention import DisentangledAttention, DistanceEmbedding
+from keras_transfer.layers.basic import LayerNormalization
+from keras_transfer.layers.blocks import ConvolutionBlock, FeedForward, TransformerBlock
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class DebertaV2Encoder(TransformerStack):
+    """DeBERTa's encoder: token embeddings without positions, post-norm blocks with disentangled attention.
+
+    DeBERTa v3 has the same architecture. Its pretraining is that of ELECTRA.
+
+    Args:
+        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim: Integers. Sizes.
+        dropout: Float between 0 and 1. Dropout rate of embeddings, residuals and relative positions. Defaults to `0.1`.
+        max_sequence_length: Integer. From this distance on, all distances are treated as the same. Defaults to `512`.
+        num_buckets: Integer. Number of vectors for the distances in each direction. `0` means one vector for each
+            distance. Defaults to `256`.
+        conv_kernel_size: Integer. Number of tokens that a convolution beside the first block reads. `0` for no
+            convolution. Defaults to `0`.
+        conv_activation: String or callable. Activation of the convolution. Defaults to `"tanh"`.
+        attention_dropout: Float between 0 and 1. Defaults to `None`, the same as `dropout`.
+        activation: String or callable. Activation of the feed-forward networks. Defaults to `"gelu"`.
+        distance_norm: Boolean. Whether the vectors of the distances have a layer norm. Defaults to `True`.
+        layer_norm_epsilon: Float. Defaults to `1e-7`.
+        initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
+        dtype, **options: See `Encoder`.
+
+    Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
+
+    Outputs: Dict of `sequence_output` `[batch, length, hidden_dim]`.
+
+    Example:
+    ```python
+    encoder = keras_transfer.encoders.DebertaV2Encoder(100, 2, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    encoder({"token_ids": np.array([[1, 6, 2]]), "padding_mask": np.ones((1, 3), "int32")})["sequence_output"]
+    ```
+
+    Source: https://arxiv.org/abs/2006.03654, https://arxiv.org/abs/2111.09543
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        num_layers,
+        num_heads,
+        hidden_dim,
+        intermediate_dim,
+        dropout=0.1,
+        max_sequence_length=512,
+        num_buckets=256,
+        conv_kernel_size=0,
+        conv_activation="tanh",
+        attention_dropout=None,
+        activation="gelu",
+        distance_norm=True,
+        layer_norm_epsilon=1e-7,
+        initializer_range=0.02,
+        dtype=None,
+        **options,
+    ):
+        attention_dropout = dropout if attention_dropout is None else attention_dropout
+        settings = constructor_settings(locals())
+        initializer = keras.initializers.RandomNormal(stddev=initializer_range)
+        weights = {"kernel_initializer": initializer, "dtype": dtype}
+        distances = DistanceEmbedding(
+            max_sequence_length,
+            num_buckets,
+            layer_norm_epsilon if distance_norm else None,
+            initializer.clone(),
+            dtype=dtype,
+            name="distances",
+        )
+        blocks = []
+        for i in range(num_layers):
+            block_class, extra = TransformerBlock, {}
+            if conv_kernel_size and i == 0:
+                block_class = ConvolutionBlock
+                extra = {"kernel_size": conv_kernel_size, "conv_activation": conv_activation}
+            block = block_class(
+                DisentangledAttention(
+                    num_heads, position_dropout=dropout, dropout=attention_dropout, **weights, name="attention"
+                ),
+                FeedForward(intermediate_dim, activation, **weights, name="feed_forward"),
+                dropout=dropout,
+                layer_norm_epsilon=layer_norm_epsilon,
+                dtype=dtype,
+                name=f"block_{i}",
+                **extra,
+            )
+            blocks.append(block)
+        super().__init__(
+            settings,
+            keras.layers.Embedding(
+                vocabulary_size, hidden_dim, initializer.clone(), dtype=dtype, name="token_embedding"
+            ),
+            blocks,
+            embeddings_norm=LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="embeddings_norm"),
+            embeddings_dropout=dropout,
+            block_inputs=distances,
+            dtype=dtype,
+            **options,
+        )

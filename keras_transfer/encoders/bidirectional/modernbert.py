@@ -1,0 +1,115 @@
+"""ModernBERT: BERT with later improvements of decoders (Warner et al. 2024)."""
+
+import keras
+
+from keras_transfer.encoders.base import TransformerStack, constructor_settings
+from keras_transfer.layers.attention import MultiHeadAttention, RotaryPositions
+from keras_transfer.layers.basic import LayerNormalization, TruncatedNormal
+from keras_transfer.layers.blocks import GatedFeedForward, TransformerBlock
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class ModernBertFirstBlock(TransformerBlock):
+    """A pre-norm block without a norm before its attention, because the embeddings are already normalized."""
+
+    def _norm(self, name):
+        return keras.layers.Identity(name=name) if name == "attention_norm" else super()._norm(name)
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class ModernBertEncoder(TransformerStack):
+    """ModernBERT's encoder: pre-norm blocks with rotary positions and gated feed-forward networks, without biases.
+
+    In every third block, a token sees the whole text. In the others, it sees its neighbours.
+
+    Args:
+        vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim: Integers. Sizes.
+        dropout: Float between 0 and 1. Dropout rate inside the feed-forward networks. Defaults to `0.0`.
+        max_sequence_length: Integer. Length of the longest texts in pretraining. Rotary positions have no limit.
+            Defaults to `8192`.
+        window: Integer. Largest distance to a token that is visible in a local block. Defaults to `64`.
+        global_attention_every: Integer. In each run of this many blocks, the first one is global and the others are
+            local. Defaults to `3`.
+        rotary_base: Float. Base of the wavelengths of the positions in global blocks. Defaults to `160000.0`.
+        local_rotary_base: Float. The same in local blocks. Defaults to `10000.0`.
+        embeddings_dropout: Float between 0 and 1. Dropout rate of the embeddings. Defaults to `0.0`.
+        attention_dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `0.0`.
+        activation: String or callable. Activation of the gates. Defaults to `"gelu"`.
+        layer_norm_epsilon: Float. Defaults to `1e-5`.
+        initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
+        dtype, **options: See `Encoder`.
+
+    Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
+
+    Outputs: Dict of `sequence_output` `[batch, length, hidden_dim]`, the normalized output of the last block.
+
+    Example:
+    ```python
+    encoder = keras_transfer.encoders.ModernBertEncoder(100, 3, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    encoder({"token_ids": np.array([[5, 6, 0]]), "padding_mask": np.array([[1, 1, 0]])})["sequence_output"]
+    ```
+
+    Source: https://arxiv.org/abs/2412.13663
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        num_layers,
+        num_heads,
+        hidden_dim,
+        intermediate_dim,
+        dropout=0.0,
+        max_sequence_length=8192,
+        window=64,
+        global_attention_every=3,
+        rotary_base=160000.0,
+        local_rotary_base=10000.0,
+        embeddings_dropout=0.0,
+        attention_dropout=0.0,
+        activation="gelu",
+        layer_norm_epsilon=1e-5,
+        initializer_range=0.02,
+        dtype=None,
+        **options,
+    ):
+        if global_attention_every < 1:
+            raise ValueError(f"`global_attention_every` must be at least 1. Received: {global_attention_every=}")
+        settings = constructor_settings(locals())
+        initializer = TruncatedNormal(stddev=initializer_range)
+        weights = {"use_bias": False, "kernel_initializer": initializer, "dtype": dtype}
+        rotary = RotaryPositions(hidden_dim // num_heads, rotary_base, dtype=dtype, name="rotary")
+        local_rotary = RotaryPositions(hidden_dim // num_heads, local_rotary_base, dtype=dtype, name="local_rotary")
+
+        def norm(name):
+            return LayerNormalization(epsilon=layer_norm_epsilon, center=False, dtype=dtype, name=name)
+
+        blocks, positions = [], []
+        for i in range(num_layers):
+            is_global = i % global_attention_every == 0
+            span = None if is_global else window
+            block = (TransformerBlock if i else ModernBertFirstBlock)(
+                MultiHeadAttention(num_heads, window=span, dropout=attention_dropout, **weights, name="attention"),
+                GatedFeedForward(intermediate_dim, activation, dropout=dropout, **weights, name="feed_forward"),
+                norm="pre",
+                normalization="layer_no_bias",
+                layer_norm_epsilon=layer_norm_epsilon,
+                dtype=dtype,
+                name=f"block_{i}",
+            )
+            blocks.append(block)
+            positions.append(rotary if is_global else local_rotary)
+        table = keras.layers.Embedding(
+            vocabulary_size, hidden_dim, initializer.clone(), dtype=dtype, name="token_embedding"
+        )
+        super().__init__(
+            settings,
+            table,
+            blocks,
+            embeddings_norm=norm("embeddings_norm"),
+            embeddings_dropout=embeddings_dropout,
+            block_inputs=positions,
+            final_norm=norm("final_norm"),
+            dtype=dtype,
+            **options,
+        )

@@ -1,0 +1,9 @@
+"""Experiments: methods compared over several seeds, with intervals and tests."""
+
+from keras_transfer.experiments.comparison import compare
+from keras_transfer.experiments.comparison_report import Comparison
+
+__all__ = [
+    "Comparison",
+    "compare",
+]

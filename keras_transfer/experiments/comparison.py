@@ -1,0 +1,268 @@
+"""Comparing methods on the same data over several seeds, in runs that continue after the process was killed."""
+
+import gc
+import hashlib
+import inspect
+import math
+import time
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.adaptation.recipes import Recipe, fine_tune
+from keras_transfer.experiments.comparison_methods import named_variants
+from keras_transfer.experiments.comparison_report import Comparison, shorten
+from keras_transfer.experiments.run_file import RunFile
+
+RISING = ("acc", "auc", "f1", "precision", "recall", "pearson", "spearman", "matthews")
+FALLING = ("loss", "error", "perplexity", "mse", "mae")
+
+
+def compare(
+    make_model,
+    data,
+    methods,
+    seeds=5,
+    baseline=None,
+    metric="accuracy",
+    mode="auto",
+    results=None,
+    loss="auto",
+    metrics="auto",
+    verbose=1,
+):
+    """Trains a model with each method and several seeds, and returns the scores with their uncertainty.
+
+    A method may be a list of variants, such as a recipe with several learning rates. All variants are trained with the
+    first seed. The one with the best validation score is also trained with the other seeds. The test data are never
+    used to choose a variant.
+
+    Each run begins with `keras.utils.set_random_seed(seed)`, so all methods start with the same weights. With
+    `results`, each finished run is written as a line of a file. If the process is killed, the same call continues
+    without repeating finished runs. Methods and seeds can be added later. The file identifies a callable only by its
+    name and its plain arguments, and the model by its class and its initial weights. Use another file after changing
+    the callable's code, or anything that the weights do not contain, such as dropout or the sequence length.
+
+    Args:
+        make_model: Function without arguments that returns a new built model. If a method is a recipe and `loss` is not
+            given, the model must be a task.
+        data: Dict with `"train"`, `"validation"` and, if there are test data, `"test"`: tuples `(x, y)` or
+            `(x, y, sample_weight)` in memory, as `fit` takes them.
+        methods: List of methods, or dict from names to methods or to lists of variants. A method is one of:
+            - the name of a recipe, or a `Recipe`
+            - the name of adapters with their sizes, as for `add_adapters`. They are trained with the recipe `"bert"` at
+              a learning rate of 1e-3
+            - a callable `(model, train, validation, seed)` that compiles and trains the model. It may return another
+              model, which is then evaluated instead. If it has an argument `callbacks`, it receives a list of callbacks
+              to pass to `fit`, which measure the time of a step.
+        seeds: Integer or list of integers. An integer is the number of seeds, which are 0, 1 and so on. With one seed,
+            there are no intervals and no tests. Defaults to `5`.
+        baseline: String. Name of the method to which the others are compared. Defaults to `None`, the first method.
+        metric: String. Name of the score in the results of `evaluate`. Defaults to `"accuracy"`.
+        mode: `"max"` if a higher score is better, `"min"`, or `"auto"`, which infers it from the name. Defaults to
+            `"auto"`.
+        results: Path of the results file. Defaults to `None`, for no file.
+        loss, metrics: As in `fine_tune`, for recipes. Default to `"auto"`.
+        verbose: 0 or 1. Whether to print a line after each run. Defaults to `1`.
+
+    Returns:
+        A `Comparison`, which prints as a table.
+
+    Raises:
+        ValueError: If there are no methods, or if one is unknown; if a part of `data` is missing or not in memory; if
+            `seeds`, `baseline` or `mode` is invalid; if `evaluate` does not return `metric`; or if the file contains
+            runs with other data, another model, metric, loss or backend.
+
+    Example:
+    ```python
+    x = np.random.default_rng(0).normal(size=(48, 4))
+    y = x.sum(axis=1)
+
+    def make_model():
+        return keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+
+    def sgd(rate):
+        def method(model, train, validation, seed):
+            model.compile(keras.optimizers.SGD(rate), "mse", run_eagerly=True)
+            model.fit(*train, verbose=0)
+
+        return method
+
+    data = {"train": (x[:32], y[:32]), "validation": (x[32:], y[32:])}
+    methods = {"slow": sgd(0.001), "fast": [sgd(0.03), sgd(0.1)]}
+    comparison = keras_transfer.adaptation.compare(make_model, data, methods, seeds=2, metric="loss")
+    print(comparison)
+    comparison.best
+    ```
+    """
+    variants = named_variants(methods)
+    seeds = _seeds(seeds)
+    baseline = next(iter(variants)) if baseline is None else baseline
+    if baseline not in variants:
+        raise ValueError(f"`baseline` must be one of {list(variants)}. Received: baseline={baseline!r}")
+    parts = _parts(data)
+    mode = _mode(mode, metric)
+    settings = {
+        "data": {name: _digest(part) for name, part in parts.items()},
+        "metric": metric,
+        "backend": keras.backend.backend(),
+        "model": _describe(make_model),
+        "loss": None if loss == "auto" else repr(keras.saving.serialize_keras_object(loss)),
+    }
+    file = RunFile(results, settings)
+    done = {(run["method"], run["definition"], run["seed"]): run for run in file.runs}
+
+    def run(name, definition, seed):
+        if (name, definition, seed) not in done:
+            scores = _run(make_model, variants[name][definition], seed, parts, metric, loss, metrics)
+            done[name, definition, seed] = {"method": name, "definition": definition, "seed": seed, **scores}
+            file.add(done[name, definition, seed])
+            if verbose:
+                shown = ", ".join(f"{part} {metric} {scores[part]:.4f}" for part in parts if part in scores)
+                variant = shorten(definition, variants[name])
+                print(", ".join(filter(None, [name, variant, f"seed {seed}"])), end=": ")
+                print(f"{shown}, {scores['seconds']:.0f} s", flush=True)
+        return done[name, definition, seed]
+
+    chosen, better = {}, max if mode == "max" else min
+    for seed in seeds:
+        for name, definitions in variants.items():
+            if name not in chosen:
+                first = [run(name, definition, seed) for definition in definitions]
+                chosen[name] = [better(first, key=lambda line: _rank(line["validation"], mode))]
+            else:
+                chosen[name].append(run(name, chosen[name][0]["definition"], seed))
+    return Comparison(chosen, metric, mode, baseline, variants)
+
+
+class _StepTimes(keras.callbacks.Callback):
+    """Measures the times between the ends of successive steps, without the first step of each epoch."""
+
+    def __init__(self):
+        super().__init__()
+        self.seconds, self._last = [], None
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._last = None
+
+    def on_train_batch_end(self, batch, logs=None):
+        now = time.perf_counter()
+        if self._last is not None:
+            self.seconds.append(now - self._last)
+        self._last = now
+
+
+def _run(make_model, method, seed, parts, metric, loss, metrics):
+    """Trains a model with a method, and returns its scores, times and numbers of weights."""
+    keras.utils.set_random_seed(seed)
+    model, times = make_model(), _StepTimes()
+    keras.utils.set_random_seed(seed)  # Makes the order of the data independent of how the model was created.
+    start = time.perf_counter()
+    train, validation = parts["train"], parts["validation"]
+    if isinstance(method, Recipe):
+        # There is no validation after each epoch, because it would not be used to choose anything.
+        answer = fine_tune(model, train, recipe=method, loss=loss, metrics=metrics, callbacks=[times], verbose=0)
+    else:
+        timed = {"callbacks": [times]} if "callbacks" in inspect.signature(method).parameters else {}
+        answer = method(model, train, validation, seed, **timed)
+    seconds = time.perf_counter() - start
+    model = answer if isinstance(answer, keras.Model) else model
+    if not model.compiled:
+        raise ValueError("A method must compile the model that it trains. Received: a model that is not compiled")
+    scores = {name: _score(model, part, metric) for name, part in parts.items() if name != "train"}
+    total = sum(math.prod(weight.shape) for weight in model.weights)
+    trainable = sum(math.prod(weight.shape) for weight in model.trainable_weights)
+    step = float(np.median(times.seconds)) if times.seconds else None
+    del model, answer
+    gc.collect()  # Traced functions are in reference cycles.
+    return {**scores, "seconds": seconds, "step_seconds": step, "trainable": trainable, "parameters": total}
+
+
+def _score(model, part, metric):
+    x, y, sample_weight = (*part, None)[:3]
+    scores = model.evaluate(x, y, sample_weight=sample_weight, verbose=0, return_dict=True)
+    if metric not in scores:
+        raise ValueError(f"`metric` must be one of {sorted(scores)}, which `evaluate` returns. Received: {metric!r}")
+    return float(scores[metric])
+
+
+def _rank(score, mode):
+    """Returns a score for comparisons, in which NaN is the worst score."""
+    return (-math.inf if mode == "max" else math.inf) if math.isnan(score) else score
+
+
+# === Arguments ===
+
+
+def _seeds(seeds):
+    given = range(seeds) if isinstance(seeds, (int, np.integer)) and not isinstance(seeds, bool) else seeds
+    right = isinstance(given, (list, tuple, range)) and len(given) > 0 and len(set(given)) == len(given)
+    if not right or not all(isinstance(seed, (int, np.integer)) and seed >= 0 for seed in given):
+        raise ValueError(
+            "`seeds` must be a positive integer, or a list of different integers of at least 0. "
+            f"Received: seeds={seeds!r}"
+        )
+    return [int(seed) for seed in given]
+
+
+def _parts(data):
+    """Returns the parts of the data in order, each as a tuple."""
+    if not isinstance(data, dict):
+        raise ValueError(
+            "`data` must be a dict with 'train', 'validation' and perhaps 'test'. If there are no validation data, "
+            f"hold out some of the training data (`datasets.hold_out`). Received: a {type(data).__name__}"
+        )
+    if missing := [name for name in ("train", "validation") if data.get(name) is None]:
+        raise ValueError(
+            "`data` must have 'train' and 'validation'. Without validation data, nothing can be chosen: hold out some "
+            f"of the training data (`datasets.hold_out`). Received: {sorted(data)}, without {missing}"
+        )
+    if unknown := sorted(set(data) - {"train", "validation", "test"}):
+        raise ValueError(f"`data` must have 'train', 'validation' and perhaps 'test'. Received: {unknown}")
+    parts = {name: data[name] for name in ("train", "validation", "test") if data.get(name) is not None}
+    for name, part in parts.items():
+        if not isinstance(part, tuple) or len(part) not in (2, 3):
+            raise ValueError(
+                f"`data[{name!r}]` must be `(x, y)` or `(x, y, sample_weight)` in memory. "
+                f"Received: a {type(part).__name__}"
+            )
+    return {name: tuple(part) for name, part in parts.items()}
+
+
+def _mode(mode, metric):
+    if mode == "auto":
+        for mode, words in (("min", FALLING), ("max", RISING)):
+            if any(word in metric.lower() for word in words):
+                return mode
+        raise ValueError(
+            f"Pass `mode='max'` if a higher score is better, or else `mode='min'`. Received: metric={metric!r}"
+        )
+    if mode not in ("max", "min"):
+        raise ValueError(f"`mode` must be 'max', 'min' or 'auto'. Received: mode={mode!r}")
+    return mode
+
+
+# === Settings, which identify the runs of a results file ===
+
+
+def _digest(part):
+    """Returns a digest of data in memory."""
+    digest = hashlib.sha256()
+    for leaf in keras.tree.flatten(part):
+        array = np.asarray(leaf)
+        digest.update(repr((array.shape, array.dtype.kind)).encode())
+        text = array.dtype.kind in "OUS"
+        digest.update("\0".join(map(str, array.ravel().tolist())).encode() if text else array.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _describe(make_model):
+    """Returns what distinguishes the model: its class, its number of weights, and their mean magnitude."""
+    keras.utils.set_random_seed(0)
+    model = make_model()
+    if not isinstance(model, keras.Model) or not model.built:
+        raise ValueError(f"`make_model` must return a built `keras.Model`. Received: {model!r}")
+    total = sum(math.prod(weight.shape) for weight in model.weights)
+    magnitudes = (np.abs(ops.convert_to_numpy(weight)).sum(dtype="float64") for weight in model.weights)
+    return {"class": type(model).__name__, "parameters": total, "magnitude": float(sum(magnitudes)) / max(total, 1)}

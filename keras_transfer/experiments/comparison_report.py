@@ -1,0 +1,153 @@
+"""The result of a comparison as text, as a pandas table, as Markdown, and as a plot."""
+
+import re
+
+import numpy as np
+
+from keras_transfer.experiments.significance import mean_interval, paired_test
+
+
+class Comparison:
+    """The scores of methods over several seeds, which `compare` returns.
+
+    Attributes:
+        best: String. Name of the method with the best mean score on the validation data.
+        rows: List of dicts, one for each method. `method` is its name, `variant` is what distinguishes the chosen
+            variant, and `seeds` is the number of seeds. `validation` and `test` are mean scores, and
+            `validation_interval` and `test_interval` are half the widths of their 95 % t intervals. `difference` is the
+            difference from the baseline's mean and `p` is the p value of the paired t test, on the test data if there
+            are any. `step` is the median time of a training step and `time` is the time of the whole training, in
+            seconds. `trainable` is the fraction of the weights that train. Unknown values are None, such as the
+            interval of a single seed.
+        runs: Dict from the name of each method to the results of its runs, a list with one result per seed.
+        metric, mode, baseline: As in `compare`.
+    """
+
+    def __init__(self, runs, metric, mode, baseline, tried=None):
+        self.runs, self.metric, self.mode, self.baseline = runs, metric, mode, baseline
+        tried = tried or {}
+        self.parts = [part for part in ("validation", "test") if part in runs[baseline][0]]
+        self.rows = [self._row(name, tried.get(name, ())) for name in runs]
+        means = {row["method"]: row["validation"] for row in self.rows if not np.isnan(row["validation"])}
+        self.best = (max if mode == "max" else min)(means, key=means.get) if means else None
+
+    def _row(self, name, tried):
+        runs = self.runs[name]
+        row = {"method": name, "variant": shorten(runs[0]["definition"], tried), "seeds": len(runs)}
+        for part in self.parts:
+            row[part], row[f"{part}_interval"] = mean_interval([run[part] for run in runs])
+        ours, theirs = ([run[self.parts[-1]] for run in self.runs[method]] for method in (name, self.baseline))
+        row["difference"] = None if name == self.baseline else float(np.mean(ours) - np.mean(theirs))
+        row["p"] = None if name == self.baseline else paired_test(ours, theirs)
+        steps = [run["step_seconds"] for run in runs if run["step_seconds"] is not None]
+        row["step"] = float(np.median(steps)) if steps else None
+        row["time"] = float(np.mean([run["seconds"] for run in runs]))
+        row["trainable"] = float(np.mean([run["trainable"] / run["parameters"] for run in runs]))
+        return row
+
+    def __str__(self):
+        heads, rows = self._cells()
+        widths = [max(map(len, column)) for column in zip(heads, *rows)]
+        lines = [
+            "  ".join([cells[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(cells[1:], widths[1:]))])
+            for cells in (heads, *rows)
+        ]
+        return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:], *self._notes()])
+
+    __repr__ = __str__
+
+    def to_markdown(self):
+        """Returns the table and its notes as Markdown."""
+        heads, rows = self._cells()
+        lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]
+        table = ["| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |" for cells in lines]
+        return "\n".join([*table, "", *self._notes()])
+
+    def to_pandas(self):
+        """Returns `rows` as a `pandas.DataFrame` with the methods as its index.
+
+        Raises:
+            ImportError: If pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("The table requires pandas. Install it with `pip install pandas`.") from error
+        return pandas.DataFrame(self.rows).set_index("method")
+
+    def plot(self):
+        """Plots the mean scores of the methods with their intervals.
+
+        Returns:
+            A `matplotlib.figure.Figure`. A notebook displays it. To save it, call `figure.savefig("methods.png")`.
+
+        Raises:
+            ImportError: If matplotlib is not installed.
+        """
+        try:
+            from matplotlib.figure import Figure
+        except ImportError as error:
+            raise ImportError("Plotting requires matplotlib. Install it with `pip install matplotlib`.") from error
+        figure = Figure(figsize=(6.4, 1.6 + 0.32 * len(self.rows)), layout="constrained")
+        axes = figure.add_subplot()
+        places = np.arange(len(self.rows))
+        for part, marker, shift in zip(self.parts, ("o", "s"), (0.12, -0.12)):
+            widths = [row[f"{part}_interval"] or 0.0 for row in self.rows]
+            at = places + (shift if len(self.parts) > 1 else 0.0)
+            means = [row[part] for row in self.rows]
+            axes.errorbar(means, at, xerr=widths, fmt=marker, markersize=4, capsize=3, label=part)
+        axes.set_yticks(places, [row["method"] for row in self.rows])
+        axes.invert_yaxis()
+        count = self.rows[0]["seeds"]
+        shown = f"mean of {count} seeds with its 95 % interval" if count > 1 else "1 seed, no interval"
+        axes.set(xlabel=f"{self.metric} ({shown})")
+        axes.grid(axis="x", alpha=0.3)
+        axes.legend()
+        return figure
+
+    def _cells(self):
+        """Returns the column headers and the cells of each method as strings."""
+        heads = ["method", *self.parts, "difference", "p", "step", "time", "trainable"]
+        chosen = any(row["variant"] for row in self.rows)
+        heads += ["variant"] if chosen else []
+        rows = []
+        for row in self.rows:
+            name = row["method"] + (" *" if row["method"] == self.best else "")
+            scores = [_score(row[part], row[f"{part}_interval"]) for part in self.parts]
+            others = [
+                _shown(row["difference"], "{:+.4f}"),
+                _shown(row["p"], "{:.3f}"),
+                _shown(row["step"] and 1000 * row["step"], "{:.0f} ms"),
+                _shown(row["time"], "{:.0f} s"),
+                _shown(100 * row["trainable"], "{:.2f} %"),
+            ]
+            rows.append([name, *scores, *others, *([row["variant"]] if chosen else [])])
+        return heads, rows
+
+    def _notes(self):
+        part, count = self.parts[-1], self.rows[0]["seeds"]
+        notes = [f"* has the best mean {self.metric} on the validation data."] if self.best is not None else []
+        if count == 1:
+            return [*notes, "1 seed: no intervals and no tests."]
+        notes.append(f"±: 95 % t interval of the mean over {count} seeds.")
+        if len(self.rows) > 1:
+            against = f"{part} {self.metric} against {self.baseline!r}"
+            notes.append(f"difference, p: {against}, paired t test over the seeds.")
+        return notes
+
+
+def _score(mean, interval):
+    return f"{mean:.4f}" + ("" if interval is None else f" ± {interval:.4f}")
+
+
+def _shown(value, form):
+    return "" if value is None else form.format(value)
+
+
+def shorten(definition, tried):
+    """Returns what distinguishes a definition from the others that were tried, or "" if it was the only one."""
+    parts = [re.split(r", (?=\w+=)|[()]", other) for other in tried]
+    if len(parts) < 2:
+        return ""
+    own = re.split(r", (?=\w+=)|[()]", definition)
+    return ", ".join(part for part in own if part and any(part not in other for other in parts)) or definition

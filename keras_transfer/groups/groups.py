@@ -1,0 +1,235 @@
+"""Layer groups: the weights of a model as an ordered list of groups, from the input to the head."""
+
+import dataclasses
+import itertools
+import math
+import re
+
+import keras
+
+from keras_transfer.encoders.keras_hub import backbone_groups, is_backbone
+from keras_transfer.keras_internals import layers_within
+from keras_transfer.layers.adapters import Adapter
+
+
+@dataclasses.dataclass
+class LayerGroup:
+    """Weights of a model that adaptation methods treat in the same way.
+
+    Attributes:
+        name: String. Unique within the model.
+        kind: `"embeddings"`, `"block"`, `"pooler"`, `"adapters"`, `"head"` or `"other"`.
+        variables: List of `keras.Variable`s.
+        depth: Integer. Position of the group, counted from the input, starting at 0.
+        pretrained: Boolean. `False` for layers that were added to a pretrained encoder.
+        layers: List of Keras layers. Empty if the weights do not belong to Keras layers.
+    """
+
+    name: str
+    kind: str
+    variables: list
+    depth: int
+    pretrained: bool
+    layers: list
+
+    @property
+    def parameters(self):
+        """Integer. Number of parameters."""
+        return sum(math.prod(variable.shape) for variable in self.variables)
+
+    @property
+    def trainable_parameters(self):
+        """Integer. Number of trainable parameters."""
+        return sum(math.prod(variable.shape) for variable in self.variables if variable.trainable)
+
+
+class LayerGroups(list):
+    """The list that `layer_groups` returns. It prints as a table."""
+
+    def __repr__(self):
+        rows = [("depth", "group", "kind", "pretrained", "parameters", "trainable")]
+        for group in self:
+            counts = f"{group.parameters:,}", f"{group.trainable_parameters:,}"
+            rows.append((str(group.depth), group.name, group.kind, "yes" if group.pretrained else "no", *counts))
+        total, trainable = sum(g.parameters for g in self), sum(g.trainable_parameters for g in self)
+        rows.append(("", "total", "", "", f"{total:,}", f"{trainable:,}"))
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        numbers = (0, 4, 5)
+        lines = [
+            "  ".join(cell.rjust(w) if i in numbers else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths)))
+            for row in rows
+        ]
+        rule = "-" * len(lines[0])
+        return "\n".join(line.rstrip() for line in [lines[0], rule, *lines[1:-1], rule, lines[-1]])
+
+
+def layer_groups(model, groups=None):
+    """Returns a model's weights as an ordered partition, from the input through each block to the head.
+
+    The encoders of this library and `hub.HubLayer` define their own groups. The groups of a KerasHub backbone follow
+    its `transformer_layers`. An encoder inside another model (a task, a functional or nested model) keeps its groups,
+    and everything else in that model is its head, which is not pretrained. In a model without an encoder, each layer
+    with weights is a group, in topological order, and the last one is the head. A weight that two groups use belongs to
+    the lower one. The adapters of a group are a group above it, such as `"block_0_adapters"`, which is not pretrained.
+
+    Args:
+        model: Built `keras.Model` or `keras.layers.Layer`.
+        groups: List of `(name, regex)`, in order from the input, that groups the weights by `path`. A path starts with
+            the layer's name. A weight belongs to the first group whose expression is found in its path. Weights that no
+            expression matches keep their default groups, which are above the given ones. Defaults to `None`, the
+            default groups.
+
+    Returns:
+        A `LayerGroups`, a list of `LayerGroup`s that prints as a table. Every weight of the model is in exactly one
+        group. Seed and metric states are not weights.
+
+    Raises:
+        ValueError: If `model` is not a Keras layer, is not built or has no weights; if `groups` is not such a list; or
+            if a regex matches no path.
+
+    Example:
+    ```python
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(2)])
+    print(keras_transfer.adaptation.layer_groups(model))
+    ```
+    """
+    if not isinstance(model, keras.layers.Layer):
+        raise ValueError(f"`model` must be a Keras model or layer. Received: model={model!r:.100}")
+    if groups is not None:
+        _check_groups(groups)
+    if not model.built or not model.weights:
+        raise ValueError(f"`model` must have weights. Build or call it first. Received: model={model!r}")
+    remaining = {id(weight): weight for weight in model.weights}
+    found = LayerGroups()
+    for name, kind, parts, pretrained in _raw_groups(model):
+        weights, owners = [], []
+        for part in parts:
+            # A task may not use its encoder's pooler, and an earlier layer may already hold a tied weight.
+            is_layer = isinstance(part, keras.layers.Layer)
+            candidates = part.weights if is_layer else [part]
+            taken = [remaining.pop(id(weight)) for weight in candidates if id(weight) in remaining]
+            weights += taken
+            owners += [part] if taken and is_layer else []
+        own, added = _split(weights, owners)
+        adapters = [layer for layer, _ in added]
+        if own:
+            name = _unused(name, {group.name for group in found})
+            found.append(LayerGroup(name, kind, own, len(found), pretrained, owners))
+        if added:
+            taken = {group.name for group in found}
+            weights = [weight for _, weights in added for weight in weights]
+            found.append(
+                LayerGroup(_unused(f"{name}_adapters", taken), "adapters", weights, len(found), False, adapters)
+            )
+    if remaining:  # A subclassed model can hold weights outside its layers.
+        name = _unused("other", {group.name for group in found})
+        pretrained = found[-1].pretrained if found else True
+        found.append(LayerGroup(name, "other", list(remaining.values()), len(found), pretrained, []))
+    return found if groups is None else _regroup(found, groups)
+
+
+def _split(weights, layers):
+    """Returns the weights without those of adapters, and `(adapter, weights)` for each adapter in the layers."""
+    remaining, added = {id(weight): weight for weight in weights}, []
+    for owner in layers:
+        for layer in [layer for layer, _ in layers_within(owner) if isinstance(layer, Adapter)]:
+            found = [remaining.pop(id(weight)) for weight in layer.weights if id(weight) in remaining]
+            added += [(layer, found)] if found else []
+    return list(remaining.values()), added
+
+
+def _check_groups(groups):
+    expected = "`groups` must be a list of `(name, regex)` with unique names"
+    if not isinstance(groups, (list, tuple)) or not groups:
+        raise ValueError(f"{expected}. Received: groups={groups!r:.100}")
+    names = set()
+    for pair in groups:
+        is_pair = isinstance(pair, (list, tuple)) and len(pair) == 2
+        if not is_pair or not all(isinstance(part, str) for part in pair) or not pair[0]:
+            raise ValueError(f"{expected}. Received: {pair!r:.100}")
+        if pair[0] in names:
+            raise ValueError(f"{expected}. Received: two groups with the name {pair[0]!r}")
+        names.add(pair[0])
+        try:
+            re.compile(pair[1])
+        except re.error as error:
+            raise ValueError(f"{expected}. Received: {pair!r}, which is not a regular expression: {error}") from error
+
+
+def _regroup(defaults, groups):
+    """Returns the same weights in the user's groups, with the remaining weights above them."""
+    rest = [(weight, group) for group in defaults for weight in group.variables]
+    regrouped = LayerGroups()
+    for name, pattern in groups:
+        found = [pair for pair in rest if re.search(pattern, pair[0].path)]
+        if not found:
+            raise ValueError(
+                "Each expression in `groups` must match a path that no earlier group has taken. Remaining paths: "
+                f"{[weight.path for weight, _ in rest]}. Received: {(name, pattern)!r}"
+            )
+        kinds, new = {group.kind for _, group in found}, any(not group.pretrained for _, group in found)
+        kind = kinds.pop() if len(kinds) == 1 else "other"
+        regrouped.append(LayerGroup(name, kind, [weight for weight, _ in found], len(regrouped), not new, []))
+        rest = [pair for pair in rest if not any(pair[0] is weight for weight, _ in found)]
+    remaining = {id(weight) for weight, _ in rest}
+    for group in defaults:
+        weights = [weight for weight in group.variables if id(weight) in remaining]
+        if weights:
+            name = _unused(group.name, {group.name for group in regrouped})
+            layers = group.layers if len(weights) == len(group.variables) else []
+            regrouped.append(LayerGroup(name, group.kind, weights, len(regrouped), group.pretrained, layers))
+    return regrouped
+
+
+def _raw_groups(model):
+    """Returns `(name, kind, layers or weights, pretrained)` for each group. Shared weights may occur several times."""
+    parts = list(_parts(model))
+    encoders = [part for part in parts if isinstance(part, list)]
+    layers = [part for part in parts if not isinstance(part, list)]
+    if encoders:
+        return [(*group, True) for encoder in encoders for group in encoder] + [("head", "head", layers, False)]
+    groups = []
+    for layer in layers:
+        if layer.weights:
+            kind = "embeddings" if isinstance(layer, keras.layers.Embedding) else "other"
+            groups.append((layer.name, kind, [layer], True))
+    if len(groups) > 1:
+        name, _, layers, _ = groups.pop()
+        groups.append((name, "head", layers, False))
+    return groups
+
+
+def _parts(model):
+    """Yields the parts of a model in topological order: the list of groups of an encoder, or a single layer.
+
+    Nested models are expanded. A task only refers to its encoder but tracks the encoder's layers. The encoder therefore
+    comes first. Its layers occur again later, when their weights are already taken.
+    """
+    if own := _encoder_groups(model):
+        yield own
+        return
+    encoder = getattr(model, "encoder", None) or getattr(model, "backbone", None)
+    inside = _encoder_groups(encoder)
+    if inside:
+        yield inside
+    for layer in getattr(model, "layers", None) or [model]:
+        if layer is encoder and inside:
+            continue
+        if (isinstance(layer, keras.Model) or hasattr(layer, "layer_groups")) and layer is not model:
+            yield from _parts(layer)
+        else:
+            yield layer
+    yield from getattr(model, "further_heads", ())  # The graph of a task does not contain these layers.
+
+
+def _encoder_groups(model):
+    """Returns `(name, kind, layers or weights)` for each group of an encoder, or None for other models."""
+    if hasattr(model, "layer_groups"):
+        return model.layer_groups()
+    return backbone_groups(model) if is_backbone(model) else None
+
+
+def _unused(name, taken):
+    """Returns `name`, or the first of `name_1`, `name_2`, ... that is not taken."""
+    numbered = (f"{name}_{i}" for i in itertools.count(1))
+    return next(candidate for candidate in itertools.chain([name], numbered) if candidate not in taken)

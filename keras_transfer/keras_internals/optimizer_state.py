@@ -1,0 +1,156 @@
+"""The variables that a built optimizer updates, its slots, and what else it keeps without a public name.
+
+Keras builds an optimizer once, for a list of variables. It keeps the slots at fixed places and finds those of a
+variable by an index. To train only some of the variables, the list, the index and the moving averages are narrowed to
+these. The slots remain, and with them the moments of the other variables. (JAX and moving averages need this.)
+"""
+
+import contextlib
+import weakref
+
+import keras
+
+_LISTS = ("_trainable_variables", "_trainable_variables_indices", "_model_variables_moving_average")
+# Maps optimizers to the lists that Keras built, and to the narrowed list of variables that replaces one of them.
+_built = weakref.WeakKeyDictionary()
+
+
+def updated_by(optimizer):
+    """Returns what a built optimizer updates now, for `update`."""
+    return [(part, _lists(part)) for part in _chain(optimizer)]
+
+
+def selection(optimizer, variables):
+    """Returns what `update` needs to let a built optimizer update these variables only.
+
+    Raises:
+        ValueError: If the optimizer was not built for all of the variables.
+    """
+    return [(part, _narrowed(part, list(variables))) for part in _chain(optimizer)]
+
+
+def update(selected):
+    """Lets an optimizer update a `selection` of variables."""
+    for part, lists in selected:
+        _built[part] = (_lists_when_built(part), lists[_LISTS[0]])
+        for name, value in lists.items():
+            object.__setattr__(part, name, value)  # Keras's own `__setattr__` would track the weights as its own.
+
+
+def start_averages(optimizer, variables):
+    """Starts the moving averages of variables from their values.
+
+    Keras starts all averages in its first step. The average of a weight that trains later would start from zero.
+    """
+    for _, lists in selection(optimizer, variables):
+        for variable, average in zip(variables, lists.get(_LISTS[2], [])):
+            if average is not None:
+                average.assign(keras.ops.convert_to_numpy(variable).copy())  # JAX donates shared arrays.
+
+
+def variables_of(optimizer):
+    """Returns the list of variables that an optimizer updates now."""
+    return optimizer._trainable_variables
+
+
+def built_for(optimizer):
+    """Returns the list of variables for which an optimizer was built, in the order of its slots."""
+    return _lists_when_built(optimizer)[_LISTS[0]]
+
+
+def kept_variables(optimizer):
+    """Returns the variables that an optimizer and those that it wraps keep when they are restarted."""
+    return [variable for part in _chain(optimizer) for variable in getattr(part, "kept_variables", list)()]
+
+
+def place_of(optimizer, variable):
+    """Returns the place of a variable among those for which an optimizer was built."""
+    return optimizer._get_variable_index(variable)
+
+
+def learning_rate(optimizer):
+    """Returns the `keras.Variable`, schedule or function that is an optimizer's learning rate.
+
+    (A config contains it too, but only registered objects can be restored from a config.)
+    """
+    return optimizer._learning_rate
+
+
+@contextlib.contextmanager
+def learning_rate_of(optimizer, rate):
+    """Gives an optimizer, or the one that it wraps, another learning rate in this context. None changes nothing."""
+    part = innermost(optimizer)
+    before = part._learning_rate
+    try:
+        object.__setattr__(part, "_learning_rate", before if rate is None else rate)
+        yield
+    finally:
+        object.__setattr__(part, "_learning_rate", before)
+
+
+def moments_of(optimizer, variable):
+    """Returns the two slots in which Adam keeps the moments of a variable's gradient."""
+    place = optimizer._get_variable_index(variable)
+    return optimizer._momentums[place], optimizer._velocities[place]
+
+
+def batch_count(optimizer):
+    """Returns the number of batches that an optimizer, or the one that it wraps, has counted, with or without updates.
+
+    (`iterations` counts updates. If gradients are accumulated, there is one update after several batches.)
+    """
+    return int(keras.ops.convert_to_numpy(innermost(optimizer)._iterations))
+
+
+def forget_gradients(optimizer):
+    """Resets the gradients that an optimizer accumulates. On JAX, those of a newly frozen weight would remain."""
+    for part in _chain(optimizer):
+        for gradient in getattr(part, "_accumulated_gradients", []):
+            gradient.assign(keras.ops.zeros(gradient.shape, gradient.dtype))
+
+
+def excludes_from_decay(optimizer):
+    """Returns whether an optimizer excludes weights from weight decay."""
+    names = ("_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern")
+    return any(getattr(optimizer, name, None) for name in names)
+
+
+def innermost(optimizer):
+    """Returns an optimizer, or the one that it wraps."""
+    *_, part = _chain(optimizer)
+    return part
+
+
+def accumulation_steps(optimizer):
+    """Returns the number of batches over which an optimizer, or one that it wraps, accumulates gradients."""
+    return max(part.gradient_accumulation_steps or 1 for part in _chain(optimizer))
+
+
+def _chain(optimizer):
+    while optimizer is not None:
+        yield optimizer
+        optimizer = getattr(optimizer, "inner_optimizer", None)
+
+
+def _lists(optimizer):
+    return {name: getattr(optimizer, name) for name in _LISTS if hasattr(optimizer, name)}
+
+
+def _lists_when_built(optimizer):
+    lists, narrowed = _built.get(optimizer, (None, None))
+    return lists if narrowed is optimizer._trainable_variables else _lists(optimizer)  # Keras has built it since.
+
+
+def _narrowed(optimizer, variables):
+    lists = _lists_when_built(optimizer)
+    index, keys = lists[_LISTS[1]], [optimizer._var_key(variable) for variable in variables]
+    unknown = [variable.path for variable, key in zip(variables, keys) if key not in index]
+    if unknown:
+        raise ValueError(
+            "The optimizer was built while these weights were frozen and has no slots for them. Compile the model with "
+            f"a new optimizer before you unfreeze them. Received: {unknown}"
+        )
+    values = [variables, {key: index[key] for key in keys}]
+    if _LISTS[2] in lists:
+        values.append([lists[_LISTS[2]][index[key]] for key in keys])
+    return dict(zip(_LISTS, values))

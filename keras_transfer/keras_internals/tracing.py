@@ -1,0 +1,79 @@
+"""TensorFlow code for tasks, which cannot import it: one trace for all shapes, and pipelines that end at once."""
+
+import contextlib
+
+import keras
+
+from keras_transfer.keras_internals import pipelines, tapes
+
+
+def frozen_unwatched(model):
+    """Returns a context in which TensorFlow traces no gradients of operations that have only frozen weights below them.
+
+    Keras does not tell TensorFlow which weights are frozen. TensorFlow would trace the gradients of all of them, and
+    drop most of them again when it optimizes the graph.
+
+    Args:
+        model: Built Keras model.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return contextlib.nullcontext()
+    import tensorflow as tf
+
+    frozen = [] if tf.distribute.has_strategy() else model.non_trainable_variables
+    return tapes.unwatched([weight.value for weight in frozen])
+
+
+def trace_predict(model, batch):
+    """Traces Keras's function for `predict` on TensorFlow for any number of rows and any length.
+
+    Keras would trace it up to three times: for the first batch, for one of another length, and for the short last one.
+
+    Args:
+        model: Functional model.
+        batch: Tuple of a dict of inputs and, possibly, labels and sample weights: one of the batches.
+    """
+    if keras.backend.backend() != "tensorflow" or model.run_eagerly or model.steps_per_execution > 1:
+        return
+    import tensorflow as tf
+
+    if tf.config.functions_run_eagerly():
+        return
+    if tf.distribute.has_strategy() or model.distribute_strategy is not tf.distribute.get_strategy():
+        return  # Replicas trace a function of their own, and TPUs require static shapes.
+    tensors = model.input if isinstance(model.input, dict) else {tensor.name: tensor for tensor in model.inputs}
+
+    def spec(values, name=None):
+        shape = [None, *values.shape[1:]]
+        axis = 1 + len(shape) - len(tensors[name].shape) if name in tensors else 1  # 2 if rows have several texts
+        if len(shape) > axis and (name not in tensors or tensors[name].shape[1] is None):
+            shape[axis] = None
+        return tf.TensorSpec(shape, keras.backend.standardize_dtype(values.dtype))
+
+    inputs, *others = batch
+    specs = {name: spec(values, name) for name, values in inputs.items()}, *map(spec, others)
+    model.make_predict_function()
+    model.predict_function.get_concrete_function([specs])
+
+
+def untuned(data, class_weight=None, shuffle=False):
+    """Returns batches for one call of Keras's `fit`, `evaluate` or `predict`, such that TensorFlow does not tune them.
+
+    Keras drops the pipeline of each epoch. TensorFlow then waits for the thread that tunes it. This thread sleeps
+    between its rounds, longer each time and for up to a minute, and often misses the call that should wake it.
+
+    Args:
+        data: What Keras takes as `x`. Anything but a `keras.utils.PyDataset` of known length is returned unchanged, as
+            are all data on other backends.
+        class_weight: As in `fit`. Defaults to `None`.
+        shuffle: As in `fit`. Defaults to `False`.
+    """
+    if keras.backend.backend() != "tensorflow" or not isinstance(data, keras.utils.PyDataset):
+        return data
+    if data.num_batches is None:  # Keras warns that it does not shuffle.
+        return data
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return pipelines.ChangedPipeline(data, lambda dataset: dataset.with_options(options), class_weight, shuffle)

@@ -1,0 +1,270 @@
+"""Multi-head attention with one fused projection."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.layers.attention.bias import mask_bias
+from keras_transfer.layers.attention.rotary import rotate
+from keras_transfer.layers.basic import Dropout, make_dense
+
+
+def batch_and_length(x, mask=None):
+    """Returns the first two axes of `[batch, length, dim]` for `reshape`, where -1 is a batch size to be inferred.
+
+    Args:
+        x: Tensor of shape `[batch, length, dim]`.
+        mask: Tensor whose first and last axes are the batch and the length: a padding mask or an attention bias. An
+            unknown length is taken from it, because all blocks of an encoder share it: TensorFlow computes what depends
+            on its shape once per graph, not once per block.
+    """
+    if mask is None or x.shape[1] is not None or mask.shape[0] == 1:
+        return -1, ops.shape(x)[1]
+    return ops.shape(mask)[0], ops.shape(mask)[-1]
+
+
+def output_shape(inputs, first_only):
+    """Returns the shape of what attention or a block returns for `inputs`, `[batch, length, dim]`."""
+    return (inputs.shape[0], 1, *inputs.shape[2:]) if first_only else inputs.shape
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class MultiHeadAttention(keras.layers.Layer):
+    """Scaled dot-product attention with several heads (Vaswani et al. 2017), projected in one matmul.
+
+    The weights of query, key and value are concatenated in one kernel. (In cross-attention, the query has its own
+    kernel.) A call runs `project`, `scores` and `attend`. A subclass overrides the method in which it differs. Masks
+    and softmax are always computed in float32.
+
+    Args:
+        num_heads: Integer. Number of heads of the queries.
+        num_key_value_heads: Integer, a divisor of `num_heads`. Number of heads of keys and values, each of which serves
+            several query heads (Ainslie et al. 2023). Defaults to `None`, the same as `num_heads`.
+        head_dim: Integer. Width of a head. Defaults to `None`, the inputs' width divided by `num_heads`.
+        use_bias: Boolean. Whether the projections have a bias. Defaults to `True`.
+        scale: Float. Factor of the scores. Defaults to `None`, which is `head_dim ** -0.5`.
+        causal: Boolean. Whether a token sees only itself and earlier tokens. Defaults to `False`.
+        window: Integer. Largest distance to a token that is visible, on either side. Defaults to `None`, any distance.
+        dropout: Float between 0 and 1. Dropout rate of the attention weights. Defaults to `0.0`.
+        cross_attention: Boolean. Whether keys and values come from `context`. Defaults to `False`.
+        kernel_initializer: Initializer of all kernels. Defaults to `"glorot_uniform"`.
+
+    Call arguments:
+        inputs: Tensor of shape `[batch, length, dim]`.
+        context: Tensor of shape `[batch, context_length, context_dim]`, for cross-attention.
+        padding_mask: Tensor of shape `[batch, keys]`. 1 for a real key, 0 for padding.
+        attention_mask: Tensor of shape `[batch, length, keys]`. 1 where a query sees a key.
+        attention_bias: Tensor of shape `[batch, 1 or heads, 1 or length, keys]`, added to the scores in place of all
+            masks, `causal` and `window` included (see `AttentionBias`).
+        relative_positions: Tensor that `scores` receives. This class adds it to the scores; it broadcasts to
+            `[batch, heads, length, keys]`.
+        rotary: Tuple of cosines and sines that rotate queries and keys (see `RotaryPositions`).
+        cache: Tuple of keys and values, each of shape `[batch, key_value_heads, keys, head_dim]`, from `empty_cache`
+            or, in cross-attention, from `context_cache`. With it, the layer returns `(outputs, cache)`.
+        cache_index: Integer. Position of the first token of `inputs` in the cache. Defaults to `0`.
+        first_only: Boolean. Whether only the first token is a query, so that the outputs have length 1. All tokens are
+            keys. Subclasses with their own `scores` do not support this. Defaults to `False`.
+
+    Returns:
+        A tensor of shape `[batch, length, dim]`, or a tuple of it and the updated cache if `cache` was passed.
+
+    Raises:
+        ValueError: If the numbers of heads do not divide each other or the width, if `cross_attention` is combined with
+            `causal` or `window`, if `attention_bias` is combined with a mask, or if a mask has another length.
+
+    Example:
+    ```python
+    layer = keras_transfer.layers.MultiHeadAttention(num_heads=2)
+    layer(keras.random.normal((1, 3, 8)), padding_mask=[[1, 1, 0]])
+    ```
+    """
+
+    def __init__(
+        self,
+        num_heads,
+        num_key_value_heads=None,
+        head_dim=None,
+        use_bias=True,
+        scale=None,
+        causal=False,
+        window=None,
+        dropout=0.0,
+        cross_attention=False,
+        kernel_initializer="glorot_uniform",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if cross_attention and (causal or window is not None):
+            raise ValueError(
+                "`causal` and `window` cannot be combined with `cross_attention=True`. "
+                f"Received: causal={causal}, window={window}"
+            )
+        self.num_heads = num_heads
+        self.num_key_value_heads = num_heads if num_key_value_heads is None else num_key_value_heads
+        if self.num_key_value_heads < 1 or num_heads < 1 or num_heads % self.num_key_value_heads:
+            raise ValueError(
+                "`num_heads` must be a positive multiple of `num_key_value_heads`. "
+                f"Received: num_heads={num_heads}, num_key_value_heads={num_key_value_heads}"
+            )
+        self.head_dim = head_dim
+        self.use_bias = use_bias
+        self.scale = scale
+        self.causal = causal
+        self.window = window
+        self.dropout_rate = dropout
+        self.cross_attention = cross_attention
+        self.prefix = None  # A `PrefixSlot` of `adaptation.add_adapters`.
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+
+    def build(self, inputs_shape, context_shape=None):
+        dim = inputs_shape[-1]
+        if self.head_dim is None:
+            if dim % self.num_heads:
+                raise ValueError(
+                    "`num_heads` must divide the last axis of the inputs unless `head_dim` is given. "
+                    f"Received: num_heads={self.num_heads}, last axis {dim}"
+                )
+            self.head_dim = dim // self.num_heads
+        queries, keys = self.num_heads * self.head_dim, self.num_key_value_heads * self.head_dim
+        if self.cross_attention:
+            self.query = make_dense(self, queries, "query", inputs_shape)
+            self.key_value = make_dense(self, 2 * keys, "key_value", context_shape or inputs_shape)
+        else:
+            self.query_key_value = make_dense(self, queries + 2 * keys, "query_key_value", inputs_shape)
+        self.output_dense = make_dense(self, dim, "output", (*inputs_shape[:-1], queries))
+
+    def call(
+        self,
+        inputs,
+        context=None,
+        padding_mask=None,
+        attention_mask=None,
+        attention_bias=None,
+        relative_positions=None,
+        rotary=None,
+        cache=None,
+        cache_index=0,
+        first_only=False,
+        training=None,
+    ):
+        if self.cross_attention and context is None and cache is None:
+            raise ValueError("Cross-attention requires `context` or `cache`. Received: context=None, cache=None")
+        bias = self._bias(inputs, context, padding_mask, attention_mask, attention_bias, cache, cache_index)
+        rows = batch_and_length(inputs, None if self.cross_attention or cache is not None else bias)
+        if not self.cross_attention:
+            query, key, value = self.project(inputs, rows)
+        elif cache is None:
+            query, key, value = self.project(inputs, rows, context, batch_and_length(context, bias))
+        else:
+            query, (key, value) = self.project(inputs, rows), cache
+        if rotary is not None:
+            query, key = rotate(query, rotary), rotate(key, rotary)
+        if cache is not None and not self.cross_attention:
+            start = (0, 0, cache_index, 0)
+            cache = key, value = tuple(ops.slice_update(old, start, new) for old, new in zip(cache, (key, value)))
+        if first_only:
+            rows, query = (rows[0], 1), query[:, :, :1]
+            bias, relative_positions = (x if x is None else x[..., :1, :] for x in (bias, relative_positions))
+        if self.prefix is not None:
+            key, value, bias = self.prefix(key, value, bias)
+        if self.num_key_value_heads < self.num_heads:
+            key, value = (ops.repeat(x, self.num_heads // self.num_key_value_heads, axis=1) for x in (key, value))
+        outputs = self.attend(self.scores(query, key, relative_positions), value, bias, training)
+        outputs = ops.reshape(self.output_dense(outputs), (*rows, inputs.shape[-1]))
+        return outputs if cache is None else (outputs, cache)
+
+    def project(self, inputs, rows, context=None, context_rows=None):
+        """Returns query, key and value, each `[batch, heads, length, head_dim]`; the query alone without a context.
+
+        Args:
+            inputs: Tensor of shape `[batch, length, dim]`.
+            rows: Tuple of the batch size and the length of `inputs`, for `reshape`.
+            context: Tensor of shape `[batch, context_length, context_dim]`, for cross-attention.
+            context_rows: Tuple of the batch size and the length of `context`.
+        """
+        heads, key_heads = self.num_heads, self.num_key_value_heads
+        if not self.cross_attention:
+            return self._split_heads(self.query_key_value, inputs, rows, (heads, key_heads, key_heads))
+        [query] = self._split_heads(self.query, inputs, rows, (heads,))
+        if context is None:
+            return query
+        return query, *self._split_heads(self.key_value, context, context_rows, (key_heads, key_heads))
+
+    def scores(self, query, key, relative_positions=None):
+        """Returns the scores `[batch, heads, length, keys]` of queries and keys, before any mask, in float32."""
+        scale = self.head_dim**-0.5 if self.scale is None else self.scale
+        scores = ops.cast(ops.matmul(query * scale, ops.transpose(key, (0, 1, 3, 2))), "float32")
+        return scores if relative_positions is None else scores + ops.cast(relative_positions, "float32")
+
+    def attend(self, scores, value, attention_bias=None, training=None):
+        """Returns the values weighted by the softmax of the biased scores, as rows `[batch * length, heads * dim]`."""
+        weights = ops.softmax(scores if attention_bias is None else scores + ops.cast(attention_bias, "float32"))
+        weights = self.dropout(ops.cast(weights, self.compute_dtype), training=training)
+        outputs = ops.transpose(ops.matmul(weights, value), (0, 2, 1, 3))
+        return ops.reshape(outputs, (-1, self.num_heads * self.head_dim))
+
+    def _split_heads(self, dense, x, rows, heads):
+        # On rows, a dense layer is a plain matmul, which TensorFlow fuses with its bias.
+        x = dense(ops.reshape(x, (-1, x.shape[-1])))
+        if len(set(heads)) == 1:
+            # One transpose and `unstack`: the gradient of three slices would be three tensors of zeros and their sum.
+            x = ops.reshape(x, (*rows, len(heads), heads[0], self.head_dim))
+            return ops.unstack(ops.transpose(x, (2, 0, 3, 1, 4)), num=len(heads))
+        x = ops.transpose(ops.reshape(x, (*rows, sum(heads), self.head_dim)), (0, 2, 1, 3))
+        return ops.split(x, np.cumsum(heads)[:-1].tolist(), axis=1)
+
+    def _bias(self, inputs, context, padding_mask, attention_mask, attention_bias, cache, cache_index):
+        """Returns the given bias, or else that of the masks."""
+        if attention_bias is not None:
+            if padding_mask is not None or attention_mask is not None:
+                raise ValueError(
+                    "`attention_bias` replaces the masks. Received: `attention_bias` and "
+                    f"{'`padding_mask`' if padding_mask is not None else '`attention_mask`'}"
+                )
+            return attention_bias
+        keys = inputs if context is None else context
+        if padding_mask is not None:
+            padding_mask = ops.convert_to_tensor(padding_mask)
+            shape = padding_mask.shape
+            unequal = cache is None and None not in (shape[-1], keys.shape[1]) and shape[-1] != keys.shape[1]
+            if len(shape) != 2 or unequal:
+                raise ValueError(
+                    "A padding mask must have the shape [batch, length] of its sequences [batch, length, dim]. "
+                    f"Received: a mask of shape {tuple(shape)} for sequences of shape {tuple(keys.shape)}"
+                )
+        length = num_keys = None
+        if self.causal or self.window is not None:
+            _, length = batch_and_length(inputs, padding_mask if cache is None else None)
+            num_keys = length if cache is None else ops.shape(cache[0])[2]
+        return mask_bias(padding_mask, attention_mask, self.causal, self.window, length, num_keys, cache_index)
+
+    def empty_cache(self, batch_size, length):
+        """Returns an empty cache with room for `length` tokens."""
+        shape = (batch_size, self.num_key_value_heads, length, self.head_dim)
+        return ops.zeros(shape, self.compute_dtype), ops.zeros(shape, self.compute_dtype)
+
+    def context_cache(self, context):
+        """Returns keys and values of a context `[batch, context_length, context_dim]`, for all steps of a decoder."""
+        heads = (self.num_key_value_heads, self.num_key_value_heads)
+        context = ops.cast(ops.convert_to_tensor(context), self.compute_dtype)
+        return tuple(self._split_heads(self.key_value, context, batch_and_length(context), heads))
+
+    def compute_output_spec(self, inputs, *args, cache=None, first_only=False, **kwargs):
+        outputs = keras.KerasTensor(output_shape(inputs, first_only), dtype=self.compute_dtype)
+        return outputs if cache is None else (outputs, tuple(keras.KerasTensor(x.shape, dtype=x.dtype) for x in cache))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "num_key_value_heads": self.num_key_value_heads,
+            "head_dim": self.head_dim,
+            "use_bias": self.use_bias,
+            "scale": self.scale,
+            "causal": self.causal,
+            "window": self.window,
+            "dropout": self.dropout_rate,
+            "cross_attention": self.cross_attention,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }

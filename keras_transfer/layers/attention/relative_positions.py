@@ -1,0 +1,159 @@
+"""Values that depend on the distance between two tokens, computed once for all blocks of an encoder."""
+
+import math
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.layers.basic import Dropout
+
+
+def by_distance(x):
+    """Sorts values of distances by keys (Dai et al. 2019, appendix B).
+
+    Args:
+        x: Tensor of shape `[batch, heads, length, 2 * length]`. Its last axis is the distance from a query back to a
+            key: `length`, `length - 1`, ..., `1 - length`.
+
+    Returns:
+        A tensor of shape `[batch, heads, length, length]`: for query `i` and key `j`, the value of the distance
+        `i - j`.
+    """
+    heads, length = x.shape[1], ops.shape(x)[2]
+    # Reshaping to rows with one element less shifts the values of each query by one more than those of the query
+    # before.
+    x = ops.reshape(x, (-1, heads, 2 * length, length))[:, :, 1:]
+    return ops.reshape(x, (-1, heads, length, 2 * length - 1))[..., :length]
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class RelativePositionBias(keras.layers.Layer):
+    """Learned biases of the attention scores for the distance between two tokens, in buckets (Raffel et al. 2020).
+
+    Half of the buckets are for keys before the query, half for those after it. In each half, the nearest distances have
+    a bucket each, and further buckets grow logarithmically up to `max_distance`. All distances from `max_distance` on
+    share the last bucket.
+
+    Args:
+        num_heads: Integer. Number of attention heads.
+        num_buckets: Integer, a multiple of 4. Number of buckets. Defaults to `32`.
+        max_distance: Integer. The smallest distance of the last bucket. Defaults to `128`.
+        initializer: Initializer of the table. Defaults to `"glorot_uniform"`.
+
+    Call arguments:
+        inputs: Tensor of shape `[batch, length, dim]`. Only its length is read.
+
+    Returns:
+        A dict with the key `relative_positions`, the keyword argument of `MultiHeadAttention`: a tensor of shape
+        `[1, num_heads, length, length]`.
+
+    Raises:
+        ValueError: If `num_buckets` is not a positive multiple of 4.
+
+    Example:
+    ```python
+    x = keras.random.normal((1, 3, 8))
+    attention = keras_transfer.layers.MultiHeadAttention(num_heads=2)
+    attention(x, **keras_transfer.layers.RelativePositionBias(num_heads=2)(x))
+    ```
+
+    Source: https://arxiv.org/abs/1910.10683, section 2.1
+    """
+
+    reads_shape_only = True  # of `inputs`, which `adaptation.cache_features` relies on
+
+    def __init__(self, num_heads, num_buckets=32, max_distance=128, initializer="glorot_uniform", **kwargs):
+        super().__init__(**kwargs)
+        if num_buckets < 4 or num_buckets % 4:
+            raise ValueError(f"`num_buckets` must be a positive multiple of 4. Received: num_buckets={num_buckets}")
+        self.num_heads = num_heads
+        self.num_buckets = num_buckets
+        self.max_distance = max_distance
+        self.initializer = keras.initializers.get(initializer)
+
+    def build(self, input_shape):
+        shape = (self.num_buckets, self.num_heads)
+        self.embeddings = self.add_weight(name="embeddings", shape=shape, initializer=self.initializer)
+
+    def call(self, inputs):
+        length = ops.shape(inputs)[1]
+        distance = length - ops.arange(2 * length)
+        nearest = ops.minimum(ops.abs(distance), self.max_distance)
+        bucket = ops.take(self._buckets(), nearest) + ops.where(distance < 0, self.num_buckets // 2, 0)
+        values = ops.take(ops.cast(self.embeddings, self.compute_dtype), bucket, axis=0)
+        values = ops.broadcast_to(ops.transpose(values)[:, None], (self.num_heads, length, 2 * length))
+        return {"relative_positions": by_distance(values[None])}
+
+    def _buckets(self):
+        """Returns the bucket of each distance from 0 to `max_distance`, as an array."""
+        half, exact = self.num_buckets // 2, self.num_buckets // 4
+        distance = np.arange(self.max_distance + 1)
+        # In float32, as in the original, because the result is truncated.
+        ratio = np.log(np.maximum(distance, exact).astype("float32") / exact) / math.log(self.max_distance / exact)
+        far = exact + (ratio * (half - exact)).astype("int32")
+        return np.where(distance < exact, distance, np.minimum(far, half - 1)).astype("int32")
+
+    def compute_output_spec(self, inputs):
+        length = inputs.shape[1]
+        return {"relative_positions": keras.KerasTensor((1, self.num_heads, length, length), self.compute_dtype)}
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "num_buckets": self.num_buckets,
+            "max_distance": self.max_distance,
+            "initializer": keras.initializers.serialize(self.initializer),
+        }
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class RelativePositions(keras.layers.Layer):
+    """Sinusoidal encodings of distances, and which tokens are in different segments, for `RelativeAttention`.
+
+    Args:
+        dropout: Float between 0 and 1. Dropout rate of the encodings. Defaults to `0.0`.
+
+    Call arguments:
+        inputs: Tensor of shape `[batch, length, dim]`. Only its shape is read.
+        segment_ids: Tensor of shape `[batch, length]`.
+
+    Returns:
+        A dict with the key `relative_positions`, the keyword argument of `RelativeAttention`: a tuple of the encodings
+        of the distances `length`, ..., `1 - length`, of shape `[2 * length, dim]`, and a boolean tensor of shape
+        `[batch, 1, length, length]` that is true for two tokens in different segments.
+
+    Example:
+    ```python
+    x = keras.random.normal((1, 3, 8))
+    positions = keras_transfer.layers.RelativePositions()(x, segment_ids=np.array([[0, 0, 1]]))
+    keras_transfer.layers.RelativeAttention(num_heads=2)(x, **positions)
+    ```
+
+    Source: https://arxiv.org/abs/1901.02860, https://arxiv.org/abs/1906.08237
+    """
+
+    reads_shape_only = True  # of `inputs`, which `adaptation.cache_features` relies on
+
+    def __init__(self, dropout=0.0, **kwargs):
+        super().__init__(**kwargs)
+        self.dropout_rate = dropout
+        self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+
+    def call(self, inputs, segment_ids, training=None):
+        length, dim = ops.shape(inputs)[1], inputs.shape[-1]
+        distance = ops.cast(length - ops.arange(2 * length), "float32")
+        angle = distance[:, None] * ops.power(10000.0, ops.arange(0, dim, 2, dtype="float32") / -dim)
+        encodings = ops.cast(ops.concatenate([ops.sin(angle), ops.cos(angle)], axis=-1), self.compute_dtype)
+        segment_ids = ops.convert_to_tensor(segment_ids)
+        differs = ops.not_equal(segment_ids[:, None, :, None], segment_ids[:, None, None, :])
+        return {"relative_positions": (self.dropout(encodings, training=training), differs)}
+
+    def compute_output_spec(self, inputs, segment_ids, training=None):
+        batch, length, dim = inputs.shape
+        encodings = keras.KerasTensor((None if length is None else 2 * length, dim), self.compute_dtype)
+        return {"relative_positions": (encodings, keras.KerasTensor((batch, 1, length, length), "bool"))}
+
+    def get_config(self):
+        return {**super().get_config(), "dropout": self.dropout_rate}

@@ -1,0 +1,26 @@
+"""Layers of any network: activations, dropout, normalization and initial weights."""
+
+from keras_transfer.layers.basic.activations import (
+    NamedActivation,
+    activate,
+    gelu_tanh,
+    get_activation,
+    serialize_activation,
+)
+from keras_transfer.layers.basic.dropout import Dropout
+from keras_transfer.layers.basic.initializers import TruncatedNormal, replaced_weights
+from keras_transfer.layers.basic.normalization import LayerNormalization
+from keras_transfer.layers.basic.sublayers import make_dense
+
+__all__ = [
+    "Dropout",
+    "LayerNormalization",
+    "NamedActivation",
+    "TruncatedNormal",
+    "activate",
+    "gelu_tanh",
+    "get_activation",
+    "make_dense",
+    "replaced_weights",
+    "serialize_activation",
+]

@@ -1,0 +1,58 @@
+"""A Transformer block with a parallel convolution."""
+
+import keras
+from keras import ops
+
+from keras_transfer.layers.basic import get_activation, serialize_activation
+from keras_transfer.layers.blocks.transformer import TransformerBlock
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class ConvolutionBlock(TransformerBlock):
+    """A Transformer block that adds a convolution of its inputs to its output and normalizes the sum (DeBERTa v2).
+
+    Args:
+        attention, feed_forward: Layers, as in `TransformerBlock`.
+        kernel_size: Integer, odd. Number of tokens that the convolution reads. Defaults to `3`.
+        conv_activation: String or callable. Activation of the convolution. Defaults to `"tanh"`.
+        **kwargs: See `TransformerBlock`.
+
+    Call arguments:
+        attention_bias: Tensor of shape `[batch, 1, 1, length]`, from `AttentionBias`. The convolution reads zeros in
+            place of hidden tokens.
+        **kwargs: As in `TransformerBlock`.
+
+    Example:
+    ```python
+    block = keras_transfer.layers.ConvolutionBlock(
+        keras_transfer.layers.MultiHeadAttention(num_heads=2, name="attention"),
+        keras_transfer.layers.FeedForward(intermediate_dim=16, name="feed_forward"),
+    )
+    x = keras.random.normal((1, 3, 8))
+    block(x, attention_bias=keras_transfer.layers.AttentionBias()(np.array([[1, 1, 0]])))
+    ```
+    """
+
+    def __init__(self, attention, feed_forward, kernel_size=3, conv_activation="tanh", **kwargs):
+        super().__init__(attention, feed_forward, **kwargs)
+        self.kernel_size = kernel_size
+        self.conv_activation = conv_activation
+        self.conv_norm = self._norm("conv_norm")
+
+    def build(self, inputs_shape):
+        super().build(inputs_shape)
+        self.conv = keras.layers.Conv1D(
+            inputs_shape[-1], self.kernel_size, padding="same", dtype=self.dtype_policy, name="conv"
+        )
+        self.conv.build(inputs_shape)
+        self.conv_norm.build(inputs_shape)
+
+    def call(self, inputs, attention_bias, training=None, **kwargs):
+        x = super().call(inputs, attention_bias=attention_bias, training=training, **kwargs)
+        real = ops.cast(ops.equal(attention_bias[:, 0, 0, :, None], 0), self.compute_dtype)
+        local = self.dropout(self.conv(inputs * real) * real, training=training)
+        return self.conv_norm(x + get_activation(self.conv_activation)(local))
+
+    def get_config(self):
+        activation = serialize_activation(self.conv_activation)
+        return {**super().get_config(), "kernel_size": self.kernel_size, "conv_activation": activation}

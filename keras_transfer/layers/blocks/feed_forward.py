@@ -1,0 +1,103 @@
+"""The feed-forward networks of a Transformer block."""
+
+import keras
+
+from keras_transfer.layers.basic import (
+    Dropout,
+    NamedActivation,
+    activate,
+    get_activation,
+    make_dense,
+    serialize_activation,
+)
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class FeedForward(NamedActivation, keras.layers.Layer):
+    """Two dense layers with an activation between them: `outer(activation(inner(x)))` (Vaswani et al. 2017).
+
+    Args:
+        intermediate_dim: Integer. Width between the two layers.
+        activation: String or callable. `"gelu"` is exact and `"gelu_tanh"` its approximation. Defaults to `"gelu"`.
+        use_bias: Boolean. Whether the dense layers have a bias. Defaults to `True`.
+        kernel_initializer: Initializer of all kernels. Defaults to `"glorot_uniform"`.
+        dropout: Float between 0 and 1. Dropout rate between the two layers. Defaults to `0.0`.
+
+    Call arguments:
+        inputs: Tensor of shape `[..., dim]`.
+
+    Returns:
+        A tensor of the same shape.
+
+    Example:
+    ```python
+    keras_transfer.layers.FeedForward(intermediate_dim=16)(keras.random.normal((2, 8)))
+    ```
+    """
+
+    def __init__(
+        self,
+        intermediate_dim,
+        activation="gelu",
+        use_bias=True,
+        kernel_initializer="glorot_uniform",
+        dropout=0.0,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.intermediate_dim = intermediate_dim
+        get_activation(activation)  # An unknown name is an error here and not in the first step.
+        self.activation = activation
+        self.use_bias = use_bias
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.dropout_rate = dropout
+        self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+
+    def build(self, inputs_shape):
+        self.inner = make_dense(self, self.intermediate_dim, "inner", inputs_shape)
+        self.outer = make_dense(self, inputs_shape[-1], "outer", (*inputs_shape[:-1], self.intermediate_dim))
+
+    def call(self, inputs, training=None):
+        return self.outer(self.dropout(activate(self.inner(inputs), self.activation, training)))
+
+    def compute_output_shape(self, inputs_shape):
+        return inputs_shape
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "intermediate_dim": self.intermediate_dim,
+            "activation": serialize_activation(self.activation),
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "dropout": self.dropout_rate,
+        }
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class GatedFeedForward(FeedForward):
+    """A feed-forward network whose inner layer is multiplied by a gate: `outer(activation(gate(x)) * inner(x))`.
+
+    With `activation="silu"` it is SwiGLU (Llama), with `"gelu_tanh"` GEGLU (T5 1.1, Gemma).
+
+    Args:
+        intermediate_dim, activation, use_bias, kernel_initializer, dropout: See `FeedForward`. The activation is
+            applied to the gate.
+
+    Example:
+    ```python
+    layer = keras_transfer.layers.GatedFeedForward(intermediate_dim=16, activation="silu", use_bias=False)
+    layer(keras.random.normal((2, 8)))
+    ```
+
+    Source: https://arxiv.org/abs/2002.05202
+    """
+
+    def build(self, inputs_shape):
+        self.gate = make_dense(self, self.intermediate_dim, "gate", inputs_shape)
+        self.inner = make_dense(self, self.intermediate_dim, "inner", inputs_shape)
+        self.outer = make_dense(self, inputs_shape[-1], "outer", (*inputs_shape[:-1], self.intermediate_dim))
+
+    def call(self, inputs, training=None):
+        gate = activate(self.gate(inputs), self.activation, training)
+        return self.outer(self.dropout(gate * self.inner(inputs)))

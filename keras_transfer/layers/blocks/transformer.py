@@ -1,0 +1,274 @@
+"""The Transformer block, written once for every architecture."""
+
+import contextlib
+import contextvars
+import functools
+
+import keras
+from keras import ops
+
+from keras_transfer.layers.adapters import AdapterSlot
+from keras_transfer.layers.attention import batch_and_length, output_shape
+from keras_transfer.layers.basic import Dropout, LayerNormalization
+
+NORMS = ("pre", "post", "input")
+NORMALIZATIONS = {
+    "layer": LayerNormalization,
+    "layer_no_bias": functools.partial(LayerNormalization, center=False),
+    "rms": keras.layers.RMSNormalization,
+}
+SLOTS = ("attention", "cross_attention", "feed_forward")
+_first_only = contextvars.ContextVar("first_only", default=None)
+
+
+@contextlib.contextmanager
+def first_token_only(block):
+    """Context in which a block is called with `first_only=True`, because the model reads no other output of it.
+
+    A second call in the functional model would have the same effect, but a layer with two calls has no `output` in
+    Keras.
+
+    Args:
+        block: `TransformerBlock`, or `None` for a context without effect.
+    """
+    token = _first_only.set(block)
+    try:
+        yield
+    finally:
+        _first_only.reset(token)
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class TransformerBlock(keras.layers.Layer):
+    """One Transformer block: attention, then a feed-forward network, each with a residual and a normalization.
+
+    `norm` is the place of the normalization (f is attention or the feed-forward network, with dropout):
+
+    - `"post"`: `x = norm(x + f(x))` (Vaswani et al. 2017; BERT)
+    - `"pre"`: `x = x + f(norm(x))` (GPT-2)
+    - `"input"`: `x = norm(x); x = x + f(x)` (the 2019 NAACL tutorial: the residual starts from the normalised input)
+
+    Args:
+        attention: Layer, a `MultiHeadAttention` or a subclass. Its name is part of the paths of its weights.
+        feed_forward: Layer from `[rows, dim]` to the same shape, such as `FeedForward` or `GatedFeedForward`.
+        norm: String, one of `"post"`, `"pre"` and `"input"`. Defaults to `"post"`.
+        normalization: String, `"layer"`, `"layer_no_bias"` or `"rms"` (Zhang & Sennrich 2019). Defaults to `"layer"`.
+        cross_attention: Layer, a `MultiHeadAttention` with `cross_attention=True`, called between `attention` and
+            `feed_forward` with `context`. Defaults to `None`.
+        dropout: Float between 0 and 1. Dropout rate of the outputs that are added to the residual. Defaults to `0.0`.
+        layer_norm_epsilon: Float. Epsilon of the normalizations. Defaults to `1e-12`.
+        adapters: Dict from a slot (`"attention"`, `"cross_attention"`, `"feed_forward"`) to a layer that is applied to
+            that sub-layer's output before the residual (Houlsby et al. 2019). Defaults to `None`.
+
+    Call arguments:
+        inputs: Tensor of shape `[batch, length, dim]`.
+        context: Tensor of shape `[batch, context_length, context_dim]`, for cross-attention.
+        context_mask: Tensor of shape `[batch, context_length]`. Padding mask of the context.
+        context_bias: Tensor of shape `[batch, 1, 1, context_length]`, in place of `context_mask`.
+        padding_mask, attention_bias, cache_index: As in `MultiHeadAttention`.
+        cache: Dict of the caches of `attention` and, if there is one, `cross_attention`, from `empty_cache`.
+        first_only: Boolean. Whether to return the output of the first token alone, which attends to all tokens. Blocks
+            with a prompt or with PALs save no work. Defaults to `False`.
+        **kwargs: Tensors that only `attention` receives (`attention_mask`, `relative_positions`, `rotary`, ...).
+
+    Returns:
+        A tensor of shape `[batch, length, dim]`, or a tuple of it and the updated cache if `cache` was passed.
+
+    Raises:
+        ValueError: If `norm`, `normalization` or a slot of `adapters` is unknown, or if `cross_attention` attends to
+            its own inputs.
+
+    Example:
+    ```python
+    block = keras_transfer.layers.TransformerBlock(
+        keras_transfer.layers.MultiHeadAttention(num_heads=2, causal=True, name="attention"),
+        keras_transfer.layers.GatedFeedForward(intermediate_dim=16, activation="silu", name="feed_forward"),
+        norm="pre",
+        normalization="rms",
+    )
+    block(keras.random.normal((1, 3, 8)))
+    ```
+    """
+
+    def __init__(
+        self,
+        attention,
+        feed_forward,
+        norm="post",
+        normalization="layer",
+        cross_attention=None,
+        dropout=0.0,
+        layer_norm_epsilon=1e-12,
+        adapters=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if norm not in NORMS:
+            raise ValueError(f"Invalid value for argument `norm`. Expected one of {NORMS}. Received: norm={norm!r}")
+        if normalization not in NORMALIZATIONS:
+            raise ValueError(
+                f"Invalid value for argument `normalization`. Expected one of {tuple(NORMALIZATIONS)}. "
+                f"Received: normalization={normalization!r}"
+            )
+        if cross_attention is not None and not cross_attention.cross_attention:
+            raise ValueError(
+                f"`cross_attention` must be built with `cross_attention=True`. Received: {cross_attention}"
+            )
+        adapters = dict(adapters or {})
+        slots = [slot for slot in SLOTS if cross_attention is not None or slot != "cross_attention"]
+        if unknown := sorted(set(adapters) - set(slots)):
+            raise ValueError(f"Invalid slots in `adapters`. Expected some of {slots}. Received: {unknown}")
+        self.norm = norm
+        self.normalization = normalization
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.dropout_rate = dropout
+        self.adapters = adapters
+        self.adapted = []  # Names of the adapters of `add_adapters`, which are in the config of the encoder.
+        self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+
+        self.attention = attention
+        self.attention_norm = self._norm("attention_norm")
+        self.cross_attention = cross_attention
+        self.cross_attention_norm = None if cross_attention is None else self._norm("cross_attention_norm")
+        self.feed_forward = feed_forward
+        self.feed_forward_norm = self._norm("feed_forward_norm")
+
+    def _norm(self, name):
+        norm_class = NORMALIZATIONS[self.normalization]
+        return norm_class(epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name)
+
+    def build(self, inputs_shape, context_shape=None):
+        self.attention.build(inputs_shape)
+        self.attention_norm.build(inputs_shape)
+        if self.cross_attention is not None:
+            self.cross_attention.build(inputs_shape, context_shape)
+            self.cross_attention_norm.build(inputs_shape)
+        self.feed_forward.build((None, inputs_shape[-1]))
+        self.feed_forward_norm.build(inputs_shape)
+        for adapter in self.adapters.values():
+            if not adapter.built:
+                adapter.build(inputs_shape)
+
+    def __call__(self, *args, **kwargs):
+        if _first_only.get() is self:  # Passed as an argument: rematerialization repeats `call` outside the context.
+            kwargs["first_only"] = True
+        return super().__call__(*args, **kwargs)
+
+    def call(
+        self,
+        inputs,
+        context=None,
+        context_mask=None,
+        context_bias=None,
+        padding_mask=None,
+        attention_bias=None,
+        cache=None,
+        cache_index=0,
+        first_only=False,
+        training=None,
+        **kwargs,
+    ):
+        cache, updated, prompt = cache or {}, {}, self.adapters.get("prompt")
+        beside = self.adapters.get("block")
+        # After a prompt, the first vector is not that of the first token. PALs return a vector for every token.
+        early = first_only and prompt is None and beside is None
+        if prompt is not None:
+            inputs, attention_bias = prompt(inputs, attention_bias)
+        mask = padding_mask if attention_bias is None else attention_bias
+        batch, length = batch_and_length(inputs, None if cache or mask is None else ops.convert_to_tensor(mask))
+
+        def attend(name, x, **options):
+            layer = getattr(self, name)
+            if name not in cache:
+                return layer(x, training=training, **options)
+            x, updated[name] = layer(x, cache=cache[name], training=training, **options)
+            return x
+
+        def attention(x):
+            masks = {"padding_mask": padding_mask, "attention_bias": attention_bias}
+            options = {"first_only": True} if early else {}
+            return attend("attention", x, **masks, cache_index=cache_index, **options, **kwargs)
+
+        def cross_attention(x):
+            return attend("cross_attention", x, context=context, padding_mask=context_mask, attention_bias=context_bias)
+
+        def feed_forward(x):
+            h = ops.reshape(x, (-1, x.shape[-1]))  # a plain matmul, which TensorFlow fuses with bias and activation
+            return ops.reshape(self.feed_forward(h), (batch, 1 if early else length, x.shape[-1]))
+
+        if beside is not None and cache:
+            raise ValueError("A block with `PALs` has no cache. Received: cache=...")
+
+        x = self._sublayer(inputs, attention, self.attention_norm, "attention", training, first_only=early)
+        if self.cross_attention is not None:
+            x = self._sublayer(x, cross_attention, self.cross_attention_norm, "cross_attention", training)
+        if beside is not None:
+            beside = functools.partial(beside, inputs=inputs, attention_bias=attention_bias, training=training)
+        x = self._sublayer(x, feed_forward, self.feed_forward_norm, "feed_forward", training, beside)
+        x = x if prompt is None else prompt.trimmed(x)
+        x = x[:, :1] if first_only and not early else x
+        return (x, updated) if cache else x
+
+    def _sublayer(self, x, function, norm, slot, training, beside=None, first_only=False):
+        """Runs one residual step, with the normalization where `self.norm` places it."""
+        if self.norm == "input":
+            x = norm(x)
+        inputs = norm(x) if self.norm == "pre" else x
+        h = self.dropout(function(inputs), training=training)
+        if first_only:
+            x, inputs = x[:, :1], inputs[:, :1]
+        if slot in self.adapters:
+            h = ops.cast(self._adapted(self.adapters[slot], h, inputs, x, norm, training), self.compute_dtype)
+        if beside is not None:
+            h = beside(h)
+        return norm(x + h) if self.norm == "post" else x + h
+
+    def _adapted(self, adapter, h, inputs, x, norm, training):
+        if not isinstance(adapter, AdapterSlot):
+            return adapter(h)
+        summed = None
+        if adapter.uses_sum:
+            summed = norm(x + h) if self.norm == "post" else x + h
+        return adapter(h, inputs, summed, training=training)
+
+    def empty_cache(self, batch_size, length, context=None):
+        """Returns an empty cache with room for `length` tokens, and with the keys of `context`, if any."""
+        cache = {"attention": self.attention.empty_cache(batch_size, length)}
+        if self.cross_attention is not None:
+            cache["cross_attention"] = self.cross_attention.context_cache(context)
+        return cache
+
+    def compute_output_spec(self, inputs, *args, cache=None, first_only=False, **kwargs):
+        outputs = keras.KerasTensor(output_shape(inputs, first_only), dtype=self.compute_dtype)
+        if cache is None:
+            return outputs
+        return outputs, keras.tree.map_structure(lambda x: keras.KerasTensor(x.shape, dtype=x.dtype), cache)
+
+    def get_config(self):
+        if self.adapted:
+            raise ValueError(
+                "A block with adapters of `add_adapters` has no config of its own. Save the task or the encoder. "
+                f"Received: the adapters {self.adapted} in {self.name!r}"
+            )
+        parts = {name: getattr(self, name) for name in SLOTS}
+        return {
+            **super().get_config(),
+            **{name: None if part is None else _serialize(part) for name, part in parts.items()},
+            "norm": self.norm,
+            "normalization": self.normalization,
+            "dropout": self.dropout_rate,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "adapters": {slot: _serialize(layer) for slot, layer in self.adapters.items()},
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        parts = {name: config[name] and keras.layers.deserialize(config[name]) for name in SLOTS}
+        adapters = {slot: keras.layers.deserialize(layer) for slot, layer in config["adapters"].items()}
+        return cls(**{**config, **parts, "adapters": adapters})
+
+
+def _serialize(layer):
+    # The shape that it was built for is left out, because the block builds it, so that the paths of its weights contain
+    # the block.
+    return {key: value for key, value in keras.layers.serialize(layer).items() if key != "build_config"}

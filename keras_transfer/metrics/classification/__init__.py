@@ -1,0 +1,21 @@
+"""Metrics of classifiers, from logits."""
+
+from keras_transfer.metrics.classification.auc import AUC
+from keras_transfer.metrics.classification.calibration import (
+    ExpectedCalibrationError,
+    calibration_bins,
+    expected_calibration_error,
+)
+from keras_transfer.metrics.classification.class_counts import F1, ClassCounts, MatthewsCorrelation, Precision, Recall
+
+__all__ = [
+    "AUC",
+    "F1",
+    "ClassCounts",
+    "ExpectedCalibrationError",
+    "MatthewsCorrelation",
+    "Precision",
+    "Recall",
+    "calibration_bins",
+    "expected_calibration_error",
+]

@@ -1,0 +1,82 @@
+"""How a task predicts batches: all together as Keras does, or one after the other if their outputs differ in length."""
+
+import keras
+import numpy as np
+
+from keras_transfer.batches import MAX_LENGTHS
+from keras_transfer.distribute import replicas_of
+
+
+def check_numbers(outputs):
+    """Returns the outputs [rows, ...] of a model, an array or a list of arrays.
+
+    Raises:
+        ValueError: If an output is not a finite number. The highest of several such numbers would be an arbitrary one.
+    """
+    if isinstance(outputs, np.ndarray):
+        wrong = np.flatnonzero(~np.isfinite(outputs.reshape(len(outputs), -1)).all(axis=1)) if len(outputs) else []
+    else:
+        wrong = [row for row, values in enumerate(outputs) if not np.isfinite(values).all()]
+    if len(wrong):
+        raise ValueError(
+            "The outputs of the model must be finite numbers. Its training has probably diverged: train it again with "
+            f"a lower learning rate, from the pretrained weights. Received: {outputs[wrong[0]]!s:.100} at position "
+            f"{wrong[0]}"
+        )
+    return outputs
+
+
+class Prediction:
+    """`predict` of a task with given options, for `Task.predict_in_order`.
+
+    A call with batches returns their outputs. Keras joins these, so they must have the same length.
+
+    Args:
+        task: `Task`.
+        predict: Function that returns the outputs of a dataset, with the options of Keras's `predict`.
+        verbose: As in Keras. Defaults to `0`.
+        callbacks: As in Keras. Defaults to `None`.
+    """
+
+    def __init__(self, task, predict, verbose=0, callbacks=None):
+        self.task, self.predict = task, predict
+        self.verbose, self.callbacks = verbose, callbacks
+
+    def __call__(self, data):
+        outputs = self.predict(data, verbose=self.verbose, callbacks=self.callbacks)
+        self._check_complete()
+        return outputs
+
+    def parts(self, data):
+        """Yields parts of `TextBatches`, each of one length, and their outputs.
+
+        Where a step is compiled for each length, Keras predicts all batches of a length together. Elsewhere each part
+        is one batch, as long as its longest text. Replicas get their batches from Keras too, because its
+        `predict_on_batch` would pass the whole batch to each of them.
+        """
+        if len(data) == 1:
+            yield data, self(data)
+        elif len(data.lengths) <= MAX_LENGTHS or replicas_of(self.task)[0] > 1 or self.task.steps_per_execution > 1:
+            yield from ((part, self(part)) for part in data.by_length())
+        else:
+            yield from self._one_by_one(data)
+
+    def _one_by_one(self, data):
+        callbacks = self.callbacks
+        if not isinstance(callbacks, keras.callbacks.CallbackList):
+            shown = {"add_progbar": self.verbose != 0, "verbose": self.verbose, "epochs": 1, "steps": len(data)}
+            callbacks = keras.callbacks.CallbackList(callbacks, model=self.task, **shown)
+        self.task.stop_predicting = False
+        callbacks.on_predict_begin()
+        for index, batch in enumerate(data.each()):
+            callbacks.on_predict_batch_begin(index)
+            outputs = keras.Model.predict_on_batch(self.task, batch[0][0])
+            callbacks.on_predict_batch_end(index, {"outputs": outputs})
+            self._check_complete()
+            yield batch, outputs
+        callbacks.on_predict_end()
+
+    def _check_complete(self):
+        """Raises a `RuntimeError` if a callback has stopped Keras, because every row must have an output."""
+        if getattr(self.task, "stop_predicting", False):
+            raise RuntimeError("`predict` of data in memory returns a result for each row, but a callback stopped it.")

@@ -1,0 +1,184 @@
+"""The choice of one text among several, given a context."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.batches import choice_batches, choice_columns
+from keras_transfer.encoders.base import select_inputs
+from keras_transfer.tasks.base import Signature, Task, check_numbers, encode_texts
+from keras_transfer.tasks.heads import PooledTask, merge_parts
+from keras_transfer.tasks.inputs import check_class_labels, texts_of_stream, to_array
+from keras_transfer.text.base import is_text
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class MultipleChoice(PooledTask):
+    """A model that chooses one of several texts, such as the right ending of a story or the answer to a question.
+
+    Each choice is packed with its context as a pair of texts. The encoder reads each pair on its own, and a dense layer
+    turns its pooled vector into a logit. A softmax over the choices of a row compares them.
+
+    `fit`, `evaluate` and `predict` take a tuple `(contexts, choices)`: a column of texts, and a list of lists of texts.
+    All rows have the same number of choices. Labels are the positions of the right choices.
+
+    `from_pretrained` loads the head of a checkpoint that was fine-tuned for multiple choice. For any other checkpoint,
+    pass `head="new"`.
+
+    Args:
+        encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
+        preprocessor: Callable from pairs of texts to the encoder's inputs, or None for prepared ids. Defaults to
+            `None`.
+        pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm: See `TextClassifier`.
+
+    Call arguments:
+        inputs: Dict of the encoder's inputs [batch, choices, length].
+
+    Outputs:
+        Logits [batch, choices], float32. For inputs [batch, length], the logit of each pair, [batch, 1].
+
+    Raises:
+        ValueError: If `pooling` is unknown or not possible with the encoder, if `preprocessor` does not match the
+            encoder, or if `hidden_norm=True` is used without `hidden_activation`.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.MultipleChoice.from_pretrained("minilm-l6", head="new")
+    contexts = ["It was cold, so", "She was thirsty, so"]
+    choices = [["he lit a fire.", "he sang."], ["she slept.", "she drank."]]
+    model.compile(keras.optimizers.AdamW(1e-4))
+    model.fit((contexts, choices), [0, 1])
+    model.predict_choices((contexts, choices))
+    ```
+
+    Source: https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf, section 3.3;
+    with BERT, https://arxiv.org/abs/1810.04805, section 4.4.
+    """
+
+    head_name = "multiple_choice"
+    takes_windows = False
+    takes_class_weight = False  # The positions of choices are not classes.
+
+    def __init__(
+        self,
+        encoder,
+        preprocessor=None,
+        pooling=None,
+        dropout=0.1,
+        name=None,
+        scalar_mix=False,
+        hidden_activation=None,
+        hidden_norm=False,
+    ):
+        super().__init__(encoder, 1, preprocessor, pooling, dropout, name, scalar_mix, hidden_activation, hidden_norm)
+
+    def call(self, inputs, training=None, mask=None):
+        inputs, choices = merge_parts(select_inputs(inputs, self.input), self.input)
+        logits = super().call(inputs, training=training, mask=mask)
+        return logits if choices is None else ops.reshape(logits, (-1, choices))
+
+    # === Loss, metrics and labels ===
+
+    def default_loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def default_metrics(self):
+        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
+    def check_labels(self, labels):
+        labels = to_array(labels)
+        if labels.ndim != 1 or labels.dtype.kind not in "iuf":
+            raise ValueError(
+                "Labels must be the positions of the right choices, one integer for each row. "
+                f"Received: {labels.dtype} of shape {labels.shape}"
+            )
+
+    # === Data ===
+
+    def is_raw(self, x):
+        return is_text(x) or (isinstance(x, tuple) and len(x) > 0 and is_text(x[0]))
+
+    def raw_columns(self, x):
+        return choice_columns(x)
+
+    def make_batches(self, x, y, batch_size, shuffle, sample_weight):
+        if y is not None:
+            check_class_labels(y, len(x[1][0]))
+        return choice_batches(*x, y, self.preprocessor, batch_size, shuffle, sample_weight)
+
+    def prepare_stream(self, dataset):
+        if texts_of_stream(dataset):
+            raise ValueError(
+                "Contexts and choices must be in memory, as a tuple `(contexts, choices)`. "
+                f"Received: a `tf.data.Dataset` of {dataset.element_spec}"
+            )
+        return dataset
+
+    def encode_batch(self, texts):
+        return self.encode_columns(texts)
+
+    # === Prediction ===
+
+    def predict_nothing(self, columns):
+        choices = next(iter(columns.values())).shape[1] if isinstance(columns, dict) else 0
+        return np.zeros((0, choices), "float32")
+
+    def predict_choices(self, x, batch_size=None, verbose=0):
+        """Returns the most likely choice of each row.
+
+        Args:
+            x: Tuple `(contexts, choices)`, as for `fit`.
+            batch_size: Integer. Number of rows per batch. Defaults to `32`.
+            verbose: See `predict`. Defaults to `0`.
+
+        Returns:
+            List of strings.
+
+        Raises:
+            ValueError: If `x` is anything else, if the task has no preprocessor, or if an output of the model is not a
+                finite number.
+
+        Example:
+        ```python
+        model = keras_transfer.tasks.MultipleChoice.from_pretrained("minilm-l6", head="new")
+        model.predict_choices((["It was cold, so"], [["he lit a fire.", "he sang."]]))  # not trained yet
+        ```
+        """
+        columns = self.raw_columns(x)
+        logits = check_numbers(self.predict(columns, batch_size=batch_size, verbose=verbose))
+        return [choices[row.argmax()] for choices, row in zip(columns[1], logits)]
+
+    # === Export ===
+
+    def signatures(self, pairs=False):
+        """Returns the signatures of an exported model.
+
+        Args:
+            pairs: Must be `False`, because each choice is paired with its context anyway. Defaults to `False`.
+
+        Returns:
+            Dict of `Signature`s:
+            - `"serving_default"`: from `context` [batch] and `choices` [batch, choices] to `choice`, the string,
+              `choice_id` and `probabilities`
+            - `"tokens"`: from the encoder's inputs [batch, length] to `logits` [batch, 1], one for each pair, unless
+              the encoder takes text
+
+        Raises:
+            ValueError: If `pairs=True`.
+        """
+
+        def choose(context, choices):
+            rows, count = ops.shape(choices)[0], ops.shape(choices)[1]
+            texts = ops.reshape(choices, (-1,))
+            contexts = ops.take(context, ops.arange(rows * count) // count)
+            logits = self(encode_texts(self, contexts, texts), training=False)
+            probabilities = ops.softmax(ops.reshape(logits, (-1, count)))
+            best = ops.cast(ops.argmax(probabilities, axis=-1), "int32")
+            choice = ops.take(texts, ops.arange(rows) * count + best)
+            return {"choice": choice, "choice_id": best, "probabilities": probabilities}
+
+        texts = {
+            "context": keras.KerasTensor((None,), "string", name="context"),
+            "choices": keras.KerasTensor((None, None), "string", name="choices"),
+        }
+        return {"serving_default": Signature(choose, texts), **Task.signatures(self, pairs)}

@@ -1,0 +1,134 @@
+"""Batches for a `DialogueModel` from dialogues in memory, each with the right reply among wrong ones."""
+
+import numpy as np
+
+from keras_transfer.batches import LENGTH_STEP, PartBatches, lengths_for, real_lengths
+from keras_transfer.text.base import check_batch_size
+from keras_transfer.text.preprocessors import dialogue_inputs
+
+_FIELDS = ("persona", "history", "reply", "candidates")
+
+
+class DialogueBatches(PartBatches):
+    """A dataset for `fit` and `evaluate` of a `DialogueModel`.
+
+    Each item is `(inputs, targets, weights)`. The inputs are [batch, candidates, length], and the last candidate is the
+    reply. Targets and weights are those of the reply, [batch, length].
+    """
+
+    def __getitem__(self, index):
+        inputs, *columns = super().__getitem__(index)
+        return (inputs, *(column[:, : self._batches[index][0]] for column in columns))
+
+
+def is_examples(x):
+    """Returns whether `x` is a list of examples: tuples of a persona, a history, a reply and perhaps candidates."""
+    return isinstance(x, list) and len(x) > 0 and isinstance(x[0], tuple) and len(x[0]) in (3, 4)
+
+
+def checked_example(example, index):
+    """Returns the persona, the history, the reply and the candidates of an example.
+
+    Raises:
+        ValueError: If an example is not made of strings and lists of strings.
+    """
+    found = dict(zip(_FIELDS, (*example, ())[:4] if isinstance(example, tuple) and len(example) in (3, 4) else ()))
+    for name in _FIELDS:
+        value = found.get(name)
+        texts = [value] if name == "reply" else value
+        if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
+            expected = "a string" if name == "reply" else "a list of strings"
+            raise ValueError(
+                "Examples must be tuples `(persona, history, reply)` or `(persona, history, reply, candidates)`. "
+                f"`{name}` must be {expected}. Received: {value!r:.100} at position {index}"
+            )
+    return tuple(found.values())
+
+
+def with_candidates(examples, count):
+    """Returns examples with `count` candidates each. The last one is the reply, and the others are wrong.
+
+    The wrong candidates are the first of an example's own candidates. If there are too few, others are drawn from the
+    replies and the candidates of all examples. Each call draws the same ones.
+
+    Raises:
+        ValueError: If there are not enough different replies.
+    """
+    replies = sorted({text for _, _, reply, candidates in examples for text in (reply, *candidates)})
+    random = np.random.default_rng(0)
+    found = []
+    for persona, history, reply, candidates in examples:
+        wrong = [text for text in dict.fromkeys(candidates) if text != reply][: count - 1]
+        if len(replies) < count:
+            raise ValueError(
+                f"A reply must have {count - 1} wrong ones, its own candidates or the replies of other examples. "
+                f"Received: {len(replies) - 1} for {reply!r:.100}"
+            )
+        while len(wrong) < count - 1:
+            text = replies[random.integers(len(replies))]
+            wrong += [text] if text not in (reply, *wrong) else []
+        found.append((persona, history, [*wrong, reply]))
+    return found
+
+
+def dialogue_rows(examples, ids_of, special, length):
+    """Returns the rows of examples, and the number of examples that were cut to fit.
+
+    A row is a list of pairs of lists, the ids and the targets of each candidate. All candidates of an example follow
+    the same persona and history, which are cut to fit before the longest candidate.
+
+    Args:
+        examples: List of `(persona, history, candidates)`. A candidate may be `None`.
+        ids_of: Dict from texts to lists of ids.
+        special: Dict of the ids `bos` and `eos`, and of the tuple `speakers`.
+        length: Integer. The largest number of tokens.
+    """
+    rows, cut = [], 0
+    for example in examples:
+        whole = [[None if text is None else ids_of[text] for text in texts] for texts in example]
+        persona, history, replies = _fit(*whole, length)
+        found = [dialogue_inputs(persona, history, reply, **special, ignored=-1) for reply in replies]
+        rows.append([(inputs.words, inputs.targets) for inputs in found])
+        cut += [persona, history, replies] != whole
+    return rows, cut
+
+
+def _fit(persona, history, replies, length):
+    """Returns the parts of a dialogue, cut so that it has at most `length` tokens.
+
+    The oldest utterances are cut first, but never the last one. Next are the last sentences of the persona, as long as
+    the persona takes up more than half of the room, and then the start of the last utterance. Replies lose their end
+    only if they would leave less than half of `length` for the dialogue before them.
+    """
+
+    def size(sentences, utterances):
+        return sum(map(len, sentences)) + sum(len(ids) + 1 for ids in utterances)
+
+    free = length - (2 if None in replies else 3)  # without bos, the delimiter of the reply and eos
+    longest = max(0 if ids is None else len(ids) for ids in replies)
+    room = max(free - longest, min(size(persona, history), free // 2), 0)
+    while len(history) > 1 and size(persona, history) > room:
+        history = history[1:]
+    while persona and size(persona, history) > room and size(persona, []) > room // 2:
+        persona = persona[:-1]
+    excess = max(size(persona, history) - room, 0)
+    history = [ids[excess:] for ids in history]
+    limit = max(free - size(persona, history), 0)
+    return persona, history, [None if ids is None else ids[:limit] for ids in replies]
+
+
+def dialogue_batches(rows, preprocessor, batch_size, shuffle):
+    """Returns what `dialogue_rows` returns as `DialogueBatches`."""
+    check_batch_size(preprocessor, batch_size, len(rows), False)
+    longest = max(len(words) for row in rows for words, _ in row)
+    longest = -(-longest // LENGTH_STEP) * LENGTH_STEP
+    token_ids = np.full((len(rows), longest, len(rows[0])), preprocessor.pad_id, "int32")
+    padding_mask, targets = np.zeros_like(token_ids), np.full((len(rows), longest), -1, "int32")
+    for i, row in enumerate(rows):
+        for part, (words, _) in enumerate(row):
+            token_ids[i, : len(words), part], padding_mask[i, : len(words), part] = words, 1
+        targets[i, : len(row[-1][1])] = row[-1][1]
+    inputs = {"token_ids": token_ids, "padding_mask": padding_mask}
+    lengths = lengths_for(real_lengths(inputs), longest)
+    weights = (targets >= 0).astype("float32")
+    return DialogueBatches(inputs, np.maximum(targets, 0), weights, batch_size, lengths, shuffle, None, False)

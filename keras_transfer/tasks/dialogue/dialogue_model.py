@@ -1,0 +1,344 @@
+"""A language model that takes part in a dialogue, with a persona of its own."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.encoders.base import select_inputs
+from keras_transfer.metrics.words import Perplexity
+from keras_transfer.tasks.base import Task
+from keras_transfer.tasks.dialogue.dialogue_data import (
+    checked_example,
+    dialogue_batches,
+    dialogue_rows,
+    is_examples,
+    with_candidates,
+)
+from keras_transfer.tasks.heads import merge_parts
+from keras_transfer.tasks.language import CausalLM, cut, is_texts, text_of, text_pieces, token_preprocessor
+from keras_transfer.text.preprocessors import warn_of_truncation
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class DialogueModel(CausalLM):
+    """A dialogue model: a causal language model of replies with a second head that finds the right reply.
+
+    Its input is a sequence of a persona, the utterances so far and a reply, with a delimiter before each utterance. The
+    embedding of the speaker is added to the embedding of each token (`layers.SpeakerEmbedding`). The language-model
+    head learns the tokens of the reply. The next-utterance head reads the last token and distinguishes the reply from
+    wrong ones. The loss is the sum of both cross-entropies.
+
+    `fit` and `evaluate` take a list of examples without labels: tuples `(persona, history, reply, candidates)` of a
+    list of sentences, a list of utterances, a string, and a list of replies to choose from, which may be left out.
+    Missing candidates are drawn from the other replies. The metrics are the perplexity of the replies, and `hits_at_1`,
+    the fraction of examples in which the right reply has the highest score. Pass `model.dataset(examples)` as
+    `validation_data`.
+
+    Args:
+        encoder: `TransformerStack` with causal blocks and `speakers`, the ids of `bos` and of both delimiters, such as
+            `TransformerEncoder(..., causal=True, speakers=[2, 4, 5])`.
+        preprocessor: `text.TokenPreprocessor` whose vocabulary contains the special tokens, or None for prepared ids.
+            Defaults to `None`.
+        name, sampler, max_length: See `CausalLM`.
+        num_candidates: Integer, at least 2. Number of replies that the next-utterance head compares. Defaults to `2`.
+        next_utterance_weight: Float. Factor of the loss of the next-utterance head. Defaults to `1.0`.
+        special_tokens: List of strings, the tokens that begin and end a sequence, and the delimiters of the partner and
+            of the replying speaker. Defaults to `("<bos>", "<eos>", "<speaker1>", "<speaker2>")`.
+
+    Call arguments:
+        inputs: Dict of `token_ids` and `padding_mask` [batch, candidates, length], where the last candidate is the
+            reply, or [batch, length].
+
+    Outputs:
+        Dict of `logits` [batch, length, vocabulary] of the reply, and `next_utterance` [batch, candidates], float32.
+        For inputs [batch, length], only the logits.
+
+    Raises:
+        ValueError: If the encoder has no `speakers`, if an argument is out of range, or if `CausalLM` raises an error.
+
+    Example:
+    ```python
+    vocabulary = ["[PAD]", "[UNK]", "<bos>", "<eos>", "<speaker1>", "<speaker2>", "how", "are", "you", "fine", "hi"]
+    preprocessor = keras_transfer.text.TokenPreprocessor(
+        keras_transfer.text.WordPieceTokenizer(vocabulary), keras_transfer.text.Packing(pad="[PAD]")
+    )
+    encoder = keras_transfer.encoders.TransformerEncoder(11, 1, 2, 16, 32, norm="pre", causal=True, speakers=[2, 4, 5])
+    model = keras_transfer.tasks.DialogueModel(encoder, preprocessor)
+    model.compile(keras.optimizers.AdamW(1e-2))
+    model.fit([(["you are fine"], ["hi"], "how are you"), (["hi"], ["how are you"], "fine")], epochs=2, verbose=0)
+    model.reply(["how are you"], persona=["hi"], max_length=16)
+    ```
+
+    Source: https://arxiv.org/abs/1901.08149
+    """
+
+    head_name = "dialogue"  # No checkpoint contains this head.
+
+    def __init__(
+        self,
+        encoder,
+        preprocessor=None,
+        name=None,
+        sampler="greedy",
+        max_length=None,
+        num_candidates=2,
+        next_utterance_weight=1.0,
+        special_tokens=("<bos>", "<eos>", "<speaker1>", "<speaker2>"),
+    ):
+        super().__init__(encoder, preprocessor, name, sampler, max_length)
+        if not isinstance(num_candidates, int) or num_candidates < 2:
+            raise ValueError(f"`num_candidates` must be an integer of at least 2. Received: {num_candidates!r}")
+        if len(special_tokens) != 4 or len(set(special_tokens)) != 4:
+            raise ValueError(f"`special_tokens` must be four different tokens. Received: {special_tokens!r}")
+        self.num_candidates = num_candidates
+        self.next_utterance_weight = next_utterance_weight
+        self.special_tokens = list(special_tokens)
+        initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
+        self.next_utterance = keras.layers.Dense(
+            1, kernel_initializer=initializer, dtype="float32", name="next_utterance"
+        )
+        self.next_utterance.build((None, encoder.token_embedding.output_dim))
+        self._token_loss = super().default_loss()
+        self._utterance_loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        self.perplexity = Perplexity()
+        self.hits = keras.metrics.Mean(name="hits_at_1")
+
+    @classmethod
+    def check_encoder(cls, encoder):
+        super().check_encoder(encoder)
+        if getattr(encoder, "speakers", None) is None:
+            raise ValueError(
+                "`encoder` must have `speakers`, the ids of the tokens that separate the utterances. "
+                f"Received: a {type(encoder).__name__} with speakers=None"
+            )
+
+    @property
+    def further_heads(self):
+        """List of the layers that are not part of the functional model."""
+        return [self.next_utterance]
+
+    # === Training ===
+
+    def call(self, inputs, training=None, mask=None):
+        self.check_adapters()
+        inputs, candidates = merge_parts(select_inputs(inputs, self.input), self.input)
+        if candidates is None:
+            return super().call(inputs, training=training, mask=mask)
+        vectors = ops.convert_to_tensor(self.encoder(inputs, training=training)["sequence_output"])
+        last = ops.sum(ops.cast(inputs["padding_mask"], "int32"), axis=1) - 1
+        last = ops.take_along_axis(vectors, ops.maximum(last, 0)[:, None, None], axis=1)[:, 0]
+        scores = ops.reshape(self.next_utterance(last), (-1, candidates))
+        replies = ops.reshape(vectors, (-1, candidates, *ops.shape(vectors)[1:]))[:, -1]
+        return {"logits": self.output_embeddings(replies), "next_utterance": scores}
+
+    def default_loss(self):
+        return None  # `compute_loss` computes the loss.
+
+    def default_metrics(self):
+        return None
+
+    def compile(self, optimizer="auto", loss="auto", metrics="auto", **kwargs):
+        """Configures training as `Task.compile` does, with the loss and the metrics of the task only."""
+        given = {"loss": loss, "metrics": metrics, **kwargs}
+        for name in ("loss", "metrics", "weighted_metrics", "loss_weights"):
+            if given.get(name) is not None and given[name] != "auto":
+                raise ValueError(
+                    "A `DialogueModel` has its own loss and metrics. Leave `loss`, `metrics`, `weighted_metrics` and "
+                    f"`loss_weights` out. Received: {name}={given[name]!r}"
+                )
+        Task.compile(self, optimizer, loss=None, metrics=None, **kwargs)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Returns the mean cross-entropy of the tokens of replies plus the cross-entropy of the right candidates."""
+        self._check_outputs(y_pred)
+        if y is None or sample_weight is None:
+            raise ValueError(
+                "Prepared data must contain targets, and sample weights that are 1 at the tokens of the reply and 0 "
+                f"elsewhere, both [batch, length]. Received: {'y' if y is None else 'sample_weight'}=None"
+            )
+        scores = y_pred["next_utterance"]
+        right = ops.zeros_like(scores[:, 0], dtype="int32") + (ops.shape(scores)[1] - 1)
+        # These are losses of Keras, which work with replicas. The loss for tokens is as in `CausalLM`.
+        tokens = self._token_loss(y, y_pred["logits"], sample_weight)
+        loss = tokens + self.next_utterance_weight * self._utterance_loss(right, scores)
+        return loss + super().compute_loss() if self.losses else loss
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Returns the loss, the perplexity of the replies, and how often the right candidate has the highest score."""
+        self.perplexity.update_state(y, y_pred["logits"], sample_weight)
+        scores = y_pred["next_utterance"]
+        self.hits.update_state(ops.all(scores[:, -1:] > scores[:, :-1], axis=1))
+        return self.get_metrics_result()
+
+    def _check_outputs(self, outputs):
+        if not isinstance(outputs, dict):
+            raise ValueError(
+                "A `DialogueModel` trains on examples of dialogues, or on inputs [batch, candidates, length]. "
+                f"Received: inputs [batch, length], with outputs of shape {tuple(outputs.shape)}"
+            )
+
+    # === Data ===
+
+    def is_raw(self, x):
+        return is_examples(x) or super().is_raw(x)
+
+    def raw_columns(self, x):
+        if not is_examples(x):
+            raise ValueError(
+                "A `DialogueModel` takes a list of examples, tuples `(persona, history, reply)` or `(persona, history, "
+                f"reply, candidates)`. Received: {type(x).__name__} {x!r:.100}"
+            )
+        return [checked_example(example, index) for index, example in enumerate(x)]
+
+    def make_batches(self, x, y, batch_size, shuffle, sample_weight):
+        if y is not None or sample_weight is not None:
+            raise ValueError("A `DialogueModel` takes no labels and no sample weights. Received: y or sample_weight")
+        return self._batches(with_candidates(x, self.num_candidates), batch_size, shuffle)
+
+    def encode_batch(self, texts):
+        return self.encode_columns(texts)
+
+    def _batches(self, examples, batch_size, shuffle):
+        """Returns examples `(persona, history, candidates)` as batches, and warns if dialogues were cut."""
+        rows, cut = self._rows(examples, self.preprocessor.sequence_length)
+        warn_of_truncation(self.preprocessor, cut, len(rows))
+        return dialogue_batches(rows, self.preprocessor, batch_size, shuffle)
+
+    def _rows(self, examples, length):
+        """Returns what `dialogue_rows` returns for examples `(persona, history, candidates)`."""
+        tokenizer = token_preprocessor(self)
+        begin, end, *speakers = (tokenizer.token_to_id(token) for token in self.special_tokens)
+        if [begin, *speakers] != list(self.encoder.speakers):
+            raise ValueError(
+                f"`speakers` of the encoder must be the ids of {[self.special_tokens[0], *self.special_tokens[2:]]}, "
+                f"{[begin, *speakers]}. Received: speakers={self.encoder.speakers}"
+            )
+        texts = {text for example in examples for part in example for text in part if text is not None}
+        texts = sorted(texts)
+        ids_of = dict(zip(texts, tokenizer.tokenize(texts).to_list())) if texts else {}
+        special = {"bos": begin, "eos": end, "speakers": tuple(speakers)}
+        return dialogue_rows(examples, ids_of, special, length)
+
+    # === Prediction ===
+
+    def predict(self, x, **kwargs):
+        """Returns the outputs of prepared data. For dialogues, use `reply` and `rank`."""
+        self._check_prepared(x, "predict")
+        return super().predict(x, **kwargs)
+
+    def predict_on_batch(self, x):
+        """Returns what `predict` returns, for one batch."""
+        self._check_prepared(x, "predict_on_batch")
+        return super().predict_on_batch(x)
+
+    def predict_in_order(self, data, predict):
+        """Returns the dict of outputs for inputs [batch, candidates, length], and otherwise what `CausalLM` returns."""
+        if data.inputs["padding_mask"].ndim == 3:
+            return Task.predict_in_order(self, data, predict)
+        return super().predict_in_order(data, predict)
+
+    def _check_prepared(self, x, method):
+        if self.is_raw(x):
+            raise ValueError(f"`{method}` takes prepared inputs. Use `reply` or `rank`. Received: {x!r:.100}")
+
+    def generate(self, prompts, *args, **kwargs):
+        """Continues prepared ids as `CausalLM.generate` does. For strings, use `reply`, which adds the delimiters."""
+        _check_ids(prompts, "generate", "reply")
+        return super().generate(prompts, *args, **kwargs)
+
+    def score(self, texts, batch_size=8):
+        """Returns the likelihood of prepared ids as `CausalLM.score` does. For strings, use `rank`."""
+        _check_ids(texts, "score", "rank")
+        return super().score(texts, batch_size)
+
+    def label_log_likelihoods(self, texts, *args, **kwargs):
+        raise ValueError("A `DialogueModel` does not label texts. Use `rank` to compare replies.")
+
+    def reply(
+        self,
+        history,
+        persona=(),
+        max_length=None,
+        sampler=None,
+        repetition_penalty=None,
+        no_repeat_ngram=None,
+        bad_words=(),
+        stop=(),
+        seed=None,
+    ):
+        """Returns a reply to a dialogue.
+
+        The oldest utterances are ignored if they would leave less than a quarter of `max_length` for the reply.
+
+        Args:
+            history: List of strings. The utterances so far, oldest first. The last one is the partner's.
+            persona: List of strings. Sentences about the replying speaker. Defaults to none.
+            max_length: Integer. Number of tokens at which the reply ends, including the tokens of the dialogue.
+                Defaults to the `max_length` of the task.
+            sampler, repetition_penalty, no_repeat_ngram, bad_words, stop, seed: See `CausalLM.generate`.
+
+        Returns:
+            String.
+
+        Raises:
+            ValueError: If `history` or `persona` are not lists of strings, or if `generate` raises an error.
+        """
+        checked_example((persona, history, ""), 0)
+        limit = (self.max_length or self.encoder.max_sequence_length) if max_length is None else max_length
+        length = min(limit * 3 // 4, token_preprocessor(self).sequence_length)
+        [[(prompt, _)]], _ = self._rows([(persona, history, [None])], length)
+        special = [token_preprocessor(self).token_to_id(token) for token in self.special_tokens]
+        [found] = self.generate(
+            [prompt],
+            max_length,
+            sampler,
+            end_token=special[1],
+            repetition_penalty=repetition_penalty,
+            no_repeat_ngram=no_repeat_ngram,
+            bad_words=[*bad_words, *([token] for token in special if token != special[1])],
+            stop=stop,
+            seed=seed,
+        )
+        text = text_of([token for token in found if token not in special], text_pieces(self))
+        return cut(text, [stop] if isinstance(stop, str) else stop).strip()
+
+    def rank(self, history, candidates, persona=()):
+        """Returns the scores of the next-utterance head for replies to a dialogue.
+
+        Args:
+            history, persona: See `reply`.
+            candidates: List of strings.
+
+        Returns:
+            Float32 array [candidates], the logits.
+
+        Raises:
+            ValueError: If an argument is not a list of strings, or if there are no candidates.
+        """
+        checked_example((persona, history, "", candidates), 0)
+        if not len(candidates):
+            raise ValueError("`candidates` must contain at least one reply. Received: no candidates")
+        inputs = self._batches([(persona, history, list(candidates))], 1, False)[0][0]
+        return np.asarray(keras.Model.predict_on_batch(self, inputs)["next_utterance"][0])
+
+    # === Export and config ===
+
+    def signatures(self, pairs=False):
+        """Returns the signatures of an exported model: `"tokens"`, from the encoder's inputs to `logits`."""
+        return Task.signatures(self, pairs)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_candidates": self.num_candidates,
+            "next_utterance_weight": self.next_utterance_weight,
+            "special_tokens": self.special_tokens,
+        }
+
+
+def _check_ids(prompts, method, other):
+    if isinstance(prompts, (str, bytes)) or is_texts(prompts):
+        raise ValueError(
+            f"`{method}` takes prepared ids, with the delimiters of the speakers. Use `{other}` for strings. "
+            f"Received: {prompts!r:.100}"
+        )

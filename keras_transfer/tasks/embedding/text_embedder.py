@@ -1,0 +1,434 @@
+"""One vector for a text: embeddings, search, and training on texts that belong together."""
+
+import keras
+import numpy as np
+
+from keras_transfer.batches import PartBatches, part_batches, to_parts
+from keras_transfer.distribute import replicas_of
+from keras_transfer.encoders.base import select_inputs
+from keras_transfer.losses import MultipleNegativesRanking
+from keras_transfer.tasks.base import Signature, Task, encode_texts
+from keras_transfer.tasks.embedding.prompts import (
+    DOCUMENT_PROMPTS,
+    QUERY_PROMPTS,
+    checked_prompts,
+    prompt_of,
+    with_prompt,
+)
+from keras_transfer.tasks.embedding.vector_search import top_k
+from keras_transfer.tasks.heads import (
+    check_encoder,
+    check_truncation,
+    checked_dense,
+    merge_parts,
+    split_parts,
+    text_vectors,
+)
+from keras_transfer.tasks.inputs import require_preprocessor, texts_of_stream, to_array, to_numpy
+from keras_transfer.text.base import is_text, to_columns
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class TextEmbedder(Task):
+    """A text embedder: an encoder, a pooling over the real tokens and, optionally, dense layers and a normalization.
+
+    `from_pretrained` computes vectors as a sentence-transformers folder specifies, and `save_pretrained` writes a
+    folder that sentence-transformers loads with the same embeddings. A folder with modules that a `TextEmbedder` does
+    not have is an error.
+
+    `fit` and `evaluate` take a tuple of columns of texts as `x`: two texts that belong together, possibly with a third
+    that does not (`losses.MultipleNegativesRanking`, `losses.TripletLoss`), or two texts with a label
+    (`losses.ContrastiveLoss`, `losses.CosineSimilarityLoss`). The encoder reads each text on its own, and the loss
+    compares the vectors.
+
+    Args:
+        encoder: Encoder of this library (`hub.HubEncoder` for a TF Hub module), or a KerasHub backbone.
+        preprocessor: Callable from texts to the encoder's inputs, or None for prepared ids. Defaults to `None`.
+        pooling: String. As for `TextClassifier`. Defaults to the pooling of the encoder's checkpoint, otherwise to
+            `"mean"` if the encoder returns vectors of tokens, otherwise to `"pooled"`.
+        normalize: Boolean. Whether vectors are scaled to length 1. Defaults to `None`, as in the encoder's checkpoint,
+            otherwise `False`.
+        name: String. Name of the model. Defaults to `None`.
+        dense: List of dicts of `units`, `activation` and `use_bias`, as `keras.layers.Dense` takes them: dense layers
+            between the pooling and the normalization. Defaults to `None`, for no layers.
+        truncate_dim: Integer. Number of the first values that are kept of each vector, after the normalization, as for
+            a model that was trained with `losses.Matryoshka`. Defaults to `None`, for all of them.
+        prompts: Dict from names to texts that are put in front of a text, such as
+            `{"query": "query: ", "document": "passage: "}`; see `embed` and `search`. Defaults to `None`, for none.
+        default_prompt_name: String. Name of the prompt in front of every text without another prompt, also in `fit`,
+            `predict` and exports. Defaults to `None`, for none.
+
+    Outputs:
+        Vectors [batch, dim], float32. [batch, parts, dim] for rows of several texts.
+
+    Raises:
+        ValueError: If `pooling` is unknown or not possible with the encoder, if `preprocessor` does not match the
+            encoder, or if `dense`, `truncate_dim`, `prompts` or `default_prompt_name` is malformed.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextEmbedder.from_pretrained("minilm-l6")
+    corpus = ["A man plays a guitar.", "The stock market fell.", "A cat sleeps."]
+    scores, indices = model.search(["Somebody makes music."], corpus, k=2)
+    [corpus[index] for index in indices[0]]
+
+    model.compile(keras.optimizers.AdamW(2e-5))
+    questions, answers = ["Who wrote Hamlet?", "Where is Oslo?"], ["Shakespeare wrote it.", "It is in Norway."]
+    model.fit((questions, answers), batch_size=2)
+    model.save_pretrained("embedder")
+    ```
+
+    Source: https://arxiv.org/abs/1908.10084
+    """
+
+    makes_targets = True  # This applies if the loss takes no labels.
+    predicts_one_class = False
+    takes_class_weight = False
+    is_embedder = True
+    input_spec = None  # Otherwise, Keras would not allow the additional axis of rows of several texts.
+
+    def __init__(
+        self,
+        encoder,
+        preprocessor=None,
+        pooling=None,
+        normalize=None,
+        name=None,
+        dense=None,
+        truncate_dim=None,
+        prompts=None,
+        default_prompt_name=None,
+    ):
+        # === Layers ===
+        check_encoder(encoder)
+        dense, prompts = checked_dense(dense), checked_prompts(prompts, default_prompt_name)
+        check_truncation(truncate_dim)
+        layers = [
+            keras.layers.Dense(**settings, dtype="float32", name=f"vector_dense_{index}")
+            for index, settings in enumerate(dense)
+        ]
+
+        # === Functional model ===
+        vectors, pooling, normalize = text_vectors(encoder, pooling, normalize, layers=layers)
+        vectors = vectors if truncate_dim is None else vectors[:, :truncate_dim]
+        super().__init__(encoder, preprocessor, vectors, name)
+
+        # === Config ===
+        self.pooling = pooling
+        self.normalize = normalize
+        object.__setattr__(self, "dense_layers", layers)  # Keras has them already.
+        object.__setattr__(self, "dense", dense)
+        self.truncate_dim = truncate_dim
+        object.__setattr__(self, "prompts", prompts)
+        self.default_prompt_name = default_prompt_name
+
+    # === Vectors ===
+
+    def embed(self, texts, batch_size=None, verbose="auto", prompt_name=None):
+        """Returns the vector of each text, in the order of the texts.
+
+        Args:
+            texts: List, array or column of strings, or one string.
+            batch_size: Integer. Number of texts per batch. Defaults to 32.
+            verbose: See `predict`. `0` hides the progress bar. Defaults to `"auto"`.
+            prompt_name: String. Name of the prompt that is put in front of each text. Defaults to `None`, for the
+                default prompt, if there is one.
+
+        Returns:
+            Float32 array [texts, dim].
+
+        Raises:
+            ValueError: If `texts` are not strings, or a tuple of columns, or if there is no such prompt.
+
+        Example:
+        ```python
+        model = keras_transfer.tasks.TextEmbedder.from_pretrained("minilm-l6")
+        model.embed(["What a film!", "What a bore."], verbose=0)
+        ```
+        """
+        if isinstance(texts, tuple):
+            raise ValueError(f"`texts` must be one column of texts, such as a list. Received: a tuple of {len(texts)}")
+        data = to_columns(texts)
+        if prompt_name is not None and len(data):
+            require_preprocessor(self)
+            prompted = with_prompt(data, prompt_of(self.prompts, prompt_name))
+            data = self._dataset_of(prompted, data, None, None, batch_size, False)
+            batch_size = None
+        return np.asarray(self.predict(data, batch_size=batch_size, verbose=verbose), "float32")
+
+    def similarity(self, first, second, verbose="auto"):
+        """Returns the cosine similarity of each text or vector in `first` to each one in `second`.
+
+        Args:
+            first: Texts as for `embed`, or an array [texts, dim] of their vectors.
+            second: The same as `first`.
+            verbose: See `embed`. Defaults to `"auto"`.
+
+        Returns:
+            Float32 array [first, second].
+
+        Raises:
+            ValueError: If vectors are not finite or differ in size.
+
+        Example:
+        ```python
+        model = keras_transfer.tasks.TextEmbedder.from_pretrained("minilm-l6")
+        model.similarity("a film", ["a movie", "a bridge"], verbose=0)
+        ```
+        """
+        first, second = _checked(first, "first"), _checked(second, "second")
+        self._check_same_size({"first": first, "second": second})
+        first, second = (self._directions(*values, verbose) for values in ((first, "first"), (second, "second")))
+        return first @ second.T
+
+    def search(self, queries, corpus, k=10, verbose="auto"):
+        """Returns the texts of a corpus that are most similar to each query, by the cosine of their vectors.
+
+        The search is exact. It compares blocks of queries and of the corpus, so that the memory for scores is limited.
+        Embed a corpus once and pass its vectors if you search it several times.
+
+        If the embedder has prompts, that of the name `"query"` is put in front of queries, and the first one of
+        `"document"`, `"passage"` and `"corpus"` in front of the texts of the corpus.
+
+        Args:
+            queries: Texts as for `embed`, or an array [queries, dim] of their vectors.
+            corpus: Texts as for `embed`, or an array [corpus, dim] of their vectors.
+            k: Integer. Number of texts to return for each query. Defaults to `10`.
+            verbose: See `embed`. Defaults to `"auto"`.
+
+        Returns:
+            Tuple of a float32 array [queries, k] of cosines, highest first, and an int64 array [queries, k] of indices
+            into the corpus. If cosines are equal, the lower index comes first.
+
+        Raises:
+            ValueError: If `k` is not between 1 and the size of the corpus, or if vectors are not finite or differ in
+                size.
+
+        Example:
+        ```python
+        model = keras_transfer.tasks.TextEmbedder.from_pretrained("minilm-l6")
+        corpus = model.embed(["a film", "a bridge", "a song"], verbose=0)
+        scores, indices = model.search(["a movie"], corpus, k=2, verbose=0)
+        ```
+        """
+        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+            raise ValueError(f"`k` must be an integer of at least 1. Received: k={k!r}")
+        queries, corpus = _checked(queries, "queries"), _checked(corpus, "corpus")
+        if len(corpus) == 0:
+            raise ValueError("`corpus` must have at least one text. Received: no texts")
+        if k > len(corpus):
+            raise ValueError(f"`k` must be at most the number of texts, {len(corpus)}. Received: k={k}")
+        self._check_same_size({"queries": queries, "corpus": corpus})
+        queries = self._directions(queries, "queries", verbose, QUERY_PROMPTS)
+        corpus = self._vectors(corpus, verbose, DOCUMENT_PROMPTS)
+        return top_k(queries, corpus, int(k), _lengths(corpus, "corpus"))
+
+    def _directions(self, values, name, verbose, prompt_names=()):
+        """Returns texts or vectors as float32 vectors of length 1."""
+        vectors = self._vectors(values, verbose, prompt_names)
+        return vectors / _lengths(vectors, name)[:, None]
+
+    def _vectors(self, values, verbose, prompt_names=()):
+        prompt_name = next((name for name in prompt_names if name in self.prompts), None)
+        return self.embed(values, verbose=verbose, prompt_name=prompt_name) if values.ndim == 1 else values
+
+    def _check_same_size(self, columns):
+        sizes = [self.output.shape[-1] if values.ndim == 1 else values.shape[1] for values in columns.values()]
+        if sizes[0] != sizes[1]:
+            names = " and ".join(f"`{name}`" for name in columns)
+            raise ValueError(f"Vectors of {names} must have the same size. Received: {sizes[0]} and {sizes[1]}")
+
+    # === Training ===
+
+    def compile(self, optimizer="auto", loss="auto", metrics="auto", **kwargs):
+        """Configures training as for every task. `loss` compares the vectors of a row, as the losses in `losses` do.
+
+        Raises:
+            ValueError: If `loss` is a loss of Keras, because those compare outputs with labels.
+        """
+        found = None if loss is None or (isinstance(loss, str) and loss == "auto") else keras.losses.get(loss)
+        if (getattr(found, "__module__", None) or "").startswith("keras."):
+            raise ValueError(
+                "`loss` must compare the vectors of a row, such as `keras_transfer.losses.MultipleNegativesRanking()`. "
+                f"Received: loss={loss!r}"
+            )
+        super().compile(optimizer, loss, metrics, **kwargs)
+
+    def default_loss(self):
+        return MultipleNegativesRanking()
+
+    def default_metrics(self):
+        return []
+
+    def call(self, inputs, training=None, mask=None):
+        inputs, parts = merge_parts(select_inputs(inputs, self.input), self.input)
+        outputs = super().call(inputs, training=training, mask=mask)
+        return outputs if parts is None else split_parts(outputs, parts)
+
+    def is_raw(self, x):
+        if isinstance(x, tuple) and len(x) > 1:
+            return all(is_text(part) for part in x)
+        return is_text(x)
+
+    def raw_columns(self, x):
+        return with_prompt(to_parts(x) if isinstance(x, tuple) else to_columns(x), self._default_prompt())
+
+    def _default_prompt(self):
+        return prompt_of(self.prompts, self.default_prompt_name)
+
+    def make_batches(self, x, y, batch_size, shuffle, sample_weight):
+        if not isinstance(x, tuple):
+            return super().make_batches(x, y, batch_size, shuffle, sample_weight)
+        options = {"shuffle": shuffle, "sample_weight": sample_weight}
+        return part_batches(x, y, self.preprocessor, batch_size, **options)
+
+    def make_targets(self, dataset):
+        if not isinstance(dataset, PartBatches):
+            return dataset
+        (replicas, evenly), count = replicas_of(self), len(dataset.order)
+        if evenly and count % replicas:  # Repeated rows would be each other's negatives.
+            raise ValueError(
+                f"The number of rows must be a multiple of the number of devices, {replicas}. Leave out some rows, or "
+                f"use `text.part_batches(..., drop_remainder=True)`. Received: {count} rows"
+            )
+        dataset = dataset.with_min_rows(self._min_rows(dataset[0][0]))
+        return dataset.with_placeholders(not self._takes_labels())
+
+    def _min_rows(self, inputs):
+        """Returns the number of rows that a batch needs, given the inputs of one, in which rows have several texts."""
+        shape = next(iter(inputs.values())).shape
+        if len(shape) == len(self.inputs[0].shape) or shape[1] != 2:  # one text, or hard negatives, in each row
+            return 1
+        replicas, whole = replicas_of(self)  # On JAX, the loss sees the rows of all devices.
+        return getattr(getattr(self, "loss", None), "min_rows", 1) * (1 if whole else replicas)
+
+    def _check_rows(self, inputs, count):
+        """Raises a `ValueError` if `count` rows are too few for a batch, given the inputs of a batch."""
+        needed = self._min_rows(inputs)
+        if count < needed:
+            raise ValueError(
+                f"`{type(self.loss).__name__}` compares the texts of a row with those of the other rows of the batch, "
+                f"so that a batch needs at least {needed} rows. Use a larger `batch_size` and more rows, or pass a "
+                f"third column of texts that do not belong to the first. Received: a batch of {count} "
+                f"row{'s' if count > 1 else ''}"
+            )
+
+    def _one_batch(self, method, x, y, sample_weight):
+        batch = super()._one_batch(method, x, y, sample_weight)
+        if isinstance(batch[0], dict):
+            self._check_rows(batch[0], len(next(iter(batch[0].values()))))
+        return batch
+
+    def _dataset_for(self, method, x, *args, **options):
+        if method != "predict" and self.is_raw(x) and not isinstance(x, tuple):
+            raise ValueError(
+                f"`{method}` takes rows of several texts: a tuple of columns, such as `(texts, similar_texts)`. "
+                f"Received: {type(x).__name__} of one text per row"
+            )
+        data = super()._dataset_for(method, x, *args, **options)
+        if method != "predict" and isinstance(data, PartBatches):
+            self._check_rows(data[0][0], min(data.batch_size, len(data.order)))
+        return data
+
+    def prepare_stream(self, dataset):
+        if len(texts_of_stream(dataset)) > 1:
+            raise ValueError(
+                "Rows of several texts must be in memory, as a tuple of columns. "
+                f"Received: a `tf.data.Dataset` of {dataset.element_spec}"
+            )
+        prompt = self._default_prompt()
+        if prompt and texts_of_stream(dataset):
+            if isinstance(dataset.element_spec, tuple):
+                dataset = dataset.map(lambda text, *rest: (prompt + text, *rest))
+            else:
+                dataset = dataset.map(lambda text: prompt + text)
+        return super().prepare_stream(dataset)
+
+    def predict_nothing(self, columns):
+        outputs = super().predict_nothing(columns)
+        return np.stack([outputs] * len(columns), axis=1) if isinstance(columns, tuple) else outputs
+
+    def encode_batch(self, texts):
+        if isinstance(texts, tuple):
+            return self.encode_columns(texts)
+        return super().encode_batch(self.raw_columns(texts) if self._default_prompt() else texts)
+
+    def check_labels(self, labels):
+        loss = getattr(self, "loss", None)
+        if loss is not None and not self._takes_labels():
+            raise ValueError(f"`{type(loss).__name__}` takes no labels. Leave out `y`. Received: labels")
+        values = to_array(labels)
+        values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+        if values.ndim != 1 or values.dtype.kind not in "biuf":
+            raise ValueError(
+                f"Labels must be numbers, one for each row. Received: {values.dtype} of shape {values.shape}"
+            )
+        if hasattr(loss, "check_labels"):
+            loss.check_labels(values)
+
+    def _takes_labels(self):
+        return getattr(getattr(self, "loss", None), "takes_labels", True)
+
+    # === Export and config ===
+
+    def signatures(self, pairs=False):
+        """Returns the signatures of an exported model.
+
+        Args:
+            pairs: Boolean. Must be `False`, since each text has its own vector. Defaults to `False`.
+
+        Returns:
+            Dict of `Signature`s: `"serving_default"`, from `text` to `embedding`; `"embed_NAME"`, the same with the
+            prompt of that name; and `"tokens"`, from the encoder's inputs to `embedding`, unless the encoder takes
+            text.
+
+        Raises:
+            ValueError: If `pairs=True`.
+        """
+
+        def embed_with(prompt):
+            def embed(text):
+                return {"embedding": self(encode_texts(self, prompt + text if prompt else text), training=False)}
+
+            return Signature(embed, {"text": keras.KerasTensor((None,), "string", name="text")})
+
+        def tokens(**inputs):
+            return {"embedding": self(inputs, training=False)}
+
+        with_prompts = {f"embed_{name}": embed_with(prompt) for name, prompt in self.prompts.items()}
+        others = {name: Signature(tokens, found.inputs) for name, found in super().signatures(pairs).items()}
+        return {"serving_default": embed_with(self._default_prompt()), **with_prompts, **others}
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "pooling": self.pooling,
+            "normalize": self.normalize,
+            "dense": self.dense,
+            "truncate_dim": self.truncate_dim,
+            "prompts": self.prompts,
+            "default_prompt_name": self.default_prompt_name,
+        }
+
+
+def _checked(values, name):
+    """Returns texts as an array [texts], or vectors as a float32 array [texts, dim]."""
+    if isinstance(values, tuple):
+        raise ValueError(f"`{name}` must be one column of texts, such as a list. Received: a tuple of {len(values)}")
+    if is_text(values):
+        return to_columns(values)
+    vectors = np.asarray(to_numpy(values), "float32")
+    if vectors.ndim != 2:
+        raise ValueError(f"`{name}` must be texts, or vectors of shape [texts, dim]. Received: shape {vectors.shape}")
+    return vectors
+
+
+def _lengths(vectors, name):
+    """Returns the lengths [texts] of vectors, at least 1e-12, or raises a `ValueError` if they are not finite."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+    [*wrong] = np.flatnonzero(~np.isfinite(lengths))
+    if wrong:
+        raise ValueError(
+            f"`{name}` must be finite. Received: {vectors[wrong[0]]!r:.100} as the vector at position {wrong[0]}"
+        )
+    return np.maximum(lengths, 1e-12)

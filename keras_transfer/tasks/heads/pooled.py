@@ -1,0 +1,88 @@
+"""One vector for a text: the pooling of an encoder's outputs, and the normalization of its checkpoint."""
+
+import keras
+import numpy as np
+
+from keras_transfer.encoders.base import encode
+from keras_transfer.layers.heads import POOLINGS, SequencePooling
+
+
+def pooled_vectors(encoder, encoded, pooling=None, default="pooled"):
+    """Returns the name of a pooling, and the pooled vectors [batch, dim].
+
+    Args:
+        encoder: Encoder.
+        encoded: Its symbolic outputs, an `Encoded`.
+        pooling: String, `"pooled"` (the encoder's own pooled output) or a pooling of `layers.SequencePooling`. Defaults
+            to `None`, the pooling of the encoder's checkpoint.
+        default: String. The pooling to use, if possible, if the checkpoint has none. Defaults to `"pooled"`.
+
+    Raises:
+        ValueError: If `pooling` is unknown or not possible with the encoder.
+    """
+    if pooling is None:
+        pooling = getattr(encoder, "pooling", None) or default
+        if pooling not in POOLINGS or encoded.sequence is None:  # Only the encoder can compute it.
+            pooling = "mean" if encoded.pooled is None else "pooled"
+    if pooling != "pooled" and pooling not in POOLINGS:
+        raise ValueError(
+            f"Invalid value for argument `pooling`. Expected one of {('pooled', *POOLINGS)}. "
+            f"Received: pooling={pooling!r}"
+        )
+    if pooling == "pooled" and encoded.pooled is None:
+        raise ValueError(f"The encoder has no pooled output. Expected one of {POOLINGS}. Received: pooling='pooled'")
+    if pooling != "pooled" and encoded.sequence is None:
+        raise ValueError(f"The encoder has only a pooled output. Use `pooling='pooled'`. Received: pooling={pooling!r}")
+    if pooling == "pooled":
+        return pooling, encoded.pooled
+    pool = SequencePooling(pooling, dtype=encoder.dtype_policy, name="pooling")
+    return pooling, pool(encoded.sequence, padding_mask=encoded.mask)
+
+
+def text_vectors(encoder, pooling=None, normalize=None, default="mean", layers=()):
+    """Returns symbolic float32 vectors [batch, dim] for an encoder's inputs, and how they are computed.
+
+    Args:
+        encoder, pooling, default: See `pooled_vectors`.
+        normalize: Boolean. Whether vectors are scaled to length 1. Defaults to `None`, as in the encoder's checkpoint.
+        layers: List of layers between the pooling and the normalization. Defaults to none.
+
+    Returns:
+        The vectors, the name of the pooling, and whether the vectors are normalized.
+    """
+    pooling, vectors = pooled_vectors(encoder, encode(encoder), pooling, default)
+    for layer in layers:
+        vectors = layer(vectors)
+    normalize = bool(getattr(encoder, "normalize", False) if normalize is None else normalize)
+    last = keras.layers.UnitNormalization if normalize else keras.layers.Identity
+    return last(dtype="float32", name="vectors")(vectors), pooling, normalize
+
+
+def checked_dense(dense):
+    """Returns the settings of dense layers as a list of dicts with all keys.
+
+    Raises:
+        ValueError: If they are malformed.
+    """
+    found = []
+    for settings in [] if dense is None else dense:
+        known = {"units": None, "activation": "linear", "use_bias": True}
+        if not isinstance(settings, dict) or not settings.keys() <= known.keys() or "units" not in settings:
+            raise ValueError(
+                "`dense` must be a list of dicts of `units`, and possibly `activation` and `use_bias`. "
+                f"Received: {settings!r} at position {len(found)}"
+            )
+        settings = {**known, **settings}
+        activation = keras.activations.serialize(keras.activations.get(settings["activation"]))
+        found.append({**settings, "activation": activation})
+    return found
+
+
+def check_truncation(truncate_dim):
+    """Raises a `ValueError` if `truncate_dim` is neither None nor a positive integer."""
+    if truncate_dim is not None and (
+        isinstance(truncate_dim, bool) or not isinstance(truncate_dim, (int, np.integer)) or truncate_dim < 1
+    ):
+        raise ValueError(
+            f"`truncate_dim` must be an integer of at least 1, or None. Received: truncate_dim={truncate_dim!r}"
+        )

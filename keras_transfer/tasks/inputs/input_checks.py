@@ -1,0 +1,71 @@
+"""Checks of what is passed instead of texts: paths, numbers, rows of a table, and datasets of such rows."""
+
+import numbers
+import os
+from collections.abc import Mapping, Set
+
+from keras_transfer.tasks.inputs.data import input_names, is_stream
+
+
+def check_texts(task, x):
+    """Raises a `ValueError` if `x` is neither raw data of a task, nor arrays of its inputs, nor a dataset of these.
+
+    Args:
+        task: `Task`.
+        x: What was passed as `x`. Dicts are not checked.
+    """
+    if isinstance(x, os.PathLike):
+        raise ValueError(
+            "`x` must be texts and not a file. Read it first, such as with `keras_transfer.datasets.read_table(path, "
+            f"text_column, label_column)`. Received: x={str(x)!r}"
+        )
+    if is_stream(x):
+        _check_stream(task, x)
+    elif x is None or isinstance(x, (numbers.Number, Set)):
+        raise ValueError(f"`x` must be a list of texts, prepared arrays, or a dataset. Received: x={x!r:.100}")
+    elif isinstance(x, (list, tuple)):
+        if not task.is_raw(x):
+            _check_values(x, input_names(task))
+    elif len(getattr(x, "shape", ())) == 1 and not task.is_raw(x) and len(input_names(task)) > 1:
+        raise ValueError(
+            f"Texts must be strings. Prepared arrays must be a dict of the encoder's inputs {input_names(task)}. "
+            f"Received: {getattr(x, 'dtype', 'values')} of shape {tuple(x.shape)}"
+        )
+
+
+def _check_values(values, names):
+    """Raises a `ValueError` if a value of a list is neither a text nor an array."""
+    for position, value in enumerate(values):
+        if isinstance(value, Mapping):
+            advice = f"Pass a list of the texts, such as `[row[{_first_text(value)!r}] for row in rows]`"
+        elif isinstance(value, os.PathLike):
+            advice = "Read the files first, such as with `[path.read_text() for path in paths]`"
+        elif value is None or isinstance(value, numbers.Number):
+            advice = f"Prepared arrays must be a dict of the encoder's inputs {names}"
+        else:
+            continue
+        raise ValueError(f"Texts must be strings. {advice}. Received: {value!r:.100} at position {position}")
+
+
+def _check_stream(task, dataset):
+    """Raises a `ValueError` if a `tf.data.Dataset` has dicts of other columns than the encoder's inputs."""
+    spec = dataset.element_spec
+    columns = spec[0] if isinstance(spec, tuple) and spec else spec
+    if not isinstance(columns, Mapping) or set(input_names(task)) <= set(columns):
+        return
+    text = _first_text({name: "" for name, each in columns.items() if getattr(each, "dtype", None) == "string"})
+    label = next((name for name in columns if name != text), "label")
+    if isinstance(spec, tuple) and len(spec) > 1:
+        function = f"lambda row, *rest: (row[{text!r}], *rest)"
+    else:
+        function = f"lambda row: (row[{text!r}], row[{label!r}])"
+    raise ValueError(
+        "A `tf.data.Dataset` must have batches of texts and labels, or a dict of the encoder's inputs "
+        f"{input_names(task)}. Use `dataset.map({function})`, or `tfds.load(name, as_supervised=True)`. "
+        f"Received: dicts with the keys {list(columns)}"
+    )
+
+
+def _first_text(row):
+    """Returns the name of the first column of texts, or "text"."""
+    return next((name for name, value in row.items() if isinstance(value, (str, bytes))), "text")

@@ -1,0 +1,372 @@
+"""How a language model continues prompts: strings or ids in, strings or ids out."""
+
+import codecs
+import dataclasses
+import inspect
+import json
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.generation import (
+    NEW_STEP,
+    PROMPT_STEP,
+    Generator,
+    align_right,
+    generation_defaults,
+    get_sampler,
+    log_unused,
+    round_up,
+    stop_table,
+)
+from keras_transfer.names import GENERATION_HINTS, check_arguments
+from keras_transfer.tasks.base import Signature
+from keras_transfer.tasks.language.token_lists import (
+    check_rows,
+    end_ids,
+    is_texts,
+    prepared_rows,
+    text_pieces,
+    token_rows,
+)
+from keras_transfer.text.preprocessors import TokenPreprocessor
+from keras_transfer.text.strings import align_ragged_right, take_pieces
+
+_COMPILED = 8  # Number of generators that are kept.
+
+
+class Generates:
+    """A mixin for language models: continuations of prompts."""
+
+    def generate(
+        self,
+        prompts,
+        max_length=None,
+        sampler=None,
+        num_sequences=1,
+        end_token="auto",
+        repetition_penalty=None,
+        no_repeat_ngram=None,
+        bad_words=None,
+        stop=(),
+        seed=None,
+        on_token=None,
+        batch_size=8,
+        **unknown,
+    ):
+        """Continues prompts, with a cache of keys and values.
+
+        A sequence ends with its end token, with a stop string, or at `max_length`. The loop is compiled once for each
+        sampler and shape: prompts are padded to multiples of 16 tokens, continuations to multiples of 32. Prompts may
+        differ in length, and results do not depend on the other prompts or on `batch_size`.
+
+        Defaults come from the `generation_config.json` of the encoder's checkpoint, or else from its `config.json`:
+        `eos_token_id`, `max_length`, `repetition_penalty`, `no_repeat_ngram_size`, `bad_words_ids`, `suppress_tokens`,
+        `forced_bos_token_id` and `forced_eos_token_id`, each with the meaning that it has in Transformers. Other
+        settings, such as `do_sample`, are not read, and the first call logs a warning that names them.
+
+        Args:
+            prompts: A string or a list of strings, or prepared ids: a list of lists of integers, or a dict of
+                `token_ids` and `padding_mask` [batch, length].
+            max_length: Integer. Number of tokens at which a sequence ends, including the prompt. Defaults to the
+                `max_length` of the task, or else of the checkpoint, or else the encoder's number of positions.
+            sampler: `generation.Sampler` or its name, such as `"top_p"`. Defaults to the sampler of the task.
+            num_sequences: Integer. Number of sequences for each prompt, with a random sampler or `BeamSearch`. Defaults
+                to `1`.
+            end_token: String or integer, or a list of them, or None. The tokens that end a sequence. Defaults to
+                `"auto"`: those of the checkpoint, or else the `eos_token` of the tokenizer, or else the last token that
+                the preprocessor puts after texts, or else none.
+            repetition_penalty: Float. Factor that makes tokens that occurred before less likely. `1.0` for no penalty.
+                Defaults to `None`: that of the checkpoint, or else `1.0`.
+            no_repeat_ngram: Integer. No sequence of this many tokens occurs twice. `0` for no restriction. Defaults to
+                `None`: that of the checkpoint, or else `0`.
+            bad_words: List of strings, or of lists of ids, that must not occur. A string is excluded as its tokens with
+                and without a space before it. Defaults to `None`: those of the checkpoint, or else none.
+            stop: String or list of strings. The text ends before the first stop string, even if that begins or ends
+                inside a token. Defaults to none.
+            seed: Integer. Seed of random samplers. Defaults to `None`, which follows `keras.utils.set_random_seed`.
+            on_token: Callable `(index, piece)`, called for each new piece of a sequence as soon as it is certain.
+                `index` is the position of the sequence among all sequences. A piece is a string for texts, and a token
+                id for ids. Defaults to `None`.
+            batch_size: Integer. Number of prompts in a batch. Defaults to `8`.
+            **unknown: Must be empty. Names of Transformers' arguments raise an error that says what to pass instead.
+
+        Returns:
+            The continuations without their prompts: a list of strings for a list of strings, and a string for a string.
+            For ids, a list of lists of ids, which include the end token. If `num_sequences` is greater than 1, a list
+            of these for each prompt.
+
+        Raises:
+            TypeError: If there is no argument of a name in `unknown`.
+            ValueError: If a prompt is empty, or longer than the encoder's positions or than `max_length`; if an
+                argument is out of range; or if strings are used without a preprocessor.
+
+        Example:
+        ```python
+        encoder = keras_transfer.encoders.TransformerEncoder(20, 1, 2, 8, 16, causal=True)
+        model = keras_transfer.tasks.CausalLM(encoder)
+        model.generate([[3, 4, 5], [6]], max_length=8, sampler=keras_transfer.generation.TopP(0.9), seed=0)
+        ```
+        """
+        if unknown:
+            known = [
+                name for name in inspect.signature(Generates.generate).parameters if name not in ("self", "unknown")
+            ]
+            check_arguments(f"{type(self).__name__}.generate", unknown, known, GENERATION_HINTS)
+        single = isinstance(prompts, (str, bytes))
+        prompts = [prompts] if single else prompts
+        raw = is_texts(prompts)
+        rows = token_rows(self, prompts) if raw else prepared_rows(prompts)
+        check_rows(self, rows, "prompt")
+        defaults = self._generation_defaults()
+        max_length = self._checked_length(max_length, rows)
+        sampler = self.sampler if sampler is None else get_sampler(sampler)
+        if not isinstance(num_sequences, int) or num_sequences < 1:
+            raise ValueError(f"`num_sequences` must be an integer of at least 1. Received: {num_sequences!r}")
+        if on_token is not None and not sampler.streams:
+            raise ValueError(
+                f"`on_token` requires a sampler that decides token by token. Received: {type(sampler).__name__}"
+            )
+        end = self._end_ids(end_token)
+        given = {
+            "repetition_penalty": None if repetition_penalty is None else float(repetition_penalty),
+            "no_repeat_ngram": no_repeat_ngram,
+            "bad_words": None if bad_words is None else self._bad_ids(bad_words),
+        }
+        given = {name: value for name, value in given.items() if value is not None}
+        constraints = dataclasses.replace(defaults.constraints, **given)
+        stops = [stop] if isinstance(stop, str) else list(stop)
+        pieces = text_pieces(self) if raw or stops else None
+        run = _Run(self, sampler, num_sequences, end, constraints, max_length, seed, batch_size)
+        run.stop_table = stop_table(stops, pieces) if stops else None
+        streams = None
+        if on_token is not None:
+            streams = [_Stream(on_token, i, pieces if raw else None, stops) for i in range(len(rows) * num_sequences)]
+        found = run(rows, streams)
+        if raw:
+            found = [cut(text_of(ids, pieces), stops) for ids in found]
+        if num_sequences > 1:
+            found = [found[i : i + num_sequences] for i in range(0, len(found), num_sequences)]
+        return found[0] if single else found
+
+    def _generation_defaults(self):
+        """Returns the `GenerationDefaults` of the checkpoint. Logs those that are not read, once for each task."""
+        defaults = generation_defaults(self.encoder)
+        if not getattr(self, "logged_defaults", False):
+            object.__setattr__(self, "logged_defaults", True)
+            log_unused(defaults)
+        return defaults
+
+    def _checked_length(self, max_length, rows):
+        """Returns `max_length`, or its default, if it fits the prompts and the encoder."""
+        positions = getattr(self.encoder, "max_sequence_length", None)
+        default = self.max_length or generation_defaults(self.encoder).max_length or positions
+        default = default if self.max_length or positions is None else min(default, positions)
+        max_length = default if max_length is None else max_length
+        if not isinstance(max_length, (int, np.integer)):
+            raise ValueError(f"`max_length` must be an integer. Received: max_length={max_length!r}")
+        if positions is not None and max_length > positions:
+            raise ValueError(
+                f"`max_length` must be at most {positions}, the encoder's number of positions. "
+                f"Received: max_length={max_length}"
+            )
+        for index, row in enumerate(rows):
+            if len(row) > max_length:
+                raise ValueError(
+                    "`max_length` counts the tokens of the prompt too, so it must not be smaller. "
+                    f"Received: max_length={max_length} and a prompt of {len(row)} tokens at position {index}"
+                )
+        return int(max_length)
+
+    def _end_ids(self, token):
+        """Returns the ids of the tokens that end a sequence, as a tuple."""
+        if token is None:
+            return ()
+        if isinstance(token, str) and token == "auto":
+            return end_ids(self)
+        return tuple(map(self._end_id, token if isinstance(token, (list, tuple)) else [token]))
+
+    def _end_id(self, token):
+        if not isinstance(token, str):
+            return int(token)
+        found = None if self.preprocessor is None else self.preprocessor.token_to_id(token)
+        if found is None:
+            raise ValueError(f"`end_token` must be a token of the vocabulary. Received: end_token={token!r}")
+        return found
+
+    def _bad_ids(self, words):
+        """Returns bad words as a tuple of tuples of ids."""
+        found = []
+        for word in words:
+            if isinstance(word, str):
+                tokenizer = self.preprocessor and self.preprocessor.tokenizer
+                if not tokenizer:
+                    raise ValueError(f"`bad_words` must be ids if there is no preprocessor. Received: {word!r}")
+                found += [tuple(row) for row in tokenizer.tokenize([word, f" {word}"]).to_list()]
+            else:
+                found.append(tuple(int(token) for token in word))
+        return tuple(dict.fromkeys(found))
+
+    def generator(self, sampler, steps, num_sequences, end, constraints, shapes, returns_state=False):
+        """Returns the compiled loop of a sampler for inputs of given shapes."""
+        config = json.dumps(keras.saving.serialize_keras_object(sampler), sort_keys=True)
+        key = (config, steps, num_sequences, end, constraints, shapes, returns_state)
+        self.check_adapters()
+        kept = self.compiled_generators
+        if key not in kept:
+            if len(kept) >= _COMPILED:
+                kept.pop(next(name for name in kept if name != "scorer"))
+            kept[key] = Generator(
+                self.encoder, self.output_embeddings, sampler, steps, num_sequences, end, constraints, returns_state
+            )
+        return kept[key]
+
+    # === Export ===
+
+    def signatures(self, pairs=False):
+        """Returns the signatures of an exported model.
+
+        Args:
+            pairs: Must be `False`, because a `CausalLM` does not support pairs.
+
+        Returns:
+            Dict of `Signature`s:
+            - `"serving_default"`: from `text` to its `continuation`, with the task's `sampler` and `max_length`. If a
+              prompt is too long, only its last tokens are read. The continuation of a prompt without tokens is "".
+            - `"tokens"`: from the encoder's inputs to `logits`
+
+        Raises:
+            ValueError: If `pairs=True`, or if the sampler is random.
+        """
+        signatures = super().signatures(pairs)
+        if not isinstance(self.preprocessor, TokenPreprocessor):
+            return signatures
+        if self.sampler.is_random:
+            raise ValueError(
+                "An exported model needs a sampler without random numbers, such as `sampler='greedy'` or 'beam'. "
+                f"Received: {type(self.sampler).__name__}"
+            )
+        max_length, pieces = self._checked_length(None, ()), text_pieces(self)
+        constraints = generation_defaults(self.encoder).constraints
+        start = [self.preprocessor.token_to_id(token) for token in self.preprocessor.packing.start]
+        generator = Generator(
+            *(self.encoder, self.output_embeddings, self.sampler, max_length, 1, end_ids(self), constraints),
+            jit_compile=False,
+        )
+
+        def continue_text(text):
+            ids = self.preprocessor.tokenize(text)
+            token_ids, first = align_ragged_right(ids, start, max_length - 1)
+            length = ops.shape(token_ids)[1]
+            limit = ops.where(first < length, first + max_length, 0)
+            until = length + max_length
+            found = generator.call({"token_ids": token_ids, "first": first, "limit": limit, "until": until})
+            place = ops.arange(ops.shape(found["tokens"])[1])[None]
+            new = ops.logical_and(place >= length, place < found["end"][:, None])
+            return {"continuation": take_pieces(found["tokens"], new, pieces)}
+
+        text = keras.KerasTensor((None,), "string")
+        return {"serving_default": Signature(continue_text, {"text": text}), **signatures}
+
+
+class _Run:
+    """One call of `generate`, for rows of ids."""
+
+    stop_table = None
+
+    def __init__(self, task, sampler, num_sequences, end, constraints, max_length, seed, batch_size):
+        self.task, self.sampler, self.num_sequences, self.end = task, sampler, num_sequences, end
+        self.constraints, self.max_length, self.batch_size = constraints, max_length, batch_size
+        self.rows_each = sampler.num_rows(num_sequences)
+        # By default, the draws follow `keras.utils.set_random_seed`.
+        self.random = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
+
+    def __call__(self, rows, streams=None):
+        """Returns the new ids of each sequence, as a list of lists."""
+        if not rows:
+            return []
+        uniform = None
+        if self.sampler.is_random:
+            shape = (len(rows), self.rows_each, round_up(self.max_length, NEW_STEP))
+            uniform = self.random.random(shape).astype("float32")
+        found = [None] * len(rows)
+        order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
+        for begin in range(0, len(rows), self.batch_size):
+            part = order[begin : begin + self.batch_size]
+            for index, sequences in zip(part, self._continue(part, rows, uniform, streams)):
+                found[index] = sequences
+        return [ids for sequences in found for ids in sequences]
+
+    def _continue(self, part, rows, uniform, streams):
+        """Returns the new ids of one batch of prompts, a list of lists for each of them."""
+        length = round_up(max(len(rows[index]) for index in part), PROMPT_STEP)
+        steps = round_up(self.max_length - min(len(rows[index]) for index in part), NEW_STEP)
+        batch = min(self.batch_size, len(rows))
+        filler = [part[0]] * (batch - len(part))  # A short last batch gets the shape of the others.
+        token_ids, first = align_right([rows[index] for index in part + filler], length)
+        limit = first + self.max_length
+        limit[len(part) :] = 0
+        inputs = {"token_ids": token_ids, "first": first, "limit": limit, "until": np.int32(length + steps)}
+        if uniform is not None:
+            inputs["uniform"] = uniform[part + filler, :, :steps].reshape(-1, steps)
+        if self.stop_table is not None:
+            inputs["stop_table"] = self.stop_table
+        shapes = tuple(value.shape for value in inputs.values())
+        settings = (self.sampler, steps, self.num_sequences, self.end, self.constraints, shapes)
+        if streams is None:
+            outputs = self.task.generator(*settings).predict_on_batch(inputs)
+        else:
+            outputs = self._stream(settings, inputs, [streams[index * self.num_sequences :] for index in part])
+        tokens, end = outputs["tokens"], outputs["end"]
+        new = [ids[length:stop].tolist() for ids, stop in zip(tokens, end)]
+        return [new[i * self.num_sequences : (i + 1) * self.num_sequences] for i in range(len(part))]
+
+    def _stream(self, settings, inputs, streams):
+        """Returns the outputs of a generator that runs token by token, and reports each token."""
+        length = inputs["token_ids"].shape[1]
+        generator, state = self.task.generator(*settings, returns_state=True), None
+        for column in range(length, int(inputs["until"])):
+            before = {} if state is None else {"state": state}
+            state = generator.predict_on_batch({**inputs, "until": np.int32(column + 1), **before})
+            for row in range(len(streams) * self.num_sequences):
+                if state["end"][row] > column:
+                    prompt, sequence = divmod(row, self.num_sequences)
+                    streams[prompt][sequence].add(int(state["tokens"][row, column]), bool(state["finished"][row]))
+            if state["finished"].all():
+                break
+        return state
+
+
+class _Stream:
+    """The pieces of one sequence, as far as they are certain."""
+
+    def __init__(self, on_token, index, pieces, stops):
+        self.on_token, self.index, self.pieces, self.stops = on_token, index, pieces, stops
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.text, self.shown = "", 0
+
+    def add(self, token, finished):
+        """Takes the next token, and reports what is certain now."""
+        if self.pieces is None:
+            self.on_token(self.index, token)
+            return
+        self.text += self.decoder.decode(self.pieces[token], final=finished)
+        text = cut(self.text, self.stops)
+        if not finished:  # The end may be the beginning of a stop string.
+            held = max((end for stop in self.stops for end in range(len(stop)) if text.endswith(stop[:end])), default=0)
+            text = text[: len(text) - held]
+        if len(text) > self.shown:
+            self.on_token(self.index, text[self.shown :])
+            self.shown = len(text)
+
+
+def text_of(ids, pieces):
+    """Returns the text of ids, given what each token adds to it."""
+    return b"".join(pieces[index] for index in ids).decode("utf-8", "replace")
+
+
+def cut(text, stops):
+    """Returns a text up to its first stop string."""
+    places = [text.find(stop) for stop in stops]
+    return text[: min((place for place in places if place >= 0), default=len(text))]

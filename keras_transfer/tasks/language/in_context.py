@@ -1,0 +1,120 @@
+"""Classification with a language model that is not trained for it, by the likelihood of the labels in a template."""
+
+import re
+
+import numpy as np
+
+from keras_transfer.tasks.base import check_numbers
+from keras_transfer.text.base import to_list
+
+CONTENT_FREE = ("N/A", "[MASK]", "")  # These are the texts of Zhao et al. 2021.
+
+
+class InContext:
+    """A mixin for language models: labels by likelihood, without training.
+
+    A subclass implements `_score_labels(prompts, words, batch_size)`, which returns the log-likelihoods of words
+    (strings) in prompts, an array [prompts, words]. A prompt is a tuple of the texts before and after the label.
+    """
+
+    reads_ahead = False  # Whether the model reads the text after the label.
+
+    def classify(
+        self, texts, labels, examples=(), template="{text}\n{label}", separator="\n\n", calibrate=False, batch_size=8
+    ):
+        """Returns the most likely label of each text by zero-, one- or few-shot classification.
+
+        The model reads the examples and then the text, each formatted with the template, and scores each label at
+        `{label}`. A `CausalLM` reads only the text before it (Brown et al. 2020). A `MaskedLM` has a mask token there
+        and reads the text on both sides (PET, Schick & Schütze 2021). Each of its labels must be written as
+        a single token.
+
+        Args:
+            texts: List of strings.
+            labels: List of strings that replace `{label}`, or a dict from labels to these strings (PET's verbalizer).
+            examples: List of tuples `(text, label)`, which the model reads before each text. Defaults to none.
+            template: String with one `{text}` and one `{label}`. For a `CausalLM`, `{label}` must be after `{text}`.
+                Defaults to `"{text}\\n{label}"`.
+            separator: String between examples. Defaults to an empty line.
+            calibrate: Boolean. Whether the likelihoods are divided by those for texts without content ("N/A", "[MASK]"
+                and ""), which removes the preference for certain labels (Zhao et al. 2021). Defaults to `False`.
+            batch_size: Integer. Number of texts in a batch. For a `CausalLM`, each text counts once for each label.
+                Defaults to `8`.
+
+        Returns:
+            List of labels, one for each text.
+
+        Raises:
+            ValueError: If the template lacks one of its fields, if an example has an unknown label, if a text is too
+                long together with the examples, or, for a `MaskedLM`, if a label is not a single token or if a text
+                contains the mask token.
+
+        Example:
+        ```python
+        vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "film", "was", "good", "bad", ":", "it"]
+        encoder = keras_transfer.encoders.TransformerEncoder(len(vocabulary), 1, 2, 8, 16, causal=True)
+        model = keras_transfer.tasks.CausalLM(encoder, keras_transfer.text.BertPreprocessor(vocabulary))
+        model.classify(["The film"], ["good", "bad"], examples=[("It", "bad")], template="{text} was {label}")
+        ```
+
+        Source: https://arxiv.org/abs/2005.14165, https://arxiv.org/abs/2001.07676, https://arxiv.org/abs/2102.09690
+        """
+        options = (labels, examples, template, separator, batch_size)
+        scores = self.label_log_likelihoods(texts, *options)
+        if calibrate:
+            free = _log_softmax(self.label_log_likelihoods(self._texts_without_content(), *options))
+            scores = _log_softmax(scores) - np.log(np.exp(free).mean(axis=0))
+        names = list(labels)
+        check_numbers(scores)
+        return [names[best] for best in scores.argmax(axis=1)]
+
+    def label_log_likelihoods(
+        self, texts, labels, examples=(), template="{text}\n{label}", separator="\n\n", batch_size=8
+    ):
+        """Returns the log-likelihood of each label for each text, a float64 array [texts, labels].
+
+        For a `CausalLM`, it is the sum over the tokens of the label. If a label changes how the end of the text before
+        it is split into tokens, these tokens are included for all labels. For a `MaskedLM`, it is the log-likelihood of
+        the label's token at the mask.
+
+        Args:
+            texts, labels, examples, template, separator, batch_size: See `classify`.
+
+        Raises:
+            ValueError: If an argument is invalid, as for `classify`.
+        """
+        written = dict(labels) if isinstance(labels, dict) else {label: label for label in labels}
+        if len(written) < 2 or not all(isinstance(text, str) and text for text in written.values()):
+            raise ValueError(f"`labels` must be at least two different strings. Received: labels={labels!r}")
+        parts = self._template_parts(template)
+        unknown = [label for _, label in examples if label not in written]
+        if unknown:
+            raise ValueError(f"Labels of `examples` must be among {list(written)}. Received: {unknown[0]!r}")
+        shots = "".join(f"{_fill(parts, text, written[label])}{separator}" for text, label in examples)
+        at = parts.index("{label}")
+        prompts = [(shots + _fill(parts[:at], text), _fill(parts[at + 1 :], text)) for text in to_list(texts)]
+        return np.asarray(self._score_labels(prompts, list(written.values()), batch_size), "float64")
+
+    def _template_parts(self, template):
+        """Splits a template into a list of the two fields and the texts around them."""
+        parts = re.split(r"({text}|{label})", template)
+        fields = parts[1::2]
+        if fields != ["{text}", "{label}"] and not (self.reads_ahead and fields == ["{label}", "{text}"]):
+            order = "" if self.reads_ahead else ", after it,"
+            raise ValueError(
+                f"`template` must contain '{{text}}' once and{order} '{{label}}' once. Received: template={template!r}"
+            )
+        return parts
+
+    def _texts_without_content(self):
+        return list(CONTENT_FREE)
+
+
+def _fill(parts, text, label=""):
+    """Joins parts of a template and replaces the fields with a text and a label."""
+    return "".join({"{text}": text, "{label}": label}.get(part, part) for part in parts)
+
+
+def _log_softmax(scores):
+    scores = scores - scores.max(axis=1, keepdims=True)
+    return scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))

@@ -1,0 +1,119 @@
+"""How likely texts are, token by token."""
+
+import dataclasses
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.generation import PROMPT_STEP, round_up
+from keras_transfer.tasks.language.token_lists import check_rows, is_texts, prepared_rows, token_rows
+
+
+@dataclasses.dataclass
+class Scores:
+    """The likelihoods of texts under a language model.
+
+    The first token of a text is not scored, since nothing predicts it. If the preprocessor puts a token before each
+    text, that token is the first one, and all tokens of the text are scored. A token that it puts at the end is scored,
+    too.
+
+    Attributes:
+        token_log_likelihoods: List of arrays [scored tokens], the natural logarithm of each token's probability given
+            the tokens before it.
+        log_likelihoods: Array [texts], the sum for each text.
+        perplexity_per_token: Float. `exp(-sum / tokens)`, over the scored tokens of all texts.
+        perplexity_per_word: Float. `exp(-sum / words)`, over the words of all texts, split at white space. It can be
+            compared between models with different tokenizers. None for prepared ids.
+    """
+
+    token_log_likelihoods: list
+    log_likelihoods: np.ndarray
+    perplexity_per_token: float
+    perplexity_per_word: float | None
+
+
+class Likelihood:
+    """A mixin for language models: the likelihood of texts."""
+
+    def score(self, texts, batch_size=8):
+        """Returns the likelihood of texts, which are not truncated.
+
+        Args:
+            texts: List of strings, or prepared ids as lists of integers.
+            batch_size: Integer. Number of texts in a batch. Defaults to `8`.
+
+        Returns:
+            `Scores`, with `token_log_likelihoods`, `log_likelihoods`, `perplexity_per_token` and
+            `perplexity_per_word`.
+
+        Raises:
+            ValueError: If a text has no tokens, or more tokens than the encoder has positions.
+
+        Example:
+        ```python
+        vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "film"]
+        encoder = keras_transfer.encoders.TransformerEncoder(len(vocabulary), 1, 2, 8, 16, causal=True)
+        model = keras_transfer.tasks.CausalLM(encoder, keras_transfer.text.BertPreprocessor(vocabulary))
+        model.score(["The film"]).perplexity_per_token
+        ```
+        """
+        texts = [texts] if isinstance(texts, (str, bytes)) else texts
+        raw = is_texts(texts)
+        rows = token_rows(self, texts, end=True) if raw else prepared_rows(texts)
+        check_rows(self, rows, "text")
+        found = self.token_log_likelihoods(rows, batch_size)
+        sums = np.array([values.sum(dtype="float64") for values in found])
+        tokens = max(sum(map(len, found)), 1)
+        words = max(sum(len(str(text).split()) for text in texts), 1) if raw else None
+        return Scores(
+            found,
+            sums,
+            float(np.exp(-sums.sum() / tokens)),
+            None if words is None else float(np.exp(-sums.sum() / words)),
+        )
+
+    def token_log_likelihoods(self, rows, batch_size=8):
+        """Returns the log-likelihood of each token but the first of rows of ids, as a list of float32 arrays.
+
+        Args:
+            rows: List of integer arrays.
+            batch_size: Integer. Number of rows in a batch. Defaults to `8`.
+        """
+        scorer, found = self._scorer(), [None] * len(rows)
+        order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
+        positions = getattr(self.encoder, "max_sequence_length", None)
+        for start in range(0, len(rows), batch_size):
+            part = order[start : start + batch_size]
+            length = round_up(len(rows[part[-1]]), PROMPT_STEP)
+            length = length if positions is None else min(length, positions)
+            ids, mask = (np.zeros((min(batch_size, len(rows)), length), "int32") for _ in range(2))
+            for place, index in enumerate(part):
+                ids[place, : len(rows[index])] = rows[index]
+                mask[place, : len(rows[index])] = 1
+            inputs = {"token_ids": ids, "padding_mask": mask, "segment_ids": np.zeros_like(ids)}
+            inputs, targets, _ = self.objective({name: inputs[name] for name in self.input})
+            values = scorer.predict_on_batch({**inputs, "target_ids": targets})
+            for place, index in enumerate(part):
+                found[index] = values[place, : max(len(rows[index]) - 1, 0)]
+        return found
+
+    def _scorer(self):
+        """Returns a model from the encoder's inputs and `target_ids` to the log-likelihoods of the targets."""
+        self.check_adapters()
+        if "scorer" not in self.compiled_generators:
+            targets = keras.Input((None,), dtype="int32", name="target_ids")
+            values = _TargetLogLikelihood(dtype="float32")(self.output, targets)
+            self.compiled_generators["scorer"] = keras.Model({**self.input, "target_ids": targets}, values)
+        return self.compiled_generators["scorer"]
+
+
+class _TargetLogLikelihood(keras.layers.Layer):
+    """The log-likelihood of targets `[batch, length]`, given logits `[batch, length, vocabulary]`."""
+
+    def call(self, logits, targets):
+        chosen = ops.take_along_axis(logits, targets[:, :, None], axis=2)[:, :, 0]
+        return chosen - ops.logsumexp(logits, axis=-1)
+
+    def compute_output_spec(self, logits, targets):
+        return keras.KerasTensor(targets.shape, "float32")

@@ -1,0 +1,294 @@
+"""Masked language models, which predict the hidden tokens of a text."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.layers.basic import get_activation, serialize_activation
+from keras_transfer.layers.embeddings import OutputEmbeddings
+from keras_transfer.layers.heads import TakePositions
+from keras_transfer.metrics.words import WordAccuracy
+from keras_transfer.objectives import TokenMasking
+from keras_transfer.tasks.base import Signature, Task
+from keras_transfer.tasks.inputs import require_preprocessor
+from keras_transfer.tasks.language.in_context import InContext
+from keras_transfer.tasks.language.self_supervised import UNUSED, SelfSupervised, for_backend, tokens_of
+from keras_transfer.text.base import to_list
+
+_EXPORTED = 5  # Number of tokens that an exported model returns for each masked one.
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class MaskedLM(SelfSupervised, InContext, Task):
+    """A masked language model: an encoder, a dense layer with a norm, and the token embeddings as output embeddings.
+
+    `fit` and `evaluate` take raw text without labels. The objective hides some tokens: different ones in each epoch of
+    `fit`, and the same ones in each evaluation. Logits are computed only for these tokens, which makes a step cheaper.
+    The loss is the mean over these tokens, and `accuracy` is the fraction that the model predicts correctly.
+
+    `from_pretrained` loads the head of the checkpoint's pretraining, so that `fit` continues the pretraining. A
+    checkpoint without this head requires `head="new"`. `save_pretrained` writes the head back.
+
+    Args:
+        encoder: Encoder of this library with a `token_embedding`, or a KerasHub backbone.
+        preprocessor: `text.TokenPreprocessor` whose vocabulary has a mask token, or None for prepared ids. Defaults to
+            `None`.
+        objective: `objectives.TokenMasking`. Defaults to `None`, which hides 15 % of the tokens.
+        activation: String or callable. Activation of the dense layer. Defaults to `None`, the activation of the
+            encoder.
+        layer_norm_epsilon: Float. Epsilon of the norm. Defaults to `None`, the value of the encoder.
+        use_bias: Boolean. Whether the dense layer and the norm have a bias. (The output embeddings always have one.)
+            Defaults to `True`.
+        name: String. Name of the model. Defaults to `None`.
+
+    Inputs: The inputs of the encoder, and `mask_positions`, integers [batch, places], negative at unused places.
+
+    Outputs:
+        Logits [batch, places, vocabulary_size], float32.
+
+    Raises:
+        ValueError: If the encoder has no token embeddings or returns no vector for each token, if its tokens see only
+            earlier ones, or if `preprocessor` does not match the encoder. A vocabulary without a mask token is an error
+            when the model is trained or fills masks.
+
+    Example:
+    ```python
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film", "ends", "begins"]
+    preprocessor = keras_transfer.text.BertPreprocessor(words, sequence_length=8)
+    encoder = keras_transfer.encoders.BertEncoder(9, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    model = keras_transfer.tasks.MaskedLM(encoder, preprocessor)
+    model.compile(keras.optimizers.AdamW(1e-4))
+    model.fit(["The film begins", "The film ends"])
+    model.fill_mask(["The [MASK] ends"], top_k=2)
+    ```
+
+    Source: https://arxiv.org/abs/1810.04805
+    """
+
+    head_name = "masked_lm"
+    reads_ahead = True
+
+    def __init__(
+        self,
+        encoder,
+        preprocessor=None,
+        objective=None,
+        activation=None,
+        layer_norm_epsilon=None,
+        use_bias=True,
+        name=None,
+    ):
+        # === Layers ===
+        self.check_encoder(encoder)
+        table, sequence = tokens_of(encoder)
+        if preprocessor is not None and not hasattr(preprocessor, "encode_masked"):
+            raise ValueError(
+                "`preprocessor` must be a `text.TokenPreprocessor` with a mask token. "
+                f"Received: {type(preprocessor).__name__}"
+            )
+        if activation is None:
+            activation = getattr(encoder, "activation", "gelu")
+        if layer_norm_epsilon is None:
+            layer_norm_epsilon = getattr(encoder, "layer_norm_epsilon", 1e-12)
+        dtype = encoder.dtype_policy
+        initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
+        positions = keras.Input((None,), dtype="int32", name="mask_positions")
+        take = TakePositions(dtype=dtype, name="masked_tokens")
+        dense = keras.layers.Dense(
+            table.output_dim,
+            get_activation(activation),
+            use_bias=use_bias,
+            kernel_initializer=initializer,
+            dtype=dtype,
+            name="head_dense",
+        )
+        norm = keras.layers.LayerNormalization(
+            epsilon=layer_norm_epsilon, center=use_bias, dtype=dtype, name="head_norm"
+        )
+        logits = OutputEmbeddings(table, use_bias=True, dtype=dtype, name="logits")
+
+        # === Functional model ===
+        outputs = logits(norm(dense(take(sequence, positions))))
+        inputs = {**encoder.input, "mask_positions": positions}
+        super().__init__(encoder, preprocessor, outputs, name, inputs=inputs)
+
+        # === Config ===
+        self.objective = TokenMasking() if objective is None else objective
+        self.activation = activation
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.use_bias = use_bias
+
+    # === Loss and metrics ===
+
+    def default_loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=UNUSED)
+
+    def default_metrics(self):
+        return [WordAccuracy()]
+
+    # === Prediction ===
+
+    def encode_batch(self, texts):
+        """Returns the inputs of raw text in which the mask token marks the hidden tokens."""
+        require_preprocessor(self)
+        inputs = self.preprocessor.encode_masked(texts, "longest")
+        inputs = {name: inputs[name] for name in self.input}
+        return for_backend(inputs)
+
+    def predict(self, x, **kwargs):
+        """Returns the logits of prepared data. For texts, use `fill_mask`."""
+        if self.is_raw(x):
+            raise ValueError(
+                "`predict` takes prepared inputs, with `mask_positions`. Use `fill_mask(texts)` for texts in which "
+                f"{self._mask_token()!r} marks the hidden tokens. Received: {x!r:.100}"
+            )
+        return super().predict(x, **kwargs)
+
+    def fill_mask(self, texts, top_k=5, batch_size=32):
+        """Returns the most likely tokens for the masked ones in texts.
+
+        The mask token, such as "[MASK]" or "<mask>", is the only special token that these texts may contain. Everything
+        else is read as plain text, as always.
+
+        Args:
+            texts: A string, or a list, array or table column of strings, each with at least one mask token.
+            top_k: Integer. Number of tokens for each masked one. Defaults to `5`.
+            batch_size: Integer. Number of texts in a batch. Defaults to `32`.
+
+        Returns:
+            For each text, a list with one list of `(token, probability)` for each masked token, the most likely first.
+
+        Raises:
+            ValueError: If a text has no mask token, if a mask token is truncated, or if `top_k` is out of range.
+
+        Example:
+        ```python
+        words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film"]
+        encoder = keras_transfer.encoders.BertEncoder(7, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16)
+        model = keras_transfer.tasks.MaskedLM(encoder, keras_transfer.text.BertPreprocessor(words))
+        [[[(token, probability), _]]] = model.fill_mask(["the [MASK]"], top_k=2)
+        ```
+        """
+        require_preprocessor(self)
+        size = self.preprocessor.vocabulary_size  # The table may have more rows.
+        if not 1 <= top_k <= size:
+            raise ValueError(f"`top_k` must be from 1 to {size}, the vocabulary's size. Received: top_k={top_k!r}")
+        if not self.is_raw(texts) or isinstance(texts, tuple):
+            raise ValueError(f"`texts` must be a list of strings. Received: {type(texts).__name__}")
+        texts, mask, answers = to_list(texts), self._mask_token(), []
+        counts = [text.count(mask) for text in texts]
+        if 0 in counts:
+            at = counts.index(0)
+            raise ValueError(f"Every text must contain {mask!r}. Received: {texts[at]!r:.100} at position {at}")
+        for start in range(0, len(texts), batch_size):
+            inputs = self.encode_batch(texts[start : start + batch_size])
+            places = np.asarray(inputs["mask_positions"]) >= 0
+            for at, (count, found) in enumerate(zip(counts[start:], places.sum(axis=1)), start):
+                if count != found:
+                    raise ValueError(
+                        f"{mask!r} must be within the first {self.preprocessor.sequence_length} tokens of a text. "
+                        f"Received: {count - found} behind them, in the text at position {at}"
+                    )
+            found = self._best(super().predict_on_batch(inputs), top_k)
+            tokens, values = (np.asarray(part) for part in found)
+            words = np.asarray(self.preprocessor.to_tokens(tokens)).astype(str)
+            for row, real in enumerate(places):
+                answers.append(
+                    [list(zip(words[row, i].tolist(), values[row, i].tolist())) for i in np.flatnonzero(real)]
+                )
+        return answers
+
+    # === In-context use ===
+
+    def _score_labels(self, prompts, words, batch_size):
+        require_preprocessor(self)
+        mask, limit = self._mask_token(), self.preprocessor.sequence_length
+        everything = [*words, *(part for prompt in prompts for part in prompt)]
+        if found := [part for part in everything if mask is not None and mask in part]:
+            raise ValueError(
+                f"Texts, labels, examples and the template must not contain {mask!r}, which takes the place of "
+                f"'{{label}}'. Received: {found[0]!r:.200}"
+            )
+        scores = np.zeros((len(prompts), len(words)))
+        tokens = self._tokens_of_labels(prompts[0][0] if prompts else "", words)
+        texts = [f"{before}{mask}{after}" for before, after in prompts]
+        for start in range(0, len(texts), batch_size):
+            part = texts[start : start + batch_size]
+            counts = np.asarray(self.preprocessor.tokenize_masked(part).row_lengths())
+            counts = counts + self.preprocessor.num_special_tokens
+            if counts.max() > limit:
+                raise ValueError(
+                    f"Each text with its examples must have at most {limit} tokens, the `sequence_length` of the "
+                    f"preprocessor. Received: {counts.max()} tokens at position {start + counts.argmax()}"
+                )
+            logits = super().predict_on_batch(self.encode_batch(part))
+            logits = ops.convert_to_numpy(logits).astype("float64")[:, 0]
+            logits -= logits.max(axis=1, keepdims=True)
+            scores[start : start + batch_size] = logits[:, tokens] - np.log(np.exp(logits).sum(axis=1))[:, None]
+        return scores
+
+    def _tokens_of_labels(self, before, words):
+        """Returns the token of each label after the start of a prompt."""
+        mask, unknown = self._mask_token(), self.preprocessor.unk_id
+        start, *rows = self.preprocessor.tokenize_masked([f"{before}{text}" for text in (mask, *words)]).to_list()
+        for word, row in zip(words, rows):
+            if len(row) != len(start) or row[:-1] != start[:-1] or row[-1] == unknown:
+                own = [self.preprocessor.vocabulary[index] for index in row[len(start) - 1 :]]
+                raise ValueError(
+                    "The template has one mask token for '{label}', so each label must be written as a single token. "
+                    f"Received: {word!r}, which becomes {own}"
+                )
+        tokens = [row[-1] for row in rows]
+        if len(set(tokens)) < len(tokens):
+            raise ValueError(f"Labels must become different tokens. Received: {words} with the ids {tokens}")
+        return tokens
+
+    def _texts_without_content(self):
+        return [text for text in super()._texts_without_content() if text != self._mask_token()]
+
+    def _mask_token(self):
+        return getattr(getattr(self.preprocessor, "tokenizer", None), "mask_token", None)
+
+    def _best(self, logits, top_k):
+        """Returns the ids of the most likely tokens of the vocabulary, and their probabilities, from logits."""
+        probabilities, tokens = ops.top_k(ops.softmax(logits[..., : self.preprocessor.vocabulary_size]), top_k)
+        return ops.cast(tokens, "int32"), probabilities
+
+    # === Export ===
+
+    def signatures(self, pairs=False):
+        """Returns the signatures of an exported model.
+
+        Args:
+            pairs: Must be `False`, because a `MaskedLM` does not support pairs.
+
+        Returns:
+            Dict of one `Signature`, `"serving_default"`: from `text`, in which the mask token marks hidden tokens, to
+            `token` strings, `token_id` and `probability`, each [batch, places, 5], the most likely first. Unused places
+            have "", -1 and 0.
+
+        Raises:
+            ValueError: If `pairs=True`.
+        """
+        if pairs:
+            raise ValueError(f"`{type(self).__name__}` does not support pairs of texts. Received: pairs=True")
+
+        def fill(text):
+            inputs = self.encode_batch(text)
+            real = inputs["mask_positions"][:, :, None] >= 0
+            tokens, probabilities = self._best(
+                self(inputs, training=False), min(_EXPORTED, self.preprocessor.vocabulary_size)
+            )
+            tokens, probabilities = ops.where(real, tokens, -1), ops.where(real, probabilities, 0.0)
+            return {"token": self.preprocessor.to_tokens(tokens), "token_id": tokens, "probability": probabilities}
+
+        return {"serving_default": Signature(fill, {"text": keras.KerasTensor((None,), "string", name="text")})}
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "objective": keras.saving.serialize_keras_object(self.objective),
+            "activation": serialize_activation(self.activation),
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "use_bias": self.use_bias,
+        }

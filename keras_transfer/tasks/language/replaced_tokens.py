@@ -1,0 +1,250 @@
+"""Replaced token detection: finding the tokens of a text that a small language model has replaced."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.layers.basic import get_activation, serialize_activation
+from keras_transfer.layers.heads import SampleTokens, put_tokens
+from keras_transfer.objectives import TokenMasking
+from keras_transfer.tasks.base import Signature, Task, encode_texts
+from keras_transfer.tasks.inputs import require_preprocessor
+from keras_transfer.tasks.language.masked_lm import MaskedLM
+from keras_transfer.tasks.language.self_supervised import SelfSupervised, for_backend, tokens_of
+from keras_transfer.text.base import to_list
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class ReplacedTokenDetection(SelfSupervised, Task):
+    """ELECTRA's pretraining: a generator replaces some tokens, and the encoder learns to detect them.
+
+    `fit` and `evaluate` take raw text without labels. The objective hides some tokens. The generator, a `MaskedLM`,
+    predicts them, and they are replaced by tokens drawn from its distribution. The encoder then predicts for each real
+    token whether it was replaced. A drawn token that equals the original one counts as not replaced. The loss is the
+    loss of the generator plus `discriminator_weight` times the loss of the encoder. The generator keeps its own token
+    embeddings.
+
+    `from_pretrained` loads the head of a discriminator, and `save_pretrained` writes it back. Save the generator with
+    `model.generator.save_pretrained(folder)`.
+
+    Args:
+        encoder: Encoder of this library, the discriminator.
+        preprocessor: `text.TokenPreprocessor` whose vocabulary has a mask token, or None for prepared ids. Defaults to
+            `None`.
+        generator: `MaskedLM` with the same vocabulary, usually smaller than `encoder`. Defaults to `None`, for a model
+            that only detects.
+        objective: `objectives.TokenMasking`. Defaults to `None`, which hides 15 % of the tokens. 85 % of these become
+            the mask token, and none become a random token.
+        discriminator_weight: Float. Factor of the loss of the encoder. Defaults to `50.0`.
+        activation: String or callable. Activation of the head's dense layer. Defaults to `None`, the activation of the
+            encoder.
+        name: String. Name of the model. Defaults to `None`.
+
+    Outputs:
+        Logits [batch, length], float32, positive for a token that was probably replaced. For inputs with
+        `mask_positions`, a dict with these logits and the results of the generator.
+
+    Raises:
+        ValueError: If the encoder returns no vector for each token, if `generator` is not a `MaskedLM` or has another
+            vocabulary, or if `preprocessor` has no mask token or does not match the encoder.
+
+    Example:
+    ```python
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film", "ends", "begins"]
+    preprocessor = keras_transfer.text.BertPreprocessor(words, sequence_length=8)
+    small, large = (
+        keras_transfer.encoders.BertEncoder(9, num_layers, num_heads=2, hidden_dim=8, intermediate_dim=16)
+        for num_layers in (1, 2)
+    )
+    model = keras_transfer.tasks.ReplacedTokenDetection(large, preprocessor, keras_transfer.tasks.MaskedLM(small))
+    model.compile(keras.optimizers.AdamW(1e-4))
+    model.fit(["The film begins", "The film ends"])
+    model.detect(["The the ends"])
+    ```
+
+    Source: https://arxiv.org/abs/2003.10555
+    """
+
+    head_name = "replaced_token"
+
+    def __init__(
+        self,
+        encoder,
+        preprocessor=None,
+        generator=None,
+        objective=None,
+        discriminator_weight=50.0,
+        activation=None,
+        name=None,
+    ):
+        # === Layers ===
+        self.check_encoder(encoder)
+        table, sequence = tokens_of(encoder)
+        if generator is not None and (
+            not isinstance(generator, MaskedLM) or generator.output.shape[-1] != table.input_dim
+        ):
+            size = generator.output.shape[-1] if isinstance(generator, MaskedLM) else None
+            raise ValueError(
+                f"`generator` must be a `MaskedLM` with the vocabulary of the encoder, {table.input_dim} tokens. "
+                f"Received: {type(generator).__name__}{'' if size is None else f' with {size} tokens'}"
+            )
+        activation = getattr(encoder, "activation", "gelu") if activation is None else activation
+        initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
+        dense = keras.layers.Dense(
+            sequence.shape[-1],
+            get_activation(activation),
+            kernel_initializer=initializer,
+            dtype=encoder.dtype_policy,
+            name="head_dense",
+        )
+        logits = keras.layers.Dense(1, kernel_initializer=initializer.clone(), dtype="float32", name="logits")
+
+        # === Functional model ===
+        super().__init__(encoder, preprocessor, ops.squeeze(logits(dense(sequence)), -1), name)
+
+        # === Config ===
+        self.generator = generator
+        self.sample_tokens = SampleTokens(dtype="float32", name="sample_tokens")
+        self.objective = TokenMasking(masked=0.85, replaced=0.0) if objective is None else objective
+        self.discriminator_weight = discriminator_weight
+        self.activation = activation
+        self.parts = [keras.metrics.Mean(name=part) for part in ("generator_loss", "discriminator_loss", "accuracy")]
+
+    # === Training ===
+
+    def call(self, inputs, training=None, mask=None):
+        if not isinstance(inputs, dict) or "mask_positions" not in inputs:
+            return super().call(inputs, training=training, mask=mask)
+        if self.generator is None:
+            raise ValueError("Training requires a `generator`, a `MaskedLM`. Received: generator=None")
+        predicted = self.generator(inputs, training=training)
+        token_ids = self.sample_tokens(inputs["token_ids"], inputs["mask_positions"], predicted)
+        logits = super().call({**inputs, "token_ids": token_ids}, training=training, mask=mask)
+        return {"generator": predicted, "token_ids": token_ids, "discriminator": logits}
+
+    def default_loss(self):
+        return None  # `compute_loss` computes the loss.
+
+    def default_metrics(self):
+        return None
+
+    def compile(self, optimizer="auto", loss="auto", metrics="auto", **kwargs):
+        """Configures training as `Task.compile` does, with the loss and the metrics of the task only."""
+        if loss not in ("auto", None) or metrics not in ("auto", None):
+            raise ValueError(
+                "`ReplacedTokenDetection` has its own loss and metrics. Leave `loss` and `metrics` out. "
+                f"Received: loss={loss!r}, metrics={metrics!r}"
+            )
+        super().compile(optimizer, loss=None, metrics=None, **kwargs)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Returns the loss of the generator plus the weighted loss of the discriminator."""
+        if sample_weight is not None:
+            raise ValueError(
+                "`ReplacedTokenDetection` does not support sample weights. Received: sample_weight of type "
+                f"{type(sample_weight).__name__}"
+            )
+        generator, discriminator, _ = self._parts_of(x, y, y_pred)
+        return generator + self.discriminator_weight * discriminator + ops.sum(ops.array([0.0, *self.losses]))
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Returns the metrics: both losses, and the fraction of real tokens that the discriminator gets right."""
+        for metric, value in zip(self.parts, self._parts_of(x, y, y_pred)):
+            metric.update_state(value)
+        return self.get_metrics_result()
+
+    def _parts_of(self, x, y, y_pred):
+        """Returns the loss of the generator, and the loss and the accuracy of the discriminator."""
+        targets = ops.cast(y, "int32")
+        losses = keras.losses.sparse_categorical_crossentropy(
+            ops.maximum(targets, 0), y_pred["generator"], from_logits=True
+        )
+        before = put_tokens(x["token_ids"], x["mask_positions"], targets)
+        replaced = ops.cast(y_pred["token_ids"] != before, "float32")
+        logits = y_pred["discriminator"]
+        wrong = ops.softplus(ops.where(replaced == 1, -logits, logits))
+        right = ops.cast((logits > 0) == (replaced == 1), "float32")
+        real = x["padding_mask"]
+        return _mean(losses, targets >= 0), _mean(wrong, real), _mean(right, real)
+
+    # === Prediction ===
+
+    def encode_batch(self, texts):
+        """Returns the encoder's inputs of raw text, padded to the longest."""
+        require_preprocessor(self)
+        inputs = encode_texts(self, [texts] if isinstance(texts, (str, bytes)) else texts)
+        return for_backend(inputs)
+
+    def predict(self, x, **kwargs):
+        """Returns the logits of prepared data. For texts, use `detect`."""
+        if self.is_raw(x):
+            raise ValueError(f"`predict` takes prepared inputs. Use `detect(texts)` for texts. Received: {x!r:.100}")
+        return super().predict(x, **kwargs)
+
+    def detect(self, texts, batch_size=32):
+        """Returns the tokens of texts, each with the probability that it was replaced.
+
+        Args:
+            texts: A string, or a list, array or table column of strings.
+            batch_size: Integer. Number of texts in a batch. Defaults to `32`.
+
+        Returns:
+            For each text, a list of `(token, probability)`, without special tokens.
+
+        Raises:
+            ValueError: If `texts` are not text, or if the task has no preprocessor.
+        """
+        require_preprocessor(self)
+        if not self.is_raw(texts) or isinstance(texts, tuple):
+            raise ValueError(f"`texts` must be a list of strings. Received: {type(texts).__name__}")
+        texts, answers, special = to_list(texts), [], self.preprocessor.special_ids
+        special = [token for token in special if token != self.preprocessor.unk_id]
+        for start in range(0, len(texts), batch_size):
+            inputs = self.encode_batch(texts[start : start + batch_size])
+            values = np.asarray(ops.convert_to_numpy(ops.sigmoid(super().predict_on_batch(inputs))))
+            ids = np.asarray(inputs["token_ids"])
+            words = np.asarray(self.preprocessor.to_tokens(inputs["token_ids"])).astype(str)
+            for row, keep in enumerate((np.asarray(inputs["padding_mask"]) == 1) & ~np.isin(ids, special)):
+                answers.append(list(zip(words[row, keep].tolist(), values[row, keep].tolist())))
+        return answers
+
+    def signatures(self, pairs=False):
+        """Returns the signatures of an exported model.
+
+        Args:
+            pairs: Must be `False`, because this task does not support pairs.
+
+        Returns:
+            Dict of `Signature`s: `"serving_default"`, from `text` to `token` strings and the `probability` that each
+            was replaced, both [batch, length], with "" and 0 for padding, and `"tokens"`, from the encoder's inputs to
+            `logits`.
+
+        Raises:
+            ValueError: If `pairs=True`.
+        """
+        signatures = super().signatures(pairs)
+
+        def detect(text):
+            inputs = self.encode_batch(text)
+            real = inputs["padding_mask"] == 1
+            probability = ops.where(real, ops.sigmoid(self(inputs, training=False)), 0.0)
+            token = self.preprocessor.to_tokens(ops.where(real, inputs["token_ids"], -1))
+            return {"token": token, "probability": probability}
+
+        text = keras.KerasTensor((None,), "string", name="text")
+        return {"serving_default": Signature(detect, {"text": text}), **signatures}
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "generator": keras.saving.serialize_keras_object(self.generator),
+            "objective": keras.saving.serialize_keras_object(self.objective),
+            "discriminator_weight": self.discriminator_weight,
+            "activation": serialize_activation(self.activation),
+        }
+
+
+def _mean(values, mask):
+    """Returns the mean of values where a mask is 1, or 0 if the mask is 0 everywhere."""
+    mask = ops.cast(mask, "float32")
+    return ops.sum(values * mask) / ops.maximum(ops.sum(mask), 1.0)

@@ -1,0 +1,112 @@
+"""Texts as lists of token ids without padding, for the methods of language models that need no batches."""
+
+import numpy as np
+
+from keras_transfer.generation import generation_defaults
+from keras_transfer.tasks.inputs import require_preprocessor
+from keras_transfer.text.base import is_text, to_list
+from keras_transfer.text.preprocessors import TokenPreprocessor
+
+
+def token_rows(task, texts, end=False):
+    """Returns the ids of texts as a list of integer arrays, with the tokens that the preprocessor puts before them.
+
+    Args:
+        task: `Task`.
+        texts: List of strings.
+        end: Boolean. Whether to add the tokens that the preprocessor puts after them. Defaults to `False`.
+
+    Raises:
+        ValueError: If the task has no `TokenPreprocessor`.
+    """
+    preprocessor = token_preprocessor(task)
+    packing = preprocessor.packing
+    before, after = ([preprocessor.token_to_id(token) for token in tokens] for tokens in (packing.start, packing.end))
+    texts = to_list(texts)
+    ids = preprocessor.tokenize(texts).to_list() if texts else []
+    return [np.array([*before, *row, *(after if end else ())], "int32") for row in ids]
+
+
+def prepared_rows(ids):
+    """Returns prepared prompts as a list of integer arrays.
+
+    Args:
+        ids: List of lists or arrays of ids, or a dict of `token_ids` and `padding_mask` `[batch, length]`.
+
+    Raises:
+        ValueError: If they are anything else.
+    """
+    if isinstance(ids, dict):
+        columns = (np.asarray(ids[name]) for name in ("token_ids", "padding_mask"))
+        return [row[real.astype(bool)].astype("int32") for row, real in zip(*columns)]
+    rows = [np.asarray(row) for row in ids]
+    if wrong := [row for row in rows if row.ndim != 1 or (row.size and row.dtype.kind not in "iu")]:
+        raise ValueError(
+            "Prompts must be strings, lists of token ids, or a dict of `token_ids` and `padding_mask`. "
+            f"Received: {wrong[0]!r:.100}"
+        )
+    return [row.astype("int32") for row in rows]
+
+
+def token_preprocessor(task):
+    """Returns the preprocessor of a task.
+
+    Raises:
+        ValueError: If there is none, or if it has no tokenizer.
+    """
+    require_preprocessor(task)
+    if not isinstance(task.preprocessor, TokenPreprocessor):
+        raise ValueError(
+            "This method needs a `text.TokenPreprocessor`, which has a tokenizer. "
+            f"Received: {type(task.preprocessor).__name__}"
+        )
+    return task.preprocessor
+
+
+def check_rows(task, rows, what):
+    """Raises a `ValueError` if a row of ids is empty, longer than the encoder's positions, or has unknown ids.
+
+    Args:
+        task: `CausalLM`.
+        rows: List of integer arrays.
+        what: String. What error messages call a row, such as `"prompt"`.
+    """
+    positions, count = getattr(task.encoder, "max_sequence_length", None), task.output.shape[-1]
+    for index, row in enumerate(rows):
+        if not len(row):
+            raise ValueError(f"Each {what} must have at least one token. Received: an empty {what} at position {index}")
+        if positions is not None and len(row) > positions:
+            raise ValueError(
+                f"Each {what} must have at most {positions} tokens, the encoder's number of positions. "
+                f"Received: {len(row)} tokens at position {index}"
+            )
+        if row.min() < 0 or row.max() >= count:
+            raise ValueError(f"Token ids must be from 0 to {count - 1}. Received: {row} at position {index}")
+
+
+def text_pieces(task):
+    """Returns what each token adds to a text, as a list of bytes; special tokens add nothing."""
+    preprocessor = token_preprocessor(task)
+    pieces = preprocessor.tokenizer.token_bytes()
+    special = {preprocessor.token_to_id(token) for token in preprocessor.packing.special_tokens}
+    special |= set(end_ids(task))
+    pieces += [b""] * (task.output.shape[-1] - len(pieces))  # An embedding may have more rows than the vocabulary.
+    return [b"" if index in special else piece for index, piece in enumerate(pieces)]
+
+
+def end_ids(task):
+    """Returns the ids of the tokens that end texts, a tuple: the checkpoint's, or one of the preprocessor, or none."""
+    found = generation_defaults(task.encoder).end_ids
+    if found is not None:
+        return found
+    if not isinstance(task.preprocessor, TokenPreprocessor):
+        return ()
+    own = getattr(task.preprocessor.tokenizer, "eos_id", None)
+    last = task.preprocessor.packing.end[-1:]
+    own = task.preprocessor.token_to_id(last[0]) if own is None and last else own
+    return () if own is None else (own,)
+
+
+def is_texts(x):
+    """Returns whether `x` is a list of texts, not of ids; an empty list is not."""
+    return not isinstance(x, dict) and len(x) > 0 and getattr(x, "ndim", 1) == 1 and is_text(x)

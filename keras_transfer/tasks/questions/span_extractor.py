@@ -1,0 +1,394 @@
+"""The part of a context that answers a question."""
+
+import numbers
+from collections.abc import Mapping
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.batches import (
+    TextBatches,
+    best_spans,
+    check_span_preprocessor,
+    context_windows,
+    lengths_for,
+    span_batches,
+    span_columns,
+    take_characters,
+    window_distance,
+    windows_in_memory,
+)
+from keras_transfer.layers.attention import HIDDEN
+from keras_transfer.layers.basic import Dropout, serialize_activation
+from keras_transfer.layers.heads import PositionLogits
+from keras_transfer.tasks.base import Signature, Task, check_numbers
+from keras_transfer.tasks.heads import encode_mixed, hidden_vectors
+from keras_transfer.tasks.inputs import require_preprocessor, texts_of_stream, to_array, to_numpy
+
+_SEARCHED = 64  # Number of questions whose answers are searched at once.
+_COLUMNS = ("score", "start", "end", "found")
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class SpanExtractor(Task):
+    """Extractive question answering: an encoder, and a dense layer that scores where an answer begins and ends.
+
+    `fit` and `evaluate` take a tuple of two lists, the questions and the context of each, and a list of answers:
+    `(text, start)`, or None if the context has no answer. `answer` returns the parts of contexts that answer questions,
+    with their positions in the original text, regardless of how the tokenizer normalizes it. A context that is too long
+    is cut into windows that overlap.
+
+    Answers begin and end at tokens of the context. The first token of a row, such as `[CLS]`, stands for no answer, and
+    is the target of windows without the answer. The loss is the mean of the two cross-entropies of the first and of the
+    last token, and `accuracy` is the fraction of these tokens that the model predicts correctly.
+
+    `from_pretrained` loads the head of a fine-tuned checkpoint. Any other checkpoint requires `head="new"`.
+
+    Args:
+        encoder: Encoder of this library, or a KerasHub backbone.
+        preprocessor: `text.BertPreprocessor`, or a `text.TokenPreprocessor` whose tokenizer knows the characters of its
+            tokens (WordPiece, and byte-level BPE as in RoBERTa), or None for prepared ids. Defaults to `None`.
+        doc_stride: Integer. Number of tokens from the start of a window to the start of the next, as in BERT's
+            `run_squad.py`. It is at most half of the tokens that fit beside the question, so windows always overlap.
+            Defaults to `None`, for `128` unless `overlap` is given.
+        max_answer_length: Integer. Number of tokens of the longest answer that `answer` returns. Defaults to `30`.
+        no_answer_threshold: Float. `answer` returns no answer if the score of no answer exceeds the score of the best
+            answer by more than this. Scores are sums of two logits. Defaults to `None`, for questions that always have
+            an answer (SQuAD 1.1). For others (SQuAD 2.0), start with `0.0`. It may be changed at any time.
+        dropout: Float between 0 and 1. Dropout rate before the dense layer. Defaults to `0.0`, as in BERT.
+        name: String. Name of the model. Defaults to `None`.
+        hidden_activation, hidden_norm: See `TextClassifier`. The dense layer is applied to each token.
+        overlap: Integer. Number of tokens that a window has in common with the next, for the windows of Transformers,
+            whose tokenizers call it `stride` and whose pipeline calls it `doc_stride`. If at most this many tokens fit
+            beside the question, it is half of them. Defaults to `None`, for windows `doc_stride` tokens apart.
+
+    Inputs: The inputs of the encoder, and `answer_mask`, integers [batch, length], 1 where an answer may begin or end.
+
+    Outputs:
+        Logits [batch, 2, length], float32, of the first and of the last token of the answer.
+
+    Raises:
+        ValueError: If the encoder returns no vector for each token, if `preprocessor` does not know the characters of
+            its tokens or does not match the encoder, if a number is out of range, or if both `doc_stride` and `overlap`
+            are given.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.SpanExtractor.from_pretrained("minilm-l6", head="new")
+    questions, contexts = ["Who ran?", "Where?"], ["Ann ran home.", "It rained."]
+    model.compile(keras.optimizers.AdamW(1e-4))
+    model.fit((questions, contexts), [("Ann", 0), None])
+    model.answer("Who ran?", "Bob and Ann ran.")  # {"text": ..., "score": ..., "start": ..., "end": ...}
+    ```
+
+    Source: Devlin et al. 2019, "BERT", sections 4.2 and 4.3. https://arxiv.org/abs/1810.04805
+    """
+
+    head_name = "span"
+    takes_class_weight = False
+    word_level = True
+
+    def __init__(
+        self,
+        encoder,
+        preprocessor=None,
+        doc_stride=None,
+        max_answer_length=30,
+        no_answer_threshold=None,
+        dropout=0.0,
+        name=None,
+        hidden_activation=None,
+        hidden_norm=False,
+        overlap=None,
+    ):
+        # === Layers ===
+        encoded, _ = encode_mixed(encoder, scalar_mix=False)
+        if encoded.sequence is None or not isinstance(encoder.input, dict):
+            raise ValueError(
+                "`encoder` must take a dict of inputs and return a vector for each token. "
+                f"Received: encoder={encoder!r}"
+            )
+        if preprocessor is not None:
+            check_span_preprocessor(preprocessor)
+        doc_stride, overlap = window_distance(doc_stride, overlap)
+        if (
+            type(max_answer_length) is bool
+            or not isinstance(max_answer_length, (int, np.integer))
+            or max_answer_length < 1
+        ):
+            raise ValueError(
+                "`max_answer_length` must be an integer of at least 1. "
+                f"Received: max_answer_length={max_answer_length!r}"
+            )
+        if isinstance(no_answer_threshold, bool) or not isinstance(no_answer_threshold, (numbers.Real, type(None))):
+            raise ValueError(
+                "`no_answer_threshold` must be a number, or None. "
+                f"Received: no_answer_threshold={no_answer_threshold!r}"
+            )
+        answer_mask = keras.Input((None,), dtype="int32", name="answer_mask")
+        initializer = keras.initializers.TruncatedNormal(stddev=getattr(encoder, "initializer_range", 0.02))
+        head_dropout = Dropout(dropout, dtype=encoder.dtype_policy, name="head_dropout")
+        dense = keras.layers.Dense(2, kernel_initializer=initializer, dtype="float32", name="logits")
+        positions = PositionLogits(dtype="float32", name="position_logits")
+
+        # === Functional model ===
+        vectors = hidden_vectors(encoded.sequence, encoder, hidden_activation, hidden_norm)
+        outputs = positions(dense(head_dropout(vectors)), answer_mask)
+        inputs = {**encoder.input, "answer_mask": answer_mask}
+        super().__init__(encoder, preprocessor, outputs, name, inputs=inputs)
+
+        # === Config ===
+        self.doc_stride = doc_stride
+        self.overlap = overlap
+        self.max_answer_length = int(max_answer_length)
+        self.no_answer_threshold = None if no_answer_threshold is None else float(no_answer_threshold)
+        self.dropout = dropout
+        self.hidden_activation = hidden_activation
+        self.hidden_norm = hidden_norm
+
+    # === Loss, metrics and labels ===
+
+    def default_loss(self):
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def default_metrics(self):
+        return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
+
+    def check_labels(self, labels):
+        labels = to_numpy(labels) if ops.is_tensor(labels) else labels
+        if getattr(getattr(labels, "dtype", None), "kind", "O") == "O":
+            return  # `span_batches` checks answers.
+        _checked_positions(labels)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Computes the loss as Keras does. Weights [batch] apply to both positions."""
+        if sample_weight is not None and len(sample_weight.shape) == 1:  # Only prepared data have these.
+            sample_weight = ops.repeat(ops.convert_to_tensor(sample_weight)[:, None], 2, axis=1)
+        return super().compute_loss(x, y, y_pred, sample_weight, training)
+
+    # === Data ===
+
+    def make_targets(self, dataset):
+        """Returns the dataset unchanged.
+
+        Raises:
+            ValueError: If the answer of a row in memory begins or ends where `answer_mask` is 0.
+        """
+        if isinstance(dataset, TextBatches) and dataset.has_labels and "answer_mask" in dataset.inputs:
+            _checked_positions(dataset.labels, dataset.inputs["answer_mask"])
+        return dataset
+
+    def _one_batch(self, method, x, y, sample_weight):
+        if y is not None and isinstance(x, Mapping):
+            y = _checked_positions(y, x.get("answer_mask"))
+        return super()._one_batch(method, x, y, sample_weight)
+
+    def raw_columns(self, x):
+        return span_columns(x)
+
+    def make_batches(self, x, y, batch_size, shuffle, sample_weight):
+        return span_batches(
+            x,
+            y,
+            self.preprocessor,
+            batch_size,
+            shuffle=shuffle,
+            sample_weight=sample_weight,
+            doc_stride=self.doc_stride,
+            overlap=self.overlap,
+        )
+
+    def prepare_stream(self, dataset):
+        if texts_of_stream(dataset):
+            raise ValueError(
+                "A `tf.data.Dataset` must contain ids. For questions, contexts and answers, use `text.span_batches("
+                f"(questions, contexts), answers, model.preprocessor)` instead. Received: {dataset.element_spec}"
+            )
+        return dataset
+
+    def encode_batch(self, texts):
+        raise ValueError(
+            "A `SpanExtractor` can be called on prepared inputs only, since a long context has several rows. Use "
+            f"`answer(questions, contexts)`. Received: {texts!r:.100}"
+        )
+
+    # === Prediction ===
+
+    def predict(self, x, **kwargs):
+        """Returns the logits of prepared data, [rows, 2, length]. For questions and contexts, use `answer`."""
+        self._check_prepared(x)
+        return super().predict(x, **kwargs)
+
+    def predict_on_batch(self, x):
+        """Returns what `predict` returns, for one batch."""
+        self._check_prepared(x)
+        return super().predict_on_batch(x)
+
+    def _check_prepared(self, x):
+        if self.is_raw(x):
+            raise ValueError(
+                "`predict` takes prepared inputs, with `answer_mask`. Use `answer(questions, contexts)` for texts. "
+                f"Received: {x!r:.100}"
+            )
+
+    def predict_in_order(self, data, predict):
+        # The batches of each length have outputs of another length.
+        logits = np.full((len(data.inputs["answer_mask"]), 2, data.inputs["answer_mask"].shape[1]), HIDDEN, "float32")
+        for part, found in predict.parts(data):
+            logits[part.order, :, : found.shape[2]] = found
+        return logits[np.unique(data.order)]
+
+    def answer(self, questions, contexts, n_best=None, batch_size=32, verbose=0):
+        """Returns the parts of contexts that answer questions.
+
+        Args:
+            questions: A string, or a list, array or table column of strings.
+            contexts: A string, or one string for each question.
+            n_best: Integer. Number of answers to each question. Defaults to `None`, for the best answer only.
+            batch_size: Integer. Number of windows in a batch. Defaults to `32`.
+            verbose: See `predict`. Defaults to `0`.
+
+        Returns:
+            A dict for each question: `text`, the answer as it occurs in the context; `score`, its probability among all
+            possible answers in the context; `start` and `end`, its first character in the context, and the position
+            after its last character; and `no_answer_score`, the score of no answer minus that of the best answer, which
+            is compared with `no_answer_threshold`. If there is no answer, `text` is "", and `start` and `end` are -1.
+            The result is a list of dicts, or one dict if `questions` is a string. With `n_best`, there is a list
+            instead of each dict, the best answer first. The list is shorter if a context has fewer answers.
+
+        Raises:
+            ValueError: If a question leaves no room for its context, if questions and contexts differ in number, if
+                they are not strings, if the task has no preprocessor, or if an output of the model is not a finite
+                number.
+
+        Example:
+        ```python
+        model = keras_transfer.tasks.SpanExtractor.from_pretrained("minilm-l6", head="new")
+        [first, second] = model.answer(["Who?", "Where?"], ["Ann ran home."] * 2)
+        model.answer("Who?", "Ann ran home.", n_best=3)[0]["text"]  # not trained yet
+        ```
+        """
+        require_preprocessor(self)
+        if n_best is not None and (not isinstance(n_best, (int, np.integer)) or n_best < 1):
+            raise ValueError(f"`n_best` must be an integer of at least 1, or None. Received: n_best={n_best!r}")
+        is_single = isinstance(questions, (str, bytes))
+        questions, contexts = span_columns((questions, contexts))
+        answers = self._answers(questions, contexts, n_best or 1, batch_size, verbose) if len(questions) else []
+        answers = answers if n_best is not None else [found[0] for found in answers]
+        return answers[0] if is_single else answers
+
+    def _answers(self, questions, contexts, count, batch_size, verbose):
+        """Returns a list of at most `count` answers to each question."""
+        windows = windows_in_memory(self.preprocessor, questions, contexts, self.doc_stride, self.overlap)
+        lengths = lengths_for(windows.inputs["padding_mask"].sum(axis=1), windows.starts.shape[1])
+        data = TextBatches(windows.inputs, None, None, batch_size, lengths, False, None, False)
+        logits = check_numbers(self.predict(data, verbose=verbose))
+        answers = []
+        for begin in range(0, len(contexts), _SEARCHED):
+            part = windows.of_examples(begin, begin + _SEARCHED)
+            rows = slice(*np.searchsorted(windows.example, [begin, begin + _SEARCHED]))
+            found = best_spans(logits[rows], part, count, self.max_answer_length, self.no_answer_threshold)
+            found = {name: values.numpy().tolist() for name, values in found.items()}
+            for row, context in enumerate(contexts[begin : begin + _SEARCHED]):
+                no_answer = {"no_answer_score": found["no_answer_score"][row]}
+                candidates = [
+                    {
+                        "text": context[max(start, 0) : max(end, 0)],
+                        "score": score,
+                        "start": start,
+                        "end": end,
+                        **no_answer,
+                    }
+                    for score, start, end, is_found in zip(*(found[name][row] for name in _COLUMNS))
+                    if is_found
+                ]
+                answers.append(candidates or [{"text": "", "score": 0.0, "start": -1, "end": -1, **no_answer}])
+        return answers
+
+    # === Export ===
+
+    def signatures(self, pairs=False):
+        """Returns the signatures of an exported model.
+
+        Args:
+            pairs: Must be `False`: a request always consists of questions and contexts.
+
+        Returns:
+            Dict of one `Signature`, `"serving_default"`: from `question` and `context` to `answer` strings, their
+            `score`, `start` and `end`, as `answer` returns them.
+
+        Raises:
+            ValueError: If `pairs=True`.
+        """
+        if pairs:
+            raise ValueError(
+                f"A `{type(self).__name__}` always takes a question and a context, without `pairs`. "
+                "Received: pairs=True"
+            )
+
+        def answer(question, context):
+            windows = context_windows(self.preprocessor, question, context, self.doc_stride, self.overlap)
+            logits = self({name: windows.inputs[name] for name in self.input}, training=False)
+            found = best_spans(logits, windows, 1, self.max_answer_length, self.no_answer_threshold)
+            found = {name: found[name][:, 0] for name in ("score", "start", "end")}
+            return {"answer": take_characters(context, found["start"], found["end"]), **found}
+
+        texts = {name: keras.KerasTensor((None,), "string", name=name) for name in ("question", "context")}
+        return {"serving_default": Signature(answer, texts)}
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "doc_stride": self.doc_stride,
+            "max_answer_length": self.max_answer_length,
+            "no_answer_threshold": self.no_answer_threshold,
+            "dropout": self.dropout,
+            "hidden_activation": None
+            if self.hidden_activation is None
+            else serialize_activation(self.hidden_activation),
+            "hidden_norm": self.hidden_norm,
+            "overlap": self.overlap,
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        if "stride" in config:  # the name of `doc_stride` in files of earlier versions
+            config = {**config, "doc_stride": config["stride"]}
+            del config["stride"]
+        return super().from_config(config, custom_objects)
+
+
+def _checked_positions(labels, answer_mask=None):
+    """Returns labels of prepared data as an array [rows, 2].
+
+    Raises:
+        ValueError: If they are not positions, or not positions where `answer_mask` is 1.
+    """
+    try:
+        labels = to_array(labels)
+    except ValueError:  # answers, some of which are None
+        labels = np.array(labels, object)
+    if labels.ndim != 2 or labels.shape[1] != 2 or labels.dtype.kind not in "iu" or (labels < 0).any():
+        raise ValueError(
+            "Answers must be a list of `(text, start)` or None. Labels of prepared data must be the positions of "
+            "the first and of the last token, integers [batch, 2] of at least 0. "
+            f"Received: {labels.dtype} of shape {labels.shape}"
+        )
+    if answer_mask is None:
+        return labels
+    mask = to_numpy(answer_mask)
+    if len(mask) != len(labels):
+        raise ValueError(
+            f"Inputs and labels must have the same number of rows. Received: {len(mask)} and {len(labels)}"
+        )
+    inside = np.minimum(labels, mask.shape[1] - 1).astype("int64")
+    wrong = np.argwhere((labels != inside) | (np.take_along_axis(mask, inside, axis=1) == 0))
+    if len(wrong):
+        row, column = wrong[0]
+        raise ValueError(
+            "Labels of prepared data must be positions where `answer_mask` is 1: the first one, for no answer, "
+            f"or those of the context. Received: {labels[row, column]} in row {row}, which has "
+            f"{mask.shape[1]} positions"
+        )
+    return labels

@@ -1,0 +1,63 @@
+"""What every preprocessor has: its protocol, its inputs, packing, and the settings of its files."""
+
+from keras_transfer.text.base.folder_settings import (
+    CONFIG_FILE,
+    added_tokens,
+    check_class,
+    read_optional,
+    single_part,
+    text_tokens,
+    unlike_bert,
+)
+from keras_transfer.text.base.inputs import (
+    as_column,
+    check_batch_size,
+    check_rows_of_batches,
+    check_weights,
+    is_sentences,
+    is_text,
+    to_columns,
+    to_list,
+    to_sentences,
+)
+from keras_transfer.text.base.packing import Packing
+from keras_transfer.text.base.preprocessor import (
+    DEFAULT_LENGTH,
+    LengthError,
+    Preprocessor,
+    as_text_tensors,
+    batch_shape,
+    checked_length,
+    import_tensorflow_text,
+    is_longest,
+    preprocess,
+)
+
+__all__ = [
+    "CONFIG_FILE",
+    "DEFAULT_LENGTH",
+    "LengthError",
+    "Packing",
+    "Preprocessor",
+    "added_tokens",
+    "as_column",
+    "as_text_tensors",
+    "batch_shape",
+    "check_batch_size",
+    "check_class",
+    "check_rows_of_batches",
+    "check_weights",
+    "checked_length",
+    "import_tensorflow_text",
+    "is_longest",
+    "is_sentences",
+    "is_text",
+    "preprocess",
+    "read_optional",
+    "single_part",
+    "text_tokens",
+    "to_columns",
+    "to_list",
+    "to_sentences",
+    "unlike_bert",
+]

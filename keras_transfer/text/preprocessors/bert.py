@@ -1,0 +1,151 @@
+"""BERT's preprocessor: raw text to WordPiece ids, segments and a mask."""
+
+import json
+import pathlib
+
+import keras
+
+from keras_transfer.text.base import CONFIG_FILE, DEFAULT_LENGTH, Packing
+from keras_transfer.text.preprocessors.token_preprocessor import TokenPreprocessor
+from keras_transfer.text.tokenizers import SPLIT_KEY, WordPieceTokenizer, looks_cased, read_folder
+
+BERT_PACKING = Packing(start=["[CLS]"], between=["[SEP]"], end=["[SEP]"], pad="[PAD]", segments=(0, 1))
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class BertPreprocessor(TokenPreprocessor):
+    """Turns texts, or pairs of texts, into the inputs of BERT: WordPiece ids, segments and a mask.
+
+    One text becomes `[CLS] a [SEP]`, a pair `[CLS] a [SEP] b [SEP]` with segments 0 and 1. If that is too long, the
+    longer text is truncated first, at its end; if it is too short, it is padded at the end. The ids are those of
+    Hugging Face `tokenizers`. Input is always treated as text: "[MASK]" becomes the three tokens `[`, `mask`, `]`,
+    never the special token.
+
+    Args:
+        vocabulary: List of strings, the tokens in the order of their ids, or the path of a `vocab.txt` with one token
+            per line. Empty tokens at the end are dropped. It must contain `[PAD]`, `[UNK]`, `[CLS]` and `[SEP]`;
+            `[MASK]` is only needed for masked language models. If `None`, call `load_assets` before the preprocessor
+            is used. Defaults to `None`.
+        sequence_length: Integer, at least 3. Number of ids that a text is truncated and padded to, `[CLS]` and `[SEP]`
+            included. Defaults to `128`.
+        lowercase: Boolean. Whether texts are lowercased, as for uncased vocabularies. Defaults to `True`.
+        strip_accents: Boolean. Whether accents are removed. Defaults to the value of `lowercase`, as in BERT.
+        split: String. As for `TokenPreprocessor`. Defaults to `"punctuation"`.
+        name: String. Name of the layer.
+
+    Call arguments: As for `TokenPreprocessor`.
+
+    Returns:
+        Dict of `token_ids`, `segment_ids` and `padding_mask`, as for `TokenPreprocessor`.
+
+    Raises:
+        ValueError: If the vocabulary lacks special tokens or has duplicates, if texts are not strings, or if a length
+            is too small.
+        ImportError: If TensorFlow Text is not installed.
+
+    Example:
+    ```python
+    preprocessor = keras_transfer.text.BertPreprocessor(
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "film", "##s"], sequence_length=8
+    )
+    preprocessor(["The films"])["token_ids"]  # [[2, 4, 5, 6, 3, 0, 0, 0]]
+    ```
+
+    Source: Devlin et al. 2019, "BERT", section 3; https://github.com/google-research/bert.
+    """
+
+    def __init__(
+        self,
+        vocabulary=None,
+        sequence_length=DEFAULT_LENGTH,
+        lowercase=True,
+        strip_accents=None,
+        split="punctuation",
+        name=None,
+    ):
+        tokenizer = WordPieceTokenizer(vocabulary, lowercase, strip_accents)
+        super().__init__(tokenizer, BERT_PACKING, sequence_length, split, name)
+        self.lowercase = tokenizer.lowercase
+        self.strip_accents = tokenizer.strip_accents
+
+    @property
+    def cls_id(self):
+        """Integer. The id of `[CLS]`."""
+        return self.token_to_id("[CLS]")
+
+    @property
+    def sep_id(self):
+        """Integer. The id of `[SEP]`."""
+        return self.token_to_id("[SEP]")
+
+    def get_config(self):
+        return {
+            "sequence_length": self.sequence_length,
+            "lowercase": self.lowercase,
+            "strip_accents": self.strip_accents,
+            "split": self.split,
+            "name": self.name,
+        }
+
+    def save(self, folder):
+        """Writes `vocab.txt` and `tokenizer_config.json`, which `load` and Transformers can read.
+
+        Args:
+            folder: Path. Created if it does not exist. `sequence_length` is written as `model_max_length`.
+
+        Example:
+        ```python
+        preprocessor = keras_transfer.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]"])
+        preprocessor.save("my_preprocessor")
+        ```
+        """
+        folder = pathlib.Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.save_assets(folder)
+        config = {
+            "tokenizer_class": "BertTokenizer",
+            "do_lower_case": self.lowercase,
+            "strip_accents": self.strip_accents,
+            "tokenize_chinese_chars": True,
+            "model_max_length": self.sequence_length,
+            SPLIT_KEY: self.split,
+        }
+        (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
+
+    @classmethod
+    def load(cls, folder, sequence_length=None, lowercase=None, split=None, name=None):
+        """Returns the preprocessor of a folder that `save`, Transformers or Google's BERT wrote.
+
+        Args:
+            folder: Path of a folder with `vocab.txt` or `tokenizer.json`.
+            sequence_length: Integer. Defaults to `max_seq_length` of `sentence_bert_config.json`, else to
+                `model_max_length` of `tokenizer_config.json`, else to `128`.
+            lowercase: Boolean. Defaults to `do_lower_case` of `tokenizer_config.json`, else to the normalizer's setting
+                in `tokenizer.json`. If neither exists (Google's folders), it is `False` if any token other than the
+                special tokens has an upper-case letter.
+            split: String. As in the constructor. Defaults to what `save` wrote, else to `"punctuation"`.
+            name: String. Name of the layer.
+
+        Returns:
+            A `BertPreprocessor`.
+
+        Raises:
+            FileNotFoundError: If the folder has no vocabulary.
+            ValueError: If its tokenizer is not a WordPiece tokenizer, or splits words differently.
+
+        Example:
+        ```python
+        preprocessor = keras_transfer.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]"])
+        preprocessor.save("my_preprocessor")
+        keras_transfer.text.BertPreprocessor.load("my_preprocessor", sequence_length=64)
+        ```
+        """
+        found = read_folder(folder)
+        if sequence_length is None:
+            sequence_length = found["sequence_length"] or DEFAULT_LENGTH
+        if lowercase is None:
+            lowercase = found["lowercase"]
+        if lowercase is None:
+            lowercase = not looks_cased(found["vocabulary"])
+        split = split or found["split"]
+        return cls(found["vocabulary"], sequence_length, lowercase, found["strip_accents"], split, name)

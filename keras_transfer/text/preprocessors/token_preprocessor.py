@@ -1,0 +1,247 @@
+"""The preprocessor of every architecture that reads tokens: it combines a tokenizer with a packing."""
+
+import keras
+
+from keras_transfer.text.base import DEFAULT_LENGTH, Packing, as_text_tensors, batch_shape
+from keras_transfer.text.preprocessors.masked_text import mask_positions, masked_ids
+from keras_transfer.text.preprocessors.word_level import WordLevelPreprocessor
+from keras_transfer.text.tokenizer_files import read_tokenizer_folder, write_tokenizer_folder
+from keras_transfer.text.tokenizers import HasTokenizer, Tokenizer
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class TokenPreprocessor(HasTokenizer, WordLevelPreprocessor):
+    """Turns texts, or pairs of texts, into token ids, a padding mask and, if the model has them, segments.
+
+    It is the preprocessor of every architecture except BERT, since `load` reads the tokenizer and the packing from a
+    checkpoint's folder: `<s> a </s></s> b </s>` for RoBERTa, `[CLS] a [SEP] b [SEP]` for ModernBERT, and no special
+    tokens for GPT-2, which is padded with its `eos_token`. Text never becomes a special token: "<s>" is three
+    characters. If a row is too long, the longer text is truncated first, at its end; padding is always on the right.
+
+    Args:
+        tokenizer: `Tokenizer`. Splits texts into tokens.
+        packing: `Packing`. Describes the special tokens, the padding and the segments.
+        sequence_length: Integer. Number of ids that a text is truncated and padded to, special tokens included.
+            Defaults to `128`.
+        split: String. How tasks that label words split texts into words. `"punctuation"`: at white space, and each
+            punctuation character is a word. `"whitespace"`: at white space only. This does not change the ids of texts.
+            Defaults to `"punctuation"`.
+        name: String. Name of the layer.
+
+    Call arguments:
+        texts: A string, or a list, array, table column or tensor of strings; for pairs, a tuple of two.
+        sequence_length: Integer. Overrides the constructor's. `"longest"` pads to the longest text of the batch, and
+            still truncates to the constructor's length. Defaults to `None`.
+
+    Returns:
+        Dict of `token_ids`, `segment_ids` (if the packing has segments) and `padding_mask` (1 is a real token),
+        TensorFlow int32 tensors [batch, sequence_length]. For a single string, [sequence_length].
+
+    Raises:
+        ValueError: If the vocabulary lacks special tokens, if texts are not strings, or if a length is too small.
+
+    Example:
+    ```python
+    tokenizer = keras_transfer.text.WordPieceTokenizer(["<pad>", "<s>", "</s>", "[UNK]", "the", "film"])
+    packing = keras_transfer.text.Packing(start=["<s>"], between=["</s>", "</s>"], end=["</s>"], pad="<pad>")
+    preprocessor = keras_transfer.text.TokenPreprocessor(tokenizer, packing, sequence_length=6)
+    preprocessor(["The film"])["token_ids"]  # [[1, 4, 5, 2, 0, 0]]
+    ```
+    """
+
+    def __init__(self, tokenizer, packing, sequence_length=DEFAULT_LENGTH, split="punctuation", name=None):
+        for argument, value, cls in (("tokenizer", tokenizer, Tokenizer), ("packing", packing, Packing)):
+            if not isinstance(value, cls):
+                raise ValueError(f"`{argument}` must be a `{cls.__name__}`. Received: {argument}={value!r:.100}")
+        super().__init__(sequence_length, split, name, packing.min_length)
+        self.tokenizer = tokenizer
+        self.packing = packing
+        self.num_start_tokens = len(packing.start)
+        self.num_special_tokens = packing.num_special_tokens(1)
+        if tokenizer.is_loaded:
+            self._check_vocabulary()
+
+    def _check_vocabulary(self):
+        unknown = self.tokenizer.unk_token
+        self.tokenizer.require([*self.packing.special_tokens, *([] if unknown is None else [unknown])])
+
+    @property
+    def pad_id(self):
+        """Integer. The id of the padding token."""
+        return self.token_to_id(self.packing.pad)
+
+    @property
+    def unk_id(self):
+        """Integer. The id of the unknown token, or `None`."""
+        return self.tokenizer.unk_id
+
+    @property
+    def mask_id(self):
+        """Integer. The id of the mask token, or `None`."""
+        return self.tokenizer.mask_id
+
+    def tokenize(self, texts):
+        """Returns the ids of texts without special tokens, neither truncated nor padded: see `Tokenizer.tokenize`."""
+        return self.tokenizer.tokenize(texts)
+
+    @property
+    def special_ids(self):
+        """List of integers. The ids of all special tokens, in order."""
+        tokens = {*self.packing.special_tokens, self.tokenizer.unk_token, self.tokenizer.mask_token}
+        return sorted(id for id in map(self.token_to_id, tokens) if id is not None)
+
+    def encode_masked(self, texts, sequence_length=None):
+        """Returns the inputs of texts in which the user has masked words, and the positions of these words.
+
+        The mask token is the only special token that a text may contain.
+
+        Args:
+            texts: A string, or a list, array, table column or tensor of strings, such as "Paris is in [MASK].".
+            sequence_length: As for the call. Defaults to `None`.
+
+        Returns:
+            Dict of the inputs, as for the call, and of `mask_positions`, int32 [batch, places], in order and padded
+            with -1.
+
+        Raises:
+            ValueError: If the vocabulary lacks the mask token.
+
+        Example:
+        ```python
+        preprocessor = keras_transfer.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the"])
+        preprocessor.encode_masked(["the [MASK]"], sequence_length=6)["token_ids"]  # [[2, 5, 4, 3, 0, 0]]
+        ```
+        """
+        import tensorflow as tf
+
+        with tf.device("CPU:0"):
+            inputs = self._pack([self.tokenize_masked(texts)], self._length_of(sequence_length))
+            return {**inputs, "mask_positions": mask_positions(inputs["token_ids"], self.mask_id)}
+
+    def tokenize_masked(self, texts):
+        """Returns the ids of texts like `tokenize`, including those of the mask tokens in them.
+
+        Args:
+            texts: As for `encode_masked`.
+
+        Returns:
+            An int32 `tf.RaggedTensor` [batch, None].
+
+        Raises:
+            ValueError: As for `encode_masked`.
+        """
+        import tensorflow as tf
+
+        if self.mask_id is None:
+            raise ValueError(
+                "The vocabulary must contain the mask token. "
+                f"Received: mask_token={self.tokenizer.mask_token!r}, and {self.vocabulary_size} tokens without it"
+            )
+        with tf.device("CPU:0"):
+            return masked_ids(self.tokenizer, tf.reshape(as_text_tensors(texts), [-1]))
+
+    def to_tokens(self, token_ids):
+        """Returns the tokens of an integer tensor of ids as a string tensor of the same shape, "" for negative ids."""
+        import tensorflow as tf
+
+        with tf.device("CPU:0"):
+            index = tf.maximum(token_ids - self.tokenizer.first_id, 0)
+            return tf.where(token_ids < 0, "", tf.gather(tf.constant(self.vocabulary), index))
+
+    def detokenize(self, ids):
+        """Returns the texts of ids, such as `token_ids` of a call, without the special tokens.
+
+        Args:
+            ids: Int tensor or ragged tensor [batch, None], or [None] for a single text.
+
+        Returns:
+            A string tensor [batch], or a scalar.
+        """
+        import tensorflow as tf
+
+        ids = ids if isinstance(ids, tf.RaggedTensor) else tf.convert_to_tensor(ids)
+        special = [self.token_to_id(token) for token in self.packing.special_tokens]
+        kept = tf.reduce_all(tf.stack([ids != index for index in special]), 0)
+        return self.tokenizer.detokenize(tf.ragged.boolean_mask(ids, kept))
+
+    def call(self, texts, sequence_length=None):
+        import tensorflow as tf
+
+        parts = texts if isinstance(texts, tuple) else (texts,)
+        ids = [self.tokenizer.tokenize(tf.reshape(part, [-1])) for part in parts]
+        inputs = self._pack(ids, self._length_of(sequence_length))
+        if parts[0].shape.rank == 0:
+            return {key: value[0] for key, value in inputs.items()}
+        return inputs
+
+    def compute_output_spec(self, texts, sequence_length=None):
+        shape = (*batch_shape(texts), self._length_of(sequence_length))
+        return {key: keras.KerasTensor(shape, dtype="int32", name=key) for key in self.packing.features}
+
+    def _word_pieces(self, words):
+        pieces = self.tokenizer.word_pieces(words)
+        return pieces.values, pieces.row_lengths()
+
+    def _pack_words(self, pieces, sequence_length):
+        return self._pack([pieces], sequence_length)
+
+    def _pack(self, ids, sequence_length):
+        return self.packing.pack(ids, self.tokenizer, self.sequence_length, sequence_length)
+
+    def get_config(self):
+        return {
+            "tokenizer": keras.saving.serialize_keras_object(self.tokenizer),
+            "packing": keras.saving.serialize_keras_object(self.packing),
+            "sequence_length": self.sequence_length,
+            "split": self.split,
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        parts = config.keys() & {"tokenizer", "packing"}  # a subclass may have none of them
+        return cls(**{**config, **{name: keras.saving.deserialize_keras_object(config[name]) for name in parts}})
+
+    def load_assets(self, dir_path):
+        super().load_assets(dir_path)
+        self._check_vocabulary()
+
+    def save(self, folder):
+        """Writes the tokenizer and the packing into a folder, which `load` and Transformers can read.
+
+        Args:
+            folder: Path. Created if it does not exist. `sequence_length` is written as `model_max_length`.
+        """
+        write_tokenizer_folder(folder, self.tokenizer, self.packing, self.sequence_length, self.split)
+
+    @classmethod
+    def load(cls, folder, sequence_length=None, split=None, name=None):
+        """Returns the preprocessor of a folder that `save` or Transformers wrote.
+
+        Args:
+            folder: Path of a folder with `tokenizer.json`, or with the older files of the tokenizer (`vocab.json` and
+                `merges.txt`) and a `config.json` or `tokenizer_config.json` that says which model it belongs to.
+            sequence_length: Integer. Defaults to `max_seq_length` of `sentence_bert_config.json`, else to
+                `model_max_length` of `tokenizer_config.json`, else to `128`.
+            split: String. As in the constructor. Defaults to what `save` wrote, else to `"punctuation"`.
+            name: String. Name of the layer.
+
+        Returns:
+            A `TokenPreprocessor`.
+
+        Raises:
+            FileNotFoundError: If the folder has no tokenizer.
+            ValueError: If its tokenizer is not supported.
+
+        Example:
+        ```python
+        tokenizer = keras_transfer.text.WordPieceTokenizer(["<pad>", "<s>", "</s>", "[UNK]", "the", "film"])
+        packing = keras_transfer.text.Packing(start=["<s>"], between=["</s>"], end=["</s>"], pad="<pad>")
+        keras_transfer.text.TokenPreprocessor(tokenizer, packing).save("my_preprocessor")
+        keras_transfer.text.TokenPreprocessor.load("my_preprocessor", sequence_length=64)
+        ```
+        """
+        found = read_tokenizer_folder(folder)
+        if sequence_length is None:
+            sequence_length = found["sequence_length"] or DEFAULT_LENGTH
+        return cls(found["tokenizer"], found["packing"], sequence_length, split or found["split"], name)

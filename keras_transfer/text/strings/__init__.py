@@ -1,0 +1,42 @@
+"""Strings in the graph: normalizing, splitting, characters, and tables of strings."""
+
+from keras_transfer.text.strings.characters import characters_of_bytes, skip_characters, utf8_widths
+from keras_transfer.text.strings.normalizer import (
+    MARK,
+    MAX_WORD_LENGTH,
+    UNKNOWN,
+    checked_utf8,
+    is_reachable,
+    lower,
+    normalize,
+    normalize_characters,
+    replace_newer,
+)
+from keras_transfer.text.strings.pieces import align_ragged_right, join_pieces, take_pieces
+from keras_transfer.text.strings.splitting import CUT, check_split, split_around, split_at, split_words
+from keras_transfer.text.strings.string_table import look_up, make_table
+
+__all__ = [
+    "CUT",
+    "MARK",
+    "MAX_WORD_LENGTH",
+    "UNKNOWN",
+    "align_ragged_right",
+    "characters_of_bytes",
+    "check_split",
+    "checked_utf8",
+    "is_reachable",
+    "join_pieces",
+    "look_up",
+    "lower",
+    "make_table",
+    "normalize",
+    "normalize_characters",
+    "replace_newer",
+    "skip_characters",
+    "split_around",
+    "split_at",
+    "split_words",
+    "take_pieces",
+    "utf8_widths",
+]

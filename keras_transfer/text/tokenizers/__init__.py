@@ -1,0 +1,28 @@
+"""Tokenizers: from strings to ids, exactly as their originals do it."""
+
+from keras_transfer.text.tokenizers.bpe import MERGES_FILE, BPETokenizer, tokens_of
+from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer
+from keras_transfer.text.tokenizers.gpt import GPTTokenizer
+from keras_transfer.text.tokenizers.sentencepiece_bpe import SentencePieceBPETokenizer
+from keras_transfer.text.tokenizers.tokenizer import HasTokenizer, Tokenizer, check_offsets
+from keras_transfer.text.tokenizers.unigram import UnigramTokenizer
+from keras_transfer.text.tokenizers.vocabulary_training import train_vocabulary
+from keras_transfer.text.tokenizers.wordpiece import SPLIT_KEY, WordPieceTokenizer, looks_cased, read_folder
+
+__all__ = [
+    "MERGES_FILE",
+    "SPLIT_KEY",
+    "BPETokenizer",
+    "ByteBPETokenizer",
+    "GPTTokenizer",
+    "HasTokenizer",
+    "SentencePieceBPETokenizer",
+    "Tokenizer",
+    "UnigramTokenizer",
+    "WordPieceTokenizer",
+    "check_offsets",
+    "looks_cased",
+    "read_folder",
+    "tokens_of",
+    "train_vocabulary",
+]

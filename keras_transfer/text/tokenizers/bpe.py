@@ -1,0 +1,129 @@
+"""The base class of tokenizers with merges: the vocabulary, the merges and their files."""
+
+import json
+import os
+import pathlib
+
+from keras_transfer.text.tokenizers.tokenizer import Tokenizer
+
+MERGES_FILE = "merges.txt"
+
+
+class BPETokenizer(Tokenizer):
+    """Base class of the tokenizers that merge pairs of tokens.
+
+    A subclass implements `_make()`, which returns what `_tokenize` needs from the vocabulary and the merges.
+
+    Args:
+        vocabulary: List of strings, the tokens in the order of their ids, a dict from tokens to ids, or the path of a
+            `vocab.json`. Defaults to `None`.
+        merges: List of pairs of tokens in the order in which they are merged, or the path of a `merges.txt`. Required
+            with `vocabulary`. Defaults to `None`.
+        unk_token, mask_token, eos_token: As for `Tokenizer`.
+    """
+
+    vocabulary_file = "vocab.json"
+    by_lines = False
+
+    def __init__(self, vocabulary, merges, unk_token, mask_token, eos_token):
+        if (vocabulary is None) != (merges is None):
+            raise ValueError(
+                "`vocabulary` and `merges` must be passed together. "
+                f"Received: vocabulary={vocabulary!r:.60}, merges={merges!r:.60}"
+            )
+        self._merges = read_merges(merges) if isinstance(merges, str | os.PathLike) else merges
+        if isinstance(vocabulary, dict):
+            vocabulary = tokens_of(vocabulary)
+        super().__init__(vocabulary, unk_token, mask_token, eos_token)
+
+    def _read_vocabulary(self, path):
+        return tokens_of(json.loads(pathlib.Path(path).read_text("utf-8")))
+
+    def _set_vocabulary(self, tokens):
+        super()._set_vocabulary(tokens)
+        self._merges = [tuple(pair) for pair in self._merges]
+        self._made = None
+
+    @property
+    def merges(self):
+        """List of pairs of tokens, in the order in which they are merged."""
+        self._check_loaded()
+        return self._merges
+
+    def _constants(self):
+        self._check_loaded()
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def save_assets(self, folder):
+        """Writes the vocabulary and the merges into a folder."""
+        folder = pathlib.Path(folder)
+        ids = json.dumps(self._ids, ensure_ascii=False)
+        (folder / self.vocabulary_file).write_text(ids + "\n", "utf-8", newline="\n")
+        self._write_merges(folder)
+
+    def load_assets(self, folder):
+        self._merges = self._read_merges(pathlib.Path(folder))
+        super().load_assets(folder)
+
+    def _write_merges(self, folder):
+        lines = ["#version: 0.2", *(" ".join(pair) for pair in self.merges)]
+        (folder / MERGES_FILE).write_text("".join(f"{line}\n" for line in lines), "utf-8", newline="\n")
+
+    def _read_merges(self, folder):
+        return read_merges(folder / MERGES_FILE)
+
+    def _model_json(self, end_of_word_suffix=""):
+        return {
+            "type": "BPE",
+            "unk_token": self.unk_token if end_of_word_suffix else None,
+            "continuing_subword_prefix": "",
+            "end_of_word_suffix": end_of_word_suffix,
+            "vocab": self._ids,
+            "merges": [list(pair) for pair in self.merges],
+        }
+
+
+def tokens_of(ids):
+    """Returns the tokens of a dict from tokens to ids, in the order of their ids.
+
+    Raises:
+        ValueError: If the ids are not consecutive or do not start at 0.
+    """
+    tokens = sorted(ids, key=ids.get)
+    if [ids[token] for token in tokens] != list(range(len(tokens))):
+        raise ValueError(
+            "The ids of a vocabulary must be consecutive and start at 0. "
+            f"Received: {len(tokens)} tokens with ids up to {ids[tokens[-1]]}"
+        )
+    return tokens
+
+
+def merges_of(model, allowed=()):
+    """Returns the merges of the BPE model of a `tokenizer.json` as a list of pairs.
+
+    Args:
+        model: Dict.
+        allowed: List of strings. Settings that the tokenizer supports. Defaults to none.
+
+    Raises:
+        ValueError: If the model has settings that are not supported.
+    """
+    for key in ("continuing_subword_prefix", "dropout", "ignore_merges", "byte_fallback"):
+        if model.get(key) and key not in allowed:
+            raise ValueError(f"The BPE model must not have `{key}`. Received: {key}={model[key]!r}")
+    return [tuple(merge.split(" ")) if isinstance(merge, str) else tuple(merge) for merge in model["merges"]]
+
+
+def read_merges(path):
+    """Returns the merges of a `merges.txt` as a list of pairs.
+
+    Raises:
+        ValueError: If a line is not two tokens.
+    """
+    lines = pathlib.Path(path).read_bytes().decode("utf-8").replace("\r\n", "\n").split("\n")
+    merges = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
+    if wrong := [merge for merge in merges if len(merge) != 2]:
+        raise ValueError(f"Each line of {path} must be two tokens. Received: {' '.join(wrong[0])!r}")
+    return merges

@@ -1,0 +1,271 @@
+"""The byte-level BPE tokenizer of GPT-2, RoBERTa and ModernBERT."""
+
+import functools
+import unicodedata
+
+import keras
+import numpy as np
+
+from keras_transfer.text.base import import_tensorflow_text, single_part
+from keras_transfer.text.strings import characters_of_bytes, checked_utf8, split_around, utf8_widths
+from keras_transfer.text.tokenizers.bpe import BPETokenizer, merges_of
+from keras_transfer.text.tokenizers.byte_pairs import encode_words, make_pairs, make_whole, merge_pairs
+from keras_transfer.text.tokenizers.gpt2_words import put_space_before, split_gpt2
+
+
+@functools.lru_cache
+def byte_characters():
+    """Returns the list of the 256 characters that stand for bytes in vocabularies: a space is `"\u0120"`."""
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = iter(range(0x100, 0x200))
+    return [chr(byte if byte in printable else next(others)) for byte in range(256)]
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class ByteBPETokenizer(BPETokenizer):
+    """Splits texts into words as GPT-2 does, and merges the bytes of each word by byte-pair encoding.
+
+    The ids are those of Hugging Face `tokenizers`. Any text can be expressed, so there is no unknown token. The space
+    before a word belongs to the word. Text never becomes a special token, even if it is spelled like one.
+
+    Args:
+        vocabulary: List of strings, the tokens in the order of their ids, a dict from tokens to ids, or the path of a
+            `vocab.json`. If `None`, call `load_assets` before the tokenizer is used. Defaults to `None`.
+        merges: List of pairs of tokens in the order in which they are merged, or the path of a `merges.txt`. Required
+            with `vocabulary`. Defaults to `None`.
+        add_prefix_space: Boolean. Whether a space is put before a text that does not begin with one, so that its first
+            word is tokenized like the others. Defaults to `False`.
+        normalization: String. Unicode normalization of texts, `"NFC"` (ModernBERT), `"NFD"`, `"NFKC"`, `"NFKD"` or
+            `None`. Defaults to `None`.
+        added_tokens: List of strings. Tokens that are matched before texts are split into words, such as ModernBERT's
+            runs of spaces. The longest match wins. Defaults to none.
+        unk_token: String. Unknown token that some checkpoints name, although text never becomes this token. Defaults to
+            `None`.
+        mask_token: String. Token that masked language models predict. Defaults to `None`.
+        eos_token: String. Token that ends a generated text. Defaults to `None`.
+
+    Raises:
+        ValueError: If the vocabulary has duplicates, lacks a byte or a token of a merge, or has no merges.
+
+    Example:
+    ```python
+    from keras_transfer.text.tokenizers.byte_bpe import byte_characters
+
+    vocabulary = [*byte_characters(), "\u0120f", "il", "\u0120fil"]
+    merges = [("\u0120", "f"), ("i", "l"), ("\u0120f", "il")]
+    tokenizer = keras_transfer.text.ByteBPETokenizer(vocabulary, merges)
+    ids = tokenizer.tokenize(["a film"])  # [[97, 258, 109]]
+    tokenizer.detokenize(ids)  # ["a film"]
+    ```
+
+    Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section 2.2;
+    https://github.com/openai/gpt-2 (`encoder.py`).
+    """
+
+    has_offsets = True
+
+    def __init__(
+        self,
+        vocabulary=None,
+        merges=None,
+        add_prefix_space=False,
+        normalization=None,
+        added_tokens=(),
+        unk_token=None,
+        mask_token=None,
+        eos_token=None,
+    ):
+        if normalization not in (None, "NFC", "NFD", "NFKC", "NFKD"):
+            raise ValueError(
+                "Invalid value for argument `normalization`. Expected None, 'NFC', 'NFD', 'NFKC' or 'NFKD'. "
+                f"Received: normalization={normalization!r}"
+            )
+        self.add_prefix_space = bool(add_prefix_space)
+        self.normalization = normalization
+        self.added_tokens = list(added_tokens)
+        super().__init__(vocabulary, merges, unk_token, mask_token, eos_token)
+
+    def _set_vocabulary(self, tokens):
+        super()._set_vocabulary(tokens)
+        characters = byte_characters()
+        if missing := [character for character in characters if character not in self._ids]:
+            raise ValueError(
+                "A byte-level vocabulary must contain a token for each of the 256 bytes. "
+                f"Received: {len(missing)} are missing, starting with {missing[:5]}"
+            )
+        self.require(self.added_tokens)
+
+    def _make(self):
+        return _make_constants(tuple(self.vocabulary), tuple(self.merges), tuple(self.added_tokens))
+
+    def _tokenize(self, texts):
+        import tensorflow as tf
+
+        whole, merge = self._constants()
+        texts = checked_utf8(texts)
+        if self.normalization:
+            texts = import_tensorflow_text().normalize_utf8(texts, self.normalization)
+        words = split_around(texts, self.added_tokens, lambda parts: split_gpt2(parts, self.add_prefix_space))
+        ids = encode_words(words.values, whole, merge)
+        return tf.RaggedTensor.from_row_splits(ids.values, tf.gather(ids.row_splits, words.row_splits), validate=False)
+
+    def _tokenize_with_offsets(self, texts):
+        import tensorflow as tf
+
+        ids, normalized = self._tokenize(texts), texts
+        if self.normalization:
+            text = import_tensorflow_text()
+            normalized, sources = text.normalize_utf8_with_offsets_map(texts, self.normalization)
+        pieces = tf.gather(self.piece_table(), ids.values)
+        lengths = tf.strings.length(pieces)
+        spaces = lengths - tf.strings.length(tf.strings.regex_replace(pieces, "^ +", ""))
+        ends, begins = tf.cumsum(lengths), tf.cumsum(tf.strings.length(normalized), exclusive=True)
+        if self.add_prefix_space:
+            ends -= self._spaces_before(normalized, ends)
+        ends -= tf.gather(begins, ids.value_rowids())
+        starts, ends = (ids.with_values(tf.cast(byte, tf.int64)) for byte in (ends - lengths + spaces, ends))
+        if self.normalization:
+            # The operation fails on rows without any offsets.
+            more = tf.zeros([ids.nrows(), 1], tf.int64)
+            starts, ends = (
+                text.find_source_offsets(sources, tf.concat([byte, more], 1))[:, :-1] for byte in (starts, ends)
+            )
+        return ids, *characters_of_bytes(utf8_widths(texts), starts, ends)
+
+    def _spaces_before(self, texts, ends):
+        """Returns how many spaces were put into texts [batch] before the ends of tokens, in bytes of all texts."""
+        import tensorflow as tf
+
+        def whole(parts):
+            return tf.RaggedTensor.from_tensor(parts[:, None])
+
+        # Lengths of the texts between added tokens, before and after a space is put in front of them.
+        real = tf.strings.length(split_around(texts, self.added_tokens, whole).values)
+        read = split_around(texts, self.added_tokens, lambda parts: whole(put_space_before(parts)))
+        read = tf.strings.length(read.values)
+        return tf.gather(tf.cumsum(read - real), tf.searchsorted(tf.cumsum(read), ends))
+
+    def word_pieces(self, words):
+        # A word is tokenized as it would be in the middle of a text.
+        import tensorflow as tf
+
+        return self._tokenize(tf.where(tf.strings.regex_full_match(words, "(?s) .*"), words, " " + words))
+
+    def token_bytes(self):
+        """Returns a list of the bytes that each token adds to a text, in the order of the ids."""
+        return _bytes_of_tokens(self.vocabulary, self.added_tokens)
+
+    def get_config(self):
+        return {
+            "add_prefix_space": self.add_prefix_space,
+            "normalization": self.normalization,
+            "added_tokens": self.added_tokens,
+            "unk_token": self.unk_token,
+            "mask_token": self.mask_token,
+            "eos_token": self.eos_token,
+        }
+
+    def to_json(self):
+        """Returns the normalizer, pre-tokenizer, decoder and model of this tokenizer in a `tokenizer.json`."""
+        byte_level = {"type": "ByteLevel", "trim_offsets": True, "use_regex": True}
+        return {
+            "normalizer": {"type": self.normalization} if self.normalization else None,
+            "pre_tokenizer": {**byte_level, "add_prefix_space": self.add_prefix_space},
+            "decoder": {**byte_level, "add_prefix_space": True},
+            "model": self._model_json(),
+        }
+
+    @classmethod
+    def from_json(cls, fast, tokens, text_tokens, **special):
+        """Returns the tokenizer of a `tokenizer.json`.
+
+        Args:
+            fast: Dict, the contents of the file.
+            tokens: List of strings, the tokens in the order of their ids, including added ones.
+            text_tokens: List of strings, the added tokens that are not special.
+            **special: `unk_token`, `mask_token` and `eos_token`.
+
+        Raises:
+            ValueError: If it is not a byte-level BPE that splits words as GPT-2 does.
+        """
+        normalizer = single_part(fast.get("normalizer"), "normalizers")
+        byte_level = single_part(fast.get("pre_tokenizer"), "pretokenizers")
+        if byte_level.get("type") != "ByteLevel" or not byte_level.get("use_regex", True):
+            raise ValueError(f"The pre-tokenizer must be 'ByteLevel' with GPT-2's words. Received: {byte_level}")
+        if normalizer.get("type") not in (None, "NFC", "NFD", "NFKC", "NFKD"):
+            raise ValueError(f"The normalizer must be a Unicode normalization or null. Received: {normalizer}")
+        if normalizer:
+            _check_added(fast, text_tokens, normalizer["type"])
+        return cls(
+            tokens,
+            merges_of(fast["model"]),
+            byte_level.get("add_prefix_space", False),
+            normalizer.get("type"),
+            text_tokens,
+            **special,
+        )
+
+
+def _check_added(fast, text_tokens, form):
+    """Raises a `ValueError` if an added token is found in other places before texts are normalized than after."""
+    early = {token["content"] for token in fast.get("added_tokens") or () if not token.get("normalized", True)}
+    for token in text_tokens:
+        if unicodedata.normalize(form, token) != token:
+            raise ValueError(f"The normalization {form} must not change added tokens. Received: {token!r}")
+        # ASCII that is neither the result of a normalization nor combined with a following accent.
+        same = token.isascii() and not {*"K;`"} & {*token} and not (token[-1].isalnum() or token[-1] in "<=>")
+        if token in early and (form in ("NFKC", "NFKD") or not same):
+            raise ValueError(
+                f"Added tokens must be found after the normalization {form}, with normalized=True. "
+                f"Received: {token!r} with normalized=False"
+            )
+
+
+@functools.lru_cache
+def _byte_of_character():
+    return {character: byte for byte, character in enumerate(byte_characters())}
+
+
+def _bytes_of_tokens(vocabulary, added_tokens):
+    """Returns the bytes of tokens. The characters of added tokens do not stand for bytes."""
+    added = set(added_tokens)
+    return [token.encode("utf-8") if token in added else _bytes_of(token) for token in vocabulary]
+
+
+def _bytes_of(token):
+    """Returns the bytes of a token. Some special tokens contain characters that do not stand for bytes."""
+    table = _byte_of_character()
+    if all(character in table for character in token):
+        return bytes(table[character] for character in token)
+    return token.encode("utf-8")
+
+
+@functools.lru_cache(maxsize=4)
+def _make_constants(vocabulary, merges, added_tokens):
+    """Returns the table of the words that are tokens, and the function that merges the others.
+
+    Making them from a large vocabulary takes long, so they are cached.
+    """
+    import tensorflow as tf
+
+    ids = {token: index for index, token in enumerate(vocabulary)}
+    # A function that is being traced would keep the constants in its own graph.
+    with tf.init_scope(), tf.device("CPU:0"):
+        pairs = make_pairs(merges, ids)
+        byte_ids = tf.constant([ids[character] for character in byte_characters()], tf.int64)
+
+        def merge(words):
+            symbols = tf.cast(tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8), tf.int32)
+            count = tf.size(words, tf.int64)
+            rows = tf.repeat(tf.range(count), tf.strings.length(words))
+            return merge_pairs(pairs, tf.gather(byte_ids, symbols), rows, count)
+
+        # Added tokens are matched in texts although no merges produce them. They come first, because the bytes of
+        # another token may be the same, such as those of two spaces.
+        added = set(added_tokens)
+        order = [ids[token] for token in added_tokens]
+        order += [index for index, token in enumerate(vocabulary) if token not in added]
+        tokens = tf.gather(tf.constant(_bytes_of_tokens(vocabulary, added_tokens)), order)
+        always = np.arange(len(order)) < len(added_tokens)
+        whole = make_whole(tokens, np.array(order), merge, always)
+    return whole, merge

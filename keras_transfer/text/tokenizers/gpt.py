@@ -1,0 +1,127 @@
+"""The tokenizer of OpenAI's first GPT: BERT's words in lower case, merged by byte-pair encoding."""
+
+import functools
+
+import keras
+import numpy as np
+
+from keras_transfer.text.base import unlike_bert
+from keras_transfer.text.strings import look_up, make_table, normalize, replace_newer, split_words
+from keras_transfer.text.tokenizers.bpe import BPETokenizer, merges_of
+from keras_transfer.text.tokenizers.byte_pairs import encode_words, make_pairs, make_whole, merge_pairs
+
+_END = "</w>"  # ends the last token of a word
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class GPTTokenizer(BPETokenizer):
+    """Splits texts into words as BERT does, in lower case, and merges the characters of each word.
+
+    The ids are those of Transformers, which splits as BERT does. OpenAI's own code repairs texts with ftfy and splits
+    them with spaCy, which gives different ids for a few texts, such as those with contractions.
+
+    Args:
+        vocabulary: List of strings, the tokens in the order of their ids, a dict from tokens to ids, or the path of a
+            `vocab.json`. The last token of a word ends with `</w>`. If `None`, call `load_assets` before the tokenizer
+            is used. Defaults to `None`.
+        merges: List of pairs of tokens in the order in which they are merged, or the path of a `merges.txt`. Required
+            with `vocabulary`. Defaults to `None`.
+        unk_token: String. Token of characters that the vocabulary lacks. Defaults to `"<unk>"`.
+        mask_token: String. Token that masked language models predict. Defaults to `None`.
+        eos_token: String. Token that ends a generated text. Defaults to `None`.
+
+    Raises:
+        ValueError: If the vocabulary has duplicates, lacks a token of a merge, or has no merges.
+        ImportError: If TensorFlow Text is not installed.
+
+    Example:
+    ```python
+    vocabulary = ["<unk>", "a", "b", "b</w>", "ab</w>"]
+    tokenizer = keras_transfer.text.GPTTokenizer(vocabulary, [("a", "b</w>")])
+    ids = tokenizer.tokenize(["AB bb"])  # [[4, 2, 3]]
+    tokenizer.detokenize(ids)  # ["ab bb"]
+    ```
+
+    Source: Radford et al. 2018, "Improving Language Understanding by Generative Pre-Training";
+    https://github.com/openai/finetune-transformer-lm (`text_utils.py`).
+    """
+
+    outer_space = " $"
+
+    def __init__(self, vocabulary=None, merges=None, unk_token="<unk>", mask_token=None, eos_token=None):
+        super().__init__(vocabulary, merges, unk_token, mask_token, eos_token)
+
+    def _make(self):
+        self.require([self.unk_token])
+        return _make_constants(tuple(self.vocabulary), tuple(self.merges), self.unk_id)
+
+    def _tokenize(self, texts):
+        import tensorflow as tf
+
+        whole, merge = self._constants()
+        texts = normalize(texts, lowercase=True, strip_accents=True, limit_words=False)
+        words = split_words(texts, "punctuation")
+        ids = encode_words(words.values, whole, merge)
+        return tf.RaggedTensor.from_row_splits(ids.values, tf.gather(ids.row_splits, words.row_splits), validate=False)
+
+    def token_bytes(self):
+        """Returns what each token adds to a text: a word and a space, or the beginning of a word."""
+        return [token.replace(_END, " ").encode("utf-8") for token in self.vocabulary]
+
+    def get_config(self):
+        return {"unk_token": self.unk_token, "mask_token": self.mask_token, "eos_token": self.eos_token}
+
+    def to_json(self):
+        """Returns the normalizer, pre-tokenizer, decoder and model of this tokenizer in a `tokenizer.json`."""
+        return {
+            "normalizer": {
+                "type": "BertNormalizer",
+                "clean_text": True,
+                "handle_chinese_chars": True,
+                "strip_accents": None,
+                "lowercase": True,
+            },
+            "pre_tokenizer": {"type": "BertPreTokenizer"},
+            "decoder": {"type": "BPEDecoder", "suffix": _END},
+            "model": self._model_json(_END),
+        }
+
+    @classmethod
+    def from_json(cls, fast, tokens, text_tokens, **special):
+        """Returns the tokenizer of a `tokenizer.json`, like `ByteBPETokenizer.from_json`."""
+        wrong = unlike_bert(fast, lowercase=True)
+        wrong += ["model fuse_unk=True (expected False)"] if fast["model"].get("fuse_unk") else []
+        wrong += [f"added tokens {text_tokens[:3]} (expected only special ones)"] if text_tokens else []
+        if wrong:
+            raise ValueError(
+                "A BPE model of words must have BERT's normalizer and pre-tokenizer, in lower case. "
+                f"Received: {'; '.join(wrong)}"
+            )
+        special["unk_token"] = fast["model"].get("unk_token") or special["unk_token"]
+        return cls(tokens, merges_of(fast["model"]), **special)
+
+
+@functools.lru_cache(maxsize=4)
+def _make_constants(vocabulary, merges, unk_id):
+    """Returns the table of the words that are tokens, and the function that merges the others."""
+    import tensorflow as tf
+
+    ids = {token: index for index, token in enumerate(vocabulary)}
+    # A function that is being traced would keep the constants in its own graph.
+    with tf.init_scope(), tf.device("CPU:0"):
+        pairs = make_pairs(merges, ids)
+        characters = [token for token in vocabulary if len(token.removesuffix(_END)) == 1]
+        keys = tf.constant([replace_newer(token) for token in characters] or [""])
+        table = make_table(keys, tf.constant([ids[token] for token in characters] or [unk_id]))
+
+        def merge(words):
+            split = tf.strings.unicode_split(words, "UTF-8")
+            rows, count = split.value_rowids(), split.nrows()
+            ends = tf.concat([rows[1:] != rows[:-1], tf.ones_like(rows[:1], tf.bool)], 0)
+            symbols = look_up(table, tf.where(ends, split.values + _END, split.values), unk_id)
+            return merge_pairs(pairs, tf.cast(symbols, tf.int64), rows, count)
+
+        index = [index for index, token in enumerate(vocabulary) if token.endswith(_END)]
+        words = tf.constant([replace_newer(vocabulary[i].removesuffix(_END)) for i in index] or [""])
+        whole = make_whole(words, np.array(index or [unk_id]), merge)
+    return whole, merge

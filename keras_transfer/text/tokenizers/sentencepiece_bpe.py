@@ -1,0 +1,304 @@
+"""The BPE tokenizer of SentencePiece, used by Llama, Mistral, Gemma and encoders with their vocabularies."""
+
+import functools
+import json
+import os
+import pathlib
+import re
+
+import keras
+import numpy as np
+
+from keras_transfer.text.sentencepiece import BPE, SPACE, PieceType, SentencePieceModel
+from keras_transfer.text.strings import CUT, checked_utf8, make_table, split_around, split_at
+from keras_transfer.text.tokenizers.bpe import BPETokenizer, merges_of
+from keras_transfer.text.tokenizers.byte_pairs import encode_words, make_pairs, make_whole, merge_pairs
+
+_PREFIXES = ("always", "missing", None)
+_BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
+_MERGES_FILE = "merges.json"  # Tokens may contain line breaks.
+
+# Steps of a `tokenizer.json`.
+_PREPEND = {"type": "Prepend", "prepend": SPACE}
+_REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
+_SPLIT = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class SentencePieceBPETokenizer(BPETokenizer):
+    """Merges the characters of texts by byte-pair encoding, as SentencePiece models of type BPE do.
+
+    The ids are those of Hugging Face `tokenizers`. A space is a character like any other, written as U+2581, and spaces
+    are never removed. Text never becomes a special token, even if it is spelled like one.
+
+    Args:
+        vocabulary: List of strings, the tokens in the order of their ids, a dict from tokens to ids, or the path of a
+            `vocab.json`. If `None`, call `load_assets` before the tokenizer is used. Defaults to `None`.
+        merges: List of pairs of tokens in the order in which they are merged. Required with `vocabulary`. Defaults to
+            `None`.
+        prefix: String. Which texts get a space in front: all (`"always"`, as in Llama), those that do not begin with
+            one (`"missing"`), or none (`None`, as in Gemma). Defaults to `"always"`.
+        byte_fallback: Boolean. Whether a character that the vocabulary lacks becomes the tokens of its bytes,
+            `"<0x00>"` to `"<0xFF>"`. Otherwise, a run of such characters becomes one `unk_token`. Defaults to `True`.
+        added_tokens: List of strings. Tokens that are matched before texts are split, such as Gemma's runs of line
+            breaks. The longest match wins. Defaults to none.
+        unk_token: String. Defaults to `"<unk>"`.
+        mask_token: String. Token that masked language models predict. Defaults to `None`.
+        eos_token: String. Token that ends a generated text. Defaults to `None`.
+
+    Raises:
+        ValueError: If the vocabulary has duplicates, lacks U+2581, a byte, or a token of a merge, or has no merges; or
+            if `prefix` is unknown.
+
+    Example:
+    ```python
+    tokenizer = keras_transfer.text.SentencePieceBPETokenizer(
+        ["<unk>", "\u2581", *"afilm", "\u2581f", "il"], [("\u2581", "f"), ("i", "l")], byte_fallback=False
+    )
+    ids = tokenizer.tokenize(["a film"])  # [[1, 2, 7, 8, 6]]
+    tokenizer.detokenize(ids)  # ["a film"]
+    ```
+
+    Source: https://github.com/google/sentencepiece (`bpe_model.cc`).
+    """
+
+    def __init__(
+        self,
+        vocabulary=None,
+        merges=None,
+        prefix="always",
+        byte_fallback=True,
+        added_tokens=(),
+        unk_token="<unk>",
+        mask_token=None,
+        eos_token=None,
+    ):
+        if prefix not in _PREFIXES:
+            raise ValueError(
+                f"Invalid value for argument `prefix`. Expected one of {_PREFIXES}. Received: prefix={prefix!r}"
+            )
+        self.prefix = prefix
+        self.byte_fallback = bool(byte_fallback)
+        self.added_tokens = list(added_tokens)
+        super().__init__(vocabulary, merges, unk_token, mask_token, eos_token)
+
+    @classmethod
+    def from_model(cls, model, mask_token=None, eos_token=None):
+        """Returns the tokenizer of a `.model` file of SentencePiece.
+
+        Args:
+            model: Bytes, the contents of the file, or its path.
+            mask_token: String. Token that masked language models predict. Defaults to `None`.
+            eos_token: String. Token that ends a generated text. Defaults to `None`.
+
+        Raises:
+            ValueError: If the model is not of type BPE, or if it normalizes texts.
+        """
+        parsed = SentencePieceModel.from_bytes(
+            pathlib.Path(model).read_bytes() if isinstance(model, str | os.PathLike) else model
+        )
+        if parsed.model_type != BPE or parsed.charsmap or parsed.remove_extra_whitespaces:
+            raise ValueError(
+                "The SentencePiece model must be a BPE model (model_type 2) that keeps texts as they are, with "
+                "normalization_rule_name='identity' and remove_extra_whitespaces=False. Received: "
+                f"model_type={parsed.model_type}, a normalization of {len(parsed.charsmap)} bytes, "
+                f"remove_extra_whitespaces={parsed.remove_extra_whitespaces}"
+            )
+        by_type = {type: [piece for piece, _, other in parsed.pieces if other == type] for type in PieceType}
+        return cls(
+            [piece for piece, _, _ in parsed.pieces],
+            _merges_of_pieces(parsed.pieces),
+            "always" if parsed.add_dummy_prefix else None,
+            bool(by_type[PieceType.BYTE]),
+            by_type[PieceType.USER_DEFINED],
+            by_type[PieceType.UNKNOWN][0],
+            mask_token,
+            eos_token,
+        )
+
+    def _set_vocabulary(self, tokens):
+        super()._set_vocabulary(tokens)
+        self.require([SPACE, self.unk_token, *(_BYTES if self.byte_fallback else ()), *self.added_tokens])
+
+    @property
+    def outer_space(self):
+        """String. Regular expression of the extra space in decoded texts."""
+        return "" if self.prefix is None else "^ "
+
+    def _make(self):
+        return _make_constants(
+            tuple(self.vocabulary), tuple(self.merges), tuple(self.added_tokens), self.byte_fallback, self.unk_id
+        )
+
+    def _tokenize(self, texts):
+        import tensorflow as tf
+
+        whole, merge, by_words = self._constants()
+        words = split_around(checked_utf8(texts), self.added_tokens, lambda parts: self._split(parts, by_words))
+        ids = encode_words(words.values, whole, merge)
+        return tf.RaggedTensor.from_row_splits(ids.values, tf.gather(ids.row_splits, words.row_splits), validate=False)
+
+    def _split(self, texts, by_words):
+        """Returns the words of texts, each with the spaces before it, or the whole texts."""
+        import tensorflow as tf
+
+        replace = tf.strings.regex_replace
+        texts = replace(texts, " ", SPACE)
+        if self.prefix is not None:
+            first = "(?s:.)" if self.prefix == "always" else f"[^{SPACE}]"
+            texts = replace(texts, f"^{first}", rf"{SPACE}\0", replace_global=False)
+        if by_words:
+            texts = replace(texts, f"([^{SPACE}])({SPACE})", rb"\1" + CUT + rb"\2")
+        return split_at(CUT, texts)
+
+    def word_pieces(self, words):
+        # A word is tokenized as it would be in the middle of a text.
+        import tensorflow as tf
+
+        if self.prefix is None:
+            words = tf.where(tf.strings.regex_full_match(words, "(?s) .*|"), words, " " + words)
+        return super().word_pieces(words)
+
+    def token_bytes(self):
+        """Returns a list of the bytes that each token adds to a text, in the order of the ids."""
+        of_bytes = {token: bytes([byte]) for byte, token in enumerate(_BYTES)} if self.byte_fallback else {}
+        return [of_bytes.get(token, token.replace(SPACE, " ").encode("utf-8")) for token in self.vocabulary]
+
+    def get_config(self):
+        return {
+            "prefix": self.prefix,
+            "byte_fallback": self.byte_fallback,
+            "added_tokens": self.added_tokens,
+            "unk_token": self.unk_token,
+            "mask_token": self.mask_token,
+            "eos_token": self.eos_token,
+        }
+
+    def _write_merges(self, folder):
+        (folder / _MERGES_FILE).write_text(json.dumps(self.merges, ensure_ascii=False) + "\n", "utf-8")
+
+    def _read_merges(self, folder):
+        return json.loads((folder / _MERGES_FILE).read_text("utf-8"))
+
+    def to_json(self):
+        """Returns the normalizer, pre-tokenizer, decoder and model of this tokenizer in a `tokenizer.json`."""
+        normalizers = {"always": [_PREPEND, _REPLACE], "missing": [], None: [_REPLACE]}[self.prefix]
+        scheme = {"prepend_scheme": "always" if self.added_tokens else "first", "split": False}
+        decoders = [
+            {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
+            {"type": "ByteFallback"},
+            {"type": "Fuse"},
+            *([] if self.prefix is None else [{"type": "Strip", "content": " ", "start": 1, "stop": 0}]),
+        ]
+        return {
+            "normalizer": {"type": "Sequence", "normalizers": normalizers} if normalizers else None,
+            "pre_tokenizer": None if normalizers else {"type": "Metaspace", "replacement": SPACE, **scheme},
+            "decoder": {"type": "Sequence", "decoders": decoders},
+            "model": {
+                **self._model_json(),
+                "unk_token": self.unk_token,
+                "fuse_unk": True,
+                "byte_fallback": self.byte_fallback,
+            },
+        }
+
+    @classmethod
+    def from_json(cls, fast, tokens, text_tokens, **special):
+        """Returns the tokenizer of a `tokenizer.json`, like `ByteBPETokenizer.from_json`."""
+        model, prefix = fast["model"], _read_prefix(fast, text_tokens)
+        if not (model.get("byte_fallback") or model.get("fuse_unk")) or model.get("unk_token") is None:
+            received = {name: model.get(name) for name in ("unk_token", "byte_fallback", "fuse_unk")}
+            raise ValueError(
+                "The BPE model must have an `unk_token`, and `byte_fallback` or `fuse_unk`, like SentencePiece models. "
+                f"Received: {received}"
+            )
+        added = [token["content"] for token in fast.get("added_tokens") or () if token.get("normalized")]
+        late = [token for token in text_tokens if token in added and (prefix == "always" or SPACE in token)]
+        if fast.get("normalizer") and late:
+            raise ValueError(
+                "Added tokens must be found before texts are normalized, with normalized=False. "
+                f"Received: {late[:3]} with normalized=True"
+            )
+        special["unk_token"] = model["unk_token"]
+        byte_fallback = bool(model.get("byte_fallback"))
+        return cls(tokens, merges_of(model, allowed=["byte_fallback"]), prefix, byte_fallback, text_tokens, **special)
+
+
+def _read_prefix(fast, text_tokens):
+    """Returns the `prefix` of the normalizer and the pre-tokenizer of a `tokenizer.json`."""
+    normalizer, pre_tokenizer = fast.get("normalizer") or {}, fast.get("pre_tokenizer") or {}
+    steps = normalizer["normalizers"] if normalizer.get("type") == "Sequence" else [normalizer] if normalizer else []
+    if pre_tokenizer == _SPLIT and steps == [_REPLACE]:
+        pre_tokenizer = {}  # There is nothing left to split.
+    if not pre_tokenizer and steps in ([_REPLACE], [_PREPEND, _REPLACE]):
+        return None if steps == [_REPLACE] else "always"
+    scheme = pre_tokenizer.get("prepend_scheme")
+    metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": scheme, "split": False}
+    known = {key: value for key, value in pre_tokenizer.items() if key != "add_prefix_space"}
+    if known == metaspace and not steps and not (scheme == "first" and text_tokens):
+        return None if scheme == "never" else "missing"
+    raise ValueError(
+        f"A SentencePiece BPE model must replace each space by {SPACE!r}: by the normalizers 'Replace', or 'Prepend' "
+        "and 'Replace', or by the pre-tokenizer 'Metaspace' with split=False, which must put it in front of all parts "
+        f"if added tokens separate them. Received: {normalizer}, {pre_tokenizer}, added tokens {text_tokens[:3]}"
+    )
+
+
+def _merges_of_pieces(pieces):
+    """Returns the merges of a SentencePiece model, as Transformers converts them.
+
+    Any two pieces that form a third one can be merged. The merges are in the order of the scores of the resulting
+    pieces, the highest first. Among the splits of a piece, the one with the longest first part comes first.
+    """
+    kinds = (PieceType.NORMAL, PieceType.USER_DEFINED)
+    scores = {piece: score for piece, score, type in pieces if type in kinds}
+    merges = [
+        (score, piece[:index], piece[index:])
+        for piece, score in scores.items()
+        for index in range(1, len(piece))
+        if piece[:index] in scores and piece[index:] in scores
+    ]
+    merges.sort(key=lambda merge: (merge[0], len(merge[1]), len(merge[2])), reverse=True)
+    return [merge[1:] for merge in merges]
+
+
+@functools.lru_cache(maxsize=4)
+def _make_constants(vocabulary, merges, added_tokens, byte_fallback, unk_id):
+    """Returns the table of the words that are tokens, the function that merges others, and whether words are separate.
+
+    They are, unless a merge crosses the space in front of a word.
+    """
+    import tensorflow as tf
+
+    ids = {token: index for index, token in enumerate(vocabulary)}
+    by_words = not any(re.search(f"[^{SPACE}]{SPACE}", first + second) for first, second in merges)
+    # A function that is being traced would keep the constants in its own graph.
+    with tf.init_scope(), tf.device("CPU:0"):
+        pairs = make_pairs(merges, ids)
+        characters = [token for token in vocabulary if len(token) == 1]
+        table = make_table(tf.constant(characters), tf.constant([ids[token] for token in characters]))
+        byte_ids = tf.constant([ids[token] for token in _BYTES]) if byte_fallback else None
+
+        def spell(characters):
+            """Returns the ids of characters that the vocabulary lacks, a ragged tensor [characters, None]."""
+            if byte_ids is None:
+                return tf.RaggedTensor.from_tensor(tf.fill([tf.size(characters), 1], unk_id))
+            values = tf.cast(tf.io.decode_raw(tf.strings.reduce_join(characters), tf.uint8), tf.int32)
+            return tf.RaggedTensor.from_row_lengths(
+                tf.gather(byte_ids, values), tf.cast(tf.strings.length(characters), tf.int64), validate=False
+            )
+
+        def merge(words):
+            split = tf.strings.unicode_split(words, "UTF-8")
+            symbols = encode_words(split.values, table, spell)
+            values, rows = symbols.values, tf.gather(split.value_rowids(), symbols.value_rowids())
+            if not byte_fallback:
+                again = (values[1:] == unk_id) & (values[:-1] == unk_id) & (rows[1:] == rows[:-1])
+                kept = tf.concat([tf.ones_like(values[:1], tf.bool), ~again], 0)
+                values, rows = tf.boolean_mask(values, kept), tf.boolean_mask(rows, kept)
+            return merge_pairs(pairs, tf.cast(values, tf.int64), rows, split.nrows())
+
+        # Added tokens are matched in texts although no merges produce them.
+        always = [token in added_tokens for token in vocabulary]
+        whole = make_whole(tf.constant(vocabulary), np.arange(len(vocabulary)), merge, always)
+    return whole, merge, by_words

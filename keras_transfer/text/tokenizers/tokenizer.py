@@ -1,0 +1,277 @@
+"""The base class of tokenizers, which turn raw text into ragged token ids in the TensorFlow graph."""
+
+import os
+import pathlib
+
+from keras_transfer.text.base import as_text_tensors
+from keras_transfer.text.strings import join_pieces
+
+
+class Tokenizer:
+    """Splits raw text into tokens and returns their ids; the base class of all tokenizers.
+
+    A tokenizer is a plain object, so that neither Keras nor TensorFlow tracks its vocabulary. Its config holds the
+    settings; `save_assets` and `load_assets` write and read the vocabulary. Text never becomes a special token. A
+    `Packing` adds the special tokens.
+
+    A subclass implements `_tokenize(texts)`, which returns the ids of a string tensor [batch] as an int32 ragged tensor
+    [batch, None], and `get_config`. It can also implement `token_bytes` to convert ids to texts, `to_json` to write
+    a folder that Transformers can read, and, if it sets `has_offsets`, `_tokenize_with_offsets(texts)`.
+
+    Args:
+        vocabulary: List of strings, the tokens in the order of their ids, or the path of a file with one token per
+            line. If `None`, call `load_assets` before the tokenizer is used. Defaults to `None`.
+        unk_token: String. Token for text that the vocabulary cannot express. `None` if there is no such text.
+            Defaults to `None`.
+        mask_token: String. Token that masked language models predict. The vocabulary may lack it. Defaults to `None`.
+        eos_token: String. Token that ends a generated text. The vocabulary may lack it. Defaults to `None`.
+
+    Raises:
+        ValueError: If the vocabulary contains duplicates, line breaks or anything other than strings.
+    """
+
+    vocabulary_file = "vocab.txt"
+    by_lines = True  # Whether the file has one token per line.
+    first_id = 0
+    outer_space = ""  # Regular expression of the extra space in decoded texts.
+    added_tokens = ()  # Tokens that are matched before texts are split.
+    special_tokens = ()  # Further tokens that text never becomes, besides those of the arguments and of the packing.
+    has_offsets = False  # Whether `tokenize_with_offsets` knows the characters of each token.
+
+    def __init__(self, vocabulary=None, unk_token=None, mask_token=None, eos_token=None):
+        self.unk_token = unk_token
+        self.mask_token = mask_token
+        self.eos_token = eos_token
+        self._vocabulary = None
+        self._ids = {}
+        if isinstance(vocabulary, str | os.PathLike):
+            vocabulary = self._read_vocabulary(vocabulary)
+        if vocabulary is not None:
+            self._set_vocabulary(list(vocabulary))
+
+    def _set_vocabulary(self, tokens):
+        wrong = [token for token in tokens if not isinstance(token, str) or (self.by_lines and "\n" in token)]
+        if wrong:
+            raise ValueError(f"A vocabulary must be a list of strings without line breaks. Received: {wrong[:3]}")
+        try:
+            "".join(tokens).encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise ValueError(f"The tokens of a vocabulary must be valid Unicode. Received: {error}") from error
+        ids = {token: index for index, token in enumerate(tokens, self.first_id)}
+        duplicates = [token for index, token in enumerate(tokens, self.first_id) if ids[token] != index]
+        if duplicates:
+            raise ValueError(
+                "A vocabulary must not contain duplicates. "
+                f"Received: {len(duplicates)} duplicates, starting with {duplicates[:3]}"
+            )
+        self._vocabulary, self._ids, self._pieces = tokens, ids, None
+
+    @property
+    def is_loaded(self):
+        """Boolean. Whether the tokenizer has its vocabulary."""
+        return self._vocabulary is not None
+
+    @property
+    def vocabulary(self):
+        """List of strings, the tokens in the order of their ids."""
+        self._check_loaded()
+        return self._vocabulary
+
+    @property
+    def vocabulary_size(self):
+        """Integer. Number of ids."""
+        return self.first_id + len(self.vocabulary)
+
+    def token_to_id(self, token):
+        """Returns the id of a token (a string), or `None` if the vocabulary lacks it."""
+        self._check_loaded()
+        return self._ids.get(token)
+
+    @property
+    def unk_id(self):
+        """Integer. The id of `unk_token`, or `None`."""
+        return self.token_to_id(self.unk_token)
+
+    @property
+    def mask_id(self):
+        """Integer. The id of `mask_token`, or `None`."""
+        return self.token_to_id(self.mask_token)
+
+    @property
+    def eos_id(self):
+        """Integer. The id of `eos_token`, or `None`."""
+        return self.token_to_id(self.eos_token)
+
+    def _check_loaded(self):
+        if not self.is_loaded:
+            raise ValueError(
+                "The tokenizer has no vocabulary. Pass `vocabulary`, or call `load_assets`. Received: vocabulary=None"
+            )
+
+    def require(self, tokens):
+        """Raises a `ValueError` if the vocabulary lacks any of the given special tokens."""
+        missing = [token for token in dict.fromkeys(tokens) if self.token_to_id(token) is None]
+        if missing:
+            raise ValueError(
+                f"The vocabulary must contain the special tokens {', '.join(missing)}. "
+                f"Received: {len(self.vocabulary)} tokens, starting with {self.vocabulary[:5]}"
+            )
+
+    def tokenize(self, texts):
+        """Returns the ids of texts without special tokens, neither truncated nor padded.
+
+        Args:
+            texts: A string, or a list, array, table column or tensor of strings.
+
+        Returns:
+            An int32 `tf.RaggedTensor` [batch, None]. For a single string, an int32 tensor.
+
+        Raises:
+            ValueError: If `texts` are pairs or anything other than text.
+
+        Example:
+        ```python
+        tokenizer = keras_transfer.text.WordPieceTokenizer(["[UNK]", "the", "film", "##s"])
+        tokenizer.tokenize(["The films", "films"])  # [[1, 2, 3], [2, 3]]
+        ```
+        """
+        import tensorflow as tf
+
+        if isinstance(texts, tuple):
+            raise ValueError(f"`tokenize` does not take pairs. Pass several texts as a list. Received: {texts!r:.100}")
+        with tf.device("CPU:0"):
+            texts = as_text_tensors(texts)
+            ids = self._tokenize(tf.reshape(texts, [-1]))
+            return ids.values if texts.shape.rank == 0 else ids
+
+    def tokenize_with_offsets(self, texts):
+        """Returns the ids of texts like `tokenize`, and the characters of the texts that each token stands for.
+
+        The characters are those of the original texts, before any normalization. An accent that is removed belongs to
+        the token of its letter, and the space before a token does not belong to it. If several tokens stand for parts
+        of a character, each of them covers the whole character.
+
+        Args:
+            texts: A list, array, table column or tensor of strings.
+
+        Returns:
+            A tuple of int32 `tf.RaggedTensor`s [batch, None]: the ids, the position of the first character of each
+            token, and the position after its last character.
+
+        Raises:
+            ValueError: If the tokenizer does not know them (`has_offsets` is `False`).
+
+        Example:
+        ```python
+        tokenizer = keras_transfer.text.WordPieceTokenizer(["[UNK]", "the", "film", "##s"])
+        ids, starts, ends = tokenizer.tokenize_with_offsets(["The  films"])
+        starts, ends  # [[0, 5, 9]], [[3, 9, 10]]
+        ```
+        """
+        import tensorflow as tf
+
+        check_offsets(self)
+        with tf.device("CPU:0"):
+            texts = tf.reshape(as_text_tensors(texts), [-1])
+            ids, starts, ends = self._tokenize_with_offsets(texts)
+            return ids, ids.with_values(tf.cast(starts, tf.int32)), ids.with_values(tf.cast(ends, tf.int32))
+
+    def word_pieces(self, words):
+        """Returns the ids of words [words] as a ragged tensor [words, None], with at least one id for each word.
+
+        A word without any token, such as a control character, becomes the unknown token.
+        """
+        import tensorflow as tf
+
+        ids = self._tokenize(words)
+        empty = ids.row_lengths() == 0
+        unknown = tf.fill([tf.math.count_nonzero(empty)], self.unk_id)
+        return tf.concat([ids, tf.RaggedTensor.from_row_lengths(unknown, tf.cast(empty, tf.int64))], 1)
+
+    def token_bytes(self):
+        """Returns a list of the bytes that each token adds to a text, in the order of the ids.
+
+        The joined bytes of consecutive tokens are UTF-8. A text may begin or end with an extra space, which
+        `outer_space` matches.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement `token_bytes`.")
+
+    def piece_table(self):
+        """Returns `token_bytes` as a string tensor [tokens], which is created only once."""
+        import tensorflow as tf
+
+        self._check_loaded()
+        if self._pieces is None:
+            with tf.init_scope(), tf.device("CPU:0"):
+                self._pieces = tf.constant(self.token_bytes())
+        return self._pieces
+
+    def detokenize(self, ids):
+        """Returns the texts of ids, as far as tokenization preserves them.
+
+        Bytes that are not UTF-8, such as a part of a character, become U+FFFD.
+
+        Args:
+            ids: Int tensor or ragged tensor [batch, None], or [None] for a single text.
+
+        Returns:
+            A string tensor [batch], or a scalar.
+        """
+        import tensorflow as tf
+
+        texts = join_pieces(tf.gather(self.piece_table(), ids))
+        return tf.strings.regex_replace(texts, self.outer_space, "") if self.outer_space else texts
+
+    def _read_vocabulary(self, path):
+        # A word may contain characters that Python takes for the end of a line.
+        return pathlib.Path(path).read_bytes().decode("utf-8").removesuffix("\n").split("\n")
+
+    def save_assets(self, folder):
+        """Writes the vocabulary into a folder."""
+        path = pathlib.Path(folder) / self.vocabulary_file
+        path.write_text("".join(f"{token}\n" for token in self.vocabulary), "utf-8", newline="\n")
+
+    def load_assets(self, folder):
+        """Reads the vocabulary that `save_assets` wrote."""
+        self._set_vocabulary(self._read_vocabulary(pathlib.Path(folder) / self.vocabulary_file))
+
+    def to_json(self):
+        """Returns the `normalizer`, `pre_tokenizer`, `model` and `decoder` of a `tokenizer.json`, as a dict."""
+        raise NotImplementedError(f"{type(self).__name__} cannot be written as a tokenizer.json.")
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
+
+def check_offsets(tokenizer):
+    """Raises a `ValueError` if a tokenizer does not know the characters of its tokens."""
+    if not getattr(tokenizer, "has_offsets", False):
+        raise ValueError(
+            "The characters of tokens are known only for a `WordPieceTokenizer` (such as in a `BertPreprocessor`), and "
+            f"for a `ByteBPETokenizer` (GPT-2, RoBERTa, ModernBERT). Received: {type(tokenizer).__name__}"
+        )
+
+
+class HasTokenizer:
+    """Mixin of preprocessors that have a `tokenizer`, and expose its vocabulary and its assets as their own."""
+
+    @property
+    def vocabulary(self):
+        """List of strings, the tokens in the order of their ids."""
+        return self.tokenizer.vocabulary
+
+    @property
+    def vocabulary_size(self):
+        """Integer. Number of ids."""
+        return self.tokenizer.vocabulary_size
+
+    def token_to_id(self, token):
+        """Returns the id of a token (a string), or `None` if the vocabulary lacks it."""
+        return self.tokenizer.token_to_id(token)
+
+    def save_assets(self, dir_path):
+        self.tokenizer.save_assets(dir_path)
+
+    def load_assets(self, dir_path):
+        self.tokenizer.load_assets(dir_path)

@@ -1,0 +1,305 @@
+"""The unigram tokenizer of SentencePiece, for ALBERT, XLNet, XLM-R, CamemBERT, DeBERTa v2 and v3, and T5."""
+
+import functools
+import os
+import pathlib
+
+import keras
+import numpy as np
+
+from keras_transfer.text.base import import_tensorflow_text
+from keras_transfer.text.sentencepiece import (
+    MODEL_STEP,
+    SPACE,
+    SPACE_STEPS,
+    STEPS,
+    UNIGRAM,
+    PieceType,
+    SentencePieceModel,
+    normalize_spaces,
+    of_characters,
+    read_steps,
+    split_spaces,
+    split_words,
+    write_steps,
+)
+from keras_transfer.text.strings import checked_utf8
+from keras_transfer.text.tokenizers.tokenizer import Tokenizer
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class UnigramTokenizer(Tokenizer):
+    """Splits texts into the most probable pieces of a SentencePiece unigram model.
+
+    Texts are split at white space, and each word into the pieces whose scores have the largest sum. The ids are those
+    of Hugging Face `tokenizers` with `graphemes=True`, except for splits with the same sum, such as the same pieces in
+    another order: in long runs of one character, a short piece can come last where Hugging Face and SentencePiece have
+    it first (`. ... ... .` instead of `. . ... ...`).
+
+    Text never becomes a control symbol of the model, even if it is spelled like one.
+
+    Args:
+        model: Bytes, the contents of a `.model` file of SentencePiece, or its path. If `None`, call `load_assets`
+            before the tokenizer is used. Defaults to `None`.
+        vocabulary: List of strings, the tokens in the order of their ids, if they differ from the model's: XLM-R and
+            CamemBERT have other special tokens in front of the pieces. It must contain the pieces. Defaults to the
+            model's pieces.
+        normalization: List of strings, the steps that are applied to texts, in order, before the model's own
+            normalization: `"quotes"` (two quotes become one double quote), `"NFC"`, `"NFD"`, `"NFKC"`, `"NFKD"`,
+            `"strip_accents"`, `"lowercase"`. With `keep_spaces=True` also `"collapse_spaces"`,
+            `"collapse_white_space"`, `"strip_left"` and `"strip_right"`, and `"model"` where the model's own
+            normalization comes before some of these. Defaults to none.
+        keep_spaces: Boolean. Whether each space that the normalization leaves begins a word, so that of two spaces, one
+            becomes a token of its own (DeBERTa v2 and v3). Otherwise, any white space only separates words. Defaults to
+            `False`.
+        graphemes: Boolean. Whether the model's own normalization is applied to each grapheme cluster, as in Hugging
+            Face `tokenizers`. Otherwise, it is applied to the longest match, as in SentencePiece. They differ in
+            characters that are written as several code points, such as a letter with two combining accents. Defaults
+            to `False`.
+        unk_token: String. Token of characters that no piece contains. Defaults to the model's.
+        mask_token: String. Token that masked language models predict. Defaults to `None`.
+        eos_token: String. Token that ends a generated text. Defaults to `None`.
+
+    Raises:
+        ValueError: If the file is not a SentencePiece unigram model, or if the vocabulary lacks pieces.
+        ImportError: If TensorFlow Text is not installed.
+
+    Example:
+    ```python
+    questions = keras_transfer.datasets.load_questions().train.texts
+    tokenizer = keras_transfer.text.train_vocabulary(questions, "unigram", 200)
+    tokenizer.save_assets(".")  # writes spiece.model
+    tokenizer = keras_transfer.text.UnigramTokenizer("spiece.model", normalization=["lowercase"])
+    ids = tokenizer.tokenize(["What is this?"])
+    tokenizer.detokenize(ids)  # ["what is this?"]
+    ```
+
+    Source: Kudo 2018, "Subword Regularization"; https://github.com/google/sentencepiece.
+    """
+
+    model_file = "spiece.model"
+    vocabulary_file = "pieces.txt"
+    outer_space = "^ "
+
+    def __init__(
+        self,
+        model=None,
+        vocabulary=None,
+        normalization=(),
+        unk_token=None,
+        mask_token=None,
+        eos_token=None,
+        keep_spaces=False,
+        graphemes=False,
+    ):
+        known = [*STEPS, MODEL_STEP]
+        if unknown := [step for step in normalization if step not in known]:
+            raise ValueError(
+                f"Invalid value for argument `normalization`. Expected a list of {sorted(known)}. Received: {unknown}"
+            )
+        if MODEL_STEP in normalization and not {*normalization[normalization.index(MODEL_STEP) :]} <= {
+            *SPACE_STEPS,
+            MODEL_STEP,
+        }:
+            raise ValueError(
+                f"Only {sorted(SPACE_STEPS)} can follow {MODEL_STEP!r} in `normalization`. Received: {normalization}"
+            )
+        if not keep_spaces and (unknown := [step for step in normalization if step in SPACE_STEPS]):
+            raise ValueError(f"`normalization` has steps that require `keep_spaces=True`. Received: {unknown}")
+        self.normalization = list(normalization)
+        self.keep_spaces = bool(keep_spaces)
+        self.graphemes = bool(graphemes)
+        self._model = None
+        if model is None and vocabulary is not None:
+            raise ValueError("A `vocabulary` requires a `model`. Received: model=None")
+        super().__init__(None, unk_token, mask_token, eos_token)
+        if model is not None:
+            self._set_model(pathlib.Path(model).read_bytes() if isinstance(model, str | os.PathLike) else model)
+            self._set_vocabulary([piece for piece, _, _ in self._model.pieces] if vocabulary is None else vocabulary)
+
+    def _set_model(self, serialized):
+        self._serialized = serialized
+        self._model = SentencePieceModel.from_bytes(serialized)
+        if self._model.model_type != UNIGRAM or not self._model.add_dummy_prefix:
+            raise ValueError(
+                "The SentencePiece model must be a unigram model (model_type 1) with add_dummy_prefix=True. For BPE "
+                "models, see `SentencePieceBPETokenizer.from_model`. Received: "
+                f"model_type={self._model.model_type}, add_dummy_prefix={self._model.add_dummy_prefix}"
+            )
+        _check_pieces(self._model)
+        self._splitter = None
+
+    def _set_vocabulary(self, tokens):
+        super()._set_vocabulary(list(tokens))
+        unknown = [piece for piece, _, type in self._model.pieces if type == PieceType.UNKNOWN]
+        self.unk_token = self.unk_token or unknown[0]
+        if missing := sorted(self._normal_pieces() - self._ids.keys()):
+            raise ValueError(
+                "The vocabulary must contain all pieces of the model. "
+                f"Received: {len(missing)} are missing, starting with {missing[:3]}"
+            )
+
+    @property
+    def special_tokens(self):
+        """List of strings, the tokens that text never becomes: control symbols, and tokens that the model lacks."""
+        normal = self._normal_pieces()
+        return [token for token in self.vocabulary if token not in normal]
+
+    def _normal_pieces(self):
+        kinds = (PieceType.NORMAL, PieceType.USER_DEFINED)
+        return {piece for piece, _, type in self._model.pieces if type in kinds}
+
+    def _tokenize(self, texts):
+        import tensorflow as tf
+
+        self._check_loaded()
+        if self._splitter is None:
+            self.require([self.unk_token])
+            ids = [
+                self.unk_id if type == PieceType.UNKNOWN else self._ids.get(piece, self.unk_id)
+                for piece, _, type in self._model.pieces
+            ]
+            pieces = [piece for piece, _, type in self._model.pieces]
+            space = pieces.index(SPACE) if SPACE in self._normal_pieces() else ids.index(self.unk_id)
+            self._splitter = _make_splitter(self._serialized, self.graphemes), np.array(ids, "int32"), space
+        splitter, ids, space = self._splitter
+        texts = checked_utf8(texts)
+        charsmap = self._model.charsmap
+        for step in self.normalization if MODEL_STEP in self.normalization else [*self.normalization, MODEL_STEP]:
+            if step != MODEL_STEP:
+                texts = STEPS[step](texts)
+            elif self.keep_spaces:
+                texts = normalize_spaces(texts, charsmap, self.graphemes)
+        words = split_spaces(texts) if self.keep_spaces else split_words(texts, charsmap, self.graphemes)
+        distinct, index = tf.unique(words.values)
+        pieces = splitter.tokenize(distinct)
+        values, count = (
+            tf.gather(ids, tf.concat([pieces.values, [space]], 0)),
+            tf.size(pieces.values, pieces.row_splits.dtype),
+        )
+        is_space = distinct == SPACE  # TensorFlow Text would put another one in front of it.
+        first = tf.where(is_space, count, pieces.row_splits[:-1])
+        last = tf.where(is_space, count + 1, pieces.row_splits[1:])
+        places = tf.ragged.range(tf.gather(first, index), tf.gather(last, index), row_splits_dtype=tf.int64)
+        values = tf.gather(values, places.values)
+        return tf.RaggedTensor.from_row_splits(values, tf.gather(places.row_splits, words.row_splits), validate=False)
+
+    def token_bytes(self):
+        """Returns what each token adds to a text, with a space in front of a word."""
+        return [token.replace(SPACE, " ").encode("utf-8") for token in self.vocabulary]
+
+    def get_config(self):
+        return {
+            "normalization": self.normalization,
+            "unk_token": self.unk_token,
+            "mask_token": self.mask_token,
+            "eos_token": self.eos_token,
+            "keep_spaces": self.keep_spaces,
+            "graphemes": self.graphemes,
+        }
+
+    def save_assets(self, folder):
+        """Writes the model and the tokens into a folder."""
+        super().save_assets(folder)
+        (pathlib.Path(folder) / self.model_file).write_bytes(self._serialized)
+
+    def load_assets(self, folder):
+        self._set_model((pathlib.Path(folder) / self.model_file).read_bytes())
+        super().load_assets(folder)
+
+    def to_json(self):
+        """Returns the normalizer, pre-tokenizer, decoder and model of this tokenizer in a `tokenizer.json`."""
+        scores = {piece: score for piece, score, _ in self._model.pieces}
+        metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
+        return {
+            "normalizer": write_steps(self.normalization, self._model.charsmap),
+            "pre_tokenizer": metaspace
+            if self.keep_spaces
+            else {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]},
+            "decoder": metaspace,
+            "model": {
+                "type": "Unigram",
+                "unk_id": self.unk_id,
+                "vocab": [[token, scores.get(token, 0.0)] for token in self.vocabulary],
+                "byte_fallback": False,
+            },
+        }
+
+    @classmethod
+    def from_json(cls, fast, tokens, text_tokens, graphemes=True, **special):
+        """Returns the tokenizer of a `tokenizer.json`, like `ByteBPETokenizer.from_json`."""
+        if text_tokens:
+            raise ValueError(f"Added tokens must be special. Received: {text_tokens}")
+        model = fast["model"]
+        if model.get("byte_fallback") or model.get("unk_id") is None:
+            received = ", ".join(f"{name}={model.get(name)}" for name in ("unk_id", "byte_fallback"))
+            raise ValueError(f"The unigram model must have an `unk_id` and no `byte_fallback`. Received: {received}")
+        keep_spaces = _keeps_spaces(fast.get("pre_tokenizer"))
+        steps, charsmap = read_steps(fast.get("normalizer"), keep_spaces)
+        control = {token["content"] for token in fast.get("added_tokens") or []}
+        pieces = []
+        for index, (piece, score) in enumerate(model["vocab"]):
+            type = PieceType.CONTROL if piece in control else PieceType.NORMAL
+            pieces.append((piece, score, PieceType.UNKNOWN if index == model["unk_id"] else type))
+        serialized = SentencePieceModel(pieces, charsmap).to_bytes()
+        special["unk_token"] = model["vocab"][model["unk_id"]][0]
+        return cls(serialized, tokens, steps, keep_spaces=keep_spaces, graphemes=graphemes, **special)
+
+
+def _check_pieces(model):
+    """Raises a `ValueError` if a model has pieces or a normalization that TensorFlow Text refuses or ignores."""
+    kinds = (PieceType.BYTE, PieceType.UNUSED)
+    for index, (piece, _, type) in enumerate(model.pieces):
+        if not piece or type in kinds:
+            raise ValueError(
+                "The pieces of a unigram model must not be empty, unused or bytes (`byte_fallback`). "
+                f"Received: {piece!r} of type {type.name} at index {index}"
+            )
+    unknown = [piece for piece, _, type in model.pieces if type == PieceType.UNKNOWN]
+    if len(unknown) != 1:
+        raise ValueError(f"A unigram model must have one unknown piece. Received: {unknown}")
+    size = int.from_bytes(model.charsmap[:4], "little")
+    if model.charsmap and (size < 4 or size % 4 or size > len(model.charsmap) - 4):
+        raise ValueError(
+            "The normalization of a SentencePiece model must begin with the size of its trie. "
+            f"Received: {len(model.charsmap)} bytes, and a trie of {size} bytes"
+        )
+
+
+def _keeps_spaces(settings):
+    """Returns whether a pre-tokenizer makes a word of each space.
+
+    Raises:
+        ValueError: If the tokenizer does not implement it.
+    """
+    parts = [settings or {}]
+    if parts[0].get("type") == "Sequence":
+        parts = parts[0]["pretokenizers"]
+    kinds = [part.get("type") for part in parts]
+    last = parts[-1] if parts else {}
+    prefix = last.get("prepend_scheme", "always" if last.get("add_prefix_space", True) else "never")
+    alone = kinds == ["Metaspace"]
+    if (
+        not (alone or kinds == ["WhitespaceSplit", "Metaspace"])
+        or last["replacement"] != SPACE
+        or not last.get("split", True)
+        or not (prefix == "always" or (alone and prefix == "first"))
+    ):
+        raise ValueError(
+            "The pre-tokenizer must be 'Metaspace' with split=True, with or without 'WhitespaceSplit', and must put "
+            f"{SPACE!r} in front of each word. Received: {settings}"
+        )
+    return alone
+
+
+@functools.lru_cache(maxsize=4)
+def _make_splitter(serialized, graphemes):
+    import tensorflow as tf
+
+    charsmap = SentencePieceModel.from_bytes(serialized).charsmap
+    if graphemes and charsmap:
+        serialized = serialized.replace(charsmap, of_characters(charsmap))
+
+    # A function that is being traced would keep the tokenizer in its own graph.
+    with tf.init_scope(), tf.device("CPU:0"):
+        return import_tensorflow_text().FastSentencepieceTokenizer(serialized)

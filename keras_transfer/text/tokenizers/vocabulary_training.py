@@ -1,0 +1,124 @@
+"""Tokenizers trained on your own texts."""
+
+import io
+import json
+
+from keras_transfer.text.base import to_list
+from keras_transfer.text.tokenizers.byte_bpe import ByteBPETokenizer, byte_characters
+from keras_transfer.text.tokenizers.unigram import UnigramTokenizer
+from keras_transfer.text.tokenizers.wordpiece import WordPieceTokenizer
+
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+def train_vocabulary(texts, kind, size, special_tokens=SPECIAL_TOKENS, lowercase=None):
+    """Trains a tokenizer on texts.
+
+    To save it, pass it to a `TokenPreprocessor`, and call `save`.
+
+    Args:
+        texts: List, array, or table column of strings.
+        kind: String. `"wordpiece"` (as BERT), `"byte_bpe"` (as GPT-2 and RoBERTa) or `"unigram"` (as ALBERT and XLNet).
+        size: Integer. Number of tokens, including special tokens. Texts with few distinct words give fewer tokens.
+        special_tokens: List of strings, the first tokens of the vocabulary: padding, unknown, start, end and mask, then
+            any others. Defaults to `("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")`.
+        lowercase: Boolean. Whether texts are lowercased. `"byte_bpe"` cannot lowercase. Defaults to `None`, which is
+            `False` for `"byte_bpe"` and otherwise `True`.
+
+    Returns:
+        A `WordPieceTokenizer`, `ByteBPETokenizer` or `UnigramTokenizer`.
+
+    Raises:
+        ValueError: If `kind` is unknown, if there are no texts or fewer than five special tokens, if `size` is too
+            small, or if `"byte_bpe"` is combined with `lowercase=True`.
+        ImportError: If `tokenizers`, or for `"unigram"` `sentencepiece`, is not installed.
+
+    Example:
+    ```python
+    questions = keras_transfer.datasets.load_questions().train.texts
+    tokenizer = keras_transfer.text.train_vocabulary(questions, "byte_bpe", 400)
+    packing = keras_transfer.text.Packing(["[CLS]"], ["[SEP]"], ["[SEP]"])
+    keras_transfer.text.TokenPreprocessor(tokenizer, packing).save("my_tokenizer")
+    ```
+    """
+    trainers = {"wordpiece": _train_word_piece, "byte_bpe": _train_byte_bpe, "unigram": _train_unigram}
+    if kind not in trainers:
+        raise ValueError(
+            f"Invalid value for argument `kind`. Expected one of {tuple(trainers)}. Received: kind={kind!r}"
+        )
+    if kind == "byte_bpe" and lowercase:
+        raise ValueError(
+            "Byte-level BPE keeps upper case. Use `lowercase=False`, or lowercase texts in training and in use. "
+            "Received: kind='byte_bpe', lowercase=True"
+        )
+    lowercase = True if lowercase is None else lowercase
+    texts, special_tokens = to_list(texts), list(special_tokens)
+    if not texts or len(special_tokens) < 5 or len(set(special_tokens)) < len(special_tokens):
+        raise ValueError(
+            "A vocabulary needs texts and at least five different special tokens: padding, unknown, start, end, mask. "
+            f"Received: {len(texts)} texts, special_tokens={special_tokens}"
+        )
+    least = len(special_tokens) + (256 if kind == "byte_bpe" else 1)
+    if size < least:
+        raise ValueError(f"`size` must be at least {least}. Received: size={size}")
+    return trainers[kind](texts, size, special_tokens, lowercase)
+
+
+def _train_word_piece(texts, size, special, lowercase):
+    tokenizers = _import_tokenizers()
+    model = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token=special[1]))
+    model.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=lowercase)
+    model.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    trainer = tokenizers.trainers.WordPieceTrainer(vocab_size=size, special_tokens=special, show_progress=False)
+    model.train_from_iterator(texts, trainer, len(texts))
+    ids = model.get_vocab()
+    return WordPieceTokenizer(sorted(ids, key=ids.get), lowercase, unk_token=special[1], mask_token=special[4])
+
+
+def _train_byte_bpe(texts, size, special, lowercase):
+    tokenizers = _import_tokenizers()
+    model = tokenizers.Tokenizer(tokenizers.models.BPE())
+    model.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=size, special_tokens=special, initial_alphabet=byte_characters(), show_progress=False
+    )
+    model.train_from_iterator(texts, trainer, len(texts))
+    merges = [tuple(pair) for pair in json.loads(model.to_str())["model"]["merges"]]
+    names = {"unk_token": special[1], "mask_token": special[4], "eos_token": special[3]}
+    return ByteBPETokenizer(model.get_vocab(), merges, **names)
+
+
+def _train_unigram(texts, size, special, lowercase):
+    try:
+        import sentencepiece
+    except ImportError as error:
+        raise _missing("sentencepiece", error) from error
+    file = io.BytesIO()
+    pad, unknown, start, end, *others = special
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(text.lower() if lowercase else text for text in texts),
+            model_writer=file,
+            model_type="unigram",
+            vocab_size=size,
+            hard_vocab_limit=False,
+            max_sentence_length=max(len(text.encode()) for text in texts) + 1,  # It would leave out longer texts.
+            **{"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3, "pad_piece": pad, "unk_piece": unknown},
+            **{"bos_piece": start, "eos_piece": end, "control_symbols": others, "minloglevel": 2},
+        )
+    except RuntimeError as error:
+        raise ValueError(f"SentencePiece cannot train a vocabulary of this size. Received: {error}") from error
+    steps = ["lowercase"] if lowercase else []
+    return UnigramTokenizer(file.getvalue(), normalization=steps, mask_token=special[4], eos_token=end)
+
+
+def _import_tokenizers():
+    try:
+        import tokenizers
+    except ImportError as error:
+        raise _missing("tokenizers", error) from error
+    return tokenizers
+
+
+def _missing(name, error):
+    return ImportError(f"Training a vocabulary requires {name}: `pip install {name}`. Received: {error}")

@@ -1,0 +1,286 @@
+"""The WordPiece tokenizer, and the settings of one in a folder that Transformers or Google's BERT wrote."""
+
+import functools
+import logging
+import pathlib
+
+import keras
+
+from keras_transfer.text.base import (
+    CONFIG_FILE,
+    added_tokens,
+    check_class,
+    import_tensorflow_text,
+    read_optional,
+    single_part,
+    text_tokens,
+    unlike_bert,
+)
+from keras_transfer.text.strings import (
+    MAX_WORD_LENGTH,
+    UNKNOWN,
+    characters_of_bytes,
+    is_reachable,
+    normalize,
+    normalize_characters,
+    replace_newer,
+    skip_characters,
+)
+from keras_transfer.text.tokenizers.bpe import tokens_of
+from keras_transfer.text.tokenizers.tokenizer import Tokenizer
+
+log = logging.getLogger("keras_transfer")
+
+SPLIT_KEY = "keras_transfer_split"  # Transformers has no such setting
+
+_MAX_TOKEN_BYTES = 256  # limit of TensorFlow Text
+_REMOVED_CHARACTER = "\U0010fffd"  # Normalization removes it, so no text contains it.
+
+# Settings of other tokenizers, and the only value that this one implements.
+_FIXED = {"do_basic_tokenize": True, "tokenize_chinese_chars": True, "never_split": None}
+
+
+@keras.saving.register_keras_serializable(package="keras_transfer")
+class WordPieceTokenizer(Tokenizer):
+    """Splits texts into words as BERT does, and words into the longest pieces in the vocabulary.
+
+    The ids are those of Hugging Face `tokenizers`.
+
+    Args:
+        vocabulary: List of strings, the tokens in the order of their ids, or the path of a `vocab.txt` with one token
+            per line. Empty tokens at the end are dropped. If a line occurs more than once in a file, the last one
+            counts, as in Transformers, and a warning says so. If `None`, call `load_assets` before the tokenizer is
+            used. Defaults to `None`.
+        lowercase: Boolean. Whether texts are lowercased, as for uncased vocabularies. Defaults to `True`.
+        strip_accents: Boolean. Whether accents are removed. Defaults to the value of `lowercase`, as in BERT.
+        unk_token: String. Token of words that cannot be split into pieces. Defaults to `"[UNK]"`.
+        mask_token: String. Token that masked language models predict. Defaults to `"[MASK]"`.
+
+    Raises:
+        ValueError: If a list of tokens contains duplicates, line breaks or anything other than strings.
+        ImportError: If TensorFlow Text is not installed.
+
+    Example:
+    ```python
+    tokenizer = keras_transfer.text.WordPieceTokenizer(["[UNK]", "the", "film", "##s"])
+    tokenizer.tokenize(["The films"])  # [[1, 2, 3]]
+    ```
+
+    Source: Devlin et al. 2019, "BERT", section 3; https://github.com/google-research/bert.
+    """
+
+    outer_space = "^ "
+    has_offsets = True
+
+    def __init__(self, vocabulary=None, lowercase=True, strip_accents=None, unk_token="[UNK]", mask_token="[MASK]"):
+        self._splitter = None
+        super().__init__(vocabulary, unk_token, mask_token)
+        self.lowercase = bool(lowercase)
+        self.strip_accents = strip_accents
+
+    def _set_vocabulary(self, tokens):
+        while tokens and tokens[-1] == "":
+            tokens.pop()
+        super()._set_vocabulary(tokens)
+        for index, token in enumerate(tokens):
+            if len(token) > _MAX_TOKEN_BYTES // 4 and is_reachable(token):
+                size = len(token.removeprefix("##").encode("utf-8"))
+                if size > _MAX_TOKEN_BYTES:
+                    raise ValueError(
+                        f"A token of a WordPiece vocabulary must not be longer than {_MAX_TOKEN_BYTES} bytes. "
+                        f"Received: {size} bytes in the token with id {index}, {token[:20]!r}..."
+                    )
+        self._splitter = None
+
+    def _read_vocabulary(self, path):
+        return _read_lines(pathlib.Path(path))
+
+    def _tokenize(self, texts):
+        return self._make().tokenize(normalize(texts, *self._normalization()))
+
+    def _make(self):
+        if self._splitter is None:
+            self.require([self.unk_token])
+            self._splitter = _make_splitter(tuple(self.vocabulary), self.unk_token)
+        return self._splitter
+
+    def _normalization(self):
+        return self.lowercase, self.lowercase if self.strip_accents is None else self.strip_accents
+
+    def _tokenize_with_offsets(self, texts):
+        import tensorflow as tf
+
+        normalized, widths, accents = normalize_characters(texts, *self._normalization())
+        words, begins, _ = import_tensorflow_text().regex_split_with_offsets(normalized, r"[\s\pZ]+")
+        is_long = tf.strings.length(words.values, unit="UTF8_CHAR") > MAX_WORD_LENGTH
+        pieces, starts, ends = self._make().tokenize_with_offsets(tf.where(is_long, UNKNOWN, words.values))
+        word = pieces.value_rowids()
+        whole = tf.cast(tf.gather(tf.strings.length(words.values), word), tf.int64)
+        ends = tf.where(tf.gather(is_long, word), whole, tf.cast(ends.values, tf.int64))
+        starts, begins = tf.cast(starts.values, tf.int64), tf.cast(tf.gather(begins.values, word), tf.int64)
+        splits = tf.gather(pieces.row_splits, words.row_splits)
+        ids = tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)
+        starts, ends = characters_of_bytes(widths, ids.with_values(begins + starts), ids.with_values(begins + ends))
+        return ids, starts, skip_characters(accents, ids.with_values(ends))
+
+    def token_bytes(self):
+        """Returns what each token adds to a text: a space and a word, or the rest of a word."""
+        tokens = (token[2:] if token.startswith("##") else f" {token}" for token in self.vocabulary)
+        return [token.encode("utf-8") for token in tokens]
+
+    def to_json(self):
+        """Returns the normalizer, pre-tokenizer, decoder and model of this tokenizer in a `tokenizer.json`."""
+        return {
+            "normalizer": {
+                "type": "BertNormalizer",
+                "clean_text": True,
+                "handle_chinese_chars": True,
+                "strip_accents": self.strip_accents,
+                "lowercase": self.lowercase,
+            },
+            "pre_tokenizer": {"type": "BertPreTokenizer"},
+            "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+            "model": {
+                "type": "WordPiece",
+                "unk_token": self.unk_token,
+                "continuing_subword_prefix": "##",
+                "max_input_chars_per_word": MAX_WORD_LENGTH,
+                "vocab": self._ids,
+            },
+        }
+
+    def get_config(self):
+        return {
+            "lowercase": self.lowercase,
+            "strip_accents": self.strip_accents,
+            "unk_token": self.unk_token,
+            "mask_token": self.mask_token,
+        }
+
+
+@functools.lru_cache(maxsize=4)
+def _make_splitter(vocabulary, unk_token):
+    """Returns the operation that splits words. Making it from a large vocabulary takes long, so it is cached."""
+    import tensorflow as tf
+
+    # The operation would match tokens that no normalized word equals, which Hugging Face's tokenizers never match.
+    tokens = [
+        replace_newer(token) if is_reachable(token) else f"[unreachable{index}]"
+        for index, token in enumerate(vocabulary)
+    ]
+    tokens.append(_REMOVED_CHARACTER)  # The operation requires a token that is a word.
+    # A function that is being traced would keep the tokenizer in its own graph.
+    with tf.init_scope(), tf.device("CPU:0"):
+        return import_tensorflow_text().FastWordpieceTokenizer(
+            tokens,
+            max_bytes_per_word=4 * MAX_WORD_LENGTH,  # longer words have been replaced before
+            token_out_type=tf.int32,
+            unknown_token=unk_token,
+        )
+
+
+def read_folder(folder, special_tokens=("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")):
+    """Returns the vocabulary and the settings of the WordPiece tokenizer in a folder.
+
+    Args:
+        folder: Path of a folder with `vocab.txt` or `tokenizer.json`.
+        special_tokens: List of strings. Added tokens that text never becomes, even if the folder does not call them
+            special. Defaults to BERT's.
+
+    Returns:
+        Dict of `vocabulary`, `split`, and `sequence_length`, `lowercase` and `strip_accents`, which are `None` if the
+        folder does not specify them.
+
+    Raises:
+        FileNotFoundError: If the folder has no vocabulary.
+        ValueError: If the tokenizer is not a WordPiece tokenizer, or splits words differently.
+    """
+    folder = pathlib.Path(folder)
+    config, fast = read_optional(folder / CONFIG_FILE), read_optional(folder / "tokenizer.json")
+    check_class(folder, config, read_optional(folder / "config.json"), fast)
+    normalizer = single_part(fast.get("normalizer"), "normalizers")
+    for key, only in _FIXED.items():
+        received = config.get(key, only)
+        if received != only and received != []:
+            raise ValueError(
+                f"The tokenizer in {folder / CONFIG_FILE} is not supported. Expected {key}={only}. "
+                f"Received: {key}={received}"
+            )
+    if fast:
+        _check_fast(folder / "tokenizer.json", fast)
+    added = added_tokens(folder, config, fast)
+    if of_text := text_tokens(added, special_tokens):
+        raise ValueError(
+            f"The tokenizer in {folder} has added tokens that are not special, which a WordPiece tokenizer does not "
+            f"support. Received: {len(of_text)} tokens, starting with {[token['content'] for token in of_text[:3]]}"
+        )
+    limit = config.get("model_max_length")
+    limit = read_optional(folder / "sentence_bert_config.json").get("max_seq_length") or limit
+    return {
+        "vocabulary": _folder_vocabulary(folder, fast, added),
+        "split": config.get(SPLIT_KEY, "punctuation"),
+        "sequence_length": limit if limit and limit < 1e6 else None,  # Transformers writes 1e30 for an unknown length
+        "lowercase": config.get("do_lower_case", normalizer.get("lowercase")),
+        "strip_accents": config.get("strip_accents", normalizer.get("strip_accents")),
+    }
+
+
+def _check_fast(path, fast):
+    """Raises a `ValueError` that names each setting of a `tokenizer.json` that the tokenizer does not implement."""
+    model = fast["model"]
+    # Older files do not name the model's type.
+    if model.get("type", "WordPiece") != "WordPiece" or model.get("continuing_subword_prefix", "##") != "##":
+        raise ValueError(
+            f"{path} must be a WordPiece model with the prefix '##'. "
+            f"Received: {model.get('type')}, {model.get('continuing_subword_prefix')}"
+        )
+    wrong, limit = unlike_bert(fast), model.get("max_input_chars_per_word", MAX_WORD_LENGTH)
+    if limit != MAX_WORD_LENGTH:
+        wrong.append(f"model max_input_chars_per_word={limit} (expected {MAX_WORD_LENGTH})")
+    if wrong:
+        raise ValueError(f"{path} must split texts as BERT does. Received: {'; '.join(wrong)}")
+
+
+def looks_cased(vocabulary):
+    """Returns whether lowercasing changes any token other than those in brackets, such as `[CLS]`."""
+    words = (token for token in vocabulary if not (token.startswith("[") and token.endswith("]")))
+    return any(token != token.lower() for token in words)
+
+
+def _folder_vocabulary(folder, fast, added):
+    vocabulary_file = folder / WordPieceTokenizer.vocabulary_file
+    if not fast and not vocabulary_file.is_file():
+        found = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else "no folder"
+        raise FileNotFoundError(f"{folder} must contain vocab.txt or tokenizer.json. Received: {found}")
+    # Added tokens have ids like all others. The tokenizer ensures that text never becomes one of them.
+    ids = {**(fast["model"]["vocab"] if fast else {}), **{token["content"]: token["id"] for token in added}}
+    if not vocabulary_file.is_file():
+        return tokens_of(ids)
+    lines = _read_lines(vocabulary_file)
+    while lines and lines[-1] == "":
+        lines.pop()
+    tokens = [*lines, *(token["content"] for token in added if token["id"] >= len(lines))]
+    places = {token: index for index, token in enumerate(tokens)}
+    if wrong := [token for token, id in ids.items() if places.get(token) != id]:
+        token = wrong[0]
+        raise ValueError(
+            f"The files in {folder} must give each token the same id. Received: {token!r} with the id {ids[token]}, "
+            f"and with the id {places.get(token)} by its place in {vocabulary_file.name} (and {len(wrong) - 1} others)"
+        )
+    return tokens
+
+
+def _read_lines(path):
+    """Returns the lines of a vocabulary. A line that occurs again is replaced by a name that no text can contain."""
+    lines = path.read_text("utf-8").rstrip("\n").split("\n")  # also reads files with the line ends of Windows
+    last = {token: index for index, token in enumerate(lines)}
+    duplicates = {index: token for index, token in enumerate(lines) if last[token] != index}
+    if duplicates:
+        log.warning(
+            "%s contains %d lines that occur again below. The last one of each counts, as in Transformers. The first "
+            "of these lines: %s",
+            path,
+            len(duplicates),
+            {index + 1: token for index, token in list(duplicates.items())[:3]},
+        )
+    return [f"[duplicate{index}]" if index in duplicates else token for index, token in enumerate(lines)]

@@ -1,0 +1,55 @@
+"""The optimizer of a model: building it before `fit` does, and giving it a fresh state."""
+
+import contextlib
+
+import keras
+
+from keras_transfer.keras_internals import optimizer_state
+
+
+def build_optimizer(model):
+    """Builds the model's optimizer for all trainable weights, if it is not built yet.
+
+    On JAX, weights and their moving averages are the same arrays after a `fit` with `use_ema=True`. The next `fit`
+    could not donate them, so the averages become copies.
+    """
+    optimizer = model.optimizer
+    if not optimizer.built:
+        with _scope(model):
+            _build(optimizer, list(model.trainable_variables))
+    elif keras.backend.backend() == "jax":
+        arrays = {id(variable.value) for variable in model.variables}
+        for variable in optimizer.variables:
+            if id(variable.value) in arrays:
+                _assign_copy(variable, variable)
+
+
+def restart_optimizer(model):
+    """Resets a built optimizer to the state of a new one, except for its learning rate and its `kept_variables`.
+
+    The moving averages start from the weights.
+    """
+    optimizer = model.optimizer
+    weights = optimizer_state.built_for(optimizer)
+    with _scope(model):
+        new = type(optimizer).from_config(optimizer.get_config())
+        _build(new, weights)
+    kept = {id(variable) for variable in optimizer_state.kept_variables(optimizer)}
+    for variable, fresh in zip(optimizer.variables, new.variables, strict=True):
+        if id(variable) not in kept:
+            _assign_copy(variable, fresh)
+    optimizer_state.start_averages(optimizer, weights)
+
+
+def _assign_copy(variable, source):
+    variable.assign(keras.ops.convert_to_numpy(source).copy())  # JAX donates shared arrays.
+
+
+def _scope(model):
+    strategy = getattr(model, "distribute_strategy", None)
+    return contextlib.nullcontext() if strategy is None else strategy.scope()
+
+
+def _build(optimizer, weights):
+    with keras.name_scope(optimizer.name, caller=optimizer):  # as Keras does
+        optimizer.build(weights)

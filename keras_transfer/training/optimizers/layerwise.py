@@ -1,0 +1,433 @@
+"""An optimizer that wraps any other: rates, weight decay, penalties and step counts per layer group."""
+
+import collections
+import dataclasses
+import logging
+import re
+import urllib.parse
+
+import keras
+from keras import ops
+
+from keras_transfer.groups import is_norm_or_bias, layer_groups
+from keras_transfer.keras_internals import layers_within, optimizer_state
+from keras_transfer.layers.adapters import Adapter
+from keras_transfer.training.optimizers.penalties import Penalty
+from keras_transfer.training.optimizers.rates import RateGroup, check_pattern, groups_of, rate_groups, rate_of, slots_of
+from keras_transfer.training.optimizers.updates import (
+    add_up_rows,
+    adds_up_rows,
+    check_sparse,
+    fused_clipping,
+    gather_rows,
+    updates_of,
+)
+
+log = logging.getLogger("keras_transfer")
+
+# The arguments that the wrapper applies itself, once for all groups.
+SHARED = (
+    "learning_rate",
+    "weight_decay",
+    "clipnorm",
+    "clipvalue",
+    "global_clipnorm",
+    "use_ema",
+    "ema_momentum",
+    "ema_overwrite_frequency",
+    "loss_scale_factor",
+    "gradient_accumulation_steps",
+)
+
+
+@dataclasses.dataclass
+class WeightRecord:
+    """The group of a weight, the optimizer that updates it, and what its penalty needs."""
+
+    group: RateGroup
+    path: str
+    optimizer: keras.optimizers.Optimizer
+    decays: bool
+    penalized: bool
+    start: keras.Variable | None = None
+    importance: keras.Variable | None = None
+
+    @property
+    def has_start(self):
+        return self.group.starts_at(self.path)
+
+
+@keras.saving.register_keras_serializable("keras_transfer")
+class LayerwiseOptimizer(keras.optimizers.Optimizer):
+    """Wraps any Keras optimizer to give each layer group its own learning rate.
+
+    Each layer group has its own clone of the optimizer, with its own moments and step count. A group that begins to
+    train late, for example under `GradualUnfreezing`, therefore starts at step 0. With a single step count for all
+    groups, Adam would make its first hundred steps 3 to 6 times too large. Schedules and `LearningRateScheduler` set
+    the rate of the top group from the steps of the run. The rates of the other groups are multiples of it.
+
+    Decoupled weight decay (`AdamW(weight_decay=...)`) is scaled by the rate of each group, and excludes biases and
+    normalization weights. Clipping, moving averages and gradient accumulation work as in Keras.
+
+    Args:
+        optimizer: Unbuilt Keras optimizer, or its name. It is cloned and does not change.
+        model: Built model to train.
+        decay: Float in (0, 1]. Rate of each layer group divided by that of the next higher group. The top group has
+            the optimizer's rate. ULMFiT uses `1 / 2.6`. A common value for Transformers is `0.95`. Defaults to `None`,
+            one rate for all groups. Adafactor limits each rate to `1 / sqrt(step)`: groups above this limit have equal
+            rates.
+        rates: Dict from selections of layer groups, in any form that `select_groups` takes, to multiples of the
+            optimizer's rate. They override `decay`. A rate of 0 is not possible with Ftrl, which divides by it: freeze
+            the layer group instead. Defaults to `None`.
+        penalty: `L2SP` or `EWC`. Penalty on the distance of the weights from their current values. The callback
+            `PenaltyLogger` logs its value. Defaults to `None`.
+        decay_norms_and_biases: Boolean. Whether weight decay includes biases and normalization weights. Defaults to
+            `False`.
+        groups: List of `(name, regex)` as in `layer_groups`, to group the weights differently. Defaults to `None`.
+        sparse_embeddings: Boolean. Whether a step updates only those rows of an embedding that occur in its batch, as
+            torch's `SparseAdam` and the LazyAdam of TensorFlow Addons do. Word embeddings have tens of thousands of
+            rows, and a batch of short texts has a few hundred different tokens. The other rows stay bit for bit the
+            same: their moments do not decay, and weight decay does not shrink them. Requires TensorFlow, without
+            replicas, and Adam or AdamW, without AMSGrad, a penalty and gradient accumulation. Defaults to `False`.
+        name: String. Defaults to `"layerwise"`.
+        built_for: List of the paths of the weights that the optimizer was built for. Only `from_config` sets it.
+
+    Raises:
+        ValueError: If a rate is negative, or 0 with Ftrl; if a layer group does not exist, or the penalty applies to
+            none; if the optimizer is built already or overrides `apply`; or if `sparse_embeddings` is not possible.
+            When it is built, if the weights belong to another model.
+
+    Example:
+    ```python
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, name="low"), keras.layers.Dense(2, name="top")])
+    optimizer = keras_transfer.adaptation.LayerwiseOptimizer(keras.optimizers.AdamW(1e-3), model, decay=1 / 2.6)
+    model.compile(optimizer, "mse")
+    ```
+
+    Source: https://arxiv.org/abs/1801.06146, section 3.2 (rates by layer). torch's optimizers count the steps of each
+    weight in the same way.
+    """
+
+    adds_up_rows = True  # A task does not need to add up the rows of sparse gradients before `apply`.
+
+    def __init__(
+        self,
+        optimizer,
+        model=None,
+        decay=None,
+        rates=None,
+        penalty=None,
+        decay_norms_and_biases=False,
+        groups=None,
+        sparse_embeddings=False,
+        name="layerwise",
+        built_for=None,
+    ):
+        optimizer = keras.optimizers.get(optimizer) if isinstance(optimizer, (str, dict)) else optimizer
+        check_pattern(optimizer)
+        if penalty is not None and not isinstance(penalty, Penalty):
+            raise ValueError(f"`penalty` must be an `L2SP` or an `EWC`. Received: penalty={penalty!r}")
+        config = optimizer.get_config()
+        shared = {key: config[key] for key in SHARED if key in config}
+        if penalty is not None and config["weight_decay"]:
+            raise ValueError(
+                "`penalty` cannot be combined with weight decay. Pass an optimizer with `weight_decay=0.0`. "
+                f"Received: weight_decay={config['weight_decay']}, penalty={type(penalty).__name__}"
+            )
+        if sparse_embeddings:
+            check_sparse(optimizer, penalty)
+        own = {key: value for key, value in config.items() if key not in SHARED or key == "weight_decay"}
+        decoupled_decay = shared.pop("weight_decay", None)
+        super().__init__(**{**shared, "learning_rate": rate_of(optimizer)}, name=name)
+        self.decoupled_decay = decoupled_decay  # Keras would not scale `weight_decay` by the rates.
+        if isinstance(model, keras.layers.Layer):
+            parts = layer_groups(model, groups)
+            self.groups = rate_groups(parts, decay, rates, [] if penalty is None else penalty.select(parts))
+        elif groups and all(isinstance(group, RateGroup) for group in groups):  # They come from a config.
+            self.groups = list(groups)
+        else:
+            raise ValueError(f"`model` must be the built model to train. Received: model={model!r}")
+        still = [group.name for group in self.groups if group.rate == 0]
+        if still and isinstance(optimizer, keras.optimizers.Ftrl):
+            raise ValueError(
+                "`rates` must be above 0 with Ftrl, which divides by the learning rate. Freeze these layer groups "
+                f"instead. Received: a rate of 0 for {still}"
+            )
+        self.penalty = penalty
+        self.decay_norms_and_biases, self.sparse_embeddings = decay_norms_and_biases, sparse_embeddings
+        weights = {} if model is None else {weight.path: weight for weight in model.weights}
+        starts = {} if model is None or penalty is None else _starts(model, weights, self.groups, penalty)
+        self._set_untracked(_class=type(optimizer), _own=own, _built_for=built_for, _saved_for=set(built_for or ()))
+        self._set_untracked(_records=[], _slots={}, _weights=weights, _starts=starts)
+        self._set_untracked(_updates={}, _rates_now={}, _rows={})
+
+    @property
+    def rates(self):
+        """Dict from names of layer groups, lowest first, to multiples of the learning rate."""
+        return {group.name: group.rate for group in self.groups}
+
+    def exclude_from_weight_decay(self, *arguments, **options):
+        raise ValueError(
+            "`exclude_from_weight_decay` is not supported. Pass `decay_norms_and_biases` to the constructor. "
+            f"Received: {arguments} {options}"
+        )
+
+    def group_optimizers(self):
+        """Returns the list of optimizers that update the trainable layer groups, which is empty before `build`.
+
+        This is not an attribute, because Keras would then save the optimizers a second time.
+        """
+        return list({id(record.optimizer): record.optimizer for record in self._records}.values())
+
+    def penalty_value(self):
+        """Returns the current value of the penalty as a float, over all weights for which the optimizer was built.
+
+        Raises:
+            ValueError: If the optimizer has no penalty or is not built.
+        """
+        if self.penalty is None or not self.built:
+            raise ValueError(f"The optimizer must be built and have a penalty. Received: penalty={self.penalty!r}")
+        pairs = zip(optimizer_state.built_for(self), self._records)
+        return self.penalty.value([(w, r.start, r.importance) for w, r in pairs if r.penalized])
+
+    def kept_variables(self):
+        """Returns the list of variables that a restart of the optimizer keeps: the variables of its penalty."""
+        return [variable for r in self._records for variable in (r.start, r.importance) if variable is not None]
+
+    # === The interface of Keras's optimizer ===
+
+    def build(self, variables):
+        if self.built:
+            return
+        owners = groups_of(self.groups, variables, self._built_for, self._weights)
+        paths = [path for _, path in owners]
+        super().build(variables)
+        records, slots = {}, slots_of(self, super().variables, paths)
+        for group in self.groups:
+            own = [(variable, path) for variable, (owner, path) in zip(variables, owners) if owner is group]
+            if own:
+                name = "group_" + re.sub(r"\W", "_", group.name, flags=re.ASCII)  # TensorFlow requires ASCII.
+                optimizer = self._class.from_config({**self._own, "learning_rate": 1.0, "name": name})
+                optimizer.build([variable for variable, _ in own])
+                slots |= slots_of(optimizer, optimizer.variables, [path for _, path in own])
+                for variable, path in own:
+                    decays = self.decay_norms_and_biases or not is_norm_or_bias(variable)
+                    penalized = self.penalty is not None and self.penalty.includes(variable)
+                    records[id(variable)] = WeightRecord(group, path, optimizer, decays, penalized)
+        records = [records[id(variable)] for variable in variables]
+        self._set_untracked(_records=records, _slots=slots, _built_for=paths)
+        if self.penalty is not None:
+            self._build_penalty(variables)
+
+    def _build_penalty(self, variables):
+        pulled = [pair for pair in zip(variables, self._records) if pair[1].penalized and pair[1].has_start]
+        self.penalty.check([variable for variable, _ in pulled])
+        for variable, record in pulled:
+            start = self._starts.pop(record.path, variable)  # A loaded optimizer reads its starts from the file later.
+            record.start = self._slot(variable, record.path, "start", start)
+            importance = self.penalty.importance(variable)
+            if importance is not None:
+                record.importance = self._slot(variable, record.path, "importance", importance)
+        if self.penalty.needs_distance:
+            self._distance = self.add_variable((), name="distance", aggregation="only_first_replica")
+
+    def _slot(self, variable, path, name, values):
+        # An initializer works even if Keras on TensorFlow builds the optimizer inside its graph.
+        slot = self.add_variable_from_reference(
+            variable, name, initializer=lambda shape, dtype=None: ops.copy(ops.convert_to_tensor(values, dtype))
+        )
+        self._slots[id(slot)] = (path, name)
+        return slot
+
+    @property
+    def variables(self):
+        return super().variables + [variable for part in self.group_optimizers() for variable in part.variables]
+
+    def apply(self, grads, trainable_variables=None):
+        grads = list(grads)
+        if trainable_variables is not None:
+            trainable_variables = list(trainable_variables)
+            if not self.built:
+                with keras.name_scope(self.name):
+                    self.build(trainable_variables)
+        weights = optimizer_state.variables_of(self) if trainable_variables is None else trainable_variables
+        if self.sparse_embeddings:
+            grads = self._gather_rows(grads, weights)
+        elif not adds_up_rows(self, self.group_optimizers()):
+            grads = add_up_rows(grads, weights)
+        weights = [weight for gradient, weight in zip(grads, weights) if gradient is not None]
+        if self.penalty is not None:
+            self.penalty.check_complete()
+            if self.penalty.needs_distance:
+                self._distance.assign(self._distance_of(weights))
+        before = ops.convert_to_tensor(self.iterations) + 0  # The sum is a copy, which does not follow the variable.
+        optimizers = {id(r.optimizer): r.optimizer for r in map(self._record, weights)}
+        self._set_untracked(_updates={key: updates_of(part) for key, part in optimizers.items()}, _rates_now={})
+        with fused_clipping(self, optimizers.values()):
+            super().apply(grads, trainable_variables)
+        self._set_untracked(_updates={}, _rates_now={}, _rows={})
+        updates = ops.convert_to_tensor(self.iterations) - before  # This is 0 while gradients are accumulated.
+        for optimizer in optimizers.values():
+            optimizer.iterations.assign_add(updates)
+
+    def update_step(self, gradient, variable, learning_rate):
+        record = self._record(variable)
+        if record.penalized:
+            distance = self._distance if self.penalty.needs_distance else None
+            term = self.penalty.gradient(variable, record.start, record.importance, distance)
+            gradient = ops.convert_to_tensor(gradient) + ops.cast(term, gradient.dtype)
+        options = {"decay": self.decoupled_decay if record.decays else None}
+        place = optimizer_state.place_of(self, variable)
+        if place in self._rows:
+            options["rows"] = self._rows[place]
+        rate = self._rate_now(record, variable, learning_rate)
+        self._updates[id(record.optimizer)](gradient, variable, rate, **options)
+
+    def _gather_rows(self, grads, weights):
+        """Returns the gradients, reduced for embeddings to the rows of the batch, which `update_step` then updates.
+
+        Keras still clips by the norms of the dense gradients.
+        """
+        found = [gather_rows(gradient) for gradient in grads]
+        rows = {
+            optimizer_state.place_of(self, w): indices for w, (_, indices) in zip(weights, found) if indices is not None
+        }
+        dense = [
+            weight.path
+            for weight, gradient in zip(weights, grads)
+            if weight.name == "embeddings" and gradient is not None
+        ]
+        if dense and not rows:
+            raise ValueError(
+                "`sparse_embeddings=True` requires an embedding that is only used to look up rows. Received: dense "
+                f"gradients for {dense}"
+            )
+        self._set_untracked(_rows=rows)
+        return [gradient for gradient, _ in found]
+
+    def _rate_now(self, record, variable, learning_rate):
+        """Returns the rate of a weight in this step, which all weights of a layer group share."""
+        key = record.group.name, variable.dtype
+        if key not in self._rates_now:
+            self._rates_now[key] = ops.cast(learning_rate, variable.dtype) * record.group.rate
+        return self._rates_now[key]
+
+    def _record(self, variable):
+        return self._records[optimizer_state.place_of(self, variable)]
+
+    def _distance_of(self, weights):
+        """Returns the norm of the distance from the start, over those of the given weights that have a start."""
+        squares = [
+            ops.sum(ops.square(ops.cast(weight, "float32") - ops.cast(record.start, "float32")))
+            for weight, record in zip(weights, map(self._record, weights))
+            if record.start is not None
+        ]
+        return ops.sqrt(sum(squares)) if squares else 0.0
+
+    # === Saving, by the paths of the weights ===
+
+    def set_weights(self, weights):
+        for variable, value in zip(self.variables, weights, strict=True):  # Keras sets only the wrapper's variables.
+            variable.assign(value)
+
+    def save_own_variables(self, store):
+        for key, variable in self._named_variables():
+            store[key] = ops.convert_to_numpy(variable)
+        for path, start in self._starts.items():  # These weights do not train, or not yet.
+            store[_key(path, "start")] = start
+            importance = self.penalty.importance(self._weights[path])
+            if importance is not None:
+                store[_key(path, "importance")] = importance
+
+    def load_own_variables(self, store):
+        if not self.built:
+            log.warning(
+                "The optimizer is not built, so it does not load its state from the file. Call "
+                "`optimizer.build(model.trainable_variables)` before you load the file."
+            )
+            return
+        here, saved = dict(self._named_variables()), set(store.keys())
+        missing = [key for key in here if key not in saved]
+        if not self._weights:  # The optimizer itself comes from a file.
+            self._check_file(missing)
+        for key in saved & set(here):
+            here[key].assign(store[key])
+        if missing and int(ops.convert_to_numpy(self.iterations)):
+            log.warning("The file contains no state for these optimizer slots, which start anew: %s", missing)
+        if self.penalty is not None:
+            self.penalty.complete()
+
+    def _check_file(self, missing):
+        paths = {record.path for record in self._records}
+        if len(self._saved_for) == len(paths) and self._saved_for != paths:
+            raise ValueError(
+                "The trainable weights must have the same paths as in the file. Give each layer a name, so that its "
+                "paths do not change. "
+                f"Expected: {sorted(self._saved_for)}. Received: {sorted(paths)}"
+            )
+        lost = [key for key in missing if key.endswith((":start", ":importance"))]
+        if lost:
+            raise ValueError(f"The file must contain the state of the penalty. Received: a file that lacks {lost}")
+
+    def _named_variables(self):
+        """Yields `(key, variable)`. A key contains group, weight and slot, as model or file may lack frozen weights."""
+        names = {id(record.optimizer): record.group.name for record in self._records}
+        parts = [((), super().variables), *(((names[id(part)],), part.variables) for part in self.group_optimizers())]
+        seen = collections.Counter()
+        for group, variables in parts:
+            for variable in variables:
+                key = _key(*group, *self._slots.get(id(variable), ("", variable.name)))
+                seen[key] += 1
+                yield key if seen[key] == 1 else f"{key}:{seen[key]}", variable
+
+    def get_config(self):
+        return {
+            "optimizer": keras.saving.serialize_keras_object(self._pattern()),
+            "groups": [dataclasses.asdict(group) for group in self.groups],
+            "penalty": keras.saving.serialize_keras_object(self.penalty),
+            "decay_norms_and_biases": self.decay_norms_and_biases,
+            "sparse_embeddings": self.sparse_embeddings,
+            "name": self.name,
+            "built_for": self._built_for,
+        }
+
+    def _pattern(self):
+        """Returns the wrapped optimizer with the current learning rate."""
+        return self._class.from_config({**super().get_config(), **self._own})
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config = dict(config)
+        for part in ("optimizer", "penalty"):
+            config[part] = keras.saving.deserialize_keras_object(config[part], custom_objects=custom_objects)
+        config["groups"] = [RateGroup(**group) for group in config["groups"]]
+        return cls(**config)
+
+    def _set_untracked(self, **values):
+        """Sets attributes whose variables Keras must not track as the optimizer's own."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+
+def _starts(model, weights, groups, penalty):
+    """Returns a dict from the paths of weights to the arrays from which a penalty measures their distance.
+
+    Also adds the paths of weights of adapters to their groups in which not all weights have a start.
+    """
+    of_adapters = {}
+    if penalty.penalizes_new_weights:
+        adapters = [layer for layer, _ in layers_within(model) if isinstance(layer, Adapter)]
+        of_adapters = {weight.path: value for layer in adapters for weight, value in layer.starts()}
+    found = {}
+    for group in groups:
+        paths = [path for path in group.paths if path in weights and penalty.includes(weights[path])]
+        if group.has_start:
+            found |= {path: ops.convert_to_numpy(weights[path]).copy() for path in paths}
+        else:
+            group.starts = [path for path in paths if path in of_adapters]
+            found |= {path: of_adapters[path] for path in group.starts}
+    return found
+
+
+def _key(*names):
+    return ":".join(urllib.parse.quote(name, safe=" ") for name in names)  # A slash would create a group in the file.

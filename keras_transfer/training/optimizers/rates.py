@@ -1,0 +1,167 @@
+"""Learning rates of layer groups, as multiples of an optimizer's learning rate."""
+
+import dataclasses
+import numbers
+
+import keras
+
+from keras_transfer.groups import select_groups
+from keras_transfer.keras_internals import optimizer_state
+
+
+@dataclasses.dataclass
+class RateGroup:
+    """A layer group with its rate, which refers to its weights by path.
+
+    If `has_start` is False, only the weights in `starts` are penalized for their distance from their start.
+    """
+
+    name: str
+    rate: float
+    has_start: bool
+    paths: list
+    starts: list = dataclasses.field(default_factory=list)
+
+    def starts_at(self, path):
+        """Returns whether a weight of the group is penalized for its distance from its start."""
+        return self.has_start or path in self.starts
+
+
+def rate_groups(groups, decay=None, rates=None, with_start=()):
+    """Returns a `RateGroup` for each layer group. `LayerwiseOptimizer` describes the arguments.
+
+    Args:
+        groups: The `LayerGroups` of a model.
+        decay, rates: As in `LayerwiseOptimizer`.
+        with_start: List of the layer groups that `Penalty.select` returns. Defaults to `()`.
+    """
+    if decay is not None and not (is_number(decay) and 0 < decay <= 1):
+        raise ValueError(f"`decay` must be a number in (0, 1]. Received: decay={decay!r}")
+    if not isinstance(rates or {}, dict):
+        raise ValueError(f"`rates` must be a dict from layer groups to multipliers. Received: rates={rates!r}")
+    factors = {group.name: (decay or 1.0) ** (len(groups) - 1 - group.depth) for group in groups}
+    selections = {}
+    for selection, rate in (rates or {}).items():
+        if not (is_number(rate) and 0 <= rate < float("inf")):
+            raise ValueError(f"The values of `rates` must be at least 0. Received: {selection!r}: {rate!r}")
+        for group in select_groups(groups, selection):
+            if group.name in selections:
+                raise ValueError(
+                    f"`rates` must give each layer group only one rate. Received: {group.name!r}, which matches both "
+                    f"{selections[group.name]!r} and {selection!r}"
+                )
+            selections[group.name] = selection
+            factors[group.name] = float(rate)
+    covered = {group.name for group in with_start}
+    found = [RateGroup(g.name, factors[g.name], g.name in covered, [v.path for v in g.variables]) for g in groups]
+    groups_by_path = {}
+    for group in found:
+        for path in group.paths:
+            if path in groups_by_path:
+                raise ValueError(
+                    "Each weight must have a unique path. Give the layers unique names. Received: "
+                    f"{path!r} in {groups_by_path[path].name!r} and in {group.name!r}"
+                )
+            groups_by_path[path] = group
+    return found
+
+
+def is_number(value):
+    """Returns whether a value is a real number and not a boolean."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def groups_of(groups, weights, built_for, model_weights):
+    """Returns `(group, path)` for each weight, found by its path, or by its position if layers have new names.
+
+    Args:
+        groups: List of `RateGroup`s.
+        weights: List of `keras.Variable`s.
+        built_for: List of the paths that a saved optimizer was built for, or None if it was not built.
+        model_weights: Dict from paths to weights of the model of the groups. Empty if they come from a config.
+
+    Raises:
+        ValueError: If the groups belong to another model.
+    """
+    groups_by_path = {path: group for group in groups for path in group.paths}
+    if model_weights:
+        found = [weight.path if model_weights.get(weight.path) is weight else None for weight in weights]
+    else:
+        found = [find_path(groups_by_path, weight.path) for weight in weights]
+    if None in found and built_for is not None and len(built_for) == len(weights):
+        found = list(built_for)
+    if None in found:
+        unknown = [weight.path for weight, path in zip(weights, found) if path is None]
+        hint = "" if model_weights else " Give each layer a name, because Keras renames unnamed layers on loading."
+        raise ValueError(
+            f"The optimizer was created for a model with the weights {list(groups_by_path)}.{hint} Received: {unknown}"
+        )
+    return [(groups_by_path[path], path) for path in found]
+
+
+def find_path(known, path):
+    """Returns the known path that equals `path` or differs only by a name in front, or None if it is not unique.
+
+    A `Sequential` may or may not put its own name in front, depending on how it was built.
+    """
+    if path in known:
+        return path
+    similar = [other for other in known if other.endswith(f"/{path}") or path.endswith(f"/{other}")]
+    return similar[0] if len(similar) == 1 else None
+
+
+def check_pattern(optimizer):
+    """Raises a `ValueError` for an optimizer that cannot be cloned for each layer group."""
+    base = keras.optimizers.Optimizer
+    if not isinstance(optimizer, base):
+        raise ValueError(f"`optimizer` must be a Keras optimizer or its name. Received: optimizer={optimizer!r}")
+    if type(optimizer).apply is not base.apply:
+        raise ValueError(
+            "`optimizer` must not wrap another optimizer. Wrap the `LayerwiseOptimizer` instead, for example "
+            f"`LossScaleOptimizer(LayerwiseOptimizer(AdamW()))`. Received: {type(optimizer).__name__}"
+        )
+    if isinstance(optimizer, keras.optimizers.Nadam):
+        raise ValueError(
+            "`optimizer` must not be Nadam, which keeps state outside `update_step`. Use Adam or AdamW. Received: Nadam"
+        )
+    if optimizer.built:
+        raise ValueError(
+            "`optimizer` must not be built, because its state would be lost. Pass a new one. "
+            f"Received: a built {type(optimizer).__name__}"
+        )
+    config = optimizer.get_config()
+    if config.get("adam_weight_decay", config["weight_decay"]) != config["weight_decay"]:  # Muon
+        raise ValueError(
+            "`adam_weight_decay` must be equal to `weight_decay`. Received: "
+            f"weight_decay={config['weight_decay']}, adam_weight_decay={config['adam_weight_decay']}"
+        )
+    if optimizer_state.excludes_from_decay(optimizer):
+        raise ValueError(
+            "`exclude_from_weight_decay` is not supported. Use the argument `decay_norms_and_biases` of "
+            f"`LayerwiseOptimizer`. Received: {type(optimizer).__name__} with exclusions"
+        )
+
+
+def rate_of(optimizer):
+    """Returns the learning rate that an optimizer was created with: a float, schedule or function."""
+    rate = optimizer_state.learning_rate(optimizer)
+    return float(keras.ops.convert_to_numpy(rate)) if isinstance(rate, keras.Variable) else rate
+
+
+def slots_of(optimizer, variables, paths):
+    """Returns the slots of an optimizer as a dict from the ids of its variables to `(path of the weight, name)`.
+
+    The names of the variables do not always contain both. However, an optimizer keeps its slots in lists with one
+    element for each weight.
+
+    Args:
+        optimizer: Built `keras.Optimizer`.
+        variables: List of its variables.
+        paths: List of the paths of the weights that it was built for.
+    """
+    own, found = {id(variable) for variable in variables}, {}
+    for name, values in vars(optimizer).items():
+        # The list of all variables begins with `iterations` and can have the same length.
+        if isinstance(values, (list, tuple)) and len(values) == len(paths) and values[0] is not variables[0]:
+            found |= {id(slot): (path, name.strip("_")) for path, slot in zip(paths, values) if id(slot) in own}
+    return found

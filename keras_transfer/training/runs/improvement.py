@@ -1,0 +1,63 @@
+"""Whether a stage still improves, and the weights of its best epoch."""
+
+import sys
+
+import keras
+
+from keras_transfer.keras_internals import keras_callbacks
+
+
+class Improvement:
+    """Keras's `EarlyStopping` for one stage of a run.
+
+    Args:
+        model: The model that trains.
+        monitor: String. Name of the metric.
+        patience: Integer or None. Number of epochs without improvement after which the stage is over.
+        restore_best: Boolean. Whether `finish` restores the weights of the best epoch.
+        validates: Boolean. Whether the run validates, though perhaps not in each epoch.
+    """
+
+    def __init__(self, model, monitor, patience, restore_best, validates=False):
+        self._model, self._validates = model, validates
+        self._watch = keras.callbacks.EarlyStopping(
+            monitor, patience=patience or sys.maxsize, restore_best_weights=restore_best
+        )
+        self._watch.set_model(model)
+        self._watch.on_train_begin()
+
+    def is_over(self, logs):
+        """Returns whether the stage is over, given the logs of its next epoch.
+
+        Raises:
+            ValueError: If the metric is missing, or Keras does not know whether it should rise or fall.
+        """
+        monitor, stops = self._watch.monitor, self._model.stop_training
+        if monitor not in logs and self._validates and not any(name.startswith("val_") for name in logs):
+            return False  # `validation_freq` skips the validation of this epoch.
+        if monitor not in logs:
+            raise ValueError(
+                "A stage with `patience` or `restore_best` requires the metric that it monitors. Pass "
+                f"`validation_data` to `fit()`. Expected one of {sorted(logs)}. Received: monitor={monitor!r}"
+            )
+        try:
+            self._watch.on_epoch_end(1, logs)  # It never stops in epoch 0.
+        except ValueError as error:
+            raise ValueError(
+                "`monitor` must be a loss, or a metric for which Keras knows whether it should rise or fall. "
+                f"Received: monitor={monitor!r}"
+            ) from error
+        self._model.stop_training = stops  # Only the stage is over, not the run.
+        return self._watch.stopped_epoch > 0
+
+    def state(self):
+        """Returns the epochs without improvement, and the best weights, as plain values."""
+        return {name: getattr(self._watch, name) for name in keras_callbacks.callback_attributes(self._watch)}
+
+    def restore(self, state):
+        """Restores what `state` returned."""
+        vars(self._watch).update(state)
+
+    def finish(self):
+        """Restores the best weights if `restore_best` is True."""
+        self._watch.on_train_end()

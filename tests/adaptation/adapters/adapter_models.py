@@ -1,0 +1,129 @@
+"""Tiny models of every kind of task and encoder, for the tests of adapters."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_transfer.encoders import BertEncoder, GPT2Encoder, RobertaEncoder
+from keras_transfer.keras_internals.trainable import layers_within
+from keras_transfer.layers.adapters.slots import AdapterSlot
+from keras_transfer.tasks import CausalLM, MaskedLM, TextClassifier, TokenClassifier
+
+SIZES = {"num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "max_sequence_length": 12}
+DIM, LAYERS, INNER = 8, 2, 16
+IDS = np.array([[2, 7, 9, 14, 3], [2, 11, 3, 0, 0]], "int32")
+INPUTS = {"token_ids": IDS, "segment_ids": 0 * IDS, "padding_mask": (IDS > 0).astype("int32")}
+LABELS = np.array([0, 1])
+
+
+def encoder(cls=BertEncoder, **options):
+    """An encoder whose weights are all random, so that each of them counts."""
+    keras.utils.set_random_seed(0)
+    made = cls(20, **{**SIZES, "dropout": 0.0, **options})
+    random = np.random.default_rng(0)
+    for weight in made.weights:
+        weight.assign(ops.convert_to_numpy(weight) + random.normal(scale=0.2, size=weight.shape))
+    return made
+
+
+def classifier(cls=BertEncoder):
+    return TextClassifier(encoder(cls), 2, dropout=0.0)
+
+
+def mixed(encoder):
+    return TextClassifier(encoder, 2, scalar_mix=True)
+
+
+def tagger():
+    return TokenClassifier(encoder(RobertaEncoder), ["A", "B"], dropout=0.0)
+
+
+def language_model():
+    return CausalLM(encoder(GPT2Encoder))
+
+
+def masked():
+    return MaskedLM(encoder())
+
+
+def outputs(model, inputs=INPUTS):
+    """What a model computes for a batch, as an array."""
+    found = model({name: inputs[name] for name in model.input if name in inputs}, training=False)
+    found = found["sequence_output"] if isinstance(found, dict) else found
+    return np.array(ops.convert_to_numpy(found))
+
+
+def count(weights):
+    return sum(int(np.prod(weight.shape)) for weight in weights)
+
+
+def values(model):
+    return {weight.path: np.array(ops.convert_to_numpy(weight)) for weight in model.weights}
+
+
+def randomize(model, name="default"):
+    """Gives adapters random weights, so that they change what the model computes."""
+    from keras_transfer.adaptation.adapters.adapters import adapted_encoder, adapter_weights
+
+    random = np.random.default_rng(1)
+    for weight in adapter_weights(adapted_encoder(model), name).values():
+        weight.assign(ops.convert_to_numpy(weight) + random.normal(scale=0.3, size=weight.shape))
+    return model
+
+
+def train(model, steps=1):
+    """Takes a few steps towards random labels."""
+    inputs = {name: INPUTS[name] for name in model.input if name in INPUTS}
+    shape = model.output.shape[1:-1]
+    labels = LABELS if not shape else np.where(IDS > 0, IDS % 2, -1)
+    model.compile(keras.optimizers.Adam(0.05), metrics=[], run_eagerly=keras.backend.backend() == "tensorflow")
+    for _ in range(steps):
+        model.train_on_batch(inputs, labels)
+    return model
+
+
+def check_what_trains(model, spec, parameters, group, tolerance, change):
+    """Adds adapters of a kind, trains and removes them, and asserts what changes and what does not.
+
+    Args:
+        model: Classifier without adapters.
+        spec: As for `add_adapters`.
+        parameters: Integer. Number of weights of the adapters, by the formula of the paper.
+        group: String. Name of the layer group of the adapters of the first block.
+        tolerance: Float. Difference of the outputs that is allowed at the start, or None if they may change.
+        change: Float. Difference of the outputs that adapters with random weights make, at least.
+    """
+    from keras_transfer import adaptation as kt
+    from keras_transfer.adaptation.adapters.adapters import adapter_weights
+
+    before, base = outputs(model), values(model)
+    assert kt.add_adapters(model, spec) is model
+    if tolerance is not None:
+        np.testing.assert_allclose(outputs(model), before, rtol=0, atol=tolerance)
+    own = adapter_weights(model.encoder, "default")
+    assert count(own.values()) == parameters
+    head = {"logits/kernel", "logits/bias"}
+    assert {weight.path for weight in model.trainable_weights} == {weight.path for weight in own.values()} | head
+    assert len({weight.path for weight in model.weights}) == len(model.weights)
+
+    # Adapters are groups of their own, above their block.
+    groups = kt.layer_groups(model)
+    assert sum(len(group.variables) for group in groups) == len(model.weights)
+    added = [weight for group in groups if group.kind == "adapters" for weight in group.variables]
+    assert {id(weight) for weight in added} == {id(weight) for weight in own.values()}
+    assert group in [group.name for group in groups if not group.pretrained]
+
+    # Every weight that trains moves, and no weight of the encoder does.
+    randomize(model)
+    start = values(model)
+    assert np.abs(outputs(model) - before).max() > change
+    after = values(train(model))
+    assert {path for path in base if (after[path] != base[path]).any()} == head
+    assert {path for path in after if (after[path] == start[path]).all()} == base.keys() - head
+
+    # Without the adapters, the model is the old one.
+    kt.remove_adapters(model)
+    assert values(model).keys() == base.keys()
+    model.get_layer("logits").set_weights([base["logits/kernel"], base["logits/bias"]])
+    np.testing.assert_array_equal(outputs(model), before)
+    assert not any(isinstance(layer, AdapterSlot) for layer, _ in layers_within(model))

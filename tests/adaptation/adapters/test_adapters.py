@@ -1,0 +1,277 @@
+"""Adapters of every kind: identity at the start, what trains, parameters, `.keras`, removal, and mistakes."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_transfer import adaptation as kt
+from keras_transfer.adaptation.adapters.adapters import adapted_encoder
+from keras_transfer.encoders import ModernBertEncoder, MPNetEncoder
+from keras_transfer.layers.adapters.bottleneck import Rule
+from tests.adaptation.adapters import adapter_models as models
+from tests.adaptation.adapters.adapter_models import DIM, INNER, LAYERS, outputs, randomize, train, values
+from tests.helpers import EAGER, save_and_load
+
+pytestmark = pytest.mark.core
+NORMS = LAYERS * 4 * DIM
+BOTTLENECK = 2 * DIM * 3 + DIM + 3
+# A specification, and its number of parameters by the formula of the paper, for two blocks of width 8.
+KINDS = {
+    "houlsby:3": LAYERS * 2 * BOTTLENECK + NORMS,
+    "pfeiffer:3": LAYERS * BOTTLENECK,
+    "parallel:3": LAYERS * BOTTLENECK,
+    "compacter:4,terms=2": 2**3 + LAYERS * 2 * (2 * (DIM + 4) + DIM + 4),
+    "lora:r=2": LAYERS * 2 * 2 * 2 * DIM,
+    "rslora:r=2": LAYERS * 2 * 2 * 2 * DIM,
+    "dora:r=2": LAYERS * 2 * (2 * 2 * DIM + DIM),
+    "ia3": LAYERS * (2 * DIM + INNER),
+    "prefix:3": LAYERS * 2 * 3 * DIM,
+    "prompt:3": 3 * DIM,
+    "bitfit": LAYERS * (3 * DIM + DIM + INNER + DIM + 2 * DIM) + DIM + DIM,
+    "pals:size=4,num_heads=2": 2 * DIM * 4 + LAYERS * 3 * 4 * 4,
+}
+
+
+def test_the_rule_of_a_compacter_begins_with_a_standard_deviation_of_a_tenth():
+    rule = Rule(8)
+    rule.build()
+    assert 0.08 < ops.std(rule.rule) < 0.12
+
+
+@pytest.mark.parametrize("spec", KINDS)
+def test_a_kind_starts_as_the_identity_and_trains_only_itself_and_the_head(spec):
+    tolerance = None if spec.startswith("pr") else 0 if spec.startswith(("lora", "parallel")) else 1e-6
+    models.check_what_trains(models.classifier(), spec, KINDS[spec], "block_0_adapters", tolerance, change=1e-5)
+
+
+@pytest.mark.parametrize("spec", KINDS)
+def test_a_pooled_classifier_is_its_head_on_the_encoders_pooled_output(spec):
+    # The classifier computes only the first token of its last block where the adapters permit it.
+    model = randomize(kt.add_adapters(models.classifier(), spec))
+    pooled = model.encoder(models.INPUTS)["pooled_output"]
+    np.testing.assert_allclose(outputs(model), ops.convert_to_numpy(model.get_layer("logits")(pooled)), atol=1e-5)
+
+
+def test_a_file_rebuilds_all_kinds_and_the_state_of_the_optimizer():
+    model, names = models.classifier(), [f"kind{i}" for i in range(len(KINDS))]
+    for name, spec in zip(names, KINDS):
+        randomize(kt.add_adapters(model, spec, name=name), name)
+    active = [name for name, spec in zip(names, KINDS) if spec != "bitfit"]  # Only one can copy a weight.
+    train(kt.set_active_adapter(model, active))
+    again = save_and_load(model)
+    np.testing.assert_array_equal(outputs(again), outputs(model))
+    assert again.encoder.adapters == model.encoder.adapters
+    for attribute in ("weights", "trainable_weights"):
+        assert [w.path for w in getattr(again, attribute)] == [w.path for w in getattr(model, attribute)]
+    for ours, theirs in zip(again.optimizer.variables, model.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(keras.ops.convert_to_numpy(ours), keras.ops.convert_to_numpy(theirs))
+    kt.remove_adapters(again)
+    assert [weight.path for weight in again.weights] == [weight.path for weight in models.classifier().weights]
+
+
+def test_a_file_keeps_the_biases_below_active_copies():
+    model = randomize(kt.add_adapters(models.classifier(), "bitfit"))
+    again = save_and_load(model)
+    np.testing.assert_array_equal(outputs(again), outputs(model))
+    np.testing.assert_array_equal(outputs(kt.remove_adapters(again)), outputs(models.classifier()))
+
+
+def test_a_file_of_an_encoder_alone_keeps_what_trains():
+    encoder = kt.add_adapters(models.encoder(), ["lora:r=2", "bitfit"])
+    again = save_and_load(encoder)
+    assert [w.path for w in again.trainable_weights] == [w.path for w in encoder.trainable_weights]
+    np.testing.assert_array_equal(outputs(again), outputs(encoder))
+
+
+@pytest.mark.parametrize("make", [models.tagger, models.language_model, models.masked])
+def test_other_tasks_and_encoders_take_adapters(make):
+    model = kt.add_adapters(make(), ["houlsby:3", kt.LoRA(2, targets=".*"), "prefix:2"])
+    inputs = dict(models.INPUTS, mask_positions=np.array([[1], [2]], "int32"))
+    expected = outputs(randomize(model), inputs)
+    np.testing.assert_array_equal(outputs(save_and_load(model), inputs), expected)
+    assert np.abs(outputs(kt.remove_adapters(model), inputs) - expected).max() > 1e-5
+
+
+def test_decoding_with_a_cache_uses_the_adapters():
+    model = models.language_model()
+    names = ["houlsby", "parallel", "lora", "ia3", "prefix", "bitfit"]
+    for name in names:
+        randomize(kt.add_adapters(model, name, name=name), name)
+    kt.set_active_adapter(model, names)
+    encoder, ids = model.encoder, models.IDS[:1]
+    expected = encoder({"token_ids": ids, "padding_mask": np.ones_like(ids)})["sequence_output"]
+    cache, steps = encoder.empty_cache(1, ids.shape[1]), []
+    for i in range(ids.shape[1]):
+        step, cache = encoder.step(ids[:, i : i + 1], cache, start=i)
+        steps.append(keras.ops.convert_to_numpy(step))
+    np.testing.assert_allclose(np.concatenate(steps, 1), keras.ops.convert_to_numpy(expected), atol=1e-5)
+
+
+@pytest.mark.parametrize("spec", ["lora:r=2", "dora:r=2", "ia3", ["lora:targets='inner'", "ia3"]])
+def test_merged_adapters_compute_the_same_in_plain_layers(spec):
+    model = models.classifier()
+    paths = [weight.path for weight in model.weights]
+    randomize(kt.add_adapters(model, spec))
+    expected = outputs(model)
+    kt.merge_adapters(model)
+    assert [weight.path for weight in model.weights] == paths
+    np.testing.assert_allclose(outputs(model), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("names", [["scale", "low", "dora"], ["low", "dora", "scale"], ["dora", "low", "scale"]])
+def test_several_adapters_of_one_layer_are_merged_in_any_order(names):
+    model, scale = models.classifier(), kt.IA3(targets=(), input_targets="inner")
+    specs = {"low": "lora:2,targets='inner'", "dora": "dora:2,targets='inner'", "scale": scale}
+    for name in names:
+        randomize(kt.add_adapters(model, specs[name], name=name), name)
+    expected = outputs(kt.set_active_adapter(model, names))
+    np.testing.assert_allclose(outputs(kt.merge_adapters(model)), expected, rtol=0, atol=1e-5)
+
+
+def test_several_adapters_on_one_base_are_chosen_by_name():
+    model = models.classifier()
+    plain = outputs(model)
+    kt.add_adapters(model, "houlsby:2", name="first")
+    randomize(model, "first")
+    first = outputs(model)
+    kt.add_adapters(model, ["pfeiffer:2", "bitfit"], name="second")
+    np.testing.assert_array_equal(outputs(model), plain)
+    randomize(model, "second")
+    second = outputs(model)
+    kt.set_active_adapter(model, "first")
+    np.testing.assert_array_equal(outputs(model), first)
+    assert not any("second" in weight.path for weight in model.trainable_weights)
+    stacked = outputs(kt.set_active_adapter(model, ["first", "second"]))
+    assert min(np.abs(stacked - other).max() for other in (plain, first, second)) > 1e-5
+    np.testing.assert_array_equal(outputs(save_and_load(model)), stacked)
+    np.testing.assert_array_equal(outputs(kt.set_active_adapter(model, None)), plain)
+    kt.remove_adapters(model, "first")
+    np.testing.assert_array_equal(outputs(kt.set_active_adapter(model, "second")), second)
+
+
+def test_each_adapter_has_its_own_head():
+    model = train(kt.add_adapters(models.classifier(), "lora:r=2", name="first"))
+    first = outputs(model)
+    second = outputs(train(kt.add_adapters(model, "ia3", name="second")))
+    again = save_and_load(model)
+    for name, expected in (("first", first), ("second", second), ("first", first)):
+        np.testing.assert_array_equal(outputs(kt.set_active_adapter(again, name)), expected)
+
+
+def test_weights_that_are_loaded_into_a_model_with_several_adapters_replace_their_heads(tmp_path):
+    model = train(kt.add_adapters(models.classifier(), "lora:r=2", name="first"))
+    first = outputs(model)
+    train(kt.add_adapters(model, "ia3", name="second")).save_weights(tmp_path / "adapted.weights.h5")
+    again = kt.add_adapters(models.classifier(), "lora:r=2", name="first")
+    kt.add_adapters(again, "ia3", name="second").load_weights(tmp_path / "adapted.weights.h5")
+    np.testing.assert_array_equal(outputs(kt.set_active_adapter(again, "first")), first)
+
+
+def test_weights_whose_head_belongs_to_other_adapters_are_refused(tmp_path):
+    model = kt.add_adapters(kt.add_adapters(models.classifier(), "lora:r=2", name="first"), "ia3", name="second")
+    model.save_weights(tmp_path / "second.weights.h5")
+    kt.set_active_adapter(model, "first")
+    with pytest.raises(ValueError, match=r"Call `set_active_adapter\(model, 'second'\)`.*a model with \['first'\]"):
+        model.load_weights(tmp_path / "second.weights.h5")
+
+
+def test_fusion_attends_to_several_adapters_and_trains_alone():
+    model = models.classifier()
+    for name in ("first", "second"):
+        randomize(kt.add_adapters(model, "pfeiffer:2", name=name), name)
+    kt.add_adapters(model, kt.Fusion(["first", "second"]), name="both")
+    before = values(model)
+    train(model)
+    after = values(model)
+    moved = {path for path in after if (after[path] != before[path]).any()}
+    assert moved and all("/both/" in path or path.startswith("logits") for path in moved)
+    np.testing.assert_array_equal(outputs(save_and_load(model)), outputs(model))
+    with pytest.raises(ValueError, match="need those that are to be removed"):
+        kt.remove_adapters(model, "first")
+
+
+def test_a_name_stands_for_a_kind_with_its_sizes():
+    assert kt.get_adapters("houlsby:16") == [kt.Houlsby(16)]
+    assert kt.get_adapters("lora:r=4,alpha=8,targets='value'") == [kt.LoRA(4, 8, "value")]
+    assert kt.get_adapters(["dora:2", kt.Prefix(3)]) == [kt.LoRA(2, magnitude=True), kt.Prefix(3)]
+    assert kt.LoRA(4, 8).scale == 2 and kt.LoRA(4, 8, rank_stabilized=True).scale == 4
+
+
+MISTAKES = [
+    ("hulsby", r"Did you mean 'houlsby'\?"),
+    ("houlsby:0", "a positive integer. Received: size=0"),
+    ("lora:width=3", "Unknown argument of 'lora'"),
+    ("lora:r=2,rank=4", "'rank' of 'lora' occurs twice"),
+    ("lora:alpha=much", "Expected a number. Received: alpha='much'"),
+    ("houlsby:2,norms=no", "Expected a boolean. Received: norms='no'"),
+    ("houlsby:2,activation=gulu", "gulu"),
+    ("lora:targets='valu'", r"Did you mean 'value'\?"),
+    ("compacter:5,terms=2", "a divisor of both widths"),
+    (kt.LoRA(dropout=0.5, targets=["query", "no"]), "Received: 'no'"),
+    (["houlsby:2", kt.Fusion(["a", "b"])], "Unknown adapters"),
+    (7, "Received: 7"),
+]
+
+
+@pytest.mark.parametrize(("spec", "message"), MISTAKES)
+def test_a_wrong_specification_is_an_error_that_changes_nothing(spec, message):
+    model = models.classifier()
+    paths = [weight.path for weight in model.weights]
+    with pytest.raises(ValueError, match=message):
+        kt.add_adapters(model, spec)
+    assert [weight.path for weight in model.trainable_weights] == paths and not model.encoder.adapters
+
+
+def test_other_mistakes_are_clear_errors():
+    model = kt.add_adapters(kt.add_adapters(models.classifier(), "houlsby:2"), "pfeiffer:2", name="more")
+    kt.set_active_adapter(model, "default")
+    for call, message in (
+        (lambda: kt.add_adapters(model, "lora"), "has adapters with this name"),
+        (lambda: kt.add_adapters(model, "lora", name="a/b"), "letters, digits"),
+        (lambda: kt.merge_adapters(model), "changes the base of other adapters"),
+        (
+            lambda: kt.merge_adapters(kt.add_adapters(models.classifier(), "houlsby:2")),
+            r"Only `LoRA` and `IA3` can be merged. Received: \['Houlsby'\]",
+        ),
+        (
+            lambda: kt.set_active_adapter(model, "other"),
+            r"Expected some of \['default', 'more'\]. Received: name='other'",
+        ),
+        (lambda: kt.remove_adapters(model, "other"), "Unknown adapters"),
+        (lambda: kt.add_adapters(models.encoder(MPNetEncoder), "prefix"), "relative position biases"),
+        (lambda: kt.add_adapters(models.encoder(ModernBertEncoder), "bitfit"), "with biases"),
+        (lambda: kt.Fusion(["default"]), "at least two names"),
+        (lambda: kt.add_adapters(model, kt.Fusion(["default", "more"]), name="both"), "not the norms"),
+        (lambda: kt.add_adapters(keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)]), "lora"), "Transformer"),
+        (lambda: kt.add_adapters(models.language_model(), "pals:4,num_heads=2"), "causal"),
+        (lambda: models.mixed(kt.add_adapters(models.encoder(), "prompt:2")), "cannot be combined with.*`Prompt`"),
+        (lambda: kt.add_adapters(models.mixed(models.encoder()), "prompt:2"), "cannot be combined with `scalar_mix`"),
+        (lambda: model.save_pretrained("nowhere"), "cannot contain adapters"),
+        (lambda: model.encoder.blocks[0].get_config(), "Save the task or the encoder"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_a_compiled_model_must_be_compiled_again():
+    model = models.classifier()
+    model.compile()
+    kt.add_adapters(model, "lora:r=2")
+    with pytest.raises(ValueError, match="compile"):
+        model.fit(models.INPUTS, models.LABELS)
+    assert adapted_encoder(model) is model.encoder
+
+
+def test_a_run_with_adapters_resumes_from_its_training_checkpoint(tmp_path):
+    def fit(epochs, *callbacks):
+        model = kt.add_adapters(models.classifier(), ["houlsby:2", "lora:r=2"])
+        model.compile(keras.optimizers.Adam(0.05), metrics=[], run_eagerly=EAGER)
+        inputs = {name: models.INPUTS[name] for name in model.input}
+        model.fit(inputs, models.LABELS, epochs=epochs, verbose=0, callbacks=list(callbacks))
+        return model
+
+    fit(1, kt.Checkpoint(tmp_path / "run"))
+    resumed, whole = values(fit(2, kt.Checkpoint(tmp_path / "run"))), values(fit(2))
+    for path, value in whole.items():
+        np.testing.assert_array_equal(resumed[path], value, err_msg=path)

@@ -1,0 +1,331 @@
+"""Recipes: what they build, which groups each trains, and `fine_tune`, which is `compile` and `fit`."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.adaptation import (
+    RECIPES,
+    ChainThaw,
+    GradualUnfreezing,
+    LayerwiseOptimizer,
+    LinearWarmupDecay,
+    Recipe,
+    SlantedTriangular,
+    fine_tune,
+    get_recipe,
+    layer_groups,
+    unfreeze,
+)
+from keras_transfer.tasks import TextClassifier
+from tests.tasks.tiny import classifier, examples, preprocessor
+from tests.training.runs.staging_encoders import ENCODERS
+from tests.training.runs.staging_models import changed, values
+
+TEXTS, LABELS = examples(16)
+pytestmark = pytest.mark.usefixtures("eagerly")
+
+
+class Trained(keras.callbacks.Callback):
+    """The names of the groups that each epoch changed."""
+
+    def __init__(self):
+        super().__init__()
+        self.groups = []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.before = {id(w): w.numpy().copy() for w in self.model.weights}
+
+    def on_epoch_end(self, epoch, logs=None):
+        changed = [
+            group.name
+            for group in layer_groups(self.model)
+            if any((self.before[id(w)] != w.numpy()).any() for w in group.variables)
+        ]
+        self.groups.append(changed)
+
+
+def learning_rate(model, step):
+    schedule = keras.saving.deserialize_keras_object(
+        model.optimizer.get_config()["optimizer"]["config"]["learning_rate"]
+    )
+    return float(schedule(step))
+
+
+EVERYTHING = ["embeddings", "block_0", "pooler", "head"]
+UP_TO = [EVERYTHING[i:] for i in (3, 2, 1, 0)]
+ALONE = [["head"], ["embeddings"], ["block_0"], ["pooler"], EVERYTHING]
+
+
+@pytest.mark.parametrize(
+    ("name", "epochs", "groups"),
+    [
+        ("bert", 2, [EVERYTHING] * 2),
+        ("ulmfit_classifier", 6, UP_TO + [EVERYTHING] * 2),
+        ("feature_extraction", 2, [["head"]] * 2),
+        ("chain_thaw", 5, ALONE),
+        ("linear_probe_then_finetune", 2, [["head"], EVERYTHING]),
+    ],
+)
+def test_a_recipe_trains_its_groups_and_leaves_the_others_bit_identical(name, epochs, groups):
+    trained = Trained()
+    fraction = {"ulmfit_classifier": 0.5, "chain_thaw": 4 / 5}.get(name)
+    recipe = get_recipe(name, epochs=epochs, batch_size=8, **({"unfreezing_fraction": fraction} if fraction else {}))
+    history = fine_tune(classifier(), (TEXTS, LABELS), recipe=recipe, callbacks=[trained], verbose=0)
+    assert trained.groups == groups
+    assert isinstance(history, keras.callbacks.History) and len(history.history["loss"]) == epochs
+
+
+def test_recipes_build_the_optimizers_schedules_and_callbacks_of_their_papers():
+    model = classifier()
+    bert = get_recipe("bert").build_optimizer(model, 100)
+    assert isinstance(bert, LayerwiseOptimizer) and set(bert.rates.values()) == {1.0}
+    config = bert.get_config()["optimizer"]["config"]
+    assert config["weight_decay"] == 0.01 and config["global_clipnorm"] == 1.0
+    assert float(bert.learning_rate) == pytest.approx(float(LinearWarmupDecay(5e-5, 100)(0)))
+    ulmfit = get_recipe("ulmfit_classifier")
+    optimizer = ulmfit.build_optimizer(model, 100)
+    assert list(optimizer.rates.values()) == pytest.approx([2.6**-3, 2.6**-2, 2.6**-1, 1.0])
+    assert float(optimizer.learning_rate) == pytest.approx(float(SlantedTriangular(2e-4, 100)(0)))
+    assert [type(callback) for callback in ulmfit.build_callbacks()] == [GradualUnfreezing]
+    assert [type(callback) for callback in get_recipe("chain_thaw").build_callbacks()] == [ChainThaw]
+    assert get_recipe("bert").build_callbacks() == []
+    cosine = get_recipe("bert", schedule="cosine", warmup_fraction=0.2).build_optimizer(model, 100)
+    assert cosine.get_config()["optimizer"]["config"]["learning_rate"]["class_name"] == "WarmupCosine"
+    assert cosine.get_config()["optimizer"]["config"]["learning_rate"]["config"]["total_steps"] == 100
+
+
+def test_last_layers_trains_the_highest_blocks_and_what_is_above_them():
+    model, trained = classifier(num_layers=2), Trained()
+    recipe = get_recipe("last_layers", last_blocks=1, epochs=1)
+    fine_tune(model, (TEXTS, LABELS), recipe=recipe, callbacks=[trained], verbose=0)
+    assert trained.groups == [["block_1", "pooler", "head"]]
+    with pytest.raises(ValueError, match="`last_blocks` must be at most the number of blocks, 2. Received: last_bl"):
+        get_recipe("last_layers").prepare(model)
+
+
+def test_the_recipe_scalar_mix_trains_the_mix_and_the_head_of_a_model_that_has_a_mix():
+    model, trained = classifier(scalar_mix=True), Trained()
+    fine_tune(model, (TEXTS, LABELS), recipe=get_recipe("scalar_mix", epochs=1), callbacks=[trained], verbose=0)
+    assert trained.groups == [["head"]] and abs(model.scalar_mix.mix[0] - 0.5) > 1e-4
+    other = classifier()
+    with pytest.raises(ValueError, match="needs a model that mixes the layers.*`scalar_mix=True`. Received: model="):
+        get_recipe("scalar_mix").prepare(other)
+    assert len(other.trainable_weights) == len(other.weights)
+
+
+def test_the_recipes_adapters_and_lora_add_adapters_and_train_them_and_the_head():
+    for name in ("adapters", "lora"):
+        model, trained = classifier(), Trained()
+        fine_tune(model, (TEXTS, LABELS), recipe=get_recipe(name, epochs=1), callbacks=[trained], verbose=0)
+        assert trained.groups == [["block_0_adapters", "head"]]
+    with pytest.raises(ValueError, match="The model has adapters with this name"):
+        get_recipe("lora").prepare(model)
+
+
+def test_the_schedule_of_lp_ft_spans_its_second_stage():
+    model, recipe = classifier(), get_recipe("linear_probe_then_finetune", unfreezing_fraction=0.25)
+    schedule = recipe.build_optimizer(model, 100).get_config()["optimizer"]["config"]["learning_rate"]
+    assert schedule["config"]["total_steps"] == 75
+    [callback] = recipe.build_callbacks()
+    probe, tune = callback.stages
+    assert (probe.train, probe.fraction, probe.learning_rate) == ("new", 0.25, 1e-2)
+    assert (tune.train, tune.fresh_optimizer, tune.learning_rate) == ("all", True, None)
+
+
+def test_fine_tune_equals_compile_and_fit_with_what_the_recipe_builds():
+    by_hand, by_recipe = classifier(), classifier()
+    by_recipe.set_weights(by_hand.get_weights())
+    recipe = get_recipe("bert", epochs=2, batch_size=8)
+    keras.utils.set_random_seed(0)
+    fine_tune(by_recipe, (TEXTS, LABELS), recipe=recipe, verbose=0)
+    keras.utils.set_random_seed(0)
+    batches = len(TEXTS) // 8
+    rate = LinearWarmupDecay(5e-5, 2 * batches)
+    optimizer = keras.optimizers.AdamW(rate, weight_decay=0.01, global_clipnorm=1.0)
+    optimizer.exclude_from_weight_decay(var_list=[w for w in by_hand.weights if len(w.shape) == 1])
+    by_hand.compile(optimizer)
+    by_hand.fit(TEXTS, LABELS, epochs=2, batch_size=8, verbose=0)
+    for ours, theirs in zip(by_recipe.get_weights(), by_hand.get_weights()):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+def test_a_recipe_can_be_printed_copied_with_changes_and_compared():
+    recipe = dataclasses.replace(get_recipe("bert"), epochs=7)
+    assert "epochs=7" in repr(recipe) and "schedule='linear'" in repr(recipe)
+    assert recipe == get_recipe("bert", epochs=7) == Recipe(epochs=7)
+
+
+def test_fine_tune_takes_arrays_datasets_and_more_arguments_of_fit():
+    import tensorflow as tf
+
+    x, y = np.random.default_rng(0).normal(size=(20, 4)).astype("float32"), np.zeros((20, 2), "float32")
+    for train, steps in [((x, y), 3), (tf.data.Dataset.from_tensor_slices((x, y)).batch(5), 4)]:
+        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(2)])
+        recipe = get_recipe("bert", epochs=2, batch_size=8)
+        history = fine_tune(model, train, (x, y), recipe, loss="mse", metrics=["mae"], verbose=0)
+        assert set(history.history) == {"loss", "mae", "val_loss", "val_mae"}
+        assert int(model.optimizer.iterations) == 2 * steps
+        assert learning_rate(model, 2 * steps) == 0.0
+
+
+def unknown_length():
+    import tensorflow as tf
+
+    return tf.data.Dataset.from_tensors((np.zeros((2, 4)), np.zeros((2, 2)))).filter(lambda x, y: True)
+
+
+def plain():
+    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: get_recipe("brt"), r"Did you mean 'bert'\? Received: 'brt'"),
+        (lambda: get_recipe("bert", epoch=2), r"Received: \['epoch'\]"),
+        (lambda: get_recipe("bert", learning_rate=-1.0), "`learning_rate` must be positive. Received: -1.0"),
+        (lambda: get_recipe("bert", epochs=0), "`epochs` must be a positive integer"),
+        (lambda: get_recipe("bert", epochs=1.5), "`epochs` must be a positive integer"),
+        (lambda: get_recipe("bert", batch_size=0), "`batch_size` must be a positive integer"),
+        (lambda: get_recipe("bert", weight_decay=-0.1), "`weight_decay` must be at least 0"),
+        (lambda: get_recipe("bert", schedule="step"), "`schedule` must be one of .*Received: 'step'"),
+        (lambda: get_recipe("bert", unfreezing="slow"), "`unfreezing` must be .*Received: 'slow'"),
+        (lambda: get_recipe("bert", epochs="3"), "`epochs` must be a positive integer. Received: '3'"),
+        (lambda: get_recipe("bert", warmup_fraction=3), "`warmup_fraction` must be between 0 and 1. Received: 3"),
+        (lambda: get_recipe("bert", decay=3), r"`decay` must be in \(0, 1\] or None. Received: 3"),
+        (
+            lambda: get_recipe("bert", unfreezing_fraction=0.3),
+            "`unfreezing_fraction` must be None if",
+        ),
+        (lambda: get_recipe("last_layers", last_blocks=0), "`last_blocks` must be a positive integer or None"),
+        (lambda: get_recipe("lora", frozen="head"), "`adapters` must be None if `frozen` or `last_blocks` is set"),
+        (lambda: get_recipe("bert", probe_learning_rate=0.1), "must be a number if `unfreezing='linear_probe'`, and"),
+        (lambda: get_recipe("bert", unfreezing="linear_probe"), "must be a number if `unfreezing='linear_probe'`, and"),
+        (lambda: get_recipe("bert", learning_rate=None), "`learning_rate` must be positive. Received: None"),
+        (lambda: fine_tune(plain(), (np.zeros((2, 4)), np.zeros((2, 2)))), "`loss` is required"),
+        (lambda: fine_tune(plain(), np.zeros((2, 4)), np.zeros((2, 2)), loss="mse"), "`train` must be .*a ndarray"),
+        (lambda: fine_tune(classifier(), (TEXTS, LABELS), validation_split=0.5), r"Received: \['validation_split'\]"),
+        (
+            lambda: fine_tune(classifier(), (TEXTS, LABELS), recipe={"epochs": 1}),
+            "`recipe` must be .*Received: {",
+        ),
+        (lambda: fine_tune(plain(), unknown_length(), loss="mse"), "Pass `steps_per_epoch`"),
+        (lambda: fine_tune(classifier(), (TEXTS, LABELS), learnig_rate=1e-3), "Set `learning_rate` in the recipe"),
+        (lambda: fine_tune(classifier(), (TEXTS, LABELS), verbos=0), "Did you mean 'verbose'. Received: 'verbos'"),
+        (lambda: fine_tune(classifier(), (TEXTS, LABELS), epochs=3), r"Received: \['epochs'\]"),
+        (
+            lambda: fine_tune(classifier(), (TEXTS, LABELS), recipe=3),
+            "`recipe` must be a `Recipe` or one of .*Received: 3",
+        ),
+    ],
+)
+def test_a_mistake_is_one_error(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_fine_tune_passes_on_the_arguments_of_a_models_own_fit(eagerly):
+    received = []
+
+    class Own(keras.Sequential):
+        def fit(self, *args, temperature=1.0, **options):
+            received.append(temperature)
+            return super().fit(*args, **options)
+
+    model = Own([keras.Input((4,)), keras.layers.Dense(2), keras.layers.Dense(1)])
+    fine_tune(model, (np.ones((4, 4)), np.ones((4, 1))), loss="mse", temperature=2.0, verbose=0)
+    assert received == [2.0]
+
+
+def test_tensorflow_tunes_no_pipeline_of_any_model_in_fine_tune(tuned):
+    task = classifier()
+    model = keras.Model(task.inputs, task.outputs)  # which does not do so itself
+    data = task.dataset(TEXTS, LABELS)
+    fine_tune(model, data, recipe=get_recipe("bert", epochs=1), loss="sparse_categorical_crossentropy", verbose=0)
+    assert tuned[0] is False
+
+
+@pytest.mark.slow
+def test_sample_weights_reach_the_loss():
+    model, x, y = classifier(), ids(), np.array(LABELS)
+    start = [weight.numpy() for weight in model.weights]
+    recipe = get_recipe("bert", epochs=1, weight_decay=0.0)
+    fine_tune(model, (x, y, np.zeros(16)), recipe=recipe, verbose=0)
+    assert all((weight.numpy() == value).all() for weight, value in zip(model.weights, start))
+    fine_tune(model, (x, y, np.ones(16)), recipe=recipe, verbose=0)
+    assert all(
+        (weight.numpy() != value).any() for weight, value in zip(model.weights, start) if "key" not in weight.path
+    )
+
+
+@pytest.mark.slow
+def test_a_schedule_is_as_long_as_the_run_even_if_epochs_are_cut_short():
+    for train in ((TEXTS, LABELS), (ids(), np.array(LABELS))):
+        model = classifier()
+        recipe = get_recipe("bert", epochs=2, batch_size=2, learning_rate=1e-3)
+        fine_tune(model, train, recipe=recipe, steps_per_epoch=3, verbose=0)
+        assert learning_rate(model, 6) == 0 < learning_rate(model, 5)
+
+
+def test_weights_that_an_earlier_recipe_froze_stay_frozen_and_this_is_logged(caplog):
+    model = classifier()
+    fine_tune(model, (TEXTS, LABELS), recipe=get_recipe("feature_extraction", epochs=1), verbose=0)
+    assert "frozen before" not in caplog.text
+    before = [weight.numpy() for weight in model.weights]
+    fine_tune(model, (TEXTS, LABELS), recipe=get_recipe("bert", epochs=1), verbose=0)
+    frozen = sum(weight.numpy().size for weight in model.weights if not weight.trainable)
+    assert f"{frozen} parameters were frozen before the recipe was applied and remain frozen" in caplog.text
+    moved = {id(weight) for weight, value in zip(model.weights, before) if (weight.numpy() != value).any()}
+    assert moved == {id(weight) for weight in layer_groups(model)[-1].variables}
+    model.compile("adam")
+    unfreeze(model)
+    caplog.clear()
+    trained = Trained()
+    fine_tune(model, (TEXTS, LABELS), recipe=get_recipe("bert", epochs=1), callbacks=trained, verbose=0)
+    assert trained.groups == [EVERYTHING] and "frozen before" not in caplog.text
+
+
+def test_a_recipe_that_fails_leaves_the_model_as_it_was():
+    model = classifier()
+    with pytest.raises(ValueError, match="must remain trainable.*Received: frozen='all'"):
+        fine_tune(model, (TEXTS, LABELS), recipe=get_recipe("bert", frozen="all"))
+    assert len(model.trainable_weights) == len(model.weights)
+
+
+def ids():
+    return {name: np.array(value) for name, value in preprocessor()(TEXTS).items()}
+
+
+def test_every_named_recipe_is_a_recipe():
+    others = {"scalar_mix", "last_layers", "linear_probe_then_finetune", "adapters", "lora"}
+    assert set(RECIPES) == {"bert", "ulmfit_classifier", "feature_extraction", "chain_thaw", *others}
+    for name in RECIPES:
+        assert isinstance(get_recipe(name), Recipe)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("keras_hub", "feature_extraction"), ("module", "ulmfit_classifier")])
+def test_a_recipe_trains_its_groups_of_a_keras_hub_backbone_and_of_a_module(kind, name, tmp_path):
+    model, inputs = module(tmp_path) if kind == "module" else ENCODERS[kind]()
+    start, groups = values(model), layer_groups(model)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    fine_tune(model, (inputs, np.arange(16) % 2), recipe=get_recipe(name, epochs=2, batch_size=4), loss=loss, verbose=0)
+    frozen = {weight.path for group in groups if group.pretrained for weight in group.variables}
+    moved, new = changed(start, values(model)), set(start) - frozen
+    assert new <= moved
+    assert bool(moved & frozen) == (name != "feature_extraction")
+    if moved & frozen:
+        assert all(moved & {weight.path for weight in group.variables} for group in groups)
+
+
+def module(folder):
+    from keras_transfer.hub import HubEncoder
+    from tests.hub import saved_modules as modules
+
+    keras.utils.set_random_seed(0)
+    model = TextClassifier(HubEncoder(modules.save_bert_module(folder / "module")), 2)
+    ids = modules.bert_inputs(16)
+    names = zip(("token_ids", "padding_mask", "segment_ids"), modules.BERT_INPUTS)
+    return model, {ours: ids[theirs] for ours, theirs in names}

@@ -1,0 +1,89 @@
+"""`suggest`: which recipe the rule of thumb names, and why."""
+
+import numpy as np
+import pytest
+
+from keras_transfer.adaptation import Recipe, get_recipe, layer_groups, suggest
+from keras_transfer.adaptation.recipes import suggestion
+from keras_transfer.tasks import TokenClassifier
+from tests.adaptation.features import cached
+from tests.tasks import tiny
+from tests.tasks.tagging import taggers
+
+
+@pytest.fixture(scope="module")
+def model():
+    return tiny.classifier(num_layers=2)
+
+
+@pytest.fixture(autouse=True)
+def speed(monkeypatch):
+    """A machine of a known speed: 10**9 operations per second."""
+    monkeypatch.setattr(suggestion, "_speed", lambda: 1e9)
+
+
+def many(count):
+    return (["a b c"] * count, [0, 1] * (count // 2))
+
+
+@pytest.mark.parametrize(
+    ("count", "name", "reason"),
+    [
+        (16, "feature_extraction", "fewer than 100 rows, or 10 labels for each class"),
+        (200, "linear_probe_then_finetune", "fewer than 1,000 rows"),
+        (1000, "bert", "at least 1,000 rows: enough to train all weights"),
+    ],
+)
+def test_more_rows_suggest_to_train_more(model, capsys, count, name, reason):
+    assert suggest(model, many(count)) == get_recipe(name)
+    printed = capsys.readouterr().out
+    assert f"Suggested recipe: {name}\n" in printed and reason in printed
+    assert f"- {count:,} rows of 5 tokens on average, at most 5; 2 classes" in printed
+
+
+def test_limits_suggest_to_train_less_and_the_reason_is_printed(model, capsys):
+    assert suggest(model, many(1000), memory=1e3) == get_recipe("feature_extraction")
+    printed = capsys.readouterr().out
+    assert "bert would need" in printed and "last_layers would need" in printed and "GB of 0.0" in printed
+    suggest(model, many(1000), minutes=1e-9)
+    assert "minutes of 1e-09" in capsys.readouterr().out
+
+
+def test_the_estimates_are_those_of_the_documented_rule(model):
+    groups, ends = layer_groups(model), np.full(1000, 5)
+    full = suggestion._estimate(model, get_recipe("bert", epochs=1), ends, 1e9)
+    frozen = suggestion._estimate(model, get_recipe("feature_extraction", epochs=1), ends, 1e9)
+    last = suggestion._estimate(model, get_recipe("last_layers", epochs=1, last_blocks=1), ends, 1e9)
+    assert full["trainable"] == 1 and frozen["trainable"] == groups[-1].parameters / model.count_params()
+    assert frozen["minutes"] < last["minutes"] < full["minutes"] and frozen["memory"] < last["memory"] < full["memory"]
+    kernels = sum(np.prod(w.shape) for group in groups[1:] for w in group.variables if len(w.shape) > 1)
+    assert full["minutes"] == pytest.approx(6 * kernels * 5000 / 1e9 / 0.5 / 60)
+
+
+def test_a_tagger_counts_its_labels(capsys):
+    words, tags = taggers.examples(16)
+    model = taggers.tagger()
+    assert isinstance(suggest(model, (words, tags)), Recipe) and isinstance(model, TokenClassifier)
+    assert "16 rows of" in capsys.readouterr().out
+
+
+def test_the_speed_of_a_machine_is_measured(monkeypatch):
+    monkeypatch.undo()
+    assert suggestion._speed(64, 1) > 0
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (lambda model: (cached.TEXTS, None), "must be in memory, with labels"),
+        (lambda model: model, "must be in memory, with labels.*Received: data of type TextClassifier"),
+    ],
+)
+def test_data_without_labels_are_one_error(model, data, message):
+    with pytest.raises(ValueError, match=message):
+        suggest(model, data(model))
+
+
+def test_a_model_that_is_not_a_task_is_one_error(model):
+    with pytest.raises(ValueError, match="must be a task with labels"):
+        suggest(model.encoder, many(16))

@@ -1,0 +1,115 @@
+"""Live against Transformers: what its classes for tasks compute with the heads that we save."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from keras_transfer.encoders import BertEncoder, XLNetEncoder
+from keras_transfer.tasks import MaskedLM, TextClassifier, TokenClassifier
+from keras_transfer.text import BertPreprocessor, Packing, TokenPreprocessor, WordPieceTokenizer
+from tests.checkpoints.base.test_heads import HEADS, TASKS, load, logits_of
+
+pytestmark = pytest.mark.parity
+
+AUTO = {
+    "classifier": "AutoModelForSequenceClassification",
+    "tokens": "AutoModelForTokenClassification",
+    "masked_lm": "AutoModelForMaskedLM",
+    "replaced_token": "AutoModelForPreTraining",
+    "multiple_choice": "AutoModelForMultipleChoice",
+    "span": "AutoModelForQuestionAnswering",
+}
+NAMES = {"token_ids": "input_ids", "segment_ids": "token_type_ids", "padding_mask": "attention_mask"}
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film", "was", "good", "bad", "a", "so"]
+SMALL = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "initializer_range": 0.3}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def transformers():
+    if importlib.util.find_spec("triton") is not None:
+        pytest.skip("triton cannot be loaded beside TensorFlow: install the CPU build of torch")
+    reason = "compares with Transformers on torch: run `make test-parity`"
+    pytest.importorskip("torch", reason=reason, exc_type=ImportError)
+    return pytest.importorskip("transformers", reason=reason)
+
+
+def logits_of_theirs(transformers, head, folder, inputs):
+    import torch
+
+    model = getattr(transformers, AUTO[head]).from_pretrained(folder, attn_implementation="eager").eval()
+    inputs = {name: np.array(value) for name, value in inputs.items()}
+    padding = (inputs["padding_mask"] == 0).sum(axis=1) * (model.config.model_type == "xlnet")
+
+    def shift(rows, direction):  # XLNet's head reads the last place, so that padding must be on the left.
+        return np.stack([np.roll(row, direction * count, axis=0) for row, count in zip(rows, padding)])
+
+    with torch.no_grad():
+        tensors = {NAMES[name]: torch.tensor(shift(value, 1)).long() for name, value in inputs.items()}
+        outputs = model(**tensors)
+        is_span = head == "span"
+        logits = torch.stack([outputs.start_logits, outputs.end_logits], -1) if is_span else outputs.logits
+        logits = logits.numpy()
+    return model.config, shift(logits, -1) if logits.ndim == 3 else logits
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in HEADS.iterdir()))
+def test_transformers_gives_the_same_logits_for_a_head_that_we_save(name, transformers, tmp_path):
+    head = name.partition("_")[2]
+    model, inputs = load(TASKS[head], name), dict(np.load(HEADS / name / "outputs.npz"))
+    inputs.pop("logits")
+    random = np.random.default_rng(0)
+    for weight in model.weights:
+        weight.assign(weight + random.normal(scale=0.1, size=weight.shape))
+    model.save_pretrained(tmp_path / "saved")
+    _, expected = logits_of_theirs(transformers, head, tmp_path / "saved", inputs)
+    logits, real = logits_of(model, inputs), inputs["padding_mask"] == 1
+    keep = real if logits.shape[:2] == real.shape else slice(None)
+    np.testing.assert_allclose(logits[keep], expected[keep], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("cls", [TextClassifier, TokenClassifier, MaskedLM])
+def test_transformers_loads_a_new_head_with_its_names(cls, transformers, tmp_path):
+    labels = {} if cls is MaskedLM else {"label_names": ["no", "perhaps", "yes"]}
+    model = cls(BertEncoder(len(WORDS), **SMALL), preprocessor=BertPreprocessor(WORDS, sequence_length=8), **labels)
+    model.save_pretrained(tmp_path / "saved")
+    inputs = {name: np.array(value) for name, value in model.preprocessor(["the film was good", "so bad"]).items()}
+    config, expected = logits_of_theirs(transformers, cls.head_name, tmp_path / "saved", inputs)
+    if labels:
+        assert config.id2label == dict(enumerate(labels["label_names"]))
+        assert config.label2id == {name: i for i, name in enumerate(labels["label_names"])}
+    real = inputs["padding_mask"] == 1
+    logits = logits_of(model, inputs)
+    keep = real if logits.shape[:2] == real.shape else slice(None)
+    np.testing.assert_allclose(logits[keep], expected[keep], rtol=0, atol=1e-5)
+
+
+def test_fill_mask_gives_the_answers_of_the_pipeline_of_transformers(transformers, tmp_path):
+    model = MaskedLM(BertEncoder(len(WORDS), **SMALL), BertPreprocessor(WORDS, sequence_length=12))
+    model.save_pretrained(tmp_path / "saved")
+    pipeline = transformers.pipeline("fill-mask", str(tmp_path / "saved"), top_k=5, device="cpu")
+    for text in ("the [MASK] was good", "so [MASK], a film"):
+        [[answer]] = model.fill_mask(text)
+        expected = [(found["token_str"], found["score"]) for found in pipeline(text)]
+        assert [token for token, _ in answer] == [token for token, _ in expected]
+        np.testing.assert_allclose([value for _, value in answer], [value for _, value in expected], atol=1e-5)
+
+
+def test_transformers_pads_xlnet_so_that_its_head_reads_the_last_token(transformers, tmp_path):
+    import torch
+
+    packing = Packing([], ["[SEP]"], ["[SEP]", "[CLS]"], "[PAD]", segments=(0, 1, 2))
+    model = TextClassifier(
+        XLNetEncoder(len(WORDS), **SMALL),
+        label_names=["no", "yes"],
+        preprocessor=TokenPreprocessor(WordPieceTokenizer(WORDS), packing, sequence_length=8),
+        pooling="last",
+        hidden_activation="tanh",
+    )
+    model.save_pretrained(tmp_path / "saved")
+    texts = ["the film was good", "so bad"]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "saved")
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "saved").eval()
+    with torch.no_grad():
+        expected = theirs(**tokenizer(texts, padding=True, return_tensors="pt")).logits.numpy()
+    np.testing.assert_allclose(np.array(model(texts)), expected, rtol=0, atol=1e-5)

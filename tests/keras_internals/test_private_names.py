@@ -1,0 +1,430 @@
+"""The private names of Keras that `keras_internals` uses exist and have the expected meaning.
+
+If one of these tests fails with a new version of Keras, check that folder before you allow that version.
+"""
+
+import inspect
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.keras_internals import (
+    graphs,
+    keras_callbacks,
+    layer_tracking,
+    optimizer_state,
+    optimizer_steps,
+    pipelines,
+    tapes,
+    trainer,
+)
+from keras_transfer.training.optimizers.rates import check_pattern, rate_of
+
+
+def model_of(optimizer=None, **compiled):
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3), keras.layers.Dense(1)])
+    model.compile(optimizer or keras.optimizers.SGD(0.1), "mse", **compiled)
+    return model
+
+
+def built(optimizer):
+    model = model_of(optimizer)
+    optimizer.build(model.trainable_variables)
+    return model.trainable_variables
+
+
+def values(variables):
+    return [keras.ops.convert_to_numpy(variable).copy() for variable in variables]
+
+
+def moved_by(optimizer, variables):
+    """For each variable whether a step with gradients of one moves it."""
+    before = values(variables)
+    optimizer.apply([keras.ops.ones(variable.shape) for variable in variables], variables)
+    return [bool((a != b).all()) for a, b in zip(before, values(variables))]
+
+
+# === What an optimizer updates ===
+
+
+def test_trainable_variables_is_the_list_that_an_optimizer_was_built_with_in_order():
+    optimizer = keras.optimizers.Adam()
+    variables = built(optimizer)
+    assert [id(v) for v in optimizer._trainable_variables] == [id(v) for v in variables]
+
+
+def test_the_key_of_a_variable_gives_its_position_in_that_list_and_its_slots():
+    optimizer = keras.optimizers.Adam(1.0)
+    variables = built(optimizer)
+    places = [optimizer._trainable_variables_indices[optimizer._var_key(v)] for v in variables]
+    assert places == [0, 1, 2, 3] == sorted(optimizer._trainable_variables_indices.values())
+    # A step of only the third variable changes only its slot.
+    keys = {optimizer._var_key(variables[2]): 2}
+    object.__setattr__(optimizer, "_trainable_variables_indices", keys)
+    object.__setattr__(optimizer, "_trainable_variables", [variables[2]])
+    optimizer.apply([keras.ops.ones(variables[2].shape)])
+    momentums = [v for v in optimizer.variables if v.path.endswith("momentum")]
+    assert [float(np.abs(value).max()) for value in values(momentums)] == pytest.approx([0, 0, 0.1, 0])
+
+
+def test_moving_averages_are_in_the_order_of_the_variables():
+    optimizer = keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.5)
+    variables = built(optimizer)
+    averages = optimizer._model_variables_moving_average
+    assert [a.shape for a in averages] == [v.shape for v in variables]
+    assert moved_by(optimizer, variables) == [True] * 4  # at the first step they start from the variables
+    before = values(variables)
+    optimizer.apply([keras.ops.ones(v.shape) for v in variables])
+    for average, old, new in zip(values(averages), before, values(variables)):
+        np.testing.assert_allclose(average, (old + new) / 2, rtol=1e-6)
+
+
+def test_the_inner_optimizer_of_a_wrapper_has_its_own_lists():
+    inner = keras.optimizers.Adam(1.0)
+    outer = keras.optimizers.LossScaleOptimizer(inner, 1.0)
+    variables = built(outer)
+    assert outer.inner_optimizer is inner
+    for optimizer in (outer, inner):
+        assert [id(v) for v in optimizer._trainable_variables] == [id(v) for v in variables]
+        assert len(optimizer._trainable_variables_indices) == 4
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_narrowed_optimizer_moves_only_the_selection_until_it_is_widened_again(wrapped):
+    optimizer = keras.optimizers.Adam(0.1)
+    optimizer = keras.optimizers.LossScaleOptimizer(optimizer, 1.0) if wrapped else optimizer
+    variables = built(optimizer)
+    wide = optimizer_state.updated_by(optimizer)
+    optimizer_state.update(optimizer_state.selection(optimizer, variables[1:3]))
+    assert moved_by(optimizer, variables[1:3]) == [True, True]
+    if not wrapped:
+        with pytest.raises(ValueError, match="Unknown variable"):
+            moved_by(optimizer, variables)
+    optimizer_state.update(wide)
+    assert moved_by(optimizer, variables) == [True] * 4
+
+
+def test_adam_keeps_two_moments_of_each_variable():
+    optimizer = keras.optimizers.Adam(1.0)
+    variables = built(optimizer)
+    optimizer.apply([2.0 * keras.ops.ones(variable.shape) for variable in variables], variables)
+    for variable in variables:
+        first, second = optimizer_state.moments_of(optimizer, variable)
+        assert first.shape == second.shape == variable.shape
+        np.testing.assert_allclose(first, 0.2 * np.ones(variable.shape), rtol=1e-5)
+        np.testing.assert_allclose(second, 0.004 * np.ones(variable.shape), rtol=1e-3)
+
+
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="Keras's optimizers on torch update all weights at once")
+def test_a_function_can_take_the_place_of_update_step_and_weight_decay():
+    optimizer, seen = keras.optimizers.AdamW(0.1, weight_decay=0.5), []
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    variables = built(optimizer)
+    before = values(variables)
+    with optimizer_steps.updating_with(
+        optimizer, lambda gradient, variable, rate, decays: seen.append((float(rate), decays))
+    ):
+        optimizer.apply([keras.ops.ones(variable.shape) for variable in variables], variables)
+    assert seen == [(pytest.approx(0.1), decays) for decays in (True, False) * 2]
+    assert all((a == b).all() for a, b in zip(before, values(variables))) and optimizer.weight_decay == 0.5
+    assert moved_by(optimizer, variables) == [True] * 4
+
+
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="Keras's optimizers on torch update all weights at once")
+def test_a_function_can_clip_all_gradients():
+    optimizer = keras.optimizers.SGD(1.0, global_clipnorm=0.1)
+    variables = built(optimizer)
+    before = values(variables)
+    gradients = [keras.ops.ones(variable.shape) for variable in variables]
+    with optimizer_steps.clipping_with(
+        optimizer, lambda gradients, norm: [norm * 20 * gradient for gradient in gradients]
+    ):
+        optimizer.apply(gradients, variables)
+    for old, new in zip(before, values(variables)):
+        np.testing.assert_allclose(old - new, 2, rtol=1e-5)
+    assert "_clip_gradients" not in vars(optimizer)
+
+
+def test_a_tape_of_tensorflow_watches_a_variable_unless_told_otherwise():
+    tf = pytest.importorskip("tensorflow")
+    variable = tf.Variable(2.0)
+
+    def gradient():
+        with tf.GradientTape() as tape:
+            value = 3 * variable
+        return tape.gradient(value, variable)
+
+    with tapes.unwatched([variable]):
+        assert gradient() is None
+    assert float(gradient()) == 3
+
+
+# === Where `fit` begins ===
+
+
+def test_fit_begins_in_initial_epoch_which_is_none_by_default():
+    model, begun = model_of(), []
+    assert "_initial_epoch" in vars(model) and model._initial_epoch is None and trainer.initial_epoch(model) is None
+    begin = keras.callbacks.LambdaCallback(
+        on_train_begin=lambda logs: trainer.set_initial_epoch(model, 2),
+        on_epoch_begin=lambda epoch, logs: begun.append(epoch),
+    )
+    model.fit(np.ones((4, 2)), np.ones((4, 1)), epochs=4, callbacks=[begin], verbose=0)
+    assert begun == [2, 3] and trainer.initial_epoch(model) == 2
+
+
+@pytest.mark.core
+def test_the_frame_of_fit_has_its_arguments_and_the_list_of_callbacks():
+    seen, model, data = {}, model_of(run_eagerly=True), Ones(workers=1)
+
+    class Look(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            found = trainer.arguments_of_fit(self.model, inspect.currentframe())
+            seen.update({name: found[name] for name in ("x", "shuffle", "class_weight", "callbacks")})
+
+    look, weights = Look(), {0: 1.0, 1: 2.0}
+    assert trainer.arguments_of_fit(model, inspect.currentframe()) is None
+    model.fit(data, shuffle=False, class_weight=weights, callbacks=[look], verbose=0)
+    assert seen["x"] is data and seen["shuffle"] is False and seen["class_weight"] is weights
+    assert seen["callbacks"].callbacks[0] is look
+
+
+class Ones(keras.utils.PyDataset):
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        return np.ones((2, 2)), np.ones((2, 1))
+
+
+# === Where Keras's callbacks keep their state ===
+
+
+@pytest.mark.parametrize(
+    "callback",
+    [
+        keras.callbacks.EarlyStopping("loss", restore_best_weights=True),
+        keras.callbacks.ModelCheckpoint("none.keras", save_freq=5),
+        keras.callbacks.ReduceLROnPlateau("loss"),
+        keras.callbacks.SwapEMAWeights(),
+    ],
+    ids=lambda callback: type(callback).__name__,
+)
+def test_the_attributes_of_a_callback_are_all_that_a_run_changes_or_sets_at_its_beginning(callback):
+    # `params`, the model and what is derived from arguments is the same in each run.
+    others = {"params", "_model", "monitor_op", "min_delta", "_current_epoch"}
+    model = model_of(keras.optimizers.SGD(0.1, use_ema=True), run_eagerly=True)
+    before = dict(vars(callback))
+    model.fit(np.ones((4, 2)), np.ones((4, 1)), batch_size=2, callbacks=[callback], verbose=0, epochs=2)
+    changed = {name for name, value in vars(callback).items() if name not in before or before[name] is not value}
+    assert changed - others <= set(keras_callbacks.callback_attributes(callback)) <= set(vars(callback))
+
+
+def test_a_model_checkpoint_that_is_paused_does_not_save():
+    callback = keras.callbacks.ModelCheckpoint("none.keras", save_freq=1)
+    for paused in (True, False):
+        keras_callbacks.pause_saving(callback, paused)
+        assert callback._should_save_on_batch(5) is not paused
+
+
+# === What an optimizer was told ===
+
+
+def test_learning_rate_is_a_variable_or_the_given_schedule_or_function():
+    schedule, function = keras.optimizers.schedules.CosineDecay(0.1, 9), lambda: 0.5
+    assert isinstance(keras.optimizers.SGD(0.25)._learning_rate, keras.Variable)
+    assert rate_of(keras.optimizers.SGD(0.25)) == 0.25
+    for rate in (schedule, function):
+        optimizer = keras.optimizers.SGD(rate)
+        assert optimizer._learning_rate is rate and rate_of(optimizer) is rate
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_an_optimizer_takes_another_learning_rate_inside_a_block_only(wrapped):
+    inner = keras.optimizers.SGD(0.5)
+    optimizer = keras.optimizers.LossScaleOptimizer(inner, 1.0) if wrapped else inner
+    variables = built(optimizer)
+    for rate, expected in ((0.25, 0.25), (keras.optimizers.schedules.ExponentialDecay(1.0, 1, 0.5), 0.5), (None, 0.5)):
+        before = values(variables)
+        with optimizer_state.learning_rate_of(optimizer, rate):
+            moved_by(optimizer, variables)
+        for old, new in zip(before, values(variables)):
+            np.testing.assert_allclose(old - new, expected, rtol=1e-5)
+        assert rate_of(inner) == 0.5
+
+
+def test_the_count_of_batches_has_those_between_two_updates_whose_gradients_can_be_emptied():
+    inner = keras.optimizers.SGD(1.0, gradient_accumulation_steps=3)
+    optimizer = keras.optimizers.LossScaleOptimizer(inner, 1.0)
+    variables = built(optimizer)
+    assert [moved_by(optimizer, variables)[0] for _ in range(4)] == [False, False, True, False]
+    assert optimizer_state.batch_count(optimizer) == 4 and int(optimizer.iterations) == 1
+    assert all((gradient == 1).all() for gradient in values(inner._accumulated_gradients))
+    optimizer_state.forget_gradients(optimizer)
+    assert all((gradient == 0).all() for gradient in values(inner._accumulated_gradients))
+
+
+def test_a_narrowed_optimizer_still_knows_what_it_was_built_for():
+    optimizer = keras.optimizers.Adam()
+    variables = built(optimizer)
+    wide = optimizer_state.updated_by(optimizer)
+    optimizer_state.update(optimizer_state.selection(optimizer, variables[1:3]))
+    assert [id(v) for v in optimizer_state.built_for(optimizer)] == [id(v) for v in variables]
+    optimizer_state.update(wide)
+
+
+@pytest.mark.parametrize("said", ["var_names", "var_list"])
+def test_exclusions_from_weight_decay_are_in_the_private_names(said):
+    optimizer, variables = keras.optimizers.AdamW(), model_of().trainable_variables
+    check_pattern(optimizer)  # no exclusions: no error
+    optimizer.exclude_from_weight_decay(**{said: ["bias"] if said == "var_names" else variables[1:2]})
+    name = {"var_names": "_exclude_from_weight_decay_pattern", "var_list": "_exclude_from_weight_decay"}[said]
+    assert getattr(optimizer, name)
+    with pytest.raises(ValueError, match="Use the argument `decay_norms_and_biases`"):
+        check_pattern(optimizer)
+
+
+def test_get_variable_index_is_the_position_in_the_list_that_an_optimizer_was_built_with():
+    optimizer = keras.optimizers.Adam()
+    assert [optimizer._get_variable_index(variable) for variable in built(optimizer)] == [0, 1, 2, 3]
+
+
+# === How a model is cloned ===
+
+
+def test_clone_model_runs_through_the_graph_with_layers_and_symbolic_inputs_and_no_call_does():
+    class Model(graphs.NotCloned, keras.Model):
+        pass
+
+    inputs = keras.Input((2,))
+    model = Model(inputs, keras.layers.Dense(1)(inputs))
+    model(np.ones((1, 2)))
+    assert keras.Model(inputs, model(inputs)).compute_output_shape((None, 2)) == (None, 1)
+    with pytest.raises(ValueError, match="`clone_model` cannot clone a `Model`"):
+        keras.models.clone_model(model)
+
+
+# === The metrics of a compiled model ===
+
+
+def test_metrics_that_are_given_by_name_are_created_before_the_first_step():
+    inputs = keras.Input((2,))
+    model = keras.Model(inputs, keras.layers.Dense(3)(inputs))
+    model.compile("sgd", "mse", metrics=["accuracy"])
+    assert len(model.metrics) == 2 and not model._compile_metrics.built
+    trainer.build_metrics(model, np.zeros((4,), "int64"))
+    if keras.backend.backend() == "tensorflow":
+        assert model._compile_metrics.built
+        assert type(model._compile_metrics.metrics[0]) is keras.metrics.SparseCategoricalAccuracy
+
+
+def test_the_strategy_of_a_model_is_none_without_replicas_and_with_one_its_metrics_are_created_by_keras():
+    tf = pytest.importorskip("tensorflow")
+    if keras.backend.backend() != "tensorflow":
+        pytest.skip("is about TensorFlow")
+    assert model_of()._distribute_strategy is None
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    with strategy.scope():
+        model = model_of(metrics=["mae"])
+    assert model._distribute_strategy is strategy
+    trainer.build_metrics(model, np.zeros((4, 1), "float32"))
+    assert not model._compile_metrics.built
+
+
+def test_a_built_layer_takes_further_layers_only_while_it_is_unlocked():
+    layer = keras.layers.Dense(2)
+    layer.build((None, 3))
+    part = keras.layers.Dense(1)
+    part.build((None, 3))
+    with layer_tracking.unlocked(layer):
+        layer.part = part
+    assert len(layer.weights) == 4 and layer._tracker.locked
+    with pytest.raises(ValueError, match="cannot add new elements"):
+        layer.other = keras.layers.Dense(1)
+    layer_tracking.forget(layer, part)
+    assert len(layer.weights) == 2
+
+
+# === The graph of a functional model ===
+
+
+@pytest.mark.core
+def test_the_calls_of_a_functional_model_are_in_order_and_can_be_repeated_with_other_tensors():
+    inputs, shared = keras.Input((2,)), keras.layers.Dense(2)
+    outputs = keras.ops.add(x1=shared(shared(inputs)), x2=inputs)
+    calls = graphs.calls_of(keras.Model(inputs, outputs))
+    assert [call.operation for call in calls[:2]] == [shared, shared] and len(calls) == 3
+    assert calls[0].inputs == [inputs] and calls[1].inputs == calls[0].outputs and calls[2].outputs == [outputs]
+    others = {id(calls[2].inputs[0]): keras.ops.ones((1, 2)), id(inputs): keras.ops.full((1, 2), 2.0)}
+    assert keras.ops.convert_to_numpy(calls[2].repeat(others)[0]).tolist() == [[3.0, 3.0]]
+
+
+# === What an optimizer applies ===
+
+
+@pytest.mark.core
+def test_an_optimizer_applies_changed_gradients_until_the_last_of_overlapping_contexts_ends():
+    optimizer = keras.optimizers.SGD(1.0)
+    (variable,) = [keras.Variable(np.zeros(2, "float32"))]
+    optimizer.build([variable])
+    first = optimizer_steps.applying_with(
+        optimizer, lambda gradients, weights: [2 * gradient for gradient in gradients]
+    )
+    second = optimizer_steps.applying_with(optimizer, lambda gradients, weights: gradients)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    optimizer.apply([keras.ops.ones(2)], [variable])
+    second.__exit__(None, None, None)
+    assert keras.ops.convert_to_numpy(variable).tolist() == [-2.0, -2.0] and "apply" not in vars(optimizer)
+    optimizer.apply([keras.ops.ones(2)])
+    assert keras.ops.convert_to_numpy(variable).tolist() == [-3.0, -3.0]
+
+
+# === The pipelines of tf.data that Keras makes ===
+
+
+class TwoBatches(keras.utils.PyDataset):
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return np.ones((2, 2)), np.ones((2, 1))
+
+
+def test_keras_reads_a_dataset_through_a_changed_pipeline_in_fit_evaluate_and_predict():
+    pytest.importorskip("tensorflow")
+    found, model = [], model_of()
+
+    def change(dataset):
+        found.append(dataset)
+        return dataset.take(1)
+
+    data = pipelines.ChangedPipeline(TwoBatches(), change)
+    with pytest.warns(UserWarning, match="ran out of data"):
+        model.fit(data, validation_data=pipelines.ChangedPipeline(TwoBatches(), change), verbose=0)
+        model.evaluate(data, verbose=0)
+        assert len(model.predict(data, verbose=0)) == 2
+    assert len(found) == 4
+
+
+def test_a_changed_pipeline_keeps_class_weights_and_the_number_of_batches():
+    pytest.importorskip("tensorflow")
+    data = pipelines.ChangedPipeline(TwoBatches(), lambda dataset: dataset, {1: 3.0})
+    assert data.num_batches == 2 and pipelines.is_adapter(data) and not pipelines.is_adapter(TwoBatches())
+    _, _, weights = next(iter(data.get_tf_dataset()))
+    assert keras.ops.convert_to_numpy(weights).tolist() == [3.0, 3.0]
+
+
+def test_callbacks_find_the_dataset_that_a_changed_pipeline_reads():
+    pytest.importorskip("tensorflow")
+    found, data, model = [], TwoBatches(), model_of()
+
+    class Look(keras.callbacks.Callback):
+        def on_train_begin(self, logs=None):
+            found.append(trainer.arguments_of_fit(self.model, inspect.currentframe())["x"])
+
+    model.fit(pipelines.ChangedPipeline(data, lambda dataset: dataset), callbacks=[Look()], verbose=0)
+    assert found == [data]

@@ -1,0 +1,118 @@
+"""On TensorFlow, `fit`, `evaluate` and `predict` are traced once for all lengths and for the short last batch."""
+
+import logging
+
+import keras
+import pytest
+
+from keras_transfer.adaptation import LayerwiseOptimizer, Stage, StagedTraining
+from keras_transfer.tasks import TextClassifier, TextEmbedder
+from keras_transfer.text import batches, part_batches
+from tests.tasks.tagging.taggers import examples as tagged_examples
+from tests.tasks.tagging.taggers import tagger
+from tests.tasks.tiny import classifier, encoder, examples, of_vectors, preprocessor
+
+pytest.importorskip("tensorflow")
+TEXTS, LABELS = examples(21)
+
+
+@pytest.fixture
+def traces(monkeypatch):
+    """The list of the steps that were traced, each as the shape of its token ids."""
+    found = []
+
+    def record(name):
+        step = getattr(keras.Model, name)
+
+        def recorded(self, data):
+            inputs = data[0] if isinstance(data, tuple) else data
+            found.append((name, tuple(inputs["token_ids"].shape)))
+            return step(self, data)
+
+        monkeypatch.setattr(keras.Model, name, recorded)
+
+    for name in ("train_step", "test_step", "predict_step"):
+        record(name)
+    return found
+
+
+def test_fit_with_validation_is_traced_once_for_each_of_the_two(traces):
+    model = classifier()
+    model.compile("adamw", metrics=["accuracy"])
+    train = batches(TEXTS, LABELS, model.preprocessor, batch_size=4, seed=0)
+    assert len(train.lengths) > 1 and len({len(train[i][1]) for i in range(len(train))}) == 2
+    model.fit(train, validation_data=(TEXTS[:9], LABELS[:9]), batch_size=4, verbose=0)
+    model.fit(TEXTS, LABELS, batch_size=8, verbose=0)
+    model.evaluate(TEXTS, LABELS, batch_size=8, verbose=0)
+    assert sorted(traces) == [("test_step", (None, None)), ("train_step", (None, None))]
+
+
+def test_rows_of_several_texts_are_traced_once_for_all_lengths(traces):
+    model = TextEmbedder(encoder(), preprocessor())
+    model.compile("adamw")
+    rows = TEXTS[:-1], TEXTS[1:]
+    model.fit(part_batches(rows, None, model.preprocessor, batch_size=3, seed=0), verbose=0)
+    assert model.predict(rows, batch_size=8, verbose=0).shape == (20, 2, 16)
+    assert sorted(traces) == [("predict_step", (None, 2, None)), ("train_step", (None, 2, None))]
+
+
+@pytest.mark.parametrize("kind", ["classifier", "tagger"])
+def test_each_stage_adds_one_trace_and_validation_one_for_the_whole_run(kind, traces, caplog):
+    if kind == "classifier":
+        model, (x, y) = of_vectors(), (TEXTS, LABELS)
+    else:
+        model, (x, y) = tagger("vectors"), tagged_examples(21, 20)
+    rates = LayerwiseOptimizer(keras.optimizers.AdamW(1e-3), model, decay=0.5)
+    model.compile(rates if kind == "tagger" else "auto")
+    stages = StagedTraining([Stage("head", epochs=1), Stage("all")])
+    with caplog.at_level(logging.WARNING, "tensorflow"):
+        options = {"validation_data": (x[:9], y[:9]), "batch_size": 4, "epochs": 3, "verbose": 0}
+        model.fit(x, y, callbacks=[stages], **options)
+        model.predict(x, batch_size=4, verbose=0)
+    names = [name for name, _ in traces]
+    assert names == ["train_step", "test_step", "train_step", "predict_step"]
+    assert "retracing" not in caplog.text
+
+
+def test_the_metrics_of_a_stream_are_created_before_it_is_traced(traces):
+    import tensorflow as tf
+
+    model = classifier()
+    model.compile("sgd", metrics=["accuracy"], weighted_metrics=["accuracy"])
+    model.evaluate(tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(16), verbose=0)
+    assert traces == [("test_step", (None, 32))]
+
+
+def test_predict_is_traced_once_for_all_lengths_and_numbers_of_texts(traces, caplog):
+    model = classifier()
+    with caplog.at_level(logging.WARNING, "tensorflow"):
+        model.predict(TEXTS, batch_size=4, verbose=0)
+        for count in range(1, 6):
+            model.predict([" ".join(TEXTS[:count])] * count, verbose=0)
+    assert traces == [("predict_step", (None, None))]
+    assert "retracing" not in caplog.text
+
+
+def test_predict_is_not_traced_if_all_functions_run_eagerly(traces, eagerly):
+    classifier().predict(TEXTS[:2], verbose=0)
+    [(_, (rows, length))] = traces
+    assert rows == 2 and length is not None
+
+
+def test_predict_is_traced_once_for_words(traces):
+    model, (words, _) = tagger(), tagged_examples(9, 20)
+    assert len(model.predict(words, batch_size=4, verbose=0)) == 9
+    model.predict(words[:1], verbose=0)
+    assert traces == [("predict_step", (None, None))]
+
+
+def test_each_of_several_models_that_predict_one_text_is_traced_once_and_without_a_warning(traces, caplog):
+    with caplog.at_level(logging.WARNING, "tensorflow"):
+        for _ in range(5):
+            inputs = keras.Input((None,), name="token_ids", dtype="int32")
+            pooled = keras.layers.Embedding(9, 4)(inputs)[:, 0]
+            model = TextClassifier(keras.Model({"token_ids": inputs}, {"pooled_output": pooled}), 2)
+            model.predict({"token_ids": [[1, 2, 3]]}, verbose=0)
+            model.predict({"token_ids": [[1, 2], [3, 4]]}, verbose=0)
+    assert traces == [("predict_step", (None, None))] * 5
+    assert "retracing" not in caplog.text

@@ -1,0 +1,121 @@
+"""`train_on_batch`, `test_on_batch`, `predict_on_batch` and the call take raw text; a clone is a task or an error."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.tasks import TextClassifier
+from tests.helpers import EAGER
+from tests.tasks.tagging.taggers import examples, tagger
+from tests.tasks.tiny import classifier, difference, ids_of, of_vectors
+
+TEXTS, LABELS = ["good a b c d e f g h", "bad", "good a"], [1, 0, 1]
+
+
+@pytest.fixture(scope="module")
+def model():
+    model = classifier()
+    model.compile(keras.optimizers.SGD(0.1), run_eagerly=EAGER)
+    return model
+
+
+def numpy(values):
+    return keras.ops.convert_to_numpy(values)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        pytest.param(TEXTS, marks=pytest.mark.core),
+        np.array(TEXTS),
+        tuple(TEXTS[:2]),
+        pytest.param((TEXTS, TEXTS[::-1]), marks=pytest.mark.core),
+        ["good"],
+    ],
+    ids=["list", "array", "pair", "pairs", "one"],
+)
+def test_predict_on_batch_and_the_call_take_what_predict_takes(model, texts):
+    expected = model.predict(texts, verbose=0)
+    assert difference([model.predict_on_batch(texts), numpy(model(texts))], [expected, expected]) < 1e-6
+
+
+@pytest.mark.core
+def test_the_call_takes_a_string_and_tensors_of_strings():
+    model = of_vectors()
+    expected = model.predict(["good a"], verbose=0)
+    assert difference([numpy(model("good a"))], [expected]) < 1e-6
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        assert difference([tf.function(model)(tf.constant(["good a"]))], [expected]) < 1e-6
+
+
+@pytest.mark.core
+def test_prepared_inputs_are_passed_on(model):
+    inputs = ids_of(model, TEXTS)
+    expected = model.predict(TEXTS, verbose=0)
+    assert difference([model.predict_on_batch(inputs), numpy(model(inputs))], [expected, expected]) < 1e-6
+    assert model.predict_on_batch([]).shape == (0, 2)
+
+
+@pytest.mark.core
+def test_train_on_batch_learns_what_fit_learns_from_one_batch(model):
+    start, weights = model.get_weights(), [1.0, 0.5, 2.0]
+    model.fit(TEXTS, LABELS, sample_weight=np.array(weights), verbose=0)
+    expected = model.get_weights()
+    model.set_weights(start)
+    loss = model.test_on_batch(TEXTS, LABELS, sample_weight=np.array(weights))[0]
+    assert model.train_on_batch(TEXTS, LABELS, sample_weight=np.array(weights))[0] == pytest.approx(loss, rel=1e-5)
+    assert difference(model.get_weights(), expected) < 1e-5
+    assert difference(model.get_weights(), start) > 1e-4
+    model.set_weights(start)
+
+
+@pytest.mark.core
+def test_labels_of_one_batch_are_checked(model):
+    for call in (model.train_on_batch, model.test_on_batch):
+        with pytest.raises(ValueError, match="Received: 2 at position 1"):
+            call(TEXTS, [0, 2, 1])
+        with pytest.raises(ValueError, match="Received: 2 at position 1"):
+            call(ids_of(model, TEXTS), np.array([0, 2, 1]))
+        with pytest.raises(ValueError, match="Received: y=None"):
+            call(TEXTS)
+        with pytest.raises(ValueError, match="Received: no rows"):
+            call([], [])
+
+
+@pytest.mark.core
+def test_a_task_without_a_preprocessor_says_so():
+    model = TextClassifier(of_vectors().encoder, 2)
+    for call in (model, model.predict_on_batch):
+        with pytest.raises(ValueError, match="Raw text requires a preprocessor"):
+            call(TEXTS)
+
+
+@pytest.mark.core
+def test_a_tagger_takes_one_batch_of_sentences():
+    model = tagger("vectors")
+    model.compile(keras.optimizers.SGD(0.1), run_eagerly=EAGER)
+    words, tags = ([row * 9 if i == 0 else row for i, row in enumerate(rows)] for rows in examples(4))
+    found, expected = model.predict_on_batch(words), model.predict(words, verbose=0)
+    assert [len(row) for row in found] == [len(row) for row in words]
+    assert len(words[0]) > 24 and difference(found, expected) < 1e-6  # The first sentence has several rows.
+    before = model.test_on_batch(words, tags)[0]
+    assert model.train_on_batch(words, tags)[0] == pytest.approx(before)
+    assert model.test_on_batch(words, tags)[0] < before
+    with pytest.raises(ValueError, match="can be called on prepared inputs only.* Use `predict`"):
+        model(words)
+    with pytest.raises(ValueError, match="Pass it to `text.word_batches"):
+        model.train_on_batch(words, tags, class_weight={0: 2.0})
+
+
+@pytest.mark.core
+def test_clone_model_says_what_to_call_instead(model):
+    with pytest.raises(ValueError, match=r"cannot clone a `TextClassifier`. Use `TextClassifier.from_config") as error:
+        keras.models.clone_model(model)
+    assert "model.get_config()" in str(error.value) and "set_weights" in str(error.value)
+    with pytest.raises(ValueError, match="cannot clone"):
+        keras.models.clone_model(model, clone_function=lambda layer: layer)
+    same = TextClassifier.from_config(model.get_config())
+    same.set_weights(model.get_weights())
+    assert same.preprocessor.get_config() == model.preprocessor.get_config()

@@ -1,0 +1,128 @@
+"""Outputs that differ in length are predicted batch by batch, each as long as its longest text."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.encoders import TransformerEncoder
+from keras_transfer.tasks import CausalLM, SpanExtractor
+from keras_transfer.text import word_batches
+from tests.tasks.tagging.taggers import tagger
+from tests.tasks.tiny import classifier, encoder, preprocessor
+
+SENTENCES = [["the", "film"] * length + ["end"] for length in (9, 1, 5, 0, 7, 3, 8, 2, 6, 4)]
+
+
+@pytest.fixture
+def lengths(monkeypatch):
+    """The lengths of the batches that a model has predicted one by one."""
+    found, predict = [], keras.Model.predict_on_batch
+
+    def recorded(self, x):
+        found.append(x["token_ids"].shape[1])
+        return predict(self, x)
+
+    monkeypatch.setattr(keras.Model, "predict_on_batch", recorded)
+    return found
+
+
+@pytest.mark.core
+def test_each_sentence_has_the_logits_that_it_has_alone(eagerly):
+    model = tagger()
+    together = model.predict(SENTENCES, batch_size=3, verbose=0)
+    for sentence, logits in zip(SENTENCES, together):
+        assert logits.shape == (len(sentence), 3)
+        np.testing.assert_allclose(logits, model.predict([sentence], verbose=0)[0], atol=1e-5)
+
+
+def test_batches_are_padded_to_their_longest_sentence_and_no_further(eagerly, lengths):
+    tagger().predict(SENTENCES, batch_size=1, verbose=0)
+    assert sorted(lengths) == [len(sentence) + 2 for sentence in sorted(SENTENCES, key=len)]
+
+
+def test_labels_of_the_batches_change_nothing(eagerly):
+    model = tagger()
+    labels = [["WORD"] * len(sentence) for sentence in SENTENCES]
+    data = word_batches(SENTENCES, labels, model.preprocessor, 3, shuffle=False, label_names=model.label_names)
+    for found, expected in zip(model.predict(data, verbose=0), model.predict(SENTENCES, batch_size=3, verbose=0)):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.core
+def test_a_language_model_gives_each_text_the_logits_that_it_has_alone(eagerly):
+    compare_with_single_texts(language_model())
+
+
+def test_it_does_so_if_keras_takes_several_steps_at_a_time():
+    model = language_model()
+    model.compile(steps_per_execution=2)
+    compare_with_single_texts(model)
+
+
+def language_model():
+    return CausalLM(encoder(TransformerEncoder, norm="pre", causal=True), preprocessor())
+
+
+def compare_with_single_texts(model):
+    texts = [" ".join("abcdefghij"[:length]) for length in (3, 9, 1, 5, 7, 2, 8)]
+    for text, logits in zip(texts, model.predict(texts, batch_size=2, verbose=0)):
+        [alone] = model.predict([text], verbose=0)
+        np.testing.assert_allclose(logits, alone, atol=1e-5)
+
+
+def test_answers_do_not_depend_on_the_other_contexts(eagerly):
+    model = SpanExtractor(encoder(), preprocessor())
+    contexts = [" ".join("abcdefghij"[:length]) for length in (3, 9, 1, 5, 7, 2, 8, 4)]
+    together = model.answer(["bad"] * 8, contexts, batch_size=1)
+    for context, found in zip(contexts, together):
+        alone = model.answer("bad", context)
+        assert (found["text"], found["start"]) == (alone["text"], alone["start"])
+        assert found["score"] == pytest.approx(alone["score"], abs=1e-5)
+
+
+def test_a_callback_that_stops_is_an_error_and_the_next_prediction_is_whole(eagerly):
+    class Stops(keras.callbacks.Callback):
+        def on_predict_batch_end(self, batch, logs=None):
+            self.model.stop_predicting = True
+
+    model = tagger()
+    for data in (SENTENCES, SENTENCES[:1]):  # batch by batch, and by Keras
+        with pytest.raises(RuntimeError, match="a result for each row, but a callback stopped it"):
+            model.predict(data, batch_size=2, verbose=0, callbacks=[Stops()])
+    assert [len(logits) for logits in model.predict(SENTENCES, verbose=0)] == [len(words) for words in SENTENCES]
+
+
+def test_callbacks_are_called_for_each_batch_and_there_is_one_progress_bar(eagerly, capsys):
+    class Calls(keras.callbacks.Callback):
+        def __init__(self):
+            super().__init__()
+            self.found = []
+
+        def on_predict_begin(self, logs=None):
+            self.found.append("begin")
+
+        def on_predict_batch_end(self, batch, logs=None):
+            self.found.append((batch, logs["outputs"].shape[0]))
+
+        def on_predict_end(self, logs=None):
+            self.found.append("end")
+
+    calls = Calls()
+    tagger().predict(SENTENCES, batch_size=4, verbose=2, callbacks=[calls])
+    begin, *batches, end = calls.found
+    assert (begin, end) == ("begin", "end") and [batch for batch, _ in batches] == [0, 1, 2]
+    assert sorted(rows for _, rows in batches) == [2, 4, 4]
+    assert capsys.readouterr().out.count("3/3") == 1
+
+
+def test_tensorflow_tunes_no_pipeline_of_a_task(eagerly, tuned):
+    """It would wait for up to a minute at the end of an epoch."""
+    model = classifier()
+    model.compile("sgd")
+    data = ["good a", "bad b", "a b c"], [0, 1, 1]
+    model.fit(*data, validation_data=data, verbose=0)
+    assert tuned[:2] == [False, False]
+    for run in (lambda: model.evaluate(*data, verbose=0), lambda: model.predict(data[0], verbose=0)):
+        tuned.clear()
+        run()
+        assert tuned[0] is False

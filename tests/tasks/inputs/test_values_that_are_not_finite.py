@@ -1,0 +1,128 @@
+"""Weights of rows that are not finite numbers, and models that return such numbers."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer import serving
+from keras_transfer.cli.actions import predictions
+from keras_transfer.tasks import TextRegressor
+from keras_transfer.text import batches, part_batches, span_batches, word_batches
+from tests.helpers import EAGER
+from tests.tasks.tagging.taggers import tagger
+from tests.tasks.tiny import WORDS, of_vectors, of_words, preprocessor
+
+TEXTS, LABELS = ["good", "bad a", "good b"], [1, 0, 1]
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.fixture
+def model():
+    model = of_vectors()
+    model.compile("sgd", run_eagerly=EAGER)
+    return model
+
+
+@pytest.fixture
+def ids(model):
+    return {name: np.array(values) for name, values in model.preprocessor(TEXTS).items()}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("wrong", [NAN, INF, -INF, None])
+def test_a_weight_of_a_text_is_a_finite_number(model, wrong):
+    weights, before = [1.0, wrong, 2.0], model.get_weights()
+    message = f"`sample_weight` must be finite numbers. Received: {wrong} at position 1"
+    for call in (model.fit, model.evaluate, model.train_on_batch):
+        with pytest.raises(ValueError, match=message):
+            call(TEXTS, LABELS, sample_weight=weights)
+    for old, new in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_a_weight_in_a_table_column_is_a_finite_number(model):
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match="finite numbers. Received: nan at position 2"):
+        model.fit(TEXTS, LABELS, sample_weight=pandas.Series([1, 2, None]), verbose=0)
+
+
+@pytest.mark.core
+def test_a_weight_of_prepared_arrays_is_a_finite_number(model, ids):
+    weights = np.array([1.0, NAN, 1.0])
+    for call in (model.fit, model.evaluate, model.test_on_batch):
+        with pytest.raises(ValueError, match="Received: nan at position 1"):
+            call(ids, np.array(LABELS), sample_weight=weights)
+
+
+@pytest.mark.core
+def test_a_weight_in_a_dataset_or_from_a_generator_is_a_finite_number(model, ids):
+    message = "Invalid sample weights in a batch of the dataset. .* Received: nan at position 1"
+    weights = np.array([1.0, NAN, 1.0], "float32")
+    with pytest.raises(ValueError, match=message):
+        model.fit(((ids, np.array(LABELS), weights) for _ in range(2)), steps_per_epoch=2, verbose=0)
+    tf = pytest.importorskip("tensorflow")
+    with pytest.raises(ValueError, match=message):
+        model.fit(tf.data.Dataset.from_tensor_slices((ids, LABELS, weights)).batch(3), verbose=0)
+
+
+@pytest.mark.core
+def test_each_kind_of_batches_takes_finite_weights_only(model):
+    words, options = of_words(WORDS, num_classes=2).preprocessor, {"sample_weight": [1.0, NAN]}
+    message = "`sample_weight` must be finite numbers. Received: nan at position 1"
+    with pytest.raises(ValueError, match=message):
+        batches(["a", "b"], [0, 1], words, **options)
+    with pytest.raises(ValueError, match=message):
+        part_batches((["a", "b"], ["c", "d"]), [0, 1], words, **options)
+    with pytest.raises(ValueError, match=message):
+        word_batches([["a"], ["b"]], [[0], [1]], words, **options)
+    with pytest.raises(ValueError, match=message):
+        span_batches((["a", "b"], ["c", "d"]), [("c", 0), ("d", 0)], preprocessor(), **options)
+
+
+@pytest.mark.core
+def test_weights_of_classes_are_finite_numbers(model):
+    with pytest.raises(ValueError, match="finite weights of at least 0.*Received: class_weight={0: nan}"):
+        model.fit(TEXTS, LABELS, class_weight={0: NAN}, verbose=0)
+    with pytest.raises(ValueError, match="finite weights of at least 0.*Received: class_weight={0: -1.0}"):
+        model.fit(TEXTS, LABELS, class_weight={0: -1.0}, verbose=0)
+    with pytest.raises(ValueError, match="`class_weight` must be finite numbers. Received: inf"):
+        word_batches([["a"]], [[0]], model.preprocessor, class_weight={0: INF})
+
+
+@pytest.mark.core
+def test_a_model_whose_training_diverged_does_not_answer(model):
+    model.get_layer("logits").bias.assign([NAN, 0.0])
+    for call in (model.predict_labels, model.predict_proba):
+        with pytest.raises(ValueError, match="outputs of the model must be finite.*diverged.* at position 0"):
+            call(TEXTS)
+
+
+@pytest.mark.core
+def test_a_tagger_whose_training_diverged_does_not_answer():
+    words = tagger("vectors")
+    words.get_layer("logits").bias.assign([NAN, 0.0, 0.0])
+    with pytest.raises(ValueError, match="outputs of the model must be finite"):
+        words.predict_words([["good", "a"]])
+
+
+def test_the_command_writes_no_predictions_that_are_not_finite(model):
+    regressor = TextRegressor(model.encoder, preprocessor=model.preprocessor)
+    for task, kind in ((model, "classify"), (regressor, "regress")):
+        task.get_layer("logits").kernel.assign(keras.ops.full(task.get_layer("logits").kernel.shape, NAN))
+        with pytest.raises(ValueError, match="outputs of the model must be finite"):
+            predictions._answers(task, kind, TEXTS)
+
+
+def test_a_model_whose_weights_are_not_finite_is_not_exported(model, tmp_path):
+    model.get_layer("logits").bias.assign([NAN, 0.0])
+    with pytest.raises(ValueError, match="weights of the model must be finite.*Received: logits/bias"):
+        serving.export(model, tmp_path / "served")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.core
+def test_a_calibration_without_a_best_temperature_says_so(model, caplog):
+    model.get_layer("logits").kernel.assign(keras.ops.zeros(model.get_layer("logits").kernel.shape))
+    model.get_layer("logits").bias.assign([0.0, 9.0])
+    assert model.calibrate(TEXTS, [1, 1, 1]).temperature == pytest.approx(0.05)
+    assert "No temperature from 0.05 to 20.0 has the highest likelihood" in caplog.text

@@ -1,0 +1,278 @@
+"""`TokenClassifier` learns from lists of words, predicts and is saved, with every kind of encoder."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.adaptation import (
+    L2SP,
+    GradualUnfreezing,
+    LayerwiseOptimizer,
+    fine_tune,
+    freeze,
+    get_recipe,
+    layer_groups,
+)
+from keras_transfer.layers import ScalarMix
+from keras_transfer.tasks import TokenClassifier
+from keras_transfer.text import BertPreprocessor, word_batches
+from tests.helpers import EAGER, save_and_load
+from tests.tasks.tagging.taggers import ENCODERS, NAMES, VOCABULARY, examples, tagger
+from tests.tasks.tiny import difference
+
+TWO = [["a", "good", ","], ["bad"]], [["LETTER", "WORD", "MARK"], ["WORD"]]  # sentences and their labels
+TARGETS = [0, 1, 2, 1]
+
+
+@pytest.fixture(scope="module")
+def untrained():
+    """A function from a kind of encoder to its compiled tagger, which tests must not change."""
+
+    @functools.cache
+    def make(kind="bert"):
+        model = tagger(kind)
+        model.compile("sgd", run_eagerly=EAGER)
+        return model
+
+    return make
+
+
+def values(weights):
+    return [keras.ops.convert_to_numpy(weight) for weight in weights]
+
+
+def losses_of(logits, targets):
+    """The cross-entropy of each row of logits."""
+    return np.log(np.exp(logits).sum(-1)) - logits[range(len(targets)), targets]
+
+
+@pytest.mark.parametrize(
+    ("kind", "mix"),
+    [
+        pytest.param("bert", True, marks=pytest.mark.core),
+        ("vectors", False),
+        pytest.param("elmo", True, marks=pytest.mark.slow),
+    ],
+)
+def test_it_learns_from_words_and_names_with_every_encoder_and_survives_keras_files(kind, mix):
+    words, tags = examples(64, longest=6)  # which are all padded to 8 tokens, because each new shape is compiled
+    model = tagger(kind, scalar_mix=mix)
+    # The many steps that an LSTM needs are traced.
+    eagerly = EAGER and kind != "elmo"
+    model.compile(keras.optimizers.Adam(0.1 if kind == "vectors" else 0.03), run_eagerly=eagerly)
+    assert model.evaluate(words, tags, verbose=0, return_dict=True)["accuracy"] < 0.8
+    model.fit(words, tags, batch_size=8, epochs=20 if kind == "elmo" else 5, verbose=0)
+    accuracy = model.evaluate(words, tags, verbose=0, return_dict=True)["accuracy"]
+    assert accuracy > 0.85 if kind == "elmo" else accuracy == 1.0
+    found = model.predict_words(words)
+    assert [[word for word, _ in row] for row in found] == words
+    right = [tag == expected for row, of in zip(found, tags) for (_, tag), expected in zip(row, of)]
+    assert np.mean(right) == pytest.approx(accuracy)
+    assert all(type(word) is str and type(tag) is str for row in found for word, tag in row)
+    same = save_and_load(model)
+    assert same.label_names == NAMES and (same.scalar_mix is not None) == mix
+    assert difference(same.predict(words, verbose=0), model.predict(words, verbose=0)) == 0
+    assert same.evaluate(words, tags, verbose=0, return_dict=True)["accuracy"] == accuracy
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_the_logits_of_a_word_are_those_at_its_first_sub_word(untrained, kind):
+    model = untrained(kind)
+    words = [["good", "abc", ",", "a"], ["bad"]]
+    rows = model.preprocessor.encode_words(words)
+    logits = keras.ops.convert_to_numpy(model({name: np.asarray(rows.inputs[name]) for name in model.input}))
+    expected = logits[np.asarray(rows.row), np.asarray(rows.position)]
+    assert rows.position[2] == {"bert": 5, "elmo": 2, "vectors": 2}[kind]
+    found = model.predict(words, verbose=0)
+    assert [row.shape for row in found] == [(4, 3), (1, 3)]
+    np.testing.assert_allclose(np.concatenate(found), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_no_word_of_long_or_empty_sentences_is_lost(kind):
+    words, tags = [["a", "good", ","] * 40, [], ["bad"]], [["LETTER", "WORD", "MARK"] * 40, [], ["WORD"]]
+    model = tagger(kind)
+    model.compile("sgd", run_eagerly=True)
+    found = model.predict(words, verbose=0)
+    assert [len(row) for row in found] == [120, 0, 1]
+    logits, targets = np.concatenate(found), [0, 1, 2] * 40 + [1]
+    expected = losses_of(logits, targets).mean()
+    loss, accuracy = model.evaluate(words, tags, verbose=0)
+    assert [loss, accuracy] == pytest.approx([expected, np.mean(logits.argmax(-1) == targets)], rel=1e-5)
+    assert model.fit(words, tags, verbose=0).history["loss"] == [pytest.approx(expected, rel=1e-5)]
+    found = model.predict_words(words)
+    assert [[word for word, _ in row] for row in found] == words
+
+
+@pytest.mark.core
+def test_sentences_without_words_have_no_predictions_and_train_nothing(untrained):
+    model = untrained()
+    before = values(model.weights)
+    assert np.isfinite(model.fit([[], []], [[], []], verbose=0).history["loss"]).all()
+    assert difference(values(model.weights), before) == 0
+    assert model.predict_words([[], []]) == [[], []] and model.predict_words([]) == []
+
+
+@pytest.mark.core
+def test_the_loss_is_the_mean_over_words_whatever_the_padding(untrained):
+    (words, tags), model = TWO, untrained()
+    logits = np.concatenate(model.predict(words, verbose=0))
+    expected = losses_of(logits, TARGETS).mean()
+    assert model.evaluate(words, tags, verbose=0) == pytest.approx([expected, (logits.argmax(-1) == TARGETS).mean()])
+    inputs, labels = word_batches(words, tags, model.preprocessor, shuffle=False, label_names=NAMES)[0]
+    padded = {name: np.pad(ids, [(0, 0), (0, 9)]) for name, ids in inputs.items()}
+    labels = np.pad(labels, [(0, 0), (0, 9)], constant_values=-1)
+    assert model.evaluate(padded, labels, verbose=0)[0] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("longest", [4, 20])
+def test_batches_are_predicted_in_the_order_of_the_sentences(untrained, longest):
+    (words, tags), model = examples(40, longest), untrained()
+    data = word_batches(words, tags, model.preprocessor, batch_size=8, seed=1, label_names=NAMES)
+    assert len(data.lengths) > 1 or longest == 4
+    order = data.order.tolist()
+    assert difference(model.predict(data, verbose=0), model.predict(words, verbose=0)) < 1e-6
+    assert data.epoch == 0 and data.order.tolist() == order
+
+
+def test_any_negative_label_is_ignored(untrained):
+    (words, tags), model = examples(8), untrained()
+    inputs, labels = word_batches(words, tags, model.preprocessor, shuffle=False, label_names=NAMES)[0]
+
+    class Data(keras.utils.PyDataset):
+        def __len__(self):
+            return 1
+
+        def __getitem__(self, index):
+            return inputs, np.where(labels < 0, -100, labels)
+
+    assert model.evaluate(Data(), verbose=0) == pytest.approx(model.evaluate(inputs, labels, verbose=0))
+
+
+def test_names_and_labels_may_be_arrays_tuples_and_arrow(untrained):
+    names = tagger(names=np.array(NAMES)).label_names
+    assert names == NAMES and all(type(name) is str for name in names)
+    model, words, tags = untrained(), [["a", "good"], ["b", ","]], [["LETTER", "WORD"], ["LETTER", "MARK"]]
+    expected = model.evaluate(words, tags, verbose=0)
+    for kind in (np.array, tuple):
+        assert model.evaluate(words, kind(tags), verbose=0) == pytest.approx(expected)
+    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow: pip install pyarrow")
+    assert model.evaluate(pyarrow.array(words), pyarrow.array(tags), verbose=0) == pytest.approx(expected)
+
+
+@pytest.mark.slow
+def test_it_learns_in_mixed_precision():
+    words, tags = examples(64)
+    model = tagger(dtype="mixed_bfloat16", scalar_mix=True)
+    model.compile(keras.optimizers.Adam(0.03), run_eagerly=True)
+    model.fit(words, tags, batch_size=8, epochs=2, verbose=0)
+    assert model.evaluate(words, tags, verbose=0)[1] > 0.9
+    assert model.predict(words, verbose=0)[0].dtype == "float32"
+
+
+def test_texts_are_split_and_tagged(untrained):
+    (words, tags), model = examples(8), untrained()
+    assert [word for word, _ in model.predict_words("good, abc.")[0]] == ["good", ",", "abc", "."]
+    assert len(model.predict_words(["good", "a b"])) == 2
+    texts, expected = [" ".join(row) for row in words], model.evaluate(words, tags, verbose=0)
+    assert model.evaluate(texts, tags, verbose=0) == pytest.approx(expected)
+    other = tagger()
+    other.compile("sgd", run_eagerly=True)
+    history = other.fit(texts, tags, epochs=2, verbose=0).history
+    assert history["loss"][0] == pytest.approx(expected[0], rel=1e-5) and history["loss"][1] < history["loss"][0]
+
+
+def test_validation_takes_words_too():
+    words, tags = examples()
+    model = tagger()
+    model.compile(keras.optimizers.Adam(0.03), run_eagerly=True)
+    history = model.fit(words, tuple(tags), validation_split=0.25, verbose=0).history
+    result = model.evaluate(words[24:], tags[24:], verbose=0)
+    assert [history["val_loss"][0], history["val_accuracy"][0]] == pytest.approx(result)
+    history = model.fit(words[:16], tags[:16], validation_data=(words[16:], tags[16:]), verbose=0).history
+    assert history["val_loss"][0] == pytest.approx(model.evaluate(words[16:], tags[16:], verbose=0)[0])
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("prepared", [False, True])
+def test_the_weight_of_a_sentence_is_that_of_its_words(untrained, prepared):
+    (words, tags), model = TWO, untrained()
+    losses = losses_of(np.concatenate(model.predict(words, verbose=0)), TARGETS)
+    weights, expected = np.array([0.5, 3.0]), (losses * [0.5, 0.5, 0.5, 3.0]).mean()
+    if prepared:
+        words, tags = word_batches(words, tags, model.preprocessor, shuffle=False, label_names=NAMES)[0]
+    assert model.evaluate(words, tags, sample_weight=weights, verbose=0)[0] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("crf", [False, True])
+def test_one_batch_of_prepared_arrays_takes_weights_of_rows(crf):
+    model, (words, tags) = tagger("vectors", crf=crf), TWO
+    model.compile("sgd", run_eagerly=EAGER)
+    inputs, labels = word_batches(words, tags, model.preprocessor, shuffle=False, label_names=NAMES)[0]
+    weights = np.array([0.5, 3.0], "float32")
+    expected = model.evaluate(inputs, labels, sample_weight=weights, verbose=0)
+    for call in (model.test_on_batch, model.train_on_batch):
+        assert call(inputs, labels, sample_weight=weights) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.core
+def test_entity_f1_is_measured_if_the_names_are_labels_of_entities():
+    model = tagger(names=["O", "B-X", "I-X"])
+    model.compile(keras.optimizers.Adam(0.03), run_eagerly=EAGER)
+    words = [["a", "good", "bad", "b"], ["c", "a", "b", "c"]] * 32
+    tags = [["O", "B-X", "I-X", "O"], ["O"] * 4] * 32
+    history = model.fit(words, tags, batch_size=4, validation_data=(words[:8], tags[:8]), verbose=0).history
+    assert history["val_entity_f1"] == history["val_accuracy"] == [1.0]
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_layer_groups_freezing_rates_and_penalties_work_for_taggers(kind):
+    words, tags = examples(16)
+    model = freeze(tagger(kind, scalar_mix=kind != "vectors"), below="head")
+    assert [group.kind for group in layer_groups(model)][-1] == "head"
+    model.compile(keras.optimizers.Adam(0.03), run_eagerly=True)
+    start = {w.path: v for w, v in zip(model.weights, values(model.weights))}
+    model.fit(words, tags, verbose=0)
+    moved = {w.path for w, v in zip(model.weights, values(model.weights)) if (start[w.path] != v).any()}
+    mix = {"scalar_mix/logits", "scalar_mix/gamma"} if kind != "vectors" else set()
+    assert moved == {"logits/kernel", "logits/bias"} | mix
+
+    model = tagger(kind)
+    optimizer = LayerwiseOptimizer(keras.optimizers.Adam(0.01), model, decay=0.5, penalty=L2SP(0.01))
+    model.compile(optimizer, run_eagerly=True)
+    start = {w.path: v for w, v in zip(model.weights, values(model.weights))}
+    steps = len(layer_groups(model))
+    callback = GradualUnfreezing(steps=1)
+    model.fit(words, tags, batch_size=-(-16 // steps), epochs=1, verbose=0, callbacks=[callback])
+    read = {w.path for w in model.trainable_weights}
+    moved = {w.path for w, v in zip(model.weights, values(model.weights)) if (start[w.path] != v).any()}
+    assert moved == read
+
+
+def test_a_recipe_takes_words():
+    words, tags = examples()
+    model = tagger()
+    recipe = get_recipe("bert", epochs=2, batch_size=8, learning_rate=0.01)
+    history = fine_tune(model, (words, tags), (words, tags), recipe, verbose=0)
+    assert history.history["loss"][1] < history.history["loss"][0] and "val_accuracy" in history.history
+
+
+def test_a_given_mix_keeps_its_options():
+    model = save_and_load(tagger(scalar_mix=ScalarMix(dropout=0.2, layer_norm=True, seed=3, name="mine")))
+    assert model.scalar_mix.name == "mine" and model.scalar_mix.dropout == 0.2 and model.scalar_mix.layer_norm
+    np.testing.assert_allclose(model.scalar_mix.mix, np.full(2, 1 / 2))
+    assert tagger().scalar_mix is None
+
+
+def test_a_keras_hub_backbone_learns_to_label_words():
+    keras_hub = pytest.importorskip("keras_hub", reason="needs KerasHub: pip install keras-hub")
+    backbone = keras_hub.models.BertBackbone(len(VOCABULARY), 1, 2, 16, 32, dropout=0.0, max_sequence_length=24)
+    model = TokenClassifier(backbone, NAMES, BertPreprocessor(VOCABULARY, sequence_length=24), scalar_mix=True)
+    words, tags = examples(64)
+    model.compile(keras.optimizers.Adam(0.03), run_eagerly=True)
+    model.fit(words, tags, batch_size=8, epochs=2, verbose=0)
+    assert model.evaluate(words, tags, verbose=0, return_dict=True)["accuracy"] > 0.9
+    assert save_and_load(model).predict_words(words) == model.predict_words(words)

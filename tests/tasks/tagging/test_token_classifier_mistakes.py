@@ -1,0 +1,208 @@
+"""Each mistake with a tagger is one clear error."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.metrics import EntityF1, WordAccuracy
+from keras_transfer.tasks import TokenClassifier
+from keras_transfer.text import ElmoPreprocessor, PlainText, WordPreprocessor
+from tests.tasks.tagging.taggers import NAMES, bert, elmo, examples, tagger, vectors
+
+
+@pytest.fixture(scope="module")
+def model():
+    model = tagger()
+    model.compile("sgd", run_eagerly=True)
+    return model
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return bert()[0]
+
+
+@pytest.mark.parametrize("names", ["NOUN", ["NOUN"], ["NOUN", "NOUN"], ["NOUN", 3], ["NOUN", ""], 3, {"A", "B"}])
+def test_names_must_be_at_least_two_and_different(encoder, names):
+    with pytest.raises(ValueError, match="`label_names` must be a list of at least two different names. Received"):
+        TokenClassifier(encoder, names)
+
+
+@pytest.mark.parametrize("encoder", ["minilm-l6", None])
+def test_an_encoder_must_be_a_model(encoder):
+    with pytest.raises(ValueError, match="`encoder` must be a model. Use `from_pretrained"):
+        TokenClassifier(encoder, NAMES)
+
+
+def test_an_encoder_without_a_vector_for_each_token_is_an_error():
+    inputs = keras.Input((4,))
+    encoder = keras.Model(inputs, {"pooled_output": keras.layers.Dense(3)(inputs)})
+    with pytest.raises(ValueError, match="must return a vector for each token"):
+        TokenClassifier(encoder, NAMES)
+
+
+def test_a_mix_requires_hidden_states(encoder):
+    inputs = keras.Input((None,), dtype="int32")
+    embedding = keras.Model(inputs, keras.layers.Embedding(9, 4)(inputs))
+    with pytest.raises(ValueError, match="The encoder provides no hidden states, but they are required"):
+        TokenClassifier(embedding, NAMES, scalar_mix=True)
+    with pytest.raises(
+        ValueError, match="`scalar_mix` must be a boolean or a `layers.ScalarMix`. Received: scalar_mix='yes'"
+    ):
+        TokenClassifier(encoder, NAMES, scalar_mix="yes")
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        ([["a", "b"]], [["LETTER"]], "one label for each word. Received: 2 words, .* in sentence 0"),
+        ([["a", "b"]], [["LETTER", "LETTRE"]], "Labels must be one of .* Received: 'LETTRE' for 'b' in sentence 0"),
+        ([["a"], ["b"]], [["LETTER"]], "one list for each sentence"),
+        ([["a", 1]], [["LETTER", "LETTER"]], "in sentence 0. Texts must be strings, but 1 of 2"),
+        ([["a"]], None, "requires labels. Received: y=None"),
+        ([], [], "must have at least one row"),
+        ((["a"], ["b"]), [["LETTER"]], "must be a list of lists of words. Pairs are not supported"),
+        ((["a"], ["LETTER"]), None, r"Pass labels as a separate argument: `fit\(sentences, labels\)`"),
+        (["a b"], [["LETTER"]], "Received: 2 words, .* and 1 labels, .* in sentence 0"),
+        (
+            ["a", "good"],
+            ["LETTER", "WORD"],
+            r"Pass a single sentence as `\[words\]`.* Received: 'LETTER' at position 0",
+        ),
+        (["a", "good"], np.array([0, 1]), r"one list for each sentence.* Received: int64 of shape \(2,\)"),
+        ([["a"], ["b"]], [["LETTER"], None], "Received: None at position 1"),
+    ],
+)
+def test_sentences_and_labels_that_do_not_match_are_an_error(model, x, y, message):
+    for method in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match=message):
+            method(x, y, verbose=0)
+
+
+def test_labels_of_prepared_data_may_be_whole_floats_and_any_negative_number(model):
+    inputs = {name: np.ones((2, 3), "int32") for name in model.input}
+    labels = np.array([[0, 1, -1], [2, -1, -1]])
+    expected = model.evaluate(inputs, labels, verbose=0)
+    for same in (labels.astype("float64"), np.where(labels < 0, -100, labels)):
+        assert model.evaluate(inputs, same, verbose=0) == expected
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.zeros(2, int), r"Received: int64 of shape \(2,\)"),
+        (np.array([[0, -100, 2], [1, 3, -1]]), r"Received: 3 at position \(1, 1\)"),
+        (np.full((2, 3), 0.5), r"Received: 0.5 at position \(0, 0\)"),
+    ],
+)
+def test_invalid_labels_of_prepared_data_are_an_error(model, labels, message):
+    inputs = {name: np.ones((2, 3), "int32") for name in model.input}
+    with pytest.raises(ValueError, match="and negative at positions without a word. " + message):
+        model.fit(inputs, labels, verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("preprocessor", "message"),
+    [
+        (PlainText(), "a preprocessor that takes words.* Received: PlainText"),
+        (ElmoPreprocessor(), "the encoder's input 'token_ids' .* Received: ElmoPreprocessor, which returns"),
+    ],
+)
+def test_a_preprocessor_that_does_not_fit_is_an_error(encoder, preprocessor, message):
+    with pytest.raises(ValueError, match=message):
+        TokenClassifier(encoder, NAMES, preprocessor)
+
+
+def test_the_number_of_characters_must_match_the_encoder():
+    with pytest.raises(ValueError, match=r"the encoder's input 'character_ids' of shape \(None, None, 8\)"):
+        TokenClassifier(elmo()[0], NAMES, ElmoPreprocessor(max_characters=12))
+
+
+def test_class_weights_in_fit_are_an_error(model):
+    words, tags = examples(4)
+    with pytest.raises(ValueError, match=r"Pass it to `text.word_batches.* Received: class_weight=\{0: 2.0\}"):
+        model.fit(words, tags, class_weight={0: 2.0}, verbose=0)
+
+
+def test_words_without_a_preprocessor_are_an_error(encoder):
+    model = TokenClassifier(encoder, NAMES)
+    for words in ([["a"]], "a b"):
+        with pytest.raises(ValueError, match="Raw text requires a preprocessor"):
+            model.predict_words(words)
+
+
+def test_a_vocabulary_must_fit_the_encoder():
+    with pytest.raises(ValueError, match="embedding, which has .* rows. Received: a vocabulary of"):
+        TokenClassifier(vectors()[0], NAMES, WordPreprocessor([str(i) for i in range(99)]))
+
+
+@pytest.mark.parametrize("x", [3, None, {"token_ids": [[1]]}, np.zeros((2, 3))])
+def test_predict_words_requires_sentences_or_texts(model, x):
+    with pytest.raises(ValueError, match="must be a list of lists of words, or texts. Received"):
+        model.predict_words(x)
+
+
+def test_steps_are_an_error_for_sentences_in_memory(model):
+    with pytest.raises(ValueError, match="`steps` cannot be used with data in memory.*Received: steps=1"):
+        model.predict([["a"]], steps=1)
+
+
+def test_a_loss_of_one_hot_labels_is_an_error(model):
+    for loss in (keras.losses.CategoricalCrossentropy(from_logits=True), "mse"):
+        with pytest.raises(ValueError, match=r"`loss` must take integer labels \[batch, length\]"):
+            model.compile("sgd", loss=loss)
+
+
+@pytest.mark.parametrize(
+    "loss", ["sparse_categorical_crossentropy", keras.losses.SparseCategoricalCrossentropy(from_logits=True)]
+)
+def test_a_loss_that_counts_padding_is_an_error(model, loss):
+    with pytest.raises(ValueError, match="`loss` must ignore the label -1.*Use `loss='auto'`|expects probabilities"):
+        model.compile("sgd", loss=loss)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"metrics": ["mse"]},
+        {"metrics": [keras.metrics.SparseCategoricalAccuracy()]},
+        {"metrics": {"logits": ["mse"]}},
+        {"metrics": [["mse"]]},
+        {"metrics": [keras.metrics.sparse_categorical_accuracy]},
+        {"weighted_metrics": ["mse"]},
+    ],
+)
+def test_a_metric_that_counts_padding_is_an_error(model, options):
+    with pytest.raises(ValueError, match="Metrics must ignore the label -1"):
+        model.compile("sgd", **options)
+
+
+def test_accuracy_is_that_of_words():
+    words, tags = examples(4)
+    model = tagger()
+    right = [best == tag for row, of in zip(model.predict_words(words), tags) for (_, best), tag in zip(row, of)]
+    for options in ({"metrics": ["accuracy"]}, {"metrics": {"logits": "acc"}}, {"weighted_metrics": ["accuracy"]}):
+        model.compile("sgd", run_eagerly=True, **{"metrics": None, **options})
+        assert model.evaluate(words, tags, verbose=0)[1] == pytest.approx(np.mean(right))
+    model.compile("sgd", run_eagerly=True, metrics=[WordAccuracy(name="words")])
+    assert "words" in model.evaluate(words, tags, verbose=0, return_dict=True)
+
+
+def test_names_that_are_only_partly_labels_of_entities_give_a_warning(encoder, caplog):
+    model = TokenClassifier(encoder, ["O", "B-X", "I-X", "L-X"])
+    model.compile("sgd")
+    assert "`EntityF1` is not used" in caplog.text and "L-X" in caplog.text
+    with pytest.raises(ValueError, match="Labels must be O, or B, I, E or S"):
+        EntityF1(NAMES)
+
+
+def test_a_stream_of_strings_is_an_error(model):
+    tf = pytest.importorskip("tensorflow")
+    dataset = tf.data.Dataset.from_tensor_slices((["a b"], [[0, 0]])).batch(1)
+    with pytest.raises(ValueError, match="must contain ids. .*use `text.word_batches"):
+        model.fit(dataset, verbose=0)
+
+
+def test_signatures_for_pairs_are_an_error(model):
+    with pytest.raises(ValueError, match="`TokenClassifier` does not support pairs of texts. Received: pairs=True"):
+        model.signatures(pairs=True)

@@ -1,0 +1,156 @@
+"""`Packing`, `WordPieceTokenizer` and `TokenPreprocessor`: the inputs of any architecture, described by data."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.text import BertPreprocessor, Packing, Tokenizer, TokenPreprocessor, WordPieceTokenizer, batches
+from keras_transfer.text.preprocessors.bert import BERT_PACKING
+
+tf = pytest.importorskip("tensorflow")
+pytest.importorskip("tensorflow_text")
+
+VOCABULARY = ["<s>", "<pad>", "</s>", "[UNK]", "<mask>", "the", "film", "##s", "<", "s", ">"]
+ROBERTA = Packing(start=["<s>"], between=["</s>", "</s>"], end=["</s>"], pad="<pad>")
+
+
+def roberta(**options):
+    tokenizer = WordPieceTokenizer(VOCABULARY, mask_token="<mask>")
+    return TokenPreprocessor(tokenizer, ROBERTA, **{"sequence_length": 8, **options})
+
+
+def values(inputs):
+    return {name: np.asarray(value).tolist() for name, value in inputs.items()}
+
+
+def test_the_packing_of_roberta_has_two_separators_and_no_segments():
+    assert values(roberta()(["The films"])) == {
+        "token_ids": [[0, 5, 6, 7, 2, 1, 1, 1]],
+        "padding_mask": [[1, 1, 1, 1, 1, 0, 0, 0]],
+    }
+    assert values(roberta()((["the"], ["films"]))) == {
+        "token_ids": [[0, 5, 2, 2, 6, 7, 2, 1]],
+        "padding_mask": [[1, 1, 1, 1, 1, 1, 1, 0]],
+    }
+    assert values(roberta()((["the", ""], ["film", ""]), sequence_length="longest"))["token_ids"] == [
+        [0, 5, 2, 2, 6, 2],
+        [0, 2, 2, 2, 1, 1],
+    ]
+
+
+def test_pairs_are_truncated_as_hugging_face_truncates_them_for_roberta():
+    tokenizers = pytest.importorskip("tokenizers")
+    model = tokenizers.models.WordPiece({t: i for i, t in enumerate(VOCABULARY)}, unk_token="[UNK]")
+    theirs = tokenizers.Tokenizer(model)
+    theirs.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    theirs.post_processor = tokenizers.processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    first = [" ".join(["the"] * (i // 8)) for i in range(64)]
+    second = [" ".join(["film"] * (i % 8)) for i in range(64)]
+    for length in range(4, 20):
+        theirs.enable_truncation(length, strategy="longest_first")
+        theirs.enable_padding(length=length, pad_id=1, pad_token="<pad>")
+        expected = theirs.encode_batch(list(zip(first, second, strict=True)))
+        inputs = values(roberta()((first, second), sequence_length=length))
+        assert inputs["token_ids"] == [encoding.ids for encoding in expected]
+        assert inputs["padding_mask"] == [encoding.attention_mask for encoding in expected]
+
+
+def test_a_packing_can_add_no_tokens():
+    plain = TokenPreprocessor(roberta().tokenizer, Packing(pad="<pad>"), sequence_length=3)
+    assert values(plain(["the film", "", "the the the the"]))["token_ids"] == [[5, 6, 1], [1, 1, 1], [5, 5, 5]]
+    assert values(plain((["the the"], ["film film"])))["token_ids"] == [[5, 6, 6]]
+    rows = plain.encode_words([["the", "films", "film", "the"]])
+    read = np.asarray(rows.inputs["token_ids"])[np.asarray(rows.row), np.asarray(rows.position)]
+    assert read.tolist() == [5, 6, 6, 5]
+
+
+def test_a_packing_with_the_token_for_classification_at_the_end_is_padded_on_the_left_by_transformers(tmp_path):
+    for packing, expected in ((Packing([], ["</s>"], ["</s>", "<s>"], "<pad>"), "left"), (ROBERTA, None)):
+        folder = tmp_path / str(expected)
+        TokenPreprocessor(roberta().tokenizer, packing).save(folder)
+        assert json.loads((folder / "tokenizer_config.json").read_text()).get("padding_side") == expected
+
+
+def test_segment_ids_are_those_of_the_packing():
+    packing = Packing(["<s>"], ["</s>"], ["</s>", "<s>"], "<pad>", segments=(2, 3))
+    preprocessor = TokenPreprocessor(WordPieceTokenizer(VOCABULARY), packing, sequence_length=9)
+    inputs = values(preprocessor((["the the"], ["film"])))
+    assert inputs["token_ids"] == [[0, 5, 5, 2, 6, 2, 0, 1, 1]]
+    assert inputs["segment_ids"] == [[2, 2, 2, 2, 3, 3, 3, 0, 0]]
+    assert values(preprocessor(["the"]))["segment_ids"] == [[2, 2, 2, 2, 0, 0, 0, 0, 0]]
+
+
+def test_the_position_of_a_word_counts_the_tokens_before_it():
+    rows = roberta(sequence_length=5).encode_words([["the", "films", "", "film"], []])
+    assert np.asarray(rows.inputs["token_ids"])[:, 0].tolist() == [0] * len(rows.sentence)
+    read = np.asarray(rows.inputs["token_ids"])[np.asarray(rows.row), np.asarray(rows.position)]
+    assert read.tolist() == [5, 6, 3, 6]
+
+
+def test_text_that_looks_like_a_special_token_is_tokenized_as_text():
+    assert roberta().tokenize("<s>").numpy().tolist() == [8, 9, 10]
+
+
+def test_the_bert_preprocessor_equals_wordpiece_with_its_packing():
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "film"]
+    same = TokenPreprocessor(WordPieceTokenizer(vocabulary), BERT_PACKING, sequence_length=7)
+    texts = (["The film", "x"], ["film", "the the the the"])
+    assert values(same(texts)) == values(BertPreprocessor(vocabulary, sequence_length=7)(texts))
+
+
+def test_a_custom_tokenizer_reads_the_vocabulary_that_it_wrote(tmp_path):
+    class Words(Tokenizer):
+        def _tokenize(self, texts):
+            return tf.strings.split(texts)
+
+    Words(["a", "b\u2028c"]).save_assets(tmp_path)
+    again = Words()
+    again.load_assets(tmp_path)
+    assert again.vocabulary == ["a", "b\u2028c"]
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="strings in a model need TensorFlow")
+def test_it_is_saved_inside_a_keras_file_with_its_tokenizer_and_its_packing(tmp_path):
+    text = keras.Input((), dtype="string")
+    model = keras.Model(text, roberta(split="whitespace", name="text")(text))
+    assert {name: value.shape for name, value in model.output.items()} == dict.fromkeys(model.output, (None, 8))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    texts = tf.constant(["the films", ""])
+    assert values(loaded(texts)) == values(model(texts))
+    same = loaded.get_layer("text")
+    assert (same.packing, same.split, same.vocabulary) == (ROBERTA, "whitespace", VOCABULARY)
+    assert (same.pad_id, same.unk_id, same.mask_id, same.vocabulary_size) == (1, 3, 4, 11)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Packing(start="<s>"), "`start` must be a list of tokens. Received: start='<s>'"),
+        (lambda: Packing(end=[2]), r"`end` must be a list of tokens. Received: end=\[2\]"),
+        (lambda: Packing(segments=[0]), r"`segments` must be two or three integers or None. Received: segments=\(0,\)"),
+        (lambda: roberta(sequence_length=3), "at least 4.*Received: sequence_length=3"),
+        (lambda: TokenPreprocessor(VOCABULARY, ROBERTA), "`tokenizer` must be a `Tokenizer`. Received: tokenizer="),
+        (
+            lambda: TokenPreprocessor(WordPieceTokenizer(), None),
+            "must be a `Packing`. Received: packing=None",
+        ),
+        (
+            lambda: TokenPreprocessor(WordPieceTokenizer(["<s>", "the"]), ROBERTA),
+            r"must contain the special tokens <pad>, </s>, \[UNK\]. Received: 2 tokens",
+        ),
+        (lambda: WordPieceTokenizer(["the"]).tokenize("the"), r"must contain the special tokens \[UNK\]"),
+        (lambda: WordPieceTokenizer().tokenize("the"), "has no vocabulary"),
+        (lambda: WordPieceTokenizer(VOCABULARY).tokenize((["a"], ["b"])), "`tokenize` does not take pairs"),
+    ],
+)
+def test_a_mistake_is_one_clear_error(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_batches_can_use_it():
+    inputs, _ = batches(["the film", "films"], [0, 1], roberta(), batch_size=2, shuffle=False)[0]
+    assert set(inputs) == {"token_ids", "padding_mask"} and inputs["padding_mask"].sum() == 8

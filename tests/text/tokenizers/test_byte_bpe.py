@@ -1,0 +1,173 @@
+"""`ByteBPETokenizer`: exact ids, its files, words and texts of ids."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.text import ByteBPETokenizer, Packing, TokenPreprocessor
+from keras_transfer.text.tokenizers.byte_bpe import byte_characters
+
+tf = pytest.importorskip("tensorflow")
+pytest.importorskip("tensorflow_text")
+
+MERGES = [
+    *(("t", "h"), ("\u0120", "th"), ("th", "e"), ("\u0120th", "e"), ("a", "a"), ("aa", "aa"), ("\u0120", "\u0120")),
+    *(("l", "m"), ("f", "i"), ("fi", "lm"), ("\u0120", "film"), ("'", "s"), ("\u010a", "\u010a"), ("\u00c3", "\u00a9")),
+]
+VOCABULARY = ["<s>", "<pad>", "</s>", "<unk>", *byte_characters(), *map("".join, MERGES), "<mask>", "|x|", "   "]
+ROBERTA = Packing(start=["<s>"], between=["</s>", "</s>"], end=["</s>"], pad="<pad>")
+
+HARD = [
+    *("", " ", "  ", "the film", " the  film ", "\n\n the", "a\n\nb", "a \n b", "a\t\tb", "x\u00a0y", "x\u2003\u2003y"),
+    *("\u3000\u3000a", "a\x85\x85b", "don't we'll I'VE 's", "the film's", "12 3,4 \u00bd\u00b2", "a" * 9, "aa" * 50),
+    *("caf\u00e9 cafe\u0301", "<s> the </s>", "<mask>", "a\x01b\x00c", "\U0001f600\U0001f3fd", "\u65e5\u672c \ud55c"),
+    *("!!the??", "  !", "the\r\nfilm\r\n", "\u200bthe\u200d", "\ufeffthe", "'", "''s", "a'sb", " 's", "\u0660\u0661a"),
+    *("\x1c\x1da \x1fb", "x   y    z", "|x||x|", " |x| the|x|  film"),
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return ByteBPETokenizer(VOCABULARY, MERGES, unk_token="<unk>", mask_token="<mask>", eos_token="</s>")
+
+
+def hugging_face(normalization=None, add_prefix_space=False, added=()):
+    tokenizers = pytest.importorskip("tokenizers")
+    ids = {token: index for index, token in enumerate(VOCABULARY)}
+    theirs = tokenizers.Tokenizer(tokenizers.models.BPE(ids, MERGES))
+    theirs.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
+    if normalization:
+        theirs.normalizer = getattr(tokenizers.normalizers, normalization)()
+    theirs.add_tokens([tokenizers.AddedToken(token, normalized=True) for token in added])
+    return theirs
+
+
+@pytest.mark.parametrize("options", [{}, {"add_prefix_space": True, "normalization": "NFC"}])
+@pytest.mark.parametrize("added", [[], ["|x|", "   "]])
+def test_the_ids_are_those_of_hugging_face(options, added):
+    ours = ByteBPETokenizer(VOCABULARY, MERGES, added_tokens=added, **options)
+    expected = [encoding.ids for encoding in hugging_face(added=added, **options).encode_batch(HARD)]
+    assert ours.tokenize(HARD).to_list() == expected
+
+
+def test_random_merges_and_texts_get_the_ids_of_hugging_face():
+    tokenizers = pytest.importorskip("tokenizers")
+    random = np.random.default_rng(0)
+    texts = ["".join(random.choice(list("aab c"), 40)) for _ in range(200)]
+    theirs = tokenizers.Tokenizer(tokenizers.models.BPE())
+    theirs.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=400, initial_alphabet=alphabet, show_progress=False)
+    theirs.train_from_iterator(texts[:100], trainer)
+    model = json.loads(theirs.to_str())["model"]
+    ours = ByteBPETokenizer(model["vocab"], model["merges"])
+    assert sorted(byte_characters()) == sorted(alphabet)
+    assert ours.tokenize(texts).to_list() == [encoding.ids for encoding in theirs.encode_batch(texts)]
+
+
+def test_words_are_read_as_in_the_middle_of_a_text(tokenizer):
+    words = ["the", "film", "", " the"]
+    ids = tokenizer.word_pieces(tf.constant(words)).to_list()
+    the, film = VOCABULARY.index("\u0120the"), VOCABULARY.index("\u0120film")
+    assert ids == [[the], [film], [VOCABULARY.index("\u0120")], [the]]
+
+
+def test_the_texts_of_ids_are_the_texts(tokenizer):
+    texts = [text for text in HARD if text]
+    assert [text.decode() for text in tokenizer.detokenize(tokenizer.tokenize(texts)).numpy()] == texts
+    assert tokenizer.detokenize([0, VOCABULARY.index("\u00c3"), 2]).numpy().decode() == "<s>\ufffd</s>"
+    preprocessor = TokenPreprocessor(tokenizer, ROBERTA, 12)
+    assert preprocessor.detokenize(preprocessor(["the film", ""])["token_ids"]).numpy().tolist() == [b"the film", b""]
+
+
+def test_texts_that_are_not_utf8_are_an_error(tokenizer):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be UTF-8"):
+        tokenizer.tokenize(tf.constant(["the", b"caf\xff"]))
+
+
+def test_a_vocabulary_without_a_byte_and_without_merges_is_an_error():
+    with pytest.raises(ValueError, match="each of the 256 bytes. Received: 1 are missing, starting with .'a'."):
+        ByteBPETokenizer([token for token in byte_characters() if token != "a"], [])
+    with pytest.raises(ValueError, match="must be passed together"):
+        ByteBPETokenizer(byte_characters())
+    with pytest.raises(ValueError, match="both tokens of each merge .* starting with .*'x', 'y'"):
+        ByteBPETokenizer(byte_characters(), [("x", "y")]).tokenize("x")
+    with pytest.raises(ValueError, match="Received: normalization='nfc'"):
+        ByteBPETokenizer(normalization="nfc")
+
+
+def test_a_keras_file_and_a_saved_model_contain_the_tokenizer(tokenizer, tmp_path):
+    text = keras.Input((), dtype="string")
+    model = keras.Model(text, TokenPreprocessor(tokenizer, ROBERTA, 8)(text))
+    expected = model.layers[-1](HARD)["token_ids"].numpy()
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras").layers[-1]
+    np.testing.assert_array_equal(loaded(HARD)["token_ids"], expected)
+    assert loaded.get_config() == model.layers[-1].get_config()
+
+    module = tf.Module()
+    module.ids = tf.function(
+        lambda texts: loaded(texts)["token_ids"], input_signature=[tf.TensorSpec([None], tf.string)]
+    )
+    tf.saved_model.save(module, tmp_path / "saved")
+    served = tf.saved_model.load(tmp_path / "saved")
+    np.testing.assert_array_equal(served.ids(tf.constant(HARD)), expected)
+    assert served.ids(tf.constant([], tf.string)).shape == (0, 8)
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_a_folder_gives_the_same_preprocessor(tokenizer, tmp_path, old):
+    saved = TokenPreprocessor(tokenizer, ROBERTA, 12, split="whitespace")
+    saved.save(tmp_path)
+    if old:
+        (tmp_path / "tokenizer.json").unlink()
+        (tmp_path / "config.json").write_text('{"model_type": "roberta"}')
+    loaded = TokenPreprocessor.load(tmp_path)
+    assert loaded.get_config() | {"name": None} == saved.get_config() | {"name": None}
+    assert (loaded.vocabulary, loaded.tokenizer.merges) == (VOCABULARY, MERGES)
+    np.testing.assert_array_equal(loaded((HARD, HARD))["token_ids"], saved((HARD, HARD))["token_ids"])
+    assert TokenPreprocessor.load(tmp_path, sequence_length=9).sequence_length == 9
+
+
+def test_hugging_face_reads_the_folder(tokenizer, tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    ours = TokenPreprocessor(tokenizer, ROBERTA, 11)
+    ours.save(tmp_path)
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    theirs.enable_truncation(11)
+    theirs.enable_padding(length=11, pad_id=1, pad_token="<pad>")
+    plain = [text for text in HARD if "<" not in text]
+    for texts in (plain, (plain, plain[::-1])):
+        encodings = theirs.encode_batch(list(zip(*texts, strict=True)) if isinstance(texts, tuple) else texts)
+        assert ours(texts)["token_ids"].numpy().tolist() == [encoding.ids for encoding in encodings]
+
+
+def test_gpt2_has_no_special_tokens_and_pads_with_the_end_of_the_text(tmp_path):
+    vocabulary = [*byte_characters(), "th", "<|endoftext|>"]
+    ByteBPETokenizer(vocabulary, [("t", "h")]).save_assets(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
+    gpt2 = TokenPreprocessor.load(tmp_path)
+    assert (gpt2.packing, gpt2.tokenizer.eos_id, gpt2.pad_id) == (Packing(pad="<|endoftext|>"), 257, 257)
+    assert gpt2(["th"], sequence_length=3)["token_ids"].numpy().tolist() == [[256, 257, 257]]
+
+
+def test_an_unknown_folder_is_an_error_that_names_what_is_there(tokenizer, tmp_path):
+    with pytest.raises(FileNotFoundError, match="must contain tokenizer.json.* Received: no folder"):
+        TokenPreprocessor.load(tmp_path / "none")
+    tokenizer.save_assets(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"Received: \['merges.txt', 'vocab.json'\], model_type=None"):
+        TokenPreprocessor.load(tmp_path)
+    TokenPreprocessor(tokenizer, ROBERTA).save(tmp_path)
+    fast = json.loads((tmp_path / "tokenizer.json").read_text())
+    for part, value, message in (
+        ("pre_tokenizer", {"type": "Whitespace"}, "must be 'ByteLevel'"),
+        ("normalizer", {"type": "Lowercase"}, "must be a Unicode normalization"),
+        ("post_processor", {"type": "Other"}, "post-processor must be one of"),
+        ("model", {**fast["model"], "type": "WordLevel"}, "must be one of .*'WordLevel'"),
+        ("model", {**fast["model"], "ignore_merges": True}, "must not have `ignore_merges`"),
+    ):
+        (tmp_path / "tokenizer.json").write_text(json.dumps({**fast, part: value}))
+        with pytest.raises(ValueError, match=message):
+            TokenPreprocessor.load(tmp_path)

@@ -1,0 +1,188 @@
+"""`SentencePieceBPETokenizer`: the ids of SentencePiece and of Hugging Face, its files, words and texts of ids."""
+
+import io
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.text import Packing, SentencePieceBPETokenizer, TokenPreprocessor
+from keras_transfer.text.sentencepiece.sentencepiece_model import SentencePieceModel
+
+tf = pytest.importorskip("tensorflow")
+pytest.importorskip("tensorflow_text")
+sentencepiece = pytest.importorskip("sentencepiece")
+tokenizers = pytest.importorskip("tokenizers")
+
+HARD = [
+    *("", " ", "   ", "the film", " the  film ", "\n\nthe\tfilm\r\n", "x\u00a0y\u2003z\u3000", "a\x85b\x0bc\x00d"),
+    *("caf\u00e9 cafe\u0301", "<s> the </s>", "<unk>", "<0x41> <0x0A>", "\u65e5\u672c\u8a9e", "\U0001f600\U0001f3fd"),
+    *("\ufb01lm \uff21", "\u2581the \u2581 a\u2581b", "the" * 40, "aaaa" * 9, "thefilm", "\u200bthe\u200d\ufeff"),
+]
+TEXTS = ["the film was long and the cafe was small", "a long film, the best film. ab c", "aa aaa the  the"] * 20
+CONFIGS = [
+    {"prefix": prefix, "byte_fallback": byte_fallback}
+    for prefix in ("always", "missing", None)
+    for byte_fallback in (True, False)
+]
+
+
+def train(**options):
+    file = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXTS),
+        model_writer=file,
+        model_type="bpe",
+        normalization_rule_name="identity",
+        **{"vocab_size": 320, "hard_vocab_limit": False, "byte_fallback": True, "minloglevel": 2},
+        **{"remove_extra_whitespaces": False, **options},
+    )
+    return file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def model():
+    return train()
+
+
+def hugging_face(tokenizer):
+    """Returns the tokenizer of Hugging Face without special tokens, which texts would become."""
+    fast = {"version": "1.0", "added_tokens": [], "post_processor": None, **tokenizer.to_json()}
+    return tokenizers.Tokenizer.from_str(json.dumps(fast))
+
+
+@pytest.mark.parametrize("prefix", [True, False])
+def test_the_ids_are_those_of_sentencepiece(model, prefix):
+    trained = model if prefix else train(add_dummy_prefix=False)
+    tokenizer = SentencePieceBPETokenizer.from_model(trained)
+    assert (tokenizer.prefix, tokenizer.byte_fallback) == ("always" if prefix else None, True)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=trained)
+    ids = tokenizer.tokenize(HARD)
+    assert ids.to_list() == [processor.encode(text) for text in HARD]
+    texts = [text for text in HARD if "\u2581" not in text]
+    assert [text.decode() for text in tokenizer.detokenize(tokenizer.tokenize(texts)).numpy()] == texts
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_the_ids_are_those_of_hugging_face(model, config):
+    made = SentencePieceBPETokenizer.from_model(model)
+    ours = SentencePieceBPETokenizer(made.vocabulary, made.merges, **config)
+    expected = [encoding.ids for encoding in hugging_face(ours).encode_batch(HARD)]
+    assert ours.tokenize(HARD).to_list() == expected
+    assert SentencePieceBPETokenizer.from_json(ours.to_json(), ours.vocabulary, []).get_config() == ours.get_config()
+
+
+def test_random_merges_that_cross_spaces_get_the_ids_of_hugging_face():
+    random = np.random.default_rng(0)
+    texts = ["".join(random.choice(list("aab c"), 40)) for _ in range(100)]
+    theirs = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>", fuse_unk=True))
+    theirs.normalizer = tokenizers.normalizers.Replace(" ", "\u2581")
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=200, special_tokens=["<unk>"], show_progress=False)
+    theirs.train_from_iterator(texts[:50], trainer)
+    fast = json.loads(theirs.to_str())
+    ours = SentencePieceBPETokenizer.from_json(fast, list(fast["model"]["vocab"]), [])
+    assert (ours.prefix, ours.byte_fallback) == (None, False)
+    assert any("a\u2581" in token for token in ours.vocabulary)
+    texts += ["axxb \u00e9x", "x"]
+    assert ours.tokenize(texts).to_list() == [encoding.ids for encoding in theirs.encode_batch(texts)]
+
+
+def test_added_tokens_are_found_before_spaces_are_replaced(model):
+    made = SentencePieceBPETokenizer.from_model(model)
+    added = ["\n\n", "|x|"]
+    ours = SentencePieceBPETokenizer([*made.vocabulary, *added], made.merges, prefix=None, added_tokens=added)
+    theirs = hugging_face(ours)
+    theirs.add_tokens([tokenizers.AddedToken(token, normalized=False) for token in added])
+    texts = [*HARD, "the|x||x| film\n\n\na", " |x|"]
+    assert ours.tokenize(texts).to_list() == [encoding.ids for encoding in theirs.encode_batch(texts)]
+
+
+def test_words_are_read_as_in_the_middle_of_a_text(model):
+    made = SentencePieceBPETokenizer.from_model(model)
+    for prefix in ("always", None):
+        tokenizer = SentencePieceBPETokenizer(made.vocabulary, made.merges, prefix)
+        words = tokenizer.word_pieces(tf.constant(["film", "", "the"])).to_list()
+        assert words[0] + words[2] == made.tokenize("film the").numpy().tolist()
+        assert words[1] == [tokenizer.unk_id]
+
+
+def test_a_folder_gives_the_same_preprocessor_and_hugging_face_reads_it(model, tmp_path):
+    made = SentencePieceBPETokenizer.from_model(model)
+    tokenizer = SentencePieceBPETokenizer(
+        [*made.vocabulary, "<mask>", "\n\n"], made.merges, added_tokens=["\n\n"], mask_token="<mask>", eos_token="</s>"
+    )
+    saved = TokenPreprocessor(tokenizer, Packing(["<s>"], ["</s>"], ["</s>"], "<unk>"), 12)
+    saved.save(tmp_path)
+    loaded = TokenPreprocessor.load(tmp_path)
+    assert loaded.get_config() | {"name": None} == saved.get_config() | {"name": None}
+    assert (loaded.vocabulary, loaded.tokenizer.merges) == (saved.vocabulary, made.merges)
+    plain = [text for text in HARD if "<" not in text]
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    theirs.enable_truncation(12)
+    theirs.enable_padding(length=12, pad_id=0, pad_token="<unk>")
+    for texts in (plain, (plain, plain[::-1])):
+        encodings = theirs.encode_batch(list(zip(*texts, strict=True)) if isinstance(texts, tuple) else texts)
+        assert loaded(texts)["token_ids"].numpy().tolist() == [encoding.ids for encoding in encodings]
+
+
+def test_the_packing_of_llama_is_read_for_a_model_without_segments(model, tmp_path):
+    TokenPreprocessor(SentencePieceBPETokenizer.from_model(model), Packing(["<s>"], ["<s>"], [], "</s>")).save(tmp_path)
+    fast = json.loads((tmp_path / "tokenizer.json").read_text("utf-8"))
+    for item in fast["post_processor"]["pair"][2:]:
+        next(iter(item.values()))["type_id"] = 1
+    (tmp_path / "tokenizer.json").write_text(json.dumps(fast))
+    assert TokenPreprocessor.load(tmp_path).packing == Packing(["<s>"], ["<s>"], [], "</s>")
+    (tmp_path / "tokenizer_config.json").write_text('{"pad_token": "</s>"}')
+    with pytest.raises(ValueError, match="A pair must be packed like a single text"):
+        TokenPreprocessor.load(tmp_path)
+
+
+def test_a_keras_file_and_a_saved_model_contain_the_tokenizer(model, tmp_path):
+    text = keras.Input((), dtype="string")
+    preprocessor = TokenPreprocessor(SentencePieceBPETokenizer.from_model(model), Packing(end=["</s>"], pad="<s>"), 8)
+    made = keras.Model(text, preprocessor(text))
+    expected = preprocessor(HARD)["token_ids"].numpy()
+    made.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras").layers[-1]
+    np.testing.assert_array_equal(loaded(HARD)["token_ids"], expected)
+    module = tf.Module()
+    module.ids = tf.function(
+        lambda texts: loaded(texts)["token_ids"], input_signature=[tf.TensorSpec([None], tf.string)]
+    )
+    tf.saved_model.save(module, tmp_path / "saved")
+    served = tf.saved_model.load(tmp_path / "saved")
+    np.testing.assert_array_equal(served.ids(tf.constant(HARD)), expected)
+    assert served.ids(tf.constant([], tf.string)).shape == (0, 8)
+
+
+def test_what_is_not_supported_is_an_error(model):
+    made = SentencePieceBPETokenizer.from_model(model)
+    unigram = SentencePieceModel.from_bytes(model)
+    unigram.model_type = 1
+    fast = made.to_json()
+    metaspace = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": False}
+
+    def read(text_tokens=(), **changes):
+        return SentencePieceBPETokenizer.from_json({**fast, **changes}, made.vocabulary, list(text_tokens))
+
+    for function, message in (
+        (lambda: SentencePieceBPETokenizer.from_model(unigram.to_bytes()), "model_type=1, a normalization of 0 bytes"),
+        (
+            lambda: SentencePieceBPETokenizer.from_model(train(remove_extra_whitespaces=True)),
+            "remove_extra_whitespaces=True",
+        ),
+        (lambda: SentencePieceBPETokenizer(prefix="first"), "Received: prefix='first'"),
+        (lambda: SentencePieceBPETokenizer(made.vocabulary[4:], made.merges), "must contain .* <unk>, <0x00>"),
+        (lambda: read(normalizer={"type": "Lowercase"}), "must replace each space .*'Lowercase'"),
+        (lambda: read(normalizer=None, pre_tokenizer={**metaspace, "split": True}), "with split=False"),
+        (lambda: read(["x"], normalizer=None, pre_tokenizer=metaspace), r"added tokens \['x'\]"),
+        (
+            lambda: read(["x"], added_tokens=[{"content": "x", "normalized": True}]),
+            r"with normalized=False. Received: \['x'\]",
+        ),
+        (lambda: read(model={**fast["model"], "unk_token": None}), "must have an `unk_token`.*'unk_token': None"),
+        (lambda: read(model={**fast["model"], "ignore_merges": True}), "must not have `ignore_merges`"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            function()

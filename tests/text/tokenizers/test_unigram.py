@@ -1,0 +1,198 @@
+"""`UnigramTokenizer`: exact ids, its files, and the packings of the families that use it."""
+
+import io
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.text import Packing, TokenPreprocessor, UnigramTokenizer
+from keras_transfer.text.sentencepiece.sentencepiece_model import PieceType, SentencePieceModel
+
+tf = pytest.importorskip("tensorflow")
+pytest.importorskip("tensorflow_text")
+sentencepiece = pytest.importorskip("sentencepiece")
+
+HARD = [
+    *("", " ", "the film", " the  film ", "\n\nthe\tfilm", "x\u00a0y\u2003z", "a\x85b\x0bc", "caf\u00e9 cafe\u0301"),
+    *("<s> the </s>", "[CLS][MASK]", "<unk>", "<sep>", "\u65e5\u672c\u8a9e", "\U0001f600 a", "\uff21\uff22\u3000c"),
+    *("\ufb01lm \u2167 \u00bd", "\u2581the \u2581 a\u2581b", "``The'' FILM", "\u0130\u03a3\u1e9e", "the" * 40),
+]
+TEXTS = [
+    "the film was long and the cafe was small",
+    "a long film, the best film. ab c",
+    "x y z was a film ss i fi",
+] * 20
+
+
+def train_model():
+    file = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXTS),
+        model_writer=file,
+        vocab_size=60,
+        hard_vocab_limit=False,
+        control_symbols=["<cls>", "<sep>", "[CLS]", "[SEP]", "[MASK]"],
+        user_defined_symbols=["."],
+        minloglevel=2,
+    )
+    return file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def model():
+    return train_model()
+
+
+def hugging_face(model, steps=()):
+    tokenizers = pytest.importorskip("tokenizers")
+    parsed = SentencePieceModel.from_bytes(model)
+    # Control symbols get names that no text contains.
+    pieces = [
+        (piece if type in (PieceType.NORMAL, PieceType.USER_DEFINED) else f"\x00{piece}", score)
+        for piece, score, type in parsed.pieces
+    ]
+    theirs = tokenizers.Tokenizer(tokenizers.models.Unigram(pieces, unk_id=0, byte_fallback=False))
+    steps = [step() for step in steps] + [tokenizers.normalizers.Precompiled(parsed.charsmap)]
+    theirs.normalizer = tokenizers.normalizers.Sequence(steps)
+    split = tokenizers.pre_tokenizers.WhitespaceSplit()
+    theirs.pre_tokenizer = tokenizers.pre_tokenizers.Sequence(
+        [split, tokenizers.pre_tokenizers.Metaspace(replacement="\u2581", prepend_scheme="always")]
+    )
+    return theirs
+
+
+def test_the_ids_are_those_of_sentencepiece_and_of_hugging_face(model):
+    ours = UnigramTokenizer(model).tokenize(HARD).to_list()
+    assert ours == [encoding.ids for encoding in hugging_face(model).encode_batch(HARD)]
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    assert ours == [processor.encode(text.replace("\x85", " ")) for text in HARD]
+
+
+def test_steps_before_the_normalization_are_those_of_hugging_face(model):
+    tokenizers = pytest.importorskip("tokenizers")
+    names = ["NFKD", "StripAccents", "Lowercase"]
+    theirs = hugging_face(model, [getattr(tokenizers.normalizers, name) for name in names])
+    ours = UnigramTokenizer(model, normalization=["NFKD", "strip_accents", "lowercase"])
+    assert ours.tokenize(HARD).to_list() == [encoding.ids for encoding in theirs.encode_batch(HARD)]
+
+
+def test_the_files_of_sentencepiece_are_read_and_written(model):
+    parsed = SentencePieceModel.from_bytes(model)
+    assert [piece for piece, _, _ in parsed.pieces[:5]] == ["<unk>", "<s>", "</s>", "<cls>", "<sep>"]
+    assert [type.name for _, _, type in parsed.pieces[:3]] == ["UNKNOWN", "CONTROL", "CONTROL"]
+    assert SentencePieceModel.from_bytes(parsed.to_bytes()) == parsed
+    written = sentencepiece.SentencePieceProcessor(model_proto=parsed.to_bytes())
+    assert written.encode(HARD) == sentencepiece.SentencePieceProcessor(model_proto=model).encode(HARD)
+    for wrong in (b"", b"nonsense", model[:100]):
+        with pytest.raises(ValueError, match="must be a SentencePiece model"):
+            UnigramTokenizer(wrong)
+
+
+def test_words_and_texts_of_ids(model):
+    tokenizer = UnigramTokenizer(model)
+    words = tokenizer.word_pieces(tf.constant(["film", "", "the"])).to_list()
+    assert words[0] + words[2] == tokenizer.tokenize("film the").numpy().tolist()
+    assert words[1] == [tokenizer.unk_id]
+    assert tokenizer.detokenize(tokenizer.tokenize([" the  film.", ""])).numpy().tolist() == [b"the film.", b""]
+
+
+def test_a_vocabulary_without_pieces_and_other_models_are_errors(model):
+    with pytest.raises(ValueError, match="all pieces of the model. Received: .* are missing"):
+        UnigramTokenizer(model, ["<unk>", "a"])
+    with pytest.raises(ValueError, match=r"Expected a list of .*Received: \['lower'\]"):
+        UnigramTokenizer(model, normalization=["lower"])
+    bpe = SentencePieceModel(SentencePieceModel.from_bytes(model).pieces, model_type=2)
+    with pytest.raises(ValueError, match="Received: model_type=2"):
+        UnigramTokenizer(bpe.to_bytes())
+
+
+PACKINGS = {
+    "albert": ("[CLS] a [SEP]", "[CLS] a [SEP] b [SEP]"),
+    "xlnet": ("a <sep> <cls>", "a <sep> b <sep> <cls>"),
+    "xlm-roberta": ("<s> a </s>", "<s> a </s> </s> b </s>"),
+    "camembert": ("<s> a </s>", "<s> a </s> </s> b </s>"),
+    "t5": ("a </s>", "a </s> b </s>"),
+}
+
+
+@pytest.mark.parametrize("kind", PACKINGS)
+def test_a_folder_with_only_the_model_gets_the_packing_of_its_family(kind, model, tmp_path):
+    parsed = SentencePieceModel.from_bytes(model)
+    front = [("<pad>", 0.0, PieceType.CONTROL)] if kind in ("albert", "xlnet", "t5") else []
+    parsed.pieces = front + parsed.pieces
+    (tmp_path / "spiece.model").write_bytes(parsed.to_bytes())
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
+    preprocessor = TokenPreprocessor.load(tmp_path, sequence_length=12)
+
+    def tokens(texts):
+        inputs = preprocessor(texts)
+        ids = inputs["token_ids"].numpy()[0][inputs["padding_mask"].numpy()[0] == 1]
+        text = " ".join(preprocessor.vocabulary[index] for index in ids)
+        return " ".join(text.replace("\u2581", "").split())
+
+    assert (tokens(["a"]), tokens((["a"], ["b"]))) == PACKINGS[kind]
+    if kind == "xlnet":
+        inputs = preprocessor((["a"], ["film"]))
+        ids, segments = inputs["token_ids"].numpy()[0].tolist(), inputs["segment_ids"].numpy()[0].tolist()
+        second = ids.index(preprocessor.token_to_id("<sep>")) + 1
+        last = ids.index(preprocessor.token_to_id("<cls>"))
+        assert segments == [0] * second + [1] * (last - second) + [2] + [0] * (11 - last)
+    if kind == "xlm-roberta":
+        assert preprocessor.vocabulary[:5] == ["<s>", "<pad>", "</s>", "<unk>", "<cls>"]
+        assert preprocessor.vocabulary[-1] == "<mask>"
+    if kind == "camembert":
+        front = ["<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED", "<s>", "</s>", "<cls>"]
+        assert preprocessor.vocabulary[: len(front)] == front
+    if kind == "t5":
+        assert preprocessor.vocabulary[-1] == "<extra_id_0>"
+        assert "<extra_id_0>" in preprocessor.tokenizer.special_tokens
+        assert "a" not in preprocessor.tokenizer.special_tokens
+
+
+def test_a_saved_folder_gives_the_same_ids_here_and_in_hugging_face(model, tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    vocabulary = [piece for piece, _, _ in SentencePieceModel.from_bytes(model).pieces]
+    tokenizer = UnigramTokenizer(model, [*vocabulary, "<mask>"], ["quotes", "lowercase"], mask_token="<mask>")
+    saved = TokenPreprocessor(tokenizer, Packing([], ["<sep>"], ["<sep>", "<cls>"], "</s>", (0, 1, 2)), 9)
+    saved.save(tmp_path)
+    loaded = TokenPreprocessor.load(tmp_path)
+    assert loaded.get_config() | {"name": None} == saved.get_config() | {"name": None}
+    assert loaded.vocabulary == saved.vocabulary
+    plain = [text for text in HARD if "<" not in text and "[" not in text]
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    theirs.enable_truncation(9)
+    theirs.enable_padding(length=9, pad_id=2, pad_token="</s>")
+    expected = theirs.encode_batch(list(zip(plain, plain[::-1], strict=True)))
+    for preprocessor in (saved, loaded):
+        inputs = preprocessor((plain, plain[::-1]))
+        assert inputs["token_ids"].numpy().tolist() == [encoding.ids for encoding in expected]
+        assert inputs["segment_ids"].numpy().tolist() == [encoding.type_ids for encoding in expected]
+
+
+def test_a_tokenizer_json_without_an_unknown_token_or_with_byte_fallback_is_an_error(model, tmp_path):
+    TokenPreprocessor(UnigramTokenizer(model), Packing(end=["</s>"], pad="<s>")).save(tmp_path)
+    fast = json.loads((tmp_path / "tokenizer.json").read_text("utf-8"))
+    for name, value in (("unk_id", None), ("byte_fallback", True)):
+        (tmp_path / "tokenizer.json").write_text(json.dumps({**fast, "model": {**fast["model"], name: value}}))
+        with pytest.raises(ValueError, match=f"must have an `unk_id` and no `byte_fallback`.*{name}={value}"):
+            TokenPreprocessor.load(tmp_path)
+
+
+def test_a_keras_file_and_a_saved_model_contain_the_tokenizer(model, tmp_path):
+    text = keras.Input((), dtype="string")
+    preprocessor = TokenPreprocessor(UnigramTokenizer(model, graphemes=True), Packing(end=["</s>"], pad="<s>"), 8)
+    made = keras.Model(text, preprocessor(text))
+    expected = preprocessor(HARD)["token_ids"].numpy()
+    made.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras").layers[-1]
+    np.testing.assert_array_equal(loaded(HARD)["token_ids"], expected)
+    module = tf.Module()
+    module.ids = tf.function(
+        lambda texts: loaded(texts)["token_ids"], input_signature=[tf.TensorSpec([None], tf.string)]
+    )
+    tf.saved_model.save(module, tmp_path / "saved")
+    served = tf.saved_model.load(tmp_path / "saved")
+    np.testing.assert_array_equal(served.ids(tf.constant(HARD)), expected)
+    assert served.ids(tf.constant([], tf.string)).shape == (0, 8)

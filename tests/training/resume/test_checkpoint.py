@@ -1,0 +1,230 @@
+"""`Checkpoint`: an interrupted run resumes with the same result."""
+
+import functools
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.adaptation import GradualUnfreezing
+from keras_transfer.training.resume.checkpoint import Checkpoint
+from tests.training.resume.checkpoint_runs import (
+    BATCHES,
+    OPTIMIZERS,
+    Crash,
+    X,
+    Y,
+    assert_same,
+    build,
+    crash,
+    fit,
+    linear,
+    names,
+    whole,
+)
+
+
+def interrupted(folder, make, callbacks, crashes):
+    """Checks that a run with crashes ends with the weights and logs of a run without them."""
+    whole, model = make(), make()
+    whole_logs = fit(whole, *callbacks)
+    for step in crashes:
+        crash(folder, step, make=make, callbacks=callbacks)
+    logs = fit(model, *callbacks, Checkpoint(folder, save_every=3))
+    assert_same(model, whole)
+    # The logs begin with the second epoch, in which it resumes, and include its batches before the crash.
+    assert logs == {name: values[1:] for name, values in whole_logs.items()}
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    ["a schedule", *(pytest.param(name, marks=pytest.mark.slow) for name in ("a scaled loss", "moving averages"))],
+)
+def test_a_crashed_run_resumes_with_the_same_result(optimizer, tmp_path):
+    interrupted(tmp_path, lambda: build(OPTIMIZERS[optimizer]), [], [18])
+
+
+@pytest.mark.parametrize("optimizer", [pytest.param("accumulated gradients", marks=pytest.mark.slow), "rates by group"])
+def test_a_run_that_crashed_in_each_stage_resumes_with_the_same_result(optimizer, tmp_path):
+    make = functools.partial(build, OPTIMIZERS[optimizer], run_eagerly=True)
+    interrupted(tmp_path, make, [GradualUnfreezing(fraction=0.8)], [5, 14, 20])
+
+
+@pytest.mark.slow
+def test_mixed_precision_resumes_with_its_loss_scale(tmp_path):
+    def make():
+        adam = keras.optimizers.Adam(1e-2)
+        scaled = keras.optimizers.LossScaleOptimizer(adam, 2.0**12, 4)
+        return build(lambda model: scaled, policy="mixed_float16")
+
+    whole, model = make(), make()
+    fit(whole)
+    crash(tmp_path, 17, make=make)
+    fit(model, Checkpoint(tmp_path))
+    assert_same(model, whole)
+    assert float(model.optimizer.dynamic_scale) > 2.0**12
+
+
+@pytest.mark.parametrize("save_every", [pytest.param("epoch", marks=pytest.mark.slow), 4])
+def test_several_steps_per_execution_stay_together(save_every, tmp_path):
+    def make():
+        return build(steps_per_execution=4)
+
+    whole, model = make(), make()
+    fit(whole)
+    crash(tmp_path, 18, save_every, make)
+    assert names(tmp_path)[-1] == f"epoch-0001-batch-00000{0 if save_every == 'epoch' else 8}.safetensors"
+    fit(model, Checkpoint(tmp_path))
+    assert_same(model, whole)
+
+
+def test_batches_before_the_checkpoint_are_skipped_without_training(tmp_path):
+    class Counting(keras.Sequential):
+        def train_step(self, data):
+            trained.append(data)
+            return super().train_step(data)
+
+    def make():
+        keras.utils.set_random_seed(0)
+        model = Counting([keras.Input((4,)), keras.layers.Dense(8), keras.layers.Dense(3)])
+        model.compile(keras.optimizers.Adam(), keras.losses.SparseCategoricalCrossentropy(), run_eagerly=True)
+        return model
+
+    trained = []
+    crash(tmp_path, 18, make=make)
+    assert len(trained) == 18
+    trained.clear()
+    fit(make(), Checkpoint(tmp_path))
+    # After batch 8 of the second epoch 12 are left. The last skipped batch is trained on too, and its effect is undone.
+    assert len(trained) == 12 + 1
+
+
+@pytest.mark.slow
+def test_other_callbacks_see_the_skipped_batches_and_the_metrics_of_the_run(crashed):
+    class See(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            seen.append((batch, dict(logs)))
+
+    seen = []
+    fit(build(), See())
+    whole = seen[BATCHES : 2 * BATCHES]
+    seen.clear()
+    fit(build(), Checkpoint(crashed), See())
+    assert [batch for batch, _ in seen[:BATCHES]] == list(range(BATCHES))
+    assert [logs for _, logs in seen[:7]] == [{}] * 7
+    assert seen[7:BATCHES] == whole[7:]
+
+
+@pytest.mark.slow
+def test_changes_by_earlier_callbacks_at_the_start_and_end_of_an_epoch_are_kept(tmp_path):
+    class Rates(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            self.model.optimizer.learning_rate = 0.01 / (epoch + 1)
+
+        def on_epoch_end(self, epoch, logs=None):
+            self.model.layers[0].kernel.assign_add(np.full((4, 8), 0.01))
+
+    whole, model = build(), build()
+    fit(whole, Rates())
+    crash(tmp_path, 13, "epoch", callbacks=[Rates()])
+    fit(model, Rates(), Checkpoint(tmp_path))
+    assert_same(model, whole)
+
+
+@pytest.mark.slow
+def test_validation_does_not_affect_resuming(tmp_path):
+    options = {"validation_data": (X[:12], Y[:12]), "validation_batch_size": 4}
+    whole, model = build(), build()
+    whole_logs = fit(whole, **options)
+    crash(tmp_path, 20, 10, **options)  # after the last batch of an epoch, and before its validation
+    assert names(tmp_path) == ["epoch-0000-batch-000010.safetensors", "epoch-0001-batch-000010.safetensors"]
+    logs = fit(model, Checkpoint(tmp_path), **options)
+    assert_same(model, whole)
+    assert logs == {name: values[1:] for name, values in whole_logs.items()}
+
+
+def test_resuming_a_complete_run_trains_nothing_and_restores_its_final_weights(tmp_path, caplog):
+    whole, model = (build(OPTIMIZERS["moving averages"]) for _ in range(2))
+    fit(whole, Checkpoint(tmp_path, save_every=7))
+    assert names(tmp_path)[-1] == "epoch-0003-batch-000000.safetensors"
+    assert fit(model, GradualUnfreezing(), Checkpoint(tmp_path)) == {}
+    assert_same(model, whole)
+    assert "The run is complete and is not trained further: 3 of 3 epochs" in caplog.text
+    # The callback has no effect on the next `fit`, which trains.
+    assert len(fit(model, epochs=1)["loss"]) == 1
+
+
+def test_a_complete_run_continues_with_more_epochs(tmp_path):
+    whole, model = linear(), linear()
+    fit(whole, epochs=4)
+    checkpoint = Checkpoint(tmp_path)
+    assert len(fit(model, checkpoint, epochs=2)["loss"]) == 2
+    assert len(fit(model, checkpoint, epochs=4)["loss"]) == 2
+    assert_same(model, whole)
+
+
+def test_fit_begins_in_the_epoch_that_the_callback_sets(tmp_path):
+    begun = []
+    see = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: begun.append(epoch))
+    fit(linear(), Checkpoint(tmp_path), epochs=2)
+    model = linear()
+    fit(model, Checkpoint(tmp_path), see, epochs=5)
+    assert begun == [2, 3, 4]
+    begun.clear()
+    fit(model, see, epochs=2)
+    assert begun == [0, 1]
+
+
+@pytest.mark.slow
+def test_a_run_that_another_callback_stops_within_an_epoch_resumes_there(tmp_path):
+    def stop(model):
+        model.stop_training = True
+
+    model = build()
+    fit(build(), Crash(14, stop), Checkpoint(tmp_path), validation_data=(X, Y))
+    assert names(tmp_path) == ["epoch-0001-batch-000000.safetensors", "epoch-0001-batch-000004.safetensors"]
+    fit(model, Checkpoint(tmp_path))
+    assert_same(model, whole())
+    # `Checkpoint` does not notice a later callback that stops the run, so the last checkpoint stays unchanged.
+    fit(build(), Checkpoint(tmp_path / "other"), Crash(14, stop))
+    assert names(tmp_path / "other") == ["epoch-0001-batch-000000.safetensors"]
+
+
+def test_early_stopping_ends_a_run_at_an_epochs_end(tmp_path):
+    early = keras.callbacks.EarlyStopping("loss", min_delta=100, patience=1)
+    fit(linear(), early, Checkpoint(tmp_path, save_every=1000), epochs=9)
+    assert names(tmp_path) == ["epoch-0002-batch-000000.safetensors"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"save_every": 0}, "'epoch' or a positive integer. Received: save_every=0"),
+        ({"save_every": "step"}, "Received: save_every='step'"),
+        ({"keep": 0}, "`keep` must be a positive integer. Received: keep=0"),
+        ({"signals": ["SIGKILL"]}, r"can be caught. Received: \['SIGKILL'\]"),
+        ({"signals": "TERM"}, r"Received: \['TERM'\]"),
+        ({"dataset": [1]}, r"an integer `epoch` that can be set, or the methods .*Received: dataset=\[1\]"),
+        ({"folder": None}, "`folder` must be the path of a folder. Received: folder=None"),
+        ({"folder": ""}, "Received: folder=''"),
+        ({"folder": 3}, "Received: folder=3"),
+        ({"folder": "gs://bucket/run"}, "`folder` must be local. .*Received: folder='gs://bucket/run'"),
+        ({"folder": pathlib.Path("gs://bucket/run")}, "Received: folder='gs:/bucket/run'"),
+    ],
+)
+def test_wrong_arguments_are_errors(options, message):
+    with pytest.raises(ValueError, match=message):
+        Checkpoint(**{"folder": "folder", **options})
+
+
+def test_its_config_brings_it_back():
+    checkpoint = Checkpoint("folder", save_every=5, keep=3, signals=("SIGTERM", "SIGINT"))
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(checkpoint))
+    assert type(again) is Checkpoint and again.get_config() == checkpoint.get_config()
+    assert checkpoint.get_config() == {
+        "folder": "folder",
+        "save_every": 5,
+        "keep": 3,
+        "signals": ["SIGTERM", "SIGINT"],
+    }

@@ -1,0 +1,59 @@
+"""Freezing and each method of unfreezing on our encoders, KerasHub's and TF Hub's: only the thawed weights move."""
+
+import keras
+import pytest
+
+from keras_transfer.tasks import TextClassifier
+from tests.helpers import EAGER
+from tests.training.runs.staging_encoders import METHODS, check_encoder, train
+from tests.training.runs.staging_models import assert_follows
+
+CORE = ("gradual",)  # run on every backend
+
+
+@pytest.mark.parametrize("method", [pytest.param(m, marks=[pytest.mark.core] * (m in CORE)) for m in METHODS])
+def test_each_method_trains_its_groups_of_our_encoder(method):
+    check_encoder("ours", method, run_eagerly=EAGER and method != "sequential")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["sequential", "freeze"])
+def test_each_method_trains_its_groups_of_a_keras_hub_backbone(method):
+    pytest.importorskip("keras_hub")
+    check_encoder("keras_hub", method, run_eagerly=method != "freeze")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["gradual", "freeze"])
+def test_each_method_trains_its_groups_of_a_module_of_tokens(method, tmp_path):
+    from keras_transfer.hub import HubEncoder
+    from tests.hub import saved_modules as modules
+
+    keras.utils.set_random_seed(0)
+    model = TextClassifier(HubEncoder(modules.save_bert_module(tmp_path / "module")), 2)
+    ids = modules.bert_inputs(16)
+    inputs = {
+        ours: ids[theirs] for ours, theirs in zip(("token_ids", "padding_mask", "segment_ids"), modules.BERT_INPUTS)
+    }
+    callback, watch = train(model, inputs, method, run_eagerly=method != "gradual")
+    assert_follows(model, callback, watch)
+
+
+@pytest.mark.parametrize("method", [pytest.param("chain", marks=pytest.mark.slow), "sequential"])
+def test_the_statistics_of_a_module_of_texts_change_while_one_of_its_groups_trains(method, tmp_path):
+    import tensorflow as tf
+
+    from keras_transfer.hub import HubEncoder
+    from tests.hub import saved_modules as modules
+
+    keras.utils.set_random_seed(0)
+    model = TextClassifier(
+        HubEncoder(modules.save_text_module(tmp_path / "text" / "module", dropout=0.0)), 2, dropout=0.0
+    )
+    callback, watch = train(model, tf.constant(modules.TEXTS * 4), method, run_eagerly=method != "sequential")
+    statistics = {"module/layer_0/norm/moving_mean"}
+    moved = [bool(paths & statistics) for paths in watch.steps]
+    watch.steps = [paths - statistics for paths in watch.steps]
+    assert_follows(model, callback, watch)
+    assert moved == [any(path.startswith("module") for path in paths) for paths in watch.steps]
+    assert any(moved) and not all(moved)
