@@ -106,5 +106,5 @@ def keys_as_positions(keys, names):
         try:
             places |= dict(zip(numbers, as_positions(np.array(numbers), names).tolist()))
         except ValueError as error:
-            raise ValueError(f"Invalid keys of `class_weight`. Names may also be strings. {error}") from None
+            raise ValueError(f"Invalid keys of `class_weight`. Pass names of classes as strings. {error}") from None
     return [places.get(key, key) for key in keys]
