@@ -95,10 +95,12 @@ MISTAKES = [
     ),
     Mistake(
         "two plans in one fit",
-        lambda m: fit(m.bert_classifier(), callbacks=[adapt.GradualUnfreezing(), adapt.ChainThaw()], epochs=3),
-        "one|two|both",
+        lambda m: fit(
+            m.bert_classifier(), callbacks=[adapt.GradualUnfreezing(), adapt.ChainThaw()], batch_size=1, epochs=3
+        ),
+        "Only one callback",
     ),
-    Mistake("L2SP of a strength below 0", lambda m: adapt.L2SP(-1.0), "-1"),
+    Mistake("L2SP of a strength below 0", lambda m: adapt.L2SP(-1.0), "`strength`.*-1"),
     Mistake("an unknown recipe", lambda m: adapt.fine_tune(m.bert_classifier(), (TEXTS, LABELS), recipe="brt"), "bert"),
     Mistake(
         "an unknown option of a recipe",
@@ -109,13 +111,17 @@ MISTAKES = [
     Mistake("the policy bfloat16, which is not mixed", lambda m: bfloat16(m), "mixed_bfloat16"),
     # === Adapters ===
     Mistake("an unknown kind of adapter", lambda m: adapt.add_adapters(m.bert_classifier(), "lorra"), "lora"),
-    Mistake("an unknown option of an adapter", lambda m: adapt.add_adapters(m.bert_classifier(), "lora:q=8"), "q"),
+    Mistake(
+        "an unknown option of an adapter",
+        lambda m: adapt.add_adapters(m.bert_classifier(), "lora:q=8"),
+        "'rank'.*lora:q=8",
+    ),
     Mistake(
         "a target that matches nothing",
         lambda m: adapt.add_adapters(m.bert_classifier(), adapt.LoRA(2, targets=["q_proj"])),
         "q_proj",
     ),
-    Mistake("rank 0", lambda m: adapt.add_adapters(m.bert_classifier(), "lora:r=0"), "0"),
+    Mistake("rank 0", lambda m: adapt.add_adapters(m.bert_classifier(), "lora:r=0"), "`rank`.*rank=0"),
     Mistake("adapters of one name twice", lambda m: adapt.add_adapters(adapted(m), "lora:r=2"), "default"),
     Mistake("an adapter that does not exist", lambda m: adapt.set_active_adapter(adapted(m), "other"), "default"),
     Mistake(
@@ -139,7 +145,9 @@ MISTAKES = [
         "add_adapters.*compile|compile.*adapters",
     ),
     Mistake(
-        "save_adapters without adapters", lambda m: adapt.save_adapters(m.bert_classifier(), m.folder / "a"), "adapter"
+        "save_adapters without adapters",
+        lambda m: adapt.save_adapters(m.bert_classifier(), m.folder / "a"),
+        "add_adapters",
     ),
     Mistake(
         "adapters of another size",
@@ -176,7 +184,7 @@ MISTAKES = [
         lambda difference: difference < 1e-6,
     ),
     Mistake(
-        "LoRA of a table's word vectors",
+        "LoRA of word vectors",
         lambda m: adapt.add_adapters(m.classifier(), "lora:r=2"),
         "WordVector|attention|target|match",
     ),
@@ -187,7 +195,7 @@ MISTAKES = [
         "block_0",
     ),
     Mistake(
-        "cached features of another model's width",
+        "a file of cached features that is cut off",
         lambda m: damaged(m, lambda data: data[: len(data) // 2]),
         "cache|size|bytes|folder",
     ),
@@ -228,8 +236,8 @@ MISTAKES = [
         "labels",
     ),
     Mistake("EWC without a Fisher matrix", lambda m: adapt.EWC(1.0), "fisher"),
-    Mistake("set_fit without two classes", lambda m: adapt.set_fit(m.classifier(), TEXTS, [1, 1, 1, 1]), "class|label"),
-    Mistake("pairs of too few texts", lambda m: adapt.sample_pairs([0]), "two|2|pair"),
+    Mistake("set_fit without two classes", lambda m: adapt.set_fit(m.classifier(), TEXTS, [1, 1, 1, 1]), "two classes"),
+    Mistake("pairs of too few texts", lambda m: adapt.sample_pairs([0]), "two classes"),
 ]
 
 

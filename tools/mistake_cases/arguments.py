@@ -22,7 +22,7 @@ MISTAKES = [
     # === Names of other libraries ===
     Mistake("num_labels", load(num_labels=2), "num_classes"),
     Mistake("id2label", load(id2label={0: "a", 1: "b"}), "label_names"),
-    Mistake("labels2id", load(label2id={"a": 0, "b": 1}), "label_names"),
+    Mistake("label2id", load(label2id={"a": 0, "b": 1}), "label_names"),
     Mistake("max_length of the tokenizer", load(num_classes=2, max_length=64), "sequence_length"),
     Mistake("max_seq_length", load(num_classes=2, max_seq_length=64), "sequence_length"),
     Mistake("num_labels in the constructor", lambda m: tasks.TextClassifier(m.bert(), num_labels=2), "num_classes"),
@@ -38,7 +38,7 @@ MISTAKES = [
     Mistake("top_k of generate", lambda m: m.causal().generate(["a"], top_k=5), "TopK|sampler"),
     Mistake("top_p of generate", lambda m: m.causal().generate(["a"], top_p=0.5), "TopP|sampler"),
     Mistake("num_beams of generate", lambda m: m.causal().generate(["a"], num_beams=4), "beam|Beam"),
-    Mistake("an argument that no library has", load(num_classes=2, colour="red"), "colour"),
+    Mistake("an argument that no library has", load(num_classes=2, color="red"), "no argument `color`"),
     # === Values ===
     Mistake("num_classes=1", load(num_classes=1), "at least 2"),
     Mistake("num_classes='2'", load(num_classes="2"), "num_classes"),
@@ -143,10 +143,10 @@ MISTAKES = [
     Mistake(
         "labels of a tagger that are equal",
         lambda m: tasks.TokenClassifier(m.words(), ["A", "A"], m.word_preprocessor()),
-        "A",
+        "two different names",
     ),
     Mistake(
-        "label_names of an encoder with a multi-label head of one name",
+        "a threshold above 1",
         lambda m: m.classifier(label_names=["a", "b"], thresholds=[2.0, 0.5], multi_label=True),
         "threshold",
     ),

@@ -80,7 +80,7 @@ MISTAKES = [
         lambda m: tasks.TextClassifier.from_pretrained(
             m.saved_encoder(id2label={"0": "a", "1": "a"}, architectures=["BertForSequenceClassification"]), head="new"
         ),
-        "a",
+        r"'a' for the labels \[0, 1\]",
     ),
     Mistake("a file of weights that is cut off", lambda m: load(truncated(m)), "model.safetensors"),
     Mistake("no file of weights", lambda m: load(without(m, "model.safetensors")), "safetensors"),

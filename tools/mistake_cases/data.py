@@ -40,7 +40,9 @@ MISTAKES = [
         "tuple of two",
     ),
     Mistake(
-        "a list of texts and labels", lambda m: fit(m.classifier(), list(zip(TEXTS, LABELS)), None), "labels|tuple"
+        "a list of texts and labels",
+        lambda m: fit(m.classifier(), list(zip(TEXTS, LABELS)), None),
+        r"fit\(texts, labels\)",
     ),
     Mistake("pairs of different lengths", lambda m: fit(m.bert_classifier(), (TEXTS, TEXTS[:3])), "4.*3"),
     Mistake("pairs for word vectors, which read one text", lambda m: fit(m.classifier(), (TEXTS, TEXTS)), "pair"),
@@ -74,7 +76,7 @@ MISTAKES = [
         "axis",
     ),
     Mistake("a tf.data without labels", lambda m: fit(m.classifier(), stream(TEXTS), None), "label"),
-    Mistake("a tf.data and labels", lambda m: fit(m.classifier(), stream(TEXTS, LABELS), LABELS), "y|labels"),
+    Mistake("a tf.data and labels", lambda m: fit(m.classifier(), stream(TEXTS, LABELS), LABELS), "`y`.*must be None"),
     Mistake(
         "a label out of range in a tf.data",
         lambda m: fit(m.classifier(), stream(TEXTS, [2, 0, 1, 1]), None),

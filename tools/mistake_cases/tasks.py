@@ -104,13 +104,15 @@ MISTAKES = [
     Mistake("a question that fills the window", lambda m: m.extractor().answer(["who " * 30], [CONTEXT]), "question"),
     Mistake("texts for predict of an extractor", lambda m: m.extractor().predict(([QUESTION], [CONTEXT])), "answer"),
     # === Choices ===
-    Mistake("one choice", lambda m: m.choice().fit((["a"], [["b"]]), [0], verbose=0), "choice|two"),
+    Mistake("one choice", lambda m: m.choice().fit((["a"], [["b"]]), [0], verbose=0), "at least two.*1 choices"),
     Mistake(
         "choices of different numbers",
         lambda m: m.choice().fit((["a", "b"], [["a", "b"], ["a", "b", "c"]]), [0, 1], verbose=0),
         "choice|number",
     ),
-    Mistake("a label beyond the choices", lambda m: m.choice().fit((["a"], [["b", "c"]]), [2], verbose=0), "2"),
+    Mistake(
+        "a label beyond the choices", lambda m: m.choice().fit((["a"], [["b", "c"]]), [2], verbose=0), "from 0 to 1.*2"
+    ),
     Mistake("texts as choices", lambda m: m.choice().predict_choices((["a"], ["b"])), "list"),
     # === Embeddings ===
     Mistake("fit without a loss", lambda m: m.embedder().fit((TEXTS, TEXTS), verbose=0), "compile|loss"),
@@ -126,12 +128,16 @@ MISTAKES = [
         lambda history: history.history["loss"][0] > 0,
     ),
     Mistake("one column for pairs", embed(kt.losses.MultipleNegativesRanking(), (TEXTS,)), "tuple|column"),
-    Mistake("two columns for triplets", embed(kt.losses.TripletLoss(), ((TEXTS, TEXTS),)), "three|3"),
+    Mistake("two columns for triplets", embed(kt.losses.TripletLoss(), ((TEXTS, TEXTS),)), "rows of 3 texts"),
     Mistake("labels for triplets", embed(kt.losses.TripletLoss(), ((TEXTS, TEXTS, TEXTS), LABELS)), "labels"),
     Mistake("no labels for cosine similarities", embed(kt.losses.CosineSimilarityLoss(), ((TEXTS, TEXTS),)), "labels"),
-    Mistake("a similarity of 5", embed(kt.losses.CosineSimilarityLoss(), ((TEXTS, TEXTS), [0.1, 5.0, 0.2, 0.3])), "5"),
-    Mistake("k=0", lambda m: m.embedder().search(["a"], TEXTS, k=0), "k"),
-    Mistake("k beyond the corpus", lambda m: m.embedder().search(["a"], TEXTS, k=9), "9"),
+    Mistake(
+        "a similarity of 5",
+        embed(kt.losses.CosineSimilarityLoss(), ((TEXTS, TEXTS), [0.1, 5.0, 0.2, 0.3])),
+        "between -1 and 1.*5.0",
+    ),
+    Mistake("k=0", lambda m: m.embedder().search(["a"], TEXTS, k=0), "`k`.*k=0"),
+    Mistake("k beyond the corpus", lambda m: m.embedder().search(["a"], TEXTS, k=9), "`k`.*k=9"),
     Mistake("an empty corpus", lambda m: m.embedder().search(["a"], [], k=1), "corpus"),
     Mistake("vectors of another size", lambda m: m.embedder().search(np.zeros((1, 3)), TEXTS, k=1), "size|3"),
     Mistake(
@@ -160,7 +166,7 @@ MISTAKES = [
         lambda m: m.causal().generate(["a"], end_token="<end>", max_length=4),
         "end_token",
     ),
-    Mistake("labels of a causal LM", lambda m: m.causal().fit(TEXTS, LABELS, verbose=0), "label|y"),
+    Mistake("labels of a causal LM", lambda m: m.causal().fit(TEXTS, LABELS, verbose=0), "Leave `y` out"),
     Mistake("a text of one token, which has no next", lambda m: m.causal().fit(["a", "b"], verbose=0), "token"),
     Mistake("a detector without a generator", lambda m: m.detector(generator=False).fit(TEXTS, verbose=0), "generator"),
     Mistake("detect of an integer", lambda m: m.detector().detect(3), "list"),

@@ -190,6 +190,8 @@ def fingerprint(encoder):
 def the_name(encoder, name):
     """Checks and returns the name of adapters. None stands for the active adapters."""
     if name is None:
+        if not encoder.adapters:
+            raise ValueError("The model has no adapters. Call `add_adapters` first. Received: name=None")
         if len(encoder.active_adapters) != 1:
             raise ValueError(
                 f"Pass `name`, one of {list(encoder.adapters)}. Received: name=None, while the active adapters are "

@@ -106,6 +106,8 @@ def to_list(texts):
             advice = "Pass a list of the texts, such as `[row['text'] for row in rows]`."
         elif isinstance(first, numbers.Number) and first == first:
             advice = "Convert numbers to `str`."
+        elif isinstance(first, (tuple, list)) and len(first) == 2 and isinstance(first[1], numbers.Number):
+            advice = "Pass texts and labels as two lists: `fit(texts, labels)`."
         else:
             advice = "Remove missing texts or replace them with ''. Pass pairs as a tuple of two columns."
         raise ValueError(

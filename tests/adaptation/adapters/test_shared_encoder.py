@@ -134,10 +134,12 @@ def test_a_task_whose_adapters_changed_says_that_it_must_be_compiled_again():
     train(model)
 
 
-def test_merging_without_active_adapters_says_what_to_do():
+def test_removing_saving_and_merging_without_adapters_say_what_to_do():
     model = models.classifier()
     with pytest.raises(ValueError, match="has no adapters. Call `add_adapters` first"):
         kt.remove_adapters(model)
+    with pytest.raises(ValueError, match="has no adapters. Call `add_adapters` first"):
+        kt.save_adapters(model, "unwritten")
     with pytest.raises(ValueError, match="no active adapters to merge. Call `add_adapters` first"):
         kt.merge_adapters(model)
     kt.set_active_adapter(kt.add_adapters(model, "lora:r=2"), None)

@@ -120,12 +120,24 @@ def test_labels_may_be_tensors_that_only_the_backend_can_convert(model, kind, mo
         (zip(TEXTS, TEXTS), "must not be an iterator.* pairs of texts as a tuple of two lists.* of type zip"),
         (iter(TEXTS), "must not be an iterator.* of type list_iterator"),
         (list(zip(TEXTS, TEXTS)), "Pass pairs as a tuple of two columns"),
+        (list(zip(TEXTS, range(len(TEXTS)))), r"Pass texts and labels as two lists: `fit\(texts, labels\)`"),
         ((text for text in TEXTS), r"Pass raw texts as a list: `fit\(list\(texts\), labels\)`.* yields 'good'"),
         ((pair for pair in [("good", 1)]), "A generator must yield batches of prepared inputs and labels"),
         ((batch for batch in [(["good", "bad"], [1, 0])]), "A generator must yield batches of prepared inputs"),
         (np.array([["good"], ["bad"], ["a"]]), "Texts must be a string, or a list, array, table column or tensor"),
     ],
-    ids=["dict", "dict of pairs", "zip", "iterator", "list of pairs", "texts", "pairs", "batches", "two axes"],
+    ids=[
+        "dict",
+        "dict of pairs",
+        "zip",
+        "iterator",
+        "list of pairs",
+        "list of rows",
+        "texts",
+        "pairs",
+        "batches",
+        "two axes",
+    ],
 )
 def test_inputs_that_are_no_texts(model, x, message):
     labels = LABELS if isinstance(x, (dict, list, np.ndarray)) else None
