@@ -78,7 +78,7 @@ MISTAKES = [
     Mistake(
         "id2label with a name twice",
         lambda m: tasks.TextClassifier.from_pretrained(
-            m.saved_encoder(id2label={"0": "a", "1": "a"}, architectures=["BertForSequenceClassification"]), head="new"
+            m.edit(with_head(m) / "config.json", id2label={"0": "a", "1": "a"}).parent
         ),
         r"'a' for the labels \[0, 1\]",
     ),
