@@ -91,7 +91,7 @@ def compare(
 
     data = {"train": (x[:32], y[:32]), "validation": (x[32:], y[32:])}
     methods = {"slow": sgd(0.001), "fast": [sgd(0.03), sgd(0.1)]}
-    comparison = keras_transfer.adaptation.compare(make_model, data, methods, seeds=2, metric="loss")
+    comparison = keras_transfer.experiments.compare(make_model, data, methods, seeds=2, metric="loss")
     print(comparison)
     comparison.best
     ```
