@@ -37,7 +37,8 @@ FLOORS = [
     ["training/optimizers", "training/runs", "training/resume", "training"],
     ["tasks/inputs", "tasks/base", "tasks/heads", "tasks/classification", "tasks/tagging", "tasks/questions"],
     ["tasks/embedding", "tasks/language", "tasks/dialogue", "tasks"],
-    ["adaptation/features", "adaptation/adapters", "adaptation/recipes", "adaptation"],
+    ["adaptation/features", "adaptation/adapters/base", "adaptation/adapters/kinds", "adaptation/adapters/files"],
+    ["adaptation/adapters", "adaptation/recipes", "adaptation"],
     ["analysis/output", "analysis/reports", "analysis", "experiments", "serving", "wrappers"],
     ["cli/arguments", "cli/actions", "cli"],
 ]

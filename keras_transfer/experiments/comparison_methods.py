@@ -3,7 +3,7 @@
 import functools
 import inspect
 
-from keras_transfer.adaptation.adapters import KINDS, get_adapters
+from keras_transfer.adaptation.adapters.base import KINDS, get_adapters
 from keras_transfer.adaptation.recipes import RECIPES, Recipe, get_recipe
 from keras_transfer.names import did_you_mean
 

@@ -1,6 +1,6 @@
 """Adapters: their kinds, their places in a model, and their files."""
 
-from keras_transfer.adaptation.adapters.adapters import (
+from keras_transfer.adaptation.adapters.base import (
     KINDS,
     adapted_encoder,
     add_adapters,
@@ -11,10 +11,20 @@ from keras_transfer.adaptation.adapters.adapters import (
     remove_adapters,
     set_active_adapter,
 )
-from keras_transfer.adaptation.adapters.attention_kinds import PALs, Prefix, Prompt
-from keras_transfer.adaptation.adapters.bottleneck_kinds import Compacter, Fusion, Houlsby, Parallel, Pfeiffer
 from keras_transfer.adaptation.adapters.files import load_adapters, save_adapters
-from keras_transfer.adaptation.adapters.weight_kinds import IA3, BitFit, LoRA
+from keras_transfer.adaptation.adapters.kinds import (
+    IA3,
+    BitFit,
+    Compacter,
+    Fusion,
+    Houlsby,
+    LoRA,
+    PALs,
+    Parallel,
+    Pfeiffer,
+    Prefix,
+    Prompt,
+)
 
 __all__ = [
     "IA3",

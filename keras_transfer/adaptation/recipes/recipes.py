@@ -7,7 +7,7 @@ import math
 
 import keras
 
-from keras_transfer.adaptation.adapters import add_adapters
+from keras_transfer.adaptation.adapters.base import add_adapters
 from keras_transfer.groups import layer_groups
 from keras_transfer.keras_internals import could_train, remember_trainable, untuned
 from keras_transfer.layers.heads import ScalarMix

@@ -5,6 +5,7 @@ import dataclasses
 import keras
 
 from keras_transfer.keras_internals import could_train, set_trainable
+from keras_transfer.layers.adapters import hide_old_places, show_old_places
 from keras_transfer.layers.basic import serialize_activation
 from keras_transfer.names import check_foreign_arguments
 
@@ -176,7 +177,9 @@ class Encoder(keras.Model):
         self.normalize = normalize
         self.adapters = {}  # From names to lists of kinds, such as `adaptation.LoRA`.
         self.active_adapters = ()
-        object.__setattr__(self, "adapter_slots", [])  # Keras must not track these: the layers hold them.
+        # The `Adapted`s in the order in which they were created. Keras must not track these: the layers hold them.
+        object.__setattr__(self, "adapter_slots", [])
+        self.adapter_layout = 2  # 1 while `.keras` files have the adapters of blocks where version 0.1 had them
         # From the names of a checkpoint's files to the settings in them that the encoder does not have. They are
         # written back, and `generate` reads those of generation.
         object.__setattr__(self, "checkpoint_settings", {})
@@ -206,7 +209,8 @@ class Encoder(keras.Model):
 
     def activate_adapters(self, names):
         """Applies the adapters with these names, in this order, and no others."""
-        self.active_adapters = tuple(names)
+        self.active_adapters, self.adapter_layout = tuple(names), 2
+        hide_old_places(getattr(self, "blocks", ()))
         for slot in self.adapter_slots:
             slot.activate(names)
 
@@ -219,6 +223,7 @@ class Encoder(keras.Model):
             }
             frozen = [weight.path for weight in self.weights if not weight.trainable]
             adapters = {"adapters": kinds, "active_adapters": list(self.active_adapters), "frozen": frozen}
+            adapters["adapter_layout"] = self.adapter_layout
         kept = {"checkpoint_settings": self.checkpoint_settings} if self.checkpoint_settings else {}
         return {
             **{
@@ -240,12 +245,16 @@ class Encoder(keras.Model):
             config["dtype"] = keras.dtype_policies.deserialize(config["dtype"])
         adapters, active = config.pop("adapters", {}), config.pop("active_adapters", ())
         frozen, kept = set(config.pop("frozen", ())), config.pop("checkpoint_settings", {})
+        layout = config.pop("adapter_layout", 1)
         encoder = cls(**config)
         object.__setattr__(encoder, "checkpoint_settings", kept)
         for name, kinds in adapters.items():
             encoder.attach_adapters(name, [keras.saving.deserialize_keras_object(kind) for kind in kinds])
         encoder.activate_adapters(active)
         if adapters:
+            encoder.adapter_layout = layout
+            if layout == 1:
+                show_old_places(encoder.adapter_slots)
             set_trainable(encoder, [weight for weight in could_train(encoder) if weight.path not in frozen])
         return encoder
 

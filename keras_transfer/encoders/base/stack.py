@@ -7,7 +7,6 @@ import keras
 from keras import ops
 
 from keras_transfer.encoders.base.encoder import Encoder
-from keras_transfer.layers.adapters import AdapterSlot
 from keras_transfer.layers.attention import AttentionBias, MultiHeadAttention, mask_bias
 from keras_transfer.layers.basic import Dropout
 from keras_transfer.layers.blocks import FeedForward, GatedFeedForward, TransformerBlock
@@ -95,11 +94,6 @@ class TransformerStack(Encoder):
         groups += [] if self.final_norm is None else [("final_norm", "other", [self.final_norm])]
         return groups + ([] if self.pooler is None else [("pooler", "pooler", [self.pooler])])
 
-    def activate_adapters(self, names):
-        super().activate_adapters(names)
-        for block in self.blocks:
-            block.adapted = list(self.adapters)
-
     def block_for_first_token(self):
         """Returns the last block if a model that only reads `pooled_output` can use `first_token_only` with it.
 
@@ -111,7 +105,7 @@ class TransformerStack(Encoder):
             return None
         able = self.pooler is not None and self.final_norm is None and type(last.attention) is MultiHeadAttention
         able = able and type(last.feed_forward) in (FeedForward, GatedFeedForward)
-        return last if able and all(isinstance(adapter, AdapterSlot) for adapter in last.adapters.values()) else None
+        return last if able else None
 
     # === Decoding with a cache ===
 

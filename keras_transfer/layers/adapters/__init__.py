@@ -1,40 +1,32 @@
-"""Layers of adapters, and the slots of other layers that hold them."""
+"""The wrapper that applies adapters to a layer, and the layers of adapters that users can build on."""
 
-from keras_transfer.layers.adapters.bottleneck import BottleneckAdapter, CompacterAdapter, FusionAdapter, Rule
-from keras_transfer.layers.adapters.low_rank import LowRankAdapter, ScalingAdapter
-from keras_transfer.layers.adapters.prefix import PrefixAdapter, ProjectedAttention, Projections
-from keras_transfer.layers.adapters.prompt import PromptAdapter, PromptSlot
-from keras_transfer.layers.adapters.slots import (
+from keras_transfer.layers.adapters.bottleneck import BottleneckAdapter, uniform
+from keras_transfer.layers.adapters.copies import WeightCopies, copies_of
+from keras_transfer.layers.adapters.old_files import hide_old_places, show_old_places
+from keras_transfer.layers.adapters.wrapper import (
+    Adapted,
+    AdaptedBlock,
     AdaptedDense,
-    AdaptedLayer,
+    AdaptedResidual,
     Adapter,
-    AdapterSlot,
-    PrefixSlot,
-    WeightCopies,
-    WeightSlot,
     check_kernel,
     dense_axes,
+    stand_in,
 )
 
 __all__ = [
+    "Adapted",
+    "AdaptedBlock",
     "AdaptedDense",
-    "AdaptedLayer",
+    "AdaptedResidual",
     "Adapter",
-    "AdapterSlot",
     "BottleneckAdapter",
-    "CompacterAdapter",
-    "FusionAdapter",
-    "LowRankAdapter",
-    "PrefixAdapter",
-    "PrefixSlot",
-    "ProjectedAttention",
-    "Projections",
-    "PromptAdapter",
-    "PromptSlot",
-    "Rule",
-    "ScalingAdapter",
     "WeightCopies",
-    "WeightSlot",
     "check_kernel",
+    "copies_of",
     "dense_axes",
+    "hide_old_places",
+    "show_old_places",
+    "stand_in",
+    "uniform",
 ]

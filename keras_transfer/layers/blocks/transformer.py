@@ -7,7 +7,8 @@ import functools
 import keras
 from keras import ops
 
-from keras_transfer.layers.adapters import AdapterSlot
+from keras_transfer.keras_internals import layers_within
+from keras_transfer.layers.adapters import Adapted
 from keras_transfer.layers.attention import batch_and_length, output_shape
 from keras_transfer.layers.basic import Dropout, LayerNormalization
 
@@ -17,7 +18,7 @@ NORMALIZATIONS = {
     "layer_no_bias": functools.partial(LayerNormalization, center=False),
     "rms": keras.layers.RMSNormalization,
 }
-SLOTS = ("attention", "cross_attention", "feed_forward")
+PARTS = ("attention", "cross_attention", "feed_forward")
 _first_only = contextvars.ContextVar("first_only", default=None)
 
 
@@ -36,6 +37,22 @@ def first_token_only(block):
         yield
     finally:
         _first_only.reset(token)
+
+
+class Residual(keras.layers.Layer):
+    """The end of a sub-layer: adds its outputs to the residual. Adapters that follow a sub-layer stand in for it.
+
+    Call arguments:
+        outputs: Tensor. Outputs of the sub-layer.
+        residual: Tensor to add.
+        inputs: Tensor. Inputs of the sub-layer, which only adapters read.
+        norm: Layer, applied to the sum. Defaults to `None`.
+        beside: Tensor to add to the outputs. Defaults to `None`.
+    """
+
+    def call(self, outputs, residual, inputs, norm=None, beside=None):
+        summed = residual + (outputs if beside is None else outputs + beside)
+        return summed if norm is None else norm(summed)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -57,8 +74,6 @@ class TransformerBlock(keras.layers.Layer):
             `feed_forward` with `context`. Defaults to `None`.
         dropout: Float between 0 and 1. Dropout rate of the outputs that are added to the residual. Defaults to `0.0`.
         layer_norm_epsilon: Float. Epsilon of the normalizations. Defaults to `1e-12`.
-        adapters: Dict from a slot (`"attention"`, `"cross_attention"`, `"feed_forward"`) to a layer that is applied to
-            that sub-layer's output before the residual (Houlsby et al. 2019). Defaults to `None`.
 
     Call arguments:
         inputs: Tensor of shape `[batch, length, dim]`.
@@ -75,7 +90,7 @@ class TransformerBlock(keras.layers.Layer):
         A tensor of shape `[batch, length, dim]`, or a tuple of it and the updated cache if `cache` was passed.
 
     Raises:
-        ValueError: If `norm`, `normalization` or a slot of `adapters` is unknown, or if `cross_attention` attends to
+        ValueError: If `norm` or `normalization` is unknown, or if `cross_attention` attends to
             its own inputs.
 
     Example:
@@ -99,7 +114,6 @@ class TransformerBlock(keras.layers.Layer):
         cross_attention=None,
         dropout=0.0,
         layer_norm_epsilon=1e-12,
-        adapters=None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -114,16 +128,10 @@ class TransformerBlock(keras.layers.Layer):
             raise ValueError(
                 f"`cross_attention` must be built with `cross_attention=True`. Received: {cross_attention}"
             )
-        adapters = dict(adapters or {})
-        slots = [slot for slot in SLOTS if cross_attention is not None or slot != "cross_attention"]
-        if unknown := sorted(set(adapters) - set(slots)):
-            raise ValueError(f"Invalid slots in `adapters`. Expected some of {slots}. Received: {unknown}")
         self.norm = norm
         self.normalization = normalization
         self.layer_norm_epsilon = layer_norm_epsilon
         self.dropout_rate = dropout
-        self.adapters = adapters
-        self.adapted = []  # Names of the adapters of `add_adapters`, which are in the config of the encoder.
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")
 
         self.attention = attention
@@ -132,6 +140,9 @@ class TransformerBlock(keras.layers.Layer):
         self.cross_attention_norm = None if cross_attention is None else self._norm("cross_attention_norm")
         self.feed_forward = feed_forward
         self.feed_forward_norm = self._norm("feed_forward_norm")
+        for part in PARTS:
+            setattr(self, f"{part}_residual", Residual(dtype=self.dtype_policy, name=f"{part}_residual"))
+        self.beside = self.prompt = None  # Layers that run around the block: see `AdaptedBlock`.
 
     def _norm(self, name):
         norm_class = NORMALIZATIONS[self.normalization]
@@ -145,9 +156,6 @@ class TransformerBlock(keras.layers.Layer):
             self.cross_attention_norm.build(inputs_shape)
         self.feed_forward.build((None, inputs_shape[-1]))
         self.feed_forward_norm.build(inputs_shape)
-        for adapter in self.adapters.values():
-            if not adapter.built:
-                adapter.build(inputs_shape)
 
     def __call__(self, *args, **kwargs):
         if _first_only.get() is self:  # Passed as an argument: rematerialization repeats `call` outside the context.
@@ -168,12 +176,34 @@ class TransformerBlock(keras.layers.Layer):
         training=None,
         **kwargs,
     ):
-        cache, updated, prompt = cache or {}, {}, self.adapters.get("prompt")
-        beside = self.adapters.get("block")
-        # After a prompt, the first vector is not that of the first token. PALs return a vector for every token.
-        early = first_only and prompt is None and beside is None
-        if prompt is not None:
-            inputs, attention_bias = prompt(inputs, attention_bias)
+        run = functools.partial(self.run, context=(context, context_mask, context_bias), cache_index=cache_index)
+        for around in (self.beside, self.prompt):
+            run = run if around is None else around.around(run)
+        masks = {"padding_mask": padding_mask, "attention_bias": attention_bias}
+        return run(inputs, **masks, cache=cache or {}, first_only=first_only, training=training, **kwargs)
+
+    def run(
+        self,
+        inputs,
+        padding_mask,
+        attention_bias,
+        context,
+        cache,
+        cache_index,
+        first_only,
+        training,
+        beside=None,
+        **kwargs,
+    ):
+        """Computes what `call` returns, without what runs around the block.
+
+        Args:
+            context: Tuple of `context`, `context_mask` and `context_bias`.
+            beside: Tensor of shape `[batch, length, dim]`, added to the outputs of the feed-forward network. Defaults
+                to `None`.
+            inputs, **kwargs: The other arguments of the call.
+        """
+        updated = {}
         mask = padding_mask if attention_bias is None else attention_bias
         batch, length = batch_and_length(inputs, None if cache or mask is None else ops.convert_to_tensor(mask))
 
@@ -186,50 +216,33 @@ class TransformerBlock(keras.layers.Layer):
 
         def attention(x):
             masks = {"padding_mask": padding_mask, "attention_bias": attention_bias}
-            options = {"first_only": True} if early else {}
+            options = {"first_only": True} if first_only else {}
             return attend("attention", x, **masks, cache_index=cache_index, **options, **kwargs)
 
         def cross_attention(x):
-            return attend("cross_attention", x, context=context, padding_mask=context_mask, attention_bias=context_bias)
+            names = ("context", "padding_mask", "attention_bias")
+            return attend("cross_attention", x, **dict(zip(names, context)))
 
         def feed_forward(x):
             h = ops.reshape(x, (-1, x.shape[-1]))  # a plain matmul, which TensorFlow fuses with bias and activation
-            return ops.reshape(self.feed_forward(h), (batch, 1 if early else length, x.shape[-1]))
+            return ops.reshape(self.feed_forward(h), (batch, 1 if first_only else length, x.shape[-1]))
 
-        if beside is not None and cache:
-            raise ValueError("A block with `PALs` has no cache. Received: cache=...")
-
-        x = self._sublayer(inputs, attention, self.attention_norm, "attention", training, first_only=early)
+        x = self._sublayer("attention", inputs, attention, training, first_only=first_only)
         if self.cross_attention is not None:
-            x = self._sublayer(x, cross_attention, self.cross_attention_norm, "cross_attention", training)
-        if beside is not None:
-            beside = functools.partial(beside, inputs=inputs, attention_bias=attention_bias, training=training)
-        x = self._sublayer(x, feed_forward, self.feed_forward_norm, "feed_forward", training, beside)
-        x = x if prompt is None else prompt.trimmed(x)
-        x = x[:, :1] if first_only and not early else x
+            x = self._sublayer("cross_attention", x, cross_attention, training)
+        x = self._sublayer("feed_forward", x, feed_forward, training, beside)
         return (x, updated) if cache else x
 
-    def _sublayer(self, x, function, norm, slot, training, beside=None, first_only=False):
+    def _sublayer(self, name, x, function, training, beside=None, first_only=False):
         """Runs one residual step, with the normalization where `self.norm` places it."""
+        norm, residual = getattr(self, f"{name}_norm"), getattr(self, f"{name}_residual")
         if self.norm == "input":
             x = norm(x)
         inputs = norm(x) if self.norm == "pre" else x
         h = self.dropout(function(inputs), training=training)
         if first_only:
             x, inputs = x[:, :1], inputs[:, :1]
-        if slot in self.adapters:
-            h = ops.cast(self._adapted(self.adapters[slot], h, inputs, x, norm, training), self.compute_dtype)
-        if beside is not None:
-            h = beside(h)
-        return norm(x + h) if self.norm == "post" else x + h
-
-    def _adapted(self, adapter, h, inputs, x, norm, training):
-        if not isinstance(adapter, AdapterSlot):
-            return adapter(h)
-        summed = None
-        if adapter.uses_sum:
-            summed = norm(x + h) if self.norm == "post" else x + h
-        return adapter(h, inputs, summed, training=training)
+        return residual(h, x, inputs, norm=norm if self.norm == "post" else None, beside=beside)
 
     def empty_cache(self, batch_size, length, context=None):
         """Returns an empty cache with room for `length` tokens, and with the keys of `context`, if any."""
@@ -245,12 +258,12 @@ class TransformerBlock(keras.layers.Layer):
         return outputs, keras.tree.map_structure(lambda x: keras.KerasTensor(x.shape, dtype=x.dtype), cache)
 
     def get_config(self):
-        if self.adapted:
+        if any(isinstance(layer, Adapted) for layer, _ in layers_within(self)):
             raise ValueError(
-                "A block with adapters of `add_adapters` has no config of its own. Save the task or the encoder. "
-                f"Received: the adapters {self.adapted} in {self.name!r}"
+                "A block with adapters has no config of its own. Save the task or the encoder. "
+                f"Received: adapters in {self.name!r}"
             )
-        parts = {name: getattr(self, name) for name in SLOTS}
+        parts = {name: getattr(self, name) for name in PARTS}
         return {
             **super().get_config(),
             **{name: None if part is None else _serialize(part) for name, part in parts.items()},
@@ -258,14 +271,15 @@ class TransformerBlock(keras.layers.Layer):
             "normalization": self.normalization,
             "dropout": self.dropout_rate,
             "layer_norm_epsilon": self.layer_norm_epsilon,
-            "adapters": {slot: _serialize(layer) for slot, layer in self.adapters.items()},
         }
 
     @classmethod
     def from_config(cls, config):
-        parts = {name: config[name] and keras.layers.deserialize(config[name]) for name in SLOTS}
-        adapters = {slot: keras.layers.deserialize(layer) for slot, layer in config["adapters"].items()}
-        return cls(**{**config, **parts, "adapters": adapters})
+        parts = {name: config[name] and keras.layers.deserialize(config[name]) for name in PARTS}
+        config = {**config, **parts}
+        if adapters := config.pop("adapters", {}):  # of version 0.1
+            raise ValueError(f"Blocks take adapters from `adaptation.add_adapters` only. Received: {list(adapters)}")
+        return cls(**config)
 
 
 def _serialize(layer):

@@ -5,7 +5,6 @@ import dataclasses
 import keras
 
 from keras_transfer.encoders.base import encode
-from keras_transfer.layers.adapters import PromptSlot
 from keras_transfer.layers.heads import ScalarMix
 
 
@@ -38,7 +37,7 @@ def encode_mixed(encoder, scalar_mix):
         return encode(encoder), None
     if scalar_mix is True:
         scalar_mix = ScalarMix(dtype=encoder.dtype_policy, name="scalar_mix")
-    if any(isinstance(slot, PromptSlot) for slot in getattr(encoder, "adapter_slots", ())):
+    if any(kind.lengthens for kinds in getattr(encoder, "adapters", {}).values() for kind in kinds):
         raise ValueError(
             "`scalar_mix` cannot be combined with adapters of the kind `Prompt`. Received: an encoder with a prompt"
         )

@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_transfer.encoders import BertEncoder, GPT2Encoder, RobertaEncoder
 from keras_transfer.keras_internals.trainable import layers_within
-from keras_transfer.layers.adapters.slots import AdapterSlot
+from keras_transfer.layers.adapters import Adapted
 from keras_transfer.tasks import CausalLM, MaskedLM, TextClassifier, TokenClassifier
 
 SIZES = {"num_layers": 2, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "max_sequence_length": 12}
@@ -63,7 +63,7 @@ def values(model):
 
 def randomize(model, name="default"):
     """Gives adapters random weights, so that they change what the model computes."""
-    from keras_transfer.adaptation.adapters.adapters import adapted_encoder, adapter_weights
+    from keras_transfer.adaptation.adapters.base import adapted_encoder, adapter_weights
 
     random = np.random.default_rng(1)
     for weight in adapter_weights(adapted_encoder(model), name).values():
@@ -94,7 +94,7 @@ def check_what_trains(model, spec, parameters, group, tolerance, change):
         change: Float. Difference of the outputs that adapters with random weights make, at least.
     """
     from keras_transfer import adaptation as kt
-    from keras_transfer.adaptation.adapters.adapters import adapter_weights
+    from keras_transfer.adaptation.adapters.base import adapter_weights
 
     before, base = outputs(model), values(model)
     assert kt.add_adapters(model, spec) is model
@@ -126,4 +126,4 @@ def check_what_trains(model, spec, parameters, group, tolerance, change):
     assert values(model).keys() == base.keys()
     model.get_layer("logits").set_weights([base["logits/kernel"], base["logits/bias"]])
     np.testing.assert_array_equal(outputs(model), before)
-    assert not any(isinstance(layer, AdapterSlot) for layer, _ in layers_within(model))
+    assert not any(isinstance(layer, Adapted) for layer, _ in layers_within(model))

@@ -6,9 +6,9 @@ import pytest
 from keras import ops
 
 from keras_transfer import adaptation as kt
-from keras_transfer.adaptation.adapters.adapters import adapted_encoder
+from keras_transfer.adaptation.adapters.base import adapted_encoder
+from keras_transfer.adaptation.adapters.kinds.compacter import Rule
 from keras_transfer.encoders import ModernBertEncoder, MPNetEncoder
-from keras_transfer.layers.adapters.bottleneck import Rule
 from tests.adaptation.adapters import adapter_models as models
 from tests.adaptation.adapters.adapter_models import DIM, INNER, LAYERS, outputs, randomize, train, values
 from tests.helpers import EAGER, save_and_load

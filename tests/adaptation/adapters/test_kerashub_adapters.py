@@ -9,12 +9,11 @@ from keras import ops
 
 from keras_transfer import adaptation as kt
 from keras_transfer import serving
-from keras_transfer.adaptation.adapters.adapters import adapter_weights
-from keras_transfer.adaptation.adapters.places import choose_targets
+from keras_transfer.adaptation.adapters.base import adapter_weights, choose_targets
 from keras_transfer.encoders import BertEncoder, GPT2Encoder, encode
 from keras_transfer.encoders.keras_hub.backbone import BackboneEncoder
 from keras_transfer.keras_internals.trainable import layers_within
-from keras_transfer.layers.adapters.slots import AdapterSlot, WeightCopies
+from keras_transfer.layers.adapters import Adapted, WeightCopies
 from keras_transfer.tasks import MaskedLM, TextClassifier, TokenClassifier
 from tests.adaptation.adapters import adapter_models as models
 from tests.adaptation.adapters.adapter_models import DIM, INNER, LAYERS, outputs, randomize, train, values
@@ -304,7 +303,7 @@ def test_dense_layers_that_compute_with_more_than_their_kernel_are_an_error(chan
 
 
 def has_slots(model):
-    return any(isinstance(layer, AdapterSlot) for layer, _ in layers_within(model))
+    return any(isinstance(layer, Adapted) for layer, _ in layers_within(model))
 
 
 def test_mistakes_are_clear_errors_that_change_nothing():
@@ -315,7 +314,7 @@ def test_mistakes_are_clear_errors_that_change_nothing():
     paths = [[weight.path for weight in found] for found in (model.weights, model.trainable_weights)]
     for spec in ("pfeiffer", "parallel", "prefix", "prompt", "pals", ["lora", "pfeiffer"]):
         with pytest.raises(
-            ValueError, match="cannot have this kind.* some of .'houlsby', .*'bitfit'., or a `Fusion`. Received"
+            ValueError, match="cannot have this kind.* some of .'bitfit', .*'dora'., or a `Fusion`. Received"
         ):
             kt.add_adapters(model, spec)
     for call, message in (

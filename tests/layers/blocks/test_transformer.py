@@ -6,12 +6,14 @@ import pytest
 
 from keras_transfer.layers import (
     AttentionBias,
+    BottleneckAdapter,
     FeedForward,
     GatedFeedForward,
     MultiHeadAttention,
     TransformerBlock,
     gelu_tanh,
 )
+from keras_transfer.layers.adapters import AdaptedResidual, stand_in
 from keras_transfer.layers.blocks.transformer import first_token_only
 from tests.helpers import run_layer_test, save_and_load
 
@@ -23,9 +25,16 @@ PADDING = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], "int32")
 SLOTS = ("attention", "cross_attention", "feed_forward")
 
 
-def adapter(name):
-    """A layer with its own weights, like a bottleneck."""
-    return keras.layers.Dense(DIM, activation="tanh", kernel_initializer="random_normal", name=name)
+def adapted(block):
+    """The block with a bottleneck at the end of each of its sub-layers."""
+    for part in SLOTS if block.cross_attention is not None else ("attention", "feed_forward"):
+        slot = stand_in(AdaptedResidual, block, f"{part}_residual", part)
+        layer = BottleneckAdapter(3, source="summed", name="own")
+        layer.build((BATCH, LENGTH, DIM))
+        layer.set_weights([RNG.normal(size=weight.shape) for weight in layer.weights])
+        slot.adapters["own"] = layer
+        slot.activate(["own"])
+    return block
 
 
 def make_block(causal=False, activation="gelu", reads_context=False, gated=False, dtype=None, **options):
@@ -94,13 +103,13 @@ def test_it_is_a_well_behaved_layer(norm, normalization, parts):
     run_layer_test(make, arguments, X, {"padding_mask": PADDING}, output_shape=X.shape)
 
 
-def test_with_cross_attention_and_adapters_in_all_slots_it_is_a_well_behaved_layer():
+def test_with_cross_attention_it_is_a_well_behaved_layer():
     def make(dtype=None, **options):
         return make_block(reads_context=True, dtype=dtype, **options)
 
     run_layer_test(
         make,
-        {"adapters": {slot: adapter(f"{slot}_adapter") for slot in SLOTS}},
+        {},
         X,
         {"context": CONTEXT, "context_mask": np.array([[1, 1, 1, 0], [1, 1, 1, 1]], "int32")},
         output_shape=X.shape,
@@ -169,9 +178,8 @@ def test_cross_attention_reads_the_context_through_its_mask():
 @pytest.mark.parametrize("norm", ["post", "pre", "input"])
 @pytest.mark.parametrize("parts", [{}, {"causal": True, "gated": True}, {"reads_context": True}], ids=str)
 def test_the_first_token_alone_is_as_in_the_whole_sequence(norm, parts):
-    slots = SLOTS if "reads_context" in parts else ("attention", "feed_forward")
     arguments = {"padding_mask": PADDING, **({"context": CONTEXT} if "reads_context" in parts else {})}
-    block = random_block(norm=norm, adapters={slot: adapter(slot) for slot in slots}, **parts)
+    block = adapted(random_block(norm=norm, **parts))
     with first_token_only(block):
         first, other = block(X, **arguments), random_block(**parts)(X, **arguments)
     assert first.shape == (BATCH, 1, DIM) and other.shape == X.shape  # No other block is affected.
@@ -180,43 +188,9 @@ def test_the_first_token_alone_is_as_in_the_whole_sequence(norm, parts):
     assert block(keras.Input((LENGTH, DIM)), first_only=True, **inputs).shape == (None, 1, DIM)
 
 
-@pytest.mark.parametrize("slot", SLOTS)
-def test_an_adapter_changes_the_output_of_its_own_slot(slot):
-    adapted = make_block(reads_context=True, adapters={slot: adapter("adapter")})
-    adapted(X, context=CONTEXT)
-    plain = make_block(reads_context=True)
-    plain(X, context=CONTEXT)
-    own = {id(weight) for weight in adapted.adapters[slot].weights}
-    plain.set_weights([weight for weight in adapted.weights if id(weight) not in own])
-    assert np.abs(np.array(adapted(X, context=CONTEXT)) - np.array(plain(X, context=CONTEXT))).max() > 0.01
-
-
-def test_an_adapter_that_returns_its_input_changes_nothing():
-    plain = random_block()
-    adapted = make_block(adapters={"attention": keras.layers.Identity()})
-    adapted(X)
-    adapted.set_weights(plain.get_weights())
-    np.testing.assert_array_equal(adapted(X), plain(X))
-
-
-def test_an_adapter_is_applied_before_the_residual():
-    # One that returns zeros leaves only the residual of that sub-layer.
-    zeros = keras.layers.Dense(DIM, kernel_initializer="zeros")
-    block = make_block(norm="pre", adapters={"attention": zeros, "feed_forward": zeros})
-    np.testing.assert_array_equal(block(X), X)
-
-
-def test_the_adapters_weights_survive_a_keras_file():
-    inputs = keras.Input((LENGTH, DIM))
-    block = make_block(adapters={"feed_forward": adapter("adapter")})
-    model = keras.Model(inputs, block(inputs))
-    block.adapters["feed_forward"].kernel.assign(RNG.normal(size=(DIM, DIM)))
-    np.testing.assert_array_equal(save_and_load(model)(X), model(X))
-
-
 def test_reloaded_weights_have_the_same_paths():
     inputs = keras.Input((LENGTH, DIM))
-    model = keras.Model(inputs, make_block(adapters={"feed_forward": adapter("adapter")}, name="block_0")(inputs))
+    model = keras.Model(inputs, make_block(name="block_0")(inputs))
     paths = [weight.path for weight in model.weights]
     assert "block_0/attention/query_key_value/kernel" in paths and "block_0/feed_forward/inner/bias" in paths
     assert [weight.path for weight in save_and_load(model).weights] == paths
@@ -256,11 +230,8 @@ def test_a_cross_attention_that_attends_to_its_own_inputs_is_an_error():
         make_block(cross_attention=MultiHeadAttention(2))
 
 
-def test_an_unknown_slot_is_an_error():
-    with pytest.raises(ValueError, match=r"Expected some of \['attention', 'feed_forward'\]. Received: \['output'\]"):
-        make_block(adapters={"output": adapter("adapter")})
-
-
-def test_a_cross_attention_slot_without_cross_attention_is_an_error():
-    with pytest.raises(ValueError, match=r"Received: \['cross_attention'\]"):
-        make_block(adapters={"cross_attention": adapter("adapter")})
+def test_a_block_of_an_older_config_loads_unless_its_constructor_was_given_adapters():
+    config = make_block().get_config()
+    assert TransformerBlock.from_config({**config, "adapters": {}}).get_config() == config
+    with pytest.raises(ValueError, match=r"from `adaptation.add_adapters` only. Received: \['attention'\]"):
+        TransformerBlock.from_config({**config, "adapters": {"attention": {}}})

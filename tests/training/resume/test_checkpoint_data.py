@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.adaptation import add_adapters, set_active_adapter
-from keras_transfer.adaptation.adapters.adapters import head_weights
+from keras_transfer.adaptation.adapters.base import head_weights
 from keras_transfer.encoders import TransformerEncoder
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches

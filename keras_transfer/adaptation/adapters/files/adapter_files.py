@@ -7,24 +7,24 @@ import pathlib
 import numpy as np
 from keras import ops
 
-from keras_transfer.adaptation.adapters import peft_files
-from keras_transfer.adaptation.adapters.adapters import (
+from keras_transfer.adaptation.adapters.base import (
     adapted_encoder,
     adapter_weights,
     add_adapters,
     check_names,
     head_for,
     head_weights,
+    kind_of,
     remove_adapters,
     set_active_adapter,
 )
-from keras_transfer.adaptation.adapters.file_settings import (
+from keras_transfer.adaptation.adapters.files import peft_files
+from keras_transfer.adaptation.adapters.files.settings import (
     check_encoder_settings,
     check_head_settings,
     encoder_settings,
     head_settings,
 )
-from keras_transfer.adaptation.adapters.kinds import kind_of
 from keras_transfer.files import atomic_file, check_folder
 from keras_transfer.keras_internals import remember_trainable
 

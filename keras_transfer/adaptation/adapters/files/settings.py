@@ -10,6 +10,7 @@ log = logging.getLogger("keras_transfer")
 _NOT_COMPARED = {
     "adapters",
     "active_adapters",
+    "adapter_layout",
     "frozen",
     "checkpoint_settings",
     "backbone",

@@ -1,11 +1,14 @@
-"""Slots: the places of an encoder where named adapters act, if they are active."""
+"""The wrapper that stands in for a layer and applies named adapters there, if they are active."""
 
+import functools
 import math
 import weakref
 
 import keras
 import numpy as np
 from keras import ops
+
+from keras_transfer.keras_internals import layer_tracking
 
 
 class Adapter(keras.layers.Layer):
@@ -37,12 +40,15 @@ class Adapter(keras.layers.Layer):
         return []
 
 
-class AdapterSlot(keras.layers.Layer):
-    """A place where adapters act: the output of a sub-layer of a `TransformerBlock`, before the residual.
+class Adapted(keras.layers.Layer):
+    """Stands in for a layer, as the attribute of the layer that holds it, and changes its outputs by adapters.
+
+    Subclasses stand in for layers that adapters change elsewhere than at their outputs.
 
     Args:
-        parent: Layer that holds the slot.
-        attribute: String. Name of the parent's attribute that holds the slot.
+        base: The layer, or None to change the inputs alone.
+        parent: Layer that holds it.
+        attribute: String. Name of the parent's attribute.
         place: String. Name of the place, unique in the encoder, such as `"block_0.feed_forward"`.
 
     Attributes:
@@ -50,68 +56,89 @@ class AdapterSlot(keras.layers.Layer):
         active: Tuple of names. These adapters are applied in this order.
     """
 
-    def __init__(self, parent, attribute, place, **kwargs):
-        super().__init__(dtype=parent.dtype_policy, name="adapters", **kwargs)
+    def __init__(self, base, parent, attribute, place):
+        super().__init__(dtype=parent.dtype_policy, name="adapters")
+        self.base = base
         self.parent = weakref.ref(parent)  # Keras would track the layer itself.
         self.attribute = attribute
         self.place = place
         self.adapters = {}
         self.active = ()
+        self.supports_masking = True
         self.built = True  # It has no weights of its own.
-
-    @property
-    def uses_sum(self):
-        """Boolean. Whether an active adapter reads the sum of the residual and the outputs."""
-        return any(self.adapters[name].uses_sum for name in self.active)
 
     def activate(self, names):
         """Applies the adapters with these names, in this order, and no others."""
         self.active = tuple(name for name in names if name in self.adapters)
 
     def detach(self):
-        """Removes the slot from its parent."""
+        """Gives the layer its place back."""
         self.activate(())
-        self.parent().adapters.pop(self.attribute)
-
-    def call(self, outputs, inputs=None, summed=None, training=None, **kwargs):
-        for name in self.active:
-            outputs = self.adapters[name](outputs, inputs, summed, training=training, **kwargs)
-        return outputs
-
-
-class AdaptedLayer(AdapterSlot):
-    """A layer with adapters at its output, which replaces the original layer.
-
-    Args:
-        base: The layer.
-        parent, attribute, place: See `AdapterSlot`.
-    """
-
-    def __init__(self, base, parent, attribute, place):
-        super().__init__(parent, attribute, place)
-        self.base = base
-        self.supports_masking = True
+        if self.base is None:
+            delattr(self.parent(), self.attribute)  # TensorFlow would still track it.
+        setattr(self.parent(), self.attribute, self.base)
 
     def call(self, inputs, training=None):
-        return super().call(self.base(inputs), inputs, training=training)
+        return self.apply(inputs if self.base is None else self.base(inputs), inputs, training=training)
+
+    def apply(self, outputs, inputs, summed=None, training=None):
+        """Returns the outputs of the layer as the active adapters change them."""
+        for name in self.active:
+            outputs = self.adapters[name](outputs, inputs, summed, training=training)
+        return outputs
 
     def compute_output_shape(self, inputs_shape):
         return self.base.compute_output_shape(inputs_shape)
 
-    def detach(self):
-        self.activate(())
-        setattr(self.parent(), self.attribute, self.base)
+
+def stand_in(cls, parent, attribute, place):
+    """Returns what stands in for the layer that is an attribute of `parent`, which is an `Adapted` from now on.
+
+    Args:
+        cls: Class of the new `Adapted`, if there is none.
+        parent, attribute, place: See `Adapted`.
+    """
+    layer = getattr(parent, attribute, None)
+    if not isinstance(layer, Adapted):
+        with layer_tracking.unlocked(parent):
+            layer = cls(layer, parent, attribute, place)
+            setattr(parent, attribute, layer)
+    return layer
 
 
-class AdaptedDense(AdaptedLayer):
-    """A dense layer with adapters, which replaces the original dense layer.
+class AdaptedResidual(Adapted):
+    """Stands in for the `Residual` at the end of a sub-layer. Adapters change the outputs that it adds."""
+
+    @property
+    def uses_sum(self):
+        """Boolean. Whether an active adapter reads the sum of the residual and the outputs."""
+        return any(self.adapters[name].uses_sum for name in self.active)
+
+    def call(self, outputs, residual, inputs, norm=None, beside=None, training=None):
+        summed = self.base(outputs, residual, inputs, norm=norm) if self.uses_sum else None
+        outputs = ops.cast(self.apply(outputs, inputs, summed, training), self.compute_dtype)
+        return self.base(outputs, residual, inputs, norm=norm, beside=beside)
+
+
+class AdaptedBlock(Adapted):
+    """Runs around a `TransformerBlock`, which does not hold it in place of a layer."""
+
+    def around(self, run):
+        """Returns the function that runs the active adapters around another function, from the first one inwards."""
+        for name in reversed(self.active):
+            run = functools.partial(self.adapters[name].around, run)
+        return run
+
+
+class AdaptedDense(Adapted):
+    """Stands in for a dense layer.
 
     The adapters act before the activation of the layer. They treat an `EinsumDense` with several axes, such as the
     heads of attention, as a dense layer with one axis.
 
     Args:
         base: `Dense`, or `EinsumDense` for which `dense_axes` is not None.
-        parent, attribute, place: See `AdapterSlot`.
+        parent, attribute, place: See `Adapted`.
     """
 
     def __init__(self, base, parent, attribute, place):
@@ -140,7 +167,7 @@ class AdaptedDense(AdaptedLayer):
         for name in self.active:
             x = self.adapters[name].before(x)
         outputs = self._linear(x if self.summed == 1 else ops.reshape(x, ops.shape(inputs)))
-        changed = AdapterSlot.call(self, _joined(outputs, self.made), x, training=training)
+        changed = self.apply(_joined(outputs, self.made), x, training=training)
         changed = changed if self.made == 1 else ops.reshape(changed, ops.shape(outputs))
         return changed if _is_linear(self.base) else self.base.activation(changed)
 
@@ -206,91 +233,3 @@ def _is_linear(layer):
 def _joined(x, count):
     """Returns a tensor with its last `count` axes joined into one."""
     return x if count == 1 else ops.reshape(x, (*ops.shape(x)[:-count], math.prod(x.shape[-count:])))
-
-
-class WeightSlot(AdapterSlot):
-    """Holds copies of some weights of a layer, which train in place of the originals.
-
-    The layer computes with the copies of the active adapter. The originals do not change.
-
-    Args:
-        parent, attribute, place: See `AdapterSlot`.
-    """
-
-    def __init__(self, parent, attribute, place):
-        super().__init__(parent, attribute, place)
-        originals = {}
-        self.originals = lambda: originals  # Hidden from Keras, since the parent tracks these weights.
-
-    def cover(self, attributes):
-        """Adds weights of the layer to those that can have copies."""
-        for attribute in attributes:
-            self.originals().setdefault(attribute, getattr(self.parent(), attribute))
-
-    def activate(self, names):
-        super().activate(names)
-        for attribute, variable in self.originals().items():
-            for name in self.active:
-                variable = getattr(self.adapters[name], attribute, variable)
-            object.__setattr__(self.parent(), attribute, variable)
-
-    def save_own_variables(self, store):
-        """Writes the originals: `Dense` writes the bias that it computes with, which may be a copy."""
-        for attribute, variable in self.originals().items():
-            store[attribute] = variable
-
-    def load_own_variables(self, store):
-        for attribute, variable in self.originals().items():
-            variable.assign(store[attribute])
-
-    def detach(self):
-        self.activate(())
-        delattr(self.parent(), self.attribute)  # TensorFlow would still track it.
-        setattr(self.parent(), self.attribute, None)
-
-
-class WeightCopies(Adapter):
-    """Copies of weights for a `WeightSlot`.
-
-    Args:
-        originals: Dict from attributes to variables.
-    """
-
-    def __init__(self, originals, **kwargs):
-        super().__init__(**kwargs)
-        self.originals = lambda: originals  # Hidden from Keras.
-
-    def build(self, _=None):
-        for name, variable in self.originals().items():
-            copy = self.add_weight(name=name, shape=variable.shape, dtype=variable.dtype, initializer="zeros")
-            copy.assign(np.array(ops.convert_to_numpy(variable)))  # On JAX, it would share the original's memory.
-            setattr(self, name, copy)
-
-    def starts(self):
-        return [(getattr(self, name), _array(variable)) for name, variable in self.originals().items()]
-
-
-def _array(variable):
-    return np.array(ops.convert_to_numpy(ops.cast(variable, "float32")))
-
-
-class PrefixSlot(AdapterSlot):
-    """Adds keys and values in front of those of the tokens, in the attention layer that is its parent.
-
-    Call arguments:
-        key, value: Tensors of shape `[batch, heads, keys, head_dim]`.
-        bias: Tensor of shape `[batch, 1 or heads, 1 or length, keys]`, or None.
-
-    Returns:
-        A tuple of the three arguments with a prefix.
-    """
-
-    def call(self, key, value, bias=None):
-        for name in self.active:
-            key, value, bias = self.adapters[name](key, value, bias)
-        return key, value, bias
-
-    def detach(self):
-        self.activate(())
-        delattr(self.parent(), self.attribute)  # TensorFlow would still track it.
-        setattr(self.parent(), self.attribute, None)

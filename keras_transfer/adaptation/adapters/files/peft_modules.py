@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 from keras import ops
 
-from keras_transfer.adaptation.adapters.places import blocks_of, dense_targets
+from keras_transfer.adaptation.adapters.base import blocks_of, dense_targets
 from keras_transfer.checkpoints.sources import tensor_names
 from keras_transfer.encoders.base import TransformerStack
 

@@ -1,13 +1,71 @@
-"""Adapters of dense layers: low-rank changes of the kernel, and scales of inputs or outputs."""
+"""LoRA: low-rank changes to dense layers, and DoRA."""
 
 import weakref
 
 import numpy as np
 from keras import ops
 
-from keras_transfer.layers.adapters.bottleneck import uniform
-from keras_transfer.layers.adapters.slots import Adapter
+from keras_transfer.adaptation.adapters.base import (
+    AdapterKind,
+    boolean,
+    choose_targets,
+    fraction,
+    positive,
+    put,
+    register_kind,
+    strings,
+)
+from keras_transfer.layers.adapters import AdaptedDense, Adapter, stand_in, uniform
 from keras_transfer.layers.basic import Dropout
+
+
+@register_kind(lora={}, rslora={"rank_stabilized": True}, dora={"magnitude": True})
+class LoRA(AdapterKind):
+    """Low-rank changes to dense layers (Hu et al. 2022), or DoRA (Liu et al. 2024).
+
+    Args:
+        rank: Integer. Defaults to `8`.
+        alpha: Float. The change is multiplied by `alpha / rank`. Defaults to `None`, twice the rank.
+        targets: List of names of dense layers (`"query"`, `"key"`, `"value"`, `"output"`, `"inner"`, `"outer"`,
+            `"gate"`), or regular expressions that match whole paths (`"block_[01].query"`). Defaults to
+            `("query", "value")`.
+        dropout: Float between 0 and 1. Dropout rate of the inputs. Defaults to `0.0`.
+        rank_stabilized: Boolean. Whether the factor is `alpha / sqrt(rank)` (rsLoRA, Kalajdzievski 2023). Defaults to
+            `False`.
+        magnitude: Boolean. Whether the length of each column is a weight of its own (DoRA). Defaults to `False`.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.adaptation.add_adapters(model, keras_transfer.adaptation.LoRA(rank=4, targets=["query", "inner"]))
+    ```
+    """
+
+    for_backbones = True
+    rank: int = 8
+    alpha: float | None = None
+    targets: tuple = ("query", "value")
+    dropout: float = 0.0
+    rank_stabilized: bool = False
+    magnitude: bool = False
+
+    def __post_init__(self):
+        object.__setattr__(self, "targets", strings(self.targets))
+        self.check(rank=positive(self.rank), dropout=fraction(self.dropout), targets=(self.targets, "names"))
+        self.check(alpha=(self.alpha is None or isinstance(self.alpha, (int, float)), "a number"))
+        self.check(rank_stabilized=boolean(self.rank_stabilized), magnitude=boolean(self.magnitude))
+
+    @property
+    def scale(self):
+        alpha = 2 * self.rank if self.alpha is None else self.alpha
+        return alpha / (self.rank**0.5 if self.rank_stabilized else self.rank)
+
+    def attach(self, encoder, name):
+        for parent, attribute, place, parts in choose_targets(encoder, self.targets):
+            slot = stand_in(AdaptedDense, parent, attribute, place)
+            options = {"dtype": parent.dtype_policy, "name": name}
+            layer = LowRankAdapter(slot, parts, self.rank, self.scale, self.dropout, self.magnitude, **options)
+            put(encoder, slot, name, layer)
 
 
 class LowRankAdapter(Adapter):
@@ -95,51 +153,3 @@ class LowRankAdapter(Adapter):
             return changed, bias
         gain = self._gain(self._changed(ops.convert_to_tensor(base.kernel)))
         return changed * gain, None if bias is None else gain * (bias - base.bias) + base.bias
-
-
-class ScalingAdapter(Adapter):
-    """Multiplies the outputs, or the inputs, of a dense layer by learned numbers (IA3, Liu et al. 2022).
-
-    Args:
-        base: The `AdaptedDense`.
-        parts: As for `LowRankAdapter`, or None to scale the inputs.
-    """
-
-    def __init__(self, base, parts, **kwargs):
-        super().__init__(**kwargs)
-        self.base = weakref.ref(base)
-        self.parts = None if parts is None else dict(parts)
-
-    def build(self, _=None):
-        rows, self.units = self.base().kernel.shape
-        if self.parts is None:
-            self.scales = [self.add_weight(name="inputs", shape=(rows,), initializer="ones")]
-        else:
-            self.scales = [
-                self.add_weight(name=name, shape=(size,), initializer="ones") for name, (_, size) in self.parts.items()
-            ]
-
-    @property
-    def scales_inputs(self):
-        return self.parts is None
-
-    def starts(self):
-        return [(weight, np.ones(weight.shape, "float32")) for weight in self.scales]
-
-    def before(self, inputs):
-        return inputs if self.parts is not None else inputs * ops.cast(self.scales[0], inputs.dtype)
-
-    def _gain(self, dtype):
-        gain = ops.ones((self.units,), dtype)
-        for weight, (start, size) in zip(self.scales, self.parts.values()):
-            gain = gain + ops.pad(ops.cast(weight, dtype) - 1, ((start, self.units - start - size),))
-        return gain
-
-    def call(self, outputs, inputs=None, summed=None, training=None):
-        return outputs if self.parts is None else outputs * self._gain(outputs.dtype)
-
-    def merged(self, kernel, bias):
-        if self.parts is None:
-            return kernel * ops.cast(self.scales[0], kernel.dtype)[:, None], bias
-        gain = self._gain(kernel.dtype)
-        return kernel * gain, None if bias is None else bias * gain

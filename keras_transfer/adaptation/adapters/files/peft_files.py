@@ -7,9 +7,9 @@ import re
 import numpy as np
 from keras import ops
 
-from keras_transfer.adaptation.adapters.file_settings import check_head_settings, head_settings
-from keras_transfer.adaptation.adapters.peft_modules import modules_of
-from keras_transfer.adaptation.adapters.weight_kinds import LoRA
+from keras_transfer.adaptation.adapters.files.peft_modules import modules_of
+from keras_transfer.adaptation.adapters.files.settings import check_head_settings, head_settings
+from keras_transfer.adaptation.adapters.kinds import LoRA
 from keras_transfer.checkpoints.sources import head_entries, head_prefixes
 from keras_transfer.files import atomic_folder
 

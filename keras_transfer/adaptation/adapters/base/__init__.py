@@ -1,0 +1,63 @@
+"""What all kinds of adapters share: the base of a kind, the places in a model, and the functions for a model."""
+
+from keras_transfer.adaptation.adapters.base.adapters import (
+    adapted_encoder,
+    adapter_weights,
+    add_adapters,
+    check_names,
+    head_for,
+    head_weights,
+    merge_adapters,
+    remove_adapters,
+    set_active_adapter,
+)
+from keras_transfer.adaptation.adapters.base.kind import (
+    KINDS,
+    AdapterKind,
+    boolean,
+    fraction,
+    get_adapters,
+    kind_of,
+    positive,
+    register_kind,
+    strings,
+)
+from keras_transfer.adaptation.adapters.base.places import (
+    blocks_of,
+    choose_targets,
+    copy_weights,
+    dense_targets,
+    norms_of,
+    output_slot,
+    put,
+    width_of,
+)
+
+__all__ = [
+    "KINDS",
+    "AdapterKind",
+    "adapted_encoder",
+    "adapter_weights",
+    "add_adapters",
+    "blocks_of",
+    "boolean",
+    "check_names",
+    "choose_targets",
+    "copy_weights",
+    "dense_targets",
+    "fraction",
+    "get_adapters",
+    "head_for",
+    "head_weights",
+    "kind_of",
+    "merge_adapters",
+    "norms_of",
+    "output_slot",
+    "positive",
+    "put",
+    "register_kind",
+    "remove_adapters",
+    "set_active_adapter",
+    "strings",
+    "width_of",
+]

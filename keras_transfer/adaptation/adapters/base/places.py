@@ -1,0 +1,241 @@
+"""Where adapters go: layers found by patterns of their names, in the blocks of this library and KerasHub's alike."""
+
+import contextlib
+import math
+import re
+
+import keras
+
+from keras_transfer.encoders.base import encode
+from keras_transfer.encoders.keras_hub import is_keras_hub
+from keras_transfer.keras_internals import layer_tracking, layers_within
+from keras_transfer.layers.adapters import (
+    Adapted,
+    AdaptedDense,
+    AdaptedResidual,
+    check_kernel,
+    copies_of,
+    dense_axes,
+    stand_in,
+)
+from keras_transfer.layers.blocks import TransformerBlock
+from keras_transfer.names import did_you_mean
+
+# Patterns of the names of layers by our name for them. KerasHub's sub-layers end with dropout, before the residual.
+OUTPUTS = {
+    "attention": "attention_residual|self_attention_dropout",
+    "feed_forward": "feed_forward_residual|feedforward_dropout",
+}
+NORMS = {
+    "attention_norm": "attention_norm|self_attention_layer_norm",
+    "feed_forward_norm": "feed_forward_norm|feedforward_layer_norm",
+}
+DENSE = {
+    "query": "query_dense|q_(proj|dense_layer)",
+    "key": "key_dense|k_(proj|dense_layer)",
+    "value": "value_dense|v_(proj|dense_layer)",
+    "output": "attention_output|output_dense|o_(proj|dense_layer)",
+    "inner": "((feedforward|mlp)_)?intermediate_dense|up_proj|dense_h_to_4h|ffw_gating_2",
+    "gate": "feedforward_gate_dense|gate_proj|ffw_gating",
+    "outer": "(feedforward|mlp)_output_dense|down_proj|dense_4h_to_h|ffw_linear",
+}
+
+
+def blocks_of(encoder):
+    """Returns the distinct blocks of an encoder, starting at the input."""
+    return list({id(block): block for block in encoder.blocks}.values())
+
+
+def width_of(encoder):
+    """Returns the width of an encoder's blocks."""
+    return encode(encoder).sequence.shape[-1]
+
+
+def put(encoder, slot, name, layer):
+    """Builds an adapter and adds it to a slot under a name.
+
+    Args:
+        encoder: Encoder that has the slot.
+        slot: `Adapted`, from `stand_in` or one of the functions below.
+        name: String. Name of the adapter.
+        layer: Unbuilt `Adapter`.
+    """
+    if name in slot.adapters:
+        raise ValueError(
+            "Two kinds of adapters act at the same place. Add them under two names, and activate both with "
+            f"`set_active_adapter`. Received: name={name!r} twice at {slot.place!r}"
+        )
+    if slot not in encoder.adapter_slots:
+        encoder.adapter_slots.append(slot)
+    with _scope(slot.place):
+        layer.build((None, None, width_of(encoder)))
+    with layer_tracking.unlocked(slot):
+        slot.adapters[name] = layer
+
+
+def take(encoder, name):
+    """Removes the adapters with a name from all slots, then gives the layers in the empty ones their places back."""
+    for slot in list(encoder.adapter_slots):
+        if name in slot.adapters:
+            slot.activate([other for other in slot.active if other != name])
+            with layer_tracking.unlocked(slot):
+                layer_tracking.forget(slot, slot.adapters.pop(name))
+        if not slot.adapters:
+            with layer_tracking.unlocked(slot.parent()):
+                slot.detach()
+                layer_tracking.forget(slot.parent(), slot)
+            encoder.adapter_slots.remove(slot)
+
+
+def output_slot(block, part):
+    """Returns what stands in for the layer at the end of a sub-layer of a block.
+
+    Args:
+        block: Layer.
+        part: String, `"attention"` or `"feed_forward"`.
+
+    Raises:
+        ValueError: If the block is neither of this library nor a `TransformerEncoder` or `TransformerDecoder` of
+            KerasHub.
+    """
+    parent, attribute = _layers_named(block, OUTPUTS)[part]
+    cls = AdaptedResidual if isinstance(block, TransformerBlock) else Adapted
+    return stand_in(cls, parent, attribute, f"{block.name}.{part}")
+
+
+def norms_of(block):
+    """Returns the norms of a block by their names."""
+    return {name: getattr(*found) for name, found in _layers_named(block, NORMS).items()}
+
+
+def copy_weights(encoder, layer, attributes, place, name):
+    """Adds copies of the given weights of a layer under a name, and leaves out weights that do not exist."""
+    if (found := copies_of(layer, attributes, place, name)) is not None:
+        slot, copies = found
+        put(encoder, slot, name, copies)
+
+
+def dense_targets(block):
+    """Returns the dense layers of a block by their names, as tuples of parent, attribute and part of the outputs.
+
+    The parts of the fused attention projection of this library, `"query_key_value"`, are `"query"`, `"key"` and
+    `"value"`.
+    """
+    found = {}
+    if isinstance(block, TransformerBlock):
+        attention, feed_forward = block.attention, block.feed_forward
+        if hasattr(attention, "query_key_value"):
+            keys = attention.num_key_value_heads * attention.head_dim
+            sizes, start = {"query": attention.num_heads * attention.head_dim, "key": keys, "value": keys}, 0
+            for name, size in sizes.items():
+                found[name] = (attention, "query_key_value", (start, size))
+                start += size
+            found["query_key_value"] = (attention, "query_key_value", (0, start))
+        places = [(attention, "output_dense"), (attention, "position")]
+        places += [(feed_forward, attribute) for attribute in ("gate", "inner", "outer")]
+        for parent, attribute in places:
+            layer = getattr(parent, attribute, None)
+            if isinstance(layer, (keras.layers.Dense, AdaptedDense)):
+                found[attribute.removesuffix("_dense")] = (parent, attribute, (0, layer.kernel.shape[-1]))
+        return found
+    for name, (parent, attribute) in _layers_inside(block).items():
+        layer = _unwrapped(getattr(parent, attribute))
+        if (axes := dense_axes(layer)) is not None:
+            units = math.prod(layer.kernel.shape[axis] for axis in axes[1])
+            name = next((ours for ours, pattern in DENSE.items() if re.fullmatch(pattern, name)), name)
+            if name == "output" and parent is block:  # In FNet, this layer is not part of attention.
+                name = "outer"
+            found[name] = (parent, attribute, (0, units))
+    return found
+
+
+def _layers_named(block, patterns):
+    """Returns `(parent, attribute)` of the layers in a block that match patterns, by the names of the patterns."""
+    if not isinstance(block, TransformerBlock) and not is_keras_hub(block, "TransformerEncoder", "TransformerDecoder"):
+        raise ValueError(
+            "Bottlenecks need blocks of the KerasHub classes `TransformerEncoder` or `TransformerDecoder`. `LoRA` and "
+            "`IA3` need dense layers only, `BitFit` biases. "
+            f"Received: {block.name!r} of class {type(block).__name__}"
+        )
+    inside = _layers_inside(block)
+    return {
+        name: next(place for own, place in inside.items() if re.fullmatch(pattern, own))
+        for name, pattern in patterns.items()
+    }
+
+
+def _layers_inside(block):
+    """Returns `(parent, attribute)` for each layer inside a block, by its name."""
+    found = {}
+    for parent, _ in layers_within(block):
+        if isinstance(parent, Adapted):
+            continue
+        inside = dict(vars(parent))
+        if hasattr(parent, "named_children"):  # torch keeps layers in a separate dict.
+            inside |= dict(parent.named_children())
+        for attribute, layer in inside.items():
+            if isinstance(layer, keras.layers.Layer):
+                found.setdefault(_unwrapped(layer).name, (parent, attribute))
+    return found
+
+
+def _unwrapped(layer):
+    return layer.base if isinstance(layer, Adapted) and layer.base is not None else layer
+
+
+def choose_targets(encoder, targets):
+    """Returns `(parent, attribute, place, parts)` for each dense layer that a target matches.
+
+    Args:
+        encoder: Encoder.
+        targets: List of names that `dense_targets` returns, or regular expressions that match whole paths
+            (`"block_[01].query"`).
+
+    Raises:
+        ValueError: If a target matches nothing, or if it matches a layer that is quantized or has Keras's own LoRA.
+    """
+    available = {}
+    for block in blocks_of(encoder):
+        for name, found in dense_targets(block).items():
+            available[f"{block.name}.{name}"] = (block, *found)
+    if not available:
+        raise ValueError(f"The blocks of the encoder have no dense layers. Received: {type(encoder).__name__}")
+    names = list(dict.fromkeys(path.split(".", 1)[1] for path in available))
+    chosen = {}
+    for target in targets:
+        matches = [path for path in available if path.split(".", 1)[1] == target or _matches(target, path, available)]
+        if not matches:
+            raise ValueError(
+                f"A target matches no dense layer. Expected some of {names}, or a regular expression of a whole path "
+                f"such as {next(iter(available))!r}.{did_you_mean(target, names)} Received: {target!r}"
+            )
+        for path in matches:
+            block, parent, attribute, part = available[path]
+            layer = getattr(parent, attribute)
+            check_kernel(_unwrapped(layer))
+            place = ".".join(dict.fromkeys((block.name, parent.name, attribute.strip("_"))))
+            parts = chosen.setdefault(place, (parent, attribute, place, {}))[3]
+            parts[path.split(".", 1)[1]] = part
+    return [
+        (parent, attribute, place, dict(sorted(parts.items(), key=lambda item: item[1])))
+        for parent, attribute, place, parts in chosen.values()
+    ]
+
+
+def _matches(pattern, path, available):
+    whole = "query_key_value"  # An expression matches the parts of this layer, if any, unless it contains its name.
+    part = available.get(f"{path.removesuffix(whole)}query")
+    has_parts = path.endswith(whole) and part is not None and part[1:3] == available[path][1:3]
+    try:
+        return re.fullmatch(pattern, path) is not None and (not has_parts or whole in pattern)
+    except (re.error, TypeError):
+        return False
+
+
+@contextlib.contextmanager
+def _scope(place):
+    """Returns a context in which the paths of new weights begin with the place of their slot."""
+    with contextlib.ExitStack() as stack:
+        for i, part in enumerate(place.split(".")):
+            stack.enter_context(keras.name_scope(part, **({} if i else {"override_parent": ""})))
+        yield

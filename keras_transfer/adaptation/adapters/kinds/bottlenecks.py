@@ -1,0 +1,107 @@
+"""Bottleneck adapters: Houlsby, Pfeiffer and parallel."""
+
+from keras_transfer.adaptation.adapters.base import (
+    AdapterKind,
+    blocks_of,
+    boolean,
+    copy_weights,
+    norms_of,
+    output_slot,
+    positive,
+    put,
+    register_kind,
+)
+from keras_transfer.layers.adapters import BottleneckAdapter
+
+
+@register_kind(houlsby={})
+class Houlsby(AdapterKind):
+    """Bottleneck adapters after attention and after the feed-forward network (Houlsby et al. 2019).
+
+    Copies of the norms of the blocks are trained, too.
+
+    Args:
+        size: Integer. Width of the bottleneck. Defaults to `64`.
+        activation: String. Defaults to `"gelu"`.
+        norms: Boolean. Whether the norms of the blocks train. Defaults to `True`.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.adaptation.add_adapters(model, keras_transfer.adaptation.Houlsby(size=32))
+    ```
+    """
+
+    for_backbones = True
+    size: int = 64
+    activation: str = "gelu"
+    norms: bool = True
+
+    def __post_init__(self):
+        self.check(size=positive(self.size), norms=boolean(self.norms))
+
+    def attach(self, encoder, name):
+        for block in blocks_of(encoder):
+            for part in ("attention", "feed_forward"):
+                layer = BottleneckAdapter(self.size, self.activation, dtype=block.dtype_policy, name=name)
+                put(encoder, output_slot(block, part), name, layer)
+        for block in blocks_of(encoder) if self.norms else ():
+            for place, norm in norms_of(block).items():
+                copy_weights(encoder, norm, ("gamma", "beta"), f"{block.name}.{place}", name)
+
+
+@register_kind(pfeiffer={})
+class Pfeiffer(AdapterKind):
+    """One bottleneck adapter after the feed-forward network, which reads the sum with the residual (Pfeiffer 2021).
+
+    Args:
+        size: Integer. Width of the bottleneck. Defaults to `48`.
+        activation: String. Defaults to `"relu"`.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.adaptation.add_adapters(model, keras_transfer.adaptation.Pfeiffer(size=32))
+    ```
+    """
+
+    size: int = 48
+    activation: str = "relu"
+
+    def __post_init__(self):
+        self.check(size=positive(self.size))
+
+    def attach(self, encoder, name):
+        for block in blocks_of(encoder):
+            layer = BottleneckAdapter(self.size, self.activation, "summed", dtype=block.dtype_policy, name=name)
+            put(encoder, output_slot(block, "feed_forward"), name, layer)
+
+
+@register_kind(parallel={})
+class Parallel(AdapterKind):
+    """A bottleneck beside the feed-forward network, with the same inputs (He et al. 2022).
+
+    Args:
+        size: Integer. Width of the bottleneck. Defaults to `64`.
+        scale: Float. Factor of its outputs. Defaults to `4.0`.
+        activation: String. Defaults to `"relu"`.
+
+    Example:
+    ```python
+    model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
+    keras_transfer.adaptation.add_adapters(model, keras_transfer.adaptation.Parallel(size=32))
+    ```
+    """
+
+    size: int = 64
+    scale: float = 4.0
+    activation: str = "relu"
+
+    def __post_init__(self):
+        self.check(size=positive(self.size))
+
+    def attach(self, encoder, name):
+        for block in blocks_of(encoder):
+            sizes = (self.size, self.activation, "inputs", float(self.scale))
+            layer = BottleneckAdapter(*sizes, dtype=block.dtype_policy, name=name)
+            put(encoder, output_slot(block, "feed_forward"), name, layer)

@@ -1,0 +1,79 @@
+"""Copies of single weights, which train in place of the originals."""
+
+import numpy as np
+from keras import ops
+
+from keras_transfer.layers.adapters.wrapper import Adapted, Adapter, stand_in
+
+
+class WeightSlot(Adapted):
+    """Holds copies of some weights of a layer, its parent. The layer computes with the copies of the active adapter.
+
+    This is the one change of a model that no wrapper can make: embedding norms, final norms and poolers are nodes of
+    the encoder's functional graph, which calls the layer itself, and whatever stands in for it is never called. So the
+    attribute of the layer names the copy while it is active. The variables do not change.
+    """
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        originals = {}
+        self.originals = lambda: originals  # Hidden from Keras, since the parent tracks these weights.
+
+    def activate(self, names):
+        super().activate(names)
+        for attribute, variable in self.originals().items():
+            for name in self.active:
+                variable = getattr(self.adapters[name], attribute, variable)
+            object.__setattr__(self.parent(), attribute, variable)
+
+    def save_own_variables(self, store):
+        """Writes the originals: `Dense` writes the bias that it computes with, which may be a copy."""
+        for attribute, variable in self.originals().items():
+            store[attribute] = variable
+
+    def load_own_variables(self, store):
+        for attribute, variable in self.originals().items():
+            variable.assign(store[attribute])
+
+
+class WeightCopies(Adapter):
+    """Copies of weights for a `WeightSlot`.
+
+    Args:
+        originals: Dict from attributes to variables.
+    """
+
+    def __init__(self, originals, **kwargs):
+        super().__init__(**kwargs)
+        self.originals = lambda: originals  # Hidden from Keras.
+
+    def build(self, _=None):
+        for name, variable in self.originals().items():
+            copy = self.add_weight(name=name, shape=variable.shape, dtype=variable.dtype, initializer="zeros")
+            copy.assign(np.array(ops.convert_to_numpy(variable)))  # On JAX, it would share the original's memory.
+            setattr(self, name, copy)
+
+    def starts(self):
+        return [
+            (getattr(self, name), np.array(ops.convert_to_numpy(ops.cast(variable, "float32"))))
+            for name, variable in self.originals().items()
+        ]
+
+
+def copies_of(layer, attributes, place, name):
+    """Returns the slot of a layer, and new copies of the given weights for it, or None if the layer has none of them.
+
+    Args:
+        layer: Layer.
+        attributes: List of names of its weights. Those that do not exist are left out.
+        place: String. Name of the place of the layer.
+        name: String. Name of the adapter.
+    """
+    attributes = [attribute for attribute in attributes if getattr(layer, attribute, None) is not None]
+    if not attributes:
+        return None
+    slot = stand_in(WeightSlot, layer, "weight_slot", f"{place}.weights")
+    originals = slot.originals()
+    for attribute in attributes:
+        originals.setdefault(attribute, getattr(layer, attribute))
+    return slot, WeightCopies({attribute: originals[attribute] for attribute in attributes}, name=name)

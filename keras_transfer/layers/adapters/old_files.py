@@ -1,0 +1,40 @@
+"""Where `.keras` files of version 0.1 have the adapters of a `TransformerBlock`: in a dict of the block."""
+
+import keras
+
+from keras_transfer.layers.adapters.wrapper import AdaptedBlock, AdaptedResidual
+
+
+class AdapterSlot(keras.layers.Layer):
+    """Holds the adapters of an `Adapted` a second time. Keras finds weights by the name of this class."""
+
+    def __init__(self, adapted):
+        super().__init__()
+        self.adapters = adapted.adapters
+
+
+class PromptSlot(AdapterSlot):
+    """The same for a prompt."""
+
+
+class ShownAdapters(dict):
+    """The dict of a block."""
+
+
+def show_old_places(slots):
+    """Makes Keras load and save the weights of adapters where files of version 0.1 have them.
+
+    Args:
+        slots: List of all `Adapted`s of an encoder, in the order in which they were created.
+    """
+    for slot in slots:
+        if isinstance(slot, (AdaptedResidual, AdaptedBlock)):
+            shown = vars(slot.parent()).setdefault("adapters", ShownAdapters())
+            shown[slot.attribute] = (PromptSlot if slot.attribute == "prompt" else AdapterSlot)(slot)
+
+
+def hide_old_places(blocks):
+    """Reverses `show_old_places`. The files that are then saved have each adapter under what it stands in for."""
+    for block in blocks:
+        if isinstance(vars(block).get("adapters"), ShownAdapters):
+            vars(block).pop("adapters")
