@@ -31,12 +31,6 @@ class Call:
 
     def __init__(self, node):
         self.operation, self.inputs, self.outputs = node.operation, node.input_tensors, node.outputs
-        self._arguments = node.arguments
-
-    def repeat(self, tensors):
-        """Repeats the call with other tensors, a dict from the ids of `inputs`, and returns the list of outputs."""
-        args, kwargs = self._arguments.fill_in(tensors)
-        return keras.tree.flatten(self.operation(*args, **kwargs))
 
 
 def calls_of(model):

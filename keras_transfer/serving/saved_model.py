@@ -105,6 +105,8 @@ def export(model, folder, labels=None, pairs=False, overwrite=False, adapters=No
         raise ValueError(f"`model` must be a task, such as a `TextClassifier`. Received: {type(model).__name__}")
     if model.preprocessor is None:
         raise ValueError("`export` requires a model with a preprocessor. Received: preprocessor=None")
+    if model.part is not None:
+        model.part.refuse("exported")
     check_folder(folder, overwrite)
     model.check_adapters()
     if adapters is not None:

@@ -351,14 +351,12 @@ def test_a_built_layer_takes_further_layers_only_while_it_is_unlocked():
 
 
 @pytest.mark.core
-def test_the_calls_of_a_functional_model_are_in_order_and_can_be_repeated_with_other_tensors():
+def test_the_calls_of_a_functional_model_are_in_order():
     inputs, shared = keras.Input((2,)), keras.layers.Dense(2)
     outputs = keras.ops.add(x1=shared(shared(inputs)), x2=inputs)
     calls = graphs.calls_of(keras.Model(inputs, outputs))
     assert [call.operation for call in calls[:2]] == [shared, shared] and len(calls) == 3
     assert calls[0].inputs == [inputs] and calls[1].inputs == calls[0].outputs and calls[2].outputs == [outputs]
-    others = {id(calls[2].inputs[0]): keras.ops.ones((1, 2)), id(inputs): keras.ops.full((1, 2), 2.0)}
-    assert keras.ops.convert_to_numpy(calls[2].repeat(others)[0]).tolist() == [[3.0, 3.0]]
 
 
 # === What an optimizer applies ===

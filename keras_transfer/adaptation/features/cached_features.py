@@ -1,14 +1,14 @@
 """Training the upper part of a task on stored activations of the lower one, which runs once."""
 
-import functools
 import logging
 
 from keras_transfer.adaptation.features.activations import Activations, store_activations
-from keras_transfer.adaptation.features.graph_cut import cut_below, is_random
+from keras_transfer.adaptation.features.cut import cut_below
 from keras_transfer.batches import PartBatches, TargetBatches, TextBatches
 from keras_transfer.distribute import replicas_of
 from keras_transfer.groups import depth_of, layer_groups
 from keras_transfer.tasks.base import Task
+from keras_transfer.tasks.inputs import kind_of
 from keras_transfer.tasks.language import SelfSupervised
 
 log = logging.getLogger("keras_transfer")
@@ -31,8 +31,9 @@ def cache_features(model, data, below, *, folder=None, dtype=None, memory_limit=
         model: `Task` whose layer groups below the cut are frozen.
         data: Tuple `(x, y)` or `(x, y, sample_weight)` of data in memory, which are shuffled, or `text.batches`,
             `text.word_batches` or `model.dataset(...)`.
-        below: String or integer. Name or depth of the lowest layer group of the upper part: `"block_9"`, or `"head"`
-            to cache the outputs of the encoder.
+        below: String or integer. Name or depth of the lowest layer group of the upper part: a block such as
+            `"block_9"`, the layers after the blocks, or `"head"` to cache the outputs of the encoder. ELMo, XLNet and
+            TF Hub modules can only be cut below the head.
         folder: Path. Folder for the activations. A later run with the same lower part, data, dtype and version of this
             library reuses them, or completes them if the earlier run was killed. Defaults to `None`, which keeps them
             in memory or in temporary files.
@@ -48,7 +49,7 @@ def cache_features(model, data, below, *, folder=None, dtype=None, memory_limit=
 
     Raises:
         ValueError: If `model` is not a task; if weights below the cut are trainable, or none above it are; if `data`
-            are not in memory, or change in each epoch; if the lower part cannot run on its own; if activations exceed
+            are not in memory, or change in each epoch; if the task cannot be cut there; if activations exceed
             the range of float16; or if `folder` holds something else, such as the activations of another model, of
             other data or in another dtype.
         RuntimeError: If another process writes into `folder`.
@@ -65,7 +66,7 @@ def cache_features(model, data, below, *, folder=None, dtype=None, memory_limit=
     model.predict(["A fine film."])
     ```
     """
-    if not isinstance(model, Task) or isinstance(model, UpperPart):
+    if not isinstance(model, Task) or model.part is not None:
         raise ValueError(f"`model` must be a whole task, such as a `TextClassifier`. Received: model={model!r}")
     if getattr(model, "windows", None) is not None:
         raise ValueError(f"Features of a task with `windows` cannot be cached. Received: windows={model.windows!r}")
@@ -81,7 +82,8 @@ def cache_features(model, data, below, *, folder=None, dtype=None, memory_limit=
             f"`siamese=True`. Received: {type(batches).__name__}"
         )
     cut = cut_below(model, below)
-    random = [layer.name for layer in cut.layers if is_random(layer)]
+    layers = cut.lower.layers
+    random = [layer.name for layer in layers if len(layer.variables) > len(layer.weights)]  # Seeds are not weights.
     if random:
         log.warning(
             "Dropout below %r is off in cached features, as if the model was created with `dropout=0.0`. "
@@ -90,7 +92,7 @@ def cache_features(model, data, below, *, folder=None, dtype=None, memory_limit=
             random,
         )
     found = store_activations(cut, batches, folder, dtype, memory_limit, verbose)
-    return _upper_class(type(model))(model, cut), batches.with_inputs({**batches.inputs, **found})
+    return _upper_part(model, cut), batches.with_inputs({**batches.inputs, **found})
 
 
 def _check_trainable(model, below):
@@ -125,46 +127,35 @@ def _batches(model, data):
     return batches
 
 
-@functools.cache
-def _upper_class(kind):
-    """Returns the class of the upper parts of a class of tasks."""
-    return type(f"UpperPartOf{kind.__name__}", (UpperPart, kind), {})
+def _upper_part(whole, cut):
+    """Returns the upper part of a task, a task of the same class with the same settings."""
+    upper = type(whole).__new__(type(whole))
+    options = {"scalar_mix": whole.scalar_mix, "inputs": cut.inputs}
+    Task.__init__(upper, whole.encoder, whole.preprocessor, cut.outputs, f"{whole.name}_from_{cut.below}", **options)
+    for name in whole.get_config().keys() & vars(whole).keys() - vars(upper).keys():
+        object.__setattr__(upper, name, getattr(whole, name))
+    object.__setattr__(upper, "part", Part(whole, cut))
+    return upper
 
 
-class UpperPart:
-    """The upper part of a task. It has the methods of the task, except those for text.
+class Part:
+    """What a task that is the upper part of another one checks, its attribute `part`.
 
     Args:
-        whole: The task.
-        cut: `Cut` of the task.
+        whole: The other task.
+        cut: `Cut` of it.
     """
 
     def __init__(self, whole, cut):
-        options = {"scalar_mix": whole.scalar_mix, "inputs": cut.inputs}
-        Task.__init__(self, whole.encoder, whole.preprocessor, cut.outputs, f"{whole.name}_from_{cut.below}", **options)
-        object.__setattr__(self, "cut", cut)
-        object.__setattr__(self, "whole", whole)
-        for name in whole.get_config().keys() & vars(whole).keys() - vars(self).keys():
-            object.__setattr__(self, name, getattr(whole, name))
+        self.whole, self.cut = whole, cut
 
-    def fit(self, *args, **kwargs):
-        history = super().fit(*args, **kwargs)
-        self.whole.fitted_on = self.fitted_on
-        return history
-
-    def is_raw(self, x):
-        if super().is_raw(x):
-            raise ValueError(
-                f"The part of a task above {self.cut.below!r} takes what `cache_features` returns. Use the whole task "
-                f"for texts: it has the same weights. Received: {x!r:.100}"
-            )
-        return False
-
-    def _dataset_for(self, method, x, *args, **kwargs):
+    def check_data(self, task, method, x):
+        """Raises a `ValueError` if `x` is not what `cache_features` returns for this part of the task."""
         columns = x.inputs if isinstance(x, TextBatches) else {}
         found = [columns.get(name) for name in self.cut.names]
         if not all(isinstance(column, Activations) for column in found):
-            self.is_raw(x)
+            if task.is_raw(x):
+                self.refuse_texts()
             raise ValueError(
                 f"`{method}` of the part of a task above {self.cut.below!r} takes what `cache_features` returns. "
                 f"Received: {type(x).__name__}"
@@ -174,19 +165,19 @@ class UpperPart:
                 f"The features belong to other weights or settings than the model has below {self.cut.below!r}. Call "
                 "`cache_features` again. Received: cached features of another model, or from before a change"
             )
-        return super()._dataset_for(method, x, *args, **kwargs)
+        if method == "fit":
+            self.whole.fitted_on = kind_of(task, x)
 
-    def signatures(self, pairs=False):
-        raise ValueError(self._cannot("exported"))
+    def refuse_texts(self):
+        """Raises the error for texts."""
+        raise ValueError(
+            f"The part of a task above {self.cut.below!r} takes what `cache_features` returns. Use the whole task for "
+            "texts: it has the same weights. Received: texts"
+        )
 
-    def get_config(self):
-        raise ValueError(self._cannot("saved"))
-
-    def save_pretrained(self, *args, **kwargs):
-        raise ValueError(self._cannot("saved"))
-
-    def _cannot(self, action):
-        return (
+    def refuse(self, action):
+        """Raises the error for what only the whole task can do, such as to be `"saved"`."""
+        raise ValueError(
             f"A part of a task cannot be {action}. Use the whole task, which has the same weights. "
             f"Received: the part above {self.cut.below!r}"
         )

@@ -67,24 +67,18 @@ class TransformerStack(Encoder):
         names = ["token_ids", "padding_mask"]
         names += ["segment_ids"] if segment_embedding is not None and segment_ids else []
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in names}
-        x = _embed(types.SimpleNamespace(**layers), inputs)
-        arguments = _block_arguments(block_inputs, blocks, x)
         biases = {}
         for kind in map(_mask_kind, blocks):
             if kind not in biases:
                 name = f"attention_bias_{len(biases)}" if biases else "attention_bias"
-                biases[kind] = AttentionBias(*kind, dtype=dtype, name=name)(inputs["padding_mask"])
-        hidden_states = [x]
-        for block, own in zip(blocks, arguments):
-            x = block(x, attention_bias=biases[_mask_kind(block)], **own)
-            hidden_states.append(x)
-        outputs = {"sequence_output": x if final_norm is None else final_norm(x)}
-        if pooler is not None:
-            outputs["pooled_output"] = pooler(outputs["sequence_output"][:, 0])
+                biases[kind] = AttentionBias(*kind, dtype=dtype, name=name)
+        parts = types.SimpleNamespace(**layers, blocks=list(blocks), attention_biases=biases)
+        outputs, hidden_states = _run_blocks(parts, _embed(parts, inputs), inputs["padding_mask"])
         super().__init__(inputs, outputs, hidden_states, dtype=dtype, settings=settings, **options)
         for name, layer in layers.items():
             setattr(self, name, layer)
-        self.blocks = list(blocks)
+        self.blocks = parts.blocks
+        object.__setattr__(self, "attention_biases", biases)  # Keras does not track dicts whose keys are tuples.
 
     def layer_groups(self):
         layers = keras.tree.flatten([getattr(self, name) for name in _EMBEDDINGS])
@@ -106,6 +100,26 @@ class TransformerStack(Encoder):
         able = self.pooler is not None and self.final_norm is None and type(last.attention) is MultiHeadAttention
         able = able and type(last.feed_forward) in (FeedForward, GatedFeedForward)
         return last if able else None
+
+    def run_blocks(self, hidden, padding_mask, start=0):
+        """Runs the blocks from one of them on, and the layers that follow the blocks.
+
+        Args:
+            hidden: Tensor of shape `[batch, length, dim]`. Inputs of the first of these blocks, which are
+                `hidden_states[start]`.
+            padding_mask: Tensor of shape `[batch, length]`. 1 for a real token, 0 for padding.
+            start: Integer. Number of blocks to leave out. Defaults to `0`.
+
+        Returns:
+            A tuple of the outputs of the encoder, and the list of the hidden states from `hidden` on.
+
+        Example:
+        ```python
+        encoder = keras_transfer.encoders.TransformerEncoder(100, 2, 2, 8, 16, max_sequence_length=16)
+        outputs, states = encoder.run_blocks(keras.random.normal((1, 3, 8)), np.ones((1, 3)), start=1)
+        ```
+        """
+        return _run_blocks(self, hidden, padding_mask, start)
 
     # === Decoding with a cache ===
 
@@ -177,6 +191,20 @@ class TransformerStack(Encoder):
             x, block_cache = block(x, attention_bias=biases[kind], cache=block_cache, cache_index=start, **own)
             updated.append(block_cache)
         return (x if self.final_norm is None else self.final_norm(x)), updated
+
+
+def _run_blocks(layers, x, padding_mask, start=0):
+    """Returns the outputs and hidden states of an encoder; `layers` has its layers as attributes."""
+    blocks, arguments = layers.blocks[start:], _block_arguments(layers.block_inputs, layers.blocks, x)[start:]
+    biases = {kind: layers.attention_biases[kind](padding_mask) for kind in dict.fromkeys(map(_mask_kind, blocks))}
+    hidden_states = [x]
+    for block, own in zip(blocks, arguments):
+        x = block(x, attention_bias=biases[_mask_kind(block)], **own)
+        hidden_states.append(x)
+    outputs = {"sequence_output": x if layers.final_norm is None else layers.final_norm(x)}
+    if layers.pooler is not None:
+        outputs["pooled_output"] = layers.pooler(outputs["sequence_output"][:, 0])
+    return outputs, hidden_states
 
 
 def _mask_kind(block):

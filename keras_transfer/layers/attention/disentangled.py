@@ -54,8 +54,6 @@ class DistanceEmbedding(keras.layers.Layer):
     ```
     """
 
-    reads_shape_only = True  # of `inputs`, which `adaptation.cache_features` relies on
-
     def __init__(self, max_distance, num_buckets=0, layer_norm_epsilon=None, initializer="glorot_uniform", **kwargs):
         super().__init__(**kwargs)
         if max_distance < num_buckets // 2 + 2:

@@ -61,8 +61,6 @@ class RelativePositionBias(keras.layers.Layer):
     Source: https://arxiv.org/abs/1910.10683, section 2.1
     """
 
-    reads_shape_only = True  # of `inputs`, which `adaptation.cache_features` relies on
-
     def __init__(self, num_heads, num_buckets=32, max_distance=128, initializer="glorot_uniform", **kwargs):
         super().__init__(**kwargs)
         if num_buckets < 4 or num_buckets % 4:
@@ -133,8 +131,6 @@ class RelativePositions(keras.layers.Layer):
 
     Source: https://arxiv.org/abs/1901.02860, https://arxiv.org/abs/1906.08237
     """
-
-    reads_shape_only = True  # of `inputs`, which `adaptation.cache_features` relies on
 
     def __init__(self, dropout=0.0, **kwargs):
         super().__init__(**kwargs)

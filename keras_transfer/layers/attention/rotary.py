@@ -36,8 +36,6 @@ class RotaryPositions(keras.layers.Layer):
     Source: https://arxiv.org/abs/2104.09864
     """
 
-    reads_shape_only = True  # of `inputs`, which `adaptation.cache_features` relies on
-
     def __init__(self, dim, base=10000.0, **kwargs):
         super().__init__(**kwargs)
         if dim < 2 or dim % 2:

@@ -117,5 +117,7 @@ class Pretrained:
             CheckpointError: If no format supports the encoder or the preprocessor, or if the head differs from that of
                 Transformers, such as in its pooling.
         """
+        if self.part is not None:
+            self.part.refuse("saved")
         preprocessor = getattr(self.preprocessor, "preprocessor", self.preprocessor)  # without windows
         save(self.encoder, folder, preprocessor, overwrite, self)

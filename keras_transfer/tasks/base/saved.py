@@ -45,6 +45,8 @@ class Saved:
 
     def get_config(self):
         self.check_adapters()
+        if self.part is not None:
+            self.part.refuse("saved")
         mix = {} if self.scalar_mix is None else {"scalar_mix": keras.saving.serialize_keras_object(self.scalar_mix)}
         kind = {} if self.fitted_on is None else {"fitted_on": self.fitted_on}
         return {

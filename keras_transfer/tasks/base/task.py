@@ -78,6 +78,7 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
     takes_class_weight = True  # Whether `fit` takes `class_weight`.
     takes_windows = False  # Whether the task splits the rows of a `text.WindowPreprocessor`.
     takes_either = False  # Whether single texts and pairs of texts are both valid, and mean something different.
+    part = None  # What the upper part of another task checks, from `adaptation.cache_features`.
     fitted_on = None  # What it was trained on: "texts", "pairs", or None if that is unknown.
 
     def __init__(self, encoder, preprocessor, outputs, name=None, scalar_mix=None, inputs=None):
@@ -301,6 +302,8 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
 
     def _dataset_for(self, method, x, y=None, sample_weight=None, batch_size=None, shuffle=False):
         """Returns `dataset(...)` in the form that a method needs on the model's replicas."""
+        if self.part is not None:
+            self.part.check_data(self, method, x)
         self.check_adapters()
         check_distribution(self)
         check_inputs(self, x)

@@ -15,6 +15,7 @@ from keras_transfer.adaptation import (
     layer_groups,
     set_active_adapter,
 )
+from keras_transfer.serving import export
 from keras_transfer.tasks import CausalLM, MaskedLM, TextClassifier, TokenClassifier
 from keras_transfer.text import batches
 from tests.adaptation.features import cached
@@ -88,7 +89,7 @@ def test_training_on_cached_features_equals_training_with_the_lower_part_frozen(
 @pytest.mark.parametrize("kind", [pytest.param("deberta", marks=pytest.mark.core), *sorted({*BLOCKS} - {"deberta"})])
 def test_an_encoder_computes_the_same_from_its_cached_lower_part(kind):
     cls, arguments = BLOCKS[kind]
-    below = "head" if kind == "albert" else "block_1"
+    below = "head" if kind in ("albert", "elmo", "xlnet") else "block_1"
     for task in (TextClassifier, TokenClassifier) if kind == "bert" else (TextClassifier,):
         model, data = cached.of_encoder(cls(**arguments), task, below)
         upper, features = cache_features(model, data, below, verbose=0)
@@ -204,6 +205,11 @@ def texts_alone(model):
     return cached.TEXTS
 
 
+def elmo():
+    cls, arguments = BLOCKS["elmo"]
+    return cached.of_encoder(cls(**arguments))[0]
+
+
 def nothing_trains():
     model = cached.classifier("head")
     model.trainable = False
@@ -216,6 +222,12 @@ def nothing_trains():
         (None, cached.texts, "head", r"Call `freeze\(model, below='head'\)`.* trainable weights below, \['block_1/"),
         (None, cached.texts, "embeddings", "No layer group is below 'embeddings'"),
         (None, cached.texts, "blok_1", "Did you mean 'block_1'"),
+        (
+            elmo,
+            lambda model: cached.of_encoder(model.encoder)[1],
+            "block_1",
+            r"`ElmoEncoder` cannot .* one of \['head'\]",
+        ),
         (nothing_trains, cached.texts, "head", "Some weights must be trainable from 'head' up"),
         (None, lambda model: keras.utils.PyDataset(), "block_1", "must be in memory.*of type PyDataset"),
         (masked_lm, texts_alone, "block_1", "hides other tokens in each epoch"),
@@ -247,7 +259,7 @@ def test_what_only_the_whole_task_can_do_is_an_error_of_its_part(model, part, tm
     with pytest.raises(ValueError, match="Add adapters to the whole task"):
         add_adapters(upper, "lora:2")
     with pytest.raises(ValueError, match="cannot be exported. Use the whole task"):
-        upper.signatures()
+        export(upper, tmp_path / "served")
 
 
 def test_batches_keep_the_order_of_the_texts_for_predict(model, part):

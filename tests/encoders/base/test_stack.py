@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.encoders import GPT2Encoder, GPTEncoder, TransformerEncoder
+from keras_transfer.encoders import GPT2Encoder, GPTEncoder, TransformerEncoder, encode
 from keras_transfer.encoders.base.encoder import constructor_settings
 from keras_transfer.encoders.base.stack import TransformerStack
 from keras_transfer.encoders.base.wiring import make_embeddings, make_pooler
@@ -64,6 +64,16 @@ def test_steps_with_a_cache_equal_the_whole_sequence(cls, options):
         output, cache = encoder.step(np.array(IDS)[:, start:end], cache, start, padding_mask=mask)
         outputs.append(keras.ops.convert_to_numpy(output))
     np.testing.assert_allclose(np.concatenate(outputs, 1), keras.ops.convert_to_numpy(whole), atol=1e-5)
+
+
+@pytest.mark.parametrize("start", [0, 1, 4])
+def test_the_upper_blocks_run_alone_on_the_hidden_states_below(start):
+    encoder, mask = Decoder(**{**SMALL, "num_layers": 4}), np.array([[1, 1, 1, 1, 1], [1, 1, 1, 1, 0]], "int32")
+    found = encode(encoder, {"token_ids": np.array(IDS), "padding_mask": mask}, hidden_states=True)
+    outputs, states = encoder.run_blocks(found.hidden_states[start], mask, start)
+    np.testing.assert_allclose(outputs["sequence_output"], found.sequence, atol=1e-5)
+    for state, expected in zip(states, found.hidden_states[start:], strict=True):
+        np.testing.assert_allclose(state, expected, atol=1e-5)
 
 
 def test_a_block_used_twice_is_one_layer_group():

@@ -7,7 +7,6 @@ from keras import ops
 
 from keras_transfer.adaptation.adapters.base.kind import KINDS, get_adapters
 from keras_transfer.adaptation.adapters.base.places import take
-from keras_transfer.adaptation.features import UpperPart
 from keras_transfer.encoders.base import TransformerStack
 from keras_transfer.encoders.keras_hub import BackboneEncoder, is_backbone
 from keras_transfer.groups import layer_groups
@@ -203,7 +202,7 @@ def adapted_encoder(model):
     Raises:
         ValueError: If the model has no such encoder.
     """
-    if isinstance(model, UpperPart):
+    if getattr(model, "part", None) is not None:
         raise ValueError(f"Add adapters to the whole task, not to a part of it. Received: model={model.name!r}")
     encoder = model if isinstance(model, SUPPORTED) else getattr(model, "encoder", None)
     if is_backbone(encoder):
