@@ -3,7 +3,6 @@
 import traceback
 
 import keras
-from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
 
 
 def initial_epoch(model):
@@ -72,14 +71,11 @@ def keep_values(model):
 def arguments_of_fit(model, frame):
     """Returns the arguments and other variables of the model's `fit` that called the code in a frame, or None.
 
-    Keras gives callbacks neither the data nor the other callbacks, and does not tell them when `fit` raises. In the
-    place of a data adapter is the `keras.utils.PyDataset` that it reads.
+    Keras gives callbacks neither the data nor the other callbacks, and does not tell them when `fit` raises.
     """
     for caller, _ in traceback.walk_stack(frame):
         if caller.f_code.co_name == "fit" and caller.f_locals.get("self") is model:
-            found = dict(caller.f_locals)
-            x = found.get("x")
-            return found | {"x": x.py_dataset} if isinstance(x, PyDatasetAdapter) else found
+            return dict(caller.f_locals)
     return None
 
 

@@ -15,7 +15,6 @@ from keras_transfer.keras_internals import (
     layer_tracking,
     optimizer_state,
     optimizer_steps,
-    pipelines,
     tapes,
     trainer,
 )
@@ -379,50 +378,3 @@ def test_an_optimizer_applies_changed_gradients_until_the_last_of_overlapping_co
     assert keras.ops.convert_to_numpy(variable).tolist() == [-2.0, -2.0] and "apply" not in vars(optimizer)
     optimizer.apply([keras.ops.ones(2)])
     assert keras.ops.convert_to_numpy(variable).tolist() == [-3.0, -3.0]
-
-
-# === The pipelines of tf.data that Keras makes ===
-
-
-class TwoBatches(keras.utils.PyDataset):
-    def __len__(self):
-        return 2
-
-    def __getitem__(self, index):
-        return np.ones((2, 2)), np.ones((2, 1))
-
-
-def test_keras_reads_a_dataset_through_a_changed_pipeline_in_fit_evaluate_and_predict():
-    pytest.importorskip("tensorflow")
-    found, model = [], model_of()
-
-    def change(dataset):
-        found.append(dataset)
-        return dataset.take(1)
-
-    data = pipelines.ChangedPipeline(TwoBatches(), change)
-    with pytest.warns(UserWarning, match="ran out of data"):
-        model.fit(data, validation_data=pipelines.ChangedPipeline(TwoBatches(), change), verbose=0)
-        model.evaluate(data, verbose=0)
-        assert len(model.predict(data, verbose=0)) == 2
-    assert len(found) == 4
-
-
-def test_a_changed_pipeline_keeps_class_weights_and_the_number_of_batches():
-    pytest.importorskip("tensorflow")
-    data = pipelines.ChangedPipeline(TwoBatches(), lambda dataset: dataset, {1: 3.0})
-    assert data.num_batches == 2 and pipelines.is_adapter(data) and not pipelines.is_adapter(TwoBatches())
-    _, _, weights = next(iter(data.get_tf_dataset()))
-    assert keras.ops.convert_to_numpy(weights).tolist() == [3.0, 3.0]
-
-
-def test_callbacks_find_the_dataset_that_a_changed_pipeline_reads():
-    pytest.importorskip("tensorflow")
-    found, data, model = [], TwoBatches(), model_of()
-
-    class Look(keras.callbacks.Callback):
-        def on_train_begin(self, logs=None):
-            found.append(trainer.arguments_of_fit(self.model, inspect.currentframe())["x"])
-
-    model.fit(pipelines.ChangedPipeline(data, lambda dataset: dataset), callbacks=[Look()], verbose=0)
-    assert found == [data]

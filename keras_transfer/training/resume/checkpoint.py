@@ -9,6 +9,7 @@ import threading
 
 import keras
 
+from keras_transfer.batches import batches_of
 from keras_transfer.keras_internals import trainer
 from keras_transfer.training.resume import checkpoint_files
 from keras_transfer.training.resume.callback_state import (
@@ -146,7 +147,8 @@ class Checkpoint(keras.callbacks.Callback):
     def _look_at_fit(self):
         """Looks up what Keras does not pass to callbacks: the data, other callbacks, and what influences the result."""
         fit = trainer.arguments_of_fit(self.model, inspect.currentframe()) or {}
-        given = fit.get("x") if isinstance(fit.get("x"), keras.utils.PyDataset) else None
+        given = batches_of(fit.get("x"))
+        given = given if isinstance(given, keras.utils.PyDataset) else None
         self._data = given if self.dataset is None else self.dataset
         listed = getattr(fit.get("callbacks"), "callbacks", [])
         place = listed.index(self) if self in listed else len(listed)

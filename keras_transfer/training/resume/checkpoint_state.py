@@ -8,6 +8,7 @@ import re
 import keras
 import numpy as np
 
+from keras_transfer.batches import batches_of
 from keras_transfer.keras_internals import layers_within
 from keras_transfer.training.optimizers import build_optimizer
 from keras_transfer.training.resume.dataset_state import restore_dataset, state_of_dataset
@@ -118,7 +119,7 @@ def made_with(model, fit, batches, callbacks):
         callbacks: List of strings. Names of the callbacks whose state is stored.
     """
     weights = fit.get("class_weight")
-    shuffles = getattr(fit.get("x"), "shuffle", None)  # Our datasets have this attribute; in tf.data, it is a method.
+    shuffles = getattr(getattr(batches_of(fit.get("x")), "options", None), "shuffle", False)
     return {
         "batches": batches,
         "backend": keras.backend.backend(),
@@ -126,7 +127,7 @@ def made_with(model, fit, batches, callbacks):
         "loss": _describe(model.loss),
         "model": _settings_of(model),
         "dtype": [f"{layer.dtype_policy.name} of {layer.name}" for layer, _ in layers_within(model)],
-        "shuffle": bool(fit.get("shuffle")) or shuffles is True,
+        "shuffle": bool(fit.get("shuffle")) or shuffles,
         "class_weight": _plain_config(weights, []) if isinstance(weights, dict) else None,
         "callbacks": callbacks,
     }

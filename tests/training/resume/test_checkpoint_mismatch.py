@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from keras_transfer.adaptation import ChainThaw, GradualUnfreezing, LoRA, add_adapters, freeze
-from keras_transfer.batches.batching import TextBatches
+from keras_transfer.batches.batching import Batches
+from keras_transfer.batches.planning import Options
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.training.resume.checkpoint import Checkpoint
 from keras_transfer.training.resume.checkpoint_state import made_with, warn_of_differences
@@ -136,7 +137,7 @@ def test_another_loss_policy_shuffle_or_class_weight_is_warned_of(tmp_path, capl
 
 def test_text_batches_that_are_not_shuffled_any_more_are_warned_of(caplog):
     def run(shuffle):
-        data = TextBatches({"x": X}, Y, None, 4, [1], shuffle, 0, False)
+        data = Batches({"x": X}, Y, options=Options(4, shuffle=shuffle), seed=0)
         return made_with(linear(), {"x": data, "shuffle": False}, 10, [])
 
     warn_of_differences(run(True), run(True))
