@@ -45,11 +45,10 @@ from keras_transfer.training.optimizers import (
     SlantedTriangular,
     WarmupCosine,
 )
-from keras_transfer.training.resume import Checkpoint
+from keras_transfer.training.resume import TrainingCheckpoint
 from keras_transfer.training.runs import (
     ChainThaw,
     GradualUnfreezing,
-    OneCycleMomentum,
     SequentialUnfreezing,
     Stage,
     StagedTraining,
@@ -66,7 +65,6 @@ __all__ = [
     "RECIPES",
     "BitFit",
     "ChainThaw",
-    "Checkpoint",
     "Compacter",
     "Fisher",
     "Fusion",
@@ -79,7 +77,6 @@ __all__ = [
     "LinearWarmupDecay",
     "LoRA",
     "OneCycle",
-    "OneCycleMomentum",
     "PALs",
     "Parallel",
     "PenaltyLogger",
@@ -92,6 +89,7 @@ __all__ = [
     "SlantedTriangular",
     "Stage",
     "StagedTraining",
+    "TrainingCheckpoint",
     "WarmupCosine",
     "add_adapters",
     "cache_features",

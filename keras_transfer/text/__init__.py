@@ -1,7 +1,9 @@
 """From raw text to ids: tokenizers, packing, preprocessors that run in the graph, and batches by length."""
 
 from keras_transfer.batches import (
-    Batches,
+    PartBatches,
+    TextBatches,
+    WordBatches,
     batches,
     part_batches,
     span_batches,
@@ -28,19 +30,21 @@ from keras_transfer.text.tokenizers import (
 )
 
 __all__ = [
-    "Batches",
     "BertPreprocessor",
     "ByteBPETokenizer",
     "ElmoPreprocessor",
     "GPTTokenizer",
     "Packing",
+    "PartBatches",
     "PlainText",
     "Preprocessor",
     "SentencePieceBPETokenizer",
+    "TextBatches",
     "TokenPreprocessor",
     "Tokenizer",
     "UnigramTokenizer",
     "WindowPreprocessor",
+    "WordBatches",
     "WordPieceTokenizer",
     "WordPreprocessor",
     "batches",
