@@ -71,10 +71,10 @@ def test_the_example_in_a_docstring_runs(code, tmp_path, monkeypatch, request, e
 def test_every_public_class_and_function_has_an_example():
     # Examples of subclasses cover base classes. Examples of functions cover the exceptions and records they create.
     shown_elsewhere = {
-        *("Encoder", "Task", "Preprocessor", "TextBatches", "LayerGroups", "LayerGroup", "Encoded", "Split"),
-        *("Comparison", "PartBatches"),
+        *("Encoder", "Task", "Preprocessor", "Batches", "LayerGroups", "LayerGroup", "Encoded", "Split"),
+        *("Comparison"),
         *("CheckpointError", "CheckpointReport", "HubError", "get_activation", "gelu_tanh", "is_text", "to_columns"),
-        *("Architecture", "load", "resolve", "TaggedSentences", "Tokenizer", "WordBatches"),
+        *("Architecture", "load", "resolve", "TaggedSentences", "Tokenizer"),
         *("Answer", "Questions", "Choices", "Turn", "Dialogue", "DialogueExample", "MinimalPairs"),
         *("AnswersToGrade", "ClozeQuestions", "Coreferences", "WordsInContext"),
     }
@@ -178,7 +178,7 @@ def test_the_scripts_of_all_pages_can_be_run_one_after_the_other():
                 name = getattr(call.func, "attr", "")
                 if name == "export" and ast.unparse(call.func.value).endswith("serving"):
                     assert "overwrite=True" in ast.unparse(call), page
-                if name == "TrainingCheckpoint":
+                if name == "Checkpoint":
                     folders.append(ast.unparse(call.args[0]))
     assert folders and len(folders) == len(set(folders))
 

@@ -45,10 +45,11 @@ from keras_transfer.training.optimizers import (
     SlantedTriangular,
     WarmupCosine,
 )
-from keras_transfer.training.resume import TrainingCheckpoint
+from keras_transfer.training.resume import Checkpoint
 from keras_transfer.training.runs import (
     ChainThaw,
     GradualUnfreezing,
+    OneCycleMomentum,
     SequentialUnfreezing,
     Stage,
     StagedTraining,
@@ -65,6 +66,7 @@ __all__ = [
     "RECIPES",
     "BitFit",
     "ChainThaw",
+    "Checkpoint",
     "Compacter",
     "Fisher",
     "Fusion",
@@ -77,6 +79,7 @@ __all__ = [
     "LinearWarmupDecay",
     "LoRA",
     "OneCycle",
+    "OneCycleMomentum",
     "PALs",
     "Parallel",
     "PenaltyLogger",
@@ -89,7 +92,6 @@ __all__ = [
     "SlantedTriangular",
     "Stage",
     "StagedTraining",
-    "TrainingCheckpoint",
     "WarmupCosine",
     "add_adapters",
     "cache_features",

@@ -1,295 +1,228 @@
 """Batches texts in memory by length, so that little padding is needed."""
 
 import copy
+import dataclasses
 
 import keras
 import numpy as np
 
-from keras_transfer.batches.lengths import (
+from keras_transfer.batches.planning import (
     LENGTH_STEP,
     MAX_LENGTHS,
-    WINDOW,
+    Options,
     choose_lengths,
-    lengthen_first,
     lengths_for,
-    put_varied_first,
-    sort_within_windows,
+    plan,
 )
 from keras_transfer.text.base import as_column, check_batch_size, preprocess, to_columns
 from keras_transfer.text.preprocessors import count_truncated, warn_of_truncation
 
 
-class _ShuffleState:
-    """The state that changes from epoch to epoch, shared by all copies of the batches.
+class _Position:
+    """Where the batches are: the seed and the number of the epoch, which all copies of them share."""
 
-    Attributes:
-        random: The random numbers of the shuffling.
-        orders: Tuple of two integer arrays, the orders of the texts and of the batches in this epoch.
-        epoch: Integer. Number of epochs that have ended.
-        uniform: Boolean. Whether all batches of an epoch had the same length. Keras on TensorFlow may then have
-            inferred that the length is fixed, so all later batches have the length of the longest text.
-        first: Integer. The batch with which the rest of a resumed epoch begins.
-        next: Integer. The batch that is read next, if they are read in order.
-        in_order: Boolean. Whether the batches of this epoch are read in order.
-    """
-
-    def __init__(self, seed):
-        self.seed = seed
-        self.reset()
-
-    def reset(self):
-        """Goes back to the first epoch."""
-        self.random, self.epoch, self.uniform = np.random.default_rng(self.seed), 0, False
-        self.orders = None
-        self.first, self.next, self.in_order = 0, 0, True
+    def __init__(self, seed, epoch=0):
+        self.seed, self.epoch = seed, epoch
 
 
-class TextBatches(keras.utils.PyDataset):
-    """A dataset for `fit`, `evaluate` and `predict`, made by `batches`.
+class Batches(keras.utils.PyDataset):
+    """Rows in memory as batches for `fit`, `evaluate` and `predict`, made by `batches` and its relatives.
 
     Each item is `(inputs, labels)` or `(inputs, labels, sample_weights)`, or `(inputs,)` without labels.
 
-    If `shuffle` is `False`, the texts keep their order, so that row `i` of the outputs of `predict` belongs to text
-    `i`.
+    The seed and the epoch alone determine the order. If `shuffle` is `False`, the rows keep their order, so that row
+    `i` of the outputs of `predict` belongs to row `i`.
+
+    Args:
+        inputs: Dict of arrays [rows, length, ...], or of strings [rows].
+        labels: Array [rows, ...], or None. Defaults to `None`.
+        sample_weight: Array [rows, ...], or None. Defaults to `None`.
+        options: `Options`.
+        seed: Integer. Seed of the order and of `prepare`. Defaults to `None`, which follows
+            `keras.utils.set_random_seed`.
+        prepare: Function that returns an item, given a tuple of the inputs, the labels (or None) and the weights (or
+            None) of a batch, its length, and a `np.random.Generator`. Defaults to `None`, for the item as described
+            above.
+        makes_labels: Boolean. Whether `prepare` makes the labels. Defaults to `False`.
+        kind: String. What a row is: `"texts"`, `"pairs"`, `"parts"` (several texts that are read apart) or `"words"`.
+            Defaults to `None`, if it is unknown.
+        places: `WordPlaces`, for words. Defaults to `None`.
 
     Attributes:
-        lengths: List of integers, the sequence lengths that may occur.
-        order: Integer array, the index of the text in each row of all batches, in order.
-        epoch: Integer, the number of times that the texts were reshuffled. Setting it shuffles the texts as in that
-            epoch.
-        seed: Integer, the seed of the shuffling. A new value takes effect the next time that `epoch` is set.
-        kind: String. `"texts"` for single texts, `"pairs"` for pairs, or `None` if it is unknown.
+        options: `Options`.
+        order: Integer array. The row in each row of all batches, in order.
+        epoch: Integer. Number of epochs that have ended. Can be set.
+        seed: Integer. Can be set.
     """
 
-    kind = None
-    _min_rows = 1
-
-    def __init__(self, inputs, labels, sample_weight, batch_size, lengths, shuffle, seed, drop_remainder):
+    def __init__(
+        self,
+        inputs,
+        labels=None,
+        sample_weight=None,
+        options=None,
+        seed=None,
+        prepare=None,
+        makes_labels=False,
+        kind=None,
+        places=None,
+    ):
         super().__init__()
-        self.inputs = inputs
-        self.labels = labels
-        self.sample_weight = sample_weight
-        self.batch_size = batch_size
-        self.lengths = lengths
-        self.shuffle = shuffle
-        self.drop_remainder = drop_remainder
-        self._replicas, self._repeat, self._grouped = 1, False, bool(shuffle)
-        if shuffle and seed is None:  # without a seed of its own, the order follows `keras.utils.set_random_seed`
+        self.inputs, self.labels, self.sample_weight = inputs, labels, sample_weight
+        self.options = options or Options()
+        self.prepare, self.makes_labels, self.kind = prepare, makes_labels, kind
+        self.places = places
+        if seed is None and self.options.shuffle:
             seed = np.random.randint(2**31)
-        self._state = _ShuffleState(seed)
-        self._needed = np.take(lengths, np.searchsorted(lengths, real_lengths(inputs)))
-        self._shuffle()
+        self.real = real_lengths(inputs)
+        self._position, self._chosen, self._planned = _Position(seed), None, None
+        self._one_epoch = False
 
-    def _shuffle(self):
-        """Draws the orders of the texts and of the batches in an epoch, and arranges the batches."""
-        count, size = len(self._needed), self.batch_size
-        rows = self._state.random.permutation(count) if self.shuffle else np.arange(count)
-        rows = rows[: count // size * size] if self.drop_remainder else rows
-        order = np.arange(-(-len(rows) // size))
-        self._state.orders = rows, self._state.random.permutation(order) if self.shuffle else order
-        self._arrange()
+    # === The same rows in another form ===
 
-    def _arrange(self):
-        """Divides the texts into batches and pads each batch."""
-        rows, order = self._state.orders
-        if self._grouped:
-            # With few lengths, one window is enough: texts of the same length remain in random order.
-            window = WINDOW if self.shuffle and len(self.lengths) > MAX_LENGTHS else len(rows)
-            rows = rows[sort_within_windows(self._needed[rows], self.batch_size, window)]
-        cuts = range(self.batch_size, len(rows), self.batch_size)
-        if cuts and len(rows) - cuts[-1] < self._min_rows:
-            cuts = cuts[:-1]
-        plan = np.split(rows, cuts)
-        self._arranged = self._state.orders, self._pad([plan[i] for i in order if i < len(plan)])
+    def replace(self, **changes):
+        """Returns the same rows with other options, or other attributes. It has the same seed and epoch from then on.
 
-    @property
-    def _batches(self):
-        """List of `(length, rows)` in the current order, without those that a resumed run has trained on before."""
-        return self._whole_epoch[self._state.first :]
-
-    @property
-    def _whole_epoch(self):
-        """List of `(length, rows)` in the current order, which a copy of these batches may have drawn."""
-        if self._arranged[0] is not self._state.orders:
-            self._arrange()
-        return self._arranged[1]
-
-    def _pad(self, plan):
-        """Returns `(length, rows)` of each batch in the order in which Keras takes them; replicas can share them."""
-        count = self._replicas
-        if self._repeat:
-            plan = [np.resize(rows, -(-len(rows) // count) * count) for rows in plan]
-        elif len(plan) == 1:
-            even = len(plan[0]) // count * count
-            plan = [part for part in np.split(plan[0], [even]) if len(part)]
-        plan = [(int(self._needed[rows].max()), rows) for rows in plan]
-        if not self._grouped:
-            return lengthen_first(plan)
-        if self.shuffle:
-            self._state.uniform |= len({length for length, _ in plan}) == 1
-        if self._state.uniform:
-            plan = [(int(self._needed.max()), rows) for _, rows in plan]
-        return put_varied_first(plan)
+        Args:
+            **changes: Fields of `Options`, or attributes such as `labels`.
+        """
+        other = copy.copy(self)
+        fields = {name: changes.pop(name) for name in [*changes] if name in Options.__dataclass_fields__}
+        other.options, other._planned = dataclasses.replace(self.options, **fields), None
+        vars(other).update(changes)
+        return other
 
     def grouped(self):
-        """Returns the same texts in batches of similar length, as when they are shuffled.
+        """Returns the same rows in batches of similar length, as when they are shuffled.
 
-        This needs less padding. Even without shuffling, the rows are not in the order of the texts: see `restorer`.
+        This needs less padding. Even without shuffling, the rows are not in their order: see `restorer`.
         """
-        if self._grouped:
-            return self
-        other = copy.copy(self)
-        other._grouped = True
-        other._arrange()
-        return other
+        return self.replace(grouped=True)
 
     def few_lengths(self):
-        """Returns the same texts in batches of at most six lengths, for a step that is compiled for each length."""
-        if len(self.lengths) <= MAX_LENGTHS:
+        """Returns the same rows in batches of at most six lengths, for a step that is compiled for each length."""
+        if len(self.options.lengths) <= MAX_LENGTHS:
             return self
-        other = copy.copy(self)
-        other.lengths = choose_lengths(self._needed, self.inputs["padding_mask"].shape[1])
-        other._needed = np.take(other.lengths, np.searchsorted(other.lengths, self._needed))
-        other._arrange()
-        return other
+        needed = np.take(self.options.lengths, np.searchsorted(self.options.lengths, self.real))
+        return self.replace(lengths=tuple(choose_lengths(needed, self.inputs["padding_mask"].shape[1])))
+
+    def with_targets(self, make, seed=None):
+        """Returns the same rows as batches of the inputs and targets of an objective, other ones in each epoch.
+
+        The seed, the epoch and the number of a batch determine what the objective draws, so that a run can be resumed.
+
+        Args:
+            make: Function that returns an item, given the inputs of a batch and a `np.random.Generator`.
+            seed: Integer. Seed of the order and of the objective. Defaults to `None`, which uses that of the order, or
+                a new one.
+        """
+        seed = self.seed if seed is None else seed
+        position = _Position(np.random.randint(2**31) if seed is None else seed)
+        item = lambda columns, length, random: make(columns[0], random)  # noqa: E731
+        return self.replace(prepare=item, makes_labels=True, _position=position)
+
+    def without_labels(self):
+        """Returns the same batches, without labels and sample weights."""
+        return self.replace(labels=None, sample_weight=None, makes_labels=False)
+
+    def in_one_epoch(self):
+        """Returns the same batches with what `prepare` draws in the first epoch in every epoch, for evaluation."""
+        return self.replace(_one_epoch=True)
 
     def by_length(self):
         """Yields the same batches, padded to few lengths, as one dataset for each length."""
         few = self.few_lengths()
-        for length in sorted({length for length, _ in few._batches}):
-            yield few._part([batch for batch in few._batches if batch[0] == length])
+        planned = few.planned()
+        for length in sorted({length for length, _ in planned}):
+            yield few.pinned([batch for batch in planned if batch[0] == length])
 
     def each(self):
         """Yields each batch as a dataset of its own."""
-        return map(self._part, [[batch] for batch in self._batches])
+        return (self.pinned([batch]) for batch in self.planned())
 
-    def _part(self, batches):
-        """Returns a dataset of some of these batches."""
-        part = copy.copy(self)
-        # Keras also ends an epoch after `predict`. This must neither shuffle this part nor count as an epoch of the
-        # others.
-        part.shuffle, part._state = False, copy.copy(self._state)
-        part._state.first = 0
-        part._arranged = part._state.orders, batches
-        return part
-
-    def with_inputs(self, inputs):
-        """Returns the same texts in the same batches, with other inputs and independent shuffling from then on."""
-        other = copy.copy(self)
-        other.inputs, other._state = inputs, copy.deepcopy(self._state)
-        return other
-
-    def with_min_rows(self, count):
-        """Returns the same batches, with a last batch of fewer rows than `count` added to the batch before it."""
-        other = copy.copy(self)
-        other._min_rows = count
-        other._arrange()
-        return other
-
-    def with_labels(self, labels):
-        """Returns the same batches with other labels [texts, ...]."""
-        other = copy.copy(self)
-        other.labels = labels
-        return other
-
-    def without_labels(self):
-        """Returns the same batches, without labels and sample weights."""
-        other = copy.copy(self)
-        other.labels = other.sample_weight = None
-        return other
-
-    def for_replicas(self, count, repeat):
-        """Returns the same batches such that `count` replicas can share each of them.
-
-        Keras on TensorFlow requires that the replicas share the first batch evenly, and weights their gradients
-        equally, regardless of how many rows each replica has. On JAX the replicas share every batch evenly.
+    def pinned(self, chosen=None):
+        """Returns batches that remain the same in all epochs, which do not count as epochs of the others.
 
         Args:
-            count: Integer. Number of replicas.
-            repeat: Boolean. Whether a short batch is filled up by repeating its own rows, so that the replicas share it
-                evenly. Otherwise every text occurs once, and if there is only one batch, the rows that the replicas
-                cannot share evenly become a second batch.
-
-        Returns:
-            A `TextBatches` that shares the random numbers of this one.
+            chosen: List of `(length, rows)`. Defaults to `None`, for the batches of this epoch.
         """
-        other = copy.copy(self)
-        other._replicas, other._repeat = count, repeat
-        other._arrange()
-        return other
+        chosen = self.planned() if chosen is None else chosen
+        return self.replace(_chosen=chosen, _position=_Position(self.seed, self.epoch))
+
+    def with_inputs(self, inputs):
+        """Returns the same rows in the same batches, with other inputs. Its epochs do not count as those of others."""
+        return self.replace(inputs=inputs, _position=_Position(self.seed, self.epoch))
+
+    # === Batches ===
+
+    def planned(self):
+        """Returns the batches of this epoch as a list of `(length, rows)`."""
+        if self._chosen is not None:
+            return self._chosen
+        now = (self.seed, self.epoch) if self.options.shuffle else (0, 0)
+        if self._planned is None or self._planned[0] != now:
+            self._planned = now, plan(self.real, self.options, *now)
+        return self._planned[1]
 
     @property
     def has_labels(self):
         """Boolean. Whether the items contain labels."""
-        return self.labels is not None
+        return self.labels is not None or self.makes_labels
 
     @property
     def order(self):
-        return np.concatenate([rows for _, rows in self._batches])
+        return np.concatenate([rows for _, rows in self.planned()])
 
     def __len__(self):
-        return len(self._batches)
+        return len(self.planned())
 
     def __getitem__(self, index):
-        state = self._state
-        state.in_order, state.next = state.in_order and index == state.next, index + 1
-        length, rows = self._batches[index]
+        length, rows = self.planned()[index]
         inputs = {key: _take(column, rows, length) for key, column in self.inputs.items()}
-        columns = [column[rows] for column in (self.labels, self.sample_weight) if column is not None]
-        return (inputs, *columns)
-
-    def on_epoch_begin(self):
-        self._state.next, self._state.in_order = 0, True
+        labels, weights = (None if column is None else column[rows] for column in (self.labels, self.sample_weight))
+        if self.prepare is None:
+            return (inputs, *(column for column in (labels, weights) if column is not None))
+        random = np.random.default_rng([self.seed or 0, 0 if self._one_epoch else self.epoch, index])
+        return self.prepare((inputs, labels, weights), length, random)
 
     def on_epoch_end(self):
-        self._state.epoch += 1
-        self._state.first = 0
-        if self.shuffle:
-            self._shuffle()
+        self._position.epoch += 1
+
+    def restorer(self):
+        """Returns a function that puts the outputs of `predict` for these batches into the order of the rows.
+
+        Call `restorer` before `predict`, because the next epoch has another order.
+        """
+        first = np.unique(self.order, return_index=True)[1]  # a row may be repeated to fill a batch
+        return lambda outputs: keras.tree.map_structure(lambda output: np.asarray(output)[first], outputs)
+
+    # === Position ===
 
     @property
     def epoch(self):
-        return self._state.epoch
+        return self._position.epoch
 
     @epoch.setter
     def epoch(self, epoch):
         if isinstance(epoch, bool) or not isinstance(epoch, (int, np.integer)) or epoch < 0:
             raise ValueError(f"`epoch` must be an integer of at least 0. Received: epoch={epoch!r}")
-        self._state.reset()
-        self._shuffle()
-        for _ in range(epoch):
-            self.on_epoch_end()
+        self._position.epoch = int(epoch)
 
     @property
     def seed(self):
-        return self._state.seed
+        return self._position.seed
 
     @seed.setter
     def seed(self, seed):
-        self._state.seed = seed
+        self._position.seed = seed
 
     def state_dict(self):
-        """Returns what decides the order of the batches, and the batch with which the epoch begins.
-
-        The batch is missing if the batches are not read in order, because `fit` shuffles them again. Then a run cannot
-        be resumed in the middle of an epoch.
-        """
-        state = {"seed": self.seed, "epoch": self.epoch}
-        return {**state, "batch": self._state.first} if self._state.in_order else state
+        """Returns the seed and the epoch as a dict."""
+        return {"seed": self.seed, "epoch": self.epoch}
 
     def load_state_dict(self, state):
-        """Restores what `state_dict` returned. The epoch has only the batches from `state["batch"]` on."""
-        self.seed = state["seed"]
-        self.epoch = state["epoch"]
-        self._state.first = state.get("batch", 0)
-
-    def restorer(self):
-        """Returns a function that puts the outputs of `predict` for these batches into the order of the texts.
-
-        Call `restorer` before `predict`, because the next epoch is shuffled again.
-        """
-        first = np.unique(self.order, return_index=True)[1]  # a text may be repeated to fill a batch
-        return lambda outputs: keras.tree.map_structure(lambda output: np.asarray(output)[first], outputs)
+        """Continues where other batches of the same rows were, given what their `state_dict` returned."""
+        self.seed, self.epoch = state["seed"], state["epoch"]
 
 
 def batches(
@@ -334,7 +267,7 @@ def batches(
             shuffle drops different texts. Defaults to `False`.
 
     Returns:
-        A `TextBatches`.
+        `Batches`.
 
     Raises:
         ValueError: If there are no texts, if some are not strings, if texts, labels and weights differ in number, if
@@ -369,9 +302,8 @@ def batches(
                 f"which has {real.max()} tokens. Received: lengths={lengths}"
             )
         inputs = {key: fit_to(ids, lengths[-1]) for key, ids in inputs.items()}
-    found = TextBatches(inputs, labels, sample_weight, batch_size, lengths, shuffle, seed, drop_remainder)
-    found.kind = kind
-    return found
+    options = Options(batch_size, tuple(lengths), shuffle, drop_remainder=drop_remainder)
+    return Batches(inputs, labels, sample_weight, options, seed, kind=kind)
 
 
 def preprocess_texts(texts, preprocessor, chunk=4096):

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from keras_transfer.batches.batching import preprocess_texts, real_lengths
-from keras_transfer.batches.lengths import lengths_for
-from keras_transfer.batches.member_batching import PartBatches
+from keras_transfer.batches.batching import Batches, preprocess_texts, real_lengths
+from keras_transfer.batches.member_batching import parts_item
+from keras_transfer.batches.planning import Options, lengths_for
 from keras_transfer.text.base import as_column, check_batch_size, to_columns, to_list
 
 
@@ -56,7 +56,7 @@ def choice_batches(contexts, choices, labels, preprocessor, batch_size, shuffle,
         sample_weight: List or array [rows] of floats, or None.
 
     Returns:
-        A `PartBatches`.
+        `Batches`.
     """
     count, parts = len(contexts), len(choices[0])
     check_batch_size(preprocessor, batch_size, count, False)
@@ -67,7 +67,8 @@ def choice_batches(contexts, choices, labels, preprocessor, batch_size, shuffle,
     # The shape is [rows, length, choices], as in `part_batches`.
     inputs = {key: values if values.ndim < 3 else np.swapaxes(values, 1, 2) for key, values in inputs.items()}
     lengths = lengths_for(real_lengths(inputs), inputs["padding_mask"].shape[1]) if "padding_mask" in inputs else [1]
-    return PartBatches(inputs, labels, sample_weight, batch_size, lengths, shuffle, None, False)
+    options = Options(batch_size, tuple(lengths), shuffle)
+    return Batches(inputs, labels, sample_weight, options, prepare=parts_item, kind="parts")
 
 
 def _lists(choices):

@@ -1,43 +1,29 @@
 """Batches rows of several texts in memory. Each text stays separate, for an encoder that reads them one by one."""
 
-import copy
-
 import numpy as np
 
-from keras_transfer.batches.batching import TextBatches, fit_to, preprocess_texts, real_lengths
-from keras_transfer.batches.lengths import lengths_for
+from keras_transfer.batches.batching import Batches, fit_to, preprocess_texts, real_lengths
+from keras_transfer.batches.planning import Options, lengths_for
 from keras_transfer.text.base import as_column, check_batch_size, to_columns
 
 
-class PartBatches(TextBatches):
-    """A dataset for `fit`, `evaluate` and `predict`, made by `part_batches`.
+def parts_item(item, length, random):
+    """Returns an item of `Batches` of columns [rows, length, parts], whose inputs are [rows, parts, length]."""
+    inputs, *columns = item
+    # `Batches` cuts the second axis, so that the parts are the third one until now.
+    inputs = {key: value if len(value.shape) < 3 else np.moveaxis(value, 2, 1) for key, value in inputs.items()}
+    return (inputs, *(column for column in columns if column is not None))
 
-    Each item is `(inputs, labels)` or `(inputs, labels, sample_weights)`, or `(inputs,)` without labels. The inputs are
-    [batch, parts, length]: the texts of a row are its parts, and the encoder reads each on its own.
-    """
 
-    _placeholders = False
+def with_placeholders(data):
+    """Returns the same batches with zeros as labels. Keras requires labels, even for a loss that takes none."""
 
-    def with_placeholders(self, wanted):
-        """Returns the same batches, with zeros as labels if they have none and `wanted` is true.
+    def item(columns, length, random):
+        inputs, _, weights = columns
+        rows = len(next(iter(inputs.values())))
+        return parts_item((inputs, np.zeros(rows, "float32"), weights), length, random)
 
-        Keras requires labels, even for a loss that takes none.
-        """
-        other = copy.copy(self)
-        other._placeholders = wanted and self.labels is None
-        return other
-
-    @property
-    def has_labels(self):
-        return self.labels is not None or self._placeholders
-
-    def __getitem__(self, index):
-        inputs, *columns = super().__getitem__(index)
-        # The length is the second axis of the columns, because `TextBatches` cuts this axis.
-        inputs = {key: value if len(value.shape) < 3 else np.moveaxis(value, 2, 1) for key, value in inputs.items()}
-        if self._placeholders:
-            columns = [np.zeros(len(self._batches[index][1]), "float32"), *columns]
-        return (inputs, *columns)
+    return data.replace(prepare=item, makes_labels=True)
 
 
 def part_batches(
@@ -69,7 +55,7 @@ def part_batches(
             Defaults to `False`.
 
     Returns:
-        A `PartBatches`.
+        `Batches` whose inputs are [batch, parts, length]. The encoder reads each part on its own.
 
     Raises:
         ValueError: If `texts` is not a tuple of at least two columns, if there are no rows, if texts are not strings,
@@ -93,7 +79,8 @@ def part_batches(
         values = [fit_to(part[key], length) for part in parts]
         inputs[key] = np.stack(values, axis=min(values[0].ndim, 2))  # [rows, length, parts, ...], strings [rows, parts]
     lengths = lengths_for(real_lengths(inputs), length) if "padding_mask" in inputs else [1]
-    return PartBatches(inputs, labels, sample_weight, batch_size, lengths, shuffle, seed, drop_remainder)
+    options = Options(batch_size, tuple(lengths), shuffle, drop_remainder=drop_remainder)
+    return Batches(inputs, labels, sample_weight, options, seed, prepare=parts_item, kind="parts")
 
 
 def to_parts(texts):

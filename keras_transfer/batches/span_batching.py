@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from keras_transfer.batches.batching import TextBatches
+from keras_transfer.batches.batching import Batches
 from keras_transfer.batches.contexts import check_span_preprocessor, windows_in_memory
-from keras_transfer.batches.lengths import lengths_for
+from keras_transfer.batches.planning import Options, lengths_for
 from keras_transfer.text.base import check_rows_of_batches, check_weights, to_columns
 
 log = logging.getLogger("keras_transfer")
@@ -53,7 +53,7 @@ def span_batches(
             beside the question, it is half of them. Defaults to `None`, for windows `doc_stride` tokens apart.
 
     Returns:
-        A `TextBatches`. Its inputs contain `answer_mask` in addition to those of the encoder.
+        `Batches`. Their inputs contain `answer_mask` in addition to those of the encoder.
 
     Raises:
         ValueError: If an answer is not at its given position in the context, if a question leaves no room for its
@@ -86,7 +86,7 @@ def span_batches(
         # One weight for each position: Keras would apply weights [batch] along the positions.
         weights = np.repeat(weights[windows.example][:, None], 2, axis=1)
     lengths = lengths_for(windows.inputs["padding_mask"].sum(axis=1), windows.starts.shape[1])
-    return TextBatches(windows.inputs, labels, weights, batch_size, lengths, shuffle, seed, False)
+    return Batches(windows.inputs, labels, weights, Options(batch_size, tuple(lengths), shuffle), seed)
 
 
 def span_columns(texts):

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from keras_transfer.batches.batching import TextBatches, concatenate
-from keras_transfer.batches.lengths import LENGTH_STEP, lengths_for
+from keras_transfer.batches.batching import Batches, concatenate
 from keras_transfer.batches.number_names import as_positions, keys_as_positions
+from keras_transfer.batches.planning import LENGTH_STEP, Options, lengths_for
 from keras_transfer.names import listed
 from keras_transfer.text.base import check_rows_of_batches, check_weights, to_sentences
 from keras_transfer.text.preprocessors import check_word_level
@@ -15,36 +15,28 @@ from keras_transfer.text.preprocessors import check_word_level
 NO_WORD = -1  # the label of positions where no word is read
 
 
-class WordBatches(TextBatches):
-    """A dataset for `fit` and `evaluate`, made by `word_batches`.
+class WordPlaces:
+    """Where the words of sentences are read: a row of batches is a sentence, or a part of a long one.
 
-    Each item is `(inputs, labels)` or `(inputs, labels, sample_weights)`, or `(inputs,)` without labels. Labels and
-    weights are [batch, length]; labels are -1 where no word is read. A row is a sentence or a part of a long one.
-
-    Attributes:
-        sentence_lengths: List of integers, the number of words of each sentence.
-        row, position: Integer arrays [words], the row and the position where each word of all sentences is read.
+    Args:
+        sentence_lengths: List of integers. Number of words of each sentence.
+        row, position: Integer arrays [words]. The row and the position where each word of all sentences is read.
     """
 
-    def __init__(self, inputs, places, labels, sample_weight, *options):
-        self.sentence_lengths, self.row, self.position = places
-        self._words_by_row = np.argsort(self.row, kind="stable")
-        super().__init__(inputs, labels, sample_weight, *options)
+    def __init__(self, sentence_lengths, row, position):
+        self.sentence_lengths, self.row, self.position = sentence_lengths, row, position
+        self._words_by_row = np.argsort(row, kind="stable")
 
-    def __getitem__(self, index):
-        inputs, *columns = super().__getitem__(index)
-        return (inputs, *(column[:, : self._batches[index][0]] for column in columns))
-
-    def word_outputs(self, outputs):
-        """Returns the words that are read in these batches, and the outputs of a model for them.
+    def word_outputs(self, order, outputs):
+        """Returns the words that are read in some rows, and the outputs of a model for them.
 
         Args:
-            outputs: Array [rows of these batches in order, length, ...].
+            order: Integer array [rows].
+            outputs: Array [rows, length, ...].
 
         Returns:
             Integer array of the indices of the words among all words of all sentences, and an array [words, ...].
         """
-        order = self.order
         begin, end = (np.searchsorted(self.row, order, side, sorter=self._words_by_row) for side in ("left", "right"))
         words = np.concatenate([self._words_by_row[first:last] for first, last in zip(begin, end)])
         return words, outputs[np.repeat(np.arange(len(order)), end - begin), self.position[words]]
@@ -87,7 +79,7 @@ def word_batches(
             words have the weight 1. Defaults to `None`.
 
     Returns:
-        A `WordBatches`.
+        `Batches`. Labels and weights are [batch, length], and labels are -1 where no word is read.
 
     Raises:
         ValueError: If there are no sentences, if words are not strings, if a sentence and its labels differ in length,
@@ -122,9 +114,15 @@ def word_batches(
         weights = np.ones(inputs["padding_mask"].shape, "float32")
         weights[row, position] = _class_weights(class_weight, label_names, ids)
         weights *= _sentence_weights(sample_weight, len(sentences))[sentence][:, None]
-    places = [len(words) for words in sentences], row, position
-    lengths = lengths_for(real, inputs["padding_mask"].shape[1])
-    return WordBatches(inputs, places, table, weights, batch_size, lengths, shuffle, seed, False)
+    places = WordPlaces([len(words) for words in sentences], row, position)
+    options = Options(batch_size, tuple(lengths_for(real, inputs["padding_mask"].shape[1])), shuffle)
+    return Batches(inputs, table, weights, options, seed, prepare=trim, kind="words", places=places)
+
+
+def trim(item, length, random):
+    """Returns an item of `Batches` whose labels and weights [rows, longest] belong to tokens."""
+    inputs, *columns = item
+    return (inputs, *(column[:, :length] for column in columns if column is not None))
 
 
 def checked_names(names):

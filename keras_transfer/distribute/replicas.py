@@ -73,7 +73,7 @@ def share(model, data, method):
 
     Args:
         model: The task.
-        data: `TextBatches`.
+        data: `Batches`.
         method: String. `"fit"`, `"evaluate"` or `"predict"`.
 
     Raises:
@@ -82,17 +82,17 @@ def share(model, data, method):
     data = data if method == "fit" else data.grouped()  # Only the order of `fit` matters.
     data = data.few_lengths() if model.jit_compile else data
     replicas, evenly = replicas_of(model)
-    if replicas == 1:
-        return data
+    if replicas == 1:  # With several replicas, Keras builds the model on the first batch.
+        return data.replace(inferred=False)
     count = len(data.order)
     if method == "predict":
-        return data.for_replicas(replicas, repeat=True)
-    if data.batch_size % replicas:
+        return data.replace(replicas=replicas, repeat=True)
+    if data.options.batch_size % replicas:
         raise ValueError(
             f"`batch_size` must be a multiple of the number of replicas, {replicas}. "
-            f"Received: batch_size={data.batch_size}"
+            f"Received: batch_size={data.options.batch_size}"
         )
     if method == "evaluate" and (count < replicas or (evenly and count % replicas)):
         wanted = f"a multiple of {replicas}" if evenly else f"at least {replicas}"
         raise ValueError(f"`evaluate()` on {replicas} replicas requires {wanted} texts. Received: {count}")
-    return data.for_replicas(replicas, repeat=method == "fit")
+    return data.replace(replicas=replicas, repeat=method == "fit")

@@ -8,16 +8,14 @@ from keras_transfer.keras_internals import (
     layer_tracking,
     optimizer_state,
     optimizer_steps,
-    pipelines,
     tapes,
     trainer,
 )
 from keras_transfer.keras_internals.graphs import NotCloned, calls_of
 from keras_transfer.keras_internals.optimizer_state import accumulation_steps
-from keras_transfer.keras_internals.pipelines import is_adapter
 from keras_transfer.keras_internals.saving import in_safe_mode, in_symbolic_scope
 from keras_transfer.keras_internals.tapes import unrecorded
-from keras_transfer.keras_internals.tracing import frozen_unwatched, trace_predict, untuned
+from keras_transfer.keras_internals.tracing import frozen_unwatched, trace_predict
 from keras_transfer.keras_internals.trainable import could_train, layers_within, remember_trainable, set_trainable
 from keras_transfer.keras_internals.trainer import BuildsFromOneReplica, build_metrics, keep_values
 
@@ -31,19 +29,16 @@ __all__ = [
     "frozen_unwatched",
     "in_safe_mode",
     "in_symbolic_scope",
-    "is_adapter",
     "keep_values",
     "keras_callbacks",
     "layer_tracking",
     "layers_within",
     "optimizer_state",
     "optimizer_steps",
-    "pipelines",
     "remember_trainable",
     "set_trainable",
     "tapes",
     "trace_predict",
     "trainer",
     "unrecorded",
-    "untuned",
 ]

@@ -1,10 +1,10 @@
-"""TensorFlow code for tasks, which cannot import it: one trace for all shapes, and pipelines that end at once."""
+"""TensorFlow code for tasks, which cannot import it: one trace for all shapes, and gradients of what trains."""
 
 import contextlib
 
 import keras
 
-from keras_transfer.keras_internals import pipelines, tapes
+from keras_transfer.keras_internals import tapes
 
 
 def frozen_unwatched(model):
@@ -54,26 +54,3 @@ def trace_predict(model, batch):
     specs = {name: spec(values, name) for name, values in inputs.items()}, *map(spec, others)
     model.make_predict_function()
     model.predict_function.get_concrete_function([specs])
-
-
-def untuned(data, class_weight=None, shuffle=False):
-    """Returns batches for one call of Keras's `fit`, `evaluate` or `predict`, such that TensorFlow does not tune them.
-
-    Keras drops the pipeline of each epoch. TensorFlow then waits for the thread that tunes it. This thread sleeps
-    between its rounds, longer each time and for up to a minute, and often misses the call that should wake it.
-
-    Args:
-        data: What Keras takes as `x`. Anything but a `keras.utils.PyDataset` of known length is returned unchanged, as
-            are all data on other backends.
-        class_weight: As in `fit`. Defaults to `None`.
-        shuffle: As in `fit`. Defaults to `False`.
-    """
-    if keras.backend.backend() != "tensorflow" or not isinstance(data, keras.utils.PyDataset):
-        return data
-    if data.num_batches is None:  # Keras warns that it does not shuffle.
-        return data
-    import tensorflow as tf
-
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    return pipelines.ChangedPipeline(data, lambda dataset: dataset.with_options(options), class_weight, shuffle)

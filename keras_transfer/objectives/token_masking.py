@@ -25,13 +25,12 @@ class TokenMasking:
         mask_id: Integer. Id of the mask token.
         special_ids: List of integers. Ids that are neither chosen nor drawn.
         vocabulary_size: Integer. Number of ids.
-        spare: Integer. Number of further places, which are never used. Defaults to `0`.
 
     Returns:
         A tuple of the inputs and the targets. The inputs have changed `token_ids`, and `mask_positions`, the positions
         of the chosen tokens in order. The targets are the original ids at these positions. `mask_positions` and the
         targets have the shape `[batch, places]`, int32, and are -1 at places that a text does not use. The number of
-        places depends on `length` and `spare` only.
+        places depends on `length` only.
 
     Raises:
         ValueError: If a fraction is not between 0 and 1, or if `masked` and `replaced` together exceed 1.
@@ -60,12 +59,12 @@ class TokenMasking:
         self.replaced = replaced
         self.seed = seed
 
-    def __call__(self, inputs, random, mask_id, special_ids, vocabulary_size, spare=0):
+    def __call__(self, inputs, random, mask_id, special_ids, vocabulary_size):
         ids = np.asarray(inputs["token_ids"])
         special_ids = np.unique(special_ids)
         allowed = (np.asarray(inputs["padding_mask"]) == 1) & ~np.isin(ids, special_ids)
         length, available = ids.shape[1], allowed.sum(axis=1)
-        places = int(np.ceil(self.fraction * length)) + spare
+        places = int(np.ceil(self.fraction * length))
         count = np.minimum(np.maximum(np.round(self.fraction * available), 1), available)
         order = np.argsort(np.where(allowed, random.random(ids.shape), 2.0), axis=1)[:, :places]
         order = np.pad(order, [(0, 0), (0, places - order.shape[1])])

@@ -1,9 +1,7 @@
 """From raw text to ids: tokenizers, packing, preprocessors that run in the graph, and batches by length."""
 
 from keras_transfer.batches import (
-    PartBatches,
-    TextBatches,
-    WordBatches,
+    Batches,
     batches,
     part_batches,
     span_batches,
@@ -30,21 +28,19 @@ from keras_transfer.text.tokenizers import (
 )
 
 __all__ = [
+    "Batches",
     "BertPreprocessor",
     "ByteBPETokenizer",
     "ElmoPreprocessor",
     "GPTTokenizer",
     "Packing",
-    "PartBatches",
     "PlainText",
     "Preprocessor",
     "SentencePieceBPETokenizer",
-    "TextBatches",
     "TokenPreprocessor",
     "Tokenizer",
     "UnigramTokenizer",
     "WindowPreprocessor",
-    "WordBatches",
     "WordPieceTokenizer",
     "WordPreprocessor",
     "batches",

@@ -4,6 +4,8 @@ import keras
 import numpy as np
 import pytest
 
+from keras_transfer.batches.pipeline import batches_of
+from keras_transfer.batches.planning import Options, plan
 from keras_transfer.text import BertPreprocessor, WordPreprocessor, batches, word_batches
 from tests.tasks import tiny
 
@@ -38,7 +40,7 @@ def test_a_plain_keras_model_predicts_texts_in_their_order(texts, start):
     ids = {name: np.array(value) for name, value in words(texts).items()}
     expected = keras.ops.convert_to_numpy(model(ids))
     data = batches(texts, None, words, batch_size=8)
-    assert (len(data.lengths) > 6) == (keras.backend.backend() != "jax")
+    assert (len(data.options.lengths) > 6) == (keras.backend.backend() != "jax")
     np.testing.assert_allclose(model.predict(data, verbose=0), expected, atol=1e-5)
 
 
@@ -59,7 +61,7 @@ def test_batches_without_labels_or_shuffling_keep_the_order_of_the_texts(texts):
 def test_a_batch_in_order_is_as_long_as_its_longest_text_needs(texts):
     data = batches(texts[8:], None, preprocessor(), batch_size=8, drop_remainder=True)
     masks = [data[i][0]["padding_mask"] for i in range(len(data))]
-    needed = [min(length for length in data.lengths if length >= mask.sum(1).max()) for mask in masks]
+    needed = [min(length for length in data.options.lengths if length >= mask.sum(1).max()) for mask in masks]
     assert [mask.shape[1] for mask in masks] == needed and len(set(needed)) > 1
     assert data.order.tolist() == list(range(40))
 
@@ -75,11 +77,9 @@ def test_a_batch_in_order_is_as_long_as_its_longest_text_needs(texts):
     ],
 )
 def test_the_first_two_batches_in_order_show_keras_that_lengths_vary(lengths, expected):
-    from keras_transfer.batches.lengths import lengthen_first
-
-    plan = [(length, np.arange(index, index + 1)) for index, length in enumerate(lengths)]
-    assert [length for length, _ in lengthen_first(plan)] == expected
-    assert [rows.tolist() for _, rows in lengthen_first(plan)] == [[index] for index in range(len(lengths))]
+    found = plan(np.array(lengths), Options(1, (8, 16, 24)))
+    assert [length for length, _ in found] == expected
+    assert [rows.tolist() for _, rows in found] == [[index] for index in range(len(lengths))]
 
 
 def test_a_task_groups_texts_by_length_and_returns_predictions_in_their_order(texts):
@@ -87,7 +87,7 @@ def test_a_task_groups_texts_by_length_and_returns_predictions_in_their_order(te
     data = batches(texts, None, model.preprocessor, batch_size=8)
     grouped = data.grouped()
     assert sum(grouped[i][0]["token_ids"].size for i in range(7)) < sum(data[i][0]["token_ids"].size for i in range(7))
-    assert grouped.order.tolist() != list(range(53)) and grouped.grouped() is grouped
+    assert grouped.order.tolist() != list(range(53)) and grouped.grouped().order.tolist() == grouped.order.tolist()
     expected = keras.ops.convert_to_numpy(model(tiny.ids_of(model, texts)))
     np.testing.assert_allclose(model.predict(data, verbose=0), expected, atol=1e-5)
     np.testing.assert_allclose(model.predict(texts, batch_size=8, verbose=0), expected, atol=1e-5)
@@ -98,7 +98,7 @@ def test_fit_without_shuffling_keeps_the_order_of_the_texts(texts, monkeypatch):
     model, seen = tiny.classifier(), []
 
     def fit(self, data, **options):
-        seen.append(getattr(data, "py_dataset", data).order.tolist())  # On TensorFlow, Keras gets an adapter of ours.
+        seen.append(batches_of(data).order.tolist())
 
     monkeypatch.setattr(keras.Model, "fit", fit)
     model.compile("sgd")

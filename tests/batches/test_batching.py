@@ -7,7 +7,7 @@ import numpy as np
 import pandas
 import pytest
 
-from keras_transfer.batches.lengths import choose_lengths, lengths_for, sort_within_windows
+from keras_transfer.batches.planning import Options, choose_lengths, lengths_for, plan, sort_within_windows
 from keras_transfer.distribute.replicas import share
 from keras_transfer.text import BertPreprocessor, batches, is_text, to_columns
 
@@ -48,28 +48,34 @@ def test_each_batch_is_as_long_as_its_longest_text_and_the_number_of_batches_is_
     dataset = batches(texts, np.arange(101), preprocessor, batch_size=8, seed=0)
     assert len(dataset) == 13
     masks = [dataset[i][0]["padding_mask"] for i in range(len(dataset))]
-    assert all(mask.shape[1] == mask.sum(1).max() in dataset.lengths for mask in masks)
+    assert all(mask.shape[1] == mask.sum(1).max() in dataset.options.lengths for mask in masks)
     assert sorted(len(mask) for mask in masks) == [5] + [8] * 12
 
 
 def test_the_same_batches_can_be_padded_to_six_lengths(preprocessor, texts):
     dataset = batches(texts, np.arange(101), preprocessor, batch_size=8, seed=0)
     few = dataset.few_lengths()
-    assert len(few.lengths) == 6 and all(length % 8 == 0 for length in few.lengths) and few.few_lengths() is few
-    assert {few[i][0]["token_ids"].shape[1] for i in range(13)} <= set(few.lengths)
+    assert (
+        len(few.options.lengths) == 6
+        and all(length % 8 == 0 for length in few.options.lengths)
+        and few.few_lengths() is few
+    )
+    assert {few[i][0]["token_ids"].shape[1] for i in range(13)} <= set(few.options.lengths)
     assert rows(few) == rows(dataset)
-    assert share(SimpleNamespace(jit_compile=True), dataset, "fit").lengths == few.lengths
-    assert share(SimpleNamespace(jit_compile=False), dataset, "fit") is dataset
+    assert share(SimpleNamespace(jit_compile=True), dataset, "fit").options.lengths == few.options.lengths
+    assert share(SimpleNamespace(jit_compile=False), dataset, "fit").options.lengths == dataset.options.lengths
 
 
 def test_copies_have_the_order_of_the_epoch_whichever_of_them_is_shuffled_or_set_back(preprocessor, texts):
     dataset, fresh = (batches(texts, np.arange(101), preprocessor, batch_size=1, seed=0) for _ in range(2))
-    copies = [dataset.few_lengths(), dataset.for_replicas(2, repeat=True)]
+    copies = [dataset.few_lengths(), dataset.replace(replicas=2, repeat=True)]
     first = [data.order.tolist() for data in (dataset, *copies)]
     copies[0].on_epoch_end()
     second = [data.order.tolist() for data in (dataset, *copies)]
     assert all(one != other for one, other in zip(first, second))
-    assert [data.order.tolist() for data in (dataset.few_lengths(), dataset.for_replicas(2, repeat=True))] == second[1:]
+    assert [
+        data.order.tolist() for data in (dataset.few_lengths(), dataset.replace(replicas=2, repeat=True))
+    ] == second[1:]
     fresh.epoch = 1
     assert fresh.order.tolist() == second[0]
     for epoch, expected in ((0, first), (1, second)):
@@ -82,7 +88,7 @@ def test_copies_have_the_order_of_the_epoch_whichever_of_them_is_shuffled_or_set
 def test_there_are_few_lengths_where_keras_compiles_a_step_for_each(preprocessor, texts, monkeypatch):
     import tensorflow as tf
 
-    assert len(batches(texts, None, preprocessor).lengths) > 6
+    assert len(batches(texts, None, preprocessor).options.lengths) > 6
     for module, name, value in (
         (tf.config, "list_physical_devices", [SimpleNamespace(device_type="GPU")]),
         (keras.backend, "backend", "jax"),
@@ -112,17 +118,25 @@ def test_padding_is_at_most_that_of_the_length_grouping_of_transformers(preproce
     assert sum(dataset[i][0]["token_ids"].size for i in range(len(dataset))) <= 1.01 * expected
 
 
-def test_after_an_epoch_of_batches_of_one_length_all_batches_have_it(preprocessor):
-    # One of nine texts is long, and one is left out of each epoch: without the long one, both batches are short.
-    dataset = batches([*"abcdefgh", "a b c d"], np.arange(9), preprocessor, 4, seed=0, drop_remainder=True)
-    found = []
-    for _ in range(40):
-        found.append({dataset[i][0]["token_ids"].shape[1] for i in range(2)})
-        dataset.on_epoch_end()
-    first = found.index({6})
-    assert found == [{3, 6}] * first + [{6}] * (40 - first) and first > 0
-    dataset.epoch = 0
-    assert {dataset[i][0]["token_ids"].shape[1] for i in range(2)} == {3, 6}
+def test_either_the_batches_of_each_epoch_differ_in_length_or_those_of_none_do():
+    for real, drops in (
+        ([3] * 8 + [6], True),
+        ([3] * 3 + [6] * 40, False),
+        ([3] * 30 + [6] * 30, False),
+        ([3, 6], False),
+    ):
+        options = Options(4, (3, 4, 5, 6, 7, 8, 9), shuffle=True, drop_remainder=drops)
+        found = {
+            len({length for length, _ in plan(np.array(real), options, seed=0, epoch=epoch)[:2]}) for epoch in range(40)
+        }
+        assert len(found) == 1
+
+
+def test_a_batch_is_determined_by_the_seed_and_the_epoch_alone():
+    real, options = np.random.default_rng(0).integers(1, 30, 500), Options(8, tuple(range(1, 31)), shuffle=True)
+    first, second = (plan(real, options, seed=3, epoch=7) for _ in range(2))
+    assert [(length, rows.tolist()) for length, rows in first] == [(length, rows.tolist()) for length, rows in second]
+    assert sorted(np.concatenate([rows for _, rows in first])) == list(range(500))
 
 
 def test_with_drop_remainder_all_batches_are_full_and_shuffling_leaves_out_other_texts(preprocessor, texts):

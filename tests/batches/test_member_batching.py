@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from keras_transfer.batches import with_placeholders
 from keras_transfer.text import BertPreprocessor, ElmoPreprocessor, part_batches
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
@@ -59,12 +60,9 @@ def test_batches_keep_the_order_of_the_rows_if_they_are_not_shuffled():
 def test_placeholders_are_the_labels_of_rows_without_any():
     dataset = part_batches(columns(), None, PREPROCESSOR, batch_size=21, sample_weight=np.arange(21.0))
     assert not dataset.has_labels
-    filled = dataset.with_placeholders(True)
+    filled = with_placeholders(dataset)
     _, labels, weights = filled[0]
     assert filled.has_labels and labels.tolist() == [0] * 21 and sorted(weights) == list(range(21))
-    assert not filled.with_placeholders(False).has_labels
-    labelled = part_batches(columns(), np.ones(21), PREPROCESSOR, batch_size=21).with_placeholders(True)
-    assert labelled[0][1].tolist() == [1] * 21
 
 
 def test_characters_of_words_have_their_own_axis_after_the_length():

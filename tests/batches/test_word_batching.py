@@ -65,8 +65,8 @@ def test_the_batches_of_one_length_are_few_datasets_that_contain_every_word_once
     sentences = [["film"] * count for count in np.random.default_rng(0).integers(0, 60, 200)]
     data = word_batches(sentences, None, preprocessor(64), 8).grouped()
     parts = list(data.by_length())
-    assert len(data.lengths) > 6 >= len(parts) > 1
-    found = [part.word_outputs(np.zeros((len(part.order), 64, 1)))[0] for part in parts]
+    assert len(data.options.lengths) > 6 >= len(parts) > 1
+    found = [part.places.word_outputs(part.order, np.zeros((len(part.order), 64, 1)))[0] for part in parts]
     assert sorted(np.concatenate(found)) == list(range(sum(map(len, sentences))))
 
 

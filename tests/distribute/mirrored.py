@@ -162,7 +162,7 @@ def short(models, start, count):
     if count > 1:
         report["evaluate"] = [model.evaluate(texts, labels, verbose=0) for model in models]
     # One device gets the same batches as the replicas, then the short batch unchanged.
-    data = batches(texts, labels, one.preprocessor, shuffle=False).for_replicas(2, repeat=True)
+    data = batches(texts, labels, one.preprocessor, shuffle=False).replace(replicas=2, repeat=True)
     one.fit(data, verbose=0)
     history = two.fit(texts, labels, shuffle=False, verbose=0).history
     report["loss"] = history["loss"][0]

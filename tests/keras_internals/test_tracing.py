@@ -40,7 +40,7 @@ def test_fit_with_validation_is_traced_once_for_each_of_the_two(traces):
     model = classifier()
     model.compile("adamw", metrics=["accuracy"])
     train = batches(TEXTS, LABELS, model.preprocessor, batch_size=4, seed=0)
-    assert len(train.lengths) > 1 and len({len(train[i][1]) for i in range(len(train))}) == 2
+    assert len(train.options.lengths) > 1 and len({len(train[i][1]) for i in range(len(train))}) == 2
     model.fit(train, validation_data=(TEXTS[:9], LABELS[:9]), batch_size=4, verbose=0)
     model.fit(TEXTS, LABELS, batch_size=8, verbose=0)
     model.evaluate(TEXTS, LABELS, batch_size=8, verbose=0)

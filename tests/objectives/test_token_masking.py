@@ -19,9 +19,9 @@ def texts(count=400, length=40, seed=0):
     return {"token_ids": ids.astype("int32"), "padding_mask": (place < real).astype("int32")}
 
 
-def hide(inputs, seed=0, spare=0, **options):
+def hide(inputs, seed=0, **options):
     random = np.random.default_rng(seed)
-    return TokenMasking(**options)(inputs, random, MASK, SPECIAL, SIZE, spare)
+    return TokenMasking(**options)(inputs, random, MASK, SPECIAL, SIZE)
 
 
 def test_fifteen_percent_are_chosen_and_most_of_them_masked():
@@ -56,13 +56,13 @@ def test_every_ordinary_token_is_equally_likely_and_no_other_is_chosen():
 
 def test_places_depend_on_the_length_only_and_positions_are_in_order():
     for inputs in (texts(3, 40), texts(1, 40)):
-        hidden, targets = hide(inputs, spare=2)
-        assert hidden["mask_positions"].shape == targets.shape == (len(inputs["token_ids"]), 8)
+        hidden, targets = hide(inputs)
+        assert hidden["mask_positions"].shape == targets.shape == (len(inputs["token_ids"]), 6)
         used = hidden["mask_positions"] >= 0
         assert (used[:, :-1] >= used[:, 1:]).all()
         assert (np.diff(hidden["mask_positions"])[used[:, 1:]] > 0).all()
-    hidden, targets = hide({"token_ids": np.array([[2, 3]]), "padding_mask": np.array([[1, 1]])}, spare=4)
-    assert (targets == -1).all() and targets.shape == (1, 5)
+    hidden, targets = hide({"token_ids": np.array([[2, 3]]), "padding_mask": np.array([[1, 1]])})
+    assert (targets == -1).all() and targets.shape == (1, 1)
     np.testing.assert_array_equal(hidden["token_ids"], [[2, 3]])
 
 

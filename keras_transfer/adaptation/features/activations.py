@@ -6,13 +6,13 @@ import keras
 import numpy as np
 
 from keras_transfer.adaptation.features.activation_files import CacheFolder, Memory, shape_of
-from keras_transfer.batches import TextBatches
+from keras_transfer.batches import Batches, Options
 from keras_transfer.keras_internals import trace_predict
 from keras_transfer.version import __version__
 
 
 class Activations:
-    """The values of one tensor of a model for all rows of a dataset, a column of `TextBatches` indexed like an array.
+    """The values of one tensor of a model for all rows of a dataset, a column of `Batches` indexed like an array.
 
     Padding is not stored. In batches, it is 0.
 
@@ -52,7 +52,7 @@ def store_activations(cut, data, folder=None, dtype=None, memory_limit=2**31, ve
 
     Args:
         cut: `Cut`.
-        data: `TextBatches`.
+        data: `Batches`.
         folder, dtype, memory_limit, verbose: See `cache_features`.
 
     Returns:
@@ -106,10 +106,10 @@ def store_activations(cut, data, folder=None, dtype=None, memory_limit=2**31, ve
 
 
 def row_ends(data):
-    """Returns the number of tokens of each row of `TextBatches` up to its last real token, at least 1."""
+    """Returns the number of tokens of each row of `Batches` up to its last real token, at least 1."""
     mask = data.inputs.get("padding_mask")
     if mask is None:
-        return np.full(len(next(iter(data.inputs.values()))), max(data.lengths))
+        return np.full(len(next(iter(data.inputs.values()))), max(data.options.lengths))
     real = np.asarray(mask) != 0
     return np.where(real.any(axis=1), real.shape[1] - np.argmax(real[:, ::-1], axis=1), 1)
 
@@ -119,7 +119,8 @@ def _run(lower, inputs, data, todo):
     if not len(todo):
         return
     part = {name: column[todo] for name, column in inputs.items()}
-    plan = TextBatches(part, None, None, data.batch_size, data.lengths, False, None, False).grouped()
+    options = Options(data.options.batch_size, data.options.lengths, grouped=True)
+    plan = Batches(part, options=options)
     first = 0
     for i in range(len(plan)):
         (batch,) = plan[i]

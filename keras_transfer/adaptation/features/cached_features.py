@@ -4,7 +4,7 @@ import logging
 
 from keras_transfer.adaptation.features.activations import Activations, store_activations
 from keras_transfer.adaptation.features.cut import cut_below
-from keras_transfer.batches import PartBatches, TargetBatches, TextBatches
+from keras_transfer.batches import Batches
 from keras_transfer.distribute import replicas_of
 from keras_transfer.groups import depth_of, layer_groups
 from keras_transfer.tasks.base import Task
@@ -76,7 +76,7 @@ def cache_features(model, data, below, *, folder=None, dtype=None, memory_limit=
         raise ValueError(f"`model` must be on one device. Received: a model on {replicas_of(model)[0]} replicas")
     _check_trainable(model, below)
     batches = _batches(model, data)
-    if isinstance(batches, PartBatches):
+    if batches.kind == "parts":
         raise ValueError(
             "Features of rows of several texts cannot be cached, such as those of a `MultipleChoice` or with "
             f"`siamese=True`. Received: {type(batches).__name__}"
@@ -111,15 +111,15 @@ def _check_trainable(model, below):
 
 
 def _batches(model, data):
-    """Returns the user's data as `TextBatches`."""
+    """Returns the user's data as `Batches`."""
     pair = isinstance(data, tuple) and len(data) in (2, 3)
     batches = model.dataset(*data, shuffle=True) if pair else model.dataset(data)
-    if not isinstance(batches, TextBatches):
+    if not isinstance(batches, Batches):
         raise ValueError(
             "`data` must be in memory: `(x, y)`, `text.batches(...)`, `text.word_batches(...)` or "
             f"`model.dataset(...)`. Received: data of type {type(data).__name__}"
         )
-    if isinstance(batches, TargetBatches) and isinstance(model, SelfSupervised):
+    if batches.makes_labels and isinstance(model, SelfSupervised):
         raise ValueError(
             f"A `{type(model).__name__}` hides other tokens in each epoch, so that its lower part must run again. Use "
             f"`freeze`, or prepared inputs with targets. Received: data of type {type(data).__name__}"
@@ -151,7 +151,7 @@ class Part:
 
     def check_data(self, task, method, x):
         """Raises a `ValueError` if `x` is not what `cache_features` returns for this part of the task."""
-        columns = x.inputs if isinstance(x, TextBatches) else {}
+        columns = x.inputs if isinstance(x, Batches) else {}
         found = [columns.get(name) for name in self.cut.names]
         if not all(isinstance(column, Activations) for column in found):
             if task.is_raw(x):

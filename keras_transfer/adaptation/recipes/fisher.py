@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.batches import TextBatches
+from keras_transfer.batches import Batches
 from keras_transfer.distribute import replicas_of
 from keras_transfer.files import atomic_file
 from keras_transfer.tasks.base import Task
@@ -309,9 +309,9 @@ def _batches_of(x, y, samples, random):
         )
     if not isinstance(x, keras.utils.PyDataset) and not hasattr(x, "__iter__"):
         raise ValueError(f"`x` must be an array, a dict or list of arrays, texts or a dataset. Received: {x!r:.100}")
-    x = x.grouped() if isinstance(x, TextBatches) else x
+    x = x.grouped() if isinstance(x, Batches) else x
     dataset, drawn = x, None
-    if isinstance(x, TextBatches) and samples is not None and samples < len(x.order):
+    if isinstance(x, Batches) and samples is not None and samples < len(x.order):
         drawn = np.isin(np.arange(len(x.order)), random.choice(len(x.order), int(samples), replace=False))
     if isinstance(x, keras.utils.PyDataset):
         order = range(len(x)) if samples is None or drawn is not None else random.permutation(len(x)).tolist()

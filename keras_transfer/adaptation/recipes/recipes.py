@@ -8,8 +8,9 @@ import math
 import keras
 
 from keras_transfer.adaptation.adapters.base import add_adapters
+from keras_transfer.batches import as_pipeline, counting_epochs
 from keras_transfer.groups import layer_groups
-from keras_transfer.keras_internals import could_train, remember_trainable, untuned
+from keras_transfer.keras_internals import could_train, remember_trainable
 from keras_transfer.layers.heads import ScalarMix
 from keras_transfer.names import closest, did_you_mean
 from keras_transfer.tasks.base import Task
@@ -21,7 +22,7 @@ from keras_transfer.training.optimizers import (
     build_optimizer,
     is_number,
 )
-from keras_transfer.training.runs import ChainThaw, GradualUnfreezing, Run, Stage, StagedTraining, freeze
+from keras_transfer.training.runs import ChainThaw, GradualUnfreezing, Stage, StagedTraining, freeze
 
 log = logging.getLogger("keras_transfer")
 
@@ -291,11 +292,10 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
     model.compile(optimizer, loss=loss, metrics=metrics)
     build_optimizer(model)  # TensorFlow would trace the first step twice, the first time only to create its variables.
     callbacks = [*plan.build_callbacks(), *keras.tree.flatten(callbacks or [])]
-    run = Run(data["x"], callbacks, validation_data is not None, {})
+    x = data["x"]
     if not isinstance(model, Task) and "y" not in data:  # `fit` of a task does this itself.
-        data["x"] = untuned(data["x"], options.get("class_weight"), options.get("shuffle", True))
-        validation_data = untuned(validation_data)
-    with run:
+        data["x"], validation_data = as_pipeline(x), as_pipeline(validation_data)
+    with counting_epochs(x, data["x"], callbacks) as callbacks:
         return model.fit(**data, epochs=plan.epochs, validation_data=validation_data, callbacks=callbacks, **options)
 
 

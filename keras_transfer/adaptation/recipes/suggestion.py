@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_transfer.adaptation.features import row_ends
 from keras_transfer.adaptation.recipes.recipes import get_recipe
-from keras_transfer.batches import TextBatches, WordBatches
+from keras_transfer.batches import Batches
 from keras_transfer.groups import layer_groups
 from keras_transfer.keras_internals import calls_of
 from keras_transfer.tasks.base import Task
@@ -67,7 +67,7 @@ def suggest(model, data, *, memory=None, minutes=None):
         raise ValueError(f"`model` must be a task with labels, such as a `TextClassifier`. Received: model={model!r}")
     pair = isinstance(data, tuple) and len(data) in (2, 3)
     data = model.dataset(*data) if pair else data
-    if not isinstance(data, TextBatches) or not data.has_labels:
+    if not isinstance(data, Batches) or not data.has_labels:
         raise ValueError(
             "`data` must be in memory, with labels: `(x, y)`, `text.batches(...)` or `text.word_batches(...)`. "
             f"Received: data of type {type(data).__name__}"
@@ -75,7 +75,7 @@ def suggest(model, data, *, memory=None, minutes=None):
     memory = _memory_of_machine() if memory is None else memory
     ends, classes = row_ends(data), model.output.shape[-1]
     texts = len(ends)
-    labels = len(data.row) if isinstance(data, WordBatches) else texts
+    labels = len(data.places.row) if data.places is not None else texts
     reasons = [f"{texts:,} rows of {ends.mean():.0f} tokens on average, at most {ends.max()}; {classes} classes"]
     if texts < FEW or labels < PER_CLASS * classes:
         name = "feature_extraction"

@@ -48,7 +48,7 @@ class Prediction:
         return outputs
 
     def parts(self, data):
-        """Yields parts of `TextBatches`, each of one length, and their outputs.
+        """Yields parts of `Batches`, each of one length, and their outputs.
 
         Where a step is compiled for each length, Keras predicts all batches of a length together. Elsewhere each part
         is one batch, as long as its longest text. Replicas get their batches from Keras too, because its
@@ -56,7 +56,11 @@ class Prediction:
         """
         if len(data) == 1:
             yield data, self(data)
-        elif len(data.lengths) <= MAX_LENGTHS or replicas_of(self.task)[0] > 1 or self.task.steps_per_execution > 1:
+        elif (
+            len(data.options.lengths) <= MAX_LENGTHS
+            or replicas_of(self.task)[0] > 1
+            or self.task.steps_per_execution > 1
+        ):
             yield from ((part, self(part)) for part in data.by_length())
         else:
             yield from self._one_by_one(data)

@@ -2,10 +2,10 @@
 
 import keras
 
-from keras_transfer.batches import TargetBatches, TextBatches, batches
+from keras_transfer.batches import Batches, as_pipeline, batches, batches_of, counting_epochs
 from keras_transfer.distribute import StringInputs, check_distribution, check_scope, replicas_of, share
 from keras_transfer.encoders.base import select_inputs
-from keras_transfer.keras_internals import frozen_unwatched, is_adapter, trace_predict, untuned
+from keras_transfer.keras_internals import frozen_unwatched, trace_predict
 from keras_transfer.tasks.base.checks import check_preprocessor, require_compiled
 from keras_transfer.tasks.base.compiled import Compiled
 from keras_transfer.tasks.base.failures import mends_failures
@@ -38,8 +38,7 @@ from keras_transfer.tasks.inputs import (
 from keras_transfer.text.base import is_text, to_columns
 from keras_transfer.text.preprocessors import PlainText, WindowPreprocessor
 from keras_transfer.training.optimizers import build_optimizer, fused_updates
-from keras_transfer.training.resume import TrainingCheckpoint
-from keras_transfer.training.runs import Run, ScheduleLength
+from keras_transfer.training.runs import ScheduleLength
 
 
 class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, keras.Model):
@@ -183,7 +182,7 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
         return to_columns(x)
 
     def make_batches(self, x, y, batch_size, shuffle, sample_weight):
-        """Returns raw data as `TextBatches`."""
+        """Returns raw data as `Batches`."""
         return batches(x, y, self.preprocessor, batch_size, shuffle=shuffle, sample_weight=sample_weight)
 
     def make_targets(self, dataset):
@@ -195,10 +194,10 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
         return preprocess_stream(self, dataset)
 
     def predict_in_order(self, data, predict):
-        """Returns the outputs for `TextBatches` in the order of the texts.
+        """Returns the outputs for `Batches` in the order of the texts.
 
         Args:
-            data: `TextBatches`.
+            data: `Batches`.
             predict: `Prediction`. A call returns the outputs of batches in their own order.
         """
         restore = data.restorer()
@@ -263,7 +262,7 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
                 Defaults to `False`.
 
         Returns:
-            `TextBatches` for data in memory, or an empty `keras.utils.PyDataset` if they have no rows. Otherwise a
+            `Batches` for data in memory, or an empty `keras.utils.PyDataset` if they have no rows. Otherwise a
             dataset of the type of `x`.
 
         Raises:
@@ -310,7 +309,7 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
         check_inputs(self, x)
         check_columns(x, y, sample_weight)
         y = None if y is None else self.encode_labels(y)
-        labels = x.labels if isinstance(x, TextBatches) else y
+        labels = x.labels if isinstance(x, Batches) else y
         columns = columns_of(self, x)
         if labels is not None:
             self.check_labels(labels)
@@ -318,7 +317,7 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
         data = data if method == "predict" else self.make_targets(data)
         if method != "predict" and isinstance(data, NoRows):
             raise ValueError("`x` must have at least one row. Received: no rows")
-        if method != "predict" and isinstance(data, TextBatches) and not data.has_labels:
+        if method != "predict" and isinstance(data, Batches) and not data.has_labels:
             raise ValueError(f"`{method}` requires labels. Received: y=None")
         if method != "predict" and not self.makes_targets and lacks_labels(data):
             raise ValueError(
@@ -327,10 +326,10 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
             )
         if is_stream(data) and data is not x:
             check_stream_shares(self, x, method)
-        if method == "evaluate" and isinstance(data, TargetBatches):
-            data = data.fixed()
+        if method == "evaluate" and isinstance(data, Batches):
+            data = data.in_one_epoch()
         prepare_metrics(self, data)
-        return share(self, data, method) if isinstance(data, TextBatches) else checked_batches(self, data, method)
+        return share(self, data, method) if isinstance(data, Batches) else checked_batches(self, data, method)
 
     # === Training and prediction ===
 
@@ -374,7 +373,7 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
             validation_split = 0.0
         kind = kind_of(self, x)
         if class_weight is not None:
-            encoded = x.labels if isinstance(x, TextBatches) else None if y is None else self.encode_labels(y)
+            encoded = x.labels if isinstance(x, Batches) else None if y is None else self.encode_labels(y)
             class_weight = self.encode_class_weight(class_weight, encoded)
         self.check_class_weight(class_weight)
         if validation_data is not None:
@@ -384,20 +383,18 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
             validation_data = self._dataset_for("evaluate", *parts, batch_size=batch_size if size is None else size)
         data = self._dataset_for("fit", x, y, sample_weight, batch_size, bool(shuffle))
         self.fitted_on = kind
+        pipeline = as_pipeline(data)
         if not isinstance(callbacks, keras.callbacks.CallbackList):  # It already knows its model and parameters.
             callbacks = [*keras.tree.flatten(callbacks or []), ScheduleLength()]
-            callbacks.sort(key=lambda callback: isinstance(callback, TrainingCheckpoint))  # They write what others did.
-        settings = {"shuffle": bool(shuffle), "class_weight": class_weight}
-        shuffle = shuffle and not isinstance(data, TextBatches)  # These shuffle themselves with their own seed.
-        listed = getattr(callbacks, "callbacks", callbacks)
-        with Run(data, listed, validation_data is not None, settings), mends_failures(self, "train_function"):
+        shuffle = shuffle and not isinstance(data, Batches)  # These shuffle themselves with their own seed.
+        with mends_failures(self, "train_function"), counting_epochs(data, pipeline, callbacks) as callbacks:
             return super().fit(
-                untuned(data, class_weight, shuffle),
+                pipeline,
                 epochs=epochs,
                 verbose=verbose,
                 callbacks=callbacks,
                 validation_split=validation_split,
-                validation_data=untuned(validation_data),
+                validation_data=as_pipeline(validation_data),
                 shuffle=shuffle,
                 class_weight=class_weight,
                 **kwargs,
@@ -414,9 +411,10 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
         require_compiled(self, "evaluate")
         check_kind(self, x, self.fitted_on)
         # Keras's `fit` evaluates the validation data that it has prepared.
-        data = x if is_adapter(x) else self._dataset_for("evaluate", x, y, sample_weight, batch_size)
+        if batches_of(x) is x:
+            x = as_pipeline(self._dataset_for("evaluate", x, y, sample_weight, batch_size))
         with mends_failures(self, "test_function"):
-            return super().evaluate(untuned(data), verbose=verbose, **kwargs)
+            return super().evaluate(x, verbose=verbose, **kwargs)
 
     def predict(self, x, batch_size=None, verbose="auto", steps=None, callbacks=None):
         """Returns the logits as `keras.Model.predict` does, one row for each text, in order. `x` is as for `dataset`.
@@ -429,9 +427,9 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
         """
         check_kind(self, x, self.fitted_on)
         data = self._dataset_for("predict", x, batch_size=batch_size)
-        if not isinstance(data, (TextBatches, NoRows)):
+        if not isinstance(data, (Batches, NoRows)):
             with mends_failures(self, "predict_function"):
-                return super().predict(untuned(data), verbose=verbose, steps=steps, callbacks=callbacks)
+                return super().predict(data, verbose=verbose, steps=steps, callbacks=callbacks)
         if steps is not None:
             raise ValueError(
                 "`steps` cannot be used with data in memory, because `predict()` returns a result for each row. "
@@ -442,6 +440,6 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
         data = data.without_labels()
         trace_predict(self, data[0])
         run = super().predict
-        predict = Prediction(self, lambda batches, **options: run(untuned(batches), **options), verbose, callbacks)
+        predict = Prediction(self, lambda batches, **options: run(as_pipeline(batches), **options), verbose, callbacks)
         with mends_failures(self, "predict_function"):
             return self.predict_in_order(data, predict)

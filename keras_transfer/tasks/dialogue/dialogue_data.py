@@ -2,23 +2,11 @@
 
 import numpy as np
 
-from keras_transfer.batches import LENGTH_STEP, PartBatches, lengths_for, real_lengths
+from keras_transfer.batches import LENGTH_STEP, Batches, Options, lengths_for, parts_item, real_lengths, trim
 from keras_transfer.text.base import check_batch_size
 from keras_transfer.text.preprocessors import dialogue_inputs
 
 _FIELDS = ("persona", "history", "reply", "candidates")
-
-
-class DialogueBatches(PartBatches):
-    """A dataset for `fit` and `evaluate` of a `DialogueModel`.
-
-    Each item is `(inputs, targets, weights)`. The inputs are [batch, candidates, length], and the last candidate is the
-    reply. Targets and weights are those of the reply, [batch, length].
-    """
-
-    def __getitem__(self, index):
-        inputs, *columns = super().__getitem__(index)
-        return (inputs, *(column[:, : self._batches[index][0]] for column in columns))
 
 
 def is_examples(x):
@@ -118,7 +106,11 @@ def _fit(persona, history, replies, length):
 
 
 def dialogue_batches(rows, preprocessor, batch_size, shuffle):
-    """Returns what `dialogue_rows` returns as `DialogueBatches`."""
+    """Returns what `dialogue_rows` returns as `Batches`.
+
+    Each item is `(inputs, targets, weights)`. The inputs are [batch, candidates, length], and the last candidate is the
+    reply. Targets and weights are those of the reply, [batch, length].
+    """
     check_batch_size(preprocessor, batch_size, len(rows), False)
     longest = max(len(words) for row in rows for words, _ in row)
     longest = -(-longest // LENGTH_STEP) * LENGTH_STEP
@@ -129,6 +121,10 @@ def dialogue_batches(rows, preprocessor, batch_size, shuffle):
             token_ids[i, : len(words), part], padding_mask[i, : len(words), part] = words, 1
         targets[i, : len(row[-1][1])] = row[-1][1]
     inputs = {"token_ids": token_ids, "padding_mask": padding_mask}
-    lengths = lengths_for(real_lengths(inputs), longest)
+    options = Options(batch_size, tuple(lengths_for(real_lengths(inputs), longest)), shuffle)
     weights = (targets >= 0).astype("float32")
-    return DialogueBatches(inputs, np.maximum(targets, 0), weights, batch_size, lengths, shuffle, None, False)
+
+    def item(columns, length, random):
+        return parts_item((columns[0], *trim(columns, length, random)[1:]), length, random)
+
+    return Batches(inputs, np.maximum(targets, 0), weights, options, prepare=item, kind="parts")

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_transfer.batches import PartBatches, part_batches, to_parts
+from keras_transfer.batches import part_batches, to_parts, with_placeholders
 from keras_transfer.distribute import replicas_of
 from keras_transfer.encoders.base import select_inputs
 from keras_transfer.losses import MultipleNegativesRanking
@@ -283,7 +283,7 @@ class TextEmbedder(Task):
         return part_batches(x, y, self.preprocessor, batch_size, **options)
 
     def make_targets(self, dataset):
-        if not isinstance(dataset, PartBatches):
+        if getattr(dataset, "kind", None) != "parts":
             return dataset
         (replicas, evenly), count = replicas_of(self), len(dataset.order)
         if evenly and count % replicas:  # Repeated rows would be each other's negatives.
@@ -291,8 +291,8 @@ class TextEmbedder(Task):
                 f"The number of rows must be a multiple of the number of devices, {replicas}. Leave out some rows, or "
                 f"use `text.part_batches(..., drop_remainder=True)`. Received: {count} rows"
             )
-        dataset = dataset.with_min_rows(self._min_rows(dataset[0][0]))
-        return dataset.with_placeholders(not self._takes_labels())
+        dataset = dataset.replace(min_rows=self._min_rows(dataset[0][0]))
+        return dataset if dataset.has_labels or self._takes_labels() else with_placeholders(dataset)
 
     def _min_rows(self, inputs):
         """Returns the number of rows that a batch needs, given the inputs of one, in which rows have several texts."""
@@ -326,8 +326,8 @@ class TextEmbedder(Task):
                 f"Received: {type(x).__name__} of one text per row"
             )
         data = super()._dataset_for(method, x, *args, **options)
-        if method != "predict" and isinstance(data, PartBatches):
-            self._check_rows(data[0][0], min(data.batch_size, len(data.order)))
+        if method != "predict" and getattr(data, "kind", None) == "parts":
+            self._check_rows(data[0][0], min(data.options.batch_size, len(data.order)))
         return data
 
     def prepare_stream(self, dataset):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import keras
 import numpy as np
 
-from keras_transfer.batches import TextBatches
+from keras_transfer.batches import Batches, Options
 from keras_transfer.distribute import replicas_of
 from keras_transfer.keras_internals import build_metrics
 from keras_transfer.layers.embeddings import PositionEmbedding
@@ -147,7 +147,7 @@ def split_last(columns, y, sample_weight, fraction):
 
 
 def batch_arrays(columns, y, sample_weight, batch_size, shuffle):
-    """Returns prepared arrays as `TextBatches` and keeps their length.
+    """Returns prepared arrays as `Batches` and keeps their length.
 
     Args:
         columns: Dict of arrays [rows, ...].
@@ -169,7 +169,7 @@ def batch_arrays(columns, y, sample_weight, batch_size, shuffle):
         raise ValueError(f"Inputs, labels and sample weights must have the same number of rows. Received: {rows}")
     check_rows_of_batches(batch_size)
     length = max((column.shape[1] for column in columns.values() if column.ndim > 1), default=1)
-    return TextBatches(columns, y, sample_weight, batch_size, [length], shuffle, None, False)
+    return Batches(columns, y, sample_weight, Options(batch_size, (length,), shuffle))
 
 
 def flat_labels(labels):
@@ -187,9 +187,9 @@ def flat_labels(labels):
 
 def with_flat_labels(dataset):
     """Returns batches or a stream with labels [rows, 1] as [rows], and any other dataset unchanged."""
-    if isinstance(dataset, TextBatches) and dataset.labels is not None:
+    if isinstance(dataset, Batches) and dataset.labels is not None:
         labels = flat_labels(dataset.labels)
-        return dataset if labels is dataset.labels else dataset.with_labels(labels)
+        return dataset if labels is dataset.labels else dataset.replace(labels=labels)
     spec = dataset.element_spec if is_stream(dataset) else None
     shape = getattr(spec[1], "shape", None) if isinstance(spec, tuple) and len(spec) > 1 else None
     if shape is None or shape.rank != 2 or shape[1] != 1:
@@ -219,7 +219,7 @@ def no_outputs(task, columns):
 
 def prepare_metrics(task, data):
     """Creates the metrics that were given to `compile` by name, given batches or a stream with labels."""
-    labels = data.labels if isinstance(data, TextBatches) else None
+    labels = data.labels if isinstance(data, Batches) else None
     if is_stream(data) and isinstance(data.element_spec, tuple) and len(data.element_spec) > 1:
         labels = data.element_spec[1]
         labels = labels if getattr(labels, "shape", None) else None  # A shape of unknown rank is False.

@@ -1,6 +1,6 @@
 """What a task was trained on, single texts or pairs of texts, because it answers the other kind without an error."""
 
-from keras_transfer.batches import TextBatches
+from keras_transfer.batches import Batches
 from keras_transfer.tasks.inputs.data import is_stream, texts_of_stream
 
 _NAMES = {"texts": "single texts", "pairs": "pairs of texts"}
@@ -19,8 +19,8 @@ def kind_of(task, x):
     """
     if not task.takes_either:
         return None
-    if isinstance(x, TextBatches):
-        return x.kind
+    if isinstance(x, Batches):
+        return x.kind if x.kind in _NAMES else None
     if is_stream(x):
         return {1: "texts", 2: "pairs"}.get(len(texts_of_stream(x)))
     if not task.is_raw(x):

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_transfer.batches import TargetBatches, TextBatches
+from keras_transfer.batches import Batches
 from keras_transfer.encoders.base import TransformerStack, encode
 from keras_transfer.generation import get_sampler
 from keras_transfer.layers.embeddings import OutputEmbeddings
@@ -109,14 +109,14 @@ class CausalLM(Generates, InContext, Likelihood, Task):
         super().compile(optimizer, loss=loss, metrics=None, weighted_metrics=weighted, **kwargs)
 
     def make_targets(self, dataset):
-        if not isinstance(dataset, TextBatches) or dataset.has_labels:
+        if not isinstance(dataset, Batches) or dataset.has_labels:
             return dataset
         if not np.asarray(dataset.inputs["padding_mask"])[:, 1:].any():
             raise ValueError(
                 "A causal language model learns to predict the next token, so at least one text must have two tokens. "
                 f"Received: {len(dataset.order)} texts of one token"
             )
-        return TargetBatches(dataset, lambda inputs, random, spare: self.objective(inputs))
+        return dataset.with_targets(lambda inputs, random: self.objective(inputs))
 
     def prepare_stream(self, dataset):
         if texts_of_stream(dataset):

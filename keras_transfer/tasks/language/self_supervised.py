@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_transfer.batches import TargetBatches, TextBatches
+from keras_transfer.batches import Batches
 from keras_transfer.encoders.base import TransformerStack, encode
 from keras_transfer.tasks.inputs import require_preprocessor, texts_of_stream, to_numpy
 
@@ -25,7 +25,7 @@ class SelfSupervised:
         check_reads_ahead(encoder)
 
     def make_targets(self, dataset):
-        if not isinstance(dataset, TextBatches) or dataset.has_labels or "mask_positions" in dataset.inputs:
+        if not isinstance(dataset, Batches) or dataset.has_labels or "mask_positions" in dataset.inputs:
             return dataset
         require_preprocessor(self)
         preprocessor = self.preprocessor
@@ -36,10 +36,10 @@ class SelfSupervised:
             "vocabulary_size": preprocessor.vocabulary_size,
         }
 
-        def make(inputs, random, spare):
-            return self.objective(inputs, random, **tokens, spare=spare)
+        def make(inputs, random):
+            return self.objective(inputs, random, **tokens)
 
-        return TargetBatches(dataset, make, self.objective.seed)
+        return dataset.with_targets(make, self.objective.seed)
 
     def make_batches(self, x, y, batch_size, shuffle, sample_weight):
         if y is not None or sample_weight is not None:

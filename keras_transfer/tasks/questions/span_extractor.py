@@ -8,7 +8,8 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.batches import (
-    TextBatches,
+    Batches,
+    Options,
     best_spans,
     check_span_preprocessor,
     context_windows,
@@ -175,7 +176,7 @@ class SpanExtractor(Task):
         Raises:
             ValueError: If the answer of a row in memory begins or ends where `answer_mask` is 0.
         """
-        if isinstance(dataset, TextBatches) and dataset.has_labels and "answer_mask" in dataset.inputs:
+        if isinstance(dataset, Batches) and dataset.has_labels and "answer_mask" in dataset.inputs:
             _checked_positions(dataset.labels, dataset.inputs["answer_mask"])
         return dataset
 
@@ -282,7 +283,7 @@ class SpanExtractor(Task):
         """Returns a list of at most `count` answers to each question."""
         windows = windows_in_memory(self.preprocessor, questions, contexts, self.doc_stride, self.overlap)
         lengths = lengths_for(windows.inputs["padding_mask"].sum(axis=1), windows.starts.shape[1])
-        data = TextBatches(windows.inputs, None, None, batch_size, lengths, False, None, False)
+        data = Batches(windows.inputs, options=Options(batch_size, tuple(lengths)))
         logits = check_numbers(self.predict(data, verbose=verbose))
         answers = []
         for begin in range(0, len(contexts), _SEARCHED):

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transfer.batches import NO_WORD, WordBatches, checked_names, word_batches
+from keras_transfer.batches import NO_WORD, checked_names, word_batches
 from keras_transfer.layers.basic import Dropout, serialize_activation
 from keras_transfer.layers.heads import ConditionalRandomField
 from keras_transfer.metrics.words import EntityF1, WordAccuracy
@@ -309,13 +309,13 @@ class TokenClassifier(Task):
         return super().predict(x, batch_size, verbose, steps, callbacks)
 
     def predict_in_order(self, data, predict):
-        if not isinstance(data, WordBatches):
+        if data.places is None:
             return super().predict_in_order(data, predict)
-        logits = np.zeros((len(data.row), len(self.label_names)), "float32")
+        logits = np.zeros((len(data.places.row), len(self.label_names)), "float32")
         for part, outputs in predict.parts(data):
-            words, found = part.word_outputs(outputs)
+            words, found = part.places.word_outputs(part.order, outputs)
             logits[words] = found
-        return data.per_sentence(logits)
+        return data.places.per_sentence(logits)
 
     def predict_nothing(self, columns):
         return super().predict_nothing(columns) if isinstance(columns, dict) else []

@@ -45,14 +45,15 @@ def warn_of_impossible(batches, label_names, allowed):
     """Logs a warning if labels of sentences are not well-formed and therefore cannot be predicted.
 
     Args:
-        batches: `WordBatches`.
+        batches: `Batches` of words.
         label_names: List of strings.
         allowed: What `allowed_transitions` returns.
     """
     if allowed is None or not batches.has_labels:
         return
+    places = batches.places
     boundary, names = len(label_names), [*label_names, "the boundary"]
-    for number, ids in enumerate(batches.per_sentence(batches.labels[batches.row, batches.position])):
+    for number, ids in enumerate(places.per_sentence(batches.labels[places.row, places.position])):
         for place, (before, after) in enumerate(pairwise([boundary, *ids.tolist(), boundary])):
             if not allowed[before][after]:
                 log.warning(

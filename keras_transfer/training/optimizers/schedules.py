@@ -297,7 +297,7 @@ class OneCycle(_UpAndDown):
                last + (peak - last) * wave((T - 1 - t) / (T - 1 - S))       else
 
     where `first = peak * start_factor`, and `last = first * end_factor` is the rate from the last step T - 1 on. This
-    is torch's `OneCycleLR`.
+    is torch's `OneCycleLR`. `OneCycleMomentum` moves the momentum in the opposite direction.
 
     Args:
         peak: Float. Highest learning rate.

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.tasks import TextClassifier, TokenClassifier
-from keras_transfer.text import TextBatches, WordBatches, batches
+from keras_transfer.text import Batches, batches
 from tests.tasks.tagging.taggers import NAMES, tagger
 from tests.tasks.tiny import classifier, difference, examples
 
@@ -35,14 +35,14 @@ def test_texts_and_arrays_become_batches_of_the_same_rows(model):
     arrays = ids(model)
     for x in (TEXTS, np.array(TEXTS), arrays, list(arrays.values()), {**arrays, "other": np.zeros((12, 3))}):
         data = model.dataset(x, LABELS, batch_size=5)
-        assert isinstance(data, TextBatches) and len(data) == 3
+        assert isinstance(data, Batches) and len(data) == 3
         assert rows(data) == expected
 
 
 @pytest.mark.core
 def test_sentences_become_batches_of_words():
     data = tagger().dataset(WORDS, TAGS)
-    assert isinstance(data, WordBatches) and data.sentence_lengths == [3, 1]
+    assert data.places.sentence_lengths == [3, 1]
     assert sorted(data[0][1][data[0][1] >= 0].tolist()) == [0, 1, 1, 2]
 
 

@@ -77,7 +77,7 @@ def test_one_hot_labels_work_with_a_categorical_loss():
 
 def test_arguments_that_do_not_apply_are_errors_and_not_ignored(model):
     prepared = batches(["a", "b"], [0, 1], model.preprocessor)
-    with pytest.raises(ValueError, match="must be None if `x` is a dataset.*Received: x of type TextBatches, and y"):
+    with pytest.raises(ValueError, match="must be None if `x` is a dataset.*Received: x of type Batches, and y"):
         model.fit(prepared, [0, 1], verbose=0)
     for size in (0, -7):
         with pytest.raises(ValueError, match=f"Received: batch_size={size}"):

@@ -6,7 +6,6 @@ import pytest
 
 from keras_transfer import serving
 from keras_transfer.adaptation import layer_groups
-from keras_transfer.batches.target_batches import TargetBatches
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks import MaskedLM
 from keras_transfer.text import batches
@@ -64,24 +63,23 @@ def test_an_encoder_or_a_preprocessor_that_does_not_fit_is_an_error():
 # === Targets ===
 
 
-def test_a_batch_has_at_most_two_places_more_than_it_uses_however_many_lengths_there_are():
+def test_a_batch_has_no_more_places_than_it_uses_however_many_lengths_there_are():
     model = masked_lm()
     data = model.dataset([" ".join(["a"] * size) for size in range(1, 20)], batch_size=1, shuffle=True)
     sizes = [(data[i][0]["token_ids"].shape[1], data[i][1].shape[1]) for i in range(len(data))]
-    assert len(data.lengths) > 6 and all(0 <= places - np.ceil(0.15 * length) <= 2 for length, places in sizes)
-    assert sizes[0][1] != sizes[1][1]
+    assert len(data.options.lengths) > 6 and all(places == np.ceil(0.15 * length) for length, places in sizes)
 
 
 def test_targets_are_drawn_anew_in_each_epoch_and_fixed_for_evaluation():
     model = masked_lm(objective=TokenMasking(seed=1))
     data = model.dataset(TEXTS * 4, batch_size=4, shuffle=True)
-    assert isinstance(data, TargetBatches) and len(data) == 4
+    assert data.makes_labels and len(data) == 4
     before = [data[i] for i in range(4)]
     again = [data[i] for i in range(4)]
     for (inputs, targets), (same, same_targets) in zip(before, again):
         np.testing.assert_array_equal(inputs["token_ids"], same["token_ids"])
         np.testing.assert_array_equal(targets, same_targets)
-    fixed = model.dataset(TEXTS * 4, batch_size=4).fixed()
+    fixed = model.dataset(TEXTS * 4, batch_size=4).in_one_epoch()
     kept = fixed[0][0]["token_ids"]
     data.on_epoch_end()
     fixed.on_epoch_end()
@@ -92,11 +90,12 @@ def test_targets_are_drawn_anew_in_each_epoch_and_fixed_for_evaluation():
     np.testing.assert_array_equal(data[0][0]["token_ids"], before[0][0]["token_ids"])
 
 
-def test_batches_of_each_length_have_another_number_of_places():
+def test_batches_of_several_lengths_with_one_number_of_places_are_one_trace():
     model = masked_lm(objective=TokenMasking(fraction=0.01))
     data = model.dataset(batches(TEXTS * 2, None, model.preprocessor, batch_size=2, shuffle=True, lengths=[8, 16, 24]))
-    found = {inputs["token_ids"].shape[1]: targets.shape[1] for inputs, targets in data}
-    assert found == {8: 1, 16: 2, 24: 3}
+    assert {inputs["token_ids"].shape[1]: targets.shape[1] for inputs, targets in data} == {8: 1, 16: 1, 24: 1}
+    model.compile("sgd")
+    model.fit(data, epochs=2, verbose=0)
 
 
 # === Training ===

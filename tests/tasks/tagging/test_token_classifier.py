@@ -131,7 +131,7 @@ def test_the_loss_is_the_mean_over_words_whatever_the_padding(untrained):
 def test_batches_are_predicted_in_the_order_of_the_sentences(untrained, longest):
     (words, tags), model = examples(40, longest), untrained()
     data = word_batches(words, tags, model.preprocessor, batch_size=8, seed=1, label_names=NAMES)
-    assert len(data.lengths) > 1 or longest == 4
+    assert len(data.options.lengths) > 1 or longest == 4
     order = data.order.tolist()
     assert difference(model.predict(data, verbose=0), model.predict(words, verbose=0)) < 1e-6
     assert data.epoch == 0 and data.order.tolist() == order

@@ -1,0 +1,91 @@
+"""Batches in the form in which Keras's methods read them fastest: a `tf.data.Dataset` on TensorFlow."""
+
+import contextlib
+import weakref
+
+import keras
+
+_sources = weakref.WeakKeyDictionary()  # from pipelines to their batches
+
+
+def as_pipeline(data):
+    """Returns batches as Keras's `fit`, `evaluate` and `predict` should take them.
+
+    On TensorFlow, this is a pipeline with a spec. Keras would infer which axes vary from the first two batches, trace a
+    step again if it is wrong, and let TensorFlow tune the pipeline. At the end of each epoch, TensorFlow would wait for
+    the thread that tunes it, which sleeps for up to a minute.
+
+    The pipeline follows the epoch of the batches, which `counting_epochs` counts: Keras starts it more often than once
+    per epoch.
+
+    Args:
+        data: `Batches`. Anything else is returned unchanged, as are batches on other backends.
+    """
+    if keras.backend.backend() != "tensorflow" or not hasattr(data, "planned"):
+        return data
+    import tensorflow as tf
+
+    def generate():
+        now = data.pinned()
+        for index in range(len(now)):
+            yield now[index]
+
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    found = tf.data.Dataset.from_generator(generate, output_signature=_spec(data))
+    found = found.apply(tf.data.experimental.assert_cardinality(len(data))).prefetch(2).with_options(options)
+    _sources[found] = data
+    return found
+
+
+def batches_of(data):
+    """Returns the batches of a pipeline that `as_pipeline` returned, and anything else unchanged."""
+    return _sources.get(data, data) if hasattr(data, "element_spec") else data
+
+
+@contextlib.contextmanager
+def counting_epochs(data, pipeline, callbacks):
+    """Gives `fit` a further callback in this context, if Keras does not tell the batches when an epoch ends.
+
+    Args:
+        data: `Batches`.
+        pipeline: What `as_pipeline` returned for them.
+        callbacks: List of callbacks, or `keras.callbacks.CallbackList`.
+    """
+    if pipeline is data:
+        yield callbacks
+        return
+    counter = _CountEpochs(data)
+    if not isinstance(callbacks, keras.callbacks.CallbackList):
+        yield [counter, *callbacks]
+        return
+    callbacks.callbacks.insert(0, counter)
+    try:
+        yield callbacks
+    finally:
+        callbacks.callbacks.remove(counter)
+
+
+class _CountEpochs(keras.callbacks.Callback):
+    def __init__(self, data):
+        super().__init__()
+        self.data = data
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.data.on_epoch_end()
+
+
+def _spec(data):
+    """Returns the structure of `tf.TensorSpec`s of a batch. An axis varies if it differs between two lengths."""
+    import tensorflow as tf
+
+    short, long = data.options.lengths[0], data.options.lengths[-1]
+    ends = data.pinned([(short, [0]), (long, [0, len(data.real) - 1])])
+    rows = data.options.batch_size if data.options.drop_remainder else None
+
+    def spec(one, other):
+        shape = [size if size == same else None for size, same in zip(one.shape[1:], other.shape[1:])]
+        return tf.TensorSpec([rows, *shape], tf.as_dtype(one.dtype) if hasattr(one, "numpy") else one.dtype)
+
+    return tf.nest.map_structure(spec, ends[0], ends[1])

@@ -1,0 +1,179 @@
+"""The plan of an epoch: which rows are in which batch, in which order, and how long each batch is."""
+
+import dataclasses
+
+import keras
+import numpy as np
+
+MAX_LENGTHS = 6  # if a step is compiled for each length
+LENGTH_STEP = 8  # Lengths to compile are multiples of it, so that two datasets often share them.
+WINDOW = 50  # Batches. Shuffled rows are sorted by length within windows of at most this size.
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How rows become batches.
+
+    Args:
+        batch_size: Integer. Number of rows in a batch. Defaults to `32`.
+        lengths: Tuple of integers in ascending order. Lengths that batches may have. Defaults to `(1,)`.
+        shuffle: Boolean. Whether rows and batches are in another order in each epoch. Defaults to `False`.
+        grouped: Boolean. Whether a batch has rows of similar length. Shuffled rows always are. Defaults to `False`,
+            which keeps the order of the rows.
+        drop_remainder: Boolean. Whether a short batch is left out. Defaults to `False`.
+        min_rows: Integer. A last batch of fewer rows is added to the batch before it. Defaults to `1`.
+        replicas: Integer. Number of replicas that share a batch. The first batch is divisible by it, if there are as
+            many rows. Defaults to `1`.
+        repeat: Boolean. Whether all batches are divisible by `replicas`, because short ones repeat their own rows.
+            Defaults to `False`.
+        inferred: Boolean. Whether Keras infers from the first two batches which axes vary, as it does on TensorFlow
+            unless it gets a pipeline. Defaults to `True`.
+    """
+
+    batch_size: int = 32
+    lengths: tuple = (1,)
+    shuffle: bool = False
+    grouped: bool = False
+    drop_remainder: bool = False
+    min_rows: int = 1
+    replicas: int = 1
+    repeat: bool = False
+    inferred: bool = True
+
+
+def plan(real, options, seed=0, epoch=0):
+    """Returns the batches of an epoch as a list of `(length, rows)`, which `seed` and `epoch` alone determine.
+
+    Args:
+        real: Integer array [rows]. Number of real tokens of each row.
+        options: `Options`.
+        seed: Integer. Defaults to `0`.
+        epoch: Integer. Defaults to `0`.
+    """
+    lengths, size = np.asarray(options.lengths), options.batch_size
+    needed = lengths[np.searchsorted(lengths, real)]
+    random, rows = np.random.default_rng([seed, epoch]), np.arange(len(needed))
+    if options.shuffle:
+        rows = random.permutation(rows)
+    if options.drop_remainder:
+        rows = rows[: len(rows) // size * size]
+    order = np.arange(-(-len(rows) // size))
+    if options.shuffle:
+        order = random.permutation(order)
+    # With few lengths, one window is enough: rows of the same length remain in random order.
+    window = WINDOW if options.shuffle and len(lengths) > MAX_LENGTHS else max(len(order), 1)
+    if options.shuffle or options.grouped:
+        rows = rows[sort_within_windows(needed[rows], size, window)]
+    cuts = range(size, len(rows), size)
+    if cuts and len(rows) - cuts[-1] < options.min_rows:
+        cuts = cuts[:-1]
+    batches = np.split(rows, cuts)
+    batches = _shared([batches[i] for i in order if i < len(batches)], options)
+    found = [(int(needed[rows].max()), rows) for rows in batches]
+    if not options.inferred:
+        return found
+    if not (options.shuffle or options.grouped):
+        return _lengthen_second(found)
+    longest = int(needed.max())
+    # Only with so many shorter rows has a window certainly a batch without one of the longest. Then batches of each
+    # epoch differ in length; otherwise, none may, because Keras infers from one epoch whether they do.
+    if (needed < longest).sum() < size * (-(-len(order) // window) + 1):
+        found = [(longest, rows) for _, rows in found]
+    return _put_varied_first(found, longest)
+
+
+def lengths_for(real, longest):
+    """Returns the lengths of batches: every length of a text, or a few if Keras compiles a step for each length.
+
+    Keras does so on JAX, and on TensorFlow with a GPU or TPU, where it uses XLA by default.
+
+    Args:
+        real: Integer array. Number of real tokens of each text.
+        longest: Integer. Length of the inputs.
+
+    Returns:
+        Sorted list of integers.
+    """
+    few = keras.backend.backend() == "jax"
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        few = any(device.device_type != "CPU" for device in tf.config.list_physical_devices())
+    return choose_lengths(real, longest) if few else np.unique(np.maximum(real, 1)).tolist()
+
+
+def choose_lengths(real, longest):
+    """Returns at most six multiples of 8 (the last may be `longest`) that pad the texts the least.
+
+    Args:
+        real: Integer array. Number of real tokens of each text.
+        longest: Integer. Length of the inputs.
+
+    Returns:
+        Sorted list of integers, the best choice by dynamic programming over the candidates.
+    """
+    candidates = np.unique(np.minimum(-(-np.maximum(real, 1) // LENGTH_STEP) * LENGTH_STEP, longest))
+    upto = np.concatenate([[0], np.searchsorted(np.sort(real), candidates, side="right")])
+    # cost[k, j]: the fewest tokens with k lengths, where candidate j - 1 is the largest.
+    size = len(candidates)
+    cost = np.full((MAX_LENGTHS + 1, size + 1), np.inf)
+    back = np.zeros((MAX_LENGTHS + 1, size + 1), int)
+    cost[0, 0] = 0
+    for k in range(1, MAX_LENGTHS + 1):
+        for j in range(1, size + 1):
+            options = cost[k - 1, :j] + (upto[j] - upto[:j]) * candidates[j - 1]
+            back[k, j] = np.argmin(options)
+            cost[k, j] = options[back[k, j]]
+    k, j, chosen = int(np.argmin(cost[:, size])), size, []
+    while j:
+        chosen.append(int(candidates[j - 1]))
+        k, j = k - 1, back[k, j]
+    return chosen[::-1]
+
+
+def sort_within_windows(lengths, batch_size, window):
+    """Returns the order that sorts lengths within windows of equal size, at most `window` batches each."""
+    count = -(-len(lengths) // batch_size)
+    size = -(-count // -(-count // window)) * batch_size
+    return np.lexsort((lengths, np.arange(len(lengths)) // size))
+
+
+def _shared(batches, options):
+    """Returns lists of rows such that replicas can share them."""
+    count = options.replicas
+    if options.repeat:
+        return [np.resize(rows, -(-len(rows) // count) * count) for rows in batches]
+    if len(batches) == 1:
+        even = len(batches[0]) // count * count
+        return [rows for rows in np.split(batches[0], [even]) if len(rows)]
+    return batches
+
+
+def _put_varied_first(found, longest):
+    """Moves two batches that differ in length and in rows to the front, if any do. The one with more rows comes first.
+
+    Keras on TensorFlow infers the axes that vary from the first two batches, and builds a model with replicas on the
+    first. If no batch of this epoch is one of the longest, the second one becomes as long, for other epochs.
+    """
+    rows = [len(rows) for _, rows in found]
+    short = int(np.argmin(rows))
+    others = [i for i in range(len(found)) if found[i][0] != found[short][0]]
+    others = others or [i for i in range(len(found)) if rows[i] > rows[short]]
+    if others:
+        front = sorted([short, others[0]], key=lambda i: (-rows[i], i))
+        found = [found[i] for i in front] + [batch for i, batch in enumerate(found) if i not in front]
+    if len({length for length, _ in found}) == 1:
+        found[:2] = [*found[:2][:-1], (longest, found[:2][-1][1])]
+    return found
+
+
+def _lengthen_second(found):
+    """Pads batches that must keep their order, so that the first two differ in length, if any do: see above.
+
+    If the first two have the largest length, all batches are padded to this length.
+    """
+    lengths = [length for length, _ in found]
+    if len(set(lengths[:2])) == 2 or len(set(lengths)) == 1:
+        return found
+    end = 2 if lengths[0] < max(lengths) else len(found)
+    return found[:1] + [(max(lengths), rows) for _, rows in found[1:end]] + found[end:]

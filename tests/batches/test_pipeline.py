@@ -1,0 +1,52 @@
+"""Batches as a pipeline of TensorFlow: the same items, axes that vary, and an epoch that only `fit` counts."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_transfer.batches.pipeline import as_pipeline, batches_of
+from keras_transfer.text import batches, part_batches
+from tests.tasks import tiny
+
+TEXTS, LABELS = tiny.examples(20)
+
+
+def rows(items):
+    return [inputs["token_ids"].tolist() for inputs, *_ in items]
+
+
+def test_a_pipeline_has_the_items_of_the_batches_in_each_epoch_however_often_it_is_started():
+    data = batches(TEXTS, LABELS, tiny.preprocessor(), batch_size=4, seed=0)
+    pipeline = as_pipeline(data)
+    assert batches_of(pipeline) is data and len(pipeline) == len(data) == 5
+    for epoch in (0, 1, 1):
+        data.epoch = epoch
+        expected = [data[i] for i in range(5)]
+        found = list(pipeline.as_numpy_iterator())
+        assert rows(found) == rows(expected)
+        assert [labels.tolist() for _, labels in found] == [labels.tolist() for _, labels in expected]
+    before, data.epoch = rows(found), 2
+    assert rows(pipeline.as_numpy_iterator()) != before
+
+
+def test_only_axes_that_vary_are_unknown():
+    texts = batches(TEXTS, np.eye(2)[LABELS], tiny.preprocessor(), batch_size=4)
+    inputs, labels = as_pipeline(texts).element_spec
+    assert inputs["token_ids"].shape.as_list() == [None, None] and labels.shape.as_list() == [None, 2]
+    parts = part_batches((TEXTS, TEXTS[::-1]), None, tiny.preprocessor())
+    assert as_pipeline(parts).element_spec[0]["token_ids"].shape.as_list() == [None, 2, None]
+    fixed = batches(TEXTS, LABELS, tiny.preprocessor(), batch_size=4, lengths=[32], drop_remainder=True)
+    assert as_pipeline(fixed).element_spec[0]["token_ids"].shape.as_list() == [4, 32]
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_fit_counts_the_epochs_and_no_other_method_does(listed):
+    model = tiny.of_vectors()
+    model.compile("sgd")
+    data = model.dataset(TEXTS, LABELS, batch_size=4, shuffle=True)
+    callbacks = keras.callbacks.CallbackList([keras.callbacks.History()], model=model) if listed else None
+    model.fit(data, epochs=3, callbacks=callbacks, validation_data=(TEXTS, LABELS), verbose=0)
+    assert data.epoch == 3
+    model.evaluate(data, verbose=0)
+    model.predict(data, verbose=0)
+    assert data.epoch == 3 and (callbacks is None or len(callbacks.callbacks) == 1)
