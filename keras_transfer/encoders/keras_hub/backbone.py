@@ -1,12 +1,14 @@
 """KerasHub backbones: their layer groups, and an encoder over one whose blocks can have adapters."""
 
 import re
+import weakref
 
 import keras
 
 from keras_transfer.encoders.base import Encoder
 from keras_transfer.keras_internals import remember_trainable
 
+_adapted = weakref.WeakKeyDictionary()  # Maps KerasHub backbones with adapters to references to their encoders.
 # Attributes that tasks read from an encoder if it has them.
 _ATTRIBUTES = (
     "vocabulary_size",
@@ -34,7 +36,7 @@ def is_keras_hub(layer, *names):
 def current_encoder(encoder):
     """Returns the `BackboneEncoder` of a KerasHub backbone with adapters, the backbone without, or another encoder."""
     plain = encoder.backbone if isinstance(encoder, BackboneEncoder) else encoder
-    adapted = getattr(plain, "adapted_encoder", None)
+    adapted = _adapted.get(plain) if isinstance(plain, keras.Model) else None
     return plain if adapted is None else adapted()
 
 
@@ -93,8 +95,11 @@ class BackboneEncoder(Encoder):
 
     def activate_adapters(self, names):
         super().activate_adapters(names)
-        adapted = (lambda: self) if self.adapters else None  # A function, because Keras would load a cycle endlessly.
-        object.__setattr__(self.backbone, "adapted_encoder", adapted)
+        _adapted.pop(self.backbone, None)
+        if self.adapters:
+            _adapted[self.backbone] = weakref.ref(self)
+        for slot in self.adapter_slots:  # The blocks hold them, and through them this encoder.
+            slot.encoder = lambda: self  # A function, because Keras would load a cycle endlessly.
 
     def get_config(self):
         return {"backbone": keras.saving.serialize_keras_object(self.backbone), **super().get_config()}

@@ -1,17 +1,20 @@
 """Functions that add adapters to a model, and activate, merge and remove them."""
 
+import ast
+import dataclasses
 import re
 
 import numpy as np
 from keras import ops
 
-from keras_transfer.adaptation.adapters.base.kind import KINDS, get_adapters
+from keras_transfer.adaptation.adapters.base.kind import KINDS, AdapterKind
 from keras_transfer.adaptation.adapters.base.places import take
 from keras_transfer.encoders.base import TransformerStack
 from keras_transfer.encoders.keras_hub import BackboneEncoder, is_backbone
 from keras_transfer.groups import layer_groups
 from keras_transfer.keras_internals import set_trainable, trainer
 from keras_transfer.layers.adapters import AdaptedDense, check_kernel
+from keras_transfer.names import did_you_mean, hint_for
 from keras_transfer.tasks.base import Task
 
 SUPPORTED = (TransformerStack, BackboneEncoder)
@@ -192,6 +195,48 @@ def set_active_adapter(model, name):
     check_names(encoder, names)
     encoder.activate_adapters(names)
     return _changed(model, encoder)
+
+
+def get_adapters(spec):
+    """Returns the kinds of adapters that a specification describes, as a list.
+
+    Args:
+        spec: See `add_adapters`.
+
+    Raises:
+        ValueError: If a name is unknown or an argument invalid.
+
+    Example:
+    ```python
+    [kind] = keras_transfer.adaptation.get_adapters("lora:rank=8,alpha=16")
+    ```
+    """
+    if isinstance(spec, (list, tuple)) and spec:
+        return [kind for part in spec for kind in get_adapters(part)]
+    if isinstance(spec, AdapterKind):
+        return [spec]
+    word, _, arguments = str(spec).partition(":")
+    if not isinstance(spec, str) or word not in KINDS:
+        raise ValueError(
+            "`spec` must be a kind of adapters, a list, or a name, one of "
+            f"{list(KINDS)}.{did_you_mean(word, KINDS)} Received: {spec!r}"
+        )
+    fields, values = [field.name for field in dataclasses.fields(KINDS[word].func)], {}
+    for i, argument in enumerate(part for part in arguments.split(",") if part):
+        key, equals, value = argument.partition("=")
+        key, value = (key.strip(), value) if equals else (fields[i] if i < len(fields) else argument, key)
+        found = [field for field in fields if key and field.startswith(key)]
+        if not found:
+            raise ValueError(
+                f"Unknown argument of {word!r}.{hint_for(key, fields)} Expected some of {fields}. Received: {spec!r}"
+            )
+        if found[0] in values:
+            raise ValueError(f"The argument {found[0]!r} of {word!r} occurs twice. Received: {spec!r}")
+        try:
+            values[found[0]] = ast.literal_eval(value.strip())
+        except (ValueError, SyntaxError):
+            values[found[0]] = value.strip()
+    return [KINDS[word](**values)]
 
 
 def adapted_encoder(model):

@@ -1,12 +1,11 @@
 """The base of all kinds of adapters, small dataclasses that add their layers to an encoder, and their names."""
 
-import ast
 import dataclasses
 import functools
 
 import keras
 
-from keras_transfer.names import check_foreign_arguments, did_you_mean, hint_for
+from keras_transfer.names import check_foreign_arguments
 
 KINDS = {}  # From names in specifications to functions that create a kind.
 
@@ -73,48 +72,6 @@ def kind_of(class_name, config):
     if class_name not in known:
         raise ValueError(f"Unknown kind of adapters. Expected one of {sorted(known)}. Received: {class_name!r}")
     return known[class_name].from_config(config)
-
-
-def get_adapters(spec):
-    """Returns the kinds of adapters that a specification describes, as a list.
-
-    Args:
-        spec: See `add_adapters`.
-
-    Raises:
-        ValueError: If a name is unknown or an argument invalid.
-
-    Example:
-    ```python
-    [kind] = keras_transfer.adaptation.get_adapters("lora:rank=8,alpha=16")
-    ```
-    """
-    if isinstance(spec, (list, tuple)) and spec:
-        return [kind for part in spec for kind in get_adapters(part)]
-    if isinstance(spec, AdapterKind):
-        return [spec]
-    word, _, arguments = str(spec).partition(":")
-    if not isinstance(spec, str) or word not in KINDS:
-        raise ValueError(
-            "`spec` must be a kind of adapters, a list, or a name, one of "
-            f"{list(KINDS)}.{did_you_mean(word, KINDS)} Received: {spec!r}"
-        )
-    fields, values = [field.name for field in dataclasses.fields(KINDS[word].func)], {}
-    for i, argument in enumerate(part for part in arguments.split(",") if part):
-        key, equals, value = argument.partition("=")
-        key, value = (key.strip(), value) if equals else (fields[i] if i < len(fields) else argument, key)
-        found = [field for field in fields if key and field.startswith(key)]
-        if not found:
-            raise ValueError(
-                f"Unknown argument of {word!r}.{hint_for(key, fields)} Expected some of {fields}. Received: {spec!r}"
-            )
-        if found[0] in values:
-            raise ValueError(f"The argument {found[0]!r} of {word!r} occurs twice. Received: {spec!r}")
-        try:
-            values[found[0]] = ast.literal_eval(value.strip())
-        except (ValueError, SyntaxError):
-            values[found[0]] = value.strip()
-    return [KINDS[word](**values)]
 
 
 def positive(value):
