@@ -1,6 +1,14 @@
 """Adaptation methods for any encoder: which layer groups train, when, at what rate, and how far they may move."""
 
-from keras_transfer.adaptation.adapters import (
+from keras_transfer.adaptation.adapters.base import (
+    add_adapters,
+    get_adapters,
+    merge_adapters,
+    remove_adapters,
+    set_active_adapter,
+)
+from keras_transfer.adaptation.adapters.files import load_adapters, save_adapters
+from keras_transfer.adaptation.adapters.kinds import (
     IA3,
     BitFit,
     Compacter,
@@ -12,13 +20,6 @@ from keras_transfer.adaptation.adapters import (
     Pfeiffer,
     Prefix,
     Prompt,
-    add_adapters,
-    get_adapters,
-    load_adapters,
-    merge_adapters,
-    remove_adapters,
-    save_adapters,
-    set_active_adapter,
 )
 from keras_transfer.adaptation.features import cache_features
 from keras_transfer.adaptation.recipes import (

@@ -154,12 +154,7 @@ class Part:
         columns = x.inputs if isinstance(x, Batches) else {}
         found = [columns.get(name) for name in self.cut.names]
         if not all(isinstance(column, Activations) for column in found):
-            if task.is_raw(x):
-                self.refuse_texts()
-            raise ValueError(
-                f"`{method}` of the part of a task above {self.cut.below!r} takes what `cache_features` returns. "
-                f"Received: {type(x).__name__}"
-            )
+            self.refuse_data(x)
         if {column.fingerprint for column in found} != {self.cut.fingerprint()}:
             raise ValueError(
                 f"The features belong to other weights or settings than the model has below {self.cut.below!r}. Call "
@@ -168,11 +163,11 @@ class Part:
         if method == "fit":
             self.whole.fitted_on = kind_of(task, x)
 
-    def refuse_texts(self):
-        """Raises the error for texts."""
+    def refuse_data(self, x):
+        """Raises the error for other data."""
         raise ValueError(
             f"The part of a task above {self.cut.below!r} takes what `cache_features` returns. Use the whole task for "
-            "texts: it has the same weights. Received: texts"
+            f"texts: it has the same weights. Received: {x!r:.100}"
         )
 
     def refuse(self, action):

@@ -209,8 +209,9 @@ class Encoder(keras.Model):
 
     def activate_adapters(self, names):
         """Applies the adapters with these names, in this order, and no others."""
+        if self.adapter_layout == 1:
+            hide_old_places(self.blocks)
         self.active_adapters, self.adapter_layout = tuple(names), 2
-        hide_old_places(getattr(self, "blocks", ()))
         for slot in self.adapter_slots:
             slot.activate(names)
 

@@ -1,7 +1,7 @@
 """The wrapper that applies adapters to a layer, and the layers of adapters that users can build on."""
 
 from keras_transfer.layers.adapters.bottleneck import BottleneckAdapter, uniform
-from keras_transfer.layers.adapters.copies import WeightCopies, copies_of
+from keras_transfer.layers.adapters.copies import WeightCopies, WeightSlot
 from keras_transfer.layers.adapters.old_files import hide_old_places, show_old_places
 from keras_transfer.layers.adapters.wrapper import (
     Adapted,
@@ -22,8 +22,8 @@ __all__ = [
     "Adapter",
     "BottleneckAdapter",
     "WeightCopies",
+    "WeightSlot",
     "check_kernel",
-    "copies_of",
     "dense_axes",
     "hide_old_places",
     "show_old_places",

@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from keras_transfer.layers.adapters.wrapper import Adapted, Adapter, stand_in
+from keras_transfer.layers.adapters.wrapper import Adapted, Adapter
 
 
 class WeightSlot(Adapted):
@@ -18,6 +18,12 @@ class WeightSlot(Adapted):
         super().__init__(*arguments)
         originals = {}
         self.originals = lambda: originals  # Hidden from Keras, since the parent tracks these weights.
+
+    def cover(self, attributes):
+        """Adds weights of the layer to those that can have copies, and returns these originals as a dict."""
+        for attribute in attributes:
+            self.originals().setdefault(attribute, getattr(self.parent(), attribute))
+        return {attribute: self.originals()[attribute] for attribute in attributes}
 
     def activate(self, names):
         super().activate(names)
@@ -58,22 +64,3 @@ class WeightCopies(Adapter):
             (getattr(self, name), np.array(ops.convert_to_numpy(ops.cast(variable, "float32"))))
             for name, variable in self.originals().items()
         ]
-
-
-def copies_of(layer, attributes, place, name):
-    """Returns the slot of a layer, and new copies of the given weights for it, or None if the layer has none of them.
-
-    Args:
-        layer: Layer.
-        attributes: List of names of its weights. Those that do not exist are left out.
-        place: String. Name of the place of the layer.
-        name: String. Name of the adapter.
-    """
-    attributes = [attribute for attribute in attributes if getattr(layer, attribute, None) is not None]
-    if not attributes:
-        return None
-    slot = stand_in(WeightSlot, layer, "weight_slot", f"{place}.weights")
-    originals = slot.originals()
-    for attribute in attributes:
-        originals.setdefault(attribute, getattr(layer, attribute))
-    return slot, WeightCopies({attribute: originals[attribute] for attribute in attributes}, name=name)

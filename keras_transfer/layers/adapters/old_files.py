@@ -17,10 +17,6 @@ class PromptSlot(AdapterSlot):
     """The same for a prompt."""
 
 
-class ShownAdapters(dict):
-    """The dict of a block."""
-
-
 def show_old_places(slots):
     """Makes Keras load and save the weights of adapters where files of version 0.1 have them.
 
@@ -29,12 +25,11 @@ def show_old_places(slots):
     """
     for slot in slots:
         if isinstance(slot, (AdaptedResidual, AdaptedBlock)):
-            shown = vars(slot.parent()).setdefault("adapters", ShownAdapters())
+            shown = vars(slot.parent()).setdefault("adapters", {})
             shown[slot.attribute] = (PromptSlot if slot.attribute == "prompt" else AdapterSlot)(slot)
 
 
 def hide_old_places(blocks):
     """Reverses `show_old_places`. The files that are then saved have each adapter under what it stands in for."""
     for block in blocks:
-        if isinstance(vars(block).get("adapters"), ShownAdapters):
-            vars(block).pop("adapters")
+        vars(block).pop("adapters", None)

@@ -109,13 +109,9 @@ def stand_in(cls, parent, attribute, place):
 class AdaptedResidual(Adapted):
     """Stands in for the `Residual` at the end of a sub-layer. Adapters change the outputs that it adds."""
 
-    @property
-    def uses_sum(self):
-        """Boolean. Whether an active adapter reads the sum of the residual and the outputs."""
-        return any(self.adapters[name].uses_sum for name in self.active)
-
     def call(self, outputs, residual, inputs, norm=None, beside=None, training=None):
-        summed = self.base(outputs, residual, inputs, norm=norm) if self.uses_sum else None
+        reads_sum = any(self.adapters[name].uses_sum for name in self.active)
+        summed = self.base(outputs, residual, inputs, norm=norm) if reads_sum else None
         outputs = ops.cast(self.apply(outputs, inputs, summed, training), self.compute_dtype)
         return self.base(outputs, residual, inputs, norm=norm, beside=beside)
 

@@ -176,35 +176,24 @@ class TransformerBlock(keras.layers.Layer):
         training=None,
         **kwargs,
     ):
-        run = functools.partial(self.run, context=(context, context_mask, context_bias), cache_index=cache_index)
-        for around in (self.beside, self.prompt):
-            run = run if around is None else around.around(run)
-        masks = {"padding_mask": padding_mask, "attention_bias": attention_bias}
-        return run(inputs, **masks, cache=cache or {}, first_only=first_only, training=training, **kwargs)
+        own = {"padding_mask": padding_mask, "cache_index": cache_index, **kwargs}
+        others = {"context": context, "padding_mask": context_mask, "attention_bias": context_bias}
+        run = functools.partial(self.run, own, others)
+        for layer in (self.beside, self.prompt):
+            run = run if layer is None else layer.around(run)
+        return run(inputs, attention_bias=attention_bias, cache=cache or {}, first_only=first_only, training=training)
 
-    def run(
-        self,
-        inputs,
-        padding_mask,
-        attention_bias,
-        context,
-        cache,
-        cache_index,
-        first_only,
-        training,
-        beside=None,
-        **kwargs,
-    ):
+    def run(self, own, others, inputs, attention_bias, cache, first_only, training, beside=None):
         """Computes what `call` returns, without what runs around the block.
 
         Args:
-            context: Tuple of `context`, `context_mask` and `context_bias`.
+            own, others: Dicts of further arguments of attention and of cross-attention.
+            inputs, attention_bias, cache, first_only, training: The arguments of the call.
             beside: Tensor of shape `[batch, length, dim]`, added to the outputs of the feed-forward network. Defaults
                 to `None`.
-            inputs, **kwargs: The other arguments of the call.
         """
         updated = {}
-        mask = padding_mask if attention_bias is None else attention_bias
+        mask = own["padding_mask"] if attention_bias is None else attention_bias
         batch, length = batch_and_length(inputs, None if cache or mask is None else ops.convert_to_tensor(mask))
 
         def attend(name, x, **options):
@@ -215,13 +204,11 @@ class TransformerBlock(keras.layers.Layer):
             return x
 
         def attention(x):
-            masks = {"padding_mask": padding_mask, "attention_bias": attention_bias}
             options = {"first_only": True} if first_only else {}
-            return attend("attention", x, **masks, cache_index=cache_index, **options, **kwargs)
+            return attend("attention", x, attention_bias=attention_bias, **own, **options)
 
         def cross_attention(x):
-            names = ("context", "padding_mask", "attention_bias")
-            return attend("cross_attention", x, **dict(zip(names, context)))
+            return attend("cross_attention", x, **others)
 
         def feed_forward(x):
             h = ops.reshape(x, (-1, x.shape[-1]))  # a plain matmul, which TensorFlow fuses with bias and activation

@@ -86,7 +86,7 @@ def input_names(task):
 def require_preprocessor(task):
     """Raises a `ValueError` if the task has no preprocessor, or is a part that takes no texts."""
     if getattr(task, "part", None) is not None:
-        task.part.refuse_texts()
+        task.part.refuse_data("texts")
     if task.preprocessor is None:
         raise ValueError(
             "Raw text requires a preprocessor. Create the task with `preprocessor=...`, or pass token ids. "

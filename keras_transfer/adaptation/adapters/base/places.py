@@ -13,8 +13,9 @@ from keras_transfer.layers.adapters import (
     Adapted,
     AdaptedDense,
     AdaptedResidual,
+    WeightCopies,
+    WeightSlot,
     check_kernel,
-    copies_of,
     dense_axes,
     stand_in,
 )
@@ -110,9 +111,10 @@ def norms_of(block):
 
 def copy_weights(encoder, layer, attributes, place, name):
     """Adds copies of the given weights of a layer under a name, and leaves out weights that do not exist."""
-    if (found := copies_of(layer, attributes, place, name)) is not None:
-        slot, copies = found
-        put(encoder, slot, name, copies)
+    attributes = [attribute for attribute in attributes if getattr(layer, attribute, None) is not None]
+    if attributes:
+        slot = stand_in(WeightSlot, layer, "weight_slot", f"{place}.weights")
+        put(encoder, slot, name, WeightCopies(slot.cover(attributes), name=name))
 
 
 def dense_targets(block):

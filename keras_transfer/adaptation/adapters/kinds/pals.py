@@ -76,13 +76,13 @@ class ProjectedAttention(MultiHeadAttention, Adapter):
         self.head_dim = size // self.num_heads
         self.query_key_value = make_dense(self, 3 * size, "query_key_value", (*inputs_shape[:-1], size))
 
-    def around(self, run, inputs, attention_bias, first_only, cache, training, beside=None, **arguments):
+    def around(self, run, inputs, attention_bias, cache, first_only, training, beside=None):
         """Runs a block beside the attention, which returns a vector for every token."""
         if cache:
             raise ValueError("A block with `PALs` has no cache. Received: cache=...")
         own = self(inputs, attention_bias=attention_bias, training=training)
-        arguments |= {"attention_bias": attention_bias, "cache": cache, "training": training}
-        outputs = run(inputs, first_only=False, beside=own if beside is None else beside + own, **arguments)
+        own = own if beside is None else beside + own
+        outputs = run(inputs, attention_bias, cache, first_only=False, training=training, beside=own)
         return outputs[:, :1] if first_only else outputs
 
     def call(self, inputs, attention_bias=None, training=None):
