@@ -180,8 +180,8 @@ answers on the same logits. What differs is that our loss leaves the tokens of t
 TIMES_INTRODUCTION = """\
 Training times are means over the seeds in seconds, from the texts to the last step: tokenizing, tracing, and all steps,
 without imports, loading and evaluation. `wall`, `CPU` and `memory` (the peak of the process) are ratios of ours to
-theirs. The last row has the sums, and the ratios of the sums. Our runs of SQuAD are newer than those of Transformers and
-ran beside other work, so the times of SQuAD, and the sums with them, are no comparison.
+theirs. The last row has the sums, and the ratios of the sums. Our runs of SQuAD are newer than those of Transformers
+and ran beside other work, so the times of SQuAD, and the sums with them, are no comparison.
 """
 
 
