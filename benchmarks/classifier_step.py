@@ -70,10 +70,11 @@ def keras_transfer(architecture, xla=False):
 
     name, options, head = ARCHITECTURES[architecture]["ours"]
     encoder = getattr(kt.encoders, name)(VOCABULARY, **{**SIZES, "intermediate_dim": 4 * DIM, **options})
-    return keras_measures(kt.tasks.TextClassifier(encoder, num_classes=2, **head), xla)
+    return keras_measures(kt.tasks.TextClassifier(encoder, num_classes=2, **head), xla, "auto")  # AdamW, a rate of 5e-5
 
 
 def keras_hub(architecture, xla=False):
+    import keras
     import keras_hub
 
     if "keras_hub" not in ARCHITECTURES[architecture]:
@@ -82,14 +83,15 @@ def keras_hub(architecture, xla=False):
     backbone = getattr(keras_hub.models, f"{name}Backbone")(
         VOCABULARY, **SIZES, intermediate_dim=4 * DIM, dropout=0.1, max_sequence_length=512
     )
-    return keras_measures(getattr(keras_hub.models, f"{name}TextClassifier")(backbone, num_classes=2, **head), xla)
+    model = getattr(keras_hub.models, f"{name}TextClassifier")(backbone, num_classes=2, **head)
+    return keras_measures(model, xla, keras.optimizers.AdamW(5e-5))
 
 
-def keras_measures(model, xla):
+def keras_measures(model, xla, optimizer):
     import keras
 
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(keras.optimizers.AdamW(5e-5), loss=loss, metrics=[], jit_compile=xla)
+    model.compile(optimizer, loss=loss, metrics=[], jit_compile=xla)
     inputs, labels = data()
     inputs = {name: keras.ops.convert_to_tensor(inputs[name]) for name in model.input}
     labels = keras.ops.convert_to_tensor(labels)

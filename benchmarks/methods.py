@@ -106,7 +106,6 @@ def adapted(model, train, validation, seed, callbacks, rate, epochs, adapters):
 
 def penalized(model, train, validation, seed, callbacks, rate, epochs, penalty, strength=0.01):
     """Trains all weights, with a penalty on their distance from the start instead of weight decay."""
-    import keras
 
     from keras_transfer import adaptation
 
@@ -119,7 +118,7 @@ def penalized(model, train, validation, seed, callbacks, rate, epochs, penalty, 
         penalty = adaptation.L2SP(strength, strength)
     data = model.dataset(*train, batch_size=BATCH, shuffle=True)
     schedule = adaptation.LinearWarmupDecay(rate, epochs * len(data))
-    optimizer = keras.optimizers.AdamW(schedule, weight_decay=0.0, global_clipnorm=1.0)
+    optimizer = adaptation.FusedAdamW(schedule, weight_decay=0.0, global_clipnorm=1.0)
     model.compile(adaptation.LayerwiseOptimizer(optimizer, model, penalty=penalty))
     return model.fit(data, epochs=epochs, callbacks=callbacks, verbose=0)
 

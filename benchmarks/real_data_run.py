@@ -81,9 +81,14 @@ def keras_transfer(data, folder, epochs, seed, clock):
 
 def fit(model, make_batches, data, epochs, clock, loss="auto"):
     """Trains a task of keras_transfer, and returns its batches."""
+    import keras
+
+    import keras_transfer as kt
+
     clock.begin_training()
     train = make_batches()
-    model.compile(keras_optimizer(data, epochs * len(train)), loss=loss)
+    kind = getattr(kt.adaptation, "FusedAdamW", keras.optimizers.AdamW)  # An older checkout lacks it.
+    model.compile(keras_optimizer(kind, data, epochs * len(train)), loss=loss)
     model.fit(train, epochs=epochs, verbose=0, callbacks=[keras_callback(clock)])
     clock.end_training()
     return train
@@ -105,7 +110,7 @@ def keras_hub(data, folder, epochs, seed, clock):
     steps = -(-len(labels) // BATCH)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     metric = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
-    model.compile(keras_optimizer(data, epochs * steps), loss=loss, metrics=[metric])
+    model.compile(keras_optimizer(keras.optimizers.AdamW, data, epochs * steps), loss=loss, metrics=[metric])
     model.fit(
         columns(texts),
         np.array(labels),
@@ -122,13 +127,13 @@ def keras_hub(data, folder, epochs, seed, clock):
     )
 
 
-def keras_optimizer(data, steps):
+def keras_optimizer(kind, data, steps):
     import keras
 
     rate = keras.optimizers.schedules.CosineDecay(
         0.0, steps - steps // 10, warmup_target=data.rate, warmup_steps=steps // 10
     )
-    optimizer = keras.optimizers.AdamW(rate, weight_decay=DECAY, global_clipnorm=CLIP)
+    optimizer = kind(rate, weight_decay=DECAY, global_clipnorm=CLIP)
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     return optimizer
 

@@ -38,7 +38,7 @@ for seed in args.seeds:
         *data.train, model.preprocessor, batch_size=args.batch_size, seed=seed, label_names=data.label_names
     )
     rate = kt.adaptation.LinearWarmupDecay(peak, total_steps=args.epochs * len(train))
-    optimizer = keras.optimizers.AdamW(rate, weight_decay=0.01, global_clipnorm=1.0)
+    optimizer = kt.adaptation.FusedAdamW(rate, weight_decay=0.01, global_clipnorm=1.0)
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     model.compile(optimizer)
     model.fit(train, epochs=args.epochs, verbose=0)

@@ -50,7 +50,10 @@ EXCEPTIONS = {
 }
 CORE = {"layers", "losses", "encoders", "generation", "groups", "tasks", "adaptation", "training", "experiments"}
 # Files of the core that import TensorFlow -> why.
-TENSORFLOW = {"training/optimizers/updates.py": "Adam's update as one operation, which only TensorFlow has"}
+TENSORFLOW = {
+    "training/optimizers/fused_adamw.py": "Adam's update as one operation, which only TensorFlow has",
+    "training/optimizers/gradients.py": "a training step with TensorFlow's tape and sparse gradients",
+}
 # Packages that a file may import at the top. Functions import all others.
 TOP_LEVEL = {"keras", "numpy", "keras_transfer", *sys.stdlib_module_names}
 FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")

@@ -34,7 +34,6 @@ ENCODERS = {
     "ELMo": lambda: kt.encoders.ElmoEncoder(4, [(1, 4), (2, 4)], projection_dim=4, units=8),
     "words": lambda: kt.encoders.WordVectorEncoder(VOCABULARY, 8),
 }
-CYCLING = ["SGD", "Adam", "AdamW", "Lion", "Lamb", "Muon"]
 OPTIMIZERS = ["SGD", "Adam", "AdamW", "RMSprop", "Adafactor", "Lion", "Adagrad", "Lamb", "Ftrl", "Muon"]
 
 
@@ -63,7 +62,6 @@ def draw(case):
         "stages": pick.choice([None, "gradual", "chain", "sequential", "staged", "staged"]),
         "stage_options": stage_options,
         "frozen": pick.choice([None, None, "embeddings", 1]),
-        "momentum": pick.random() < 0.1,
         "logger": pick.random() < 0.3,
         "loss": pick.choice(["auto", "auto", "smooth", "focal"]),
         "weights": pick.random() < 0.2,
@@ -73,7 +71,6 @@ def draw(case):
     }
     if options["optimizer"] == "Ftrl":  # divides by the learning rate, which is 0 where a schedule ends
         options["schedule"] = None
-    options["momentum"] &= options["schedule"] == "cycle" and options["optimizer"] in CYCLING
     options["logger"] &= options["layerwise"] and options["penalty"] is not None
     return options
 
@@ -150,8 +147,7 @@ def callbacks_of(options):
             adapt.StagedTraining([adapt.Stage("new", epochs=1, **more), adapt.Stage("all", **more)]),
         ],
     }[options["stages"]]()
-    momentum = [adapt.OneCycleMomentum()] if options["momentum"] else []
-    return [*stages, *momentum, *([adapt.PenaltyLogger()] if options["logger"] else [])]
+    return [*stages, *([adapt.PenaltyLogger()] if options["logger"] else [])]
 
 
 def data_of(model, options, seed):

@@ -37,6 +37,7 @@ from keras_transfer.groups import LayerGroup, LayerGroups, is_norm, is_norm_or_b
 from keras_transfer.training.optimizers import (
     EWC,
     L2SP,
+    FusedAdamW,
     InverseSquareRoot,
     LayerwiseOptimizer,
     LinearWarmupDecay,
@@ -50,7 +51,6 @@ from keras_transfer.training.resume import Checkpoint
 from keras_transfer.training.runs import (
     ChainThaw,
     GradualUnfreezing,
-    OneCycleMomentum,
     SequentialUnfreezing,
     Stage,
     StagedTraining,
@@ -70,6 +70,7 @@ __all__ = [
     "Checkpoint",
     "Compacter",
     "Fisher",
+    "FusedAdamW",
     "Fusion",
     "GradualUnfreezing",
     "Houlsby",
@@ -80,7 +81,6 @@ __all__ = [
     "LinearWarmupDecay",
     "LoRA",
     "OneCycle",
-    "OneCycleMomentum",
     "PALs",
     "Parallel",
     "PenaltyLogger",

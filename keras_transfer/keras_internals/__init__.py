@@ -7,15 +7,13 @@ from keras_transfer.keras_internals import (
     keras_callbacks,
     layer_tracking,
     optimizer_state,
-    optimizer_steps,
-    tapes,
     trainer,
 )
 from keras_transfer.keras_internals.graphs import NotCloned, calls_of
 from keras_transfer.keras_internals.optimizer_state import accumulation_steps
 from keras_transfer.keras_internals.saving import in_safe_mode, in_symbolic_scope
 from keras_transfer.keras_internals.tapes import unrecorded
-from keras_transfer.keras_internals.tracing import frozen_unwatched, trace_predict
+from keras_transfer.keras_internals.tracing import trace_predict
 from keras_transfer.keras_internals.trainable import could_train, layers_within, remember_trainable, set_trainable
 from keras_transfer.keras_internals.trainer import BuildsFromOneReplica, build_metrics, keep_values
 
@@ -26,7 +24,6 @@ __all__ = [
     "build_metrics",
     "calls_of",
     "could_train",
-    "frozen_unwatched",
     "in_safe_mode",
     "in_symbolic_scope",
     "keep_values",
@@ -34,10 +31,8 @@ __all__ = [
     "layer_tracking",
     "layers_within",
     "optimizer_state",
-    "optimizer_steps",
     "remember_trainable",
     "set_trainable",
-    "tapes",
     "trace_predict",
     "trainer",
     "unrecorded",

@@ -1,19 +1,4 @@
-"""What TensorFlow's gradient tapes watch and record."""
-
-import contextlib
-
-
-@contextlib.contextmanager
-def unwatched(variables):
-    """Keeps TensorFlow's gradient tapes from watching variables (`tf.Variable`) in this context."""
-    watched = [variable for variable in variables if variable.trainable]
-    try:
-        for variable in watched:
-            variable._trainable = False
-        yield
-    finally:
-        for variable in watched:
-            variable._trainable = True
+"""What TensorFlow's gradient tapes record."""
 
 
 def unrecorded():

@@ -1,27 +1,7 @@
 """TensorFlow code for tasks, which cannot import it: one trace for all shapes, and gradients of what trains."""
 
-import contextlib
-
 import keras
 
-from keras_transfer.keras_internals import tapes
-
-
-def frozen_unwatched(model):
-    """Returns a context in which TensorFlow traces no gradients of operations that have only frozen weights below them.
-
-    Keras does not tell TensorFlow which weights are frozen. TensorFlow would trace the gradients of all of them, and
-    drop most of them again when it optimizes the graph.
-
-    Args:
-        model: Built Keras model.
-    """
-    if keras.backend.backend() != "tensorflow":
-        return contextlib.nullcontext()
-    import tensorflow as tf
-
-    frozen = [] if tf.distribute.has_strategy() else model.non_trainable_variables
-    return tapes.unwatched([weight.value for weight in frozen])
 
 
 def trace_predict(model, batch):

@@ -14,8 +14,6 @@ from keras_transfer.keras_internals import (
     keras_callbacks,
     layer_tracking,
     optimizer_state,
-    optimizer_steps,
-    tapes,
     trainer,
 )
 from keras_transfer.training.optimizers.rates import check_pattern, rate_of
@@ -114,50 +112,6 @@ def test_adam_keeps_two_moments_of_each_variable():
         assert first.shape == second.shape == variable.shape
         np.testing.assert_allclose(first, 0.2 * np.ones(variable.shape), rtol=1e-5)
         np.testing.assert_allclose(second, 0.004 * np.ones(variable.shape), rtol=1e-3)
-
-
-@pytest.mark.skipif(keras.backend.backend() == "torch", reason="Keras's optimizers on torch update all weights at once")
-def test_a_function_can_take_the_place_of_update_step_and_weight_decay():
-    optimizer, seen = keras.optimizers.AdamW(0.1, weight_decay=0.5), []
-    optimizer.exclude_from_weight_decay(var_names=["bias"])
-    variables = built(optimizer)
-    before = values(variables)
-    with optimizer_steps.updating_with(
-        optimizer, lambda gradient, variable, rate, decays: seen.append((float(rate), decays))
-    ):
-        optimizer.apply([keras.ops.ones(variable.shape) for variable in variables], variables)
-    assert seen == [(pytest.approx(0.1), decays) for decays in (True, False) * 2]
-    assert all((a == b).all() for a, b in zip(before, values(variables))) and optimizer.weight_decay == 0.5
-    assert moved_by(optimizer, variables) == [True] * 4
-
-
-@pytest.mark.skipif(keras.backend.backend() == "torch", reason="Keras's optimizers on torch update all weights at once")
-def test_a_function_can_clip_all_gradients():
-    optimizer = keras.optimizers.SGD(1.0, global_clipnorm=0.1)
-    variables = built(optimizer)
-    before = values(variables)
-    gradients = [keras.ops.ones(variable.shape) for variable in variables]
-    with optimizer_steps.clipping_with(
-        optimizer, lambda gradients, norm: [norm * 20 * gradient for gradient in gradients]
-    ):
-        optimizer.apply(gradients, variables)
-    for old, new in zip(before, values(variables)):
-        np.testing.assert_allclose(old - new, 2, rtol=1e-5)
-    assert "_clip_gradients" not in vars(optimizer)
-
-
-def test_a_tape_of_tensorflow_watches_a_variable_unless_told_otherwise():
-    tf = pytest.importorskip("tensorflow")
-    variable = tf.Variable(2.0)
-
-    def gradient():
-        with tf.GradientTape() as tape:
-            value = 3 * variable
-        return tape.gradient(value, variable)
-
-    with tapes.unwatched([variable]):
-        assert gradient() is None
-    assert float(gradient()) == 3
 
 
 # === Where `fit` begins ===
@@ -358,23 +312,3 @@ def test_the_calls_of_a_functional_model_are_in_order():
     assert calls[0].inputs == [inputs] and calls[1].inputs == calls[0].outputs and calls[2].outputs == [outputs]
 
 
-# === What an optimizer applies ===
-
-
-@pytest.mark.core
-def test_an_optimizer_applies_changed_gradients_until_the_last_of_overlapping_contexts_ends():
-    optimizer = keras.optimizers.SGD(1.0)
-    (variable,) = [keras.Variable(np.zeros(2, "float32"))]
-    optimizer.build([variable])
-    first = optimizer_steps.applying_with(
-        optimizer, lambda gradients, weights: [2 * gradient for gradient in gradients]
-    )
-    second = optimizer_steps.applying_with(optimizer, lambda gradients, weights: gradients)
-    first.__enter__()
-    second.__enter__()
-    first.__exit__(None, None, None)
-    optimizer.apply([keras.ops.ones(2)], [variable])
-    second.__exit__(None, None, None)
-    assert keras.ops.convert_to_numpy(variable).tolist() == [-2.0, -2.0] and "apply" not in vars(optimizer)
-    optimizer.apply([keras.ops.ones(2)])
-    assert keras.ops.convert_to_numpy(variable).tolist() == [-3.0, -3.0]

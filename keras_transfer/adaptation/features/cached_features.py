@@ -61,7 +61,7 @@ def cache_features(model, data, below, *, folder=None, dtype=None, memory_limit=
     keras_transfer.adaptation.freeze(model, below="head")
     data = (["What a film!", "What a bore."], [1, 0])
     upper, cached = keras_transfer.adaptation.cache_features(model, data, below="head")
-    upper.compile(keras.optimizers.AdamW(1e-4))
+    upper.compile(keras_transfer.adaptation.FusedAdamW(1e-4))
     upper.fit(cached, epochs=2)
     model.predict(["A fine film."])
     ```

@@ -1,6 +1,5 @@
 """SetFit: training a classifier on few labelled texts, by means of pairs of these texts."""
 
-import keras
 import numpy as np
 
 from keras_transfer.adaptation.recipes.recipes import fine_tune, get_recipe
@@ -11,6 +10,7 @@ from keras_transfer.tasks.classification import TextClassifier
 from keras_transfer.tasks.embedding import TextEmbedder
 from keras_transfer.tasks.inputs import require_preprocessor, to_array
 from keras_transfer.text.base import to_columns
+from keras_transfer.training.optimizers import FusedAdamW
 
 
 def set_fit(
@@ -81,7 +81,7 @@ def set_fit(
             "The encoder must have trainable weights. Call `keras_transfer.adaptation.unfreeze(model)`, or train the "
             "head alone by `fit`. Received: an encoder without trainable weights"
         )
-    embedder.compile(keras.optimizers.AdamW(learning_rate), loss=CosineSimilarityLoss())
+    embedder.compile(FusedAdamW(learning_rate), loss=CosineSimilarityLoss())
     pairs = part_batches((texts[first], texts[second]), same, model.preprocessor, batch_size, seed=seed)
     on_pairs = embedder.fit(pairs, epochs=epochs, verbose=verbose)
     restore = remember_trainable(model)

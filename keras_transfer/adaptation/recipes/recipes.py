@@ -15,6 +15,7 @@ from keras_transfer.layers.heads import ScalarMix
 from keras_transfer.names import closest, did_you_mean
 from keras_transfer.tasks.base import Task
 from keras_transfer.training.optimizers import (
+    FusedAdamW,
     LayerwiseOptimizer,
     LinearWarmupDecay,
     SlantedTriangular,
@@ -157,7 +158,7 @@ class Recipe:
             rate = WarmupCosine(rate, total_steps, warmup_fraction=self.warmup_fraction)
         elif self.schedule == "slanted_triangular":
             rate = SlantedTriangular(rate, total_steps, cut_fraction=self.warmup_fraction)
-        optimizer = keras.optimizers.AdamW(rate, weight_decay=self.weight_decay, global_clipnorm=self.global_clipnorm)
+        optimizer = FusedAdamW(rate, weight_decay=self.weight_decay, global_clipnorm=self.global_clipnorm)
         return LayerwiseOptimizer(optimizer, model, decay=self.decay)
 
     def build_callbacks(self):

@@ -10,6 +10,7 @@ import numpy as np
 from keras_transfer.distribute import check_accumulation, check_scope
 from keras_transfer.metrics.classification import AUC, ClassCounts
 from keras_transfer.names import did_you_mean
+from keras_transfer.training.optimizers import FusedAdamW
 
 log = logging.getLogger("keras_transfer")
 
@@ -32,7 +33,8 @@ class Compiled:
         """Configures training as `keras.Model.compile` does, with defaults for the task.
 
         Args:
-            optimizer: As in Keras. Defaults to `"auto"`, which is AdamW with a learning rate of 5e-5.
+            optimizer: As in Keras. `"adamw"` is a `FusedAdamW`. Defaults to `"auto"`, a `FusedAdamW` with a learning
+                rate of 5e-5.
             loss: As in Keras, for logits, or a name of `named_losses`. Defaults to `"auto"`, the loss of the task.
             metrics: As in Keras, or names of `named_metrics`. Defaults to `"auto"`, the metrics of the task, or the
                 accuracy if these do not take the labels of the loss.
@@ -46,7 +48,9 @@ class Compiled:
         check_scope(self)
         check_accumulation(self, optimizer)
         warn_of_half_weights(self)
-        optimizer = keras.optimizers.AdamW(5e-5) if isinstance(optimizer, str) and optimizer == "auto" else optimizer
+        rates = {"auto": 5e-5, "adamw": 1e-3}
+        if isinstance(optimizer, str) and optimizer in rates:
+            optimizer = FusedAdamW(rates[optimizer])
         if isinstance(loss, str):
             named = {"auto": self.default_loss, **self.named_losses()}
             loss = _of_name(loss, named, keras.losses.get, "loss")

@@ -1,11 +1,13 @@
 """The base of all tasks: a functional model from an encoder's inputs to a head, which takes raw text."""
 
+import functools
+
 import keras
 
 from keras_transfer.batches import Batches, as_pipeline, batches, batches_of, counting_epochs
 from keras_transfer.distribute import StringInputs, check_distribution, check_scope, replicas_of, share
 from keras_transfer.encoders.base import select_inputs
-from keras_transfer.keras_internals import frozen_unwatched, trace_predict
+from keras_transfer.keras_internals import trace_predict
 from keras_transfer.tasks.base.checks import check_preprocessor, require_compiled
 from keras_transfer.tasks.base.compiled import Compiled
 from keras_transfer.tasks.base.failures import mends_failures
@@ -37,7 +39,7 @@ from keras_transfer.tasks.inputs import (
 )
 from keras_transfer.text.base import is_text, to_columns
 from keras_transfer.text.preprocessors import PlainText, WindowPreprocessor
-from keras_transfer.training.optimizers import build_optimizer, fused_updates
+from keras_transfer.training.optimizers import build_optimizer, train_step
 from keras_transfer.training.runs import ScheduleLength
 
 
@@ -235,9 +237,9 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
         return super().make_train_function(force=force)
 
     def train_step(self, *args, **kwargs):
-        """Runs a training step as `keras.Model` does, but TensorFlow traces and runs fewer operations."""
-        with frozen_unwatched(self), fused_updates(self):
-            return super().train_step(*args, **kwargs)
+        """Runs a training step as `keras.Model` does, on TensorFlow without the gradients of frozen weights."""
+        step = super().train_step if keras.backend.backend() != "tensorflow" else functools.partial(train_step, self)
+        return step(*args, **kwargs)
 
     # === Data ===
 

@@ -46,7 +46,7 @@ class MultipleChoice(PooledTask):
     model = keras_transfer.tasks.MultipleChoice.from_pretrained("minilm-l6", head="new")
     contexts = ["It was cold, so", "She was thirsty, so"]
     choices = [["he lit a fire.", "he sang."], ["she slept.", "she drank."]]
-    model.compile(keras.optimizers.AdamW(1e-4))
+    model.compile(keras_transfer.adaptation.FusedAdamW(1e-4))
     model.fit((contexts, choices), [0, 1])
     model.predict_choices((contexts, choices))
     ```

@@ -94,7 +94,7 @@ class TextClassifier(Probabilities, PooledTask):
     Example:
     ```python
     model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=["bad", "good"])
-    model.compile(keras.optimizers.AdamW(1e-4))
+    model.compile(keras_transfer.adaptation.FusedAdamW(1e-4))
     model.fit(["What a film!", "What a bore."], ["good", "bad"], epochs=1)
     model.predict_labels(["A fine film."])
     ```

@@ -35,7 +35,7 @@ class TextRegressor(PooledTask):
     Example:
     ```python
     model = keras_transfer.tasks.TextRegressor.from_pretrained("minilm-l6")
-    model.compile(keras.optimizers.AdamW(1e-4))
+    model.compile(keras_transfer.adaptation.FusedAdamW(1e-4))
     model.fit((["A man eats.", "A dog barks."], ["Someone eats.", "It rains."]), [4.2, 0.4], epochs=1)
     model.predict((["A man sleeps."], ["A man is asleep."]))  # an array of shape [1, 1]
     ```

@@ -64,7 +64,7 @@ class DialogueModel(CausalLM):
     )
     encoder = keras_transfer.encoders.TransformerEncoder(11, 1, 2, 16, 32, norm="pre", causal=True, speakers=[2, 4, 5])
     model = keras_transfer.tasks.DialogueModel(encoder, preprocessor)
-    model.compile(keras.optimizers.AdamW(1e-2))
+    model.compile(keras_transfer.adaptation.FusedAdamW(1e-2))
     model.fit([(["you are fine"], ["hi"], "how are you"), (["hi"], ["how are you"], "fine")], epochs=2, verbose=0)
     model.reply(["how are you"], persona=["hi"], max_length=16)
     ```

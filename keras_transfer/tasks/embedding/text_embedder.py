@@ -72,7 +72,7 @@ class TextEmbedder(Task):
     scores, indices = model.search(["Somebody makes music."], corpus, k=2)
     [corpus[index] for index in indices[0]]
 
-    model.compile(keras.optimizers.AdamW(2e-5))
+    model.compile(keras_transfer.adaptation.FusedAdamW(2e-5))
     questions, answers = ["Who wrote Hamlet?", "Where is Oslo?"], ["Shakespeare wrote it.", "It is in Norway."]
     model.fit((questions, answers), batch_size=2)
     model.save_pretrained("embedder")

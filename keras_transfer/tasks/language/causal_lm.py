@@ -47,7 +47,7 @@ class CausalLM(Generates, InContext, Likelihood, Task):
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "film", "was", "good", "bad"]
     encoder = keras_transfer.encoders.TransformerEncoder(len(vocabulary), 2, 2, 16, 32, norm="pre", causal=True)
     model = keras_transfer.tasks.CausalLM(encoder, keras_transfer.text.BertPreprocessor(vocabulary))
-    model.compile(keras.optimizers.AdamW(1e-2))
+    model.compile(keras_transfer.adaptation.FusedAdamW(1e-2))
     model.fit(["The film was good", "The film was bad"], epochs=2)
     model.generate(["The film"], max_length=6)
     ```

@@ -57,7 +57,7 @@ class MaskedLM(SelfSupervised, InContext, Task):
     preprocessor = keras_transfer.text.BertPreprocessor(words, sequence_length=8)
     encoder = keras_transfer.encoders.BertEncoder(9, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16)
     model = keras_transfer.tasks.MaskedLM(encoder, preprocessor)
-    model.compile(keras.optimizers.AdamW(1e-4))
+    model.compile(keras_transfer.adaptation.FusedAdamW(1e-4))
     model.fit(["The film begins", "The film ends"])
     model.fill_mask(["The [MASK] ends"], top_k=2)
     ```

@@ -57,7 +57,7 @@ class ReplacedTokenDetection(SelfSupervised, Task):
         for num_layers in (1, 2)
     )
     model = keras_transfer.tasks.ReplacedTokenDetection(large, preprocessor, keras_transfer.tasks.MaskedLM(small))
-    model.compile(keras.optimizers.AdamW(1e-4))
+    model.compile(keras_transfer.adaptation.FusedAdamW(1e-4))
     model.fit(["The film begins", "The film ends"])
     model.detect(["The the ends"])
     ```

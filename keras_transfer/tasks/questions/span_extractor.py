@@ -78,7 +78,7 @@ class SpanExtractor(Task):
     ```python
     model = keras_transfer.tasks.SpanExtractor.from_pretrained("minilm-l6", head="new")
     questions, contexts = ["Who ran?", "Where?"], ["Ann ran home.", "It rained."]
-    model.compile(keras.optimizers.AdamW(1e-4))
+    model.compile(keras_transfer.adaptation.FusedAdamW(1e-4))
     model.fit((questions, contexts), [("Ann", 0), None])
     model.answer("Who ran?", "Bob and Ann ran.")  # {"text": ..., "score": ..., "start": ..., "end": ...}
     ```

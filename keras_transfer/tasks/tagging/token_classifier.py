@@ -76,7 +76,7 @@ class TokenClassifier(Task):
     Example:
     ```python
     model = keras_transfer.tasks.TokenClassifier.from_pretrained("minilm-l6", label_names=["DET", "NOUN", "VERB"])
-    model.compile(keras.optimizers.AdamW(1e-4))
+    model.compile(keras_transfer.adaptation.FusedAdamW(1e-4))
     model.fit([["The", "film", "ends"], ["Films", "end"]], [["DET", "NOUN", "VERB"], ["NOUN", "VERB"]])
     model.predict_words([["A", "story", "begins"]])
     ```

@@ -1,6 +1,8 @@
 """Optimizers: rates for each layer, penalties toward the start, schedules, fused updates."""
 
 from keras_transfer.training.optimizers.building import build_optimizer, restart_optimizer
+from keras_transfer.training.optimizers.fused_adamw import FusedAdamW
+from keras_transfer.training.optimizers.gradients import train_step
 from keras_transfer.training.optimizers.layerwise import LayerwiseOptimizer
 from keras_transfer.training.optimizers.penalties import EWC, L2SP
 from keras_transfer.training.optimizers.penalty_metric import PenaltyLogger
@@ -13,11 +15,11 @@ from keras_transfer.training.optimizers.schedules import (
     SlantedTriangular,
     WarmupCosine,
 )
-from keras_transfer.training.optimizers.updates import fused_updates
 
 __all__ = [
     "EWC",
     "L2SP",
+    "FusedAdamW",
     "InverseSquareRoot",
     "LayerwiseOptimizer",
     "LinearWarmupDecay",
@@ -27,7 +29,7 @@ __all__ = [
     "SlantedTriangular",
     "WarmupCosine",
     "build_optimizer",
-    "fused_updates",
     "is_number",
     "restart_optimizer",
+    "train_step",
 ]

@@ -1,6 +1,7 @@
 """An optimizer that wraps any other: rates, weight decay, penalties and step counts per layer group."""
 
 import collections
+import contextlib
 import dataclasses
 import logging
 import re
@@ -12,16 +13,10 @@ from keras import ops
 from keras_transfer.groups import is_norm_or_bias, layer_groups
 from keras_transfer.keras_internals import layers_within, optimizer_state
 from keras_transfer.layers.adapters import Adapter
+from keras_transfer.training.optimizers.fused_adamw import FusedAdamW
+from keras_transfer.training.optimizers.gradients import add_up_rows
 from keras_transfer.training.optimizers.penalties import Penalty
 from keras_transfer.training.optimizers.rates import RateGroup, check_pattern, groups_of, rate_groups, rate_of, slots_of
-from keras_transfer.training.optimizers.updates import (
-    add_up_rows,
-    adds_up_rows,
-    check_sparse,
-    fused_clipping,
-    gather_rows,
-    updates_of,
-)
 
 log = logging.getLogger("keras_transfer")
 
@@ -59,7 +54,7 @@ class WeightRecord:
 
 @keras.saving.register_keras_serializable("keras_transfer")
 class LayerwiseOptimizer(keras.optimizers.Optimizer):
-    """Wraps any Keras optimizer to give each layer group its own learning rate.
+    """Wraps a Keras optimizer to give each layer group its own learning rate.
 
     Each layer group has its own clone of the optimizer, with its own moments and step count. A group that begins to
     train late, for example under `GradualUnfreezing`, therefore starts at step 0. With a single step count for all
@@ -70,45 +65,38 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     normalization weights. Clipping, moving averages and gradient accumulation work as in Keras.
 
     Args:
-        optimizer: Unbuilt Keras optimizer, or its name. It is cloned and does not change.
+        optimizer: Unbuilt Keras optimizer, or its name. It is cloned and does not change. `FusedAdamW` is the fastest
+            one on TensorFlow. Ftrl, Muon and Nadam are not supported.
         model: Built model to train.
         decay: Float in (0, 1]. Rate of each layer group divided by that of the next higher group. The top group has
             the optimizer's rate. ULMFiT uses `1 / 2.6`. A common value for Transformers is `0.95`. Defaults to `None`,
             one rate for all groups. Adafactor limits each rate to `1 / sqrt(step)`: groups above this limit have equal
             rates.
         rates: Dict from selections of layer groups, in any form that `select_groups` takes, to multiples of the
-            optimizer's rate. They override `decay`. A rate of 0 is not possible with Ftrl, which divides by it: freeze
-            the layer group instead. Defaults to `None`.
+            optimizer's rate. They override `decay`. Defaults to `None`.
         penalty: `L2SP` or `EWC`. Penalty on the distance of the weights from their current values. The callback
             `PenaltyLogger` logs its value. Defaults to `None`.
         decay_norms_and_biases: Boolean. Whether weight decay includes biases and normalization weights. Defaults to
             `False`.
         groups: List of `(name, regex)` as in `layer_groups`, to group the weights differently. Defaults to `None`.
-        sparse_embeddings: Boolean. Whether a step updates only those rows of an embedding that occur in its batch, as
-            torch's `SparseAdam` and the LazyAdam of TensorFlow Addons do. Word embeddings have tens of thousands of
-            rows, and a batch of short texts has a few hundred different tokens. The other rows stay bit for bit the
-            same: their moments do not decay, and weight decay does not shrink them. Requires TensorFlow, without
-            replicas, and Adam or AdamW, without AMSGrad, a penalty and gradient accumulation. Defaults to `False`.
         name: String. Defaults to `"layerwise"`.
         built_for: List of the paths of the weights that the optimizer was built for. Only `from_config` sets it.
 
     Raises:
-        ValueError: If a rate is negative, or 0 with Ftrl; if a layer group does not exist, or the penalty applies to
-            none; if the optimizer is built already or overrides `apply`; or if `sparse_embeddings` is not possible.
-            When it is built, if the weights belong to another model.
+        ValueError: If a rate is negative; if a layer group does not exist, or the penalty applies to none; or if the
+            optimizer is built already, wraps another one, or is not supported. When it is built, if the weights belong
+            to another model.
 
     Example:
     ```python
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, name="low"), keras.layers.Dense(2, name="top")])
-    optimizer = keras_transfer.adaptation.LayerwiseOptimizer(keras.optimizers.AdamW(1e-3), model, decay=1 / 2.6)
+    optimizer = keras_transfer.adaptation.LayerwiseOptimizer("adam", model, decay=1 / 2.6)
     model.compile(optimizer, "mse")
     ```
 
     Source: https://arxiv.org/abs/1801.06146, section 3.2 (rates by layer). torch's optimizers count the steps of each
     weight in the same way.
     """
-
-    adds_up_rows = True  # A task does not need to add up the rows of sparse gradients before `apply`.
 
     def __init__(
         self,
@@ -119,7 +107,6 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         penalty=None,
         decay_norms_and_biases=False,
         groups=None,
-        sparse_embeddings=False,
         name="layerwise",
         built_for=None,
     ):
@@ -134,8 +121,6 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
                 "`penalty` cannot be combined with weight decay. Pass an optimizer with `weight_decay=0.0`. "
                 f"Received: weight_decay={config['weight_decay']}, penalty={type(penalty).__name__}"
             )
-        if sparse_embeddings:
-            check_sparse(optimizer, penalty)
         own = {key: value for key, value in config.items() if key not in SHARED or key == "weight_decay"}
         decoupled_decay = shared.pop("weight_decay", None)
         super().__init__(**{**shared, "learning_rate": rate_of(optimizer)}, name=name)
@@ -147,19 +132,13 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
             self.groups = list(groups)
         else:
             raise ValueError(f"`model` must be the built model to train. Received: model={model!r}")
-        still = [group.name for group in self.groups if group.rate == 0]
-        if still and isinstance(optimizer, keras.optimizers.Ftrl):
-            raise ValueError(
-                "`rates` must be above 0 with Ftrl, which divides by the learning rate. Freeze these layer groups "
-                f"instead. Received: a rate of 0 for {still}"
-            )
         self.penalty = penalty
-        self.decay_norms_and_biases, self.sparse_embeddings = decay_norms_and_biases, sparse_embeddings
+        self.decay_norms_and_biases = decay_norms_and_biases
         weights = {} if model is None else {weight.path: weight for weight in model.weights}
         starts = {} if model is None or penalty is None else _starts(model, weights, self.groups, penalty)
         self._set_untracked(_class=type(optimizer), _own=own, _built_for=built_for, _saved_for=set(built_for or ()))
         self._set_untracked(_records=[], _slots={}, _weights=weights, _starts=starts)
-        self._set_untracked(_updates={}, _rates_now={}, _rows={})
+        self._set_untracked(_rates_now={})
 
     @property
     def rates(self):
@@ -244,30 +223,29 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         return super().variables + [variable for part in self.group_optimizers() for variable in part.variables]
 
     def apply(self, grads, trainable_variables=None):
-        grads = list(grads)
         if trainable_variables is not None:
             trainable_variables = list(trainable_variables)
             if not self.built:
                 with keras.name_scope(self.name):
                     self.build(trainable_variables)
         weights = optimizer_state.variables_of(self) if trainable_variables is None else trainable_variables
-        if self.sparse_embeddings:
-            grads = self._gather_rows(grads, weights)
-        elif not adds_up_rows(self, self.group_optimizers()):
-            grads = add_up_rows(grads, weights)
+        grads = add_up_rows(grads)
         weights = [weight for gradient, weight in zip(grads, weights) if gradient is not None]
         if self.penalty is not None:
             self.penalty.check_complete()
             if self.penalty.needs_distance:
                 self._distance.assign(self._distance_of(weights))
         before = ops.convert_to_tensor(self.iterations) + 0  # The sum is a copy, which does not follow the variable.
-        optimizers = {id(r.optimizer): r.optimizer for r in map(self._record, weights)}
-        self._set_untracked(_updates={key: updates_of(part) for key, part in optimizers.items()}, _rates_now={})
-        with fused_clipping(self, optimizers.values()):
+        optimizers = {id(r.optimizer): r.optimizer for r in map(self._record, weights)}.values()
+        with contextlib.ExitStack() as contexts:
+            for optimizer in optimizers:
+                if isinstance(optimizer, FusedAdamW):
+                    contexts.enter_context(optimizer.one_step())
+            self._set_untracked(_rates_now={})
             super().apply(grads, trainable_variables)
-        self._set_untracked(_updates={}, _rates_now={}, _rows={})
+            self._set_untracked(_rates_now={})
         updates = ops.convert_to_tensor(self.iterations) - before  # This is 0 while gradients are accumulated.
-        for optimizer in optimizers.values():
+        for optimizer in optimizers:
             optimizer.iterations.assign_add(updates)
 
     def update_step(self, gradient, variable, learning_rate):
@@ -276,34 +254,10 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
             distance = self._distance if self.penalty.needs_distance else None
             term = self.penalty.gradient(variable, record.start, record.importance, distance)
             gradient = ops.convert_to_tensor(gradient) + ops.cast(term, gradient.dtype)
-        options = {"decay": self.decoupled_decay if record.decays else None}
-        place = optimizer_state.place_of(self, variable)
-        if place in self._rows:
-            options["rows"] = self._rows[place]
         rate = self._rate_now(record, variable, learning_rate)
-        self._updates[id(record.optimizer)](gradient, variable, rate, **options)
-
-    def _gather_rows(self, grads, weights):
-        """Returns the gradients, reduced for embeddings to the rows of the batch, which `update_step` then updates.
-
-        Keras still clips by the norms of the dense gradients.
-        """
-        found = [gather_rows(gradient) for gradient in grads]
-        rows = {
-            optimizer_state.place_of(self, w): indices for w, (_, indices) in zip(weights, found) if indices is not None
-        }
-        dense = [
-            weight.path
-            for weight, gradient in zip(weights, grads)
-            if weight.name == "embeddings" and gradient is not None
-        ]
-        if dense and not rows:
-            raise ValueError(
-                "`sparse_embeddings=True` requires an embedding that is only used to look up rows. Received: dense "
-                f"gradients for {dense}"
-            )
-        self._set_untracked(_rows=rows)
-        return [gradient for gradient, _ in found]
+        if record.decays and self.decoupled_decay:
+            self.assign_sub(variable, variable * (rate * self.decoupled_decay))
+        record.optimizer.update_step(gradient, variable, rate)
 
     def _rate_now(self, record, variable, learning_rate):
         """Returns the rate of a weight in this step, which all weights of a layer group share."""
@@ -386,7 +340,6 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
             "groups": [dataclasses.asdict(group) for group in self.groups],
             "penalty": keras.saving.serialize_keras_object(self.penalty),
             "decay_norms_and_biases": self.decay_norms_and_biases,
-            "sparse_embeddings": self.sparse_embeddings,
             "name": self.name,
             "built_for": self._built_for,
         }
@@ -398,6 +351,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
     @classmethod
     def from_config(cls, config, custom_objects=None):
         config = dict(config)
+        config.pop("sparse_embeddings", None)  # an option of version 0.1
         for part in ("optimizer", "penalty"):
             config[part] = keras.saving.deserialize_keras_object(config[part], custom_objects=custom_objects)
         config["groups"] = [RateGroup(**group) for group in config["groups"]]

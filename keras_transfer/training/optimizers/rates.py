@@ -7,6 +7,10 @@ import keras
 
 from keras_transfer.groups import select_groups
 from keras_transfer.keras_internals import optimizer_state
+from keras_transfer.training.optimizers.fused_adamw import FusedAdamW
+
+# They divide by the rate, decay some weights differently, and keep state outside of `update_step`.
+UNSUPPORTED = (keras.optimizers.Ftrl, keras.optimizers.Muon, keras.optimizers.Nadam)
 
 
 @dataclasses.dataclass
@@ -115,25 +119,17 @@ def check_pattern(optimizer):
     base = keras.optimizers.Optimizer
     if not isinstance(optimizer, base):
         raise ValueError(f"`optimizer` must be a Keras optimizer or its name. Received: optimizer={optimizer!r}")
-    if type(optimizer).apply is not base.apply:
+    kind = type(optimizer)
+    if issubclass(kind, UNSUPPORTED) or kind.apply not in (base.apply, FusedAdamW.apply):
         raise ValueError(
-            "`optimizer` must not wrap another optimizer. Wrap the `LayerwiseOptimizer` instead, for example "
-            f"`LossScaleOptimizer(LayerwiseOptimizer(AdamW()))`. Received: {type(optimizer).__name__}"
-        )
-    if isinstance(optimizer, keras.optimizers.Nadam):
-        raise ValueError(
-            "`optimizer` must not be Nadam, which keeps state outside `update_step`. Use Adam or AdamW. Received: Nadam"
+            "`optimizer` must update each weight on its own, at any rate. Ftrl, Muon and Nadam are not supported, and "
+            "neither are optimizers that wrap another one: wrap the `LayerwiseOptimizer` instead, for example "
+            f"`LossScaleOptimizer(LayerwiseOptimizer(FusedAdamW()))`. Received: {kind.__name__}"
         )
     if optimizer.built:
         raise ValueError(
             "`optimizer` must not be built, because its state would be lost. Pass a new one. "
             f"Received: a built {type(optimizer).__name__}"
-        )
-    config = optimizer.get_config()
-    if config.get("adam_weight_decay", config["weight_decay"]) != config["weight_decay"]:  # Muon
-        raise ValueError(
-            "`adam_weight_decay` must be equal to `weight_decay`. Received: "
-            f"weight_decay={config['weight_decay']}, adam_weight_decay={config['adam_weight_decay']}"
         )
     if optimizer_state.excludes_from_decay(optimizer):
         raise ValueError(

@@ -297,7 +297,7 @@ class OneCycle(_UpAndDown):
                last + (peak - last) * wave((T - 1 - t) / (T - 1 - S))       else
 
     where `first = peak * start_factor`, and `last = first * end_factor` is the rate from the last step T - 1 on. This
-    is torch's `OneCycleLR`. `OneCycleMomentum` moves the momentum in the opposite direction.
+    is torch's `OneCycleLR`.
 
     Args:
         peak: Float. Highest learning rate.
@@ -329,10 +329,6 @@ class OneCycle(_UpAndDown):
         self._last = self._first * self.end_factor
         self._summit = self.warmup_fraction * self.total_steps - 1
         self._end = self.total_steps - 1
-
-    def height(self, step):
-        """Returns the height of the cycle at a step as a float32, from 0 to 1 at the peak and back to 0."""
-        return self._height(ops.cast(step, "float32"))
 
     def _rise(self, fraction):
         return _half_wave(fraction)

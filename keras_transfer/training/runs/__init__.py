@@ -2,7 +2,6 @@
 
 from keras_transfer.training.runs import steps
 from keras_transfer.training.runs.freezing import freeze, freeze_to, trainable_summary, unfreeze
-from keras_transfer.training.runs.momentum import OneCycleMomentum
 from keras_transfer.training.runs.run_length import ScheduleLength, warn_in_epoch
 from keras_transfer.training.runs.stages import StagedFit
 from keras_transfer.training.runs.staging import Stage
@@ -11,7 +10,6 @@ from keras_transfer.training.runs.unfreezing import ChainThaw, GradualUnfreezing
 __all__ = [
     "ChainThaw",
     "GradualUnfreezing",
-    "OneCycleMomentum",
     "ScheduleLength",
     "SequentialUnfreezing",
     "Stage",

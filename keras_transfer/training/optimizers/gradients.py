@@ -1,0 +1,56 @@
+"""Gradients on TensorFlow: of the weights that train, and added up for a token that occurs several times in a batch."""
+
+import warnings
+
+import keras
+
+
+def add_up_rows(gradients):
+    """Returns a list of gradients without the sparse ones of TensorFlow's embeddings, whose rows are added up.
+
+    A sparse gradient has a row for each token of a batch. If a token occurs several times, Keras's optimizers would
+    clip and square each of its rows instead of their sum.
+
+    Args:
+        gradients: Iterable of tensors, `tf.IndexedSlices` and None.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return gradients
+    import tensorflow as tf
+
+    return [
+        tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient for gradient in gradients
+    ]
+
+
+def train_step(model, data):
+    """Runs a training step on TensorFlow as `keras.Model.train_step` does, with the sums of the gradients of a token.
+
+    It watches only the weights that train. Keras's step would trace the gradients of frozen weights too, and TensorFlow
+    would drop most of them again when it optimizes the graph.
+
+    Args:
+        model: Compiled Keras model.
+        data: Tuple of inputs and, possibly, labels and sample weights.
+
+    Returns:
+        Dict from the names of the loss and the metrics to their values.
+    """
+    import tensorflow as tf
+
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    weights = model.trainable_weights
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch([weight.value for weight in weights])
+        y_pred = model(x, training=True)
+        loss = model.compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight)
+        rows = tf.shape(next(value for value in keras.tree.flatten(x) if value is not None))[0]
+        replicas = tf.distribute.get_strategy().num_replicas_in_sync  # Keras has divided the loss by this number.
+        model.metrics[0].update_state(loss * replicas if replicas > 1 else loss, sample_weight=rows)
+        loss = model.optimizer.scale_loss(loss)
+    if weights:
+        gradients = tape.gradient(loss, [weight.value for weight in weights])
+        model.optimizer.apply(add_up_rows(gradients), weights)
+    else:
+        warnings.warn("The model does not have any trainable weights.", stacklevel=2)
+    return model.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
