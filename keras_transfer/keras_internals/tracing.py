@@ -1,7 +1,6 @@
-"""TensorFlow code for tasks, which cannot import it: one trace for all shapes, and gradients of what trains."""
+"""TensorFlow code for tasks, which cannot import it: one trace for all shapes."""
 
 import keras
-
 
 
 def trace_predict(model, batch):

@@ -310,5 +310,3 @@ def test_the_calls_of_a_functional_model_are_in_order():
     calls = graphs.calls_of(keras.Model(inputs, outputs))
     assert [call.operation for call in calls[:2]] == [shared, shared] and len(calls) == 3
     assert calls[0].inputs == [inputs] and calls[1].inputs == calls[0].outputs and calls[2].outputs == [outputs]
-
-
