@@ -5,7 +5,7 @@ import dataclasses
 import keras
 
 from keras_transfer.keras_internals import could_train, set_trainable
-from keras_transfer.layers.adapters import hide_old_places, show_old_places
+from keras_transfer.layers.adapters import show_old_places
 from keras_transfer.layers.basic import serialize_activation
 from keras_transfer.names import check_foreign_arguments
 
@@ -209,8 +209,8 @@ class Encoder(keras.Model):
 
     def activate_adapters(self, names):
         """Applies the adapters with these names, in this order, and no others."""
-        if self.adapter_layout == 1:
-            hide_old_places(self.blocks)
+        for block in self.blocks if self.adapter_layout == 1 else ():
+            vars(block).pop("adapters", None)  # of `show_old_places`
         self.active_adapters, self.adapter_layout = tuple(names), 2
         for slot in self.adapter_slots:
             slot.activate(names)

@@ -2,7 +2,7 @@
 
 from keras_transfer.layers.adapters.bottleneck import BottleneckAdapter, uniform
 from keras_transfer.layers.adapters.copies import WeightCopies, WeightSlot
-from keras_transfer.layers.adapters.old_files import hide_old_places, show_old_places
+from keras_transfer.layers.adapters.old_files import show_old_places
 from keras_transfer.layers.adapters.wrapper import (
     Adapted,
     AdaptedBlock,
@@ -25,7 +25,6 @@ __all__ = [
     "WeightSlot",
     "check_kernel",
     "dense_axes",
-    "hide_old_places",
     "show_old_places",
     "stand_in",
     "uniform",

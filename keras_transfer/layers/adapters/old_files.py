@@ -27,9 +27,3 @@ def show_old_places(slots):
         if isinstance(slot, (AdaptedResidual, AdaptedBlock)):
             shown = vars(slot.parent()).setdefault("adapters", {})
             shown[slot.attribute] = (PromptSlot if slot.attribute == "prompt" else AdapterSlot)(slot)
-
-
-def hide_old_places(blocks):
-    """Reverses `show_old_places`. The files that are then saved have each adapter under what it stands in for."""
-    for block in blocks:
-        vars(block).pop("adapters", None)

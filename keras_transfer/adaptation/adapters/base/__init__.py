@@ -28,8 +28,8 @@ from keras_transfer.adaptation.adapters.base.places import (
     copy_weights,
     dense_targets,
     norms_of,
-    output_slot,
     put,
+    put_at_outputs,
     width_of,
 )
 
@@ -52,9 +52,9 @@ __all__ = [
     "kind_of",
     "merge_adapters",
     "norms_of",
-    "output_slot",
     "positive",
     "put",
+    "put_at_outputs",
     "register_kind",
     "remove_adapters",
     "set_active_adapter",

@@ -88,20 +88,25 @@ def take(encoder, name):
             encoder.adapter_slots.remove(slot)
 
 
-def output_slot(block, part):
-    """Returns what stands in for the layer at the end of a sub-layer of a block.
+def put_at_outputs(encoder, parts, name, make, *sizes):
+    """Builds adapters and adds one to the end of each given sub-layer of each block, under a name.
 
     Args:
-        block: Layer.
-        part: String, `"attention"` or `"feed_forward"`.
+        encoder: Encoder.
+        parts: List of strings, `"attention"` and `"feed_forward"`.
+        name: String. Name of the adapters.
+        make: Class of the adapters.
+        *sizes: Its arguments.
 
     Raises:
-        ValueError: If the block is neither of this library nor a `TransformerEncoder` or `TransformerDecoder` of
+        ValueError: If a block is neither of this library nor a `TransformerEncoder` or `TransformerDecoder` of
             KerasHub.
     """
-    parent, attribute = _layers_named(block, OUTPUTS)[part]
-    cls = AdaptedResidual if isinstance(block, TransformerBlock) else Adapted
-    return stand_in(cls, parent, attribute, f"{block.name}.{part}")
+    for block in blocks_of(encoder):
+        cls = AdaptedResidual if isinstance(block, TransformerBlock) else Adapted
+        for part in parts:
+            slot = stand_in(cls, *_layers_named(block, OUTPUTS)[part], f"{block.name}.{part}")
+            put(encoder, slot, name, make(*sizes, dtype=block.dtype_policy, name=name))
 
 
 def norms_of(block):

@@ -6,9 +6,8 @@ from keras_transfer.adaptation.adapters.base import (
     boolean,
     copy_weights,
     norms_of,
-    output_slot,
     positive,
-    put,
+    put_at_outputs,
     register_kind,
 )
 from keras_transfer.layers.adapters import BottleneckAdapter
@@ -41,10 +40,7 @@ class Houlsby(AdapterKind):
         self.check(size=positive(self.size), norms=boolean(self.norms))
 
     def attach(self, encoder, name):
-        for block in blocks_of(encoder):
-            for part in ("attention", "feed_forward"):
-                layer = BottleneckAdapter(self.size, self.activation, dtype=block.dtype_policy, name=name)
-                put(encoder, output_slot(block, part), name, layer)
+        put_at_outputs(encoder, ["attention", "feed_forward"], name, BottleneckAdapter, self.size, self.activation)
         for block in blocks_of(encoder) if self.norms else ():
             for place, norm in norms_of(block).items():
                 copy_weights(encoder, norm, ("gamma", "beta"), f"{block.name}.{place}", name)
@@ -72,9 +68,7 @@ class Pfeiffer(AdapterKind):
         self.check(size=positive(self.size))
 
     def attach(self, encoder, name):
-        for block in blocks_of(encoder):
-            layer = BottleneckAdapter(self.size, self.activation, "summed", dtype=block.dtype_policy, name=name)
-            put(encoder, output_slot(block, "feed_forward"), name, layer)
+        put_at_outputs(encoder, ["feed_forward"], name, BottleneckAdapter, self.size, self.activation, "summed")
 
 
 @register_kind(parallel={})
@@ -101,7 +95,5 @@ class Parallel(AdapterKind):
         self.check(size=positive(self.size))
 
     def attach(self, encoder, name):
-        for block in blocks_of(encoder):
-            sizes = (self.size, self.activation, "inputs", float(self.scale))
-            layer = BottleneckAdapter(*sizes, dtype=block.dtype_policy, name=name)
-            put(encoder, output_slot(block, "feed_forward"), name, layer)
+        sizes = (self.size, self.activation, "inputs", float(self.scale))
+        put_at_outputs(encoder, ["feed_forward"], name, BottleneckAdapter, *sizes)

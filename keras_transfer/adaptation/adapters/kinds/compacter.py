@@ -3,15 +3,7 @@
 import keras
 from keras import ops
 
-from keras_transfer.adaptation.adapters.base import (
-    AdapterKind,
-    blocks_of,
-    output_slot,
-    positive,
-    put,
-    register_kind,
-    width_of,
-)
+from keras_transfer.adaptation.adapters.base import AdapterKind, positive, put_at_outputs, register_kind, width_of
 from keras_transfer.layers.adapters import BottleneckAdapter
 
 
@@ -45,11 +37,8 @@ class Compacter(AdapterKind):
         divides = width_of(encoder) % self.terms == self.size % self.terms == 0
         self.check(terms=(divides, "a divisor of both widths"))
         rule = Rule(self.terms, name="rule")
-        for block in blocks_of(encoder):
-            for part in ("attention", "feed_forward"):
-                sizes = (self.size, self.activation, rule, self.rank)
-                layer = CompacterAdapter(*sizes, dtype=block.dtype_policy, name=name)
-                put(encoder, output_slot(block, part), name, layer)
+        sizes = (self.size, self.activation, rule, self.rank)
+        put_at_outputs(encoder, ["attention", "feed_forward"], name, CompacterAdapter, *sizes)
 
 
 class Rule(keras.layers.Layer):
