@@ -71,6 +71,7 @@ def draw(case):
     }
     if options["optimizer"] == "Ftrl":  # divides by the learning rate, which is 0 where a schedule ends
         options["schedule"] = None
+    options["layerwise"] &= options["optimizer"] not in ("Ftrl", "Muon")  # which `LayerwiseOptimizer` does not support
     options["logger"] &= options["layerwise"] and options["penalty"] is not None
     return options
 
