@@ -178,7 +178,7 @@ def test_the_scripts_of_all_pages_can_be_run_one_after_the_other():
                 name = getattr(call.func, "attr", "")
                 if name == "export" and ast.unparse(call.func.value).endswith("serving"):
                     assert "overwrite=True" in ast.unparse(call), page
-                if name == "Checkpoint":
+                if name == "TrainingCheckpoint":
                     folders.append(ast.unparse(call.args[0]))
     assert folders and len(folders) == len(set(folders))
 

@@ -3,12 +3,12 @@
     pip install -e .[test,jax]
     python tools/kills.py --kills 200 --results kills.jsonl
 
-A chain is one run with `Checkpoint`, in a configuration (encoder, stages, penalty, gradient accumulation, moving
-averages, backend). Its process is killed with SIGKILL at a random moment, and the next process resumes it, until one
-reaches the end. Its weights, optimizer slots and counts must equal those of an uninterrupted run that wrote no training
-checkpoints. Most kills are timed from the first write of a process, the others from its beginning, when it builds the
-model, restores or compiles. The process notes when a write begins and ends, which shows whether the kill interrupted
-it.
+A chain is one run with `TrainingCheckpoint`, in a configuration (encoder, stages, penalty, gradient accumulation,
+moving averages, backend). Its process is killed with SIGKILL at a random moment, and the next process resumes it, until
+one reaches the end. Its weights, optimizer slots and counts must equal those of an uninterrupted run that wrote no
+training checkpoints. Most kills are timed from the first write of a process, the others from its beginning, when it
+builds the model, restores or compiles. The process notes when a write begins and ends, which shows whether the kill
+interrupted it.
 
 The seed determines the moments. The state of a process at these moments depends on the machine. Run the command again
 to resume: chains in the results file are not run again. The exit code is 1 if an end differs or a process fails.

@@ -47,7 +47,7 @@ from keras_transfer.training.optimizers import (
     SlantedTriangular,
     WarmupCosine,
 )
-from keras_transfer.training.resume import Checkpoint
+from keras_transfer.training.resume import TrainingCheckpoint
 from keras_transfer.training.runs import (
     ChainThaw,
     GradualUnfreezing,
@@ -67,7 +67,6 @@ __all__ = [
     "RECIPES",
     "BitFit",
     "ChainThaw",
-    "Checkpoint",
     "Compacter",
     "Fisher",
     "FusedAdamW",
@@ -93,6 +92,7 @@ __all__ = [
     "SlantedTriangular",
     "Stage",
     "StagedTraining",
+    "TrainingCheckpoint",
     "WarmupCosine",
     "add_adapters",
     "cache_features",

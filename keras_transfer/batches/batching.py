@@ -19,10 +19,18 @@ from keras_transfer.text.preprocessors import count_truncated, warn_of_truncatio
 
 
 class _Position:
-    """Where the batches are: the seed and the number of the epoch, which all copies of them share."""
+    """Where the batches are, which all copies of them share.
 
-    def __init__(self, seed, epoch=0):
-        self.seed, self.epoch = seed, epoch
+    Attributes:
+        seed, epoch: The seed and the number of the epoch.
+        first: Integer. The batch with which the rest of a resumed epoch begins.
+        next: Integer. The batch that is read next, if they are read in order.
+        in_order: Boolean. Whether the batches of this epoch are read in order.
+    """
+
+    def __init__(self, seed, epoch=0, first=0):
+        self.seed, self.epoch, self.first = seed, epoch, first
+        self.next, self.in_order = 0, True
 
 
 class Batches(keras.utils.PyDataset):
@@ -146,8 +154,9 @@ class Batches(keras.utils.PyDataset):
         Args:
             chosen: List of `(length, rows)`. Defaults to `None`, for the batches of this epoch.
         """
+        first = self._position.first if chosen is None else 0
         chosen = self.planned() if chosen is None else chosen
-        return self.replace(_chosen=chosen, _position=_Position(self.seed, self.epoch))
+        return self.replace(_chosen=chosen, _position=_Position(self.seed, self.epoch, first))
 
     def with_inputs(self, inputs):
         """Returns the same rows in the same batches, with other inputs. Its epochs do not count as those of others."""
@@ -174,9 +183,12 @@ class Batches(keras.utils.PyDataset):
         return np.concatenate([rows for _, rows in self.planned()])
 
     def __len__(self):
-        return len(self.planned())
+        return len(self.planned()) - self._position.first
 
     def __getitem__(self, index):
+        position = self._position
+        position.in_order, position.next = position.in_order and index == position.next, index + 1
+        index += position.first
         length, rows = self.planned()[index]
         inputs = {key: _take(column, rows, length) for key, column in self.inputs.items()}
         labels, weights = (None if column is None else column[rows] for column in (self.labels, self.sample_weight))
@@ -185,8 +197,12 @@ class Batches(keras.utils.PyDataset):
         random = np.random.default_rng([self.seed or 0, 0 if self._one_epoch else self.epoch, index])
         return self.prepare((inputs, labels, weights), length, random)
 
+    def on_epoch_begin(self):
+        self._position.next, self._position.in_order = 0, True
+
     def on_epoch_end(self):
         self._position.epoch += 1
+        self._position.first = 0
 
     def restorer(self):
         """Returns a function that puts the outputs of `predict` for these batches into the order of the rows.
@@ -217,12 +233,21 @@ class Batches(keras.utils.PyDataset):
         self._position.seed = seed
 
     def state_dict(self):
-        """Returns the seed and the epoch as a dict."""
-        return {"seed": self.seed, "epoch": self.epoch}
+        """Returns the seed, the epoch, and the batch with which the epoch begins, as a dict.
+
+        The batch is missing if the batches are not read in order, because `fit` shuffles them again. Then a run cannot
+        be resumed in the middle of an epoch.
+        """
+        state = {"seed": self.seed, "epoch": self.epoch}
+        return {**state, "batch": self._position.first} if self._position.in_order else state
 
     def load_state_dict(self, state):
-        """Continues where other batches of the same rows were, given what their `state_dict` returned."""
+        """Continues where other batches of the same rows were, given what their `state_dict` returned.
+
+        This epoch then has only the batches from `state["batch"]` on.
+        """
         self.seed, self.epoch = state["seed"], state["epoch"]
+        self._position.first = state.get("batch", 0)
 
 
 def batches(

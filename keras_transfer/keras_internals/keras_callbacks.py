@@ -1,7 +1,5 @@
 """The state of Keras's callbacks."""
 
-import math
-
 import keras
 
 # Where Keras's callbacks keep their state.
@@ -16,8 +14,3 @@ _STATES = {
 def callback_attributes(callback):
     """Returns the names of the attributes in which one of Keras's callbacks keeps its state."""
     return next((names for kind, names in _STATES.items() if isinstance(callback, kind)), ())
-
-
-def pause_saving(callback, paused):
-    """Keeps a `ModelCheckpoint` that saves after a number of batches from saving, or lets it count from 0."""
-    callback._batches_seen_since_last_saving = -math.inf if paused else 0

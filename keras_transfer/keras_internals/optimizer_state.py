@@ -2,10 +2,10 @@
 
 Keras builds an optimizer once, for a list of variables. It keeps the slots at fixed places and finds those of a
 variable by an index. To train only some of the variables, the list, the index and the moving averages are narrowed to
-these. The slots remain, and with them the moments of the other variables. (JAX and moving averages need this.)
+these. The slots remain, and with them the moments of the other variables. Only JAX and moving averages need this:
+elsewhere, `optimizer.apply(gradients, variables)` takes some of the variables, and nothing is narrowed.
 """
 
-import contextlib
 import weakref
 
 import keras
@@ -32,6 +32,8 @@ def selection(optimizer, variables):
 def update(selected):
     """Lets an optimizer update a `selection` of variables."""
     for part, lists in selected:
+        if keras.backend.backend() != "jax" and not part.use_ema:
+            continue  # `apply(gradients, variables)` takes some of the variables.
         _built[part] = (_lists_when_built(part), lists[_LISTS[0]])
         for name, value in lists.items():
             object.__setattr__(part, name, value)  # Keras's own `__setattr__` would track the weights as its own.
@@ -76,16 +78,19 @@ def learning_rate(optimizer):
     return optimizer._learning_rate
 
 
-@contextlib.contextmanager
-def learning_rate_of(optimizer, rate):
-    """Gives an optimizer, or the one that it wraps, another learning rate in this context. None changes nothing."""
+def set_learning_rate(optimizer, rate):
+    """Gives an optimizer, or the one that it wraps, another learning rate, and returns a function that sets it back.
+
+    The variable of its own rate stays as it is, among the variables of the optimizer.
+
+    Args:
+        optimizer: Keras optimizer.
+        rate: Float, `LearningRateSchedule`, or None to change nothing.
+    """
     part = innermost(optimizer)
     before = part._learning_rate
-    try:
-        object.__setattr__(part, "_learning_rate", before if rate is None else rate)
-        yield
-    finally:
-        object.__setattr__(part, "_learning_rate", before)
+    object.__setattr__(part, "_learning_rate", before if rate is None else rate)
+    return lambda: object.__setattr__(part, "_learning_rate", before)
 
 
 def moments_of(optimizer, variable):

@@ -1,6 +1,4 @@
-"""What Keras's `fit` knows: its first epoch, its arguments, and its state on JAX."""
-
-import traceback
+"""What Keras's `fit` knows: its first epoch, and its state on JAX."""
 
 import keras
 
@@ -66,17 +64,6 @@ def keep_values(model):
         model._jax_state_synced = True  # An outer `fit` takes the variables as they are now.
 
     return restore
-
-
-def arguments_of_fit(model, frame):
-    """Returns the arguments and other variables of the model's `fit` that called the code in a frame, or None.
-
-    Keras gives callbacks neither the data nor the other callbacks, and does not tell them when `fit` raises.
-    """
-    for caller, _ in traceback.walk_stack(frame):
-        if caller.f_code.co_name == "fit" and caller.f_locals.get("self") is model:
-            return dict(caller.f_locals)
-    return None
 
 
 class BuildsFromOneReplica:

@@ -6,10 +6,11 @@ import keras
 import numpy as np
 
 from keras_transfer.adaptation import EWC, L2SP, GradualUnfreezing, LayerwiseOptimizer, Stage, StagedTraining
-from keras_transfer.training.resume.checkpoint import Checkpoint
+from keras_transfer.training.resume import TrainingCheckpoint
 from tests.strategies import two_replicas
 from tests.training.optimizers.layerwise_models import RATE, X, Y, difference, least_moved, net, ones
 from tests.training.resume import checkpoint_child
+from tests.training.rows import tell
 from tests.training.runs import staging_models
 
 # === Stages ===
@@ -76,12 +77,13 @@ def resumed(folder):
         if checkpoint:
             callbacks = [checkpoint, *callbacks]
         callbacks = [GradualUnfreezing(fraction=0.5, down_to=-2), *callbacks]
-        return model, model.fit(train, epochs=3, callbacks=callbacks, verbose=0).history
+        tell(callbacks, train)
+        return model, model.fit(train, epochs=3, shuffle=False, callbacks=callbacks, verbose=0).history
 
     whole, _ = go()
     with contextlib.suppress(KeyError):
-        go(End(), checkpoint=Checkpoint(folder, save_every=2))
-    model, history = go(checkpoint=Checkpoint(folder))
+        go(End(), checkpoint=TrainingCheckpoint(folder, save_every=2))
+    model, history = go(checkpoint=TrainingCheckpoint(folder))
     ours, theirs = (all_values(m, strategy) for m in (model, whole))
     different = [name for name in ours if not np.array_equal(ours[name], theirs[name])]
     return {"epochs": len(history["loss"]), "variables": len(ours), "different": different}

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.adaptation import Checkpoint
+from keras_transfer.adaptation import TrainingCheckpoint
 from keras_transfer.cli import command
 from keras_transfer.cli.actions import training
 from keras_transfer.cli.actions.validation import with_validation
@@ -47,7 +47,7 @@ def from_vectors(source, sequence_length, head, **arguments):
     return of_words(list("abyz"), **arguments)
 
 
-class Interrupted(Checkpoint):
+class Interrupted(TrainingCheckpoint):
     """A checkpoint during whose run the user presses Ctrl-C."""
 
     def on_train_batch_begin(self, batch, logs=None):
@@ -86,7 +86,7 @@ def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(trai
     monkeypatch.setattr(TextClassifier, "from_pretrained", from_vectors)
     assert train("--output", "whole") == 0
     with monkeypatch.context() as patched:
-        patched.setattr(training.adaptation, "Checkpoint", Interrupted)
+        patched.setattr(training.adaptation, "TrainingCheckpoint", Interrupted)
         assert train() == 130
     assert "The run was stopped. The same command continues it" in capsys.readouterr().out
     folder = tmp_path / "classifier"
@@ -106,7 +106,7 @@ def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(trai
 
     before = (folder / "model.keras").read_bytes()
     with monkeypatch.context() as patched:
-        patched.setattr(training.adaptation, "Checkpoint", Interrupted)
+        patched.setattr(training.adaptation, "TrainingCheckpoint", Interrupted)
         assert train("--seed", "1", "--overwrite") == 130
     assert (folder / "model.keras").read_bytes() == before
     assert command.main(["predict", "classifier", "--input", "reviews.csv"]) == 1

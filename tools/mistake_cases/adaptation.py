@@ -53,9 +53,9 @@ def changed_by_the_other(models):
 def resumed(models, **changes):
     """A run that goes on with a changed encoder."""
     folder = models.folder / "run"
-    fit(other(models, dropout=0.0), callbacks=[adapt.Checkpoint(folder)], epochs=1)
+    fit(other(models, dropout=0.0), callbacks=[adapt.TrainingCheckpoint(folder)], epochs=1)
     models.forget()
-    return fit(other(models, **changes), callbacks=[adapt.Checkpoint(folder)], epochs=2)
+    return fit(other(models, **changes), callbacks=[adapt.TrainingCheckpoint(folder)], epochs=2)
 
 
 MISTAKES = [
@@ -216,7 +216,7 @@ MISTAKES = [
     ),
     Mistake(
         "a file as the folder of a checkpoint",
-        lambda m: fit(m.classifier(), callbacks=[adapt.Checkpoint(m.table())]),
+        lambda m: fit(m.classifier(), callbacks=[adapt.TrainingCheckpoint(m.table())]),
         "is a file",
     ),
     # === Comparison and Fisher ===

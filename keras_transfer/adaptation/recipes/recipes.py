@@ -23,7 +23,7 @@ from keras_transfer.training.optimizers import (
     build_optimizer,
     is_number,
 )
-from keras_transfer.training.runs import ChainThaw, GradualUnfreezing, Stage, StagedTraining, freeze
+from keras_transfer.training.runs import ChainThaw, GradualUnfreezing, Run, Stage, StagedTraining, freeze
 
 log = logging.getLogger("keras_transfer")
 
@@ -293,10 +293,10 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
     model.compile(optimizer, loss=loss, metrics=metrics)
     build_optimizer(model)  # TensorFlow would trace the first step twice, the first time only to create its variables.
     callbacks = [*plan.build_callbacks(), *keras.tree.flatten(callbacks or [])]
-    x = data["x"]
+    x, run = data["x"], Run(data["x"], callbacks, validation_data is not None, {})
     if not isinstance(model, Task) and "y" not in data:  # `fit` of a task does this itself.
         data["x"], validation_data = as_pipeline(x), as_pipeline(validation_data)
-    with counting_epochs(x, data["x"], callbacks) as callbacks:
+    with run, counting_epochs(x, data["x"], callbacks) as callbacks:
         return model.fit(**data, epochs=plan.epochs, validation_data=validation_data, callbacks=callbacks, **options)
 
 

@@ -91,7 +91,7 @@ def _train(model, parts, recipe, folder, settings, seed):
     print(listed(model.label_names) if model.label_names else "one number for each text")
     print(recipe)
 
-    checkpoint = adaptation.Checkpoint(folder / CHECKPOINTS, keep=1, signals=("SIGINT", "SIGTERM"))
+    checkpoint = adaptation.TrainingCheckpoint(folder / CHECKPOINTS, keep=1, signals=("SIGINT", "SIGTERM"))
     train = text.batches(*parts["train"], model.preprocessor, batch_size=recipe.batch_size, seed=seed)
     options = {"callbacks": [checkpoint], "verbose": bar_or_lines()}
     validation = as_task_labels(parts["validation"], model.label_names)

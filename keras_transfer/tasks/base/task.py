@@ -40,7 +40,8 @@ from keras_transfer.tasks.inputs import (
 from keras_transfer.text.base import is_text, to_columns
 from keras_transfer.text.preprocessors import PlainText, WindowPreprocessor
 from keras_transfer.training.optimizers import build_optimizer, train_step
-from keras_transfer.training.runs import ScheduleLength
+from keras_transfer.training.resume import TrainingCheckpoint
+from keras_transfer.training.runs import Run, ScheduleLength
 
 
 class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, keras.Model):
@@ -388,8 +389,12 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
         pipeline = as_pipeline(data)
         if not isinstance(callbacks, keras.callbacks.CallbackList):  # It already knows its model and parameters.
             callbacks = [*keras.tree.flatten(callbacks or []), ScheduleLength()]
+            callbacks.sort(key=lambda callback: isinstance(callback, TrainingCheckpoint))  # They write what others did.
+        settings = {"shuffle": bool(shuffle), "class_weight": class_weight}
+        run = Run(data, getattr(callbacks, "callbacks", callbacks), validation_data is not None, settings)
         shuffle = shuffle and not isinstance(data, Batches)  # These shuffle themselves with their own seed.
-        with mends_failures(self, "train_function"), counting_epochs(data, pipeline, callbacks) as callbacks:
+        counting = counting_epochs(data, pipeline, callbacks)
+        with run, mends_failures(self, "train_function"), counting as callbacks:
             return super().fit(
                 pipeline,
                 epochs=epochs,

@@ -22,7 +22,7 @@ from keras_transfer.training.resume.folder_lock import lock_folder
 
 log = logging.getLogger("keras_transfer")
 
-FORMAT = "keras_transfer checkpoint 1"
+FORMAT = "keras_transfer training checkpoint 2"
 DTYPES = {  # Maps names in safetensors to names in Keras.
     **{f"F{bits}": f"float{bits}" for bits in (16, 32, 64)},
     **{f"I{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},

@@ -6,7 +6,7 @@ import keras
 
 from keras_transfer.groups import depth_of, is_norm, layer_groups, select_groups
 from keras_transfer.keras_internals import could_train, optimizer_state, remember_trainable, set_trainable, trainer
-from keras_transfer.training.runs import steps
+from keras_transfer.training.runs.run import sync
 
 
 def freeze(model, groups=None, *, below=None, paths=None, norms=True):
@@ -144,7 +144,7 @@ def _apply(model, trainable):
     """Makes exactly these weights trainable, even in a compiled model."""
     compiled = isinstance(model, keras.Model) and getattr(model, "optimizer", None) is not None
     if compiled:
-        steps.sync(model)  # Keras on JAX splits its state by the old flags.
+        sync(model)  # Keras on JAX splits its state by the old flags.
     before, restore = {id(weight) for weight in model.trainable_weights}, remember_trainable(model)
     set_trainable(model, trainable)
     if compiled and model.optimizer.built:
@@ -158,5 +158,6 @@ def _apply(model, trainable):
     if compiled:
         trainer.forget_jax_state(model)  # It is split by the old flags.
         model.test_function = model.predict_function = None
-        steps.retrace(model)
+        if model.train_function is not None:
+            model.make_train_function(force=True)
     return model

@@ -1,10 +1,13 @@
 """Whether a stage still improves, and the weights of its best epoch."""
 
+import logging
 import sys
 
 import keras
 
 from keras_transfer.keras_internals import keras_callbacks
+
+log = logging.getLogger("keras_transfer")
 
 
 class Improvement:
@@ -15,10 +18,10 @@ class Improvement:
         monitor: String. Name of the metric.
         patience: Integer or None. Number of epochs without improvement after which the stage is over.
         restore_best: Boolean. Whether `finish` restores the weights of the best epoch.
-        validates: Boolean. Whether the run validates, though perhaps not in each epoch.
+        validates: Boolean. Whether the run validates, though perhaps not in each epoch. None if it is unknown.
     """
 
-    def __init__(self, model, monitor, patience, restore_best, validates=False):
+    def __init__(self, model, monitor, patience, restore_best, validates=None):
         self._model, self._validates = model, validates
         self._watch = keras.callbacks.EarlyStopping(
             monitor, patience=patience or sys.maxsize, restore_best_weights=restore_best
@@ -33,8 +36,11 @@ class Improvement:
             ValueError: If the metric is missing, or Keras does not know whether it should rise or fall.
         """
         monitor, stops = self._watch.monitor, self._model.stop_training
-        if monitor not in logs and self._validates and not any(name.startswith("val_") for name in logs):
-            return False  # `validation_freq` skips the validation of this epoch.
+        validated = any(name.startswith("val_") for name in logs)
+        if monitor not in logs and not validated and self._validates is not False:  # perhaps by `validation_freq`
+            if self._validates is None:
+                log.warning("A stage waits for %r, but this epoch was not validated. Pass `validation_data`.", monitor)
+            return False
         if monitor not in logs:
             raise ValueError(
                 "A stage with `patience` or `restore_best` requires the metric that it monitors. Pass "
@@ -50,12 +56,12 @@ class Improvement:
         self._model.stop_training = stops  # Only the stage is over, not the run.
         return self._watch.stopped_epoch > 0
 
-    def state(self):
-        """Returns the epochs without improvement, and the best weights, as plain values."""
+    def state_dict(self):
+        """Returns the epochs without improvement, and the best weights."""
         return {name: getattr(self._watch, name) for name in keras_callbacks.callback_attributes(self._watch)}
 
-    def restore(self, state):
-        """Restores what `state` returned."""
+    def load_state_dict(self, state):
+        """Restores what `state_dict` returned."""
         vars(self._watch).update(state)
 
     def finish(self):

@@ -1,255 +1,300 @@
-"""Stages inside one `fit`. In each of them, some weights train and the others are frozen."""
+"""Stages of a run: in each of them, some layer groups train and the others are frozen."""
 
 import bisect
-import contextlib
-import dataclasses
-import inspect
+import itertools
 import logging
 import math
+import weakref
 
 import keras
 
-from keras_transfer.keras_internals import (
-    accumulation_steps,
-    layers_within,
-    optimizer_state,
-    remember_trainable,
-    trainer,
-)
+from keras_transfer.groups import layer_groups, select_groups
+from keras_transfer.keras_internals import accumulation_steps, optimizer_state, remember_trainable, set_trainable
 from keras_transfer.training.optimizers import build_optimizer, restart_optimizer
 from keras_transfer.training.runs.improvement import Improvement
+from keras_transfer.training.runs.run import RunCallback, sync
 from keras_transfer.training.runs.run_length import expect_restarts, warn_in_epoch
-from keras_transfer.training.runs.steps import sync, watch
+from keras_transfer.training.runs.stage import stage_lengths
 
 log = logging.getLogger("keras_transfer")
 
-
-@dataclasses.dataclass
-class PlacedStage:
-    """A stage with its first step, or its first epoch if the number of steps is unknown.
-
-    The start is infinite if it depends on how long an earlier stage improves. `adaptation.Stage` describes the rest.
-    """
-
-    start: float
-    names: list
-    weights: list
-    learning_rate: float | keras.optimizers.schedules.LearningRateSchedule | None = None
-    fresh_optimizer: bool = False
-    patience: int | None = None
-    restore_best: bool = False
-    monitor: str = "val_loss"
+# Maps models to the callback that decides what trains.
+_deciding = weakref.WeakKeyDictionary()
 
 
-class TrainableSubset:
-    """A subset of a model's trainable weights. Only these weights train inside `applied()`.
+class Stages(RunCallback):
+    """Trains certain layer groups in each stage of a run, as a plan says. `StagedTraining` describes it.
 
-    Layers with statistics (batch normalization) do not update them if none of their weights is in the subset.
-    """
+    Places in the run are numbers of steps, or of epochs if the number of steps is unknown.
 
-    def __init__(self, model, weights):
-        subset = {id(weight) for weight in weights}
-        self._frozen = [weight for weight in model.trainable_weights if id(weight) not in subset]
-        self._resting = {}
-        inside = set()
-        for layer, _ in layers_within(model):
-            trains = any(id(weight) in subset for weight in layer.weights)
-            if layer.trainable and layer.non_trainable_weights and not trains and id(layer) not in inside:
-                self._resting[layer] = remember_trainable(layer)
-                inside |= {id(part) for part, _ in layers_within(layer)}
-        self._outside = self._inside = optimizer_state.updated_by(model.optimizer)
-        with self.applied():
-            variables = model.trainable_variables
-        self._inside = optimizer_state.selection(model.optimizer, variables)
-
-    @contextlib.contextmanager
-    def applied(self):
-        """Freezes the other weights, and restores every flag at the end."""
-        try:
-            for part in (*self._resting, *self._frozen):
-                part.trainable = False
-            optimizer_state.update(self._inside)
-            yield
-        finally:
-            for weight in self._frozen:
-                weight.trainable = True
-            for restore in self._resting.values():
-                restore()
-            optimizer_state.update(self._outside)
-
-
-def _applied(model, stage):
-    """Returns a function that creates the context for the steps of a `PlacedStage`."""
-    subset = TrainableSubset(model, stage.weights)
-
-    @contextlib.contextmanager
-    def applied():
-        with subset.applied(), optimizer_state.learning_rate_of(model.optimizer, stage.learning_rate):
-            yield
-
-    return applied
-
-
-class StagedFit(keras.callbacks.Callback):
-    """Base class of callbacks that change what trains in `fit`. Subclasses define `place_stages` and `starts_after`.
+    Args:
+        plan: Function that returns a list of `Stage`s, given the `LayerGroups` of the model.
 
     Attributes:
-        stage: Int. The number of the stage that trains, counted from 0. None outside `fit`.
+        stage: Int. The number of the stage that trains, counted from 0. None outside `fit` and before the first step.
         schedule: List of `(first step, names of the layer groups that train)`, set when `fit` begins. It contains first
-            epochs if the number of steps is unknown. If the optimizer is in the middle of accumulating a gradient, a
-            stage begins with the next gradient. A start is None until it is known.
+            epochs if the number of steps is unknown. A start is None until it is known.
         over: Boolean. Whether the last stage ended the run, because nothing improved.
     """
 
-    def __init__(self):
+    def __init__(self, plan):
         super().__init__()
-        self.stage, self.schedule, self._improvement = None, [], None
-        self.over, self._ended, self._resumed = False, {}, None
+        self.plan = plan
+        self.stage, self.schedule, self.over = None, [], False
+        self._fitted, self._undo = None, []
 
-    def place_stages(self):
-        """Returns the list of `PlacedStage`s of the run."""
-        raise NotImplementedError
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
 
-    def starts_after(self, stage, place):
-        """Returns the starts of all stages if the stage with this number ends before `place`."""
-        raise NotImplementedError
+    # === The run ===
 
     def on_train_begin(self, logs=None):
-        self._steps, self.stage = watch(self.model, self.params), None
-        others = [callback for callback in self._steps.contexts if isinstance(callback, StagedFit)]
-        if others:
-            raise ValueError(
-                "Only one callback can decide which weights train. Combine the stages in one `StagedTraining`. "
-                f"Received: {type(others[0]).__name__} and {type(self).__name__}"
-            )
-        self._placed, self._improvement = self.place_stages(), None
-        self.over, self._ended, self._resumed = False, {}, None
-        fit = trainer.arguments_of_fit(self.model, inspect.currentframe()) or {}
-        self._validates = fit.get("validation_data") is not None
-        self._set_schedule()
+        self.close()
+        self._decide()
+        self.stage, self.over, self._improvement, self._epoch, self._done = None, False, None, 0, 0
+        self._ended, self._resumed, self._resumed_at, self._rebuilt = {}, None, (0, 0), False
+        self._plan()
         build_optimizer(self.model)
-        if any(stage.fresh_optimizer for stage in self._placed):
+        optimizer_state.selection(self.model.optimizer, self.model.trainable_variables)  # raises if slots are missing
+        self._flags, self._restore = _flags_of(self.model), remember_trainable(self.model)
+        if any(stage.fresh_optimizer for stage in self._stages):
             expect_restarts(self.model.optimizer)
-        self._flags = [(weight, weight.trainable) for weight in self.model.weights]
-        self._restore = remember_trainable(self.model)
-        self._steps.contexts[self] = contextlib.nullcontext
+
+    def _decide(self):
+        model, other = self.model, _deciding.get(self.model)
+        if other is not None and other is not self:
+            if other.params is self.params:  # All callbacks of a `fit` share this dict.
+                raise ValueError(
+                    "Only one callback can decide which weights train. Combine the stages in one `StagedTraining`. "
+                    f"Received: {type(other).__name__} and {type(self).__name__}"
+                )
+            other.close()  # An earlier `fit` failed.
+        _deciding[model] = self
+        self._fitted = model  # On JAX, `self.model` copies all weights out of a running `fit`.
 
     def on_epoch_begin(self, epoch, logs=None):
         warn_in_epoch(self, epoch)
         self._epoch = epoch
-        self._go_to(0)
+        self._done = self._resumed_at[1] if epoch == self._resumed_at[0] else 0
+        self._before = self._done
 
     def on_train_batch_begin(self, batch, logs=None):
-        self._go_to(batch)
-        self._steps.announce()
+        if self._before and self._before + batch >= self.params["steps"]:
+            return  # There is no such batch in an epoch that was resumed.
+        place = self._place(self._epoch, self._before + batch)
+        number = self._stage_at(place)
+        if number != self.stage:
+            self._leave()
+            self._begin(number, place)
+        if not self._undo:
+            self._enter()
+
+    def on_train_batch_end(self, batch, logs=None):
+        self._done = self._before + batch + 1
 
     def on_epoch_end(self, epoch, logs=None):
+        self._leave()
+        self._epoch, self._done = epoch + 1, 0
         if self._improvement is None:
             return
-        model, following = self._steps.model, self._place(epoch + 1)
+        model = self._fitted
         if self._improvement.is_over(logs or {}):
-            if self.stage + 1 == len(self._placed):
+            if self.stage + 1 == len(self._stages):
                 self.over = model.stop_training = True
             else:
                 self._end(self.stage, epoch + 1)
         ends = epoch + 1 == self.params["epochs"] or model.stop_training
-        if ends or self._stage_at(following) != self.stage:
+        if ends or self._stage_at(self._place(epoch + 1)) != self.stage:
             self._finish_stage()
-
-    def state_dict(self):
-        """Returns where stages ended because nothing improved, and how the current stage improves, as plain values."""
-        improvement = None if self._improvement is None else [self.stage, self._improvement.state()]
-        return {"ended": list(self._ended.items()), "over": self.over, "improvement": improvement}
-
-    def load_state_dict(self, state):
-        """Restores what `state_dict` returned."""
-        for stage, epoch in state["ended"]:
-            if stage < len(self._placed) - 1:
-                self._end(stage, epoch)
-        self.over, self._resumed = state["over"], state["improvement"]
-        self._resume_improvement()
-
-    def _end(self, stage, epoch):
-        """Ends a stage before an epoch."""
-        self._ended[stage] = epoch
-        for placed, start in zip(self._placed, self.starts_after(stage, self._place(epoch)), strict=True):
-            placed.start = start
-        self._set_schedule()
-
-    def _resume_improvement(self):
-        if self._improvement is not None and self._resumed and self._resumed[0] == self.stage:
-            self._improvement.restore(self._resumed[1])
 
     def on_train_end(self, logs=None):
         self._finish_stage()
-        if unknown := [stage.names for stage in self._placed if stage.start == math.inf]:
+        unknown = [names for start, names in self.schedule if start is None]
+        if unknown:
             log.warning("The run ended before these stages began. Use more `epochs`: %s", unknown)
-        self._leave()
+        self.close()
+
+    def close(self):
+        model = self._fitted
+        if model is None:
+            return
+        self._set_back()
+        if self._rebuilt:
+            model.train_function = None  # It trains the weights of the last stage.
+        if _deciding.get(model) is self:
+            del _deciding[model]
+        self.stage = self._improvement = self._fitted = None
+
+    # === One stage ===
+
+    def _begin(self, number, place):
+        """Prepares the optimizer and the functions of Keras for another stage."""
+        model, stage = self._fitted, self._stages[number]
+        self._finish_stage()
+        if self.stage is None:
+            begun = {id(weight) for weights in self._weights[: number + 1] for weight in weights}
+            later = [weight for weight in model.trainable_variables if id(weight) not in begun]
+            optimizer_state.start_averages(model.optimizer, later)
+        else:
+            optimizer_state.forget_gradients(model.optimizer)
+        if stage.fresh_optimizer and (self.stage is not None or place == self._starts[number]):
+            restart_optimizer(model)
+        self.stage = number
+        self._enter()
+        model.make_train_function(force=True)
+        if keras.backend.backend() == "jax":  # These were compiled for the weights that trained before.
+            model.test_function = model.predict_function = None
+        self._rebuilt = True
+        if stage.improves:
+            validates = None if self.run is None else self.run.validates
+            self._improvement = Improvement(model, stage.monitor, stage.patience, stage.restore_best, validates)
+            self._resume_improvement()
+
+    def _enter(self):
+        """Freezes what the stage does not train."""
+        model, stage = self._fitted, self._stages[self.stage]
+        optimizer, own = model.optimizer, {id(weight) for weight in self._weights[self.stage]}
+        self._check_flags()
+        sync(model)  # Keras on JAX divides its state by the flags.
+        updated, flags = optimizer_state.updated_by(optimizer), self._flags
+        self._undo = [lambda: optimizer_state.update(updated), self._restore, lambda: setattr(self, "_flags", flags)]
+        set_trainable(model, [weight for weight in model.trainable_weights if id(weight) in own])
+        self._flags = _flags_of(model)
+        optimizer_state.update(optimizer_state.selection(optimizer, model.trainable_variables))
+        self._undo.append(optimizer_state.set_learning_rate(optimizer, stage.learning_rate))
 
     def _leave(self):
-        self._steps.leave(self)
-        self.stage = self._improvement = None
+        """Sets back what `_enter` has changed."""
+        if self._undo:
+            self._check_flags()
+            sync(self._fitted)
+            self._set_back()
+
+    def _set_back(self):
+        while self._undo:
+            self._undo.pop()()
+
+    def _check_flags(self):
+        model = self._fitted
+        if self._flags != _flags_of(model):
+            for weight, trains in zip(model.weights, self._flags):
+                weight.trainable = trains  # as Keras on JAX has divided its state
+            sync(model)
+            self._restore()
+            self.close()
+            raise ValueError(
+                f"`trainable` was changed during `fit()`, but {type(self).__name__} manages it. All weights have the "
+                "`trainable` flags from before `fit()` again."
+            )
 
     def _finish_stage(self):
         improvement, self._improvement = self._improvement, None
         if improvement is not None:
             improvement.finish()
 
-    def _set_schedule(self):
-        self.schedule = [(None if s.start == math.inf else s.start, s.names) for s in self._placed]
+    # === The schedule ===
+
+    def _plan(self):
+        """Sets the stages of the run, their weights, and where they begin."""
+        groups, epochs, steps = layer_groups(self.model), self.params.get("epochs") or 1, self.params.get("steps")
+        self._stages = self.plan(groups)
+        if steps is None and any(stage.epochs is None and stage.patience is None for stage in self._stages[:-1]):
+            raise ValueError(
+                "Stages in steps or fractions require a known number of steps per epoch. Pass `steps_per_epoch` to "
+                "`fit()`, or set `epochs`. Received: data of unknown length"
+            )
+        total = epochs * (steps or 1)
+        self._lengths = stage_lengths(self._stages, total, steps or 1)
+        trainable = {id(weight) for weight in self.model.trainable_weights}
+        self._names, self._weights, frozen = [], [], {}
+        for number, stage in enumerate(self._stages, 1):
+            chosen = select_groups(groups, stage.train)
+            training = [group for group in chosen if any(id(weight) in trainable for weight in group.variables)]
+            if not training:
+                raise ValueError(
+                    f"Stage {number} of {len(self._stages)} trains nothing. Unfreeze its layer groups before `fit()`. "
+                    f"Received: {[group.name for group in chosen]}, which are all frozen"
+                )
+            self._names.append([group.name for group in training])
+            self._weights.append([weight for group in training for weight in group.variables])
+            frozen |= {group.name: None for group in chosen if group not in training and group.variables}
+        if frozen:
+            log.warning("These layer groups were frozen before `fit()` and remain frozen: %s", list(frozen))
+        self._set_starts()
+        known = [start for start in self._starts if start < math.inf]
+        if known[-1] >= total or any(first >= second for first, second in itertools.pairwise(known)):
+            raise ValueError(
+                f"Each of the {len(self._stages)} stages must have at least one step within the run. "
+                f"Received: {total} {'steps' if steps else 'epochs'}, and stages that begin at {self._starts}"
+            )
+
+    def _set_starts(self):
+        sums = [sum(self._lengths[:number]) for number in range(len(self._lengths))]
+        self._starts = [start if start == math.inf else self._next_possible(round(start)) for start in sums]
+        starts = [None if start == math.inf else start for start in self._starts]
+        self.schedule = list(zip(starts, self._names, strict=True))
+
+    def _next_possible(self, start):
+        """Returns the first step, at or after `start`, at which a stage can begin."""
+        steps = self.params.get("steps")
+        if steps is None:
+            return start
+        accumulated = accumulation_steps(self.model.optimizer)  # Accumulated gradients belong to one stage.
+        together = self.model.steps_per_execution  # Keras calls no callback between these steps.
+        while start % accumulated or start % steps % together:
+            start += 1
+        return start
+
+    def _end(self, stage, epoch):
+        """Ends a stage before an epoch."""
+        self._ended[stage] = epoch
+        self._lengths[stage] = self._place(epoch) - sum(self._lengths[:stage])
+        self._set_starts()
 
     def _place(self, epoch, batch=0):
         steps = self.params.get("steps")
         return epoch if steps is None else epoch * steps + batch
 
-    def _go_to(self, batch):
-        if any(weight.trainable != trains for weight, trains in self._flags):
-            self._restore()
-            self._leave()
-            raise ValueError(
-                f"`trainable` was changed during `fit()`, but {type(self).__name__} manages it. All weights have the "
-                "`trainable` flags from before `fit()` again."
-            )
-        place = self._place(self._epoch, batch)
-        stage = self._stage_at(place)
-        if stage == self.stage:
-            return
-        model, placed = self._steps.model, self._placed[stage]
-        sync(model)
-        self._finish_stage()
-        if self.stage is None:
-            begun = {id(weight) for earlier in self._placed[: stage + 1] for weight in earlier.weights}
-            optimizer_state.start_averages(
-                model.optimizer, [w for w in model.trainable_variables if id(w) not in begun]
-            )
-        else:
-            optimizer_state.forget_gradients(model.optimizer)
-        if placed.fresh_optimizer and (self.stage is not None or place == placed.start):
-            restart_optimizer(model)
-        self.stage = stage
-        self._steps.contexts[self] = _applied(model, placed)
-        self._steps.rebuild()
-        if placed.patience or placed.restore_best:
-            options = placed.monitor, placed.patience, placed.restore_best, self._validates
-            self._improvement = Improvement(model, *options)
-            self._resume_improvement()
-
     def _stage_at(self, place):
         """Returns the stage of a step, or of the first step whose gradient is accumulated with that of this step."""
-        starts = [stage.start for stage in self._placed]
-        stage = bisect.bisect_right(starts, place) - 1
-        model = self._steps.model
+        stage = bisect.bisect_right(self._starts, place) - 1
+        model = self._fitted
         accumulated, together = accumulation_steps(model.optimizer), model.steps_per_execution
-        near = place - starts[stage] < accumulated * together
+        near = place - self._starts[stage] < accumulated * together
         if stage == 0 or accumulated == 1 or not near or self.params.get("steps") is None:
             return stage
         sync(model)
         count = optimizer_state.batch_count(model.optimizer)
         for back in range(0, accumulated * together, together):
             if (count - back) % accumulated == 0:
-                return max(bisect.bisect_right(starts, place - back) - 1, 0)
+                return max(bisect.bisect_right(self._starts, place - back) - 1, 0)
         raise ValueError(
             "A stage must begin with the first batch of an accumulated gradient. Use the same number for "
             f"`steps_per_execution` and `gradient_accumulation_steps`. Received: {together} and {accumulated}, after "
             f"{count} batches"
         )
+
+    # === Resuming ===
+
+    def state_dict(self):
+        """Returns the place in the run, where stages ended, and how the current stage improves, as plain values."""
+        improvement = None if self._improvement is None else [self.stage, self._improvement.state_dict()]
+        place, ended = [self._epoch, self._done], [list(pair) for pair in self._ended.items()]
+        return {"place": place, "ended": ended, "over": self.over, "improvement": improvement}
+
+    def load_state_dict(self, state):
+        """Restores what `state_dict` returned."""
+        for stage, epoch in state["ended"]:
+            if stage < len(self._stages) - 1:
+                self._end(stage, epoch)
+        self._resumed_at, self.over, self._resumed = tuple(state["place"]), state["over"], state["improvement"]
+        self._resume_improvement()
+
+    def _resume_improvement(self):
+        if self._improvement is not None and self._resumed and self._resumed[0] == self.stage:
+            self._improvement.load_state_dict(self._resumed[1])
+
+
+def _flags_of(model):
+    return [weight.trainable for weight in model.weights]

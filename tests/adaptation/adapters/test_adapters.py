@@ -271,7 +271,7 @@ def test_a_run_with_adapters_resumes_from_its_training_checkpoint(tmp_path):
         model.fit(inputs, models.LABELS, epochs=epochs, verbose=0, callbacks=list(callbacks))
         return model
 
-    fit(1, kt.Checkpoint(tmp_path / "run"))
-    resumed, whole = values(fit(2, kt.Checkpoint(tmp_path / "run"))), values(fit(2))
+    fit(1, kt.TrainingCheckpoint(tmp_path / "run"))
+    resumed, whole = values(fit(2, kt.TrainingCheckpoint(tmp_path / "run"))), values(fit(2))
     for path, value in whole.items():
         np.testing.assert_array_equal(resumed[path], value, err_msg=path)

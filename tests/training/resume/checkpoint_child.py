@@ -26,8 +26,7 @@ from keras_transfer.adaptation import EWC, L2SP, ChainThaw, GradualUnfreezing, L
 from keras_transfer.encoders import TransformerEncoder
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
-from keras_transfer.training.resume import checkpoint_files
-from keras_transfer.training.resume.checkpoint import Checkpoint
+from keras_transfer.training.resume import TrainingCheckpoint, checkpoint_files
 
 EPOCHS, BATCHES = 4, 12
 STAGES = {"gradual": lambda: GradualUnfreezing(fraction=0.75), "chain": lambda: ChainThaw(fraction=0.9)}
@@ -112,14 +111,15 @@ def go(folder, name="killed", kill=None, how="after the step", term=None, checkp
     train = data(BATCHES)
     model, stages = configure(**options)
     assert len(train) == BATCHES
-    saving = Checkpoint(folder / name, save_every=save_every)
     if writes:
         record(writes)
     ending = End(kill or term, signal.SIGKILL if kill else signal.SIGTERM)
     if kill and how != "after the step":
         kill_while(how, ending)
-    callbacks = [*stages, ending, *([saving] if checkpoint else [])]
-    model.fit(train, epochs=EPOCHS, callbacks=callbacks, verbose=0)
+    callbacks = [*stages, ending]
+    saving = TrainingCheckpoint(folder / name, save_every=save_every, data=train, callbacks=callbacks)
+    callbacks = [*callbacks, *([saving] if checkpoint else [])]
+    model.fit(train, epochs=EPOCHS, shuffle=False, callbacks=callbacks, verbose=0)
     variables = [*model.variables, *model.optimizer.variables]
     arrays = {f"{i}/{v.path}".replace("/", "."): keras.ops.convert_to_numpy(v) for i, v in enumerate(variables)}
     np.savez(folder / f"{name}.npz", **arrays)

@@ -1,4 +1,4 @@
-"""Shared by the tests of `Checkpoint`: a small model, a run of it, and runs that end early."""
+"""Shared by the tests of `TrainingCheckpoint`: a small model, a run of it, and runs that end early."""
 
 import functools
 import os
@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from keras_transfer.adaptation import LayerwiseOptimizer
-from keras_transfer.training.resume.checkpoint import Checkpoint
+from keras_transfer.training.resume import TrainingCheckpoint
 from tests.helpers import EAGER, with_slots
+from tests.training.rows import Rows, tell
 
 numbers = np.random.default_rng(0)
 X = numbers.normal(size=(40, 4)).astype("float32")
@@ -30,7 +31,7 @@ def build(optimizer=None, hidden=8, policy=None, **compiled):
     ]
     model = keras.Sequential([keras.Input((4,)), *layers])
     optimizer = keras.optimizers.Adam(1e-2) if optimizer is None else optimizer(model)
-    model.compile(optimizer, LOSS, metrics=["accuracy"], **compiled)
+    model.compile(optimizer, LOSS, **compiled)
     return with_slots(model)
 
 
@@ -43,8 +44,13 @@ def linear(optimizer=None):
 
 
 def fit(model, *callbacks, epochs=3, data=(X, Y), shuffle=False, **options):
-    data = {"x": data[0], "y": data[1], "batch_size": 4} if isinstance(data, tuple) else {"x": data}
-    return model.fit(**data, epochs=epochs, verbose=0, shuffle=shuffle, callbacks=list(callbacks), **options).history
+    """Trains on batches of four of these arrays, or on a dataset. Its training checkpoints know all about the run."""
+    data = Rows(*data) if isinstance(data, tuple) else data
+    tell(callbacks, data)
+    for callback in callbacks:
+        if isinstance(callback, Crash):
+            callback.data = data
+    return model.fit(data, epochs=epochs, verbose=0, shuffle=shuffle, callbacks=list(callbacks), **options).history
 
 
 class Crash(keras.callbacks.Callback):
@@ -52,16 +58,13 @@ class Crash(keras.callbacks.Callback):
 
     def __init__(self, step, action=None):
         super().__init__()
-        self.step, self.action, self.steps = step, action, 0
-
-    def on_train_begin(self, logs=None):
-        self.steps = None
+        self.step, self.action, self.data = step, action, None
 
     def on_epoch_begin(self, epoch, logs=None):
         self.epoch = epoch
 
     def on_train_batch_end(self, batch, logs=None):
-        if self.epoch * BATCHES + batch + 1 == self.step:
+        if self.epoch * BATCHES + getattr(self.data, "first", 0) + batch + 1 == self.step:
             if self.action is None:
                 raise KeyError("crash")
             self.action(self.model)
@@ -69,8 +72,8 @@ class Crash(keras.callbacks.Callback):
 
 def crash(folder, step, save_every=3, make=build, callbacks=(), **options):
     """A run with checkpoints that ends with an error after a step."""
-    with pytest.raises(KeyError, match="crash"):
-        fit(make(), *callbacks, Checkpoint(folder, save_every=save_every), Crash(step), **options)
+    with pytest.raises(KeyError, match="crash"), TrainingCheckpoint(folder, save_every=save_every) as checkpoint:
+        fit(make(), *callbacks, checkpoint, Crash(step), **options)
 
 
 def term(model):

@@ -1,4 +1,4 @@
-"""The fixture of the tests of `Checkpoint`: a run that ended early, from which many of them resume."""
+"""The fixture of the tests of `TrainingCheckpoint`: a run that ended early, from which many of them resume."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""`Checkpoint`: an interrupted run resumes with the same result."""
+"""`TrainingCheckpoint`: an interrupted run resumes with the same result."""
 
 import functools
 import pathlib
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.adaptation import GradualUnfreezing
-from keras_transfer.training.resume.checkpoint import Checkpoint
+from keras_transfer.training.resume import TrainingCheckpoint
 from tests.training.resume.checkpoint_runs import (
     BATCHES,
     OPTIMIZERS,
@@ -31,7 +31,7 @@ def interrupted(folder, make, callbacks, crashes):
     whole_logs = fit(whole, *callbacks)
     for step in crashes:
         crash(folder, step, make=make, callbacks=callbacks)
-    logs = fit(model, *callbacks, Checkpoint(folder, save_every=3))
+    logs = fit(model, *callbacks, TrainingCheckpoint(folder, save_every=3))
     assert_same(model, whole)
     # The logs begin with the second epoch, in which it resumes, and include its batches before the crash.
     assert logs == {name: values[1:] for name, values in whole_logs.items()}
@@ -61,7 +61,7 @@ def test_mixed_precision_resumes_with_its_loss_scale(tmp_path):
     whole, model = make(), make()
     fit(whole)
     crash(tmp_path, 17, make=make)
-    fit(model, Checkpoint(tmp_path))
+    fit(model, TrainingCheckpoint(tmp_path))
     assert_same(model, whole)
     assert float(model.optimizer.dynamic_scale) > 2.0**12
 
@@ -75,11 +75,11 @@ def test_several_steps_per_execution_stay_together(save_every, tmp_path):
     fit(whole)
     crash(tmp_path, 18, save_every, make)
     assert names(tmp_path)[-1] == f"epoch-0001-batch-00000{0 if save_every == 'epoch' else 8}.safetensors"
-    fit(model, Checkpoint(tmp_path))
+    fit(model, TrainingCheckpoint(tmp_path))
     assert_same(model, whole)
 
 
-def test_batches_before_the_checkpoint_are_skipped_without_training(tmp_path):
+def test_batches_before_the_checkpoint_are_neither_read_nor_trained_on(tmp_path):
     class Counting(keras.Sequential):
         def train_step(self, data):
             trained.append(data)
@@ -95,25 +95,8 @@ def test_batches_before_the_checkpoint_are_skipped_without_training(tmp_path):
     crash(tmp_path, 18, make=make)
     assert len(trained) == 18
     trained.clear()
-    fit(make(), Checkpoint(tmp_path))
-    # After batch 8 of the second epoch 12 are left. The last skipped batch is trained on too, and its effect is undone.
-    assert len(trained) == 12 + 1
-
-
-@pytest.mark.slow
-def test_other_callbacks_see_the_skipped_batches_and_the_metrics_of_the_run(crashed):
-    class See(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch, logs=None):
-            seen.append((batch, dict(logs)))
-
-    seen = []
-    fit(build(), See())
-    whole = seen[BATCHES : 2 * BATCHES]
-    seen.clear()
-    fit(build(), Checkpoint(crashed), See())
-    assert [batch for batch, _ in seen[:BATCHES]] == list(range(BATCHES))
-    assert [logs for _, logs in seen[:7]] == [{}] * 7
-    assert seen[7:BATCHES] == whole[7:]
+    fit(make(), TrainingCheckpoint(tmp_path))
+    assert len(trained) == 12  # after batch 8 of the second epoch
 
 
 @pytest.mark.slow
@@ -128,7 +111,7 @@ def test_changes_by_earlier_callbacks_at_the_start_and_end_of_an_epoch_are_kept(
     whole, model = build(), build()
     fit(whole, Rates())
     crash(tmp_path, 13, "epoch", callbacks=[Rates()])
-    fit(model, Rates(), Checkpoint(tmp_path))
+    fit(model, Rates(), TrainingCheckpoint(tmp_path))
     assert_same(model, whole)
 
 
@@ -138,17 +121,17 @@ def test_validation_does_not_affect_resuming(tmp_path):
     whole, model = build(), build()
     whole_logs = fit(whole, **options)
     crash(tmp_path, 20, 10, **options)  # after the last batch of an epoch, and before its validation
-    assert names(tmp_path) == ["epoch-0000-batch-000010.safetensors", "epoch-0001-batch-000010.safetensors"]
-    logs = fit(model, Checkpoint(tmp_path), **options)
+    assert names(tmp_path) == ["epoch-0001-batch-000000.safetensors"]  # the next one follows the validation
+    logs = fit(model, TrainingCheckpoint(tmp_path), **options)
     assert_same(model, whole)
     assert logs == {name: values[1:] for name, values in whole_logs.items()}
 
 
 def test_resuming_a_complete_run_trains_nothing_and_restores_its_final_weights(tmp_path, caplog):
     whole, model = (build(OPTIMIZERS["moving averages"]) for _ in range(2))
-    fit(whole, Checkpoint(tmp_path, save_every=7))
+    fit(whole, TrainingCheckpoint(tmp_path, save_every=7))
     assert names(tmp_path)[-1] == "epoch-0003-batch-000000.safetensors"
-    assert fit(model, GradualUnfreezing(), Checkpoint(tmp_path)) == {}
+    assert fit(model, GradualUnfreezing(), TrainingCheckpoint(tmp_path)) == {}
     assert_same(model, whole)
     assert "The run is complete and is not trained further: 3 of 3 epochs" in caplog.text
     # The callback has no effect on the next `fit`, which trains.
@@ -158,7 +141,7 @@ def test_resuming_a_complete_run_trains_nothing_and_restores_its_final_weights(t
 def test_a_complete_run_continues_with_more_epochs(tmp_path):
     whole, model = linear(), linear()
     fit(whole, epochs=4)
-    checkpoint = Checkpoint(tmp_path)
+    checkpoint = TrainingCheckpoint(tmp_path)
     assert len(fit(model, checkpoint, epochs=2)["loss"]) == 2
     assert len(fit(model, checkpoint, epochs=4)["loss"]) == 2
     assert_same(model, whole)
@@ -167,9 +150,9 @@ def test_a_complete_run_continues_with_more_epochs(tmp_path):
 def test_fit_begins_in_the_epoch_that_the_callback_sets(tmp_path):
     begun = []
     see = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: begun.append(epoch))
-    fit(linear(), Checkpoint(tmp_path), epochs=2)
+    fit(linear(), TrainingCheckpoint(tmp_path), epochs=2)
     model = linear()
-    fit(model, Checkpoint(tmp_path), see, epochs=5)
+    fit(model, TrainingCheckpoint(tmp_path), see, epochs=5)
     assert begun == [2, 3, 4]
     begun.clear()
     fit(model, see, epochs=2)
@@ -182,19 +165,35 @@ def test_a_run_that_another_callback_stops_within_an_epoch_resumes_there(tmp_pat
         model.stop_training = True
 
     model = build()
-    fit(build(), Crash(14, stop), Checkpoint(tmp_path), validation_data=(X, Y))
+    fit(build(), Crash(14, stop), TrainingCheckpoint(tmp_path), validation_data=(X, Y))
     assert names(tmp_path) == ["epoch-0001-batch-000000.safetensors", "epoch-0001-batch-000004.safetensors"]
-    fit(model, Checkpoint(tmp_path))
+    fit(model, TrainingCheckpoint(tmp_path))
     assert_same(model, whole())
-    # `Checkpoint` does not notice a later callback that stops the run, so the last checkpoint stays unchanged.
-    fit(build(), Checkpoint(tmp_path / "other"), Crash(14, stop))
+    # `TrainingCheckpoint` does not notice a later callback that stops the run, so the last checkpoint stays unchanged.
+    fit(build(), TrainingCheckpoint(tmp_path / "other"), Crash(14, stop))
     assert names(tmp_path / "other") == ["epoch-0001-batch-000000.safetensors"]
 
 
 def test_early_stopping_ends_a_run_at_an_epochs_end(tmp_path):
     early = keras.callbacks.EarlyStopping("loss", min_delta=100, patience=1)
-    fit(linear(), early, Checkpoint(tmp_path, save_every=1000), epochs=9)
+    fit(linear(), early, TrainingCheckpoint(tmp_path, save_every=1000), epochs=9)
     assert names(tmp_path) == ["epoch-0002-batch-000000.safetensors"]
+
+
+def test_other_callbacks_count_the_rest_of_an_epoch_from_0_and_see_the_metrics_of_the_run(crashed):
+    def seen(*callbacks):
+        found = []
+        see = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: found.append((batch, logs["loss"])))
+        fit(build(), see, *callbacks)
+        return found
+
+    rest = seen()[BATCHES + 8 : 2 * BATCHES]
+    assert [(batch + 8, loss) for batch, loss in seen(TrainingCheckpoint(crashed))[:2]] == rest
+
+
+def test_keras_does_not_warn_that_the_rest_of_an_epoch_is_short(crashed, recwarn):
+    fit(build(), TrainingCheckpoint(crashed))
+    assert [str(warning.message) for warning in recwarn if "ran out of data" in str(warning.message)] == []
 
 
 @pytest.mark.parametrize(
@@ -205,7 +204,7 @@ def test_early_stopping_ends_a_run_at_an_epochs_end(tmp_path):
         ({"keep": 0}, "`keep` must be a positive integer. Received: keep=0"),
         ({"signals": ["SIGKILL"]}, r"can be caught. Received: \['SIGKILL'\]"),
         ({"signals": "TERM"}, r"Received: \['TERM'\]"),
-        ({"dataset": [1]}, r"an integer `epoch` that can be set, or the methods .*Received: dataset=\[1\]"),
+        ({"data": [1]}, r"the methods `state_dict` and `load_state_dict`.*Received: data=\[1\]"),
         ({"folder": None}, "`folder` must be the path of a folder. Received: folder=None"),
         ({"folder": ""}, "Received: folder=''"),
         ({"folder": 3}, "Received: folder=3"),
@@ -215,13 +214,13 @@ def test_early_stopping_ends_a_run_at_an_epochs_end(tmp_path):
 )
 def test_wrong_arguments_are_errors(options, message):
     with pytest.raises(ValueError, match=message):
-        Checkpoint(**{"folder": "folder", **options})
+        TrainingCheckpoint(**{"folder": "folder", **options})
 
 
 def test_its_config_brings_it_back():
-    checkpoint = Checkpoint("folder", save_every=5, keep=3, signals=("SIGTERM", "SIGINT"))
+    checkpoint = TrainingCheckpoint("folder", save_every=5, keep=3, signals=("SIGTERM", "SIGINT"))
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(checkpoint))
-    assert type(again) is Checkpoint and again.get_config() == checkpoint.get_config()
+    assert type(again) is TrainingCheckpoint and again.get_config() == checkpoint.get_config()
     assert checkpoint.get_config() == {
         "folder": "folder",
         "save_every": 5,

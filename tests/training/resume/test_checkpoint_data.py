@@ -1,4 +1,4 @@
-"""`Checkpoint`: the data of a resumed run come in the same order as without the interruption."""
+"""`TrainingCheckpoint`: the data of a resumed run come in the same order as without the interruption."""
 
 import random
 import shutil
@@ -12,9 +12,10 @@ from keras_transfer.adaptation.adapters.base import head_weights
 from keras_transfer.encoders import TransformerEncoder
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
-from keras_transfer.training.resume.checkpoint import Checkpoint
+from keras_transfer.training.resume import TrainingCheckpoint
 from tests.tasks import tiny
-from tests.training.resume.checkpoint_runs import BATCHES, Crash, X, Y, assert_same, fit, linear
+from tests.training.resume.checkpoint_runs import BATCHES, Crash, X, Y, assert_same, fit, linear, names
+from tests.training.rows import Rows
 
 
 def letters(texts):
@@ -39,7 +40,7 @@ def test_a_task_passes_its_batches_to_the_callback(tmp_path):
     texts, labels = tiny.examples(40)
 
     def go(folder):
-        model, checkpoint = classifier(), Checkpoint(tmp_path / folder, save_every=3, keep=100)
+        model, checkpoint = classifier(), TrainingCheckpoint(tmp_path / folder, save_every=3, keep=100)
         np.random.seed(None)  # so that only the checkpoint contains the seed of the batches
         model.fit(texts, labels, batch_size=4, epochs=3, verbose=0, callbacks=[checkpoint])
         return model
@@ -60,7 +61,7 @@ def test_the_heads_of_adapters_that_are_not_active_are_restored(tmp_path):
         for value in model.adapter_heads["first"]:  # as if it had been trained before the second was added
             value[:] = head
         model.compile("sgd", run_eagerly=True)
-        model.fit(texts, labels, callbacks=[Checkpoint(tmp_path)], verbose=0)
+        model.fit(texts, labels, callbacks=[TrainingCheckpoint(tmp_path)], verbose=0)
         return set_active_adapter(model, "first")
 
     model, resumed = go(head=3.0), go(head=0.0)
@@ -84,21 +85,19 @@ def test_so_does_another_model(tmp_path):
 
     def go(model, *callbacks):
         train = batches(texts, labels, letters, batch_size=4, seed=3)
-        # Keras also draws the order of the batches, from Python's random numbers.
-        fit(model, *callbacks, Checkpoint(tmp_path / "run"), data=train, shuffle=True)
+        with TrainingCheckpoint(tmp_path / "run", save_every=3) as checkpoint:
+            fit(model, *callbacks, checkpoint, data=train)
 
     whole, model = plain_classifier(), plain_classifier()
-    fit(whole, data=batches(texts, labels, letters, batch_size=4, seed=3), shuffle=True)
+    fit(whole, data=batches(texts, labels, letters, batch_size=4, seed=3))
     with pytest.raises(KeyError):
         go(plain_classifier(), Crash(15))
-    model = plain_classifier()
-    random.seed(9)
     go(model)
     assert_same(model, whole)
 
 
-class Noise(keras.utils.PyDataset):
-    """Batches in a random order, with noise that is drawn when they are made."""
+class Drawn(keras.utils.PyDataset):
+    """Batches in an order and with noise that Python's and NumPy's random numbers decide."""
 
     def __len__(self):
         return BATCHES
@@ -111,35 +110,84 @@ class Noise(keras.utils.PyDataset):
         return X[rows] + np.random.normal(size=(4, 4)).astype("float32"), Y[rows]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("data", ["noise", "arrays", "tf.data"])
-def test_data_from_global_random_numbers_are_drawn_again_identically(data, tmp_path):
-    def go(model, *callbacks):
-        if data == "tf.data":
-            import tensorflow as tf
+class Shuffled(Rows):
+    """Batches whose order a generator of their own decides, when an epoch ends."""
 
-            stream = tf.data.Dataset.from_tensor_slices((X, Y)).shuffle(40, seed=1, reshuffle_each_iteration=False)
-        source = {"noise": Noise, "arrays": lambda: (X, Y), "tf.data": lambda: stream.batch(4)}[data]()
-        fit(model, *callbacks, data=source, shuffle=data == "arrays")
+    def __init__(self):
+        super().__init__(X, Y)
+        self.generator, self.order = np.random.default_rng(3), np.arange(40)
 
+    def __getitem__(self, index):
+        rows = self.order[4 * (self.first + index) :][:4]
+        return X[rows], Y[rows]
+
+    def on_epoch_end(self):
+        super().on_epoch_end()
+        self.generator.shuffle(self.order)
+
+    def state_dict(self):
+        return {**super().state_dict(), "order": self.order, "generator": self.generator.bit_generator.state}
+
+    def load_state_dict(self, state):
+        super().load_state_dict(state)
+        self.order, self.generator.bit_generator.state = state["order"], state["generator"]
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("save_every", [3, "epoch"])
+def test_data_with_a_state_continue_in_their_order(save_every, tmp_path):
     whole, model = linear(), linear()
-    go(whole)
-    with pytest.raises(KeyError):
-        go(linear(), Checkpoint(tmp_path, save_every=3), Crash(18))
-    if data == "noise":
-        random.seed(5), np.random.seed(5)
-    go(model, Checkpoint(tmp_path))
+    fit(whole, data=Shuffled())
+    with pytest.raises(KeyError), TrainingCheckpoint(tmp_path, save_every=save_every) as checkpoint:
+        fit(linear(), checkpoint, Crash(18), data=Shuffled())
+    fit(model, TrainingCheckpoint(tmp_path), data=Shuffled())
     assert_same(model, whole)
 
 
-def test_data_that_continue_through_the_epochs_give_a_warning(tmp_path, caplog):
-    import tensorflow as tf
+@pytest.mark.parametrize("data", ["drawn", "tf.data"])
+def test_data_without_a_state_begin_the_epoch_again(data, tmp_path, caplog):
+    def source():
+        if data == "drawn":
+            return Drawn()
+        import tensorflow as tf
 
-    endless = tf.data.Dataset.from_tensor_slices((X, Y)).batch(4).repeat()
-    fit(linear(), Checkpoint(tmp_path), data=endless, steps_per_epoch=3)
-    assert [record.message.split(".")[0] for record in caplog.records] == [
-        "The iterator of the data is not restarted in each epoch"
-    ] * 2
-    caplog.clear()
-    fit(linear(), Checkpoint(tmp_path / "other"), data=endless.take(BATCHES))
-    assert [record for record in caplog.records if record.name == "keras_transfer"] == []
+        stream = tf.data.Dataset.from_tensor_slices((X, Y)).shuffle(40, seed=1, reshuffle_each_iteration=False)
+        return stream.batch(4)
+
+    whole, crashed, model = linear(), linear(), linear()
+    random.seed(1), np.random.seed(1)
+    fit(whole, data=source())
+    random.seed(1), np.random.seed(1)
+    with pytest.raises(KeyError), TrainingCheckpoint(tmp_path, save_every=3) as checkpoint:
+        fit(crashed, checkpoint, Crash(18), data=source())
+    assert names(tmp_path) == ["epoch-0001-batch-000000.safetensors"]
+    assert caplog.text.count("The state of the data is not stored. A run that is interrupted begins its epoch") == 1
+    random.seed(5), np.random.seed(5)
+    fit(model, TrainingCheckpoint(tmp_path), data=source())
+    assert_same(model, whole)
+
+
+def test_without_data_and_callbacks_a_warning_says_so_once(tmp_path, caplog):
+    linear().fit(X, Y, epochs=2, callbacks=[TrainingCheckpoint(tmp_path)], verbose=0)
+    assert caplog.text.count("The state of the data and other callbacks is not stored") == 1
+
+
+def test_text_batches_that_keras_shuffles_again_resume_between_epochs(tmp_path):
+    texts, labels = tiny.examples(40)
+    train = batches(texts, labels, letters, batch_size=4, seed=3)
+    fit(plain_classifier(), TrainingCheckpoint(tmp_path, save_every=3, keep=9), data=train, shuffle=True, epochs=2)
+    assert names(tmp_path) == ["epoch-0001-batch-000000.safetensors", "epoch-0002-batch-000000.safetensors"]
+
+
+@pytest.mark.core
+def test_text_batches_restore_their_order_and_position():
+    texts, labels = tiny.examples(40)
+    data, other = (batches(texts, labels, letters, batch_size=4, seed=seed) for seed in (3, 4))
+    data.on_epoch_end()
+    assert data.state_dict() == {"seed": 3, "epoch": 1, "batch": 0}
+    other.load_state_dict({**data.state_dict(), "batch": 7})
+    assert len(other) == 3
+    for ours, theirs in zip([other[i] for i in range(3)], [data[i] for i in range(7, 10)]):
+        keras.tree.map_structure(np.testing.assert_array_equal, ours, theirs)
+    other.on_epoch_end()
+    assert len(other) == 10 and "batch" not in data.state_dict()  # They were not read in order.

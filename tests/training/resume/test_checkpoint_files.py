@@ -1,4 +1,4 @@
-"""The files of `Checkpoint`: damage, full disks, unwritable folders, and that no undamaged file is lost."""
+"""The files of `TrainingCheckpoint`: damage, full disks, unwritable folders, and that no undamaged file is lost."""
 
 import contextlib
 import errno
@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from keras_transfer import files
-from keras_transfer.training.resume import checkpoint_files
-from keras_transfer.training.resume.checkpoint import Checkpoint
+from keras_transfer.training.resume import TrainingCheckpoint, checkpoint_files
 from tests.training.resume.checkpoint_runs import BATCHES, Crash, assert_same, build, fit, linear, names, state, whole
 
 ARRAYS = {
@@ -70,7 +69,7 @@ def test_another_dtype_is_an_error_and_leaves_no_files(tmp_path):
 
 def test_the_safetensors_package_can_read_a_checkpoint(tmp_path):
     safetensors = pytest.importorskip("safetensors", reason="needs safetensors: pip install safetensors")
-    fit(linear(), Checkpoint(tmp_path), epochs=1)
+    fit(linear(), TrainingCheckpoint(tmp_path), epochs=1)
     (path,) = tmp_path.iterdir()
     stored = checkpoint_files.read(path)
     with safetensors.safe_open(path, "np") as file:
@@ -137,18 +136,18 @@ def test_a_folder_of_damaged_checkpoints_is_an_error_and_nothing_is_deleted(tmp_
         path.write_bytes(path.read_bytes()[:-1])
     before = bytes_of(tmp_path)
     with pytest.raises(ValueError, match=r"All training checkpoints in .* are damaged.*epoch-0002.*epoch-0001"):
-        fit(build(), Checkpoint(tmp_path))
+        fit(build(), TrainingCheckpoint(tmp_path))
     assert bytes_of(tmp_path) == before
 
 
 def test_a_checkpoint_of_another_version_is_an_error_and_is_kept(tmp_path, monkeypatch):
     write(tmp_path, 1)
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint_files, "FORMAT", "keras_transfer checkpoint 2")
+        patch.setattr(checkpoint_files, "FORMAT", "keras_transfer checkpoint 1")
         write(tmp_path, 2)
     before = bytes_of(tmp_path)
-    with pytest.raises(ValueError, match="another version of keras_transfer.*Received: 'keras_transfer checkpoint 2'"):
-        fit(build(), Checkpoint(tmp_path))
+    with pytest.raises(ValueError, match="another version of keras_transfer.*Received: 'keras_transfer checkpoint 1'"):
+        fit(build(), TrainingCheckpoint(tmp_path))
     assert bytes_of(tmp_path) == before
 
 
@@ -179,7 +178,7 @@ def test_a_run_resumes_from_the_checkpoint_before_a_damaged_one_which_is_deleted
     *_, before, newest = names(crashed)
     (crashed / newest).write_bytes((crashed / newest).read_bytes()[:1000])
     model = build()
-    fit(model, Checkpoint(crashed))
+    fit(model, TrainingCheckpoint(crashed))
     assert_same(model, whole())
     assert f"damaged training checkpoint: {crashed / newest}" in caplog.text
     assert f"Resuming from epoch 2 of 3, after batch 5: {crashed / before}" in caplog.text
@@ -203,11 +202,11 @@ def test_the_newest_checkpoints_by_epoch_and_batch_are_kept(keep, left, tmp_path
 
 @pytest.mark.parametrize("keep", [1, 4])
 def test_a_run_keeps_the_given_number_of_checkpoints(keep, tmp_path):
-    fit(linear(), Checkpoint(tmp_path, save_every=4, keep=keep))
+    fit(linear(), TrainingCheckpoint(tmp_path, save_every=4, keep=keep))
     assert (
         names(tmp_path)
         == [
-            "epoch-0001-batch-000010.safetensors",
+            "epoch-0002-batch-000000.safetensors",
             "epoch-0002-batch-000004.safetensors",
             "epoch-0002-batch-000008.safetensors",
             "epoch-0003-batch-000000.safetensors",
@@ -266,7 +265,7 @@ def test_a_full_disk_is_an_error_and_keeps_earlier_checkpoints(tmp_path, monkeyp
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_disk_that_fills_up_ends_the_run_which_resumes_once_there_is_space(tmp_path, monkeypatch):
-    model, checkpoint = build(), Checkpoint(tmp_path, save_every=4, keep=9)
+    model, checkpoint = build(), TrainingCheckpoint(tmp_path, save_every=4, keep=9)
     with monkeypatch.context() as patch:
         on_full_disk(patch, after=1 + 3)  # the first file only tests whether the folder is writable
         with pytest.raises(OSError, match="the disk is full"):
@@ -283,7 +282,7 @@ def test_a_disk_that_fills_up_ends_the_run_which_resumes_once_there_is_space(tmp
     assert_same(model, reference)
     assert len(fit(model, epochs=1)["loss"]) == 1
     again = build()
-    fit(again, Checkpoint(tmp_path))
+    fit(again, TrainingCheckpoint(tmp_path))
     assert_same(again, whole())
 
 
@@ -298,7 +297,7 @@ def test_an_unwritable_folder_is_an_error_before_the_first_step(folder, tmp_path
     model = build()
     before = state(model)
     with pytest.raises(OSError, match=f"Cannot write a training checkpoint into '{folder}': {reason}"):
-        fit(model, Checkpoint(folder))
+        fit(model, TrainingCheckpoint(folder))
     assert all(np.array_equal(a, b) for a, b in zip(before, state(model)))
     assert bytes_of(tmp_path) == {"file": b"mine"}
 
@@ -310,7 +309,7 @@ def test_a_folder_without_write_permission_is_an_error_and_keeps_its_files(tmp_p
     tmp_path.chmod(0o555)
     try:
         with pytest.raises(OSError, match="the folder is not writable"):
-            fit(build(), Checkpoint(tmp_path))
+            fit(build(), TrainingCheckpoint(tmp_path))
         assert bytes_of(tmp_path) == before
     finally:
         tmp_path.chmod(0o755)
@@ -322,10 +321,10 @@ def test_a_folder_moved_during_a_run_is_an_error_and_its_checkpoints_can_be_resu
         (tmp_path / "run").write_text("in its place")
 
     with pytest.raises(OSError, match="the path is a file. Existing files are unchanged"):
-        fit(build(), Crash(BATCHES + 5, move), Checkpoint(tmp_path / "run", save_every=3))
+        fit(build(), Crash(BATCHES + 5, move), TrainingCheckpoint(tmp_path / "run", save_every=3))
     assert names(tmp_path / "moved") == ["epoch-0000-batch-000009.safetensors", "epoch-0001-batch-000002.safetensors"]
     model = build()
-    fit(model, Checkpoint(tmp_path / "moved"))
+    fit(model, TrainingCheckpoint(tmp_path / "moved"))
     assert_same(model, whole())
 
 

@@ -5,8 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from keras_transfer.training.resume import checkpoint_files
-from keras_transfer.training.resume.checkpoint import Checkpoint
+from keras_transfer.training.resume import TrainingCheckpoint, checkpoint_files
 from tests.training.resume.checkpoint_runs import assert_same, crash, fit, linear
 
 CASES = 300
@@ -72,7 +71,7 @@ def test_a_run_resumes_from_the_older_one_and_removes_the_damaged_one(case, cras
     (tmp_path / newer).write_bytes(mutate(crashed[newer], random.Random(case)))
     whole, model = linear(), linear()
     fit(whole, epochs=1)
-    fit(model, Checkpoint(tmp_path, keep=9), epochs=1)
+    fit(model, TrainingCheckpoint(tmp_path, keep=9), epochs=1)
     assert_same(model, whole)
     assert sorted(path.name for path in tmp_path.iterdir()) == [older, "epoch-0001-batch-000000.safetensors"]
 

@@ -1,4 +1,4 @@
-"""`Checkpoint` in killed processes: the next process resumes, and the final result is bit-identical."""
+"""`TrainingCheckpoint` in killed processes: the next process resumes, and the final result is bit-identical."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`Checkpoint`: a signal ends the run with a checkpoint, and the original handler is restored afterwards."""
+"""`TrainingCheckpoint`: a signal ends the run with a checkpoint, and the original handler is restored afterwards."""
 
 import signal
 import threading
@@ -6,7 +6,7 @@ import threading
 import keras
 import pytest
 
-from keras_transfer.training.resume.checkpoint import Checkpoint
+from keras_transfer.training.resume import TrainingCheckpoint
 from tests.training.resume.checkpoint_runs import (
     Crash,
     X,
@@ -37,7 +37,7 @@ def handler():
 
 def test_a_signal_within_an_epoch_writes_a_checkpoint_and_ends_the_run(tmp_path, caplog, handler):
     model = build()
-    stopped, checkpoint = build(), Checkpoint(tmp_path)
+    stopped, checkpoint = build(), TrainingCheckpoint(tmp_path)
     logs = fit(stopped, Crash(14, term), checkpoint, validation_data=(X, Y))
     assert checkpoint.stopped_by == "SIGTERM" and len(logs["val_loss"]) == 2
     # There is no checkpoint of the end of the second epoch, although Keras validates and calls `on_epoch_end`.
@@ -46,7 +46,7 @@ def test_a_signal_within_an_epoch_writes_a_checkpoint_and_ends_the_run(tmp_path,
         f"SIGTERM: the run stops. To resume it, start it again with the folder {tmp_path}"
     ]
     assert signal.getsignal(signal.SIGTERM) is handler[0] and handler[1] == []
-    fit(model, Checkpoint(tmp_path))
+    fit(model, TrainingCheckpoint(tmp_path))
     assert_same(model, whole())
 
 
@@ -55,50 +55,26 @@ def test_a_signal_during_validation_ends_the_run_at_the_end_of_the_epoch(tmp_pat
     model = build()
     in_validation = keras.callbacks.LambdaCallback()
     in_validation.on_test_batch_end = lambda batch, logs=None: None if batch else term(None)
-    checkpoint = Checkpoint(tmp_path, save_every=1000)
+    checkpoint = TrainingCheckpoint(tmp_path, save_every=1000)
     fit(build(), checkpoint, in_validation, validation_data=(X, Y))
     assert checkpoint.stopped_by == "SIGTERM" and names(tmp_path) == ["epoch-0001-batch-000000.safetensors"]
-    fit(model, Checkpoint(tmp_path))
-    assert_same(model, whole())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("end", ["signal", "stop"])
-def test_a_run_that_ends_while_batches_are_skipped_first_restores_the_state(end, crashed, handler):
-    def stop(model):
-        model.stop_training = True
-
-    model = build()
-    before, stopped, checkpoint = names(crashed), build(), Checkpoint(crashed)
-    fit(stopped, Crash(12, term if end == "signal" else stop), checkpoint)
-    assert checkpoint.stopped_by == ("SIGTERM" if end == "signal" else None) and names(crashed) == before
-    assert int(stopped.optimizer.iterations) == 18
-    fit(model, Checkpoint(crashed))
+    fit(model, TrainingCheckpoint(tmp_path))
     assert_same(model, whole())
 
 
 @pytest.mark.core
-def test_a_signal_between_a_step_and_the_update_of_the_variables_writes_a_checkpoint(tmp_path, handler):
+def test_a_signal_within_a_step_writes_a_checkpoint_after_it(tmp_path, handler):
     # On JAX, a step has deleted the values that the variables still refer to.
     class Interrupt(keras.callbacks.Callback):
-        def on_train_batch_begin(self, batch, logs=None):
-            steps, model = checkpoint._steps, self._model
+        def on_train_batch_end(self, batch, logs=None):
             if batch == 1:
-                function = steps.function
+                term(None)
 
-                def interrupted(*arguments):
-                    steps.function = function
-                    result = function(*arguments)
-                    term(model)
-                    return result
-
-                steps.function = interrupted
-
-    checkpoint, model, expected = Checkpoint(tmp_path), linear(), linear()
+    checkpoint, model, expected = TrainingCheckpoint(tmp_path), linear(), linear()
     fit(model, Interrupt(), checkpoint, epochs=1)
     assert checkpoint.stopped_by == "SIGTERM" and names(tmp_path) == ["epoch-0000-batch-000002.safetensors"]
     again = linear()
-    fit(again, Checkpoint(tmp_path), epochs=1)
+    fit(again, TrainingCheckpoint(tmp_path), epochs=1)
     fit(expected, epochs=1)
     assert_same(again, expected)
 
@@ -114,7 +90,7 @@ def test_a_second_signal_reaches_the_original_handler(tmp_path, handler):
         term(model)
         term(model)
 
-    fit(linear(), Crash(4, twice), Checkpoint(tmp_path))
+    fit(linear(), Crash(4, twice), TrainingCheckpoint(tmp_path))
     assert handler[1] == [signal.SIGTERM] and names(tmp_path) == ["epoch-0000-batch-000004.safetensors"]
 
 
@@ -125,15 +101,15 @@ def test_the_signal_handler_is_restored_after_a_failed_step(tmp_path, handler):
 
     model = Failing([keras.Input((4,)), keras.layers.Dense(3)])
     model.compile("sgd", "mse", run_eagerly=True)
-    with pytest.raises(KeyError, match="step"):
-        fit(model, Checkpoint(tmp_path))
+    with pytest.raises(KeyError, match="step"), TrainingCheckpoint(tmp_path) as checkpoint:
+        fit(model, checkpoint)
     term(None)
     assert handler[1] == [signal.SIGTERM] and signal.getsignal(signal.SIGTERM) is handler[0]
 
 
 def test_outside_the_main_thread_it_logs_that_it_catches_no_signals(tmp_path, caplog, handler):
     model = linear()
-    thread = threading.Thread(target=lambda: fit(model, Checkpoint(tmp_path), epochs=1))
+    thread = threading.Thread(target=lambda: fit(model, TrainingCheckpoint(tmp_path), epochs=1))
     thread.start()
     thread.join()
     assert "only in the main thread. No training checkpoint is written on ['SIGTERM']" in caplog.text

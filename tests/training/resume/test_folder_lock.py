@@ -1,4 +1,4 @@
-"""`Checkpoint`: one process at a time uses a folder."""
+"""`TrainingCheckpoint`: one process at a time uses a folder."""
 
 import contextlib
 import errno
@@ -12,8 +12,7 @@ import sys
 import keras
 import pytest
 
-from keras_transfer.training.resume import folder_lock
-from keras_transfer.training.resume.checkpoint import Checkpoint
+from keras_transfer.training.resume import TrainingCheckpoint, folder_lock
 from tests.training.resume.checkpoint_runs import assert_same, crash, fit, linear, names
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="locks files as POSIX systems do")
@@ -54,7 +53,7 @@ def test_a_folder_that_another_process_uses_is_an_error_that_names_it_and_leaves
     before = sorted(os.listdir(tmp_path))
     with other_process(tmp_path) as (_, (process_id, _)):
         with pytest.raises(RuntimeError, match=rf"Only one process .*Received: .*, in use by process {process_id} on "):
-            fit(linear(), Checkpoint(tmp_path))
+            fit(linear(), TrainingCheckpoint(tmp_path))
         assert sorted(os.listdir(tmp_path)) == sorted([*before, ".lock"])
 
 
@@ -66,7 +65,7 @@ def test_the_lock_of_a_killed_process_is_taken_over_and_the_run_resumes(tmp_path
         process.wait()
         assert ".lock" in os.listdir(tmp_path)
         model, expected = linear(), linear()
-        fit(model, Checkpoint(tmp_path), epochs=1)
+        fit(model, TrainingCheckpoint(tmp_path), epochs=1)
     fit(expected, epochs=1)
     assert_same(model, expected)
     assert ".lock" not in os.listdir(tmp_path)
@@ -121,7 +120,7 @@ def test_without_locks_in_the_file_system_it_warns_and_goes_on(tmp_path, monkeyp
 
 
 def test_a_checkpoint_of_another_run_in_the_folder_leaves_no_lock(tmp_path):
-    fit(linear(), Checkpoint(tmp_path), epochs=1)
+    fit(linear(), TrainingCheckpoint(tmp_path), epochs=1)
     with pytest.raises(ValueError, match="To resume a run, use the same model"):
-        fit(linear(keras.optimizers.Adam()), Checkpoint(tmp_path))
+        fit(linear(keras.optimizers.Adam()), TrainingCheckpoint(tmp_path))
     assert ".lock" not in os.listdir(pathlib.Path(tmp_path))

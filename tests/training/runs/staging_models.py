@@ -5,8 +5,10 @@ import numpy as np
 from keras import ops
 
 from keras_transfer import adaptation
-from keras_transfer.training.runs import steps
+from keras_transfer.adaptation import TrainingCheckpoint
+from keras_transfer.training.runs import sync
 from tests.helpers import EAGER
+from tests.training.rows import Rows, tell
 
 NAMES = ["low", "mid", "top", "head"]
 STEPS = 4  # an epoch
@@ -28,8 +30,12 @@ def make(optimizer=None, **compiled):
 
 def fit(model, *callbacks, epochs=4, x=X, batch_size=4, **options):
     """Trains on batches, in order."""
-    options = {"batch_size": batch_size, "epochs": epochs, "shuffle": False, "verbose": 0, **options}
-    return model.fit(x, Y, callbacks=list(callbacks), **options)
+    options = {"epochs": epochs, "shuffle": False, "verbose": 0, **options}
+    data = {"x": x, "y": Y, "batch_size": batch_size}
+    if any(isinstance(callback, TrainingCheckpoint) for callback in callbacks):
+        data = {"x": Rows(x, Y, batch_size)}
+        tell(callbacks, data["x"])
+    return model.fit(**data, callbacks=list(callbacks), **options)
 
 
 def values(model):
@@ -63,7 +69,7 @@ class Watch(keras.callbacks.Callback):
         self.steps, self.values = [], values(self.model)
 
     def on_train_batch_end(self, batch, logs=None):
-        steps.sync(self.model)
+        sync(self.model)
         now = values(self.model)
         self.steps.append(changed(self.values, now))
         self.values = now
@@ -137,5 +143,5 @@ def always(rate):
 
 
 def synced(model):
-    steps.sync(model)
+    sync(model)
     return values(model)

@@ -9,14 +9,15 @@ import pytest
 
 from keras_transfer.adaptation import (
     L2SP,
-    Checkpoint,
     LayerwiseOptimizer,
     SlantedTriangular,
     Stage,
     StagedTraining,
+    TrainingCheckpoint,
     freeze,
 )
 from tests.helpers import EAGER
+from tests.tasks import tiny
 from tests.training.runs.staging_models import NAMES, STEPS, X, Y, changed, difference, fit, make, synced, values
 
 Adam, SGD = keras.optimizers.Adam, keras.optimizers.SGD
@@ -151,9 +152,9 @@ def test_a_run_that_was_killed_resumes_with_the_same_rates_and_fresh_optimizers(
     for every in (5, 6):  # where a stage begins, and one step later
         folder = tmp_path / str(every)
         with contextlib.suppress(KeyboardInterrupt):
-            fit(make(), stages(), Checkpoint(folder, save_every=every), Killed(), epochs=3)
+            fit(make(), stages(), TrainingCheckpoint(folder, save_every=every), Killed(), epochs=3)
         model = make()
-        fit(model, stages(), Checkpoint(folder), epochs=3)
+        fit(model, stages(), TrainingCheckpoint(folder), epochs=3)
         assert difference(values(model), values(whole)) == 0, every
 
 
@@ -177,7 +178,7 @@ def fit_until_best(model, stages, *callbacks):
 def ended(tmp_path_factory):
     """A whole run that its last stage ended: the history, the stages, the weights and the folder of its checkpoints."""
     folder, model, stages = tmp_path_factory.mktemp("ended"), make(), until_best()
-    history = fit_until_best(model, stages, Checkpoint(folder))
+    history = fit_until_best(model, stages, TrainingCheckpoint(folder))
     assert len(history["loss"]) == 9 and stages.over
     return stages, values(model), folder
 
@@ -205,10 +206,10 @@ def test_stages_with_patience_resume_where_they_were(save_every, epochs, ended, 
     expected, weights, _ = ended
     for epoch in epochs:
         with pytest.raises(KeyboardInterrupt):
-            saving = Checkpoint(tmp_path, save_every=save_every)
+            saving = TrainingCheckpoint(tmp_path, save_every=save_every)
             fit_until_best(make(), until_best(), saving, KilledIn(epoch))
     model, stages = make(), until_best()
-    fit_until_best(model, stages, Checkpoint(tmp_path, save_every=save_every))
+    fit_until_best(model, stages, TrainingCheckpoint(tmp_path, save_every=save_every))
     assert stages.schedule == expected.schedule and stages.over
     assert difference(values(model), weights) == 0
     assert "may differ" not in caplog.text
@@ -217,7 +218,7 @@ def test_stages_with_patience_resume_where_they_were(save_every, epochs, ended, 
 def test_a_run_that_the_last_stage_ended_is_complete(ended, caplog):
     _, weights, folder = ended
     model = make()
-    assert fit_until_best(model, until_best(), Checkpoint(folder)) == {}
+    assert fit_until_best(model, until_best(), TrainingCheckpoint(folder)) == {}
     assert difference(values(model), weights) == 0
     assert "The run is complete and is not trained further: 9 of 11 epochs" in caplog.text
 
@@ -227,6 +228,12 @@ def test_a_stage_waits_for_the_validation_of_a_later_epoch(options):
     plan = StagedTraining([Stage("head", epochs=2, **options), Stage("all")])
     history = fit(make(SGD(0.1)), plan, epochs=4, validation_data=(X, Y), validation_freq=2).history
     assert len(history["loss"]) == 4 and len(history["val_loss"]) == 2
+
+
+@pytest.mark.core
+def test_a_stage_of_another_model_than_a_task_that_is_never_validated_warns(caplog):
+    fit(make(SGD(0.1)), StagedTraining([Stage("head", patience=1), Stage("all")]), epochs=1)
+    assert "A stage waits for 'val_loss', but this epoch was not validated" in caplog.text
 
 
 def test_a_misspelt_metric_is_an_error_in_the_first_epoch_that_validates():
@@ -288,8 +295,11 @@ def test_a_stage_can_wait_for_real_validation_data():
 
 def test_a_metric_that_is_missing_is_an_error():
     plan = StagedTraining([Stage("head", patience=1), Stage("all")])
-    with pytest.raises(ValueError, match=r"Pass `validation_data`.*Expected one of \['loss'\].*monitor='val_loss'"):
-        fit(make(SGD(0.1)), plan)
+    model = tiny.two_blocks()
+    model.compile("sgd", run_eagerly=EAGER)
+    with pytest.raises(ValueError, match=r"Pass `validation_data`.*Expected one of \['accuracy', 'loss'\].*'val_loss'"):
+        model.fit(*tiny.examples(4), epochs=2, verbose=0, callbacks=[plan])
+    assert len(model.trainable_weights) == len(tiny.two_blocks().trainable_weights)
 
 
 def test_a_metric_without_a_direction_is_an_error():

@@ -6,7 +6,6 @@ import pytest
 
 from keras_transfer import adaptation
 from keras_transfer.adaptation import GradualUnfreezing, Stage, StagedTraining
-from keras_transfer.training.runs import steps
 from tests.helpers import EAGER, with_slots
 from tests.training.runs.staging_models import (
     NAMES,
@@ -86,14 +85,13 @@ CORE = ("after a step", "in validation", "a later batch", "in tracing")
 def test_everything_trains_after_fit_however_it_ends(name):
     model = make(run_eagerly=EAGER and name not in GRAPHS)
     start, stages = values(model), StagedTraining([Stage("head", steps=6), Stage(["low", "head"])])
-    with pytest.raises(BaseException) as raised:
+    with pytest.raises(BaseException) as raised, stages:
         ENDS[name](model, stages)
     assert name == "in tracing" or "boom" in str(raised.value)
     assert all(np.isfinite(value).all() for value in values(model).values())
     assert changed(start, values(model)) <= {f"{n}/{w}" for n in ("low", "head") for w in ("kernel", "bias")}
     assert len(model.trainable_variables) == 8 and all(layer.trainable for layer in model.layers)
     assert trained_in(model, lambda: fit(model, epochs=1)) == set(NAMES)
-    assert type(model.train_function) is not steps.Steps
     watch, again = Watch(), StagedTraining([Stage("head", steps=2), Stage("all")])
     fit(model, again, watch, epochs=1)
     assert_follows(model, again, watch)
@@ -116,8 +114,8 @@ def partly(batches):
 def test_a_model_recompiled_after_a_failed_fit_trains_everything():
     for callback in (None, GradualUnfreezing(steps=1)):
         model = make()
-        with pytest.raises(Boom):
-            fit(model, GradualUnfreezing(steps=3), Fails("on_epoch_end"))
+        with pytest.raises(Boom), GradualUnfreezing(steps=3) as stages:
+            fit(model, stages, Fails("on_epoch_end"))
         model.compile(keras.optimizers.Adam(0.01), "mse", run_eagerly=EAGER)
         assert trained_in(model, lambda: fit(model, *filter(None, [callback]), epochs=1)) == set(NAMES)  # noqa: B023
 

@@ -1,13 +1,54 @@
-"""Methods that decide which layer groups train when: gradual unfreezing, chain-thaw, sequential or custom stages."""
+"""Plans of a run: gradual unfreezing, chain-thaw, sequential unfreezing and stages of one's own."""
+
+import functools
 
 import keras
 
-from keras_transfer.groups import depth_of
-from keras_transfer.training.runs.staging import Stage, Staging, check_length
+from keras_transfer.groups import select_groups
+from keras_transfer.training.runs.stage import Stage, check_length
+from keras_transfer.training.runs.stages import Stages
+
+
+def gradual(groups, epochs=None, steps=None, fraction=0.5, down_to=None):
+    """Returns the stages of gradual unfreezing. `GradualUnfreezing` describes them."""
+    found = groups[:1] if down_to is None else select_groups(groups, down_to)
+    if len(found) != 1:
+        names = [group.name for group in found]
+        raise ValueError(f"Expected a single layer group. Received: {down_to!r}, which matches {names}")
+    lowest, highest = found[0].depth, groups[-1].depth
+    first = {group.depth for group in groups if not group.pretrained and group.depth >= lowest} | {highest}
+    others = [depth for depth in range(highest, lowest - 1, -1) if depth not in first]
+    trained = [sorted({*first, *others[:count]}) for count in range(len(others) + 1)]
+    return _of_equal_length(trained, epochs, steps, fraction)
+
+
+def chain_thaw(groups, epochs=None, steps=None, fraction=0.75):
+    """Returns the stages of chain-thaw. `ChainThaw` describes them."""
+    new = _new(groups)
+    others = [[group.depth] for group in groups if group.depth not in new]
+    return _of_equal_length([new, *others, "all"], epochs, steps, fraction)
+
+
+def sequential(groups, new_epochs=1, body_epochs=1):
+    """Returns the stages of sequential unfreezing. `SequentialUnfreezing` describes them."""
+    body = [group.depth for group in groups if group.kind != "embeddings"]
+    return [Stage(_new(groups), new_epochs), Stage(body, body_epochs), Stage("all")]
+
+
+def _of_equal_length(trained, epochs, steps, fraction):
+    """Returns stages of equal length, except that the last one lasts until the run ends."""
+    if epochs is None and steps is None:
+        return [Stage(train, fraction=fraction / max(len(trained) - 1, 1)) for train in trained]
+    return [Stage(train, epochs, steps) for train in trained]
+
+
+def _new(groups):
+    """Returns the depths of the layer groups that are not pretrained, or of the highest group if all are pretrained."""
+    return [group.depth for group in groups if not group.pretrained] or [groups[-1].depth]
 
 
 @keras.saving.register_keras_serializable("keras_transfer")
-class StagedTraining(Staging):
+class StagedTraining(Stages):
     """Trains only certain layer groups in each stage of a run.
 
     The callback works in plain `fit()`, with any Keras optimizer and backend. Which weights train depends only on the
@@ -17,8 +58,10 @@ class StagedTraining(Staging):
     With `LayerwiseOptimizer`, a layer group that begins to train late also takes first steps of the right size. Weights
     that were frozen before `fit()` remain frozen.
 
-    Weights are frozen only inside the steps. Between steps, and after `fit()` ends for any reason, every `trainable`
-    flag has its value from before `fit()`. Files written during a stage contain these flags and the whole optimizer.
+    A stage sets the `trainable` flags when it begins. At the end of each epoch, and after `fit()` of a task ends for
+    any reason, every flag has its value from before `fit()`. So files written between epochs contain these flags and
+    the whole optimizer. If `fit()` of another model may fail, use the callback as a context manager, which sets the
+    flags back: `with callback: model.fit(..., callbacks=[callback])`. Put the callback first in the list of callbacks.
 
     A stage can begin only with the first of `steps_per_execution` batches, and with the first of the batches that
     accumulate one gradient. Keras traces the step again in each new stage, which takes seconds.
@@ -48,13 +91,10 @@ class StagedTraining(Staging):
     """
 
     def __init__(self, stages):
-        super().__init__()
         if not isinstance(stages, (list, tuple)) or not stages or not all(isinstance(part, Stage) for part in stages):
             raise ValueError(f"`stages` must be a non-empty list of `Stage`s. Received: {stages!r}")
+        super().__init__(lambda groups: self.stages)
         self.stages = list(stages)
-
-    def plan(self, groups):
-        return self.stages
 
     def get_config(self):
         return {"stages": [keras.saving.serialize_keras_object(stage) for stage in self.stages]}
@@ -64,28 +104,20 @@ class StagedTraining(Staging):
         return cls([keras.saving.deserialize_keras_object(stage) for stage in config["stages"]])
 
 
-class _EvenStaging(Staging):
-    """Base class of methods whose stages have equal lengths, except that the last one lasts until the run ends."""
+class _Planned(Stages):
+    """Base class of methods whose arguments are those of their plan, without defaults that are None."""
 
-    default_fraction = None
-
-    def __init__(self, epochs=None, steps=None, fraction=None):
-        super().__init__()
-        Stage("all", epochs, steps, fraction)  # raises if these are invalid
-        self.epochs, self.steps, self.fraction = epochs, steps, fraction
-
-    def _stages(self, selections):
-        if self.epochs is None and self.steps is None:
-            fraction = (self.fraction or self.default_fraction) / max(len(selections) - 1, 1)
-            return [Stage(train, fraction=fraction) for train in selections]
-        return [Stage(train, self.epochs, self.steps) for train in selections]
+    def __init__(self, plan, **arguments):
+        given = {name: value for name, value in arguments.items() if value is not None}
+        super().__init__(functools.partial(plan, **given))
+        self._arguments = arguments
 
     def get_config(self):
-        return {"epochs": self.epochs, "steps": self.steps, "fraction": self.fraction}
+        return dict(self._arguments)
 
 
 @keras.saving.register_keras_serializable("keras_transfer")
-class GradualUnfreezing(_EvenStaging):
+class GradualUnfreezing(_Planned):
     """Unfreezes the layer groups one by one from the head down (Howard and Ruder 2018, ULMFiT).
 
     The first stage trains the highest layer group and all new ones. Each further stage adds the next lower layer group.
@@ -110,24 +142,13 @@ class GradualUnfreezing(_EvenStaging):
     Source: https://arxiv.org/abs/1801.06146, section 3.3.
     """
 
-    default_fraction = 0.5
-
     def __init__(self, epochs=None, steps=None, fraction=None, down_to=None):
-        super().__init__(epochs, steps, fraction)
-        self.down_to = down_to
-
-    def plan(self, groups):
-        lowest = 0 if self.down_to is None else depth_of(self.model, self.down_to)
-        first = {group.depth for group in groups if not group.pretrained and group.depth >= lowest} | {len(groups) - 1}
-        others = [depth for depth in reversed(range(lowest, len(groups))) if depth not in first]
-        return self._stages([sorted({*first, *others[:count]}) for count in range(len(others) + 1)])
-
-    def get_config(self):
-        return {**super().get_config(), "down_to": self.down_to}
+        Stage("all", epochs, steps, fraction)  # raises if these are invalid
+        super().__init__(gradual, epochs=epochs, steps=steps, fraction=fraction, down_to=down_to)
 
 
 @keras.saving.register_keras_serializable("keras_transfer")
-class ChainThaw(_EvenStaging):
+class ChainThaw(_Planned):
     """Trains the new layer groups, then each one alone from the lowest up, then all (Felbo et al. 2017, DeepMoji).
 
     `StagedTraining` describes what all methods have in common.
@@ -149,16 +170,13 @@ class ChainThaw(_EvenStaging):
     Source: https://arxiv.org/abs/1708.00524, section 3.3.
     """
 
-    default_fraction = 0.75
-
-    def plan(self, groups):
-        new = _new(groups)
-        others = [[group.depth] for group in groups if group.depth not in new]
-        return self._stages([new, *others, "all"])
+    def __init__(self, epochs=None, steps=None, fraction=None):
+        Stage("all", epochs, steps, fraction)  # raises if these are invalid
+        super().__init__(chain_thaw, epochs=epochs, steps=steps, fraction=fraction)
 
 
 @keras.saving.register_keras_serializable("keras_transfer")
-class SequentialUnfreezing(Staging):
+class SequentialUnfreezing(_Planned):
     """Trains the new layer groups first, then all but the embeddings, then all (Chronopoulou et al. 2019).
 
     `StagedTraining` describes what all methods have in common.
@@ -179,19 +197,6 @@ class SequentialUnfreezing(Staging):
     """
 
     def __init__(self, new_epochs=1, body_epochs=1):
-        super().__init__()
         check_length("new_epochs", new_epochs)
         check_length("body_epochs", body_epochs)
-        self.new_epochs, self.body_epochs = new_epochs, body_epochs
-
-    def plan(self, groups):
-        body = [group.depth for group in groups if group.kind != "embeddings"]
-        return [Stage(_new(groups), self.new_epochs), Stage(body, self.body_epochs), Stage("all")]
-
-    def get_config(self):
-        return {"new_epochs": self.new_epochs, "body_epochs": self.body_epochs}
-
-
-def _new(groups):
-    """Returns the depths of the layer groups that are not pretrained, or of the highest group if all are pretrained."""
-    return [group.depth for group in groups if not group.pretrained] or [len(groups) - 1]
+        super().__init__(sequential, new_epochs=new_epochs, body_epochs=body_epochs)

@@ -1,18 +1,12 @@
-"""Stages of a run, described by layer groups, and the steps at which they begin."""
+"""A stage: what it trains, how long it lasts, and what it does to the optimizer."""
 
 import dataclasses
-import itertools
-import logging
 import math
 
 import keras
 
-from keras_transfer.groups import layer_groups, select_groups, selection_for_config
-from keras_transfer.keras_internals import accumulation_steps
+from keras_transfer.groups import selection_for_config
 from keras_transfer.training.optimizers import is_number
-from keras_transfer.training.runs.stages import PlacedStage, StagedFit
-
-log = logging.getLogger("keras_transfer")
 
 
 @keras.saving.register_keras_serializable("keras_transfer")
@@ -26,9 +20,9 @@ class Stage:
         steps: Integer. Length of the stage in batches. Defaults to `None`.
         fraction: Float. Length of the stage as a fraction of the run. Defaults to `None`. Stages without a length share
             the rest of the run evenly. The last stage always lasts until the end of the run.
-        learning_rate: Float or `LearningRateSchedule`. Learning rate of the optimizer in this stage. During the stage,
-            callbacks such as `LearningRateScheduler` have no effect. A schedule counts the optimizer's steps, which
-            `fresh_optimizer` restarts. Defaults to `None`, the optimizer's own learning rate.
+        learning_rate: Float or `LearningRateSchedule`. Learning rate of the optimizer in this stage. Other callbacks
+            cannot set the rate then. A schedule counts the optimizer's steps, which `fresh_optimizer` restarts.
+            Defaults to `None`, the optimizer's own learning rate.
         fresh_optimizer: Boolean. Whether the optimizer begins the stage in the state of a new one, without moments and
             at step 0, so that its schedule starts again. The start values of a penalty remain. Defaults to `False`.
         patience: Integer. Number of epochs without improvement of `monitor` after which the stage ends, as with
@@ -79,6 +73,11 @@ class Stage:
             )
         self.train = selection_for_config(self.train)
 
+    @property
+    def improves(self):
+        """Boolean. Whether the stage watches a metric."""
+        return self.patience is not None or self.restore_best
+
     def get_config(self):
         config = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {**config, "learning_rate": keras.saving.serialize_keras_object(self.learning_rate)}
@@ -97,74 +96,7 @@ def check_length(name, length):
         raise ValueError(f"`{name}` must be {expected}. Received: {length!r}")
 
 
-class Staging(StagedFit):
-    """Base class of the unfreezing methods. A subclass defines `plan`."""
-
-    def plan(self, groups):
-        """Returns the list of `Stage`s for the list of layer groups of a model."""
-        raise NotImplementedError(f"{type(self).__name__} must define `plan`.")
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)
-
-    def place_stages(self):
-        groups, epochs, steps = layer_groups(self.model), self.params.get("epochs") or 1, self.params.get("steps")
-        stages = self.plan(groups)
-        if steps is None and any(stage.epochs is None and stage.patience is None for stage in stages[:-1]):
-            raise ValueError(
-                "Stages in steps or fractions require a known number of steps per epoch. Pass `steps_per_epoch` to "
-                "`fit()`, or set `epochs`. Received: data of unknown length"
-            )
-        total = epochs * (steps or 1)
-        self._lengths = _lengths(stages, total, steps or 1)
-        starts = self._starts()
-        trainable = {id(weight) for weight in self.model.trainable_weights}
-        placed, frozen = [], {}
-        for number, (stage, start) in enumerate(zip(stages, starts), 1):
-            chosen = select_groups(groups, stage.train)
-            training = [group for group in chosen if any(id(weight) in trainable for weight in group.variables)]
-            if not training:
-                raise ValueError(
-                    f"Stage {number} of {len(stages)} trains nothing. Unfreeze its layer groups before `fit()`. "
-                    f"Received: {[group.name for group in chosen]}, which are all frozen"
-                )
-            weights = [weight for group in training for weight in group.variables]
-            names = [group.name for group in training]
-            options = stage.fresh_optimizer, stage.patience, stage.restore_best, stage.monitor
-            placed.append(PlacedStage(start, names, weights, stage.learning_rate, *options))
-            frozen |= {group.name: None for group in chosen if group not in training and group.variables}
-        if frozen:
-            log.warning("These layer groups were frozen before `fit()` and remain frozen: %s", list(frozen))
-        known = [start for start in starts if start < math.inf]
-        if known[-1] >= total or any(first >= second for first, second in itertools.pairwise(known)):
-            raise ValueError(
-                f"Each of the {len(stages)} stages must have at least one step within the run. "
-                f"Received: {total} {'steps' if steps else 'epochs'}, and stages that begin at {starts}"
-            )
-        return placed
-
-    def starts_after(self, stage, place):
-        self._lengths[stage] = place - sum(self._lengths[:stage])
-        return self._starts()
-
-    def _starts(self):
-        sums = [sum(self._lengths[:number]) for number in range(len(self._lengths))]
-        return [start if start == math.inf else self._next_possible(round(start)) for start in sums]
-
-    def _next_possible(self, start):
-        """Returns the first step, at or after `start`, at which a stage can begin."""
-        steps = self.params.get("steps")
-        if steps is None:
-            return start
-        accumulated = accumulation_steps(self.model.optimizer)  # Accumulated gradients belong to one stage.
-        together = self.model.steps_per_execution  # Keras calls no callback between these steps.
-        while start % accumulated or start % steps % together:
-            start += 1
-        return start
-
-
-def _lengths(stages, total, steps_per_epoch):
+def stage_lengths(stages, total, steps_per_epoch):
     """Returns the length of each stage in steps, which is infinite if the stage lasts until nothing improves."""
     lengths = []
     for stage in stages:

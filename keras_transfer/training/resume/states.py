@@ -1,0 +1,111 @@
+"""States of objects as JSON values and arrays, in both directions."""
+
+import random
+
+import keras
+import numpy as np
+
+from keras_transfer.keras_internals import keras_callbacks
+
+_ARRAY = "array in this file"
+
+
+def has_state(value):
+    """Returns whether an object has the methods `state_dict` and `load_state_dict`."""
+    return all(callable(getattr(value, name, None)) for name in ("state_dict", "load_state_dict"))
+
+
+def split(value, name, arrays):
+    """Returns a state as a JSON value, and adds its arrays to a dict, by names that begin with `name`.
+
+    Raises:
+        ValueError: If the state does not consist of numbers, strings, lists, dicts with strings as keys, and arrays.
+    """
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: split(part, f"{name}/{key}", arrays) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [split(part, f"{name}/{place:03d}", arrays) for place, part in enumerate(value)]
+    if isinstance(value, (np.ndarray, keras.Variable)) or keras.ops.is_tensor(value):
+        arrays[name] = value if isinstance(value, np.ndarray) else keras.ops.convert_to_numpy(value)
+        return {_ARRAY: name}
+    raise ValueError(
+        "`state_dict()` must return numbers, strings, lists, arrays, or dicts with strings as keys. "
+        f"Received: {type(value).__name__} for {name}"
+    )
+
+
+def join(value, read):
+    """Returns the state that `split` was given, except that tuples are lists.
+
+    Args:
+        value: JSON value.
+        read: Function that returns the array of a name.
+    """
+    if isinstance(value, dict):
+        return read(value[_ARRAY]) if _ARRAY in value else {key: join(part, read) for key, part in value.items()}
+    return [join(part, read) for part in value] if isinstance(value, list) else value
+
+
+# === Callbacks ===
+
+
+def states_of(callbacks):
+    """Returns a dict from unique names to the states of those callbacks that have one."""
+    return {name: _state_of(callback) for name, callback in stateful(callbacks).items()}
+
+
+def stateful(callbacks):
+    """Returns a dict from unique names to those callbacks that have a state: ours, the user's, and some of Keras's."""
+    found = {}
+    for callback in callbacks:
+        if has_state(callback) or keras_callbacks.callback_attributes(callback):
+            kind = type(callback).__name__
+            found[f"{kind}/{sum(name.startswith(f'{kind}/') for name in found)}"] = callback
+    return found
+
+
+def _state_of(callback):
+    if has_state(callback):
+        return callback.state_dict()
+    return {name: getattr(callback, name) for name in keras_callbacks.callback_attributes(callback)}
+
+
+def load_states(callbacks, states):
+    """Restores what `states_of` returned."""
+    for name, callback in stateful(callbacks).items():
+        if name in states and has_state(callback):
+            callback.load_state_dict(states[name])
+        elif name in states:
+            vars(callback).update(states[name])
+
+
+# === Random numbers ===
+
+
+def random_states():
+    """Returns the states of the random numbers of Python, NumPy and torch, which order data and drop out."""
+    version, numbers, gauss = random.getstate()
+    state = {"python": [version, list(numbers), gauss], "numpy": np.random.get_state(legacy=False)}
+    if keras.backend.backend() == "torch":
+        import torch
+
+        state["torch"] = [part.numpy() for part in [torch.get_rng_state(), *torch.cuda.get_rng_state_all()]]
+    return state
+
+
+def load_random_states(state):
+    """Restores what `random_states` returned."""
+    version, numbers, gauss = state["python"]
+    random.setstate((version, tuple(numbers), gauss))
+    np.random.set_state(state["numpy"])
+    if keras.backend.backend() == "torch" and "torch" in state:
+        import torch
+
+        cpu, *gpus = map(torch.from_numpy, state["torch"])
+        torch.set_rng_state(cpu)
+        for device, part in enumerate(gpus[: torch.cuda.device_count()]):
+            torch.cuda.set_rng_state(part, device)

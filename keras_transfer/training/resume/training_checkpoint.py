@@ -1,0 +1,347 @@
+"""A callback that writes the state of a run, and continues the run from it after a crash."""
+
+import contextlib
+import logging
+import math
+import os
+import re
+import signal
+import threading
+import warnings
+
+import keras
+
+from keras_transfer.keras_internals import trainer
+from keras_transfer.training.resume import checkpoint_files
+from keras_transfer.training.resume.checkpoint_variables import restore_variables, variables_of
+from keras_transfer.training.resume.run_settings import differences, may_differ, must_agree, rates_of
+from keras_transfer.training.resume.states import (
+    has_state,
+    join,
+    load_random_states,
+    load_states,
+    random_states,
+    split,
+    stateful,
+    states_of,
+)
+from keras_transfer.training.runs import RunCallback, Stages, sync, warn_in_epoch
+
+log = logging.getLogger("keras_transfer")
+
+
+@keras.saving.register_keras_serializable("keras_transfer")
+class TrainingCheckpoint(RunCallback):
+    """Writes training checkpoints, and resumes a run bit for bit when the same script runs again.
+
+    A training checkpoint contains all variables of the model (including the states of its seeds), of the optimizer and
+    of the metrics, the heads of a task's inactive adapters, the position in the run, the random numbers of Python,
+    NumPy and torch, and the states of the data and of the other callbacks: those with the methods `state_dict` and
+    `load_state_dict`, and Keras's `EarlyStopping`, `ModelCheckpoint`, `ReduceLROnPlateau` and `SwapEMAWeights`.
+
+    `fit()` of a task passes its data and callbacks on. For another model, pass `data` and `callbacks` here, put this
+    callback last, and pass `shuffle=False` to `fit()` with batches that shuffle themselves. If `fit()` may fail, use
+    `with checkpoint: model.fit(..., callbacks=[checkpoint])`, which gives signals their usual effect again.
+
+    A run resumes in the middle of an epoch if the state of the data has a `"batch"`, as that of `text.batches`: the
+    rest of the epoch begins with this batch, which other callbacks count as batch 0. With other data, training
+    checkpoints are written only between epochs, a run that is interrupted begins its epoch again, and a warning says
+    so. This is exact if each epoch of the data is the same, or depends on the random numbers above. With several
+    replicas, the statistics of batch normalization are those of the first replica, as in everything that Keras saves.
+
+    The newest intact checkpoint is used; damaged ones are skipped with a warning. A folder belongs to one run, and only
+    one process can use it at a time. With several machines, each one needs its own folder. Once all epochs are
+    complete, or `EarlyStopping` or the `patience` of the last stage has ended the run, `fit()` trains nothing. With
+    more `epochs`, or more `patience` of `EarlyStopping`, it continues. If the loss, dtype policy, a setting of the
+    model that its variables do not show (such as `num_heads`, a dropout rate or LoRA's `alpha`), the `shuffle` or
+    `class_weight` of a task, or the plan of which weights train differs, a warning is logged.
+
+    Args:
+        folder: Path of the local folder for the run's checkpoints. It is created if necessary.
+        save_every: `"epoch"` or integer. Number of batches between checkpoints. A checkpoint is always written at the
+            end of the run. Defaults to `"epoch"`.
+        keep: Integer. Number of checkpoints to keep. Defaults to `2`.
+        data: Object that decides the order of the batches, with `state_dict` and `load_state_dict`. Defaults to `None`,
+            the data of a task's `fit()`.
+        callbacks: List of the other callbacks of the run. Defaults to `None`, those of a task's `fit()`.
+        signals: List of strings. Names of signals that end the run with a checkpoint, after the current step or
+            validation. `fit()` then returns, and `stopped_by` is the signal's name. A second signal has its usual
+            effect. Defaults to `("SIGTERM",)`.
+
+    Raises:
+        ValueError: If an argument is invalid. In `fit()`, if the checkpoint belongs to another model, optimizer or
+            epoch length, or if all checkpoints are damaged.
+        RuntimeError: If another process uses the folder.
+        OSError: If the folder cannot be written (before the first step), or the disk is full.
+
+    Example:
+    ```python
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    model.compile("adam", "mse")
+    checkpoint = keras_transfer.adaptation.TrainingCheckpoint("run", callbacks=[])
+    model.fit(np.ones((8, 4)), np.ones((8, 2)), shuffle=False, epochs=2, callbacks=[checkpoint], verbose=0)
+    ```
+    """
+
+    def __init__(self, folder, save_every="epoch", keep=2, data=None, callbacks=None, signals=("SIGTERM",)):
+        super().__init__()
+        if not isinstance(folder, (str, os.PathLike)) or not str(folder):
+            raise ValueError(f"`folder` must be the path of a folder. Received: folder={folder!r}")
+        if re.match(r"\w[\w+.-]+:/", str(folder)):  # `pathlib` turns two slashes into one.
+            raise ValueError(
+                "`folder` must be local. Write to a local folder and copy the training checkpoints. "
+                f"Received: folder={str(folder)!r}"
+            )
+        if save_every != "epoch" and not _is_count(save_every):
+            raise ValueError(f"`save_every` must be 'epoch' or a positive integer. Received: save_every={save_every!r}")
+        if not _is_count(keep):
+            raise ValueError(f"`keep` must be a positive integer. Received: keep={keep!r}")
+        known = set(signal.Signals.__members__) - {"SIGKILL", "SIGSTOP"}
+        signals = [signals] if isinstance(signals, str) else list(signals)
+        if unknown := [name for name in signals if name not in known]:
+            raise ValueError(f"`signals` must be names of signals that can be caught. Received: {unknown}")
+        if data is not None and not has_state(data):
+            raise ValueError(
+                "`data` must have the methods `state_dict` and `load_state_dict`, as `text.batches` has. "
+                f"Received: data={data!r:.200}"
+            )
+        self.folder, self.save_every, self.keep, self.signals = folder, save_every, keep, signals
+        self.data, self.callbacks = data, callbacks
+        self.stopped_by = None
+        self._previous_handlers, self._lock, self._fitted = {}, None, None
+        self._short_epoch = contextlib.ExitStack()
+
+    # === fit ===
+
+    def on_train_begin(self, logs=None):
+        self.close()  # An earlier `fit` may have failed.
+        if not self.model.built:
+            raise ValueError(
+                f"The model must be built. Build it before `fit()`, or give it an `Input`. Received: {self.model!r}"
+            )
+        self._fitted = self.model  # On JAX, `self.model` copies all weights out of a running `fit`.
+        self._user_epoch = trainer.initial_epoch(self.model)
+        self.stopped_by, self._caught, self._resume = None, None, None
+        self._count, self._due, self._stopped = 0, False, False
+        self._look_at_run()
+        self._lock = checkpoint_files.prepare(self.folder)
+        try:
+            stored, self._damaged = checkpoint_files.newest(self.folder)
+            if stored is not None:
+                self._resume_from(stored)
+        except BaseException:
+            self.close()
+            raise
+        self._catch_signals()
+
+    def _look_at_run(self):
+        """Finds the data, the other callbacks, and what influences the result."""
+        run, given = self.run, [] if self.callbacks is None else self.callbacks
+        others = given if run is None else run.callbacks
+        self._others = [callback for callback in others if callback is not self]
+        self._data = self.data if self.data is not None or run is None else run.data
+        self._data = self._data if has_state(self._data) else None
+        if self._data is None or (run is None and self.callbacks is None):
+            log.warning(
+                "The state of %s is not stored. A run that is interrupted begins its epoch again. Pass `data` and "
+                "`callbacks` to `TrainingCheckpoint`, with the methods `state_dict` and `load_state_dict`.",
+                "the data" if run is not None or self.callbacks is not None else "the data and other callbacks",
+            )
+        schedule = [part for callback in self._others if isinstance(callback, Stages) for part in callback.schedule]
+        kinds = [name for name, callback in stateful(self._others).items() if not isinstance(callback, Stages)]
+        settings = {} if run is None else run.settings
+        self._made_with = may_differ(self.model, self.params.get("steps"), settings, kinds, schedule)
+        self._made_for, self._rates = must_agree(self.model), rates_of(self.model.optimizer)
+
+    def on_epoch_begin(self, epoch, logs=None):
+        trainer.set_initial_epoch(self._fitted, self._user_epoch)  # `fit` has already read this.
+        self._epoch, self._seen, self._before = epoch, 0, 0
+        warn_in_epoch(self, epoch)
+        if self._resume is not None:
+            stored, self._resume = self._resume, None
+            if epoch != stored.state["epoch"]:
+                raise ValueError(
+                    f"The training checkpoint resumes in epoch {stored.state['epoch']}, counted from 0. Do not pass "
+                    f"`initial_epoch`. Received: epoch {epoch}"
+                )
+            self._seen = self._before = stored.state["batch"]
+            self._restore(stored)
+            self._short_epoch.enter_context(warnings.catch_warnings())
+            warnings.filterwarnings("ignore", "Your input ran out of data")  # Keras expects a whole epoch.
+        self._beginning = None if self._data is None else self._data.state_dict()
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if self._before and self._before + batch >= self.params["steps"]:
+            raise StopIteration  # It ends the epoch, as data that end do. (A step would change states of seeds.)
+
+    def on_train_batch_end(self, batch, logs=None):
+        done, self._seen = self._before + batch + 1 - self._seen, self._before + batch + 1
+        before, self._count = self._count, self._count + done
+        self._due |= self.save_every != "epoch" and self._count // self.save_every > before // self.save_every
+        if self._seen >= (self.params.get("steps") or math.inf):
+            return  # The end of the epoch follows.
+        ends = self._fitted.stop_training or self._caught
+        if (self._due or ends) and self._can_resume_in_epoch():
+            self._save(self._epoch, self._seen)
+        self._stopped = bool(ends)
+        self._stop_if_caught()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._short_epoch.close()
+        last = epoch + 1 == self.params["epochs"] or self._fitted.stop_training or self._caught
+        cut = self._fitted.stop_training and self._seen < (self.params.get("steps") or 0)
+        if (self.save_every == "epoch" or last or self._due) and not self._stopped and not cut:
+            self._save(epoch + 1, 0)
+        self._stop_if_caught()
+
+    def on_train_end(self, logs=None):
+        self.close()
+
+    def close(self):
+        if self._fitted is not None:
+            trainer.set_initial_epoch(self._fitted, self._user_epoch)
+        self._short_epoch.close()
+        self._restore_handlers()
+        if self._lock is not None:
+            self._lock.release()
+        self._lock = self._fitted = self._resume = self._data = self._others = None
+
+    # === Writing ===
+
+    def _can_resume_in_epoch(self):
+        """Returns whether a run can resume in the middle of this epoch."""
+        return self._data is not None and "batch" in self._data.state_dict()
+
+    def _save(self, epoch, batch):
+        model = self._fitted
+        sync(model)
+        data = None if self._data is None else self._data.state_dict()
+        if batch:  # Data may be read ahead.
+            data = {**self._beginning, "batch": batch}
+        arrays, states = {}, {"data": data, "callbacks": states_of(self._others), "random": random_states()}
+        state = {
+            "epoch": epoch,
+            "batch": batch,
+            "count": self._count,
+            "run": self._made_with,
+            "made for": self._made_for,
+            "rates": self._rates,
+            "rates now": rates_of(model.optimizer),
+            "states": split(states, "states", arrays),
+        }
+        path = checkpoint_files.write(self.folder, epoch, batch, state, variables_of(model) | arrays)
+        checkpoint_files.prune(self.folder, self.keep, [old for old in self._damaged if old != path])
+        self._damaged, self._due = [], False
+
+    # === Resuming ===
+
+    def _resume_from(self, stored):
+        """Checks a training checkpoint against this run and restores it, or prepares to do so in its epoch."""
+        state, epochs = stored.state, self.params["epochs"]
+        self._check(stored)
+        epoch, batch, self._count = state["epoch"], state["batch"], state["count"]
+        self._made_for, self._rates = state["made for"], state["rates"]
+        load_states(self._others, self._states(stored)["callbacks"])
+        if epoch >= epochs or _ended(self._others):
+            log.warning(
+                "The run is complete and is not trained further: %d of %d epochs: %s", epoch, epochs, stored.path
+            )
+            epoch = max(epoch, epochs)
+        else:
+            place = f", after batch {batch}" if batch else ""
+            log.warning("Resuming from epoch %d of %d%s: %s", epoch + 1, epochs, place, stored.path)
+        if batch and epoch < epochs:
+            self._resume = stored
+        else:
+            self._restore(stored)
+        trainer.set_initial_epoch(self._fitted, epoch)
+
+    def _check(self, stored):
+        """Raises an error if a training checkpoint belongs to another run, and warns of smaller differences."""
+        state, run = stored.state, stored.state["run"]
+        if problems := differences(self._made_for, state["made for"]):
+            raise ValueError(
+                "To resume a run, use the same model and the same optimizer (numbers in names may differ). For another "
+                "run, use another folder. "
+                f"Received: {'; '.join(problems)} ({stored.path})"
+            )
+        counts = self._made_with["batches"], run["batches"]
+        if state["batch"] and (counts[0] != counts[1] or not self._can_resume_in_epoch()):
+            data = "data without a state" if counts[0] == counts[1] else f"{counts[0]} batches"
+            raise ValueError(
+                "To resume in the middle of an epoch, use the same data in the same batches. "
+                f"Received: {data} (training checkpoint: {counts[1]}, {stored.path})"
+            )
+        if others := differences(self._made_with, run):
+            log.warning("The run continues, but its result may differ. Received: %s", "; ".join(others))
+        if self._rates not in (state["rates"], state["rates now"]):
+            now, theirs = (", ".join(f"{rate:.6g}" for rate in part) for part in (self._rates, state["rates now"]))
+            log.warning(
+                "The run continues with the learning rate of the training checkpoint, %s. Received: %s", theirs, now
+            )
+
+    def _states(self, stored):
+        return join(stored.state["states"], stored.read)
+
+    def _restore(self, stored):
+        states = self._states(stored)
+        restore_variables(self._fitted, stored, metrics=stored.state["batch"] > 0)
+        load_states(self._others, states["callbacks"])
+        load_random_states(states["random"])
+        if self._data is not None and states["data"] is not None:
+            self._data.load_state_dict(states["data"])
+
+    # === Signals ===
+
+    def _catch_signals(self):
+        if not self.signals:
+            return
+        if threading.current_thread() is not threading.main_thread():
+            log.warning(
+                "Signals can be caught only in the main thread. No training checkpoint is written on %s.", self.signals
+            )
+            return
+        for number in (signal.Signals[name] for name in self.signals):
+            if signal.getsignal(number) is None:
+                log.warning(
+                    "%s has a handler outside Python. No training checkpoint is written on this signal.", number.name
+                )
+            else:
+                self._previous_handlers[number] = signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number, frame):
+        if self._caught is None:
+            self._caught = signal.Signals(number).name
+        else:
+            self._restore_handlers()
+            signal.raise_signal(number)
+
+    def _restore_handlers(self):
+        while self._previous_handlers:
+            number, handler = self._previous_handlers.popitem()
+            if signal.getsignal(number) == self._on_signal:
+                signal.signal(number, handler)
+
+    def _stop_if_caught(self):
+        if self._caught and self.stopped_by is None:
+            self.stopped_by, self._fitted.stop_training = self._caught, True
+            log.warning("%s: the run stops. To resume it, start it again with the folder %s", self._caught, self.folder)
+
+    def get_config(self):
+        config = {name: getattr(self, name) for name in ("save_every", "keep")}
+        return {"folder": str(self.folder), **config, "signals": list(self.signals)}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
+
+def _is_count(value):
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _ended(callbacks):
+    """Returns whether `EarlyStopping` or the last stage, with the state that was restored, has ended the run."""
+    early = [callback for callback in callbacks if isinstance(callback, keras.callbacks.EarlyStopping)]
+    stopped = any(callback.stopped_epoch and callback.wait >= callback.patience for callback in early)
+    return stopped or any(isinstance(callback, Stages) and callback.over for callback in callbacks)

@@ -1,0 +1,63 @@
+"""What `fit` of a task tells the callbacks of this library, and what it takes back when it ends, however it ends."""
+
+import dataclasses
+
+import keras
+
+
+class RunCallback(keras.callbacks.Callback):
+    """Base class of callbacks that change a model, or hold a resource, until a run ends.
+
+    Keras does not tell callbacks when `fit` fails. A task calls `close()` then. With another model, use the callback as
+    a context manager: `with callback: model.fit(..., callbacks=[callback])`.
+
+    Attributes:
+        run: The `Run` that began, or None if the model is not a task.
+    """
+
+    run = None
+
+    def close(self):
+        """Restores what the callback has changed. Calling it again has no effect."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+
+@dataclasses.dataclass
+class Run:
+    """A context for one call of `fit`, which knows what Keras does not tell callbacks.
+
+    Args:
+        data: The dataset from which the run reads its batches.
+        callbacks: List of all callbacks, in order.
+        validates: Boolean. Whether the run validates, though perhaps not in each epoch.
+        settings: Dict of the other settings of `fit` that influence the result.
+    """
+
+    data: object
+    callbacks: list
+    validates: bool
+    settings: dict
+
+    def __enter__(self):
+        for callback in self._ours():
+            callback.run = self
+        return self
+
+    def __exit__(self, *error):
+        for callback in self._ours():
+            callback.close()
+            callback.run = None
+
+    def _ours(self):
+        return [callback for callback in self.callbacks if isinstance(callback, RunCallback)]
+
+
+def sync(model):
+    """Updates the variables during an epoch, in which Keras on JAX keeps their values elsewhere."""
+    if hasattr(model, "jax_state_sync"):
+        model.jax_state_sync()
