@@ -1,7 +1,5 @@
 """The base of all tasks: a functional model from an encoder's inputs to a head, which takes raw text."""
 
-import functools
-
 import keras
 
 from keras_transfer.batches import Batches, as_pipeline, batches, batches_of, counting_epochs
@@ -239,16 +237,16 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
 
     def train_step(self, *args, **kwargs):
         """Runs a training step as `keras.Model` does, on TensorFlow without the gradients of frozen weights."""
-        step = super().train_step if keras.backend.backend() != "tensorflow" else functools.partial(train_step, self)
-        return step(*args, **kwargs)
+        if keras.backend.backend() != "tensorflow":
+            return super().train_step(*args, **kwargs)
+        return train_step(self, *args, **kwargs)
 
     # === Data ===
 
     def dataset(self, x, y=None, sample_weight=None, batch_size=None, shuffle=False):
         """Returns the user's data as a dataset of batches for `keras.Model.fit`, `evaluate` and `predict`.
 
-        This is the only place that decides what the data are. The task's own `fit`, `evaluate` and `predict`,
-        `adaptation.fine_tune` and `adaptation.estimate_fisher` call it.
+        Only this method decides what the data is. All methods of the task, and those that adapt it, call it.
 
         Args:
             x: One of the following:
