@@ -62,18 +62,14 @@ def test_trust_can_be_given_for_the_whole_program(file, trusting):
         np.testing.assert_array_equal(each(np.ones((1, 1))), [[1.5]])
 
 
-def test_private_modules_of_keras_are_imported_in_three_files():
+def test_private_modules_of_keras_are_imported_in_one_file():
     private = {}
     for path in pathlib.Path(keras_transfer.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module.startswith("keras.src"):
                 private.setdefault(path.name, []).extend(name.name for name in node.names)
     # See also `tests/keras_internals/test_private_names.py`.
-    assert private == {
-        "saving.py": ["in_symbolic_scope", "in_safe_mode"],
-        "pipelines.py": ["DataAdapter", "PyDatasetAdapter"],
-        "trainer.py": ["PyDatasetAdapter"],
-    }
+    assert private == {"saving.py": ["in_symbolic_scope", "in_safe_mode"]}
 
 
 def test_the_private_name_of_keras_for_safe_mode_returns_the_argument_of_loading(tmp_path):
