@@ -58,9 +58,10 @@ def test_the_same_random_state_gives_the_same_model(classifier):
 
 
 def test_sample_weights_change_what_is_learned(classifier):
+    classifier.set_params(recipe=get_recipe("feature_extraction", learning_rate=0.1), epochs=4)
     first = classifier.fit(TEXTS, LABELS).predict_proba(TEXTS)
     weighted = classifier.fit(TEXTS, LABELS, sample_weight=[1, 1, 1, 0, 0, 0]).predict_proba(TEXTS)
-    assert (weighted[:, 1] > first[:, 1]).all()
+    assert weighted[:, 1].mean() > first[:, 1].mean() + 0.1
 
 
 def test_columns_of_tables_are_texts(classifier):
