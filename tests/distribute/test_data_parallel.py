@@ -65,7 +65,7 @@ def test_two_devices_train_like_one_for_16_steps(models):
 def test_a_batch_that_devices_cannot_split_evenly_is_filled_up_in_fit_and_predict(models):
     one, two = models
     logits = one.predict(TEXTS[:15], batch_size=8, verbose=0)
-    one.fit(in_eights(one, 15).for_replicas(2, repeat=True), verbose=0)
+    one.fit(in_eights(one, 15).replace(replicas=2, repeat=True), verbose=0)
     with two_devices():
         assert tiny.difference([two.predict(TEXTS[:15], batch_size=8, verbose=0)], [logits]) < 1e-6
         two.fit(TEXTS[:15], LABELS[:15], batch_size=8, shuffle=False, verbose=0)
