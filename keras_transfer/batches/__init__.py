@@ -6,7 +6,7 @@ from keras_transfer.batches.contexts import check_span_preprocessor, context_win
 from keras_transfer.batches.label_checks import with_checked_labels
 from keras_transfer.batches.member_batching import part_batches, parts_item, to_parts, with_placeholders
 from keras_transfer.batches.number_names import as_names, as_positions, keys_as_positions
-from keras_transfer.batches.pipeline import as_pipeline, batches_of, counting_epochs
+from keras_transfer.batches.pipeline import all_class_weights, as_pipeline, batches_of, counting_epochs
 from keras_transfer.batches.planning import LENGTH_STEP, MAX_LENGTHS, Options, lengths_for
 from keras_transfer.batches.span_batching import span_batches, span_columns, window_distance
 from keras_transfer.batches.span_search import best_spans, take_characters
@@ -18,6 +18,7 @@ __all__ = [
     "NO_WORD",
     "Batches",
     "Options",
+    "all_class_weights",
     "as_names",
     "as_pipeline",
     "as_positions",

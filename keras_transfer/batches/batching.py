@@ -125,17 +125,24 @@ class Batches(keras.utils.PyDataset):
                 a new one.
         """
         seed = self.seed if seed is None else seed
-        position = _Position(np.random.randint(2**31) if seed is None else seed)
+        seed = np.random.randint(2**31) if seed is None else seed
+        position = self._position if seed == self.seed else _Position(seed, self.epoch)
         item = lambda columns, length, random: make(columns[0], random)  # noqa: E731
         return self.replace(prepare=item, makes_labels=True, _position=position)
 
     def without_labels(self):
-        """Returns the same batches, without labels and sample weights."""
-        return self.replace(labels=None, sample_weight=None, makes_labels=False)
+        """Returns the same batches without labels and sample weights. Its epochs do not count as those of others."""
+        return self.replace(labels=None, sample_weight=None, makes_labels=False, _position=self._same_place())
 
     def in_one_epoch(self):
-        """Returns the same batches with what `prepare` draws in the first epoch in every epoch, for evaluation."""
-        return self.replace(_one_epoch=True)
+        """Returns the same batches with what `prepare` draws in the first epoch in every epoch, for evaluation.
+
+        Its epochs do not count as those of others.
+        """
+        return self.replace(_one_epoch=True, _position=self._same_place())
+
+    def _same_place(self):
+        return _Position(self.seed, self.epoch)
 
     def by_length(self):
         """Yields the same batches, padded to few lengths, as one dataset for each length."""
@@ -160,7 +167,7 @@ class Batches(keras.utils.PyDataset):
 
     def with_inputs(self, inputs):
         """Returns the same rows in the same batches, with other inputs. Its epochs do not count as those of others."""
-        return self.replace(inputs=inputs, _position=_Position(self.seed, self.epoch))
+        return self.replace(inputs=inputs, _position=self._same_place())
 
     # === Batches ===
 

@@ -4,6 +4,7 @@ import contextlib
 import weakref
 
 import keras
+import numpy as np
 
 _sources = weakref.WeakKeyDictionary()  # from pipelines to their batches
 
@@ -42,6 +43,21 @@ def as_pipeline(data):
 def batches_of(data):
     """Returns the batches of a pipeline that `as_pipeline` returned, and anything else unchanged."""
     return _sources.get(data, data) if hasattr(data, "element_spec") else data
+
+
+def all_class_weights(class_weight, pipeline):
+    """Returns `class_weight` of `fit` with a weight for each class that occurs, as Keras needs it for a pipeline.
+
+    Args:
+        class_weight: Dict from classes to weights, or None. Other classes have the weight 1.
+        pipeline: What `fit` reads.
+    """
+    labels = getattr(batches_of(pipeline), "labels", None) if hasattr(pipeline, "element_spec") else None
+    if class_weight is None or labels is None:
+        return class_weight
+    labels = np.asarray(labels)
+    highest = labels.shape[1] - 1 if labels.ndim == 2 and labels.shape[1] > 1 else int(labels.max())
+    return {number: class_weight.get(number, 1.0) for number in range(max([highest, *class_weight]) + 1)}
 
 
 @contextlib.contextmanager
@@ -86,6 +102,6 @@ def _spec(data):
 
     def spec(one, other):
         shape = [size if size == same else None for size, same in zip(one.shape[1:], other.shape[1:])]
-        return tf.TensorSpec([rows, *shape], tf.as_dtype(one.dtype) if hasattr(one, "numpy") else one.dtype)
+        return tf.TensorSpec([rows, *shape], one.dtype)
 
     return tf.nest.map_structure(spec, ends[0], ends[1])

@@ -39,14 +39,37 @@ def test_only_axes_that_vary_are_unknown():
     assert as_pipeline(fixed).element_spec[0]["token_ids"].shape.as_list() == [4, 32]
 
 
+@pytest.mark.parametrize("class_weight", [{}, {0: 0.0}, {0: 0.0, 1: 1.0}])
+def test_a_class_without_a_weight_has_the_weight_1(class_weight):
+    losses = []
+    for weights in (class_weight, {0: class_weight.get(0, 1.0), 1: 1.0}):
+        model = tiny.of_vectors()
+        model.compile("sgd")
+        data = model.dataset(TEXTS, LABELS, batch_size=20)
+        losses.append(model.fit(data, class_weight=weights, verbose=0).history["loss"])
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.core
+def test_only_fit_goes_to_another_epoch():
+    model = tiny.of_vectors()
+    model.compile("sgd")
+    data = model.dataset(TEXTS, LABELS, batch_size=4, shuffle=True)
+    epochs = []
+    for validation_data in (None, None, data):
+        model.fit(data, validation_data=validation_data, verbose=0)
+        epochs.append(data.epoch)
+        model.evaluate(data, verbose=0)
+        model.predict(data, verbose=0)
+        assert data.epoch == epochs[-1]
+    assert epochs[2] - epochs[1] == epochs[1] - epochs[0] > 0
+
+
 @pytest.mark.parametrize("listed", [False, True])
-def test_fit_counts_the_epochs_and_no_other_method_does(listed):
+def test_fit_counts_the_epochs(listed):
     model = tiny.of_vectors()
     model.compile("sgd")
     data = model.dataset(TEXTS, LABELS, batch_size=4, shuffle=True)
     callbacks = keras.callbacks.CallbackList([keras.callbacks.History()], model=model) if listed else None
     model.fit(data, epochs=3, callbacks=callbacks, validation_data=(TEXTS, LABELS), verbose=0)
-    assert data.epoch == 3
-    model.evaluate(data, verbose=0)
-    model.predict(data, verbose=0)
     assert data.epoch == 3 and (callbacks is None or len(callbacks.callbacks) == 1)

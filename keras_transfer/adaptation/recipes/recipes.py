@@ -8,7 +8,7 @@ import math
 import keras
 
 from keras_transfer.adaptation.adapters.base import add_adapters
-from keras_transfer.batches import as_pipeline, counting_epochs
+from keras_transfer.batches import all_class_weights, as_pipeline, counting_epochs
 from keras_transfer.groups import layer_groups
 from keras_transfer.keras_internals import could_train, remember_trainable
 from keras_transfer.layers.heads import ScalarMix
@@ -296,6 +296,8 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
     x, run = data["x"], Run(data["x"], callbacks, validation_data is not None, {})
     if not isinstance(model, Task) and "y" not in data:  # `fit` of a task does this itself.
         data["x"], validation_data = as_pipeline(x), as_pipeline(validation_data)
+        if "class_weight" in options:
+            options["class_weight"] = all_class_weights(options["class_weight"], data["x"])
     with run, counting_epochs(x, data["x"], callbacks) as callbacks:
         return model.fit(**data, epochs=plan.epochs, validation_data=validation_data, callbacks=callbacks, **options)
 

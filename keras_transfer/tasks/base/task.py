@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_transfer.batches import Batches, as_pipeline, batches, batches_of, counting_epochs
+from keras_transfer.batches import Batches, all_class_weights, as_pipeline, batches, batches_of, counting_epochs
 from keras_transfer.distribute import StringInputs, check_distribution, check_scope, replicas_of, share
 from keras_transfer.encoders.base import select_inputs
 from keras_transfer.keras_internals import trace_predict
@@ -401,7 +401,7 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
                 validation_split=validation_split,
                 validation_data=as_pipeline(validation_data),
                 shuffle=shuffle,
-                class_weight=class_weight,
+                class_weight=all_class_weights(class_weight, pipeline),
                 **kwargs,
             )
 

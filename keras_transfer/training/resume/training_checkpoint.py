@@ -109,7 +109,7 @@ class TrainingCheckpoint(RunCallback):
         self.data, self.callbacks = data, callbacks
         self.stopped_by = None
         self._previous_handlers, self._lock, self._fitted = {}, None, None
-        self._short_epoch = contextlib.ExitStack()
+        self._short_epoch, self._before = contextlib.ExitStack(), 0
 
     # === fit ===
 
@@ -171,7 +171,7 @@ class TrainingCheckpoint(RunCallback):
         self._beginning = None if self._data is None else self._data.state_dict()
 
     def on_train_batch_begin(self, batch, logs=None):
-        if self._before and self._before + batch >= self.params["steps"]:
+        if self._before and self._before + batch >= (self.params.get("steps") or math.inf):
             raise StopIteration  # It ends the epoch, as data that end do. (A step would change states of seeds.)
 
     def on_train_batch_end(self, batch, logs=None):
@@ -192,6 +192,7 @@ class TrainingCheckpoint(RunCallback):
         cut = self._fitted.stop_training and self._seen < (self.params.get("steps") or 0)
         if (self.save_every == "epoch" or last or self._due) and not self._stopped and not cut:
             self._save(epoch + 1, 0)
+        self._before = 0
         self._stop_if_caught()
 
     def on_train_end(self, logs=None):
@@ -201,6 +202,9 @@ class TrainingCheckpoint(RunCallback):
         if self._fitted is not None:
             trainer.set_initial_epoch(self._fitted, self._user_epoch)
         self._short_epoch.close()
+        if self._before and self._data is not None:  # An epoch that was resumed has failed.
+            self._data.load_state_dict({**self._beginning, "batch": 0})
+        self._before = 0
         self._restore_handlers()
         if self._lock is not None:
             self._lock.release()

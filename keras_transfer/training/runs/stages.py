@@ -80,7 +80,7 @@ class Stages(RunCallback):
         self._before = self._done
 
     def on_train_batch_begin(self, batch, logs=None):
-        if self._before and self._before + batch >= self.params["steps"]:
+        if self._before and self._before + batch >= (self.params.get("steps") or math.inf):
             return  # There is no such batch in an epoch that was resumed.
         place = self._place(self._epoch, self._before + batch)
         number = self._stage_at(place)
