@@ -213,8 +213,11 @@ class TrainingCheckpoint(RunCallback):
     # === Writing ===
 
     def _can_resume_in_epoch(self):
-        """Returns whether a run can resume in the middle of this epoch."""
-        return self._data is not None and "batch" in self._data.state_dict()
+        """Returns whether a run can resume in the middle of this epoch.
+
+        On torch, dropout without a seed follows torch's generator, from which Keras draws as often as it reads an epoch.
+        """
+        return keras.backend.backend() != "torch" and self._data is not None and "batch" in self._data.state_dict()
 
     def _save(self, epoch, batch):
         model = self._fitted

@@ -58,7 +58,7 @@ def test_a_run_killed_at_six_steps_ends_with_bit_identical_weights_and_slots(end
     assert last["code"] == 0 and "Resuming from epoch" in last["log"] and last["report"]["stopped_by"] is None
     assert_equal(folder, "killed")
     assert sorted(path.name for path in (folder / "killed").iterdir()) == [
-        "epoch-0003-batch-000012.safetensors",
+        "epoch-0003-batch-000009.safetensors",
         "epoch-0004-batch-000000.safetensors",
     ]
 
