@@ -44,11 +44,11 @@ class TrainingCheckpoint(RunCallback):
     `with checkpoint: model.fit(..., callbacks=[checkpoint])`, which gives signals their usual effect again.
 
     A run resumes in the middle of an epoch if the state of the data has a `"batch"`, as that of `text.batches`: the
-    rest of the epoch begins with this batch, which other callbacks count as batch 0. With other data, and on torch,
-    training checkpoints are written only between epochs, and a run that is interrupted begins its epoch again. A
-    warning says so for data without a state. This is exact if each epoch of the data is the same, or depends on the
-    random numbers above. With several replicas, the statistics of batch normalization are those of the first replica,
-    as in everything that Keras saves.
+    rest of the epoch begins with this batch, which other callbacks count as batch 0. With other data, training
+    checkpoints are written only between epochs, a run that is interrupted begins its epoch again, and a warning says
+    so. On torch, only a signal writes a checkpoint within an epoch, and dropout draws other numbers after it. This is
+    exact if each epoch of the data is the same, or depends on the random numbers above. With several replicas, the
+    statistics of batch normalization are those of the first replica, as in everything that Keras saves.
 
     The newest intact checkpoint is used; damaged ones are skipped with a warning. A folder belongs to one run, and only
     one process can use it at a time. With several machines, each one needs its own folder. Once all epochs are
@@ -182,7 +182,9 @@ class TrainingCheckpoint(RunCallback):
         if self._seen >= (self.params.get("steps") or math.inf):
             return  # The end of the epoch follows.
         ends = self._fitted.stop_training or self._caught
-        if (self._due or ends) and self._can_resume_in_epoch():
+        # On torch, dropout follows torch's generator, from which Keras draws whenever it reads an epoch.
+        due = self._due and keras.backend.backend() != "torch"
+        if (due or ends) and self._can_resume_in_epoch():
             self._save(self._epoch, self._seen)
         self._stopped = bool(ends)
         self._stop_if_caught()
@@ -214,11 +216,8 @@ class TrainingCheckpoint(RunCallback):
     # === Writing ===
 
     def _can_resume_in_epoch(self):
-        """Returns whether a run can resume in the middle of this epoch.
-
-        On torch, dropout without a seed follows torch's generator, from which Keras draws when it reads an epoch.
-        """
-        return keras.backend.backend() != "torch" and self._data is not None and "batch" in self._data.state_dict()
+        """Returns whether a run can resume in the middle of this epoch."""
+        return self._data is not None and "batch" in self._data.state_dict()
 
     def _save(self, epoch, batch):
         model = self._fitted
