@@ -6,14 +6,7 @@ import dataclasses
 import keras
 import numpy as np
 
-from keras_transfer.batches.planning import (
-    LENGTH_STEP,
-    MAX_LENGTHS,
-    Options,
-    choose_lengths,
-    lengths_for,
-    plan,
-)
+from keras_transfer.batches.planning import LENGTH_STEP, MAX_LENGTHS, Options, choose_lengths, lengths_for, plan
 from keras_transfer.text.base import as_column, check_batch_size, preprocess, to_columns
 from keras_transfer.text.preprocessors import count_truncated, warn_of_truncation
 
@@ -127,7 +120,10 @@ class Batches(keras.utils.PyDataset):
         seed = self.seed if seed is None else seed
         seed = np.random.randint(2**31) if seed is None else seed
         position = self._position if seed == self.seed else _Position(seed, self.epoch)
-        item = lambda columns, length, random: make(columns[0], random)  # noqa: E731
+
+        def item(columns, length, random):
+            return make(columns[0], random)
+
         return self.replace(prepare=item, makes_labels=True, _position=position)
 
     def without_labels(self):
@@ -141,8 +137,8 @@ class Batches(keras.utils.PyDataset):
         """
         return self.replace(_one_epoch=True, _position=self._same_place())
 
-    def _same_place(self):
-        return _Position(self.seed, self.epoch)
+    def _same_place(self, first=0):
+        return _Position(self.seed, self.epoch, first)
 
     def by_length(self):
         """Yields the same batches, padded to few lengths, as one dataset for each length."""
@@ -163,7 +159,7 @@ class Batches(keras.utils.PyDataset):
         """
         first = self._position.first if chosen is None else 0
         chosen = self.planned() if chosen is None else chosen
-        return self.replace(_chosen=chosen, _position=_Position(self.seed, self.epoch, first))
+        return self.replace(_chosen=chosen, _position=self._same_place(first))
 
     def with_inputs(self, inputs):
         """Returns the same rows in the same batches, with other inputs. Its epochs do not count as those of others."""

@@ -52,10 +52,10 @@ def all_class_weights(class_weight, pipeline):
         class_weight: Dict from classes to weights, or None. Other classes have the weight 1.
         pipeline: What `fit` reads.
     """
-    labels = getattr(batches_of(pipeline), "labels", None) if hasattr(pipeline, "element_spec") else None
-    if class_weight is None or labels is None:
+    data = batches_of(pipeline)
+    if class_weight is None or data is pipeline or data.labels is None:
         return class_weight
-    labels = np.asarray(labels)
+    labels = np.asarray(data.labels)
     highest = labels.shape[1] - 1 if labels.ndim == 2 and labels.shape[1] > 1 else int(labels.max())
     return {number: class_weight.get(number, 1.0) for number in range(max([highest, *class_weight]) + 1)}
 

@@ -163,7 +163,8 @@ def _put_varied_first(found, longest):
         front = sorted([short, others[0]], key=lambda i: (-rows[i], i))
         found = [found[i] for i in front] + [batch for i, batch in enumerate(found) if i not in front]
     if len({length for length, _ in found}) == 1:
-        found[:2] = [*found[:2][:-1], (longest, found[:2][-1][1])]
+        last = min(1, len(found) - 1)
+        found[last] = longest, found[last][1]
     return found
 
 
