@@ -26,12 +26,13 @@ SLOTS = ("attention", "cross_attention", "feed_forward")
 
 
 def adapted(block):
-    """The block with a bottleneck at the end of each of its sub-layers."""
+    """The block with a bottleneck at the end of each of its sub-layers, and with weights that keep values small."""
+    block.set_weights([0.3 * value for value in block.get_weights()])
     for part in SLOTS if block.cross_attention is not None else ("attention", "feed_forward"):
         slot = stand_in(AdaptedResidual, block, f"{part}_residual", part)
         layer = BottleneckAdapter(3, source="summed", name="own")
         layer.build((BATCH, LENGTH, DIM))
-        layer.set_weights([RNG.normal(size=weight.shape) for weight in layer.weights])
+        layer.set_weights([RNG.normal(scale=0.1, size=weight.shape) for weight in layer.weights])
         slot.adapters["own"] = layer
         slot.activate(["own"])
     return block
