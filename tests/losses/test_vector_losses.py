@@ -142,10 +142,7 @@ def test_matryoshka_computes_in_the_dtype_of_its_loss_unless_it_has_its_own_also
     ("make", "message"),
     [
         (lambda: MultipleNegativesRanking(scale=0), "`scale` must be positive. Received: scale=0"),
-        (
-            lambda: TripletLoss("manhatten"),
-            "must be one of .'cosine', 'euclidean'.. Received: distance='man",
-        ),
+        (lambda: TripletLoss("manhatten"), "must be one of .'cosine', 'euclidean'.. Received: distance='man"),
         (lambda: ContrastiveLoss(margin=-1), "`margin` must be at least 0. Received: margin=-1"),
         (lambda: Matryoshka("mse", [2]), "`loss` must be a loss of vectors, .* Received: loss='mse'"),
         (lambda: Matryoshka(TripletLoss(reduction="sum"), [2]), "not of its `loss`. .* with reduction='sum'"),
@@ -167,11 +164,7 @@ def test_arguments_that_cannot_be_meant_are_errors(make, message):
         (MultipleNegativesRanking(), (5, 1, 6), "takes rows of at least 2 texts.*outputs of shape .5, 1, 6."),
         (TripletLoss(), (5, 2, 6), "`TripletLoss` takes rows of 3 texts.*outputs of shape .5, 2, 6."),
         (CosineSimilarityLoss(), (5, 3, 6), "`CosineSimilarityLoss` takes rows of 2 texts.*shape .5, 3, 6."),
-        (
-            Matryoshka(CosineSimilarityLoss(), [8, 2]),
-            (5, 2, 6),
-            r"at most the size of the vectors, 6. .*=\[8, 2\]",
-        ),
+        (Matryoshka(CosineSimilarityLoss(), [8, 2]), (5, 2, 6), r"at most the size of the vectors, 6. .*=\[8, 2\]"),
         (Matryoshka(TripletLoss(), [2]), (5, 2, 6), "`TripletLoss` takes rows of 3 texts"),
     ],
 )

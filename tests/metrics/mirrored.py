@@ -16,11 +16,7 @@ def main():
         model = pass_through(CLASSES, CROSSENTROPY, weighted_metrics=class_metrics())
     logs = model.evaluate(outputs, true, batch_size=8, sample_weight=weights, verbose=0, return_dict=True)
     one = {metric.name: float(result_of(metric, true, outputs, weights)) for metric in class_metrics()}
-    return {
-        "replicas": strategy.num_replicas_in_sync,
-        "one": one,
-        "two": {name: float(logs[name]) for name in one},
-    }
+    return {"replicas": strategy.num_replicas_in_sync, "one": one, "two": {name: float(logs[name]) for name in one}}
 
 
 def full():

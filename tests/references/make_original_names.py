@@ -157,11 +157,7 @@ CHECKPOINTS = {
         {**GPT, "vocab_size": 50257, "n_positions": 1024, "activation_function": "gelu_new"},
     ),
     "modernbert-base": ("ModernBertForMaskedLM", "modernbert", MODERNBERT),
-    "mpnet-base": (
-        "MPNetForMaskedLM",
-        "mpnet",
-        {**MPNET, "vocab_size": 30527, "relative_attention_num_buckets": 32},
-    ),
+    "mpnet-base": ("MPNetForMaskedLM", "mpnet", {**MPNET, "vocab_size": 30527, "relative_attention_num_buckets": 32}),
     "openai-gpt": (
         "OpenAIGPTLMHeadModel",
         "openai-gpt",

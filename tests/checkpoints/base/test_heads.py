@@ -253,10 +253,7 @@ def test_a_head_that_transformers_would_compute_otherwise_is_not_written(tmp_pat
         (TextClassifier(encoder, 2, hidden_activation="tanh"), "hidden_activation=None.*hidden_activation='tanh'"),
         (MaskedLM(encoder, activation="relu"), "activation='gelu'.*activation='relu'"),
         (MaskedLM(encoder, use_bias=False), "use_bias=True.*use_bias=False"),
-        (
-            TokenClassifier(encoder, NAMES, hidden_activation="gelu"),
-            "hidden_activation=None.*hidden_activation='gelu'",
-        ),
+        (TokenClassifier(encoder, NAMES, hidden_activation="gelu"), "hidden_activation=None.*hidden_activation='gelu'"),
     ):
         expected, got = received.split(".*")
         with pytest.raises(CheckpointError, match=f"only if it has {expected}.*{advice}{got}"):

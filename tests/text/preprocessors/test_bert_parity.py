@@ -17,21 +17,7 @@ tokenizers = pytest.importorskip("tokenizers")
 # A vocabulary for machines without the real data: letters of several scripts and a few words.
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCéßıσςжя日本한0123456789½²🤣\u0301"
 PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~¿“”–…€₹∑，。"
-WORDS = [
-    "the",
-    "film",
-    "##ing",
-    "mask",
-    "cafe",
-    "ΟΔΥ",
-    "a b",
-    " x",
-    "\u00a0",
-    "",
-    "\ufffd",
-    "##\ufffd",
-    "##!",
-]
+WORDS = ["the", "film", "##ing", "mask", "cafe", "ΟΔΥ", "a b", " x", "\u00a0", "", "\ufffd", "##\ufffd", "##!"]
 SMALL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *PUNCTUATION, *WORDS]
 SMALL += [f"##{letter}" for letter in LETTERS]
 
@@ -50,9 +36,7 @@ HARD = {
         *("a\tb\nc\r\nd", "a\u00a0b", "a\u3000b\u2003c\u2009d\u202fe\u1680f", "a\u2028b\u2029c"),
         "a b the a\u00a0b",
     ],
-    "control characters": [
-        *("a\x00b", "a\x01\x02b\x07", "a\x0bb\x0cc", "a\x1cb\x1fc", "a\x7fb\x80c\x85d", "a\ufffdb"),
-    ],
+    "control characters": [*("a\x00b", "a\x01\x02b\x07", "a\x0bb\x0cc", "a\x1cb\x1fc", "a\x7fb\x80c\x85d", "a\ufffdb")],
     "invisible characters": [
         *("a\u200bb", "a\u200cb\u200dc", "a\u2060b", "\ufefffilm", "a\u00adb", "a\u202ab\u202cc"),
         *("a\u180eb", "\u061ca\u06ddb", "a\ufe0fb", "a\U000e0041b"),
@@ -64,7 +48,7 @@ HARD = {
     ],
     "ligatures": ["ﬁlm ﬂat ﬃx", "ﬀ ﬆ ʼn", "ǅ ǆ Ǆ", "Ĳ ĳ"],
     "letters that change when lower-cased": [
-        *("straße STRASSE ẞ", "İstanbul ISTANBUL ıI i̇", "ΟΔΥΣΣΕΥΣ Σ ΣΑΣ ας", "K Å Ω", "ᎠᏰ ꭰ"),
+        *("straße STRASSE ẞ", "İstanbul ISTANBUL ıI i̇", "ΟΔΥΣΣΕΥΣ Σ ΣΑΣ ας", "K Å Ω", "ᎠᏰ ꭰ")
     ],
     "East Asian": [
         *("日本語のテキスト", "私はfilmを見た。", "한국어 텍스트", "\u1112\u1161\u11ab"),
@@ -104,9 +88,7 @@ HARD = {
         *("é" * 100, "é" * 101),
         *("e\u0301" * 100, "e\u0301" * 101, "日" * 150, "a" * 100 + "\u200b" + "b", "İ" * 51),
     ],
-    "long texts": [
-        *("a" * 100_000, "the film " * 11_112, "é " * 50_000, "日" * 100_000, "!" * 100_000),
-    ],
+    "long texts": [*("a" * 100_000, "the film " * 11_112, "é " * 50_000, "日" * 100_000, "!" * 100_000)],
 }
 
 
@@ -122,10 +104,7 @@ def different(request, data_dir):
     model = tokenizers.models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=100)
     theirs = tokenizers.Tokenizer(model)
     theirs.normalizer = tokenizers.normalizers.BertNormalizer(
-        clean_text=True,
-        handle_chinese_chars=True,
-        strip_accents=strip_accents,
-        lowercase=lowercase,
+        clean_text=True, handle_chinese_chars=True, strip_accents=strip_accents, lowercase=lowercase
     )
     theirs.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
 

@@ -133,10 +133,7 @@ def test_it_is_saved_inside_a_keras_file_with_its_tokenizer_and_its_packing(tmp_
         (lambda: Packing(segments=[0]), r"`segments` must be two or three integers or None. Received: segments=\(0,\)"),
         (lambda: roberta(sequence_length=3), "at least 4.*Received: sequence_length=3"),
         (lambda: TokenPreprocessor(VOCABULARY, ROBERTA), "`tokenizer` must be a `Tokenizer`. Received: tokenizer="),
-        (
-            lambda: TokenPreprocessor(WordPieceTokenizer(), None),
-            "must be a `Packing`. Received: packing=None",
-        ),
+        (lambda: TokenPreprocessor(WordPieceTokenizer(), None), "must be a `Packing`. Received: packing=None"),
         (
             lambda: TokenPreprocessor(WordPieceTokenizer(["<s>", "the"]), ROBERTA),
             r"must contain the special tokens <pad>, </s>, \[UNK\]. Received: 2 tokens",

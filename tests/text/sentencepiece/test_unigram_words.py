@@ -109,8 +109,7 @@ def test_accents_are_stripped_by_the_tables_of_hugging_face(model):
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"split": False}, {"prepend_scheme": "never"}, {"prepend_scheme": "first"}, {"replacement": "_"}],
+    "change", [{"split": False}, {"prepend_scheme": "never"}, {"prepend_scheme": "first"}, {"replacement": "_"}]
 )
 def test_words_without_a_space_in_front_are_an_error(change, model, tmp_path):
     write_folder(tmp_path, model, [], [], split=True)
