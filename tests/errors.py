@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 
-def check_errors(table, error=ValueError):
+def check_errors(table, error=ValueError, call=None):
     """Returns a test with one case per row, which checks that a mistake leads to an error that explains it.
 
     ```python
@@ -15,24 +15,28 @@ def check_errors(table, error=ValueError):
             "a file for a folder": (lambda tmp_path: load(tmp_path / "x"), FileNotFoundError, "No such folder"),
         }
     )
+    test_a_wrong_size_is_an_error = check_errors([(0, "Received: size=0"), (None, "Received: size=None")], call=Pool)
     ```
 
     Args:
-        table: dict from the mistake in words, which is the case's id, to a tuple: a function without arguments that
-            makes the mistake, optionally the class of the error (or a tuple of classes), and the pieces of the
-            message in their order, as plain text. A function may name fixtures as its parameters. Parameters with
-            defaults, as in `lambda k=k: ...`, are no fixtures.
+        table: dict from the mistake in words, which is the case's id, to its row, or list of rows, whose ids are the
+            messages. A row is a tuple: a function that makes the mistake, optionally the class of the error (or a
+            tuple of classes), and the pieces of the message in their order, as plain text. A function may name
+            fixtures as its parameters. Parameters with defaults, as in `lambda k=k: ...`, are no fixtures.
         error: class of the errors of all rows that do not name one. Defaults to `ValueError`.
+        call: function that makes the mistakes if rows begin with a value instead of a function. It is called with
+            the value and with the fixtures that its other parameters name. Defaults to `None`.
     """
+    rows = list(table.values() if isinstance(table, dict) else table)
+    ids = list(table) if isinstance(table, dict) else [" ... ".join(_pieces(row)) for row in rows]
 
-    @pytest.mark.parametrize("row", table.values(), ids=[str(mistake) for mistake in table])
+    @pytest.mark.parametrize("row", rows, ids=[str(mistake) for mistake in ids])
     def test(row, request):
-        mistake, *pieces = row
-        expected = error if isinstance(pieces[0], str) else pieces.pop(0)
-        arguments = [request.getfixturevalue(name) for name in _fixtures(mistake)]
-        with pytest.raises(expected) as caught:
-            mistake(*arguments)
-        check_message(caught.value, *pieces)
+        mistake, values = (call, row[:1]) if call else (row[0], ())
+        fixtures = [request.getfixturevalue(name) for name in _parameters(mistake)[len(values) :]]
+        with pytest.raises(error if isinstance(row[1], str) else row[1]) as caught:
+            mistake(*values, *fixtures)
+        check_message(caught.value, *_pieces(row))
 
     return test
 
@@ -48,7 +52,11 @@ def check_message(error, *pieces):
         place = found + len(piece)
 
 
-def _fixtures(function):
+def _pieces(row):
+    return row[1:] if isinstance(row[1], str) else row[2:]
+
+
+def _parameters(function):
     if not inspect.isfunction(function):
         return []
     parameters = inspect.signature(function).parameters.values()
