@@ -13,6 +13,8 @@ log = logging.getLogger("keras_transfer")
 
 # Maps optimizers to the last step for which a warning was given.
 _warned = weakref.WeakKeyDictionary()
+# Maps optimizers that restart their schedules to the parameters of the run in which they do.
+_restarting = weakref.WeakKeyDictionary()
 
 
 def warn_if_shorter(optimizer, total_steps):
@@ -51,9 +53,9 @@ def warn_if_shorter(optimizer, total_steps):
     )
 
 
-def expect_restarts(optimizer):
-    """Disables the warning about a schedule that ends, because the schedule is restarted."""
-    _warned[optimizer] = float("inf")
+def expect_restarts(callback):
+    """Disables the warning about a schedule that ends in the run of a callback, because the schedule is restarted."""
+    _restarting[callback.model.optimizer] = callback.params  # All callbacks of a `fit` share this dict.
 
 
 class ScheduleLength(keras.callbacks.Callback):
@@ -66,7 +68,7 @@ class ScheduleLength(keras.callbacks.Callback):
 def warn_in_epoch(callback, epoch):
     """Calls `warn_if_shorter` at the beginning of an epoch, after a training checkpoint has been restored."""
     steps = callback.params.get("steps")
-    if steps is not None:
+    if steps is not None and _restarting.get(callback.model.optimizer) is not callback.params:
         warn_if_shorter(callback.model.optimizer, (callback.params["epochs"] - epoch) * steps)
 
 

@@ -59,7 +59,7 @@ class Stages(RunCallback):
         optimizer_state.selection(self.model.optimizer, self.model.trainable_variables)  # raises if slots are missing
         self._flags, self._restore = _flags_of(self.model), remember_trainable(self.model)
         if any(stage.fresh_optimizer for stage in self._stages):
-            expect_restarts(self.model.optimizer)
+            expect_restarts(self)
 
     def _decide(self):
         model, other = self.model, _deciding.get(self.model)

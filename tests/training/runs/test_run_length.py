@@ -12,9 +12,11 @@ from keras_transfer.adaptation import (
     LayerwiseOptimizer,
     LinearWarmupDecay,
     SlantedTriangular,
+    Stage,
+    StagedTraining,
     WarmupCosine,
 )
-from keras_transfer.training.runs.run_length import warn_if_shorter
+from keras_transfer.training.runs.run_length import ScheduleLength, warn_if_shorter
 from tests.tasks import tiny
 
 X, Y = np.ones((16, 5), "float32"), np.ones((16, 3), "float32")
@@ -100,4 +102,13 @@ def test_a_task_warns_at_the_start_of_new_and_resumed_runs(caplog):
 def test_our_callbacks_warn_in_runs_of_other_models(caplog):
     model = make_model(SlantedTriangular(0.1, 10))
     model.fit(X, Y, batch_size=2, verbose=0, epochs=2, callbacks=[GradualUnfreezing()])
+    assert "at step 16" in messages(caplog)[0] and len(messages(caplog)) == 1
+
+
+def test_a_run_that_restarts_the_schedule_gives_no_warning_but_later_runs_do(caplog):
+    model = make_model(SlantedTriangular(0.1, 10))
+    restarting = StagedTraining([Stage("top", epochs=1), Stage("all", fresh_optimizer=True)])
+    model.fit(X, Y, batch_size=2, verbose=0, epochs=2, callbacks=[restarting, ScheduleLength()])
+    assert messages(caplog) == []
+    model.fit(X, Y, batch_size=2, verbose=0, callbacks=[ScheduleLength()])
     assert "at step 16" in messages(caplog)[0] and len(messages(caplog)) == 1
