@@ -35,7 +35,11 @@ def as_pipeline(data):
     options.autotune.enabled = False
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     found = tf.data.Dataset.from_generator(generate, output_signature=_spec(data))
-    found = found.apply(tf.data.experimental.assert_cardinality(len(data))).prefetch(2).with_options(options)
+    # `assert_cardinality` would raise an error in a resumed epoch, which has fewer batches. This choice has no end of
+    # its own, so that `take` gives it a length, but it ends with the generator.
+    always_first = tf.data.Dataset.from_tensors(np.int64(0)).repeat()
+    found = tf.data.Dataset.choose_from_datasets([found, found.repeat()], always_first, stop_on_empty_dataset=True)
+    found = found.take(len(data)).prefetch(2).with_options(options)
     _sources[found] = data
     return found
 

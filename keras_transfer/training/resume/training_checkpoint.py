@@ -71,7 +71,8 @@ class TrainingCheckpoint(RunCallback):
 
     Raises:
         ValueError: If an argument is invalid. In `fit()`, if the checkpoint belongs to another model, optimizer or
-            epoch length, or if all checkpoints are damaged.
+            epoch length, if all checkpoints are damaged, or if `steps_per_epoch` is not the number of batches of the
+            data.
         RuntimeError: If another process uses the folder.
         OSError: If the folder cannot be written (before the first step), or the disk is full.
 
@@ -148,10 +149,17 @@ class TrainingCheckpoint(RunCallback):
                 "`callbacks` to `TrainingCheckpoint`, with the methods `state_dict` and `load_state_dict`.",
                 "the data" if run is not None or self.callbacks is not None else "the data and other callbacks",
             )
+        steps = self.params.get("steps")
+        if isinstance(self._data, keras.utils.PyDataset) and steps not in (None, len(self._data)):
+            raise ValueError(
+                "A run with `steps_per_epoch` cannot be resumed at the same batches, because its epochs are not those "
+                "of the data. Leave out `steps_per_epoch`. To write training checkpoints more often, pass a number of "
+                f"batches as `save_every`. Received: steps_per_epoch={steps}, and data with {len(self._data)} batches"
+            )
         schedule = [part for callback in self._others if isinstance(callback, Stages) for part in callback.schedule]
         kinds = [name for name, callback in stateful(self._others).items() if not isinstance(callback, Stages)]
         settings = {} if run is None else run.settings
-        self._made_with = may_differ(self.model, self.params.get("steps"), settings, kinds, schedule)
+        self._made_with = may_differ(self.model, steps, settings, kinds, schedule)
         self._made_for, self._rates = must_agree(self.model), rates_of(self.model.optimizer)
 
     def on_epoch_begin(self, epoch, logs=None):

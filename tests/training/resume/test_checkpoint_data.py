@@ -13,6 +13,7 @@ from keras_transfer.encoders import TransformerEncoder
 from keras_transfer.tasks import TextClassifier
 from keras_transfer.text import batches
 from keras_transfer.training.resume import TrainingCheckpoint
+from tests.helpers import with_slots
 from tests.tasks import tiny
 from tests.training.resume.checkpoint_runs import BATCHES, Crash, X, Y, assert_same, fit, linear, names
 from tests.training.rows import Rows
@@ -48,6 +49,23 @@ def test_a_task_passes_its_batches_to_the_callback(tmp_path):
     whole = go("whole")
     (tmp_path / "again").mkdir()
     shutil.copy(tmp_path / "whole" / "epoch-0001-batch-000005.safetensors", tmp_path / "again")
+    assert_same(go("again"), whole)
+
+
+def test_a_resumed_epoch_may_end_within_steps_that_run_together(tmp_path):
+    texts, labels = tiny.examples(18)
+
+    def go(folder):
+        keras.utils.set_random_seed(0)
+        model = tiny.of_vectors()
+        model.compile(keras.optimizers.Adam(1e-2), steps_per_execution=2)
+        checkpoint = TrainingCheckpoint(tmp_path / folder, save_every=2, keep=9)
+        model.fit(texts, labels, batch_size=4, epochs=2, verbose=0, callbacks=[checkpoint])  # 5 batches per epoch
+        return with_slots(model)
+
+    whole = go("whole")
+    (tmp_path / "again").mkdir()
+    shutil.copy(tmp_path / "whole" / "epoch-0000-batch-000002.safetensors", tmp_path / "again")
     assert_same(go("again"), whole)
 
 
@@ -165,6 +183,19 @@ def test_data_without_a_state_begin_the_epoch_again(data, tmp_path, caplog):
     random.seed(5), np.random.seed(5)
     fit(model, TrainingCheckpoint(tmp_path), data=source())
     assert_same(model, whole)
+
+
+def test_epochs_that_are_not_those_of_the_data_are_refused(tmp_path):
+    checkpoint = TrainingCheckpoint(tmp_path)
+    with pytest.raises(ValueError, match="Leave out `steps_per_epoch`.*steps_per_epoch=3, and data with 10 batches"):
+        fit(linear(), checkpoint, steps_per_epoch=3)
+    fit(linear(), checkpoint, steps_per_epoch=BATCHES, epochs=1)
+    model = tiny.of_vectors()
+    model.compile("sgd", run_eagerly=True)
+    with pytest.raises(ValueError, match="Leave out `steps_per_epoch`.*steps_per_epoch=1, and data with 2 batches"):
+        model.fit(
+            *tiny.examples(8), batch_size=4, steps_per_epoch=1, callbacks=[TrainingCheckpoint(tmp_path)], verbose=0
+        )
 
 
 def test_without_data_and_callbacks_a_warning_says_so_once(tmp_path, caplog):
