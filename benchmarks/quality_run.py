@@ -41,7 +41,7 @@ def torch_embeddings(data, folder, epochs, seed, clock):
     torch.manual_seed(seed)
     model = SentenceTransformer(folder, device="cpu")
     model.max_seq_length = data.length
-    loss = CosineSimilarityLoss(model)
+    loss = CosineSimilarityLoss(name=model)
     texts, labels = data.train
 
     def loss_of(batch):

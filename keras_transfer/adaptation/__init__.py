@@ -43,7 +43,6 @@ from keras_transfer.training.optimizers import (
     LinearWarmupDecay,
     OneCycle,
     PenaltyLogger,
-    PredictionPenalty,
     SlantedTriangular,
     WarmupCosine,
 )
@@ -84,7 +83,6 @@ __all__ = [
     "Parallel",
     "PenaltyLogger",
     "Pfeiffer",
-    "PredictionPenalty",
     "Prefix",
     "Prompt",
     "Recipe",

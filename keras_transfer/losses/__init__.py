@@ -1,16 +1,18 @@
-"""Losses that Keras lacks: for integer labels, and for the vectors of texts that belong together or do not."""
+"""Losses that Keras lacks: for integer labels, for vectors of related texts, and for logits recorded earlier."""
 
-from keras_transfer.losses.classification import SmoothedCrossentropy, SparseFocalCrossentropy
+from keras_transfer.losses.classification import SmoothedCrossentropy, SparseCategoricalFocalCrossentropy
 from keras_transfer.losses.distances import ContrastiveLoss, CosineSimilarityLoss, TripletLoss
-from keras_transfer.losses.matryoshka import Matryoshka
-from keras_transfer.losses.multiple_negatives import MultipleNegativesRanking
+from keras_transfer.losses.learning_without_forgetting import LearningWithoutForgettingLoss
+from keras_transfer.losses.matryoshka import MatryoshkaLoss
+from keras_transfer.losses.multiple_negatives import MultipleNegativesRankingLoss
 
 __all__ = [
     "ContrastiveLoss",
     "CosineSimilarityLoss",
-    "Matryoshka",
-    "MultipleNegativesRanking",
+    "LearningWithoutForgettingLoss",
+    "MatryoshkaLoss",
+    "MultipleNegativesRankingLoss",
     "SmoothedCrossentropy",
-    "SparseFocalCrossentropy",
+    "SparseCategoricalFocalCrossentropy",
     "TripletLoss",
 ]

@@ -19,8 +19,8 @@ class _OfIntegers(keras.losses.Loss):
         return self.of_one_hot(ops.one_hot(ops.cast(y_true, "int32"), y_pred.shape[-1], dtype=y_pred.dtype), y_pred)
 
 
-@keras.saving.register_keras_serializable(package="keras_transfer")
-class SparseFocalCrossentropy(_OfIntegers):
+@keras.saving.register_keras_serializable(package="keras_transfer", name="SparseFocalCrossentropy")
+class SparseCategoricalFocalCrossentropy(_OfIntegers):
     """Focal loss of logits for integer labels, which gives less weight to texts that are already classified well.
 
     The cross-entropy of a text is multiplied by `(1 - p) ** gamma`, where `p` is the probability of its label. Use it
@@ -30,7 +30,7 @@ class SparseFocalCrossentropy(_OfIntegers):
         gamma: Float of at least 0. Larger values give less weight to such texts. `0` gives the cross-entropy. Defaults
             to `2.0`.
         reduction: As in Keras. Defaults to `"sum_over_batch_size"`.
-        name: String. Name of the loss. Defaults to `"sparse_focal_crossentropy"`.
+        name: String. Name of the loss. Defaults to `"sparse_categorical_focal_crossentropy"`.
         dtype: As in Keras. Defaults to `None`.
 
     Call arguments:
@@ -42,14 +42,16 @@ class SparseFocalCrossentropy(_OfIntegers):
 
     Example:
     ```python
-    loss = keras_transfer.losses.SparseFocalCrossentropy(gamma=2.0)
+    loss = keras_transfer.losses.SparseCategoricalFocalCrossentropy(gamma=2.0)
     float(loss([0, 1], [[2.0, 0.0], [1.0, 0.0]]))  # 0.35
     ```
 
     Source: https://arxiv.org/abs/1708.02002
     """
 
-    def __init__(self, gamma=2.0, reduction="sum_over_batch_size", name="sparse_focal_crossentropy", dtype=None):
+    def __init__(
+        self, gamma=2.0, *, reduction="sum_over_batch_size", name="sparse_categorical_focal_crossentropy", dtype=None
+    ):
         super().__init__(name=name, reduction=reduction, dtype=dtype)
         if gamma < 0:
             raise ValueError(f"`gamma` must be at least 0. Received: gamma={gamma}")
@@ -93,7 +95,9 @@ class SmoothedCrossentropy(_OfIntegers):
     Source: https://arxiv.org/abs/1512.00567, section 7.
     """
 
-    def __init__(self, label_smoothing=0.1, reduction="sum_over_batch_size", name="smoothed_crossentropy", dtype=None):
+    def __init__(
+        self, label_smoothing=0.1, *, reduction="sum_over_batch_size", name="smoothed_crossentropy", dtype=None
+    ):
         super().__init__(name=name, reduction=reduction, dtype=dtype)
         if not 0 <= label_smoothing <= 1:
             raise ValueError(f"`label_smoothing` must be from 0 to 1. Received: label_smoothing={label_smoothing}")

@@ -9,7 +9,7 @@ from keras_transfer.losses.grouped import PartsLoss, check_between, cosine_dista
 DISTANCES = {"cosine": cosine_distances, "euclidean": euclidean_distances}
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class TripletLoss(PartsLoss):
     """`max(0, distance(anchor, positive) - distance(anchor, negative) + margin)`.
 
@@ -39,7 +39,7 @@ class TripletLoss(PartsLoss):
     min_parts = max_parts = 3
     takes_labels = False
 
-    def __init__(self, distance="euclidean", margin=5.0, name="triplet_loss", **kwargs):
+    def __init__(self, *, distance="euclidean", margin=5.0, name="triplet_loss", **kwargs):
         super().__init__(name=name, **kwargs)
         self.distance = checked_distance(distance)
         self.margin = checked_margin(margin)
@@ -52,7 +52,7 @@ class TripletLoss(PartsLoss):
         return {**super().get_config(), "distance": self.distance, "margin": self.margin}
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class ContrastiveLoss(PartsLoss):
     """Pulls the texts of pairs with the label 1 together, and pushes those with the label 0 apart up to a margin.
 
@@ -80,7 +80,7 @@ class ContrastiveLoss(PartsLoss):
     Source: Hadsell, Chopra and LeCun 2006, "Dimensionality reduction by learning an invariant mapping"
     """
 
-    def __init__(self, distance="cosine", margin=0.5, name="contrastive_loss", **kwargs):
+    def __init__(self, *, distance="cosine", margin=0.5, name="contrastive_loss", **kwargs):
         super().__init__(name=name, **kwargs)
         self.distance = checked_distance(distance)
         self.margin = checked_margin(margin)
@@ -100,7 +100,7 @@ class ContrastiveLoss(PartsLoss):
         return {**super().get_config(), "distance": self.distance, "margin": self.margin}
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class CosineSimilarityLoss(PartsLoss):
     """The squared difference between the cosine of the two vectors of a row and its label.
 
@@ -124,7 +124,7 @@ class CosineSimilarityLoss(PartsLoss):
     Source: https://arxiv.org/abs/1908.10084
     """
 
-    def __init__(self, name="cosine_similarity_loss", **kwargs):
+    def __init__(self, *, name="cosine_similarity_loss", **kwargs):
         super().__init__(name=name, **kwargs)
 
     def row_losses(self, labels, first, second):

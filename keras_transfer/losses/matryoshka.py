@@ -8,8 +8,8 @@ from keras import ops
 from keras_transfer.losses.grouped import PartsLoss, normalized
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
-class Matryoshka(PartsLoss):
+@keras.saving.register_keras_serializable(package="keras_transfer", name="Matryoshka")
+class MatryoshkaLoss(PartsLoss):
     """Applies a loss to the first components of each vector, for several numbers of them, and adds up the results.
 
     After training with it, the first 64 of 384 components of a vector are themselves a useful vector, which takes less
@@ -18,10 +18,10 @@ class Matryoshka(PartsLoss):
     `TripletLoss`.
 
     Args:
-        loss: Loss of vectors, such as `MultipleNegativesRanking()`.
-        sizes: List of integers. Numbers of first components. Include the size of the whole vector to train it as well.
+        loss: Loss of vectors, such as `MultipleNegativesRankingLoss()`.
+        dims: List of integers. Numbers of first components. Include the size of the whole vector to train it as well.
         weights: List of floats. Factors of the losses, one for each size. Defaults to `None`, 1 for each.
-        name: String. Name of the loss. Defaults to `"matryoshka"`.
+        name: String. Name of the loss. Defaults to `"matryoshka_loss"`.
         dtype: Dtype of the computation, as in Keras. Defaults to `None`, the dtype of `loss`.
         **kwargs: `reduction`, as in Keras.
 
@@ -30,39 +30,39 @@ class Matryoshka(PartsLoss):
         y_pred: Vectors [batch, parts, dim] as for `loss`.
 
     Raises:
-        ValueError: If `loss` is not a loss of vectors or has a `reduction` of its own, if `sizes` are not different
-            positive integers, if there are not as many `weights` as `sizes`, or if a size is larger than the vectors.
+        ValueError: If `loss` is not a loss of vectors or has a `reduction` of its own, if `dims` are not different
+            positive integers, if there are not as many `weights` as `dims`, or if a size is larger than the vectors.
 
     Example:
     ```python
-    loss = keras_transfer.losses.Matryoshka(keras_transfer.losses.CosineSimilarityLoss(), sizes=[2, 1])
+    loss = keras_transfer.losses.MatryoshkaLoss(keras_transfer.losses.CosineSimilarityLoss(), dims=[2, 1])
     float(loss([1.0], [[[1.0, 0.0], [3.0, 4.0]]]))  # (0.6 - 1)² + (1 - 1)² = 0.16
     ```
 
     Source: https://arxiv.org/abs/2205.13147
     """
 
-    def __init__(self, loss, sizes, weights=None, name="matryoshka", dtype=None, **kwargs):
+    def __init__(self, loss, dims, *, weights=None, name="matryoshka_loss", dtype=None, **kwargs):
         super().__init__(name=name, dtype=getattr(loss, "dtype", None) if dtype is None else dtype, **kwargs)
         if not isinstance(loss, PartsLoss):
             raise ValueError(
-                f"`loss` must be a loss of vectors, such as `MultipleNegativesRanking()`. Received: loss={loss!r}"
+                f"`loss` must be a loss of vectors, such as `MultipleNegativesRankingLoss()`. Received: loss={loss!r}"
             )
         if loss.reduction != "sum_over_batch_size":
             raise ValueError(
-                "`reduction` must be an argument of `Matryoshka`, not of its `loss`. "
+                "`reduction` must be an argument of `MatryoshkaLoss`, not of its `loss`. "
                 f"Received: a loss with reduction={loss.reduction!r}"
             )
-        sizes = list(sizes)
-        right = all(isinstance(size, numbers.Integral) and size > 0 for size in sizes)
-        if not sizes or not right or len(set(sizes)) < len(sizes):
-            raise ValueError(f"`sizes` must be different positive integers. Received: sizes={sizes}")
-        weights = [1.0] * len(sizes) if weights is None else list(weights)
-        if len(weights) != len(sizes):
+        dims = list(dims)
+        right = all(isinstance(size, numbers.Integral) and size > 0 for size in dims)
+        if not dims or not right or len(set(dims)) < len(dims):
+            raise ValueError(f"`dims` must be different positive integers. Received: dims={dims}")
+        weights = [1.0] * len(dims) if weights is None else list(weights)
+        if len(weights) != len(dims):
             raise ValueError(
-                f"`weights` must have a number for each of the {len(sizes)} sizes. Received: weights={weights}"
+                f"`weights` must have a number for each of the {len(dims)} dims. Received: weights={weights}"
             )
-        self.loss, self.sizes, self.weights = loss, [int(size) for size in sizes], weights
+        self.loss, self.dims, self.weights = loss, [int(size) for size in dims], weights
         self.min_parts, self.max_parts, self.takes_labels = loss.min_parts, loss.max_parts, loss.takes_labels
         self.min_rows = loss.min_rows
 
@@ -71,20 +71,20 @@ class Matryoshka(PartsLoss):
 
     def call(self, y_true, y_pred):
         y_pred = ops.convert_to_tensor(y_pred)
-        if max(self.sizes) > y_pred.shape[-1]:
+        if max(self.dims) > y_pred.shape[-1]:
             raise ValueError(
-                f"`sizes` must be at most the size of the vectors, {y_pred.shape[-1]}. Received: sizes={self.sizes}"
+                f"`dims` must be at most the size of the vectors, {y_pred.shape[-1]}. Received: dims={self.dims}"
             )
         return sum(
             weight * self.loss.call(y_true, normalized(y_pred[..., :size]))
-            for size, weight in zip(self.sizes, self.weights)
+            for size, weight in zip(self.dims, self.weights)
         )
 
     def get_config(self):
         return {
             **super().get_config(),
             "loss": keras.saving.serialize_keras_object(self.loss),
-            "sizes": self.sizes,
+            "dims": self.dims,
             "weights": self.weights,
         }
 

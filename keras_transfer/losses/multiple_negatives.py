@@ -6,8 +6,8 @@ from keras import ops
 from keras_transfer.losses.grouped import PartsLoss, normalized
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
-class MultipleNegativesRanking(PartsLoss):
+@keras.saving.register_keras_serializable(package="keras_transfer", name="MultipleNegativesRanking")
+class MultipleNegativesRankingLoss(PartsLoss):
     """Cross-entropy of finding the text that belongs to each anchor among the texts of all rows of the batch.
 
     A row has an anchor, a positive, and any number of hard negatives. With `s` the cosine times `scale`, and the
@@ -25,7 +25,7 @@ class MultipleNegativesRanking(PartsLoss):
         scale: Float. Factor of the cosines, the inverse of a temperature. Defaults to `20.0`.
         symmetric: Boolean. Whether to take the mean with the loss of finding the anchor of each positive among all
             anchors. Defaults to `False`.
-        name: String. Name of the loss. Defaults to `"multiple_negatives_ranking"`.
+        name: String. Name of the loss. Defaults to `"multiple_negatives_ranking_loss"`.
         **kwargs: `reduction` and `dtype`, as in Keras.
 
     Call arguments:
@@ -37,7 +37,7 @@ class MultipleNegativesRanking(PartsLoss):
 
     Example:
     ```python
-    loss = keras_transfer.losses.MultipleNegativesRanking(scale=1.0)
+    loss = keras_transfer.losses.MultipleNegativesRankingLoss(scale=1.0)
     float(loss([0.0, 0.0], [[[1.0, 0.0], [2.0, 0.0]], [[0.0, 1.0], [0.0, 3.0]]]))  # log(1 + exp(-1)) = 0.3133
     ```
 
@@ -48,7 +48,7 @@ class MultipleNegativesRanking(PartsLoss):
     takes_labels = False
     min_rows = 2
 
-    def __init__(self, scale=20.0, symmetric=False, name="multiple_negatives_ranking", **kwargs):
+    def __init__(self, *, scale=20.0, symmetric=False, name="multiple_negatives_ranking_loss", **kwargs):
         super().__init__(name=name, **kwargs)
         if not scale > 0:
             raise ValueError(f"`scale` must be positive. Received: scale={scale}")

@@ -3,8 +3,8 @@
 from keras_transfer.metrics.benchmarks import glue_metrics, squad_scores
 from keras_transfer.metrics.classification import (
     AUC,
-    F1,
     ExpectedCalibrationError,
+    F1Score,
     MatthewsCorrelation,
     Precision,
     Recall,
@@ -17,10 +17,10 @@ from keras_transfer.metrics.words import EntityF1, Perplexity, WordAccuracy, ent
 
 __all__ = [
     "AUC",
-    "F1",
     "NDCG",
     "EntityF1",
     "ExpectedCalibrationError",
+    "F1Score",
     "HitsAtK",
     "MatthewsCorrelation",
     "MeanReciprocalRank",

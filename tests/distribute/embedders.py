@@ -5,7 +5,7 @@ import numpy as np
 
 from keras_transfer.checkpoints import WordVectors
 from keras_transfer.encoders import WordVectorEncoder
-from keras_transfer.losses import CosineSimilarityLoss, MultipleNegativesRanking
+from keras_transfer.losses import CosineSimilarityLoss, MultipleNegativesRankingLoss
 from keras_transfer.tasks import TextEmbedder
 from keras_transfer.text import WordPreprocessor
 from tests.strategies import two_replicas
@@ -28,7 +28,10 @@ def embedder(loss):
 def main():
     """Differences of weights, losses and vectors between one device and two replicas."""
     strategy, found = two_replicas(), {}
-    for name, loss, labels in (("cosine", CosineSimilarityLoss, COSINES), ("ranking", MultipleNegativesRanking, None)):
+    for name, loss, labels in (
+        ("cosine", CosineSimilarityLoss, COSINES),
+        ("ranking", MultipleNegativesRankingLoss, None),
+    ):
         one = embedder(loss())
         one.run_eagerly = True
         with strategy.scope():

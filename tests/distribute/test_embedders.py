@@ -35,13 +35,13 @@ def two_devices():
 @pytest.mark.core
 @pytest.mark.skipif(keras.backend.backend() != "jax", reason="keras.distribution.DataParallel is JAX's")
 def test_devices_of_jax_rank_all_rows_of_a_batch_and_refuse_rows_that_they_would_repeat():
-    from keras_transfer.losses import MultipleNegativesRanking
+    from keras_transfer.losses import MultipleNegativesRankingLoss
     from tests.distribute.embedders import FIRST, SECOND, embedder
     from tests.tasks.tiny import difference
 
-    one = embedder(MultipleNegativesRanking())
+    one = embedder(MultipleNegativesRankingLoss())
     with two_devices():
-        two = embedder(MultipleNegativesRanking())
+        two = embedder(MultipleNegativesRankingLoss())
         start = two.get_weights()
         two.fit((FIRST, SECOND), batch_size=6, shuffle=False, verbose=0)
         with pytest.raises(ValueError, match="must be a multiple of the number of devices, 2.*Received: 5 rows"):

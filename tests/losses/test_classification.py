@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.losses import SmoothedCrossentropy, SparseFocalCrossentropy
+from keras_transfer.losses import SmoothedCrossentropy, SparseCategoricalFocalCrossentropy
 
 pytestmark = pytest.mark.core
 
@@ -17,12 +17,12 @@ OWN = LIKELY[np.arange(16), LABELS]
 def test_the_focal_loss_weights_the_cross_entropy_by_what_is_missing_to_certainty():
     expected = (-((1 - OWN) ** 1.5) * np.log(OWN)).mean()
     for labels in (LABELS, LABELS[:, None], LABELS.astype("float32")):
-        assert float(SparseFocalCrossentropy(gamma=1.5)(labels, LOGITS)) == pytest.approx(expected, rel=1e-5)
+        assert float(SparseCategoricalFocalCrossentropy(gamma=1.5)(labels, LOGITS)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_without_gamma_or_smoothing_both_are_the_cross_entropy():
     expected = -np.log(OWN).mean()
-    for loss in (SparseFocalCrossentropy(gamma=0.0), SmoothedCrossentropy(label_smoothing=0.0)):
+    for loss in (SparseCategoricalFocalCrossentropy(gamma=0.0), SmoothedCrossentropy(label_smoothing=0.0)):
         assert float(loss(LABELS, LOGITS)) == pytest.approx(expected, rel=1e-5)
 
 
@@ -32,7 +32,9 @@ def test_smoothed_targets_share_a_fraction_of_the_probability():
     assert float(SmoothedCrossentropy(label_smoothing=0.2)(LABELS, LOGITS)) == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("loss", [SparseFocalCrossentropy(1.0), SmoothedCrossentropy(0.3, "sum", dtype="float16")])
+@pytest.mark.parametrize(
+    "loss", [SparseCategoricalFocalCrossentropy(1.0), SmoothedCrossentropy(0.3, reduction="sum", dtype="float16")]
+)
 def test_a_config_restores_the_loss(loss):
     other = keras.losses.deserialize(keras.losses.serialize(loss))
     assert other.get_config() == loss.get_config() and float(other(LABELS, LOGITS)) == float(loss(LABELS, LOGITS))
@@ -40,6 +42,6 @@ def test_a_config_restores_the_loss(loss):
 
 def test_values_out_of_range_are_errors():
     with pytest.raises(ValueError, match="`gamma` must be at least 0. Received: gamma=-1"):
-        SparseFocalCrossentropy(gamma=-1)
+        SparseCategoricalFocalCrossentropy(gamma=-1)
     with pytest.raises(ValueError, match="must be from 0 to 1. Received: label_smoothing=1.5"):
         SmoothedCrossentropy(1.5)

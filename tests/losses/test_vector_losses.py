@@ -7,8 +7,8 @@ import pytest
 from keras_transfer.losses import (
     ContrastiveLoss,
     CosineSimilarityLoss,
-    Matryoshka,
-    MultipleNegativesRanking,
+    MatryoshkaLoss,
+    MultipleNegativesRankingLoss,
     TripletLoss,
 )
 from tests.helpers import EAGER
@@ -58,7 +58,7 @@ def value(loss, values, labels=None, weights=None):
 @pytest.mark.parametrize(("parts", "scale"), [(2, 20.0), (3, 20.0), (4, 3.0)])
 def test_ranking_is_the_cross_entropy_of_the_right_candidate_among_those_of_all_rows(parts, scale, symmetric):
     values = vectors(parts)
-    loss = MultipleNegativesRanking(scale=scale, symmetric=symmetric)
+    loss = MultipleNegativesRankingLoss(scale=scale, symmetric=symmetric)
     assert value(loss, values) == pytest.approx(ranking(values, scale, symmetric).mean(), rel=1e-5)
 
 
@@ -88,31 +88,31 @@ def test_cosine_similarity_loss_is_the_squared_error_of_the_cosine():
 
 def test_matryoshka_is_the_weighted_sum_over_the_beginnings_of_the_vectors():
     values, labels = vectors(2), np.linspace(-1, 1, 5)
-    loss = Matryoshka(CosineSimilarityLoss(), [6, 3, 2], [1.0, 0.5, 2.0])
+    loss = MatryoshkaLoss(CosineSimilarityLoss(), [6, 3, 2], [1.0, 0.5, 2.0])
     each = [((cosine(values[..., :size]) - labels) ** 2).mean() for size in (6, 3, 2)]
     assert value(loss, values, labels) == pytest.approx(np.dot(each, [1.0, 0.5, 2.0]), rel=1e-5)
-    loss = Matryoshka(MultipleNegativesRanking(), [6, 2])
+    loss = MatryoshkaLoss(MultipleNegativesRankingLoss(), [6, 2])
     expected = ranking(values, 20.0).mean() + ranking(values[..., :2], 20.0).mean()
     assert value(loss, values) == pytest.approx(expected, rel=1e-5)
     # The beginnings have length 1 for a loss of lengths, too.
     values = vectors(3)
     expected = TripletLoss(margin=1.0)(np.zeros(5), unit(values[..., :4]))
-    assert value(Matryoshka(TripletLoss(margin=1.0), [4]), values) == pytest.approx(float(expected), rel=1e-5)
+    assert value(MatryoshkaLoss(TripletLoss(margin=1.0), [4]), values) == pytest.approx(float(expected), rel=1e-5)
 
 
 def test_a_row_counts_as_its_sample_weight_says():
     values, weights = vectors(2), np.array([1, 0, 2, 0, 0.5], "float32")
     expected = (ranking(values, 20.0) * weights).sum() / 5
-    assert value(MultipleNegativesRanking(), values, weights=weights) == pytest.approx(expected, rel=1e-5)
+    assert value(MultipleNegativesRankingLoss(), values, weights=weights) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize(
     "loss",
     [
-        MultipleNegativesRanking(symmetric=True),
+        MultipleNegativesRankingLoss(symmetric=True),
         CosineSimilarityLoss(),
         ContrastiveLoss("euclidean", 2.0),
-        Matryoshka(ContrastiveLoss(), [4, 2], [1.0, 0.5]),
+        MatryoshkaLoss(ContrastiveLoss(), [4, 2], [1.0, 0.5]),
     ],
     ids=lambda loss: loss.name,
 )
@@ -129,9 +129,9 @@ def test_a_loss_survives_its_config_and_has_finite_gradients_for_vectors_of_zero
 
 def test_matryoshka_computes_in_the_dtype_of_its_loss_unless_it_has_its_own_also_after_loading():
     for loss, expected in (
-        (Matryoshka(CosineSimilarityLoss(), [2]), "float32"),
-        (Matryoshka(CosineSimilarityLoss(dtype="float16"), [2]), "float16"),
-        (Matryoshka(CosineSimilarityLoss(dtype="float16"), [2], dtype="float32"), "float32"),
+        (MatryoshkaLoss(CosineSimilarityLoss(), [2]), "float32"),
+        (MatryoshkaLoss(CosineSimilarityLoss(dtype="float16"), [2]), "float16"),
+        (MatryoshkaLoss(CosineSimilarityLoss(dtype="float16"), [2], dtype="float32"), "float32"),
         (CosineSimilarityLoss(dtype="float16"), "float16"),
     ):
         for each in (loss, keras.losses.deserialize(keras.losses.serialize(loss))):
@@ -141,15 +141,18 @@ def test_matryoshka_computes_in_the_dtype_of_its_loss_unless_it_has_its_own_also
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: MultipleNegativesRanking(scale=0), "`scale` must be positive. Received: scale=0"),
+        (lambda: MultipleNegativesRankingLoss(scale=0), "`scale` must be positive. Received: scale=0"),
         (lambda: TripletLoss("manhatten"), "must be one of .'cosine', 'euclidean'.. Received: distance='man"),
         (lambda: ContrastiveLoss(margin=-1), "`margin` must be at least 0. Received: margin=-1"),
-        (lambda: Matryoshka("mse", [2]), "`loss` must be a loss of vectors, .* Received: loss='mse'"),
-        (lambda: Matryoshka(TripletLoss(reduction="sum"), [2]), "not of its `loss`. .* with reduction='sum'"),
-        (lambda: Matryoshka(TripletLoss(), []), "`sizes` must be different positive integers. Received: sizes=.."),
-        (lambda: Matryoshka(TripletLoss(), [2, 2]), r"`sizes` must be different .* Received: sizes=\[2, 2\]"),
-        (lambda: Matryoshka(TripletLoss(), [2, 0]), r"`sizes` must be different .* Received: sizes=\[2, 0\]"),
-        (lambda: Matryoshka(TripletLoss(), [4, 2], [1]), r"a number for each of the 2 sizes. Received: weights=\[1\]"),
+        (lambda: MatryoshkaLoss("mse", [2]), "`loss` must be a loss of vectors, .* Received: loss='mse'"),
+        (lambda: MatryoshkaLoss(TripletLoss(reduction="sum"), [2]), "not of its `loss`. .* with reduction='sum'"),
+        (lambda: MatryoshkaLoss(TripletLoss(), []), "`dims` must be different positive integers. Received: dims=.."),
+        (lambda: MatryoshkaLoss(TripletLoss(), [2, 2]), r"`dims` must be different .* Received: dims=\[2, 2\]"),
+        (lambda: MatryoshkaLoss(TripletLoss(), [2, 0]), r"`dims` must be different .* Received: dims=\[2, 0\]"),
+        (
+            lambda: MatryoshkaLoss(TripletLoss(), [4, 2], [1]),
+            r"a number for each of the 2 dims. Received: weights=\[1\]",
+        ),
     ],
 )
 def test_arguments_that_cannot_be_meant_are_errors(make, message):
@@ -160,12 +163,12 @@ def test_arguments_that_cannot_be_meant_are_errors(make, message):
 @pytest.mark.parametrize(
     ("loss", "shape", "message"),
     [
-        (MultipleNegativesRanking(), (5, 6), "takes rows of at least 2 texts.*outputs of shape .5, 6."),
-        (MultipleNegativesRanking(), (5, 1, 6), "takes rows of at least 2 texts.*outputs of shape .5, 1, 6."),
+        (MultipleNegativesRankingLoss(), (5, 6), "takes rows of at least 2 texts.*outputs of shape .5, 6."),
+        (MultipleNegativesRankingLoss(), (5, 1, 6), "takes rows of at least 2 texts.*outputs of shape .5, 1, 6."),
         (TripletLoss(), (5, 2, 6), "`TripletLoss` takes rows of 3 texts.*outputs of shape .5, 2, 6."),
         (CosineSimilarityLoss(), (5, 3, 6), "`CosineSimilarityLoss` takes rows of 2 texts.*shape .5, 3, 6."),
-        (Matryoshka(CosineSimilarityLoss(), [8, 2]), (5, 2, 6), r"at most the size of the vectors, 6. .*=\[8, 2\]"),
-        (Matryoshka(TripletLoss(), [2]), (5, 2, 6), "`TripletLoss` takes rows of 3 texts"),
+        (MatryoshkaLoss(CosineSimilarityLoss(), [8, 2]), (5, 2, 6), r"at most the size of the vectors, 6. .*=\[8, 2\]"),
+        (MatryoshkaLoss(TripletLoss(), [2]), (5, 2, 6), "`TripletLoss` takes rows of 3 texts"),
     ],
 )
 def test_vectors_of_another_shape_are_an_error(loss, shape, message):
@@ -181,9 +184,9 @@ def test_losses_equal_those_of_sentence_transformers():
     pairs, triplets = vectors(2), vectors(3)
     labels = np.array([0, 1, 0, 1, 0], "float32")
     for ours, loss, values in (
-        (MultipleNegativesRanking(), theirs.MultipleNegativesRankingLoss(None), triplets),
-        (MultipleNegativesRanking(symmetric=True), theirs.MultipleNegativesSymmetricRankingLoss(None), pairs),
-        (MultipleNegativesRanking(symmetric=True), theirs.MultipleNegativesSymmetricRankingLoss(None), triplets),
+        (MultipleNegativesRankingLoss(), theirs.MultipleNegativesRankingLoss(None), triplets),
+        (MultipleNegativesRankingLoss(symmetric=True), theirs.MultipleNegativesSymmetricRankingLoss(None), pairs),
+        (MultipleNegativesRankingLoss(symmetric=True), theirs.MultipleNegativesSymmetricRankingLoss(None), triplets),
         (TripletLoss(), theirs.TripletLoss(None), triplets),
         (ContrastiveLoss(), theirs.ContrastiveLoss(None), pairs),
         (CosineSimilarityLoss(), theirs.CosineSimilarityLoss(None), pairs),

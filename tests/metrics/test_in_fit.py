@@ -14,7 +14,7 @@ CLASSES = 3
 
 def class_metrics():
     """Metrics of integer labels and logits, one of each base."""
-    return [metrics.F1(), metrics.AUC(capacity=64), metrics.ExpectedCalibrationError(), metrics.NDCG(2)]
+    return [metrics.F1Score(), metrics.AUC(capacity=64), metrics.ExpectedCalibrationError(), metrics.NDCG(2)]
 
 
 def more_class_metrics():
@@ -81,7 +81,7 @@ def test_a_classifier_is_compiled_with_them_and_evaluated():
     model.compile("sgd", metrics=found, run_eagerly=EAGER)
     logs = model.evaluate(texts, labels, verbose=0, return_dict=True)
     logits = model.predict(texts, verbose=0)
-    assert logs["f1"] == pytest.approx(float(result_of(metrics.F1("binary"), labels, logits)))
+    assert logs["f1"] == pytest.approx(float(result_of(metrics.F1Score("binary"), labels, logits)))
     assert logs["auc"] == pytest.approx(float(result_of(metrics.AUC(), labels, logits)))
     assert np.shape(logs["recall"]) == (2,)
 
@@ -91,11 +91,11 @@ def test_several_labels_per_text_need_a_loss_of_them():
     texts, _ = examples(16)
     labels = random.integers(0, 2, (16, 2)).astype("float32")
     loss = keras.losses.BinaryCrossentropy(from_logits=True)
-    model.compile("sgd", loss=loss, metrics=[metrics.F1("micro")], run_eagerly=True)
+    model.compile("sgd", loss=loss, metrics=[metrics.F1Score("micro")], run_eagerly=True)
     logs = model.evaluate(texts, labels, verbose=0, return_dict=True)
-    expected = result_of(metrics.F1("micro"), labels, model.predict(texts, verbose=0))
+    expected = result_of(metrics.F1Score("micro"), labels, model.predict(texts, verbose=0))
     assert logs["f1"] == pytest.approx(float(expected))
-    for metric in (metrics.F1(), metrics.AUC()):
+    for metric in (metrics.F1Score(), metrics.AUC()):
         with pytest.raises(ValueError, match="takes one-hot labels, but the metric reads labels .* several labels per"):
             model.compile("sgd", loss=keras.losses.CategoricalCrossentropy(from_logits=True), metrics=[metric])
 
@@ -104,7 +104,7 @@ def test_steps_with_them_are_traced_once(monkeypatch):
     steps, step = [], keras.Model.test_step
     monkeypatch.setattr(keras.Model, "test_step", lambda self, data: steps.append(1) or step(self, data))
     model = of_vectors()
-    model.compile("sgd", metrics=[metrics.F1(), metrics.AUC()])
+    model.compile("sgd", metrics=[metrics.F1Score(), metrics.AUC()])
     texts, labels = examples(8)
     model.evaluate(texts, labels, verbose=0)
     assert len(steps) == 1

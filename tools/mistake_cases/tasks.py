@@ -118,16 +118,16 @@ MISTAKES = [
     Mistake("fit without a loss", lambda m: m.embedder().fit((TEXTS, TEXTS), verbose=0), "compile|loss"),
     Mistake(
         "one pair a batch and in-batch negatives",
-        lambda m: m.embedder(kt.losses.MultipleNegativesRanking()).fit((TEXTS, TEXTS), batch_size=1, verbose=0),
+        lambda m: m.embedder(kt.losses.MultipleNegativesRankingLoss()).fit((TEXTS, TEXTS), batch_size=1, verbose=0),
         "batch",
     ),
     Mistake(
         "a last batch of one pair and in-batch negatives",
-        embed(kt.losses.MultipleNegativesRanking(), ((TEXTS[:3], TEXTS[:3]),)),
+        embed(kt.losses.MultipleNegativesRankingLoss(), ((TEXTS[:3], TEXTS[:3]),)),
         "batch",
         lambda history: history.history["loss"][0] > 0,
     ),
-    Mistake("one column for pairs", embed(kt.losses.MultipleNegativesRanking(), (TEXTS,)), "tuple|column"),
+    Mistake("one column for pairs", embed(kt.losses.MultipleNegativesRankingLoss(), (TEXTS,)), "tuple|column"),
     Mistake("two columns for triplets", embed(kt.losses.TripletLoss(), ((TEXTS, TEXTS),)), "rows of 3 texts"),
     Mistake("labels for triplets", embed(kt.losses.TripletLoss(), ((TEXTS, TEXTS, TEXTS), LABELS)), "labels"),
     Mistake("no labels for cosine similarities", embed(kt.losses.CosineSimilarityLoss(), ((TEXTS, TEXTS),)), "labels"),
@@ -141,8 +141,8 @@ MISTAKES = [
     Mistake("an empty corpus", lambda m: m.embedder().search(["a"], [], k=1), "corpus"),
     Mistake("vectors of another size", lambda m: m.embedder().search(np.zeros((1, 3)), TEXTS, k=1), "size|3"),
     Mistake(
-        "a Matryoshka size beyond the vectors",
-        embed(kt.losses.Matryoshka(kt.losses.MultipleNegativesRanking(), [64, 2]), ((TEXTS, TEXTS),)),
+        "a MatryoshkaLoss size beyond the vectors",
+        embed(kt.losses.MatryoshkaLoss(kt.losses.MultipleNegativesRankingLoss(), [64, 2]), ((TEXTS, TEXTS),)),
         "64",
     ),
     # === Language models ===

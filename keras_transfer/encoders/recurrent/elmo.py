@@ -19,7 +19,7 @@ from keras_transfer.text.preprocessors import (
 )
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class SentenceBoundaries(keras.layers.Layer):
     """Adds the words that mark the beginning and the end of a sentence, as character ids.
 
@@ -53,7 +53,7 @@ class SentenceBoundaries(keras.layers.Layer):
         return keras.KerasTensor(ids, "int32"), keras.KerasTensor(mask, "int32")
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class WithoutBoundaries(keras.layers.Layer):
     """Concatenates both directions without a sentence's boundaries, and sets padding to 0."""
 
@@ -65,7 +65,7 @@ class WithoutBoundaries(keras.layers.Layer):
         return (*padding_mask_shape, forward_shape[-1] + backward_shape[-1])
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class ElmoEncoder(Encoder):
     """ELMo's encoder: word vectors from characters, and projected LSTMs that read forward and backward.
 

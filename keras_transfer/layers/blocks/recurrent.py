@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class ProjectedLSTM(keras.layers.Layer):
     """LSTM that projects its output, and clips its cell and its projection.
 
@@ -107,7 +107,7 @@ class ProjectedLSTM(keras.layers.Layer):
         return {**super().get_config(), **config, "forget_bias": self.forget_bias, "reverse": self.reverse}
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class _Recurrence(keras.layers.Layer):
     """Holds the weights and settings of a step for `_Steps`."""
 

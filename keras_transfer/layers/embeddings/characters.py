@@ -6,7 +6,7 @@ from keras import ops
 from keras_transfer.layers.basic import get_activation, serialize_activation
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class CharacterCNN(keras.layers.Layer):
     """Computes a vector for each word from the ids of its characters (Kim et al. 2016), as in ELMo.
 

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class SpeakerEmbedding(keras.layers.Embedding):
     """Adds the embedding of the speaker's delimiter to the embedding of each token (Wolf et al. 2019).
 

@@ -9,7 +9,7 @@ _NEVER = -1e9
 _NOT_ALLOWED = -1e4
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class ConditionalRandomField(keras.layers.Layer):
     """A linear-chain conditional random field (Lafferty et al. 2001) over the labels of the words of a sentence.
 

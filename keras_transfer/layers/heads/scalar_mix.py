@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class ScalarMix(keras.layers.Layer):
     """Mixes an encoder's layers with weights and a scale that are learnt with the task (Peters et al. 2018).
 

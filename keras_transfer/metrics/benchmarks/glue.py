@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_transfer.metrics.classification import F1, MatthewsCorrelation
+from keras_transfer.metrics.classification import F1Score, MatthewsCorrelation
 from keras_transfer.metrics.regression import PearsonCorrelation, SpearmanCorrelation
 from keras_transfer.names import look_up
 
@@ -12,7 +12,7 @@ def _accuracy():
 
 
 def _binary_f1():
-    return F1("binary")
+    return F1Score("binary")
 
 
 # Maps the name of a task to functions that create its metrics.
@@ -27,7 +27,7 @@ METRICS = {
     "RTE": (_accuracy,),
     "WNLI": (_accuracy,),
     "BoolQ": (_accuracy,),
-    "CB": (_accuracy, F1),
+    "CB": (_accuracy, F1Score),
     "COPA": (_accuracy,),
     "WiC": (_accuracy,),
     "WSC": (_accuracy,),

@@ -9,7 +9,7 @@ ARTICLES = re.compile(r"\b(a|an|the)\b")
 WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def squad_scores(answers, predictions, no_answer_scores=None):
+def squad_scores(y_true, y_pred, *, no_answer_scores=None):
     """Returns exact match and F1 of predicted answers in percent, as the official script of SQuAD 2.0 does.
 
     Both ignore case, punctuation, articles and white space. A prediction is compared with each of the right answers,
@@ -17,10 +17,10 @@ def squad_scores(answers, predictions, no_answer_scores=None):
     scores are those of the script of SQuAD 1.1, unless an answer consists of articles and punctuation only.
 
     Args:
-        answers: List of lists of strings, or of objects with a string `text`, such as those that
+        y_true: List of lists of strings, or of objects with a string `text`, such as those that
             `keras_transfer.datasets.load_squad` returns. The right answers to each question, or an empty list if it has
             none.
-        predictions: List of strings. The predicted answer of each question, `""` for none.
+        y_pred: List of strings. The predicted answer of each question, `""` for none.
         no_answer_scores: List of floats, higher if a question is less likely to have an answer. If given, the result
             contains the best thresholds. A prediction whose score is above the threshold becomes `""`. The threshold is
             `-inf` if all predictions should become `""`, for which the official script returns 0. Defaults to `None`.
@@ -44,18 +44,18 @@ def squad_scores(answers, predictions, no_answer_scores=None):
     Source: Rajpurkar et al., "Know What You Don't Know: Unanswerable Questions for SQuAD", 2018; the evaluation scripts
     at https://rajpurkar.github.io/SQuAD-explorer.
     """
-    answers = [row if isinstance(row, str) else [getattr(each, "text", each) for each in row] for row in answers]
-    _check(answers, predictions, no_answer_scores)
-    exact, f1 = zip(*(_best(right, given) for right, given in zip(answers, predictions)))
-    has_answer = [bool(right) for right in answers]
-    scores = _means(exact, f1, range(len(answers)))
+    y_true = [row if isinstance(row, str) else [getattr(each, "text", each) for each in row] for row in y_true]
+    _check(y_true, y_pred, no_answer_scores)
+    exact, f1 = zip(*(_best(right, given) for right, given in zip(y_true, y_pred)))
+    has_answer = [bool(right) for right in y_true]
+    scores = _means(exact, f1, range(len(y_true)))
     if not all(has_answer):
         for prefix, wanted in (("has_answer_", True), ("no_answer_", False)):
             rows = [row for row, has in enumerate(has_answer) if has == wanted]
             scores.update({prefix + key: value for key, value in _means(exact, f1, rows).items() if rows})
     if no_answer_scores is not None:
         for key, values in (("best_exact_match", exact), ("best_f1", f1)):
-            scores[key], scores[f"{key}_threshold"] = _best_threshold(values, has_answer, predictions, no_answer_scores)
+            scores[key], scores[f"{key}_threshold"] = _best_threshold(values, has_answer, y_pred, no_answer_scores)
     return scores
 
 
@@ -66,11 +66,11 @@ def _check(answers, predictions, no_answer_scores):
     for row, (right, given) in enumerate(zip(answers, predictions)):
         if isinstance(right, str) or not all(isinstance(answer, str) for answer in right):
             raise ValueError(
-                f"`answers` must be a list of lists of strings, one for each question. Received: {right!r} at "
+                f"`y_true` must be a list of lists of strings, one for each question. Received: {right!r} at "
                 f"position {row}"
             )
         if not isinstance(given, str):
-            raise ValueError(f"`predictions` must be a list of strings. Received: {given!r} at position {row}")
+            raise ValueError(f"`y_pred` must be a list of strings. Received: {given!r} at position {row}")
 
 
 def _best(answers, prediction):

@@ -6,13 +6,19 @@ from keras_transfer.metrics.classification.calibration import (
     calibration_bins,
     expected_calibration_error,
 )
-from keras_transfer.metrics.classification.class_counts import F1, ClassCounts, MatthewsCorrelation, Precision, Recall
+from keras_transfer.metrics.classification.class_counts import (
+    ClassCounts,
+    F1Score,
+    MatthewsCorrelation,
+    Precision,
+    Recall,
+)
 
 __all__ = [
     "AUC",
-    "F1",
     "ClassCounts",
     "ExpectedCalibrationError",
+    "F1Score",
     "MatthewsCorrelation",
     "Precision",
     "Recall",

@@ -6,7 +6,7 @@ from keras import ops
 from keras_transfer.metrics.base import BufferedMetric, class_rows, count_classes, midranks
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class AUC(BufferedMetric):
     """Exact area under the ROC curve, computed from logits.
 
@@ -39,7 +39,7 @@ class AUC(BufferedMetric):
     ```
     """
 
-    def __init__(self, capacity=32_768, name="auc", dtype=None):
+    def __init__(self, capacity=32_768, *, name="auc", dtype=None):
         super().__init__(capacity, name, dtype)
 
     def count_columns(self, true_shape, shape):

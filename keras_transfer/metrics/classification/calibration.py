@@ -7,7 +7,7 @@ from keras import ops
 from keras_transfer.metrics.base import class_rows, count_classes
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class ExpectedCalibrationError(keras.metrics.Metric):
     """The expected calibration error over all batches, from logits.
 
@@ -40,7 +40,7 @@ class ExpectedCalibrationError(keras.metrics.Metric):
     Source: Guo et al., "On Calibration of Modern Neural Networks", 2017.
     """
 
-    def __init__(self, num_bins=15, name="expected_calibration_error", dtype=None):
+    def __init__(self, num_bins=15, *, name="expected_calibration_error", dtype=None):
         super().__init__(name=name, dtype=dtype)
         self.num_bins = _checked_bins(num_bins)
         # For each bin: the weight of its rows, their probabilities, and how many are right.
@@ -71,12 +71,12 @@ class ExpectedCalibrationError(keras.metrics.Metric):
         return {"num_bins": self.num_bins, **super().get_config()}
 
 
-def expected_calibration_error(labels, probabilities, num_bins=15, sample_weight=None):
+def expected_calibration_error(y_true, y_pred, *, num_bins=15, sample_weight=None):
     """Returns the expected calibration error of probabilities.
 
     Args:
-        labels: Integers [rows]. Rows with a negative integer do not count.
-        probabilities: Floats [rows, classes]. For two classes, also [rows] or [rows, 1], the probability of class 1.
+        y_true: Integers [rows]. Rows with a negative integer do not count.
+        y_pred: Floats [rows, classes]. For two classes, also [rows] or [rows, 1], the probability of class 1.
         num_bins: Integer. Number of intervals of equal width between 0 and 1. Defaults to `15`.
         sample_weight: Weights [rows]. Defaults to `None`, 1 for all.
 
@@ -94,18 +94,18 @@ def expected_calibration_error(labels, probabilities, num_bins=15, sample_weight
 
     Source: Guo et al., "On Calibration of Modern Neural Networks", 2017.
     """
-    bins = calibration_bins(labels, probabilities, num_bins, sample_weight)
+    bins = calibration_bins(y_true, y_pred, num_bins=num_bins, sample_weight=sample_weight)
     total = bins["weight"].sum()
     gaps = bins["weight"] * np.abs(bins["probability"] - bins["accuracy"])
     return float(gaps.sum() / total) if total else 0.0
 
 
-def calibration_bins(labels, probabilities, num_bins=15, sample_weight=None):
+def calibration_bins(y_true, y_pred, *, num_bins=15, sample_weight=None):
     """Returns the points of a reliability diagram: the mean probability and accuracy in intervals of equal width.
 
     Args:
-        labels: Integers [rows]. Rows with a negative integer do not count.
-        probabilities: Floats [rows, classes]. For two classes, also [rows] or [rows, 1], the probability of class 1.
+        y_true: Integers [rows]. Rows with a negative integer do not count.
+        y_pred: Floats [rows, classes]. For two classes, also [rows] or [rows, 1], the probability of class 1.
         num_bins: Integer. Number of intervals of equal width between 0 and 1. Each includes its upper end. Defaults to
             `15`.
         sample_weight: Weights [rows]. Defaults to `None`, 1 for all.
@@ -124,36 +124,36 @@ def calibration_bins(labels, probabilities, num_bins=15, sample_weight=None):
     bins["weight"], bins["probability"], bins["accuracy"]  # [0, 3], [0, 0.833...], [0, 0.333...]
     ```
     """
-    labels, probabilities = np.asarray(labels), np.asarray(probabilities, "float64")
-    weights = np.ones(len(labels)) if sample_weight is None else np.asarray(sample_weight, "float64")
+    y_true, y_pred = np.asarray(y_true), np.asarray(y_pred, "float64")
+    weights = np.ones(len(y_true)) if sample_weight is None else np.asarray(sample_weight, "float64")
     num_bins = _checked_bins(num_bins)
-    if probabilities.ndim not in (1, 2) or not labels.shape == weights.shape == probabilities.shape[:1]:
+    if y_pred.ndim not in (1, 2) or not y_true.shape == weights.shape == y_pred.shape[:1]:
         raise ValueError(
-            "`labels` and `sample_weight` must have the shape [rows], and `probabilities` [rows, classes] or [rows]. "
-            f"Received: {labels.shape}, {weights.shape} and {probabilities.shape}"
+            "`y_true` and `sample_weight` must have the shape [rows], and `y_pred` [rows, classes] or [rows]. "
+            f"Received: {y_true.shape}, {weights.shape} and {y_pred.shape}"
         )
-    wrong = np.argwhere(~((probabilities >= 0) & (probabilities <= 1)))
+    wrong = np.argwhere(~((y_pred >= 0) & (y_pred <= 1)))
     if len(wrong):
         place = tuple(wrong[0].tolist())
         raise ValueError(
-            "`probabilities` must be between 0 and 1. Use the softmax of logits. "
-            f"Received: {probabilities[place]} at position {place}"
+            "`y_pred` must be probabilities between 0 and 1. Use the softmax of logits. "
+            f"Received: {y_pred[place]} at position {place}"
         )
-    if probabilities.ndim == 1 or probabilities.shape[1] == 1:
-        probabilities = probabilities.reshape(-1)
-        probabilities = np.stack([1 - probabilities, probabilities], axis=1)
-    classes = probabilities.shape[1]
-    wrong = np.flatnonzero((labels != np.floor(labels)) | (labels >= classes))
+    if y_pred.ndim == 1 or y_pred.shape[1] == 1:
+        y_pred = y_pred.reshape(-1)
+        y_pred = np.stack([1 - y_pred, y_pred], axis=1)
+    classes = y_pred.shape[1]
+    wrong = np.flatnonzero((y_true != np.floor(y_true)) | (y_true >= classes))
     if len(wrong):
         raise ValueError(
-            f"`labels` must be integers below {classes}, the number of classes. "
-            f"Received: {labels[wrong[0]]} at position {wrong[0]}"
+            f"`y_true` must be integers below {classes}, the number of classes. "
+            f"Received: {y_true[wrong[0]]} at position {wrong[0]}"
         )
-    weights = np.where(labels >= 0, weights, 0.0)
-    highest, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
+    weights = np.where(y_true >= 0, weights, 0.0)
+    highest, right = y_pred.max(axis=1), y_pred.argmax(axis=1) == y_true
     places = np.clip(np.ceil(highest * num_bins).astype(int) - 1, 0, num_bins - 1)
     weight, probability, accuracy = (
-        np.bincount(places, weights * values, num_bins) for values in (np.ones(len(labels)), highest, right)
+        np.bincount(places, weights * values, num_bins) for values in (np.ones(len(y_true)), highest, right)
     )
     whole = np.where(weight > 0, weight, 1.0)
     return {"weight": weight, "probability": probability / whole, "accuracy": accuracy / whole}

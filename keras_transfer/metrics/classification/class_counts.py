@@ -85,19 +85,19 @@ class ClassCounts(keras.metrics.Metric):
 class AveragedCounts(ClassCounts):
     """Base class of metrics per class, averaged over classes as scikit-learn does, with `zero_division=0`."""
 
-    def __init__(self, average="macro", threshold=None, positive_class=None, name=None, dtype=None):
+    def __init__(self, average="macro", *, threshold=None, class_id=None, name=None, dtype=None):
         super().__init__(threshold, name, dtype)
         if average not in AVERAGES:
             raise ValueError(
                 f"Invalid value for argument `average`. Expected one of {AVERAGES}. Received: average={average!r}"
             )
-        if positive_class is not None and (average != "binary" or positive_class not in (0, 1)):
+        if class_id is not None and (average != "binary" or class_id not in (0, 1)):
             raise ValueError(
-                "`positive_class` must be 0 or 1 and requires `average='binary'`. "
-                f"Received: positive_class={positive_class!r}, average={average!r}"
+                "`class_id` must be 0 or 1 and requires `average='binary'`. "
+                f"Received: class_id={class_id!r}, average={average!r}"
             )
         self.average = average
-        self.positive_class = positive_class
+        self.class_id = class_id
 
     def check_classes(self, classes, several):
         if self.average == "binary" and (classes > 2 or several):
@@ -111,7 +111,7 @@ class AveragedCounts(ClassCounts):
         if self.average is None:
             return scores
         if self.average == "binary":
-            return scores[1 if self.positive_class is None else self.positive_class]
+            return scores[1 if self.class_id is None else self.class_id]
         if self.average == "weighted":
             return ops.divide_no_nan(ops.sum(scores * true), ops.sum(true))
         # As in scikit-learn, a class that occurs in no labels or predictions counts only if rows may have several
@@ -124,25 +124,26 @@ class AveragedCounts(ClassCounts):
         raise NotImplementedError(f"{type(self).__name__} must implement `ratio`.")
 
     def get_config(self):
-        own = {"average": self.average, "threshold": self.threshold, "positive_class": self.positive_class}
+        own = {"average": self.average, "threshold": self.threshold, "class_id": self.class_id}
         return {**own, **super().get_config()}
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class Precision(AveragedCounts):
     """The fraction of the rows predicted as a class that belong to it, over all batches, from logits.
 
-    Equals `sklearn.metrics.precision_score` with `zero_division=0`. The arguments and shapes are the same as in `F1`.
+    Equals `sklearn.metrics.precision_score` with `zero_division=0`. The arguments and shapes are the same as in
+    `F1Score`.
 
     Args:
-        average: String or None, as for `F1`. Defaults to `"macro"`.
-        threshold: Float or list of floats, as for `F1`. Defaults to `None`, one half.
-        positive_class: Integer, as for `F1`. Defaults to `None`, class 1.
+        average: String or None, as for `F1Score`. Defaults to `"macro"`.
+        threshold: Float or list of floats, as for `F1Score`. Defaults to `None`, one half.
+        class_id: Integer, as for `F1Score`. Defaults to `None`, class 1.
         name: String. Name of the metric. Defaults to `"precision"`.
         dtype: Dtype of the result. Defaults to `None`.
 
     Raises:
-        ValueError: If an argument or a shape is invalid, as for `F1`.
+        ValueError: If an argument or a shape is invalid, as for `F1Score`.
 
     Example:
     ```python
@@ -152,28 +153,28 @@ class Precision(AveragedCounts):
     ```
     """
 
-    def __init__(self, average="macro", threshold=None, positive_class=None, name="precision", dtype=None):
-        super().__init__(average, threshold, positive_class, name, dtype)
+    def __init__(self, average="macro", *, threshold=None, class_id=None, name="precision", dtype=None):
+        super().__init__(average, threshold=threshold, class_id=class_id, name=name, dtype=dtype)
 
     def ratio(self, right, true, given):
         return ops.divide_no_nan(right, given)
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class Recall(AveragedCounts):
     """The fraction of the rows of a class that are predicted correctly, over all batches, from logits.
 
-    Equals `sklearn.metrics.recall_score` with `zero_division=0`. The arguments and shapes are the same as in `F1`.
+    Equals `sklearn.metrics.recall_score` with `zero_division=0`. The arguments and shapes are the same as in `F1Score`.
 
     Args:
-        average: String or None, as for `F1`. Defaults to `"macro"`.
-        threshold: Float or list of floats, as for `F1`. Defaults to `None`, one half.
-        positive_class: Integer, as for `F1`. Defaults to `None`, class 1.
+        average: String or None, as for `F1Score`. Defaults to `"macro"`.
+        threshold: Float or list of floats, as for `F1Score`. Defaults to `None`, one half.
+        class_id: Integer, as for `F1Score`. Defaults to `None`, class 1.
         name: String. Name of the metric. Defaults to `"recall"`.
         dtype: Dtype of the result. Defaults to `None`.
 
     Raises:
-        ValueError: If an argument or a shape is invalid, as for `F1`.
+        ValueError: If an argument or a shape is invalid, as for `F1Score`.
 
     Example:
     ```python
@@ -183,15 +184,15 @@ class Recall(AveragedCounts):
     ```
     """
 
-    def __init__(self, average="macro", threshold=None, positive_class=None, name="recall", dtype=None):
-        super().__init__(average, threshold, positive_class, name, dtype)
+    def __init__(self, average="macro", *, threshold=None, class_id=None, name="recall", dtype=None):
+        super().__init__(average, threshold=threshold, class_id=class_id, name=name, dtype=dtype)
 
     def ratio(self, right, true, given):
         return ops.divide_no_nan(right, true)
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
-class F1(AveragedCounts):
+@keras.saving.register_keras_serializable(package="keras_transfer", name="F1")
+class F1Score(AveragedCounts):
     """The harmonic mean of precision and recall, over all batches, from logits.
 
     Equals `sklearn.metrics.f1_score` with `zero_division=0`.
@@ -199,12 +200,12 @@ class F1(AveragedCounts):
     Args:
         average: String or None. `"macro"` (the mean over the classes that occur in labels or predictions), `"weighted"`
             (weighted by the number of rows that have the class), `"micro"` (of the sums over classes), `"binary"` (of
-            `positive_class` alone), or None for a result [classes]. Defaults to `"macro"`.
+            `class_id` alone), or None for a result [classes]. Defaults to `"macro"`.
         threshold: Float from 0 to 1, or a list of one for each class of a model with several labels per row. A label is
             predicted for a row if its probability, the sigmoid of the logit, is at least this, as in `TextClassifier`.
             With two classes, the threshold applies to class 1. Defaults to `None`: one half for several labels per row,
             and the most likely class otherwise.
-        positive_class: Integer, 0 or 1. The class for `average="binary"`. Defaults to `None`, class 1.
+        class_id: Integer, 0 or 1. The class for `average="binary"`. Defaults to `None`, class 1.
         name: String. Name of the metric. Defaults to `"f1"`.
         dtype: Dtype of the result. Counts are float32 and exact up to 16 million. Defaults to `None`.
 
@@ -223,25 +224,25 @@ class F1(AveragedCounts):
 
     Example:
     ```python
-    metric = keras_transfer.metrics.F1("macro")
+    metric = keras_transfer.metrics.F1Score("macro")
     metric.update_state([0, 0, 1], [[2.0, 1.0], [0.0, 3.0], [0.0, 1.0]])
     float(metric.result())  # 0.666...
 
     labels, logits = [[1, 0, 1], [0, 1, 0]], [[3.0, -1.0, -2.0], [-1.0, 0.5, 1.0]]
-    metric = keras_transfer.metrics.F1("micro", threshold=0.7)
+    metric = keras_transfer.metrics.F1Score("micro", threshold=0.7)
     metric.update_state(labels, logits)
     float(metric.result())  # 0.4
     ```
     """
 
-    def __init__(self, average="macro", threshold=None, positive_class=None, name="f1", dtype=None):
-        super().__init__(average, threshold, positive_class, name, dtype)
+    def __init__(self, average="macro", *, threshold=None, class_id=None, name="f1", dtype=None):
+        super().__init__(average, threshold=threshold, class_id=class_id, name=name, dtype=dtype)
 
     def ratio(self, right, true, given):
         return ops.divide_no_nan(2 * right, true + given)
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class MatthewsCorrelation(ClassCounts):
     """The Matthews correlation coefficient of labels and predictions, for two or more classes, from logits.
 
@@ -253,7 +254,7 @@ class MatthewsCorrelation(ClassCounts):
 
     Call arguments:
         y_true: Integers [batch] or [batch, length]. Rows with a negative integer do not count.
-        y_pred: Logits as in `F1`.
+        y_pred: Logits as in `F1Score`.
         sample_weight: Weights [batch] or [batch, length]. Defaults to `None`, 1 for all.
 
     Raises:
@@ -269,7 +270,7 @@ class MatthewsCorrelation(ClassCounts):
     Source: Gorodkin, "Comparing two K-category assignments by a K-category correlation coefficient", 2004.
     """
 
-    def __init__(self, name="matthews_correlation", dtype=None):
+    def __init__(self, *, name="matthews_correlation", dtype=None):
         super().__init__(None, name, dtype)
 
     def check_classes(self, classes, several):

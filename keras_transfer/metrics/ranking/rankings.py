@@ -85,7 +85,7 @@ def _first(grades, higher, other_ties):
     return ops.min(ops.where(grades > 0, higher + other_ties + 1, float("inf")), axis=1)
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class MeanReciprocalRank(RankingMetric):
     """The mean reciprocal rank of the first relevant candidate of each row, over all batches.
 
@@ -117,7 +117,7 @@ class MeanReciprocalRank(RankingMetric):
 
     needs_k = False
 
-    def __init__(self, k=None, name="mean_reciprocal_rank", dtype=None):
+    def __init__(self, k=None, *, name="mean_reciprocal_rank", dtype=None):
         super().__init__(k, name, dtype)
 
     def score(self, grades, higher, relevant_ties, other_ties):
@@ -125,7 +125,7 @@ class MeanReciprocalRank(RankingMetric):
         return ops.where(rank <= (float("inf") if self.k is None else self.k), 1 / rank, 0.0)
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class HitsAtK(RankingMetric):
     """The fraction of rows with a relevant candidate among those with the `k` highest scores, over all batches.
 
@@ -150,14 +150,14 @@ class HitsAtK(RankingMetric):
     ```
     """
 
-    def __init__(self, k, name=None, dtype=None):
+    def __init__(self, k, *, name=None, dtype=None):
         super().__init__(k, name or f"hits_at_{k}", dtype)
 
     def score(self, grades, higher, relevant_ties, other_ties):
         return ops.cast(_first(grades, higher, other_ties) <= self.k, "float32")
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class RecallAtK(RankingMetric):
     """The fraction of each row's relevant candidates that are among the `k` highest scores, averaged over all rows.
 
@@ -182,7 +182,7 @@ class RecallAtK(RankingMetric):
     ```
     """
 
-    def __init__(self, k, name=None, dtype=None):
+    def __init__(self, k, *, name=None, dtype=None):
         super().__init__(k, name or f"recall_at_{k}", dtype)
 
     def score(self, grades, higher, relevant_ties, other_ties):
@@ -191,7 +191,7 @@ class RecallAtK(RankingMetric):
         return ops.divide_no_nan(ops.sum(relevant * found, axis=1), ops.sum(relevant, axis=1))
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class NDCG(RankingMetric):
     """The normalized discounted cumulative gain of the `k` highest scores, averaged over all rows.
 
@@ -222,7 +222,7 @@ class NDCG(RankingMetric):
 
     needs_k = False
 
-    def __init__(self, k=None, name=None, dtype=None):
+    def __init__(self, k=None, *, name=None, dtype=None):
         super().__init__(k, name or ("ndcg" if k is None else f"ndcg_at_{k}"), dtype)
 
     def score(self, grades, higher, relevant_ties, other_ties):

@@ -24,7 +24,7 @@ class Correlation(BufferedMetric):
         return true, given, row_weights(sample_weight, ops.shape(given)[:1])
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class PearsonCorrelation(Correlation):
     """The Pearson correlation between targets and outputs of a regression, over all batches.
 
@@ -53,14 +53,14 @@ class PearsonCorrelation(Correlation):
     ```
     """
 
-    def __init__(self, capacity=32_768, name="pearson_correlation", dtype=None):
+    def __init__(self, capacity=32_768, *, name="pearson_correlation", dtype=None):
         super().__init__(capacity, name, dtype)
 
     def score(self, true, given, weights):
         return _correlation(true, given, weights)
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class SpearmanCorrelation(Correlation):
     """The Spearman rank correlation between targets and outputs of a regression, over all batches.
 
@@ -90,7 +90,7 @@ class SpearmanCorrelation(Correlation):
     ```
     """
 
-    def __init__(self, capacity=32_768, name="spearman_correlation", dtype=None):
+    def __init__(self, capacity=32_768, *, name="spearman_correlation", dtype=None):
         super().__init__(capacity, name, dtype)
 
     def score(self, true, given, weights):

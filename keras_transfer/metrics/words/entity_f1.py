@@ -9,7 +9,7 @@ from keras_transfer.metrics.words.word_accuracy import words
 from keras_transfer.names import listed
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class EntityF1(keras.metrics.Metric):
     """Micro F1 of the entities in all batches, with the rules of `entities`.
 
@@ -42,7 +42,7 @@ class EntityF1(keras.metrics.Metric):
     Source: See `entities`.
     """
 
-    def __init__(self, label_names, name="entity_f1", dtype=None):
+    def __init__(self, label_names, *, name="entity_f1", dtype=None):
         super().__init__(name=name, dtype=dtype)
         labels = read_labels(label_names)
         self.label_names = [str(label) for label in label_names]

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class Perplexity(keras.metrics.Mean):
     """The exponential of the mean cross-entropy, per token, over all batches.
 
@@ -27,7 +27,7 @@ class Perplexity(keras.metrics.Mean):
     ```
     """
 
-    def __init__(self, name="perplexity", dtype=None):
+    def __init__(self, *, name="perplexity", dtype=None):
         super().__init__(name=name, dtype=dtype)
 
     def update_state(self, y_true, y_pred, sample_weight=None):

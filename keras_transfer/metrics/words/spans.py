@@ -38,14 +38,14 @@ def entities(labels):
     return found
 
 
-def entity_report(true, predicted):
+def entity_report(y_true, y_pred):
     """Returns precision, recall and F1 for each type of entity and on average.
 
     A predicted entity is correct if its type, start and end are correct.
 
     Args:
-        true: List of sentences, each a list of labels as in `entities`.
-        predicted: The same as `true`.
+        y_true: List of sentences, each a list of labels as in `entities`.
+        y_pred: The same as `y_true`.
 
     Returns:
         A dict with the types in alphabetical order, `"micro"` (over all entities) and `"macro"` (the mean over types).
@@ -62,12 +62,12 @@ def entity_report(true, predicted):
     report["micro"]  # {"precision": 0.5, "recall": 1.0, "f1": 0.666..., "support": 1}
     ```
     """
-    if len(true) != len(predicted):
+    if len(y_true) != len(y_pred):
         raise ValueError(
-            f"The numbers of true and predicted sentences must be equal. Received: {len(true)} and {len(predicted)}"
+            f"The numbers of true and predicted sentences must be equal. Received: {len(y_true)} and {len(y_pred)}"
         )
     counts = {}  # of each type: right, true, predicted
-    for number, (wanted, given) in enumerate(zip(true, predicted)):
+    for number, (wanted, given) in enumerate(zip(y_true, y_pred)):
         if len(wanted) != len(given):
             lengths = f"{len(wanted)} and {len(given)} in sentence {number}"
             raise ValueError(

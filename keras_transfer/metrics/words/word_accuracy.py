@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class WordAccuracy(keras.metrics.Mean):
     """The fraction of words whose highest logit is that of their label, over all batches.
 
@@ -32,7 +32,7 @@ class WordAccuracy(keras.metrics.Mean):
     ```
     """
 
-    def __init__(self, name="accuracy", dtype=None):
+    def __init__(self, *, name="accuracy", dtype=None):
         super().__init__(name=name, dtype=dtype)
 
     def update_state(self, y_true, y_pred, sample_weight=None):

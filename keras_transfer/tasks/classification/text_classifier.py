@@ -7,11 +7,11 @@ import numpy as np
 from keras import ops
 
 from keras_transfer.batches import checked_names, keys_as_positions
-from keras_transfer.losses import SmoothedCrossentropy, SparseFocalCrossentropy
+from keras_transfer.losses import SmoothedCrossentropy, SparseCategoricalFocalCrossentropy
 from keras_transfer.metrics.classification import (
     AUC,
-    F1,
     ExpectedCalibrationError,
+    F1Score,
     MatthewsCorrelation,
     Precision,
     Recall,
@@ -165,7 +165,7 @@ class TextClassifier(Probabilities, PooledTask):
                 "focal": lambda: keras.losses.BinaryFocalCrossentropy(from_logits=True),
                 "label_smoothing": lambda: keras.losses.BinaryCrossentropy(from_logits=True, label_smoothing=0.1),
             }
-        return {"focal": SparseFocalCrossentropy, "label_smoothing": SmoothedCrossentropy}
+        return {"focal": SparseCategoricalFocalCrossentropy, "label_smoothing": SmoothedCrossentropy}
 
     def default_metrics(self):
         if self.multi_label:
@@ -173,7 +173,7 @@ class TextClassifier(Probabilities, PooledTask):
         return [keras.metrics.SparseCategoricalAccuracy(name="accuracy")]
 
     def named_metrics(self):
-        named = {"f1": F1, "precision": Precision, "recall": Recall, "auc": AUC}
+        named = {"f1": F1Score, "precision": Precision, "recall": Recall, "auc": AUC}
         if self.multi_label:
             return named
         of_one = {"matthews_correlation": MatthewsCorrelation, "expected_calibration_error": ExpectedCalibrationError}

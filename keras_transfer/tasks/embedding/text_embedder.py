@@ -6,7 +6,7 @@ import numpy as np
 from keras_transfer.batches import part_batches, to_parts, with_placeholders
 from keras_transfer.distribute import replicas_of
 from keras_transfer.encoders.base import select_inputs
-from keras_transfer.losses import MultipleNegativesRanking
+from keras_transfer.losses import MultipleNegativesRankingLoss
 from keras_transfer.tasks.base import Signature, Task, encode_texts
 from keras_transfer.tasks.embedding.prompts import (
     DOCUMENT_PROMPTS,
@@ -37,7 +37,7 @@ class TextEmbedder(Task):
     not have is an error.
 
     `fit` and `evaluate` take a tuple of columns of texts as `x`: two texts that belong together, possibly with a third
-    that does not (`losses.MultipleNegativesRanking`, `losses.TripletLoss`), or two texts with a label
+    that does not (`losses.MultipleNegativesRankingLoss`, `losses.TripletLoss`), or two texts with a label
     (`losses.ContrastiveLoss`, `losses.CosineSimilarityLoss`). The encoder reads each text on its own, and the loss
     compares the vectors.
 
@@ -52,7 +52,7 @@ class TextEmbedder(Task):
         dense: List of dicts of `units`, `activation` and `use_bias`, as `keras.layers.Dense` takes them: dense layers
             between the pooling and the normalization. Defaults to `None`, for no layers.
         truncate_dim: Integer. Number of the first values that are kept of each vector, after the normalization, as for
-            a model that was trained with `losses.Matryoshka`. Defaults to `None`, for all of them.
+            a model that was trained with `losses.MatryoshkaLoss`. Defaults to `None`, for all of them.
         prompts: Dict from names to texts that are put in front of a text, such as
             `{"query": "query: ", "document": "passage: "}`; see `embed` and `search`. Defaults to `None`, for none.
         default_prompt_name: String. Name of the prompt in front of every text without another prompt, also in `fit`,
@@ -249,13 +249,14 @@ class TextEmbedder(Task):
         found = None if loss is None or (isinstance(loss, str) and loss == "auto") else keras.losses.get(loss)
         if (getattr(found, "__module__", None) or "").startswith("keras."):
             raise ValueError(
-                "`loss` must compare the vectors of a row, such as `keras_transfer.losses.MultipleNegativesRanking()`. "
+                "`loss` must compare the vectors of a row, such as "
+                "`keras_transfer.losses.MultipleNegativesRankingLoss()`. "
                 f"Received: loss={loss!r}"
             )
         super().compile(optimizer, loss, metrics, **kwargs)
 
     def default_loss(self):
-        return MultipleNegativesRanking()
+        return MultipleNegativesRankingLoss()
 
     def default_metrics(self):
         return []

@@ -67,7 +67,7 @@ def warn_of_impossible(batches, label_names, allowed):
                 return
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class ChainLoss(keras.losses.Loss):
     """The negative log-likelihood of the labels of rows under a conditional random field, per word.
 

@@ -10,7 +10,7 @@ from keras_transfer.text.tokenizers import HasTokenizer, Tokenizer
 PAD_ID, UNK_ID, FIRST_ID = 0, 1, 2
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class WordTokenizer(Tokenizer):
     """Splits texts into words and looks up their ids; the tokenizer of `WordPreprocessor`.
 

@@ -6,7 +6,6 @@ from keras_transfer.training.optimizers.gradients import train_step
 from keras_transfer.training.optimizers.layerwise import LayerwiseOptimizer
 from keras_transfer.training.optimizers.penalties import EWC, L2SP
 from keras_transfer.training.optimizers.penalty_metric import PenaltyLogger
-from keras_transfer.training.optimizers.prediction_penalty import PredictionPenalty
 from keras_transfer.training.optimizers.rates import is_number
 from keras_transfer.training.optimizers.schedules import (
     InverseSquareRoot,
@@ -25,7 +24,6 @@ __all__ = [
     "LinearWarmupDecay",
     "OneCycle",
     "PenaltyLogger",
-    "PredictionPenalty",
     "SlantedTriangular",
     "WarmupCosine",
     "build_optimizer",

@@ -12,7 +12,7 @@ from keras_transfer.training.optimizers.gradients import add_up_rows
 _AdamW = type(keras.optimizers.AdamW.__new__(keras.optimizers.AdamW))
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class FusedAdamW(_AdamW):
     """Keras's AdamW, which updates each weight with one operation of TensorFlow instead of about 40.
 

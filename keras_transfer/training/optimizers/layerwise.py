@@ -52,7 +52,7 @@ class WeightRecord:
         return self.group.starts_at(self.path)
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class LayerwiseOptimizer(keras.optimizers.Optimizer):
     """Wraps a Keras optimizer to give each layer group its own learning rate.
 

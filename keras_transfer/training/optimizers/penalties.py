@@ -66,7 +66,7 @@ class Penalty:
         return cls(**config)
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class L2SP(Penalty):
     """Penalizes the distance of pretrained weights from their initial values, and of new ones from 0 (Li et al. 2018).
 
@@ -142,7 +142,7 @@ class L2SP(Penalty):
         }
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class EWC(Penalty):
     """Elastic weight consolidation: protects the weights that an earlier task depends on (Kirkpatrick et al. 2017).
 

@@ -5,7 +5,7 @@ import keras
 from keras_transfer.training.optimizers.layerwise import LayerwiseOptimizer
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class PenaltyLogger(keras.callbacks.Callback):
     """Logs the value of the penalty of a `LayerwiseOptimizer` at the end of each epoch.
 

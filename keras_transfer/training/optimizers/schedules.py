@@ -84,7 +84,7 @@ class _UpAndDown(_Schedule):
         return fraction
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class SlantedTriangular(_UpAndDown):
     """A short linear rise and a long linear fall, for fine-tuning (Howard and Ruder 2018, ULMFiT).
 
@@ -163,7 +163,7 @@ class _Warmup(_UpAndDown):
         }
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class LinearWarmupDecay(_Warmup):
     """A linear rise from 0 and a linear fall, as BERT is fine-tuned (Devlin et al. 2019).
 
@@ -197,7 +197,7 @@ class LinearWarmupDecay(_Warmup):
     """
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class WarmupCosine(_Warmup):
     """A linear rise from 0 and a fall of half a cosine wave (Loshchilov and Hutter 2017, without restarts).
 
@@ -233,7 +233,7 @@ class WarmupCosine(_Warmup):
         return _half_wave(fraction)
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class InverseSquareRoot(_Schedule):
     """A linear rise, and an endless fall with the inverse square root of the step (Vaswani et al. 2017).
 
@@ -286,7 +286,7 @@ class InverseSquareRoot(_Schedule):
         return {"peak": self.peak, "warmup_steps": self.warmup_steps}
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class OneCycle(_UpAndDown):
     """A rise and a fall to almost 0, each half a cosine wave (Smith and Topin 2018, in fastai's form).
 

@@ -30,7 +30,7 @@ from keras_transfer.training.runs import RunCallback, Stages, sync, warn_in_epoc
 log = logging.getLogger("keras_transfer")
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class TrainingCheckpoint(RunCallback):
     """Writes training checkpoints, and resumes a run bit for bit when the same script runs again.
 

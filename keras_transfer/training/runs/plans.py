@@ -47,7 +47,7 @@ def _new(groups):
     return [group.depth for group in groups if not group.pretrained] or [groups[-1].depth]
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class StagedTraining(Stages):
     """Trains only certain layer groups in each stage of a run.
 
@@ -116,7 +116,7 @@ class _Planned(Stages):
         return dict(self._arguments)
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class GradualUnfreezing(_Planned):
     """Unfreezes the layer groups one by one from the head down (Howard and Ruder 2018, ULMFiT).
 
@@ -147,7 +147,7 @@ class GradualUnfreezing(_Planned):
         super().__init__(gradual, epochs=epochs, steps=steps, fraction=fraction, down_to=down_to)
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class ChainThaw(_Planned):
     """Trains the new layer groups, then each one alone from the lowest up, then all (Felbo et al. 2017, DeepMoji).
 
@@ -175,7 +175,7 @@ class ChainThaw(_Planned):
         super().__init__(chain_thaw, epochs=epochs, steps=steps, fraction=fraction)
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class SequentialUnfreezing(_Planned):
     """Trains the new layer groups first, then all but the embeddings, then all (Chronopoulou et al. 2019).
 

@@ -9,7 +9,7 @@ from keras_transfer.groups import selection_for_config
 from keras_transfer.training.optimizers import is_number
 
 
-@keras.saving.register_keras_serializable("keras_transfer")
+@keras.saving.register_keras_serializable(package="keras_transfer")
 @dataclasses.dataclass
 class Stage:
     """A part of a run in which only certain layer groups train.

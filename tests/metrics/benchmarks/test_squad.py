@@ -71,7 +71,7 @@ def test_the_best_threshold_is_that_of_a_search():
         predictions = [text and f"{text} x" for text in predictions]
         # Without ties, which the official script tries one by one. Some are negative, such as differences of logits.
         doubts = (random.permutation(len(doubts)) - 3).tolist()
-        scores = squad_scores(answers, predictions, doubts)
+        scores = squad_scores(answers, predictions, no_answer_scores=doubts)
         for key in ("exact_match", "f1"):
             limits = (-np.inf, *doubts, scores[f"best_{key}_threshold"])
             kept = ([p if d <= limit else "" for p, d in zip(predictions, doubts)] for limit in limits)
@@ -122,8 +122,8 @@ def test_what_is_not_a_list_of_answers_for_each_question_is_an_error():
     with pytest.raises(ValueError, match=r"at least 1. Received: \[0, 0\]"):
         squad_scores([], [])
     with pytest.raises(ValueError, match=r"Received: \[1, 1, 2\]"):
-        squad_scores([["a"]], ["a"], [0.5, 0.5])
+        squad_scores([["a"]], ["a"], no_answer_scores=[0.5, 0.5])
     with pytest.raises(ValueError, match="lists of strings, one for each question. Received: 'cat' at position 1"):
         squad_scores([["a"], "cat"], ["a", "cat"])
-    with pytest.raises(ValueError, match="`predictions` must be a list of strings. Received: None at position 0"):
+    with pytest.raises(ValueError, match="`y_pred` must be a list of strings. Received: None at position 0"):
         squad_scores([["a"]], [None])

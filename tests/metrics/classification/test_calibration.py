@@ -32,7 +32,9 @@ def test_it_equals_its_definition(num_bins):
     for case, value in enumerate(found):
         arrays = labels[case], probabilities[case]
         expected = definition(*arrays, weights[case], num_bins)
-        assert expected_calibration_error(*arrays, num_bins, weights[case]) == pytest.approx(expected, abs=1e-6)
+        assert expected_calibration_error(*arrays, num_bins=num_bins, sample_weight=weights[case]) == pytest.approx(
+            expected, abs=1e-6
+        )
         assert value == pytest.approx(expected, abs=1e-6)
     assert np.mean(found > 0.05) > 0.5
 
@@ -94,7 +96,7 @@ def test_what_is_not_a_probability_is_an_error_that_says_where():
 def test_other_shapes_numbers_of_bins_and_several_labels_per_row_are_errors():
     with pytest.raises(ValueError, match=r"Received: \(2,\), \(2,\) and \(3, 2\)"):
         calibration_bins([0, 1], np.ones((3, 2)))
-    for make in (ExpectedCalibrationError, lambda num_bins: calibration_bins([0], [0.5], num_bins)):
+    for make in (ExpectedCalibrationError, lambda num_bins: calibration_bins([0], [0.5], num_bins=num_bins)):
         with pytest.raises(ValueError, match="must be a positive integer. Received: num_bins=0"):
             make(0)
     with pytest.raises(ValueError, match=r"one integer label per row. Received: labels of shape \[batch, 3\]"):

@@ -7,12 +7,12 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.metrics import F1, MatthewsCorrelation, Precision, Recall
+from keras_transfer.metrics import F1Score, MatthewsCorrelation, Precision, Recall
 from tests.helpers import EAGER
 from tests.metrics.cases import COUNT, ROWS, random_weights, result_of, results_of
 
 sklearn = pytest.importorskip("sklearn.metrics")
-METRICS = {Precision: sklearn.precision_score, Recall: sklearn.recall_score, F1: sklearn.f1_score}
+METRICS = {Precision: sklearn.precision_score, Recall: sklearn.recall_score, F1Score: sklearn.f1_score}
 AVERAGES = ("macro", "weighted", "micro", None)
 
 
@@ -88,10 +88,10 @@ def test_one_logit_is_that_of_class_1_and_the_threshold_its_probability():
                 assert float(result_of(metric, wanted, outputs)) == pytest.approx(expected)
 
 
-def test_the_positive_class_may_be_class_0():
+def test_the_class_id_may_be_class_0():
     labels, logits = np.array([1, 1, 0, 0, 1]), np.array([3.0, -0.5, 1.0, -1.0, -2.0])
     expected = sklearn.f1_score(labels, logits > 0, pos_label=0)
-    assert float(result_of(F1("binary", positive_class=0), labels, logits)) == pytest.approx(expected)
+    assert float(result_of(F1Score("binary", class_id=0), labels, logits)) == pytest.approx(expected)
 
 
 @pytest.mark.core
@@ -119,11 +119,11 @@ def test_a_probability_equal_to_the_threshold_is_enough_as_in_a_classifier():
 
 
 def test_a_label_that_does_not_exist_and_an_output_that_is_not_a_number_make_the_result_nan():
-    for metric in (F1(), F1("micro"), MatthewsCorrelation()):
+    for metric in (F1Score(), F1Score("micro"), MatthewsCorrelation()):
         assert np.isnan(float(result_of(metric, [0, 1, 3], np.eye(3))))
         assert float(result_of(metric, [0, 1, 3], np.eye(3), [1.0, 1.0, 0.0])) == 1
         assert np.isnan(float(result_of(metric, [0, 1, 2], np.diag([1.0, 1.0, np.nan]))))
-    assert np.isnan(float(result_of(F1("micro"), [[1, 0]], [[np.nan, 1.0]])))
+    assert np.isnan(float(result_of(F1Score("micro"), [[1, 0]], [[np.nan, 1.0]])))
 
 
 @pytest.mark.core
@@ -132,18 +132,18 @@ def test_words_count_each_and_those_with_a_negative_label_do_not():
     labels, logits = random.integers(-1, 3, (4, 9)), random.normal(size=(4, 9, 3)).astype("float32")
     real = labels >= 0
     expected = sklearn.f1_score(labels[real], logits.argmax(-1)[real], average="macro")
-    assert float(result_of(F1(), labels, logits)) == pytest.approx(expected, abs=1e-6)
+    assert float(result_of(F1Score(), labels, logits)) == pytest.approx(expected, abs=1e-6)
     kept = real & np.array([[True], [False], [True], [True]])
     expected = sklearn.f1_score(labels[kept], logits.argmax(-1)[kept], average="macro")
-    assert float(result_of(F1(), labels, logits, [1.0, 0.0, 1.0, 1.0])) == pytest.approx(expected, abs=1e-6)
+    assert float(result_of(F1Score(), labels, logits, [1.0, 0.0, 1.0, 1.0])) == pytest.approx(expected, abs=1e-6)
     weights = random.random((4, 9))
     expected = sklearn.f1_score(labels[real], logits.argmax(-1)[real], average="macro", sample_weight=weights[real])
-    assert float(result_of(F1(), labels, logits, weights)) == pytest.approx(expected, abs=1e-6)
+    assert float(result_of(F1Score(), labels, logits, weights)) == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.core
 def test_before_the_first_batch_and_after_a_reset_scores_are_0():
-    for metric in (F1(), MatthewsCorrelation()):
+    for metric in (F1Score(), MatthewsCorrelation()):
         assert float(metric.result()) == 0
         assert float(result_of(metric, [0, 1], np.eye(2))) == 1
         metric.reset_state()
@@ -151,7 +151,11 @@ def test_before_the_first_batch_and_after_a_reset_scores_are_0():
 
 
 def test_their_configs_restore_them():
-    for metric in (F1("binary", threshold=0.3, positive_class=0, name="f"), Recall(None, [0.1, 0.2]), Precision()):
+    for metric in (
+        F1Score("binary", threshold=0.3, class_id=0, name="f"),
+        Recall(None, threshold=[0.1, 0.2]),
+        Precision(),
+    ):
         again = type(metric).from_config(json.loads(json.dumps(metric.get_config())))
         assert again.get_config() == metric.get_config()
     assert MatthewsCorrelation.from_config(MatthewsCorrelation(name="m").get_config()).name == "m"
@@ -166,25 +170,25 @@ def test_their_configs_restore_them():
         ),
         ({"threshold": -0.1}, "must be a probability from 0 to 1.* Received: threshold=-0.1"),
         ({"threshold": [0.5, 1.5]}, r"a list of one for each class. Received: threshold=\[0.5, 1.5\]"),
-        ({"positive_class": 1}, "requires `average='binary'`. Received: positive_class=1, average='macro'"),
-        ({"average": "binary", "positive_class": 2}, "must be 0 or 1 .* Received: positive_class=2"),
+        ({"class_id": 1}, "requires `average='binary'`. Received: class_id=1, average='macro'"),
+        ({"average": "binary", "class_id": 2}, "must be 0 or 1 .* Received: class_id=2"),
     ],
 )
 def test_invalid_arguments_are_an_error(options, expected):
     with pytest.raises(ValueError, match=expected):
-        F1(**options)
+        F1Score(**options)
 
 
 @pytest.mark.parametrize(
     ("metric", "true", "shape", "expected"),
     [
-        (F1(), (4,), (5, 3), r"Received: \(4,\) and \(5, 3\)"),
-        (F1(), (4, 2), (4, 3), r"Received: \(4, 2\) and \(4, 3\)"),
-        (F1(), (4, 3), (4,), r"Received: \(4, 3\) and \(4,\)"),
-        (F1("binary"), (4,), (4, 3), "requires two classes and one label per row. Received: 3 classes"),
-        (F1("binary"), (4, 2), (4, 2), "one label per row. Received: several labels per row of 2 classes"),
-        (F1(threshold=0.3), (4,), (4, 3), "is the most likely class. Received: threshold=0.3 for 3 classes"),
-        (F1(threshold=[0.3, 0.4]), (4, 3), (4, 3), "Received: 2 thresholds for 3 classes"),
+        (F1Score(), (4,), (5, 3), r"Received: \(4,\) and \(5, 3\)"),
+        (F1Score(), (4, 2), (4, 3), r"Received: \(4, 2\) and \(4, 3\)"),
+        (F1Score(), (4, 3), (4,), r"Received: \(4, 3\) and \(4,\)"),
+        (F1Score("binary"), (4,), (4, 3), "requires two classes and one label per row. Received: 3 classes"),
+        (F1Score("binary"), (4, 2), (4, 2), "one label per row. Received: several labels per row of 2 classes"),
+        (F1Score(threshold=0.3), (4,), (4, 3), "is the most likely class. Received: threshold=0.3 for 3 classes"),
+        (F1Score(threshold=[0.3, 0.4]), (4, 3), (4, 3), "Received: 2 thresholds for 3 classes"),
         (MatthewsCorrelation(), (4, 3), (4, 3), r"one integer label per row. Received: labels of shape \[batch, 3\]"),
     ],
 )

@@ -26,7 +26,11 @@ def regressor(model):
 
 @pytest.mark.core
 def test_metrics_have_names_as_losses_have(model):
-    expected = {"f1": metrics.F1, "precision": metrics.Precision, "matthews_correlation": metrics.MatthewsCorrelation}
+    expected = {
+        "f1": metrics.F1Score,
+        "precision": metrics.Precision,
+        "matthews_correlation": metrics.MatthewsCorrelation,
+    }
     for names in (list(expected), ["F1", "Precision", "Matthews_Correlation"]):
         model.compile("sgd", metrics=names, run_eagerly=EAGER)
         found = model.evaluate(TEXTS, LABELS, verbose=0, return_dict=True)

@@ -11,8 +11,8 @@ from keras_transfer.layers.heads.pooling import POOLINGS
 from keras_transfer.losses import (
     ContrastiveLoss,
     CosineSimilarityLoss,
-    Matryoshka,
-    MultipleNegativesRanking,
+    MatryoshkaLoss,
+    MultipleNegativesRankingLoss,
     TripletLoss,
 )
 from keras_transfer.tasks import TextClassifier, TextEmbedder
@@ -219,12 +219,12 @@ def test_a_prompt_that_does_not_exist_is_an_error():
 
 
 LOSSES = {
-    "ranking": (MultipleNegativesRanking(), (TEXTS, OTHERS), None),
-    "ranking of triplets": (MultipleNegativesRanking(symmetric=True), (TEXTS, OTHERS, THIRD), None),
+    "ranking": (MultipleNegativesRankingLoss(), (TEXTS, OTHERS), None),
+    "ranking of triplets": (MultipleNegativesRankingLoss(symmetric=True), (TEXTS, OTHERS, THIRD), None),
     "triplet": (TripletLoss(margin=1.0), (TEXTS, OTHERS, THIRD), None),
     "cosine": (CosineSimilarityLoss(), (TEXTS, OTHERS), [1.0, 0.5, -1.0, 0.0, 1.0]),
     "contrastive": (ContrastiveLoss(), (TEXTS, OTHERS), [1, 0, 1, 1, 0]),
-    "matryoshka": (Matryoshka(MultipleNegativesRanking(), [16, 4]), (TEXTS, OTHERS), None),
+    "matryoshka": (MatryoshkaLoss(MultipleNegativesRankingLoss(), [16, 4]), (TEXTS, OTHERS), None),
 }
 
 
@@ -252,7 +252,7 @@ def test_evaluate_and_validation_data_take_the_same_rows_as_fit():
     assert history["val_loss"][0] < expected
     split = model.fit((TEXTS, OTHERS), labels, validation_split=0.4, verbose=0).history
     assert len(split["val_loss"]) == 1
-    model = embedder(MultipleNegativesRanking())
+    model = embedder(MultipleNegativesRankingLoss())
     expected = model.evaluate((TEXTS, OTHERS), verbose=0)
     history = model.fit((TEXTS, OTHERS), validation_data=((TEXTS, OTHERS), None), verbose=0).history
     assert history["val_loss"][0] < expected
@@ -267,14 +267,14 @@ def test_a_row_counts_as_its_sample_weight_says():
 
 
 def test_the_batches_of_ranking_may_be_made_before_and_have_a_seed():
-    model = embedder(MultipleNegativesRanking())
+    model = embedder(MultipleNegativesRankingLoss())
     data = part_batches((TEXTS, OTHERS), None, model.preprocessor, batch_size=2, seed=0, drop_remainder=True)
     assert len(model.fit(data, epochs=2, verbose=0).history["loss"]) == 2
     assert len(data) == 2 and data.epoch > 0
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("loss", [MultipleNegativesRanking(), Matryoshka(MultipleNegativesRanking(), [8])])
+@pytest.mark.parametrize("loss", [MultipleNegativesRankingLoss(), MatryoshkaLoss(MultipleNegativesRankingLoss(), [8])])
 def test_a_batch_of_one_pair_has_nothing_to_compare_and_is_an_error(loss):
     model, one = embedder(loss), ([TEXTS[0]], [OTHERS[0]])
     for train in (
@@ -289,14 +289,17 @@ def test_a_batch_of_one_pair_has_nothing_to_compare_and_is_an_error(loss):
 
 
 def test_a_hard_negative_is_enough_for_a_batch_of_one_row_and_other_losses_need_no_more():
-    for loss, rows in ((MultipleNegativesRanking(), (TEXTS, OTHERS, THIRD)), (CosineSimilarityLoss(), (TEXTS, OTHERS))):
+    for loss, rows in (
+        (MultipleNegativesRankingLoss(), (TEXTS, OTHERS, THIRD)),
+        (CosineSimilarityLoss(), (TEXTS, OTHERS)),
+    ):
         labels = [1.0] * 5 if loss.takes_labels else None
         assert embedder(loss).fit(rows, labels, batch_size=1, verbose=0).history["loss"][0] > 0
 
 
 @pytest.mark.core
 def test_a_last_pair_alone_joins_the_batch_before_it_and_learns():
-    model = embedder(MultipleNegativesRanking())
+    model = embedder(MultipleNegativesRankingLoss())
     pairs = part_batches((TEXTS, OTHERS), None, model.preprocessor, batch_size=4, seed=0)
     data = model.dataset(pairs)
     for _ in range(3):
@@ -304,13 +307,13 @@ def test_a_last_pair_alone_joins_the_batch_before_it_and_learns():
         assert sorted(data.order) == list(range(5))
         data.on_epoch_end()
     vectors = [model.embed(column, verbose=0) for column in (TEXTS, OTHERS)]
-    expected = float(MultipleNegativesRanking()(np.zeros(5), np.stack(vectors, axis=1)))
+    expected = float(MultipleNegativesRankingLoss()(np.zeros(5), np.stack(vectors, axis=1)))
     assert model.evaluate((TEXTS, OTHERS), batch_size=4, verbose=0) == pytest.approx(expected, rel=1e-4)
     assert len(embedder(CosineSimilarityLoss()).dataset(pairs)) == 2
 
 
 def test_one_batch_of_rows_trains_and_the_model_can_be_called_on_rows():
-    model = embedder(MultipleNegativesRanking())
+    model = embedder(MultipleNegativesRankingLoss())
     vectors = np.asarray(model((TEXTS, OTHERS)))
     assert vectors.shape == (5, 2, 16)
     np.testing.assert_allclose(vectors[:, 1], model.embed(OTHERS, verbose=0), atol=1e-5)
@@ -343,13 +346,15 @@ def test_an_encoder_of_characters_trains():
 @pytest.mark.core
 def test_an_embedder_survives_keras_files_with_its_loss():
     model = embedder(
-        Matryoshka(MultipleNegativesRanking(scale=5.0), [16, 8], [1.0, 0.5]), pooling="max", normalize=True
+        MatryoshkaLoss(MultipleNegativesRankingLoss(scale=5.0), [16, 8], weights=[1.0, 0.5]),
+        pooling="max",
+        normalize=True,
     )
     model.fit((TEXTS, OTHERS), verbose=0)
     again = save_and_load(model)
     assert again.get_config() == model.get_config()
     np.testing.assert_array_equal(again.embed(TEXTS, verbose=0), model.embed(TEXTS, verbose=0))
-    assert again.loss.sizes == [16, 8] and again.loss.loss.scale == 5.0
+    assert again.loss.dims == [16, 8] and again.loss.loss.scale == 5.0
     again.run_eagerly = EAGER
     assert again.evaluate((TEXTS, OTHERS), verbose=0) == pytest.approx(
         model.evaluate((TEXTS, OTHERS), verbose=0), rel=1e-5
@@ -365,7 +370,7 @@ def test_an_embedder_survives_keras_files_with_its_loss():
         (None, (TEXTS,), "`fit` takes rows of several texts: a tuple of columns"),
         (None, (TEXTS, [1, 0, 1, 0, 1]), "`fit` takes rows of several texts: a tuple of columns"),
         (None, ((TEXTS,),), "at least two columns. Received: a tuple of 1"),
-        (None, ((TEXTS, OTHERS), [1, 0, 1, 0, 1]), "`MultipleNegativesRanking` takes no labels. Leave out `y`."),
+        (None, ((TEXTS, OTHERS), [1, 0, 1, 0, 1]), "`MultipleNegativesRankingLoss` takes no labels. Leave out `y`."),
         (None, ((TEXTS, OTHERS[:4]),), "All columns must contain the same number of texts. Received: [5, 4] texts"),
         (TripletLoss(), ((TEXTS, OTHERS),), "`TripletLoss` takes rows of 3 texts."),
         (CosineSimilarityLoss(), ((TEXTS, OTHERS),), "`fit` requires labels. Received: y=None"),
@@ -374,12 +379,12 @@ def test_an_embedder_survives_keras_files_with_its_loss():
         (CosineSimilarityLoss(), ((TEXTS, OTHERS), ["a"] * 5), "Labels must be numbers, one for each row."),
         (ContrastiveLoss(), ((TEXTS, OTHERS), [0, 1, 0.5, 1, 0]), "must be 0 or 1. Received: 0.5 at position 2"),
         (ContrastiveLoss(), ((TEXTS, OTHERS), [0, 1]), "Received: 2 labels, 5 texts"),
-        (Matryoshka(ContrastiveLoss(), [16]), ((TEXTS, OTHERS), [2, 1, 0, 1, 0]), "must be 0 or 1. Received: 2 at"),
-        (Matryoshka(TripletLoss(), [17]), ((TEXTS, OTHERS, THIRD),), "at most the size of the vectors, 16."),
+        (MatryoshkaLoss(ContrastiveLoss(), [16]), ((TEXTS, OTHERS), [2, 1, 0, 1, 0]), "must be 0 or 1. Received: 2 at"),
+        (MatryoshkaLoss(TripletLoss(), [17]), ((TEXTS, OTHERS, THIRD),), "at most the size of the vectors, 16."),
     ],
 )
 def test_rows_that_do_not_fit_the_loss_are_errors(loss, data, expected):
-    model = embedder(MultipleNegativesRanking() if loss is None else loss)
+    model = embedder(MultipleNegativesRankingLoss() if loss is None else loss)
     start = model.get_weights()
     assert expected in message(lambda: model.fit(*data, verbose=0))
     assert difference(model.get_weights(), start) == 0
@@ -388,7 +393,7 @@ def test_rows_that_do_not_fit_the_loss_are_errors(loss, data, expected):
 def test_class_weights_streams_of_rows_and_a_name_as_the_encoder_are_errors():
     import tensorflow as tf
 
-    model = embedder(MultipleNegativesRanking())
+    model = embedder(MultipleNegativesRankingLoss())
     assert "has no `class_weight`" in message(lambda: model.fit((TEXTS, OTHERS), class_weight={0: 1.0}))
     stream = tf.data.Dataset.from_tensor_slices(((TEXTS, OTHERS),)).batch(2)
     assert "Rows of several texts must be in memory" in message(lambda: model.fit(stream))

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.losses import MultipleNegativesRanking
+from keras_transfer.losses import MultipleNegativesRankingLoss
 from keras_transfer.objectives import TokenMasking
 from keras_transfer.tasks import MaskedLM, TextEmbedder
 from tests.helpers import EAGER
@@ -87,7 +87,7 @@ def test_validation_data_of_a_masked_language_model_may_be_texts_alone():
 
 def test_validation_data_of_an_embedder_may_be_the_tuple_of_columns():
     task = TextEmbedder(of_vectors().encoder, of_vectors().preprocessor)
-    task.compile(keras.optimizers.SGD(0.0), MultipleNegativesRanking(), run_eagerly=EAGER)
+    task.compile(keras.optimizers.SGD(0.0), MultipleNegativesRankingLoss(), run_eagerly=EAGER)
     rows = (TEXTS, TEXTS[::-1])
     history = task.fit(rows, validation_data=rows, verbose=0).history
     assert history["val_loss"] == pytest.approx([task.evaluate(rows, verbose=0)], rel=1e-4)

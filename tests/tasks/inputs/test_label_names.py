@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.checkpoints import CheckpointError
-from keras_transfer.losses import SparseFocalCrossentropy
+from keras_transfer.losses import SparseCategoricalFocalCrossentropy
 from keras_transfer.tasks import TextClassifier, TokenClassifier
 from keras_transfer.tasks.classification import text_classifier
 from keras_transfer.tasks.inputs.class_names import names_in
@@ -156,7 +156,7 @@ def test_balanced_weights_need_labels_in_memory(model):
 def test_a_loss_by_name_is_the_only_one_that_is_created(model, monkeypatch):
     monkeypatch.setattr(text_classifier, "SmoothedCrossentropy", None)
     model.compile("sgd", loss="focal")
-    assert isinstance(model.loss, SparseFocalCrossentropy)
+    assert isinstance(model.loss, SparseCategoricalFocalCrossentropy)
 
 
 @pytest.mark.parametrize("loss", ["focal", "label_smoothing"])

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_transfer.training.optimizers.prediction_penalty import PredictionPenalty
+from keras_transfer.losses import LearningWithoutForgettingLoss
 from tests.helpers import save_and_load
 from tests.tasks import tiny
 
@@ -43,7 +43,7 @@ def test_the_penalty_is_the_cross_entropy_of_the_paper_minus_the_entropy_of_the_
     before, now = logits(0, 5, 4), logits(1, 5, 4)
     p, q = softmax(before / temperature), softmax(now / temperature)
     expected = -np.sum(p * np.log(q), axis=1) + np.sum(p * np.log(p), axis=1)
-    penalty = PredictionPenalty(temperature)
+    penalty = LearningWithoutForgettingLoss(temperature)
     assert number(penalty(before, now)) == pytest.approx(expected.mean(), rel=1e-5)
     # Equations 2 and 3 in their own form: normalized probabilities to the power of 1 / T.
     old, new = softmax(before) ** (1 / temperature), softmax(now) ** (1 / temperature)
@@ -57,21 +57,21 @@ def test_the_penalty_is_the_cross_entropy_of_the_paper_minus_the_entropy_of_the_
 def test_the_gradient_is_the_difference_of_the_probabilities(temperature):
     before, now = logits(0, 3, 4), logits(1, 3, 4)
     expected = (softmax(now / temperature) - softmax(before / temperature)) / temperature
-    np.testing.assert_allclose(gradient(PredictionPenalty(temperature), before, now), expected, atol=1e-5)
+    np.testing.assert_allclose(gradient(LearningWithoutForgettingLoss(temperature), before, now), expected, atol=1e-5)
 
 
 def test_unchanged_logits_have_no_penalty_and_no_gradient():
     before = logits(0, 3, 4)
-    assert number(PredictionPenalty()(before, before)) == 0
-    np.testing.assert_allclose(gradient(PredictionPenalty(), before, before), np.zeros((3, 4)), atol=1e-7)
+    assert number(LearningWithoutForgettingLoss()(before, before)) == 0
+    np.testing.assert_allclose(gradient(LearningWithoutForgettingLoss(), before, before), np.zeros((3, 4)), atol=1e-7)
     shifted = before + 5  # The probabilities are the same.
-    assert number(PredictionPenalty()(before, shifted)) == pytest.approx(0, abs=1e-6)
+    assert number(LearningWithoutForgettingLoss()(before, shifted)) == pytest.approx(0, abs=1e-6)
 
 
 def test_the_penalty_of_extreme_logits_is_finite():
     before = np.array([[80.0, -80.0, 0.0], [0.0, 1.0, -1e9]], "float32")
     now = np.array([[-80.0, 80.0, 0.0], [1.0, 0.0, -1e9]], "float32")
-    losses = PredictionPenalty(1.0, reduction="none")(before, now)
+    losses = LearningWithoutForgettingLoss(1.0, reduction="none")(before, now)
     p, q = softmax(before[1, :2]), softmax(now[1, :2])
     expected = [160.0, np.sum(p * np.log(p / q))]
     np.testing.assert_allclose(keras.ops.convert_to_numpy(losses), expected, rtol=1e-5)
@@ -83,7 +83,7 @@ def test_sequences_have_a_penalty_for_each_position_and_weights_exclude_padding(
     p, q = softmax(before / 2), softmax(now / 2)
     each = np.sum(p * np.log(p / q), axis=-1)
     real = np.array([[1, 1, 0], [1, 0, 0]], "float32")
-    penalty = PredictionPenalty(reduction="sum")
+    penalty = LearningWithoutForgettingLoss(reduction="sum")
     assert number(penalty(before, now, sample_weight=real)) == pytest.approx((each * real).sum(), rel=1e-5)
 
 
@@ -91,9 +91,9 @@ def test_sequences_have_a_penalty_for_each_position_and_weights_exclude_padding(
 def test_the_penalty_is_computed_in_float32():
     before, now = logits(0, 5, 4), logits(1, 5, 4)
     half = keras.ops.cast(now, "float16")
-    value = PredictionPenalty()(before, half)
+    value = LearningWithoutForgettingLoss()(before, half)
     assert keras.backend.standardize_dtype(value.dtype) == "float32"
-    exact = number(PredictionPenalty()(before, keras.ops.convert_to_numpy(half).astype("float32")))
+    exact = number(LearningWithoutForgettingLoss()(before, keras.ops.convert_to_numpy(half).astype("float32")))
     assert number(value) == pytest.approx(exact, rel=1e-6)
 
 
@@ -135,7 +135,7 @@ def test_the_same_outputs_learn_new_labels_and_change_less(learned):
     agreements, accuracies = [], []
     for weight in (0.0, 10.0):
         model.set_weights(start)
-        losses, weights = {"labels": LOSS, "before": PredictionPenalty()}, {"labels": 1.0, "before": weight}
+        losses, weights = {"labels": LOSS, "before": LearningWithoutForgettingLoss()}, {"labels": 1.0, "before": weight}
         both.compile(keras.optimizers.Adam(0.05), losses, weights, metrics={"labels": "accuracy"})
         x, targets, recorded = steps(50, X, labels(2), before)
         both.fit(x, {"labels": targets, "before": recorded}, batch_size=200, shuffle=False, verbose=0)
@@ -156,7 +156,7 @@ def test_the_head_of_a_new_task_learns_and_the_old_one_forgets_less(learned):
         keras.utils.set_random_seed(0)
         head = keras.layers.Dense(3, name="new_logits")(model.get_layer("hidden").output)
         both = keras.Model(model.input, {"new": head, "before": model.output})
-        losses, weights = {"new": LOSS, "before": PredictionPenalty()}, {"new": 1.0, "before": weight}
+        losses, weights = {"new": LOSS, "before": LearningWithoutForgettingLoss()}, {"new": 1.0, "before": weight}
         both.compile(keras.optimizers.Adam(0.05), losses, weights)
         x, targets, recorded = steps(50, X, labels(2), before)
         both.fit(x, {"new": targets, "before": recorded}, batch_size=200, shuffle=False, verbose=0)
@@ -172,16 +172,16 @@ def test_a_task_learns_recorded_logits_from_raw_text():
     texts, _ = tiny.examples(16)
     model = tiny.classifier()
     recorded = np.tile([[3.0, -1.0]], (16, 1))
-    model.compile(keras.optimizers.Adam(1e-2), PredictionPenalty(1.0), metrics=None)
+    model.compile(keras.optimizers.Adam(1e-2), LearningWithoutForgettingLoss(1.0), metrics=None)
     losses = model.fit(texts, recorded, epochs=6, verbose=0).history["loss"]
     assert losses[-1] < 0.6 * losses[0]
     assert (model.predict(texts, verbose=0).argmax(axis=1) == 0).all()
 
 
 def test_the_penalty_survives_a_file():
-    penalty = PredictionPenalty(3.0, reduction="sum", name="near")
+    penalty = LearningWithoutForgettingLoss(3.0, reduction="sum", name="near")
     assert penalty.get_config() == {"temperature": 3.0, "reduction": "sum", "name": "near"}
-    assert PredictionPenalty.from_config(penalty.get_config()).get_config() == penalty.get_config()
+    assert LearningWithoutForgettingLoss.from_config(penalty.get_config()).get_config() == penalty.get_config()
     inputs = keras.Input((4,))
     outputs = keras.layers.Dense(3)(inputs)
     model = keras.Model(inputs, {"labels": outputs, "before": outputs})
@@ -199,12 +199,12 @@ def test_the_penalty_survives_a_file():
 @pytest.mark.parametrize("temperature", [0, -1.0, float("nan"), float("inf"), "2", True, None])
 def test_a_temperature_must_be_a_number_above_0(temperature):
     with pytest.raises(ValueError, match="`temperature` must be a number above 0. Received: temperature="):
-        PredictionPenalty(temperature)
+        LearningWithoutForgettingLoss(temperature)
 
 
 def test_labels_instead_of_recorded_logits_are_an_error():
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
-    model.compile("sgd", PredictionPenalty())
+    model.compile("sgd", LearningWithoutForgettingLoss())
     with pytest.raises(
         ValueError, match="recorded logits of the same shape as the outputs.*targets of shape \\(None,\\)|\\(8,\\)"
     ):
@@ -215,6 +215,6 @@ def test_labels_instead_of_recorded_logits_are_an_error():
 
 def test_logits_of_a_single_class_are_an_error():
     with pytest.raises(ValueError, match="at least two classes.*'mse'. Received: outputs of shape \\(8, 1\\)"):
-        PredictionPenalty()(logits(0, 8, 1), logits(1, 8, 1))
+        LearningWithoutForgettingLoss()(logits(0, 8, 1), logits(1, 8, 1))
     with pytest.raises(ValueError, match="at least two classes"):
-        PredictionPenalty()(logits(0, 8), logits(1, 8))
+        LearningWithoutForgettingLoss()(logits(0, 8), logits(1, 8))

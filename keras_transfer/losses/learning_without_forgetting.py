@@ -1,15 +1,14 @@
 """A loss that keeps a model's predictions near its earlier ones: learning without forgetting."""
 
 import math
+import numbers
 
 import keras
 from keras import ops
 
-from keras_transfer.training.optimizers.rates import is_number
 
-
-@keras.saving.register_keras_serializable("keras_transfer")
-class PredictionPenalty(keras.losses.Loss):
+@keras.saving.register_keras_serializable(package="keras_transfer", name="PredictionPenalty")
+class LearningWithoutForgettingLoss(keras.losses.Loss):
     """The distance of logits from recorded ones: the loss of learning without forgetting (Li and Hoiem 2016).
 
     With p = softmax(recorded / temperature) and q = softmax(current / temperature), the loss is the sum over classes of
@@ -29,7 +28,7 @@ class PredictionPenalty(keras.losses.Loss):
     Args:
         temperature: Float above 0. Values above 1 give small probabilities more weight. Defaults to `2.0`.
         reduction: As in Keras. Defaults to `"sum_over_batch_size"`.
-        name: String. Defaults to `"prediction_penalty"`.
+        name: String. Defaults to `"learning_without_forgetting_loss"`.
 
     Inputs: recorded logits as `y_true` and logits as `y_pred`, both [batch, ..., classes].
 
@@ -47,7 +46,7 @@ class PredictionPenalty(keras.losses.Loss):
     both = keras.Model(model.input, {"labels": model.output, "before": model.output})
     losses = {
         "labels": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        "before": keras_transfer.adaptation.PredictionPenalty(),
+        "before": keras_transfer.losses.LearningWithoutForgettingLoss(),
     }
     both.compile("adam", losses, loss_weights={"labels": 1.0, "before": 0.5}, metrics={"labels": "accuracy"})
     both.fit(x, {"labels": labels, "before": before})
@@ -57,9 +56,9 @@ class PredictionPenalty(keras.losses.Loss):
     Source: https://arxiv.org/abs/1606.09282, equations 2 and 3.
     """
 
-    def __init__(self, temperature=2.0, reduction="sum_over_batch_size", name="prediction_penalty"):
+    def __init__(self, temperature=2.0, *, reduction="sum_over_batch_size", name="learning_without_forgetting_loss"):
         super().__init__(name=name, reduction=reduction, dtype="float32")
-        if not is_number(temperature) or not 0 < temperature < math.inf:
+        if isinstance(temperature, bool) or not isinstance(temperature, numbers.Real) or not 0 < temperature < math.inf:
             raise ValueError(f"`temperature` must be a number above 0. Received: temperature={temperature!r}")
         self.temperature = float(temperature)
 
