@@ -69,7 +69,7 @@ def test_a_triplet_has_no_loss_if_the_negative_is_farther_by_the_margin(kind, ma
     near, far = distance(values[:, 0], values[:, 1], kind), distance(values[:, 0], values[:, 2], kind)
     expected = np.maximum(near - far + margin, 0)
     assert margin or 0 < (expected == 0).sum() < len(expected)
-    assert value(TripletLoss(kind, margin), values) == pytest.approx(expected.mean(), rel=1e-5)
+    assert value(TripletLoss(distance=kind, margin=margin), values) == pytest.approx(expected.mean(), rel=1e-5)
 
 
 @pytest.mark.parametrize(("kind", "margin"), [("cosine", 0.5), ("euclidean", 4.0)])
@@ -77,7 +77,9 @@ def test_contrastive_loss_pulls_pairs_of_label_1_together_and_pushes_others_up_t
     values, labels = vectors(2), np.array([0, 1, 0, 1, 0])
     distances = distance(values[:, 0], values[:, 1], kind)
     expected = np.where(labels == 1, distances**2, np.maximum(margin - distances, 0) ** 2) / 2
-    assert value(ContrastiveLoss(kind, margin), values, labels) == pytest.approx(expected.mean(), rel=1e-5)
+    assert value(ContrastiveLoss(distance=kind, margin=margin), values, labels) == pytest.approx(
+        expected.mean(), rel=1e-5
+    )
 
 
 def test_cosine_similarity_loss_is_the_squared_error_of_the_cosine():
@@ -88,7 +90,7 @@ def test_cosine_similarity_loss_is_the_squared_error_of_the_cosine():
 
 def test_matryoshka_is_the_weighted_sum_over_the_beginnings_of_the_vectors():
     values, labels = vectors(2), np.linspace(-1, 1, 5)
-    loss = MatryoshkaLoss(CosineSimilarityLoss(), [6, 3, 2], [1.0, 0.5, 2.0])
+    loss = MatryoshkaLoss(CosineSimilarityLoss(), [6, 3, 2], weights=[1.0, 0.5, 2.0])
     each = [((cosine(values[..., :size]) - labels) ** 2).mean() for size in (6, 3, 2)]
     assert value(loss, values, labels) == pytest.approx(np.dot(each, [1.0, 0.5, 2.0]), rel=1e-5)
     loss = MatryoshkaLoss(MultipleNegativesRankingLoss(), [6, 2])
@@ -111,8 +113,8 @@ def test_a_row_counts_as_its_sample_weight_says():
     [
         MultipleNegativesRankingLoss(symmetric=True),
         CosineSimilarityLoss(),
-        ContrastiveLoss("euclidean", 2.0),
-        MatryoshkaLoss(ContrastiveLoss(), [4, 2], [1.0, 0.5]),
+        ContrastiveLoss(distance="euclidean", margin=2.0),
+        MatryoshkaLoss(ContrastiveLoss(), [4, 2], weights=[1.0, 0.5]),
     ],
     ids=lambda loss: loss.name,
 )
@@ -142,7 +144,7 @@ def test_matryoshka_computes_in_the_dtype_of_its_loss_unless_it_has_its_own_also
     ("make", "message"),
     [
         (lambda: MultipleNegativesRankingLoss(scale=0), "`scale` must be positive. Received: scale=0"),
-        (lambda: TripletLoss("manhatten"), "must be one of .'cosine', 'euclidean'.. Received: distance='man"),
+        (lambda: TripletLoss(distance="manhatten"), "must be one of .'cosine', 'euclidean'.. Received: distance='man"),
         (lambda: ContrastiveLoss(margin=-1), "`margin` must be at least 0. Received: margin=-1"),
         (lambda: MatryoshkaLoss("mse", [2]), "`loss` must be a loss of vectors, .* Received: loss='mse'"),
         (lambda: MatryoshkaLoss(TripletLoss(reduction="sum"), [2]), "not of its `loss`. .* with reduction='sum'"),
@@ -150,7 +152,7 @@ def test_matryoshka_computes_in_the_dtype_of_its_loss_unless_it_has_its_own_also
         (lambda: MatryoshkaLoss(TripletLoss(), [2, 2]), r"`dims` must be different .* Received: dims=\[2, 2\]"),
         (lambda: MatryoshkaLoss(TripletLoss(), [2, 0]), r"`dims` must be different .* Received: dims=\[2, 0\]"),
         (
-            lambda: MatryoshkaLoss(TripletLoss(), [4, 2], [1]),
+            lambda: MatryoshkaLoss(TripletLoss(), [4, 2], weights=[1]),
             r"a number for each of the 2 dims. Received: weights=\[1\]",
         ),
     ],
@@ -184,12 +186,12 @@ def test_losses_equal_those_of_sentence_transformers():
     pairs, triplets = vectors(2), vectors(3)
     labels = np.array([0, 1, 0, 1, 0], "float32")
     for ours, loss, values in (
-        (MultipleNegativesRankingLoss(), theirs.MultipleNegativesRankingLoss(None), triplets),
+        (MultipleNegativesRankingLoss(), theirs.MultipleNegativesRankingLoss(scale=None), triplets),
         (MultipleNegativesRankingLoss(symmetric=True), theirs.MultipleNegativesSymmetricRankingLoss(None), pairs),
         (MultipleNegativesRankingLoss(symmetric=True), theirs.MultipleNegativesSymmetricRankingLoss(None), triplets),
-        (TripletLoss(), theirs.TripletLoss(None), triplets),
-        (ContrastiveLoss(), theirs.ContrastiveLoss(None), pairs),
-        (CosineSimilarityLoss(), theirs.CosineSimilarityLoss(None), pairs),
+        (TripletLoss(), theirs.TripletLoss(distance=None), triplets),
+        (ContrastiveLoss(), theirs.ContrastiveLoss(distance=None), pairs),
+        (CosineSimilarityLoss(), theirs.CosineSimilarityLoss(name=None), pairs),
     ):
         parts = [torch.tensor(values[:, part]) for part in range(values.shape[1])]
         expected = float(loss.compute_loss_from_embeddings(parts, torch.tensor(labels)))
