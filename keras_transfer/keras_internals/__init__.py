@@ -6,11 +6,11 @@
 from keras_transfer.keras_internals import (
     keras_callbacks,
     layer_tracking,
-    optimizer_state,
+    optimizers,
     trainer,
 )
 from keras_transfer.keras_internals.graphs import NotCloned, calls_of
-from keras_transfer.keras_internals.optimizer_state import accumulation_steps
+from keras_transfer.keras_internals.optimizers import accumulation_steps
 from keras_transfer.keras_internals.saving import in_safe_mode, in_symbolic_scope
 from keras_transfer.keras_internals.tapes import unrecorded
 from keras_transfer.keras_internals.tracing import trace_predict
@@ -30,7 +30,7 @@ __all__ = [
     "keras_callbacks",
     "layer_tracking",
     "layers_within",
-    "optimizer_state",
+    "optimizers",
     "remember_trainable",
     "set_trainable",
     "trace_predict",

@@ -11,7 +11,7 @@ from keras_transfer.keras_internals import (
     graphs,
     keras_callbacks,
     layer_tracking,
-    optimizer_state,
+    optimizers,
     trainer,
 )
 from keras_transfer.training.optimizers.rates import check_pattern, rate_of
@@ -91,13 +91,13 @@ def test_a_narrowed_optimizer_moves_only_the_selection_until_it_is_widened_again
     optimizer = keras.optimizers.Adam(0.1, use_ema=True)
     optimizer = keras.optimizers.LossScaleOptimizer(optimizer, 1.0) if wrapped else optimizer
     variables = built(optimizer)
-    wide = optimizer_state.updated_by(optimizer)
-    optimizer_state.update(optimizer_state.selection(optimizer, variables[1:3]))
+    wide = optimizers.updated_by(optimizer)
+    optimizers.update(optimizers.selection(optimizer, variables[1:3]))
     assert moved_by(optimizer, variables[1:3]) == [True, True]
     if not wrapped:
         with pytest.raises(ValueError, match="Unknown variable"):
             moved_by(optimizer, variables)
-    optimizer_state.update(wide)
+    optimizers.update(wide)
     assert moved_by(optimizer, variables) == [True] * 4
 
 
@@ -105,7 +105,7 @@ def test_a_narrowed_optimizer_moves_only_the_selection_until_it_is_widened_again
 def test_an_optimizer_without_averages_takes_some_variables_and_is_not_narrowed():
     optimizer = keras.optimizers.Adam(0.1)
     variables = built(optimizer)
-    optimizer_state.update(optimizer_state.selection(optimizer, variables[1:3]))
+    optimizers.update(optimizers.selection(optimizer, variables[1:3]))
     assert moved_by(optimizer, variables[1:3]) == [True, True]
     assert [id(variable) for variable in optimizer._trainable_variables] == [id(variable) for variable in variables]
 
@@ -115,10 +115,18 @@ def test_adam_keeps_two_moments_of_each_variable():
     variables = built(optimizer)
     optimizer.apply([2.0 * keras.ops.ones(variable.shape) for variable in variables], variables)
     for variable in variables:
-        first, second = optimizer_state.moments_of(optimizer, variable)
+        first, second = optimizers.moments_of(optimizer, variable)
         assert first.shape == second.shape == variable.shape
         np.testing.assert_allclose(first, 0.2 * np.ones(variable.shape), rtol=1e-5)
         np.testing.assert_allclose(second, 0.004 * np.ones(variable.shape), rtol=1e-3)
+
+
+def test_the_slots_of_an_optimizer_are_found_by_the_paths_of_its_weights():
+    for optimizer, names in ((keras.optimizers.Adam(), {"momentums", "velocities"}), (keras.optimizers.SGD(), set())):
+        variables, paths = built(optimizer), ["a", "b", "c", "d"]
+        slots = optimizers.slots_of(optimizer, optimizer.variables, paths)
+        assert set(slots.values()) == {(path, name) for path in paths for name in names}
+        assert set(slots) <= {id(slot) for slot in optimizer.variables} and len(slots) == len(names) * len(variables)
 
 
 # === Where `fit` begins ===
@@ -177,7 +185,7 @@ def test_an_optimizer_takes_another_learning_rate_until_it_is_set_back(wrapped):
     variables = built(optimizer)
     for rate, expected in ((0.25, 0.25), (keras.optimizers.schedules.ExponentialDecay(1.0, 1, 0.5), 0.5), (None, 0.5)):
         before = values(variables)
-        set_back = optimizer_state.set_learning_rate(optimizer, rate)
+        set_back = optimizers.set_learning_rate(optimizer, rate)
         moved_by(optimizer, variables)
         set_back()
         for old, new in zip(before, values(variables)):
@@ -190,19 +198,19 @@ def test_the_count_of_batches_has_those_between_two_updates_whose_gradients_can_
     optimizer = keras.optimizers.LossScaleOptimizer(inner, 1.0)
     variables = built(optimizer)
     assert [moved_by(optimizer, variables)[0] for _ in range(4)] == [False, False, True, False]
-    assert optimizer_state.batch_count(optimizer) == 4 and int(optimizer.iterations) == 1
+    assert optimizers.batch_count(optimizer) == 4 and int(optimizer.iterations) == 1
     assert all((gradient == 1).all() for gradient in values(inner._accumulated_gradients))
-    optimizer_state.forget_gradients(optimizer)
+    optimizers.forget_gradients(optimizer)
     assert all((gradient == 0).all() for gradient in values(inner._accumulated_gradients))
 
 
 def test_a_narrowed_optimizer_still_knows_what_it_was_built_for():
     optimizer = keras.optimizers.Adam(use_ema=True)
     variables = built(optimizer)
-    wide = optimizer_state.updated_by(optimizer)
-    optimizer_state.update(optimizer_state.selection(optimizer, variables[1:3]))
-    assert [id(v) for v in optimizer_state.built_for(optimizer)] == [id(v) for v in variables]
-    optimizer_state.update(wide)
+    wide = optimizers.updated_by(optimizer)
+    optimizers.update(optimizers.selection(optimizer, variables[1:3]))
+    assert [id(v) for v in optimizers.built_for(optimizer)] == [id(v) for v in variables]
+    optimizers.update(wide)
 
 
 @pytest.mark.parametrize("said", ["var_names", "var_list"])

@@ -4,7 +4,7 @@ import contextlib
 
 import keras
 
-from keras_transfer.keras_internals import optimizer_state
+from keras_transfer.keras_internals import optimizers
 
 
 def build_optimizer(model):
@@ -30,15 +30,15 @@ def restart_optimizer(model):
     The moving averages start from the weights.
     """
     optimizer = model.optimizer
-    weights = optimizer_state.built_for(optimizer)
+    weights = optimizers.built_for(optimizer)
     with _scope(model):
         new = type(optimizer).from_config(optimizer.get_config())
         _build(new, weights)
-    kept = {id(variable) for variable in optimizer_state.kept_variables(optimizer)}
+    kept = {id(variable) for variable in optimizers.kept_variables(optimizer)}
     for variable, fresh in zip(optimizer.variables, new.variables, strict=True):
         if id(variable) not in kept:
             _assign_copy(variable, fresh)
-    optimizer_state.start_averages(optimizer, weights)
+    optimizers.start_averages(optimizer, weights)
 
 
 def _assign_copy(variable, source):

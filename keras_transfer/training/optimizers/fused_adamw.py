@@ -5,7 +5,7 @@ import contextlib
 import keras
 from keras import ops
 
-from keras_transfer.keras_internals import optimizer_state
+from keras_transfer.keras_internals import optimizers
 from keras_transfer.training.optimizers.gradients import add_up_rows
 
 # On torch, this is a subclass, which Keras chooses when it creates an object: it updates all weights at once.
@@ -78,7 +78,7 @@ class FusedAdamW(_AdamW):
         import tensorflow as tf
 
         weight = variable.value if isinstance(variable, keras.Variable) else variable
-        first, second = optimizer_state.moments_of(self, variable)
+        first, second = optimizers.moments_of(self, variable)
         tf.raw_ops.ResourceApplyAdam(
             var=weight.handle,
             m=first.value.handle,

@@ -11,12 +11,12 @@ import keras
 from keras import ops
 
 from keras_transfer.groups import is_norm_or_bias, layer_groups
-from keras_transfer.keras_internals import layers_within, optimizer_state
+from keras_transfer.keras_internals import layers_within, optimizers
 from keras_transfer.layers.adapters import Adapter
 from keras_transfer.training.optimizers.fused_adamw import FusedAdamW
 from keras_transfer.training.optimizers.gradients import add_up_rows
 from keras_transfer.training.optimizers.penalties import Penalty
-from keras_transfer.training.optimizers.rates import RateGroup, check_pattern, groups_of, rate_groups, rate_of, slots_of
+from keras_transfer.training.optimizers.rates import RateGroup, check_pattern, groups_of, rate_groups, rate_of
 
 log = logging.getLogger("keras_transfer")
 
@@ -166,7 +166,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         """
         if self.penalty is None or not self.built:
             raise ValueError(f"The optimizer must be built and have a penalty. Received: penalty={self.penalty!r}")
-        pairs = zip(optimizer_state.built_for(self), self._records)
+        pairs = zip(optimizers.built_for(self), self._records)
         return self.penalty.value([(w, r.start, r.importance) for w, r in pairs if r.penalized])
 
     def kept_variables(self):
@@ -181,14 +181,14 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         owners = groups_of(self.groups, variables, self._built_for, self._weights)
         paths = [path for _, path in owners]
         super().build(variables)
-        records, slots = {}, slots_of(self, super().variables, paths)
+        records, slots = {}, optimizers.slots_of(self, super().variables, paths)
         for group in self.groups:
             own = [(variable, path) for variable, (owner, path) in zip(variables, owners) if owner is group]
             if own:
                 name = "group_" + re.sub(r"\W", "_", group.name, flags=re.ASCII)  # TensorFlow requires ASCII.
                 optimizer = self._class.from_config({**self._own, "learning_rate": 1.0, "name": name})
                 optimizer.build([variable for variable, _ in own])
-                slots |= slots_of(optimizer, optimizer.variables, [path for _, path in own])
+                slots |= optimizers.slots_of(optimizer, optimizer.variables, [path for _, path in own])
                 for variable, path in own:
                     decays = self.decay_norms_and_biases or not is_norm_or_bias(variable)
                     penalized = self.penalty is not None and self.penalty.includes(variable)
@@ -228,7 +228,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
             if not self.built:
                 with keras.name_scope(self.name):
                     self.build(trainable_variables)
-        weights = optimizer_state.variables_of(self) if trainable_variables is None else trainable_variables
+        weights = optimizers.variables_of(self) if trainable_variables is None else trainable_variables
         grads = add_up_rows(grads)
         weights = [weight for gradient, weight in zip(grads, weights) if gradient is not None]
         if self.penalty is not None:
@@ -236,16 +236,16 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
             if self.penalty.needs_distance:
                 self._distance.assign(self._distance_of(weights))
         before = ops.convert_to_tensor(self.iterations) + 0  # The sum is a copy, which does not follow the variable.
-        optimizers = {id(r.optimizer): r.optimizer for r in map(self._record, weights)}.values()
+        updating = {id(r.optimizer): r.optimizer for r in map(self._record, weights)}.values()
         with contextlib.ExitStack() as contexts:
-            for optimizer in optimizers:
+            for optimizer in updating:
                 if isinstance(optimizer, FusedAdamW):
                     contexts.enter_context(optimizer.one_step())
             self._set_untracked(_rates_now={})
             super().apply(grads, trainable_variables)
             self._set_untracked(_rates_now={})
         updates = ops.convert_to_tensor(self.iterations) - before  # This is 0 while gradients are accumulated.
-        for optimizer in optimizers:
+        for optimizer in updating:
             optimizer.iterations.assign_add(updates)
 
     def update_step(self, gradient, variable, learning_rate):
@@ -267,7 +267,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         return self._rates_now[key]
 
     def _record(self, variable):
-        return self._records[optimizer_state.place_of(self, variable)]
+        return self._records[optimizers.place_of(self, variable)]
 
     def _distance_of(self, weights):
         """Returns the norm of the distance from the start, over those of the given weights that have a start."""

@@ -6,7 +6,7 @@ import numbers
 import keras
 
 from keras_transfer.groups import select_groups
-from keras_transfer.keras_internals import optimizer_state
+from keras_transfer.keras_internals import optimizers
 from keras_transfer.training.optimizers.fused_adamw import FusedAdamW
 
 # They divide by the rate, decay some weights differently, and keep state outside of `update_step`.
@@ -131,7 +131,7 @@ def check_pattern(optimizer):
             "`optimizer` must not be built, because its state would be lost. Pass a new one. "
             f"Received: a built {type(optimizer).__name__}"
         )
-    if optimizer_state.excludes_from_decay(optimizer):
+    if optimizers.excludes_from_decay(optimizer):
         raise ValueError(
             "`exclude_from_weight_decay` is not supported. Use the argument `decay_norms_and_biases` of "
             f"`LayerwiseOptimizer`. Received: {type(optimizer).__name__} with exclusions"
@@ -140,24 +140,5 @@ def check_pattern(optimizer):
 
 def rate_of(optimizer):
     """Returns the learning rate that an optimizer was created with: a float, schedule or function."""
-    rate = optimizer_state.learning_rate(optimizer)
+    rate = optimizers.learning_rate(optimizer)
     return float(keras.ops.convert_to_numpy(rate)) if isinstance(rate, keras.Variable) else rate
-
-
-def slots_of(optimizer, variables, paths):
-    """Returns the slots of an optimizer as a dict from the ids of its variables to `(path of the weight, name)`.
-
-    The names of the variables do not always contain both. However, an optimizer keeps its slots in lists with one
-    element for each weight.
-
-    Args:
-        optimizer: Built `keras.Optimizer`.
-        variables: List of its variables.
-        paths: List of the paths of the weights that it was built for.
-    """
-    own, found = {id(variable) for variable in variables}, {}
-    for name, values in vars(optimizer).items():
-        # The list of all variables begins with `iterations` and can have the same length.
-        if isinstance(values, (list, tuple)) and len(values) == len(paths) and values[0] is not variables[0]:
-            found |= {id(slot): (path, name.strip("_")) for path, slot in zip(paths, values) if id(slot) in own}
-    return found

@@ -5,7 +5,7 @@ import re
 import keras
 
 from keras_transfer.groups import depth_of, is_norm, layer_groups, select_groups
-from keras_transfer.keras_internals import could_train, optimizer_state, remember_trainable, set_trainable, trainer
+from keras_transfer.keras_internals import could_train, optimizers, remember_trainable, set_trainable, trainer
 from keras_transfer.training.runs.run import sync
 
 
@@ -149,12 +149,12 @@ def _apply(model, trainable):
     set_trainable(model, trainable)
     if compiled and model.optimizer.built:
         try:
-            selected = optimizer_state.selection(model.optimizer, model.trainable_variables)
+            selected = optimizers.selection(model.optimizer, model.trainable_variables)
         except ValueError:
             restore()
             raise
-        optimizer_state.update(selected)
-        optimizer_state.start_averages(model.optimizer, [w for w in model.trainable_variables if id(w) not in before])
+        optimizers.update(selected)
+        optimizers.start_averages(model.optimizer, [w for w in model.trainable_variables if id(w) not in before])
     if compiled:
         trainer.forget_jax_state(model)  # It is split by the old flags.
         model.test_function = model.predict_function = None

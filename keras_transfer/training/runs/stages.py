@@ -9,7 +9,7 @@ import weakref
 import keras
 
 from keras_transfer.groups import layer_groups, select_groups
-from keras_transfer.keras_internals import accumulation_steps, optimizer_state, remember_trainable, set_trainable
+from keras_transfer.keras_internals import accumulation_steps, optimizers, remember_trainable, set_trainable
 from keras_transfer.training.optimizers import build_optimizer, restart_optimizer
 from keras_transfer.training.runs.improvement import Improvement
 from keras_transfer.training.runs.run import RunCallback, sync
@@ -56,7 +56,7 @@ class Stages(RunCallback):
         self._ended, self._resumed, self._resumed_at, self._rebuilt = {}, None, (0, 0), False
         self._plan()
         build_optimizer(self.model)
-        optimizer_state.selection(self.model.optimizer, self.model.trainable_variables)  # raises if slots are missing
+        optimizers.selection(self.model.optimizer, self.model.trainable_variables)  # raises if slots are missing
         self._flags, self._restore = _flags_of(self.model), remember_trainable(self.model)
         if any(stage.fresh_optimizer for stage in self._stages):
             expect_restarts(self)
@@ -135,9 +135,9 @@ class Stages(RunCallback):
         if self.stage is None:
             begun = {id(weight) for weights in self._weights[: number + 1] for weight in weights}
             later = [weight for weight in model.trainable_variables if id(weight) not in begun]
-            optimizer_state.start_averages(model.optimizer, later)
+            optimizers.start_averages(model.optimizer, later)
         else:
-            optimizer_state.forget_gradients(model.optimizer)
+            optimizers.forget_gradients(model.optimizer)
         if stage.fresh_optimizer and (self.stage is not None or place == self._starts[number]):
             restart_optimizer(model)
         self.stage = number
@@ -157,12 +157,12 @@ class Stages(RunCallback):
         optimizer, own = model.optimizer, {id(weight) for weight in self._weights[self.stage]}
         self._check_flags()
         sync(model)  # Keras on JAX divides its state by the flags.
-        updated, flags = optimizer_state.updated_by(optimizer), self._flags
-        self._undo = [lambda: optimizer_state.update(updated), self._restore, lambda: setattr(self, "_flags", flags)]
+        updated, flags = optimizers.updated_by(optimizer), self._flags
+        self._undo = [lambda: optimizers.update(updated), self._restore, lambda: setattr(self, "_flags", flags)]
         set_trainable(model, [weight for weight in model.trainable_weights if id(weight) in own])
         self._flags = _flags_of(model)
-        optimizer_state.update(optimizer_state.selection(optimizer, model.trainable_variables))
-        self._undo.append(optimizer_state.set_learning_rate(optimizer, stage.learning_rate))
+        optimizers.update(optimizers.selection(optimizer, model.trainable_variables))
+        self._undo.append(optimizers.set_learning_rate(optimizer, stage.learning_rate))
 
     def _leave(self):
         """Sets back what `_enter` has changed."""
@@ -265,7 +265,7 @@ class Stages(RunCallback):
         if stage == 0 or accumulated == 1 or not near or self.params.get("steps") is None:
             return stage
         sync(model)
-        count = optimizer_state.batch_count(model.optimizer)
+        count = optimizers.batch_count(model.optimizer)
         for back in range(0, accumulated * together, together):
             if (count - back) % accumulated == 0:
                 return max(bisect.bisect_right(self._starts, place - back) - 1, 0)

@@ -99,6 +99,25 @@ def moments_of(optimizer, variable):
     return optimizer._momentums[place], optimizer._velocities[place]
 
 
+def slots_of(optimizer, variables, paths):
+    """Returns the slots of an optimizer as a dict from the ids of its variables to `(path of the weight, name)`.
+
+    The names of the variables do not always contain both. However, an optimizer keeps its slots in lists with one
+    element for each weight.
+
+    Args:
+        optimizer: Built `keras.Optimizer`.
+        variables: List of its variables.
+        paths: List of the paths of the weights that it was built for.
+    """
+    own, found = {id(variable) for variable in variables}, {}
+    for name, values in vars(optimizer).items():
+        # The list of all variables begins with `iterations` and can have the same length.
+        if isinstance(values, (list, tuple)) and len(values) == len(paths) and values[0] is not variables[0]:
+            found |= {id(slot): (path, name.strip("_")) for path, slot in zip(paths, values) if id(slot) in own}
+    return found
+
+
 def batch_count(optimizer):
     """Returns the number of batches that an optimizer, or the one that it wraps, has counted, with or without updates.
 
