@@ -10,6 +10,7 @@ import pytest
 from keras_transfer import generation
 from keras_transfer.encoders import Encoder
 from keras_transfer.tasks import CausalLM
+from tests.errors import check_errors
 from tests.helpers import outputs_of
 
 FOLDER = pathlib.Path(__file__).parents[1] / "references" / "generation"
@@ -123,27 +124,29 @@ def test_padded_ids_and_a_prompt_without_room_are_accepted(model, eagerly):
     assert model.generate([], 2) == []
 
 
-@pytest.mark.core
-@pytest.mark.parametrize(
-    ("prompts", "options", "message"),
-    [
-        ([[9], []], {}, "Each prompt must have at least one token. Received: an empty prompt at position 1"),
-        ([list(range(33)) * 1], {}, "at most 32 tokens, the encoder's number of positions. Received: 33 tokens at pos"),
-        ([[9, 9, 9]], {"max_length": 2}, "counts the tokens of the prompt too.*max_length=2 and a prompt of 3 tokens"),
-        ([[9]], {"max_length": 33}, "`max_length` must be at most 32, the encoder's number of positions"),
-        ([[24]], {}, "Token ids must be from 0 to 23"),
-        ([[0.5]], {}, "Prompts must be strings, lists of token ids"),
-        (["a"], {}, "Raw text requires a preprocessor"),
-        ([[9]], {"sampler": "best"}, "Invalid value for argument `sampler`"),
-        ([[9]], {"num_sequences": 2}, "`Greedy` has one result for each prompt"),
-        ([[9]], {"num_sequences": 0}, "`num_sequences` must be an integer of at least 1"),
-        ([[9]], {"num_sequences": 5, "sampler": "beam"}, "at most 4, the number of beams"),
-        ([[9]], {"sampler": "beam", "on_token": print}, "`on_token` requires a sampler that decides token by token"),
-        ([[9]], {"bad_words": ["word"]}, "`bad_words` must be ids if there is no preprocessor"),
-        ([[9]], {"stop": "."}, "Raw text requires a preprocessor"),
-        ([[9]], {"end_token": "[END]"}, "`end_token` must be a token of the vocabulary"),
-    ],
+test_bad_input_is_an_error = pytest.mark.core(
+    check_errors(
+        (([[9], []], {}), "Each prompt must have at least one token. Received: an empty prompt at position 1"),
+        (
+            ([list(range(33)) * 1], {}),
+            "at most 32 tokens, the encoder's number of positions. Received: 33 tokens at pos",
+        ),
+        (
+            ([[9, 9, 9]], {"max_length": 2}),
+            "counts the tokens of the prompt too ... max_length=2 and a prompt of 3 tokens",
+        ),
+        (([[9]], {"max_length": 33}), "`max_length` must be at most 32, the encoder's number of positions"),
+        (([[24]], {}), "Token ids must be from 0 to 23"),
+        (([[0.5]], {}), "Prompts must be strings, lists of token ids"),
+        ((["a"], {}), "Raw text requires a preprocessor"),
+        (([[9]], {"sampler": "best"}), "Invalid value for argument `sampler`"),
+        (([[9]], {"num_sequences": 2}), "`Greedy` has one result for each prompt"),
+        (([[9]], {"num_sequences": 0}), "`num_sequences` must be an integer of at least 1"),
+        (([[9]], {"num_sequences": 5, "sampler": "beam"}), "at most 4, the number of beams"),
+        (([[9]], {"sampler": "beam", "on_token": print}), "`on_token` requires a sampler that decides token by token"),
+        (([[9]], {"bad_words": ["word"]}), "`bad_words` must be ids if there is no preprocessor"),
+        (([[9]], {"stop": "."}), "Raw text requires a preprocessor"),
+        (([[9]], {"end_token": "[END]"}), "`end_token` must be a token of the vocabulary"),
+        call=lambda prompts, options, model: model.generate(prompts, **options),
+    )
 )
-def test_bad_input_is_an_error(model, prompts, options, message):
-    with pytest.raises(ValueError, match=message):
-        model.generate(prompts, **options)

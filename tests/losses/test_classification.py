@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.losses import SmoothedCrossentropy, SparseCategoricalFocalCrossentropy
+from tests.errors import check_errors
 
 pytestmark = pytest.mark.core
 
@@ -40,8 +41,7 @@ def test_a_config_restores_the_loss(loss):
     assert other.get_config() == loss.get_config() and float(other(LABELS, LOGITS)) == float(loss(LABELS, LOGITS))
 
 
-def test_values_out_of_range_are_errors():
-    with pytest.raises(ValueError, match="`gamma` must be at least 0. Received: gamma=-1"):
-        SparseCategoricalFocalCrossentropy(gamma=-1)
-    with pytest.raises(ValueError, match="must be from 0 to 1. Received: label_smoothing=1.5"):
-        SmoothedCrossentropy(1.5)
+test_values_out_of_range_are_errors = check_errors(
+    (lambda: SparseCategoricalFocalCrossentropy(gamma=-1), "`gamma` must be at least 0. Received: gamma=-1"),
+    (lambda: SmoothedCrossentropy(1.5), "must be from 0 to 1. Received: label_smoothing=1.5"),
+)

@@ -10,6 +10,7 @@ from keras_transfer.checkpoints.architectures.bidirectional.bert import BERT
 from keras_transfer.encoders import BertEncoder, Encoder
 from tests.architecture import FIXTURES, run_architecture_test
 from tests.checkpoints.folders import assert_same_outputs, bert_tensors, write_bert
+from tests.errors import check_errors
 
 SMALL = {"vocabulary_size": 12, "num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
 
@@ -81,11 +82,13 @@ def test_a_subclass_with_an_architecture_is_saved_as_itself(child, tmp_path):
     assert_same_outputs(again, encoder)
 
 
-def test_an_architecture_is_registered_once(child):
-    with pytest.raises(ValueError, match=r"already registered for this `model_type`. Received: \['bert'\]"):
-        register_architecture(BERT)
-    with pytest.raises(ValueError, match="already registered for this encoder. Received: ChildOfBert"):
-        register_architecture(dataclasses.replace(child, model_type="another"))
+test_an_architecture_is_registered_once = check_errors(
+    (lambda: register_architecture(BERT), "already registered for this `model_type`. Received: ['bert']"),
+    (
+        lambda child: register_architecture(dataclasses.replace(child, model_type="another")),
+        "already registered for this encoder. Received: ChildOfBert",
+    ),
+)
 
 
 def test_weights_that_the_table_leaves_out_are_an_error(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 
 from keras_transfer.checkpoints import CheckpointError, WordVectors
 from tests.checkpoints.word_vectors.test_word_vectors import VECTORS, WORDS, binary, glove, row
+from tests.errors import check_errors
 
 CASES = {
     "an empty file": (b"", "contains no word vectors. Received: an empty file"),
@@ -108,18 +109,14 @@ def test_an_invalid_argument_is_an_error(tmp_path, arguments, message):
         WordVectors.from_arrays(WORDS, VECTORS, **arguments)
 
 
-@pytest.mark.parametrize(
-    ("words", "vectors", "message"),
-    [
-        (WORDS[:4], VECTORS, r"must contain numbers of shape.*Received: 4 words, float32 of shape \(5, 3\)"),
-        (WORDS, VECTORS[0], r"Received: 5 words, float32 of shape \(3,\)"),
-        (WORDS, VECTORS.astype(str), "Received: 5 words, <U"),
-        (WORDS, np.where(VECTORS == 3, np.nan, VECTORS), "row 1: Numbers must be finite.*'king'"),
-    ],
+test_arrays_that_do_not_match_are_an_error = check_errors(
+    ((WORDS[:4], VECTORS), "must contain numbers of shape ... Received: 4 words, float32 of shape (5, 3)"),
+    ((WORDS, VECTORS[0]), "Received: 5 words, float32 of shape (3,)"),
+    ((WORDS, VECTORS.astype(str)), "Received: 5 words, <U"),
+    ((WORDS, np.where(VECTORS == 3, np.nan, VECTORS)), "row 1: Numbers must be finite ... 'king'"),
+    error=CheckpointError,
+    call=lambda words, vectors: WordVectors.from_arrays(words, vectors),
 )
-def test_arrays_that_do_not_match_are_an_error(words, vectors, message):
-    with pytest.raises(CheckpointError, match=message):
-        WordVectors.from_arrays(words, vectors)
 
 
 def test_a_file_that_is_not_an_npy_file_is_an_error(tmp_path):
@@ -128,18 +125,13 @@ def test_a_file_that_is_not_an_npy_file_is_an_error(tmp_path):
         WordVectors.from_arrays(["the"], tmp_path / "vectors.npy")
 
 
-@pytest.mark.parametrize(
-    ("words", "vectors", "message"),
-    [
-        (["a", "a"], np.ones((2, 2)), r"duplicates. Received: 1 duplicates, \['a'\]"),
-        (["a"], np.ones((2, 2)), r"Received: 1 words, vectors of shape \(2, 2\)"),
-        (["a"], np.ones((1, 0)), r"Received: 1 words, vectors of shape \(1, 0\)"),
-        (["a", "b"], [[1, 2], [np.inf, 1]], "must be finite. Received: NaN or infinity for 'b'"),
-    ],
+test_words_and_vectors_that_do_not_match_are_an_error = check_errors(
+    ((["a", "a"], np.ones((2, 2))), "duplicates. Received: 1 duplicates, ['a']"),
+    ((["a"], np.ones((2, 2))), "Received: 1 words, vectors of shape (2, 2)"),
+    ((["a"], np.ones((1, 0))), "Received: 1 words, vectors of shape (1, 0)"),
+    ((["a", "b"], [[1, 2], [np.inf, 1]]), "must be finite. Received: NaN or infinity for 'b'"),
+    call=WordVectors,
 )
-def test_words_and_vectors_that_do_not_match_are_an_error(words, vectors, message):
-    with pytest.raises(ValueError, match=message):
-        WordVectors(words, vectors)
 
 
 def test_an_unknown_vector_of_another_width_is_an_error():

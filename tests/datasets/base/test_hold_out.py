@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.datasets import Split, hold_out
+from tests.errors import check_errors
 
 TEXTS = [f"text {i}" for i in range(10)]
 
@@ -24,19 +25,14 @@ def test_arrays_remain_arrays_and_the_choice_never_changes():
     assert (len(train[0]), len(held_out[0])) == (8, 2)
 
 
-@pytest.mark.parametrize(
-    ("split", "fraction", "message"),
-    [
-        (TEXTS, 0.2, "`split` must be a tuple of columns of the same length. Received: list"),
-        ((TEXTS, [1]), 0.2, r"Received: columns of lengths \[10, 1\]"),
-        ((), 0.2, "Received: tuple"),
-        ((TEXTS,), 0.0, "at least one row. Received: fraction=0.0 of 10 rows"),
-        ((TEXTS,), 1.0, "at least one row. Received: fraction=1.0 of 10 rows"),
-    ],
+test_a_mistake_is_one_error = check_errors(
+    ((TEXTS, 0.2), "`split` must be a tuple of columns of the same length. Received: list"),
+    (((TEXTS, [1]), 0.2), "Received: columns of lengths [10, 1]"),
+    (((), 0.2), "Received: tuple"),
+    (((TEXTS,), 0.0), "at least one row. Received: fraction=0.0 of 10 rows"),
+    (((TEXTS,), 1.0), "at least one row. Received: fraction=1.0 of 10 rows"),
+    call=hold_out,
 )
-def test_a_mistake_is_one_error(split, fraction, message):
-    with pytest.raises(ValueError, match=message):
-        hold_out(split, fraction)
 
 
 def test_the_texts_of_pairs_are_divided_together_and_missing_labels_remain_missing():

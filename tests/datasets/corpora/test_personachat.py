@@ -3,6 +3,7 @@
 import pytest
 
 from keras_transfer.datasets import load_personachat
+from tests.errors import check_errors
 
 FIRST = [
     "1 your persona: i like football.",
@@ -39,21 +40,16 @@ def test_the_history_of_an_example_ends_with_the_partner(tmp_path):
     assert second.candidates == ["indeed .", "yes ."] and second.persona == ["i like football.", "i am from nyc."]
 
 
-@pytest.mark.parametrize(
-    "lines, message",
-    [
-        ([*FIRST[:3], FIRST[4]], "line 4: Expected a line with the number 4 or 1. Received: '5 great"),
-        (FIRST[1:], "line 1: Expected a line with the number 1 or 1"),
-        ([*FIRST[:4], "5 great !"], "line 5: Expected an utterance, a tab and a reply. Received: 'great !'"),
-        ([*FIRST[:4], "5 great !\t"], "line 5: Expected an utterance, a tab and a reply"),
-        ([*FIRST[:2], "1 your persona: i sing."], "line 3: Expected a reply in the dialogue before"),
-        (FIRST[:3], "end: Expected a reply in the dialogue before"),
-        ([], "Expected at least one dialogue. Received: no lines"),
-    ],
+test_a_mistake_in_a_line_is_one_error = check_errors(
+    ([*FIRST[:3], FIRST[4]], "line 4: Expected a line with the number 4 or 1. Received: '5 great"),
+    (FIRST[1:], "line 1: Expected a line with the number 1 or 1"),
+    ([*FIRST[:4], "5 great !"], "line 5: Expected an utterance, a tab and a reply. Received: 'great !'"),
+    ([*FIRST[:4], "5 great !\t"], "line 5: Expected an utterance, a tab and a reply"),
+    ([*FIRST[:2], "1 your persona: i sing."], "line 3: Expected a reply in the dialogue before"),
+    (FIRST[:3], "end: Expected a reply in the dialogue before"),
+    ([], "Expected at least one dialogue. Received: no lines"),
+    call=lambda lines, tmp_path: load_personachat(write(tmp_path, *lines)),
 )
-def test_a_mistake_in_a_line_is_one_error(tmp_path, lines, message):
-    with pytest.raises(ValueError, match=message):
-        load_personachat(write(tmp_path, *lines))
 
 
 def test_a_missing_file_says_where_to_get_the_data(tmp_path):

@@ -3,6 +3,7 @@
 import pytest
 
 from keras_transfer.datasets import load_universal_dependencies, read_conllu
+from tests.errors import check_errors
 
 DOGS = (
     "# text = Dogs bark\n"
@@ -105,11 +106,10 @@ def test_an_invalid_line_is_an_error_that_names_it(tmp_path, lines, number, mess
         read(tmp_path, "\n".join(lines))
 
 
-def test_an_empty_column_is_an_error(tmp_path):
-    with pytest.raises(ValueError, match="line 2: Expected a word and its xpos. Received: "):
-        read(tmp_path, GERMAN, "xpos")
-    with pytest.raises(ValueError, match="line 1: Expected a word and its lemma"):
-        read(tmp_path, word(1, "x"), "lemma")
+test_an_empty_column_is_an_error = check_errors(
+    (lambda tmp_path: read(tmp_path, GERMAN, "xpos"), "line 2: Expected a word and its xpos. Received:"),
+    (lambda tmp_path: read(tmp_path, word(1, "x"), "lemma"), "line 1: Expected a word and its lemma"),
+)
 
 
 def test_a_file_that_is_missing_or_empty_or_not_in_utf_8_is_an_error(tmp_path):

@@ -8,6 +8,7 @@ from keras_transfer.adaptation import layer_groups
 from keras_transfer.checkpoints import CheckpointError, WordVectors
 from keras_transfer.encoders import WordVectorEncoder, encode
 from keras_transfer.encoders.static.word_vectors import SmoothInverseFrequency
+from tests.errors import check_errors
 from tests.helpers import run_encoder_test, run_layer_test, save_and_load
 
 pytestmark = pytest.mark.core
@@ -105,33 +106,24 @@ def test_it_is_one_layer_group_of_embeddings(pooling):
     ]
 
 
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
-        (
-            lambda: WordVectorEncoder(5, 2, pooling="first"),
-            r"one of \('mean', 'max', 'sif'\) or None. Received: pooling='first'",
-        ),
-        (lambda: WordVectorEncoder(2, 5), "one word. Received: vocabulary_size=2"),
-        (
-            lambda: WordVectorEncoder(5, 2, pooling="sif", smoothing=0),
-            "`smoothing` must be positive. Received: smoothing=0",
-        ),
-        (lambda: WordVectorEncoder.from_vectors(VECTORS), "must be a `checkpoints.WordVectors`, such as"),
-        (
-            lambda: WordVectorEncoder.from_vectors(vectors(), {"the": 1}),
-            "requires pooling='sif'. Received: pooling=None",
-        ),
-        (
-            lambda: WordVectorEncoder.from_vectors(vectors(), {"x": 1}, pooling="sif"),
-            r"`vectors`. Received: counts of \['x'\]",
-        ),
-        (lambda: WordVectorEncoder.from_vectors(vectors(), {"the": -1}, pooling="sif"), "must be finite, non-negative"),
-    ],
+test_a_mistake_is_one_clear_error = check_errors(
+    (
+        lambda: WordVectorEncoder(5, 2, pooling="first"),
+        "one of ('mean', 'max', 'sif') or None. Received: pooling='first'",
+    ),
+    (lambda: WordVectorEncoder(2, 5), "one word. Received: vocabulary_size=2"),
+    (
+        lambda: WordVectorEncoder(5, 2, pooling="sif", smoothing=0),
+        "`smoothing` must be positive. Received: smoothing=0",
+    ),
+    (lambda: WordVectorEncoder.from_vectors(VECTORS), "must be a `checkpoints.WordVectors`, such as"),
+    (lambda: WordVectorEncoder.from_vectors(vectors(), {"the": 1}), "requires pooling='sif'. Received: pooling=None"),
+    (
+        lambda: WordVectorEncoder.from_vectors(vectors(), {"x": 1}, pooling="sif"),
+        "`vectors`. Received: counts of ['x']",
+    ),
+    (lambda: WordVectorEncoder.from_vectors(vectors(), {"the": -1}, pooling="sif"), "must be finite, non-negative"),
 )
-def test_a_mistake_is_one_clear_error(function, message):
-    with pytest.raises(ValueError, match=message):
-        function()
 
 
 def test_saving_it_as_a_checkpoint_is_an_error(tmp_path):

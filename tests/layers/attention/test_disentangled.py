@@ -6,6 +6,7 @@ import pytest
 
 from keras_transfer.layers import DisentangledAttention, DistanceEmbedding
 from keras_transfer.layers.attention.disentangled import log_buckets
+from tests.errors import check_errors
 from tests.helpers import run_layer_test
 
 RNG = np.random.default_rng(0)
@@ -48,10 +49,10 @@ def test_it_is_a_well_behaved_layer():
     assert DistanceEmbedding.from_config(distances.get_config()).get_config() == distances.get_config()
 
 
-def test_attention_without_distances_and_too_small_a_range_are_errors():
-    with pytest.raises(ValueError, match="`relative_positions` is required"):
-        DisentangledAttention(2)(X)
-    with pytest.raises(
-        ValueError, match="must be at least 6, half of `num_buckets` plus 2. Received: max_distance=4, num_buckets=8"
-    ):
-        DistanceEmbedding(4, 8)
+test_attention_without_distances_and_too_small_a_range_are_errors = check_errors(
+    (lambda: DisentangledAttention(2)(X), "`relative_positions` is required"),
+    (
+        lambda: DistanceEmbedding(4, 8),
+        "must be at least 6, half of `num_buckets` plus 2. Received: max_distance=4, num_buckets=8",
+    ),
+)

@@ -6,6 +6,7 @@ import pytest
 
 from keras_transfer.encoders import BertEncoder, ElmoEncoder, encode
 from keras_transfer.layers import ScalarMix
+from tests.errors import check_errors
 from tests.helpers import save_and_load
 
 LAYERS = [np.random.default_rng(i).normal(size=(2, 3, 4)).astype("float32") for i in range(3)]
@@ -87,10 +88,8 @@ def test_its_plot_has_a_bar_for_each_layer():
         make().plot(["a", "b"])
 
 
-def test_a_mistake_is_one_error():
-    with pytest.raises(ValueError, match=r"`dropout` must be in \[0, 1\). Received: dropout=1.0"):
-        ScalarMix(dropout=1.0)
-    with pytest.raises(ValueError, match="Inputs must be a list of tensors. Received: one tensor of shape"):
-        ScalarMix()(LAYERS[0])
-    with pytest.raises(ValueError, match="Expected 3 inputs, as when the layer was built. Received: 2 inputs"):
-        make()(LAYERS[:2])
+test_a_mistake_is_one_error = check_errors(
+    (lambda: ScalarMix(dropout=1.0), "`dropout` must be in [0, 1). Received: dropout=1.0"),
+    (lambda: ScalarMix()(LAYERS[0]), "Inputs must be a list of tensors. Received: one tensor of shape"),
+    (lambda: make()(LAYERS[:2]), "Expected 3 inputs, as when the layer was built. Received: 2 inputs"),
+)

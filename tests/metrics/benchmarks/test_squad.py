@@ -10,6 +10,7 @@ import pytest
 
 from keras_transfer.datasets import Answer
 from keras_transfer.metrics import squad_scores
+from tests.errors import check_errors
 
 WORDS = ["the", "The", "a", "An", "cat", "Cat!", "dog", "1,000", "U.S.", "--", "theatre", "“an”", "\t", "A.", "über"]
 
@@ -116,14 +117,16 @@ def test_the_right_answers_of_the_development_set_score_100_and_no_answers_score
     assert (scores["exact_match"], scores["f1"]) == (0, 0)
 
 
-def test_what_is_not_a_list_of_answers_for_each_question_is_an_error():
-    with pytest.raises(ValueError, match=r"one prediction for each of the questions, at least 1. Received: \[2, 1\]"):
-        squad_scores([["a"], []], ["a"])
-    with pytest.raises(ValueError, match=r"at least 1. Received: \[0, 0\]"):
-        squad_scores([], [])
-    with pytest.raises(ValueError, match=r"Received: \[1, 1, 2\]"):
-        squad_scores([["a"]], ["a"], no_answer_scores=[0.5, 0.5])
-    with pytest.raises(ValueError, match="lists of strings, one for each question. Received: 'cat' at position 1"):
-        squad_scores([["a"], "cat"], ["a", "cat"])
-    with pytest.raises(ValueError, match="`y_pred` must be a list of strings. Received: None at position 0"):
-        squad_scores([["a"]], [None])
+test_what_is_not_a_list_of_answers_for_each_question_is_an_error = check_errors(
+    (
+        lambda: squad_scores([["a"], []], ["a"]),
+        "one prediction for each of the questions, at least 1. Received: [2, 1]",
+    ),
+    (lambda: squad_scores([], []), "at least 1. Received: [0, 0]"),
+    (lambda: squad_scores([["a"]], ["a"], no_answer_scores=[0.5, 0.5]), "Received: [1, 1, 2]"),
+    (
+        lambda: squad_scores([["a"], "cat"], ["a", "cat"]),
+        "lists of strings, one for each question. Received: 'cat' at position 1",
+    ),
+    (lambda: squad_scores([["a"]], [None]), "`y_pred` must be a list of strings. Received: None at position 0"),
+)

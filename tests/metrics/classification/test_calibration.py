@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.metrics import ExpectedCalibrationError, calibration_bins, expected_calibration_error
+from tests.errors import check_errors
 from tests.metrics.cases import COUNT, ROWS, random_weights, result_of, results_of
 
 
@@ -86,11 +87,13 @@ def test_its_config_restores_it():
     assert ExpectedCalibrationError.from_config(metric.get_config()).get_config() == metric.get_config()
 
 
-def test_what_is_not_a_probability_is_an_error_that_says_where():
-    with pytest.raises(ValueError, match=r"Use the softmax of logits. Received: -2.0 at position \(1, 0\)"):
-        expected_calibration_error([0, 1], [[0.5, 0.5], [-2.0, 3.0]])
-    with pytest.raises(ValueError, match=r"Received: nan at position \(1,\)"):
-        expected_calibration_error([0, 1], [0.5, np.nan])
+test_what_is_not_a_probability_is_an_error_that_says_where = check_errors(
+    (
+        lambda: expected_calibration_error([0, 1], [[0.5, 0.5], [-2.0, 3.0]]),
+        "Use the softmax of logits. Received: -2.0 at position (1, 0)",
+    ),
+    (lambda: expected_calibration_error([0, 1], [0.5, np.nan]), "Received: nan at position (1,)"),
+)
 
 
 def test_other_shapes_numbers_of_bins_and_several_labels_per_row_are_errors():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.metrics import F1Score, MatthewsCorrelation, Precision, Recall
+from tests.errors import check_errors
 from tests.helpers import EAGER
 from tests.metrics.cases import COUNT, ROWS, random_weights, result_of, results_of
 
@@ -161,37 +162,24 @@ def test_their_configs_restore_them():
     assert MatthewsCorrelation.from_config(MatthewsCorrelation(name="m").get_config()).name == "m"
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (
-            {"average": "samples"},
-            r"Expected one of \('macro', 'weighted', 'micro', 'binary', None\). Received: average",
-        ),
-        ({"threshold": -0.1}, "must be a probability from 0 to 1.* Received: threshold=-0.1"),
-        ({"threshold": [0.5, 1.5]}, r"a list of one for each class. Received: threshold=\[0.5, 1.5\]"),
-        ({"class_id": 1}, "requires `average='binary'`. Received: class_id=1, average='macro'"),
-        ({"average": "binary", "class_id": 2}, "must be 0 or 1 .* Received: class_id=2"),
-    ],
+test_invalid_arguments_are_an_error = check_errors(
+    ({"average": "samples"}, "Expected one of ('macro', 'weighted', 'micro', 'binary', None). Received: average"),
+    ({"threshold": -0.1}, "must be a probability from 0 to 1 ... Received: threshold=-0.1"),
+    ({"threshold": [0.5, 1.5]}, "a list of one for each class. Received: threshold=[0.5, 1.5]"),
+    ({"class_id": 1}, "requires `average='binary'`. Received: class_id=1, average='macro'"),
+    ({"average": "binary", "class_id": 2}, "must be 0 or 1 ... Received: class_id=2"),
+    call=lambda options: F1Score(**options),
 )
-def test_invalid_arguments_are_an_error(options, expected):
-    with pytest.raises(ValueError, match=expected):
-        F1Score(**options)
 
 
-@pytest.mark.parametrize(
-    ("metric", "true", "shape", "expected"),
-    [
-        (F1Score(), (4,), (5, 3), r"Received: \(4,\) and \(5, 3\)"),
-        (F1Score(), (4, 2), (4, 3), r"Received: \(4, 2\) and \(4, 3\)"),
-        (F1Score(), (4, 3), (4,), r"Received: \(4, 3\) and \(4,\)"),
-        (F1Score("binary"), (4,), (4, 3), "requires two classes and one label per row. Received: 3 classes"),
-        (F1Score("binary"), (4, 2), (4, 2), "one label per row. Received: several labels per row of 2 classes"),
-        (F1Score(threshold=0.3), (4,), (4, 3), "is the most likely class. Received: threshold=0.3 for 3 classes"),
-        (F1Score(threshold=[0.3, 0.4]), (4, 3), (4, 3), "Received: 2 thresholds for 3 classes"),
-        (MatthewsCorrelation(), (4, 3), (4, 3), r"one integer label per row. Received: labels of shape \[batch, 3\]"),
-    ],
+test_labels_that_do_not_fit_the_logits_or_the_metric_are_an_error = check_errors(
+    ((F1Score(), (4,), (5, 3)), "Received: (4,) and (5, 3)"),
+    ((F1Score(), (4, 2), (4, 3)), "Received: (4, 2) and (4, 3)"),
+    ((F1Score(), (4, 3), (4,)), "Received: (4, 3) and (4,)"),
+    ((F1Score("binary"), (4,), (4, 3)), "requires two classes and one label per row. Received: 3 classes"),
+    ((F1Score("binary"), (4, 2), (4, 2)), "one label per row. Received: several labels per row of 2 classes"),
+    ((F1Score(threshold=0.3), (4,), (4, 3)), "is the most likely class. Received: threshold=0.3 for 3 classes"),
+    ((F1Score(threshold=[0.3, 0.4]), (4, 3), (4, 3)), "Received: 2 thresholds for 3 classes"),
+    ((MatthewsCorrelation(), (4, 3), (4, 3)), "one integer label per row. Received: labels of shape [batch, 3]"),
+    call=lambda metric, true, shape: metric.update_state(np.zeros(true, "int32"), np.zeros(shape, "float32")),
 )
-def test_labels_that_do_not_fit_the_logits_or_the_metric_are_an_error(metric, true, shape, expected):
-    with pytest.raises(ValueError, match=expected):
-        metric.update_state(np.zeros(true, "int32"), np.zeros(shape, "float32"))

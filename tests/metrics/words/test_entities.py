@@ -7,6 +7,7 @@ import random
 import pytest
 
 from keras_transfer.metrics import entities, entity_report
+from tests.errors import check_errors
 
 SEQEVAL = json.loads((pathlib.Path(__file__).parents[2] / "references" / "seqeval.json").read_text("utf-8"))
 
@@ -75,18 +76,16 @@ def test_a_label_of_another_form_is_an_error(label):
         entities(["O", label])
 
 
-def test_labels_that_are_not_a_list_are_an_error():
-    with pytest.raises(ValueError, match="Labels must be a list of strings. Received: 'BIO'"):
-        entities("BIO")
-    with pytest.raises(ValueError, match="Labels must be a list of strings. Received: 'O'"):
-        entity_report(["O"], ["O"])
+test_labels_that_are_not_a_list_are_an_error = check_errors(
+    (lambda: entities("BIO"), "Labels must be a list of strings. Received: 'BIO'"),
+    (lambda: entity_report(["O"], ["O"]), "Labels must be a list of strings. Received: 'O'"),
+)
 
 
-def test_lengths_that_differ_are_an_error_that_names_the_sentence():
-    with pytest.raises(ValueError, match="sentences must be equal. Received: 2 and 1"):
-        entity_report([["O"], ["O"]], [["O"]])
-    with pytest.raises(ValueError, match="Received: 2 and 1 in sentence 1"):
-        entity_report([["O"], ["O", "B-A"]], [["O"], ["O"]])
+test_lengths_that_differ_are_an_error_that_names_the_sentence = check_errors(
+    (lambda: entity_report([["O"], ["O"]], [["O"]]), "sentences must be equal. Received: 2 and 1"),
+    (lambda: entity_report([["O"], ["O", "B-A"]], [["O"], ["O"]]), "Received: 2 and 1 in sentence 1"),
+)
 
 
 def test_types_with_the_names_of_the_averages_are_an_error():

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from keras_transfer.text import ElmoPreprocessor
+from tests.errors import check_errors
 
 tf = pytest.importorskip("tensorflow")
 WORDS = [
@@ -75,16 +76,10 @@ def test_it_works_in_tf_data_and_in_a_functional_model(tmp_path):
     np.testing.assert_array_equal(loaded(tf.constant(["a b", "c"]))["character_ids"], expected)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: ElmoPreprocessor(max_characters=2), "at least 3. Received: max_characters=2"),
-        (lambda: ElmoPreprocessor(sequence_length=0), "at least 1.*Received: sequence_length=0"),
-        (lambda: ElmoPreprocessor(split="words"), "argument `split`. .*Received: split='words'"),
-        (lambda: ElmoPreprocessor()((["a"], ["b"])), "does not support pairs of texts. Received: a pair"),
-        (lambda: ElmoPreprocessor()([3]), "Received: "),
-    ],
+test_a_mistake_is_one_error = check_errors(
+    (lambda: ElmoPreprocessor(max_characters=2), "at least 3. Received: max_characters=2"),
+    (lambda: ElmoPreprocessor(sequence_length=0), "at least 1 ... Received: sequence_length=0"),
+    (lambda: ElmoPreprocessor(split="words"), "argument `split`. ... Received: split='words'"),
+    (lambda: ElmoPreprocessor()((["a"], ["b"])), "does not support pairs of texts. Received: a pair"),
+    (lambda: ElmoPreprocessor()([3]), "Received:"),
 )
-def test_a_mistake_is_one_error(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

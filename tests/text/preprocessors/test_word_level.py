@@ -8,6 +8,7 @@ import pytest
 
 from keras_transfer.text import BertPreprocessor, ElmoPreprocessor, WordPreprocessor
 from keras_transfer.text.base.inputs import is_sentences, to_sentences
+from tests.errors import check_errors
 
 tf = pytest.importorskip("tensorflow")
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "film", "##s", "un", "##real", ",", "."]
@@ -116,18 +117,13 @@ def test_texts_are_split_by_the_option_of_the_preprocessor():
         bert(split="letters")
 
 
-@pytest.mark.parametrize(
-    ("sentences", "message"),
-    [
-        (["the film"], "A sentence must be a list of words. Received: 'the film' at position 0"),
-        ([["a"], ["b", 3]], r"in sentence 1. Texts must be strings, but 1 of 2"),
-        ([["a"], None], "A sentence must be a list of words. Received: None at position 1"),
-        ([["\ud800"]], "in sentence 0. Texts must be Unicode"),
-    ],
+test_inputs_that_are_not_sentences_are_an_error = check_errors(
+    (["the film"], "A sentence must be a list of words. Received: 'the film' at position 0"),
+    ([["a"], ["b", 3]], "in sentence 1. Texts must be strings, but 1 of 2"),
+    ([["a"], None], "A sentence must be a list of words. Received: None at position 1"),
+    ([["\ud800"]], "in sentence 0. Texts must be Unicode"),
+    call=lambda sentences: bert().encode_words(sentences),
 )
-def test_inputs_that_are_not_sentences_are_an_error(sentences, message):
-    with pytest.raises(ValueError, match=message):
-        bert().encode_words(sentences)
 
 
 def test_a_length_without_room_is_an_error():

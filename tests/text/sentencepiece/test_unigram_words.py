@@ -6,6 +6,7 @@ import pytest
 
 from keras_transfer.text import Packing, TokenPreprocessor, UnigramTokenizer
 from keras_transfer.text.sentencepiece.sentencepiece_model import PieceType, SentencePieceModel, normalized
+from tests.errors import check_errors
 from tests.text.tokenizers.test_unigram import train_model
 
 tf = pytest.importorskip("tensorflow")
@@ -132,26 +133,26 @@ def test_settings_of_a_folder_with_only_a_model_that_change_words_are_an_error(k
 UNKNOWN, A = ("<unk>", 0.0, PieceType.UNKNOWN), ("a", -1.0, PieceType.NORMAL)
 
 
-@pytest.mark.parametrize(
-    ("pieces", "charsmap", "message"),
-    [
-        ([UNKNOWN, ("", -1.0, PieceType.NORMAL)], b"", "must not be empty, unused or bytes.*Received: '' .* index 1"),
-        ([UNKNOWN, ("b", -1.0, PieceType.UNUSED), A], b"", "Received: 'b' of type UNUSED at index 1"),
-        ([UNKNOWN, ("<0x00>", 0.0, PieceType.BYTE), A], b"", "Received: '<0x00>' of type BYTE at index 1"),
-        ([UNKNOWN, ("<u>", 0.0, PieceType.UNKNOWN), A], b"", r"one unknown piece. Received: \['<unk>', '<u>'\]"),
-        ([UNKNOWN, A], b"abc", "must begin with the size of its trie"),
-    ],
+test_a_model_that_tensorflow_text_refuses_is_an_error_of_the_constructor = check_errors(
+    (([UNKNOWN, ("", -1.0, PieceType.NORMAL)], b""), "must not be empty, unused or bytes ... Received: '' ... index 1"),
+    (([UNKNOWN, ("b", -1.0, PieceType.UNUSED), A], b""), "Received: 'b' of type UNUSED at index 1"),
+    (([UNKNOWN, ("<0x00>", 0.0, PieceType.BYTE), A], b""), "Received: '<0x00>' of type BYTE at index 1"),
+    (([UNKNOWN, ("<u>", 0.0, PieceType.UNKNOWN), A], b""), "one unknown piece. Received: ['<unk>', '<u>']"),
+    (([UNKNOWN, A], b"abc"), "must begin with the size of its trie"),
+    call=lambda pieces, charsmap: UnigramTokenizer(SentencePieceModel(pieces, charsmap).to_bytes()),
 )
-def test_a_model_that_tensorflow_text_refuses_is_an_error_of_the_constructor(pieces, charsmap, message):
-    with pytest.raises(ValueError, match=message):
-        UnigramTokenizer(SentencePieceModel(pieces, charsmap).to_bytes())
 
 
-def test_steps_on_white_space_require_that_spaces_are_kept(model):
-    with pytest.raises(ValueError, match=r"require `keep_spaces=True`. Received: \['strip_right'\]"):
-        UnigramTokenizer(model, normalization=["strip_right"])
-    with pytest.raises(ValueError, match="can follow 'model'"):
-        UnigramTokenizer(model, normalization=["model", "lowercase"], keep_spaces=True)
+test_steps_on_white_space_require_that_spaces_are_kept = check_errors(
+    (
+        lambda model: UnigramTokenizer(model, normalization=["strip_right"]),
+        "require `keep_spaces=True`. Received: ['strip_right']",
+    ),
+    (
+        lambda model: UnigramTokenizer(model, normalization=["model", "lowercase"], keep_spaces=True),
+        "can follow 'model'",
+    ),
+)
 
 
 def test_the_compiled_normalization_is_read(model):
