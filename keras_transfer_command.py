@@ -1,18 +1,21 @@
 """The console script `keras-transfer`, which responds to `--help` and invalid arguments at once.
 
-This module is outside the package, since importing any part of the package imports Keras and TensorFlow to register
-the classes of `.keras` files. It runs the file of the command, which imports the package only when it is needed.
+Importing any file of the package first runs its `__init__.py`, which imports Keras and TensorFlow to register the
+classes of `.keras` files. This module is outside the package, so that it can put this off until a command needs it.
 """
 
 import importlib.util
-import pathlib
-import runpy
+import sys
 
 
 def main():
     """Runs the command and exits with its status."""
-    package = pathlib.Path(importlib.util.find_spec("keras_transfer").origin).parent  # found, not imported
-    runpy.run_path(str(package / "cli" / "command.py"), run_name="__main__")
+    if "keras_transfer" not in sys.modules:
+        package = importlib.util.module_from_spec(importlib.util.find_spec("keras_transfer"))
+        sys.modules["keras_transfer"] = package  # `cli.command` runs its `__init__.py`.
+    from keras_transfer.cli import main
+
+    sys.exit(main())
 
 
 if __name__ == "__main__":

@@ -1,3 +1,5 @@
 """The command `keras-transfer`: the main task without writing Python."""
 
-__all__ = []
+from keras_transfer.cli.command import main
+
+__all__ = ["main"]

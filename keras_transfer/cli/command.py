@@ -2,15 +2,10 @@
 
 import importlib.util
 import os
-import pathlib
-import runpy
 import sys
 
-# These files are run instead of imported, since `from keras_transfer import ...` would import the whole package.
-FOLDER = pathlib.Path(__file__).parent / "arguments"
-VERSION, PARSER, ARGUMENTS = FOLDER.parents[1] / "version.py", FOLDER / "parser.py", FOLDER / "checks.py"
-LABELLED_TEXTS, RUN_FOLDER, ASK = FOLDER / "labelled_texts.py", FOLDER / "run_folder.py", FOLDER / "ask.py"
-OWN_FILES = FOLDER / "own_files.py"
+from keras_transfer.cli.arguments import ask, checks, labelled_texts, make_parser, own_files, run_folder
+from keras_transfer.version import __version__
 
 
 def main(arguments=None):
@@ -22,8 +17,7 @@ def main(arguments=None):
     Returns:
         The exit status: 0, 1 after an error that the user can fix, or 130 after Ctrl-C.
     """
-    parser = runpy.run_path(str(PARSER))["make_parser"](runpy.run_path(str(VERSION))["__version__"])
-    options = vars(parser.parse_args(arguments))
+    options = vars(make_parser(__version__).parse_args(arguments))
     commands = {
         "quickstart": _quickstart,
         "info": _info,
@@ -47,41 +41,37 @@ def main(arguments=None):
 
 
 def _classify(model, texts):
-    runpy.run_path(str(ASK))["print_answers"](model, texts)
+    ask.print_answers(model, texts)
 
 
 def _info(source):
-    own = runpy.run_path(str(OWN_FILES))["describe_own"](source)
+    own = own_files.describe_own(source)
     if own is not None:
         print("\n".join(own))
         return
-    runpy.run_path(str(ARGUMENTS))["check_source"](source)
+    checks.check_source(source)
     # No weights are loaded, so any backend will do, and JAX is imported in a third of the time.
     if importlib.util.find_spec("jax") is not None:
         os.environ.setdefault("KERAS_BACKEND", "jax")
-    if os.environ.get("KERAS_BACKEND", "tensorflow") == "tensorflow":
-        _import_tensorflow()
+    _import_package()
     from keras_transfer.cli.actions import print_info
 
     print_info(source)
 
 
 def _compare(data, validation, test, text, label, results, markdown, plot, **options):
-    arguments = runpy.run_path(str(ARGUMENTS))
-    arguments["check_comparison"](results, markdown, plot)
-    arguments["check_training"](**options)
-    read_parts = runpy.run_path(str(LABELLED_TEXTS))["read_parts"]
-    parts, label_names = read_parts(data, validation, test, text, label)
-    _import_tensorflow()
+    checks.check_comparison(results, markdown, plot)
+    checks.check_training(**options)
+    parts, label_names = labelled_texts.read_parts(data, validation, test, text, label)
+    _import_package()
     from keras_transfer.cli.actions import run_comparison
 
     run_comparison(parts, label_names, results=results, markdown=markdown, plot=plot, **options)
 
 
 def _quickstart(dataset, data_dir, output, epochs, batch_size, overwrite, **options):
-    check_arguments = runpy.run_path(str(ARGUMENTS))["check_arguments"]
-    check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite)
-    _import_tensorflow()
+    checks.check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite)
+    _import_package()
     from keras_transfer.cli.actions import run_quickstart
 
     run_quickstart(dataset, data_dir, output, epochs=epochs, batch_size=batch_size, overwrite=overwrite, **options)
@@ -89,13 +79,11 @@ def _quickstart(dataset, data_dir, output, epochs, batch_size, overwrite, **opti
 
 def _train(task, data, validation, text, label, output, overwrite, **options):
     output = output or ("regressor" if task == "regress" else "classifier")
-    runpy.run_path(str(ARGUMENTS))["check_training"](**options)
-    run_folder = runpy.run_path(str(RUN_FOLDER))
-    read_parts = runpy.run_path(str(LABELLED_TEXTS))["read_parts"]
-    parts, label_names = read_parts(data, validation, None, text, label, task)
-    settings = run_folder["describe"](data, validation, task=task, text=text, label=label, **options)
-    run_folder["check_run"](output, settings, overwrite)
-    _import_tensorflow()
+    checks.check_training(**options)
+    parts, label_names = labelled_texts.read_parts(data, validation, None, text, label, task)
+    settings = run_folder.describe(data, validation, task=task, text=text, label=label, **options)
+    run_folder.check_run(output, settings, overwrite)
+    _import_package()
     from keras_transfer.cli.actions import run_training
 
     several = task == "multi_label"
@@ -105,9 +93,9 @@ def _train(task, data, validation, text, label, output, overwrite, **options):
 
 def _evaluate(model, data, text, label, **options):
     path, kind = _find_model(model)
-    runpy.run_path(str(ARGUMENTS))["check_evaluation"](kind, **options)
-    texts, labels = runpy.run_path(str(LABELLED_TEXTS))["read_texts"](data, text, label, kind)
-    _import_tensorflow()
+    checks.check_evaluation(kind, **options)
+    texts, labels = labelled_texts.read_texts(data, text, label, kind)
+    _import_package()
     from keras_transfer.cli.actions import run_evaluation
 
     run_evaluation(path, kind, data, texts, labels, **options)
@@ -115,9 +103,9 @@ def _evaluate(model, data, text, label, **options):
 
 def _predict(model, input, text, output, overwrite):
     path, kind = _find_model(model)
-    table = runpy.run_path(str(LABELLED_TEXTS))["Table"](input, [text])
-    runpy.run_path(str(ARGUMENTS))["check_predictions"](table, kind, output, overwrite)
-    _import_tensorflow()
+    table = labelled_texts.Table(input, [text])
+    checks.check_predictions(table, kind, output, overwrite)
+    _import_package()
     from keras_transfer.cli.actions import run_predictions
 
     run_predictions(path, kind, table, text, output)
@@ -125,15 +113,14 @@ def _predict(model, input, text, output, overwrite):
 
 def _find_model(model):
     """Returns the path of a model, and what it predicts."""
-    run_folder = runpy.run_path(str(RUN_FOLDER))
-    path = run_folder["find_model"](model)
-    return path, run_folder["read_kind"](path)
+    path = run_folder.find_model(model)
+    return path, run_folder.read_kind(path)
 
 
-def _import_tensorflow():
-    """Imports TensorFlow before the package does, so that its log lines do not precede the output."""
-    runpy.run_path(str(ASK))["import_tensorflow"]()
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def _import_package():
+    """Imports the package, and TensorFlow before it, so that the lines that it logs do not precede the output."""
+    if os.environ.get("KERAS_BACKEND", "tensorflow") == "tensorflow":
+        ask.import_tensorflow()
+    package = sys.modules["keras_transfer"]
+    if not hasattr(package, "__version__"):  # The console script has not run its `__init__.py`.
+        package.__spec__.loader.exec_module(package)

@@ -101,7 +101,7 @@ def test_a_bad_table_is_one_line_of_error_before_anything_is_imported(
     name, content, message, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(command, "ASK", None)  # from which TensorFlow would be imported
+    monkeypatch.setattr(command.ask, "import_tensorflow", None)  # from which TensorFlow would be imported
     if content is not None:
         (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     assert command.main(["compare", "--data", name]) == 1

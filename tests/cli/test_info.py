@@ -66,7 +66,7 @@ def test_a_folder_that_is_not_a_checkpoint_is_an_error(tmp_path, capsys):
 @pytest.fixture
 def info(monkeypatch, capsys):
     """A function that runs `info` without TensorFlow and returns the rows that it prints as a dict."""
-    monkeypatch.setattr(command, "ASK", None)  # from which TensorFlow would be imported
+    monkeypatch.setattr(command.ask, "import_tensorflow", None)  # from which TensorFlow would be imported
 
     def run(path):
         assert command.main(["info", str(path)]) == 0
@@ -114,7 +114,7 @@ def test_a_folder_of_transformers_is_described_with_jax_if_it_is_installed(info,
 
 
 def test_a_damaged_file_is_an_error_of_one_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(command, "ASK", None)
+    monkeypatch.setattr(command.ask, "import_tensorflow", None)
     for name in ("a.keras", "a.safetensors", "run.json"):
         (tmp_path / name).write_bytes(b"no model at all")
     for path in (tmp_path / "a.keras", tmp_path / "a.safetensors", tmp_path):

@@ -132,7 +132,7 @@ def test_a_damaged_row_is_an_error_that_leaves_nothing_behind(content, message, 
 def test_a_mistake_is_one_line_of_error_before_anything_is_imported(
     name, content, arguments, message, predict, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(command, "ASK", None)  # from which TensorFlow would be imported
+    monkeypatch.setattr(command.ask, "import_tensorflow", None)  # from which TensorFlow would be imported
     (tmp_path / name).write_text(content)
     assert predict(name, *arguments) == 1
     error = capsys.readouterr().err

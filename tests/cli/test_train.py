@@ -141,7 +141,7 @@ def test_a_mistake_is_one_line_of_error_before_anything_is_imported(arguments, m
     tmp_path = tmp_path / "data"
     tmp_path.mkdir()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(command, "ASK", None)  # from which TensorFlow would be imported
+    monkeypatch.setattr(command.ask, "import_tensorflow", None)  # from which TensorFlow would be imported
     write(tmp_path / "reviews.csv")
     line = ["train", "--data", "reviews.csv", "--text-column", "review", "--label-column", "kind", *arguments]
     assert command.main(line) == 1

@@ -1,11 +1,9 @@
-"""What the command reads before it imports the package: arguments, tables, and what it wrote before.
+"""What the command reads before it imports Keras: arguments, tables, and what it wrote before."""
 
-`command.py` runs these files by their path.
-"""
-
-from keras_transfer.cli.arguments import ask
+from keras_transfer.cli.arguments import ask, checks, labelled_texts, own_files, run_folder
 from keras_transfer.cli.arguments.checks import PREDICTIONS, check_arguments, check_comparison
 from keras_transfer.cli.arguments.labelled_texts import SEPARATOR
+from keras_transfer.cli.arguments.parser import make_parser
 from keras_transfer.cli.arguments.run_folder import CHECKPOINTS, MODEL, REPORT, STATE, check_run
 
 __all__ = [
@@ -19,4 +17,9 @@ __all__ = [
     "check_arguments",
     "check_comparison",
     "check_run",
+    "checks",
+    "labelled_texts",
+    "make_parser",
+    "own_files",
+    "run_folder",
 ]

@@ -1,13 +1,13 @@
-"""Checks of the arguments of commands, in a file that `command.py` runs without importing the package."""
+"""Checks of the arguments of commands, before anything slow is imported."""
 
 import importlib.util
 import os
 import pathlib
 import re
-import runpy
 
-FILES = pathlib.Path(__file__).parents[2] / "files.py"
-did_you_mean = runpy.run_path(str(FILES.with_name("names.py")))["did_you_mean"]
+from keras_transfer.files import check_folder
+from keras_transfer.names import did_you_mean
+
 PACKAGED = ("minilm-l6",)  # names in `checkpoints.registry.PACKAGED`
 DATASETS = ("questions", "trec6")
 PREDICTIONS = {  # the columns that `predict` adds, by what a model predicts
@@ -33,8 +33,7 @@ def check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite):
         raise FileExistsError(
             f"The output folder exists. Choose another --output, or pass --overwrite. Received: {output}"
         )
-    # Importing `files` would import the package, and with it Keras.
-    runpy.run_path(str(FILES))["check_folder"](output, overwrite)
+    check_folder(output, overwrite)
     if any(value is not None and value < 1 for value in (epochs, batch_size)):
         raise ValueError(
             f"`epochs` and `batch_size` must be at least 1. Received: epochs={epochs} and batch_size={batch_size}"

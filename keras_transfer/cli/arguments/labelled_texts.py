@@ -1,22 +1,19 @@
-"""Reads texts and their labels from a table, in a file that `command.py` runs without importing the package."""
+"""Reads texts and their labels from a table."""
 
 import itertools
 import json
 import math
 import pathlib
-import runpy
 import sys
-import types
+
+from keras_transfer import lines
+from keras_transfer.names import did_you_mean, listed
 
 OPTIONS = ("--text-column", "--label-column")
 FORMATS = (".csv", ".tsv", ".jsonl")
 SEPARATOR = "|"  # between the labels of a text in a `.csv` or `.tsv` file
 FEW_ROWS = 20  # Tables with fewer rows may have a label for each row.
 LARGEST = 3.4028234663852886e38  # the largest number in float32
-# Importing these files would import the package, and with it Keras.
-PACKAGE = pathlib.Path(__file__).parents[2]
-names_of = types.SimpleNamespace(**runpy.run_path(str(PACKAGE / "names.py")))
-lines = types.SimpleNamespace(**runpy.run_path(str(PACKAGE / "datasets" / "base" / "lines.py")))
 
 
 class Table:
@@ -76,8 +73,8 @@ class Table:
         for column, option in zip(self.columns, OPTIONS):
             if column not in names:
                 raise ValueError(
-                    f"{where}: There is no column {column!r}.{names_of.did_you_mean(column, names)} Name the column "
-                    f"with {option}. Received: the columns {names_of.listed(names)}"
+                    f"{where}: There is no column {column!r}.{did_you_mean(column, names)} Name the column "
+                    f"with {option}. Received: the columns {listed(names)}"
                 )
 
 
@@ -174,14 +171,14 @@ def read_parts(data, validation=None, test=None, text="text", label="label", tas
     if not several and rows >= FEW_ROWS and len(names) > rows / 2:
         print(
             f"keras-transfer: warning: {data} has {len(names):,} different labels in {rows:,} rows. "
-            f"Is {label!r} the column of the labels? The first ones are {names_of.listed(names, 3)}",
+            f"Is {label!r} the column of the labels? The first ones are {listed(names, 3)}",
             file=sys.stderr,
         )
     for name, found in occurring.items():
         if unknown := sorted(found - set(names)):
             raise ValueError(
-                f"{paths[name]}: Labels must occur in the training data. Expected some of {names_of.listed(names)}. "
-                f"Received: {names_of.listed(unknown)}"
+                f"{paths[name]}: Labels must occur in the training data. Expected some of {listed(names)}. "
+                f"Received: {listed(unknown)}"
             )
     places = {name: place for place, name in enumerate(names)}
 

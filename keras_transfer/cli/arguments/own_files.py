@@ -1,14 +1,13 @@
-"""Describes what this library wrote, in a file that `command.py` runs without importing the package."""
+"""Describes what this library wrote, without loading it."""
 
 import json
 import math
 import pathlib
 import re
-import runpy
 import zipfile
 
-PACKAGE = pathlib.Path(__file__).parents[2]
-listed = runpy.run_path(str(PACKAGE / "names.py"))["listed"]
+from keras_transfer.names import listed
+
 CHECKPOINT = re.compile(r"epoch-(\d+)-batch-(\d+)\.safetensors")
 TASK_ROWS = ("num_classes", "label_names", "multi_label", "num_targets", "pooling", "siamese", "windows")
 ENCODER_ROWS = ("vocabulary_size", "num_layers", "num_heads", "hidden_dim", "max_sequence_length", "pooling")

@@ -1,12 +1,10 @@
-"""The arguments of the command `keras-transfer`, in a file that `command.py` runs without importing the package."""
+"""The arguments of the command `keras-transfer`."""
 
 import argparse
-import pathlib
 import re
-import runpy
 
-NAMES = pathlib.Path(__file__).parents[2] / "names.py"
-did_you_mean = runpy.run_path(str(NAMES))["did_you_mean"]
+from keras_transfer.names import did_you_mean
+
 CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")  # an error of argparse
 
 # Names in `adaptation.RECIPES`.

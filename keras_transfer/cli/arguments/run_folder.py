@@ -1,4 +1,4 @@
-"""The folder of a training run, in a file that `command.py` runs without importing the package.
+"""The folder of a training run.
 
 It contains `run.json` (the settings, and whether the run is finished), `checkpoints` until then, and afterwards
 `model.keras` and, for a classifier, `report.html`.
@@ -8,10 +8,10 @@ import hashlib
 import json
 import os
 import pathlib
-import runpy
 import zipfile
 
-FILES = pathlib.Path(__file__).parents[2] / "files.py"
+from keras_transfer.files import check_folder
+
 KINDS = {  # what each class of models predicts
     "keras_transfer>TextClassifier": "classify",
     "keras_transfer>TextRegressor": "regress",
@@ -36,7 +36,7 @@ def check_run(folder, settings, overwrite=False):
         OSError: If the folder cannot be written.
         ValueError: If the folder contains a run with other settings and `overwrite` is False.
     """
-    runpy.run_path(str(FILES))["check_folder"](folder, overwrite=os.path.isdir(folder))
+    check_folder(folder, overwrite=os.path.isdir(folder))
     folder = pathlib.Path(folder)
     # A run that is killed at once leaves its lock only.
     if not os.path.lexists(folder) or (folder.is_dir() and {path.name for path in folder.iterdir()} <= {".lock"}):

@@ -2,7 +2,9 @@
 
 from keras_transfer.datasets.base.dataset import Split, hold_out
 from keras_transfer.datasets.base.downloading import download
-from keras_transfer.datasets.base.lines import (
+from keras_transfer.datasets.base.sources import SOURCES, existing_file, existing_files
+from keras_transfer.datasets.base.splits import Splits, positions, score
+from keras_transfer.lines import (
     NUMBER,
     check_names,
     checked_rows,
@@ -16,8 +18,6 @@ from keras_transfer.datasets.base.lines import (
     shorten,
     warn_about_size,
 )
-from keras_transfer.datasets.base.sources import SOURCES, existing_file, existing_files
-from keras_transfer.datasets.base.splits import Splits, positions, score
 
 __all__ = [
     "NUMBER",

@@ -1,0 +1,8 @@
+"""`python -m keras_transfer` runs the command `keras-transfer`."""
+
+import sys
+
+from keras_transfer.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())
