@@ -104,8 +104,7 @@ class Batches(keras.utils.PyDataset):
         """Returns the same rows in batches of at most six lengths, for a step that is compiled for each length."""
         if len(self.options.lengths) <= MAX_LENGTHS:
             return self
-        needed = np.take(self.options.lengths, np.searchsorted(self.options.lengths, self.real))
-        return self.replace(lengths=tuple(choose_lengths(needed, self.inputs["padding_mask"].shape[1])))
+        return self.replace(lengths=tuple(choose_lengths(self.real, self.inputs["padding_mask"].shape[1])))
 
     def with_targets(self, make, seed=None):
         """Returns the same rows as batches of the inputs and targets of an objective, other ones in each epoch.
