@@ -3,6 +3,7 @@
 import ast
 import collections
 import pathlib
+import re
 import sys
 
 import pytest
@@ -53,6 +54,30 @@ CORE = {"layers", "losses", "encoders", "generation", "groups", "tasks", "adapta
 TENSORFLOW = {
     "training/optimizers/fused_adamw.py": "Adam's update as one operation, which only TensorFlow has",
     "training/optimizers/gradients.py": "a training step with TensorFlow's tape and sparse gradients",
+}
+# What the library should not need: (what, file) -> why it is needed there.
+PRIVATE = {
+    (
+        "a private module",
+        "keras_internals/saving",
+    ): "whether Keras is in safe mode or in a symbolic scope has no public name",
+    ("a private module", "keras_internals/tapes"): "nothing public stops the recording of all tapes for a moment",
+    ("an attribute set on another object", "keras_internals/optimizers"): "an optimizer has no public method that sets "
+    "what it updates (needed on JAX and for moving averages) or another rate for a while",
+    ("an attribute set on another object", "layers/adapters/copies"): "embedding norms, final norms and poolers are "
+    "nodes of a functional graph, also of KerasHub's, which nothing public can put another layer in place of",
+    ("an attribute set on another object", "adaptation/features/cached_features"): "our own model of the upper blocks, "
+    "which refers to the whole model without tracking it",
+    ("an attribute set on another object", "batches/batching"): "a copy of our own batches",
+    ("an attribute set on another object", "encoders/base/encoder"): "our own encoder; Keras must not track the dict",
+    ("an attribute set on another object", "keras_internals/trainer"): "where `fit` begins, and on JAX the state of a "
+    "run, have no public setter",
+    ("an attribute set on another object", "training/resume/states"): "Keras's callbacks have no public state",
+    ("an attribute set on another object", "training/runs/improvement"): "the state of a callback of Keras, as above",
+    (
+        "pickle",
+        "checkpoints/formats/huggingface",
+    ): "many checkpoints are torch pickles, of which torch reads tensors only",
 }
 # Packages that a file may import at the top. Functions import all others.
 TOP_LEVEL = {"keras", "numpy", "keras_transfer", *sys.stdlib_module_names}
@@ -170,6 +195,41 @@ def test_folders_and_files_are_small():
     )
     assert files[largest] <= MOST_FILES, largest
     assert lines[longest] <= MOST_LINES, longest
+
+
+def private_things(path):
+    """Yields what a file does that the public API of Keras, TensorFlow and Python does not provide for."""
+    for module, _, _ in imports(path):
+        if module.startswith(("keras.src", "tensorflow.python")):
+            yield "a private module"
+        if module.split(".")[0] in {"pickle", "dill", "cloudpickle", "shelve", "marshal"}:
+            yield "pickle"
+    for node in ast.walk(tree_of(path)):
+        function = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        owner = ast.unparse(node.args[0]) if function and node.args else ""
+        if function == "object.__setattr__" or (match := re.fullmatch(r"vars\((.*)\)\.update", function)):
+            owner = owner if function == "object.__setattr__" else match[1]
+            if owner != "self":
+                yield "an attribute set on another object"
+        if function == "torch.load" or "allow_pickle=True" in ast.unparse(node) * bool(function):
+            yield "pickle"
+        changes = function in ("setattr", "delattr")
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            owner, changes = ast.unparse(node.value), True
+            if node.attr.startswith("_") and owner not in ("self", "cls"):
+                yield "an attribute set on another object"
+        if changes and re.match(r"(keras|ops|tf|tensorflow|jax|torch)\b", owner):
+            yield "an attribute of a class or module of Keras or TensorFlow"
+        name = getattr(node, "attr", getattr(node, "id", None))
+        if name in {"_getframe", "walk_stack", "currentframe", "settrace", "setprofile"}:
+            yield "stack frames"
+
+
+def test_private_things_are_only_where_a_reason_is_given():
+    found = collections.Counter((what, name_of(path)) for path in FILES for what in private_things(path))
+    print(f"\n{found.total()} places in {len(found)} files do what the public API does not provide for:")
+    print(*(f"  {count} in {key[1]}: {key[0]} ({PRIVATE.get(key)})" for key, count in found.items()), sep="\n")
+    assert set(found) == set(PRIVATE)
 
 
 def test_every_file_says_what_lives_there():

@@ -10,8 +10,10 @@ class WeightSlot(Adapted):
     """Holds copies of some weights of a layer, its parent. The layer computes with the copies of the active adapter.
 
     This is the one change of a model that no wrapper can make: embedding norms, final norms and poolers are nodes of
-    the encoder's functional graph, which calls the layer itself, and whatever stands in for it is never called. So the
-    attribute of the layer names the copy while it is active. The variables do not change.
+    the encoder's functional graph, which calls the layer itself, and whatever stands in for it is never called. Nothing
+    public puts another layer into a node, and KerasHub's backbones are made of the layers of Keras. So the attribute of
+    the layer names the copy while it is active. The variables do not change. Layers inside blocks could have wrappers
+    that call `stateless_call` with the copies, but then there would be two ways to do the same.
     """
 
     def __init__(self, *arguments):
