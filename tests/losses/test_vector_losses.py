@@ -147,7 +147,7 @@ test_arguments_that_cannot_be_meant_are_errors = check_errors(
     (lambda: ContrastiveLoss(margin=-1), "`margin` must be at least 0. Received: margin=-1"),
     (lambda: MatryoshkaLoss("mse", [2]), "`loss` must be a loss of vectors, ... Received: loss='mse'"),
     (lambda: MatryoshkaLoss(TripletLoss(reduction="sum"), [2]), "not of its `loss`. ... with reduction='sum'"),
-    (lambda: MatryoshkaLoss(TripletLoss(), []), "`dims` must be different positive integers. Received: dims=.."),
+    (lambda: MatryoshkaLoss(TripletLoss(), []), "`dims` must be different positive integers. Received: dims=[]"),
     (lambda: MatryoshkaLoss(TripletLoss(), [2, 2]), "`dims` must be different ... Received: dims=[2, 2]"),
     (lambda: MatryoshkaLoss(TripletLoss(), [2, 0]), "`dims` must be different ... Received: dims=[2, 0]"),
     (

@@ -1,8 +1,13 @@
-"""Random cases for the tests of metrics, all of one shape, with rows of weight 0 that must not count."""
+"""What every metric must do, and random cases of one shape, with rows of weight 0 that must not count."""
+
+import json
 
 import keras
+import numpy as np
+import pytest
 from keras import ops
 
+from tests.helpers import EAGER, save_and_load
 from tests.samples import WHOLE
 
 ROWS = 24
@@ -17,6 +22,58 @@ def random_weights(random):
     if random.random() < 0.25:
         weights[random.integers(3) :] = 0.0
     return weights.astype("float32")
+
+
+def run_metric_test(make, name, y_true, y_pred, expected, empty=0.0, loss="mse"):
+    """Checks a metric: its value, batches, weights, reset, config, half precision, graphs, `evaluate` and `.keras`.
+
+    Args:
+        make: function that makes the metric from `name` and other arguments of its config, usually its class.
+        name: string, its default name.
+        y_true: array [batch, ...] of labels.
+        y_pred: array [batch, ...] of outputs, with at least two axes.
+        expected: float, the value for all rows.
+        empty: float, the value without rows. Defaults to `0.0`.
+        loss: loss for `y_true` and `y_pred`. A model must have one. Defaults to `"mse"`.
+    """
+    metric, rows, expected = make(), len(y_true), pytest.approx(expected, abs=1e-5)
+    assert metric.name == name and make(name="other").name == "other"
+    assert float(metric.result()) == pytest.approx(empty, nan_ok=True)
+    metric.update_state(y_true[: rows // 3], y_pred[: rows // 3])
+    metric.update_state(y_true[rows // 3 :], y_pred[rows // 3 :])
+    assert float(metric.result()) == expected
+    metric.reset_state()
+    assert float(metric.result()) == pytest.approx(empty, nan_ok=True)
+
+    # Rows of weight 0 do not count.
+    more = np.concatenate([y_true, y_true]), np.concatenate([y_pred, y_pred[::-1]])
+    weights = np.repeat(np.array([2.0, 0.0], "float32"), rows)
+    assert float(result_of(metric, *more, weights)) == expected
+    [in_graph] = results_of([make()], *(values[None] for values in (*more, weights)))
+    assert float(in_graph[0]) == expected
+
+    half = y_pred.astype("float16")
+    assert float(result_of(metric, y_true, half)) == float(result_of(metric, y_true, half.astype("float32")))
+
+    config = make(name="other").get_config()
+    assert type(metric).from_config(json.loads(json.dumps(config))).get_config() == config
+    model = pass_through(y_pred.shape[1:], loss, metrics=[make()], run_eagerly=EAGER)
+    logs = model.evaluate(y_pred, y_true, batch_size=rows // 2, verbose=0, return_dict=True)
+    assert logs[name] == expected
+    again = save_and_load(model)
+    again.run_eagerly = EAGER
+    assert again.evaluate(y_pred, y_true, batch_size=rows // 2, verbose=0, return_dict=True) == logs
+
+
+CROSSENTROPY = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)
+
+
+def pass_through(shape, loss, **options):
+    """Returns a compiled model whose outputs are its inputs [batch, *shape], even after `fit`."""
+    inputs = keras.Input(shape)
+    model = keras.Model(inputs, keras.layers.Dense(shape[-1], kernel_initializer="identity")(inputs))
+    model.compile(keras.optimizers.SGD(0.0), loss, **options)
+    return model
 
 
 def result_of(metric, *data):

@@ -1,12 +1,12 @@
-"""The metrics work in `fit` and `evaluate`, compiled and not, in `.keras` files, and in tasks."""
+"""The metrics work in `fit` and `evaluate`, on replicas, and in tasks."""
 
 import keras
 import numpy as np
 import pytest
 
 from keras_transfer import metrics
-from tests.helpers import EAGER, save_and_load
-from tests.metrics.cases import result_of
+from tests.helpers import EAGER
+from tests.metrics.cases import CROSSENTROPY, pass_through, result_of
 from tests.tasks.tiny import examples, of_vectors
 
 CLASSES = 3
@@ -15,23 +15,6 @@ CLASSES = 3
 def class_metrics():
     """Metrics of integer labels and logits, one of each base."""
     return [metrics.F1Score(), metrics.AUC(capacity=64), metrics.ExpectedCalibrationError(), metrics.NDCG(2)]
-
-
-def more_class_metrics():
-    counts = [metrics.Precision("weighted"), metrics.Recall("micro", threshold=0.4), metrics.MatthewsCorrelation()]
-    return [*counts, metrics.MeanReciprocalRank(), metrics.HitsAtK(1), metrics.RecallAtK(2)]
-
-
-def regression_metrics():
-    return [metrics.PearsonCorrelation(capacity=64), metrics.SpearmanCorrelation(capacity=64)]
-
-
-def pass_through(size, loss, **options):
-    """A compiled model whose outputs are its inputs [batch, size], even after `fit`."""
-    inputs = keras.Input((size,))
-    model = keras.Model(inputs, keras.layers.Dense(size, kernel_initializer="identity")(inputs))
-    model.compile(keras.optimizers.SGD(0.0), loss, **options)
-    return model
 
 
 def class_data(rows=22):
@@ -43,34 +26,17 @@ def regression_data():
     return np.random.default_rng(0).normal(size=(2, 22, 1)).astype("float32")
 
 
-CROSSENTROPY = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-
-
 @pytest.mark.core
 def test_an_epoch_of_fit_equals_one_batch_with_all_rows():
     true, outputs, weights = class_data()
     weights[5:8] = 0.0
     jit_compile = keras.backend.backend() != "torch"  # which has no XLA
-    model = pass_through(CLASSES, CROSSENTROPY, weighted_metrics=class_metrics(), jit_compile=jit_compile)
+    model = pass_through((CLASSES,), CROSSENTROPY, weighted_metrics=class_metrics(), jit_compile=jit_compile)
     history = model.fit(outputs, true, batch_size=11, epochs=2, sample_weight=weights, verbose=0).history
     for metric in class_metrics():
         expected = float(result_of(metric, true, outputs, weights))
         assert abs(expected) > 0.01
         assert history[metric.name] == pytest.approx([expected] * 2, abs=1e-5)
-
-
-@pytest.mark.parametrize("kind", ["classes", "two classes", "regression"])
-def test_keras_files_keep_them_as_compiled_metrics(kind):
-    make, loss, (true, outputs, _) = class_metrics, CROSSENTROPY, class_data()
-    if kind == "two classes":  # for which there is a threshold
-        make, true, outputs = more_class_metrics, true % 2, outputs[:, :2]
-    if kind == "regression":
-        make, loss, (true, outputs) = regression_metrics, "mse", regression_data()
-    model = pass_through(outputs.shape[1], loss, metrics=make(), run_eagerly=True)
-    again = save_and_load(model)
-    again.run_eagerly = True
-    before, after = (part.evaluate(outputs, true, verbose=0, return_dict=True) for part in (model, again))
-    assert after == before and len(before) == 1 + len(make())
 
 
 @pytest.mark.core
@@ -112,7 +78,7 @@ def test_steps_with_them_are_traced_once(monkeypatch):
 
 def test_a_full_buffer_is_reported_by_fit_and_training_goes_on():
     true, outputs = regression_data()
-    model = pass_through(1, "mse", metrics=[metrics.PearsonCorrelation(capacity=20)])
+    model = pass_through((1,), "mse", metrics=[metrics.PearsonCorrelation(capacity=20)])
     with pytest.warns(
         UserWarning, match=r"'pearson_correlation' is NaN, because it has room for 20 rows and received 2"
     ):

@@ -1,13 +1,14 @@
 """AUC equals scikit-learn's, and the correlations SciPy's; more rows than the capacity are never silent."""
 
-import json
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
 
 from keras_transfer.metrics import AUC, PearsonCorrelation, SpearmanCorrelation
-from tests.metrics.cases import COUNT, ROWS, random_weights, result_of, results_of
+from tests.errors import check_errors
+from tests.metrics.cases import COUNT, ROWS, random_weights, result_of, results_of, run_metric_test
 
 sklearn = pytest.importorskip("sklearn.metrics")
 stats = pytest.importorskip("scipy.stats")
@@ -97,20 +98,6 @@ def test_the_correlation_of_several_targets_is_the_mean():
     assert float(result_of(SpearmanCorrelation(), true, given)) == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.core
-def test_all_batches_count_and_a_reset_forgets_them():
-    true, given = np.random.default_rng(0).normal(size=(2, 30)).astype("float32")
-    metric = PearsonCorrelation(capacity=30)
-    assert np.isnan(float(metric.result()))
-    for _ in range(2):
-        for part in (slice(0, 16), slice(16, 30)):
-            metric.update_state(true[part], given[part])
-        expected = np.corrcoef(true, given)[0, 1]
-        assert float(metric.result()) == pytest.approx(expected, abs=1e-5)
-        metric.reset_state()
-    assert np.isnan(float(metric.result()))
-
-
 @pytest.mark.parametrize("cls", [pytest.param(AUC, marks=pytest.mark.core), PearsonCorrelation, SpearmanCorrelation])
 def test_more_rows_than_the_capacity_make_the_result_nan_with_a_warning_until_the_reset(cls):
     metric = cls(capacity=4)
@@ -138,25 +125,31 @@ def test_outputs_that_are_not_numbers_count_only_in_rows_with_a_weight(cls):
     assert float(result_of(cls(), true, given, [1.0, 0.0, 1.0])) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("cls", ALL)
-def test_its_config_restores_it_and_a_wrong_capacity_is_an_error(cls):
-    assert cls().name == ALL[cls]
-    metric = cls(capacity=7, name="x")
-    assert cls.from_config(json.loads(json.dumps(metric.get_config()))).get_config() == metric.get_config()
-    for capacity in (0, 1.5, None):
-        with pytest.raises(ValueError, match=f"must be a positive integer. Received: capacity={capacity}"):
-            cls(capacity=capacity)
-
-
 def test_a_label_that_does_not_exist_makes_the_auc_nan():
     logits = np.array([[3.0, 0, 0], [0, 3.0, 0], [0, 0, 3.0], [0, 3.0, 0]])
     assert np.isnan(float(result_of(AUC(), [0, 1, 2, 3], logits)))
     assert float(result_of(AUC(), [0, 1, 2, 3], logits, [1.0, 1.0, 1.0, 0.0])) == 1
 
 
-def test_other_shapes_are_an_error():
-    for true, given in (((4,), (4, 2)), ((4, 2), (4, 3)), ((4, 1, 1), (4, 1))):
-        with pytest.raises(ValueError, match=r"\[batch\], \[batch, 1\] or \[batch, targets\]. Received: "):
-            PearsonCorrelation().update_state(np.zeros(true), np.zeros(given))
-    with pytest.raises(ValueError, match=r"Received: \(4, 2\) and \(4, 3\)"):
-        AUC().update_state(np.zeros((4, 2)), np.zeros((4, 3)))
+@pytest.mark.parametrize("cls", ALL)
+def test_they_are_well_behaved_metrics(cls):
+    given = np.random.default_rng(0).normal(size=(30, 1)).astype("float32")
+    true = (given[:, 0] + np.cos(np.arange(30)) > 0).astype("float32")
+    expected = float(result_of(cls(), true, given))
+    run_metric_test(partial(cls, capacity=31), ALL[cls], true, given, expected, empty=np.nan)
+
+
+test_a_wrong_capacity_and_other_shapes_are_an_error = check_errors(
+    *(
+        (lambda size=size: PearsonCorrelation(size), f"must be a positive integer. Received: capacity={size}")
+        for size in (0, 1.5, None)
+    ),
+    *(
+        (
+            lambda true=true, given=given: PearsonCorrelation().update_state(np.zeros(true), np.zeros(given)),
+            "[batch], [batch, 1] or [batch, targets]. Received: ",
+        )
+        for true, given in (((4,), (4, 2)), ((4, 2), (4, 3)), ((4, 1, 1), (4, 1)))
+    ),
+    (lambda: AUC().update_state(np.zeros((4, 2)), np.zeros((4, 3))), "Received: (4, 2) and (4, 3)"),
+)

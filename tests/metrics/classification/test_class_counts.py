@@ -1,7 +1,7 @@
 """Precision, recall, F1 and the Matthews correlation equal those of scikit-learn, from logits."""
 
 import itertools
-import json
+from functools import partial
 
 import keras
 import numpy as np
@@ -10,7 +10,7 @@ import pytest
 from keras_transfer.metrics import F1Score, MatthewsCorrelation, Precision, Recall
 from tests.errors import check_errors
 from tests.helpers import EAGER
-from tests.metrics.cases import COUNT, ROWS, random_weights, result_of, results_of
+from tests.metrics.cases import COUNT, CROSSENTROPY, ROWS, random_weights, result_of, results_of, run_metric_test
 
 sklearn = pytest.importorskip("sklearn.metrics")
 METRICS = {Precision: sklearn.precision_score, Recall: sklearn.recall_score, F1Score: sklearn.f1_score}
@@ -142,24 +142,19 @@ def test_words_count_each_and_those_with_a_negative_label_do_not():
     assert float(result_of(F1Score(), labels, logits, weights)) == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.core
-def test_before_the_first_batch_and_after_a_reset_scores_are_0():
-    for metric in (F1Score(), MatthewsCorrelation()):
-        assert float(metric.result()) == 0
-        assert float(result_of(metric, [0, 1], np.eye(2))) == 1
-        metric.reset_state()
-        assert float(metric.result()) == 0
-
-
-def test_their_configs_restore_them():
-    for metric in (
-        F1Score("binary", threshold=0.3, class_id=0, name="f"),
-        Recall(None, threshold=[0.1, 0.2]),
-        Precision(),
-    ):
-        again = type(metric).from_config(json.loads(json.dumps(metric.get_config())))
-        assert again.get_config() == metric.get_config()
-    assert MatthewsCorrelation.from_config(MatthewsCorrelation(name="m").get_config()).name == "m"
+@pytest.mark.parametrize(
+    ("make", "name", "score"),
+    [
+        (partial(Precision, "weighted"), "precision", partial(sklearn.precision_score, average="weighted")),
+        (partial(Recall, "micro"), "recall", partial(sklearn.recall_score, average="micro")),
+        (partial(F1Score, "binary", threshold=0.5, class_id=0), "f1", partial(sklearn.f1_score, pos_label=0)),
+        pytest.param(MatthewsCorrelation, "matthews_correlation", sklearn.matthews_corrcoef, marks=pytest.mark.core),
+    ],
+)
+def test_they_are_well_behaved_metrics(make, name, score):
+    random = np.random.default_rng(0)
+    labels, logits = random.integers(0, 2, 22), random.normal(size=(22, 2)).astype("float32")
+    run_metric_test(make, name, labels, logits, score(labels, logits.argmax(-1)), loss=CROSSENTROPY)
 
 
 test_invalid_arguments_are_an_error = check_errors(

@@ -1,10 +1,13 @@
 """The metrics of rankings equal their definitions, and those of scikit-learn where it has them."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from keras_transfer.metrics import NDCG, HitsAtK, MeanReciprocalRank, RecallAtK
-from tests.metrics.cases import COUNT, result_of
+from tests.errors import check_errors
+from tests.metrics.cases import COUNT, result_of, run_metric_test
 
 sklearn = pytest.importorskip("sklearn.metrics")
 CANDIDATES = 8
@@ -90,18 +93,32 @@ def test_rows_without_a_relevant_candidate_have_the_value_0():
         assert float(result_of(metric, [[0, 0], [1, 0]], [[0.5, 0.1], [0.5, 0.1]])) == pytest.approx(0.5)
 
 
-def test_names_say_k_and_configs_restore_it():
-    metrics = [NDCG(), NDCG(10), HitsAtK(1), RecallAtK(5), MeanReciprocalRank(10)]
-    names = ["ndcg", "ndcg_at_10", "hits_at_1", "recall_at_5", "mean_reciprocal_rank"]
-    assert [metric.name for metric in metrics] == names
-    for metric in metrics:
-        assert type(metric).from_config(metric.get_config()).get_config() == metric.get_config()
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (NDCG, "ndcg"),
+        pytest.param(partial(NDCG, 5), "ndcg_at_5", marks=pytest.mark.core),
+        (partial(HitsAtK, 1), "hits_at_1"),
+        (partial(RecallAtK, 5), "recall_at_5"),
+        (partial(MeanReciprocalRank, 5), "mean_reciprocal_rank"),
+    ],
+)
+def test_they_are_well_behaved_metrics(make, name):
+    grades, scores, _ = case(4, 20)
+    run_metric_test(make, name, grades, scores, float(result_of(make(), grades, scores)))
 
 
-def test_other_values_of_k_and_other_shapes_are_an_error():
-    for make, k in ((HitsAtK, 0), (HitsAtK, None), (NDCG, 2.5), (RecallAtK, None), (MeanReciprocalRank, -1)):
-        with pytest.raises(ValueError, match=f"`k` must be a positive integer. Received: k={k}"):
-            make(k)
-    for true, shape in (((2, 3), (2, 4)), ((3,), (2, 4)), ((2,), (2,)), ((2, 3, 1), (2, 3))):
-        with pytest.raises(ValueError, match=r"\[batch\] \(positions\) or \[batch, candidates\] .* Received: "):
-            NDCG().update_state(np.zeros(true), np.zeros(shape))
+test_other_values_of_k_and_other_shapes_are_an_error = check_errors(
+    (lambda: HitsAtK(0), "`k` must be a positive integer. Received: k=0"),
+    (lambda: HitsAtK(None), "`k` must be a positive integer. Received: k=None"),
+    (lambda: NDCG(2.5), "`k` must be a positive integer. Received: k=2.5"),
+    (lambda: RecallAtK(None), "`k` must be a positive integer. Received: k=None"),
+    (lambda: MeanReciprocalRank(-1), "`k` must be a positive integer. Received: k=-1"),
+    *(
+        (
+            lambda true=true, scores=scores: NDCG().update_state(np.zeros(true), np.zeros(scores)),
+            "[batch] (positions) or [batch, candidates] ... Received: ",
+        )
+        for true, scores in (((2, 3), (2, 4)), ((3,), (2, 4)), ((2,), (2,)), ((2, 3, 1), (2, 3)))
+    ),
+)

@@ -2,14 +2,15 @@
 
 import json
 import pathlib
+from functools import partial
 
 import keras
 import numpy as np
 import pytest
 
 from keras_transfer.metrics import EntityF1, entity_report
-from tests.helpers import save_and_load
-from tests.metrics.words.tagging import pass_through
+from tests.errors import check_errors
+from tests.metrics.cases import CROSSENTROPY, pass_through, run_metric_test
 
 SEQEVAL = json.loads((pathlib.Path(__file__).parents[2] / "references" / "seqeval.json").read_text("utf-8"))
 SCHEMES = dict(SEQEVAL["schemes"])
@@ -64,19 +65,6 @@ def test_scores_equal_those_of_seqeval_even_if_words_are_not_adjacent():
         assert scores(metric) == expected(document["report"]["micro"]), document
 
 
-def test_batches_of_several_lengths_are_combined():
-    metric, true, predicted = EntityF1(LABELS), [], []
-    for labels, outputs in random_batches(3):
-        metric.update_state(labels, outputs)
-        for names, part in zip((true, predicted), as_names(labels, outputs)):
-            names += part
-    report = entity_report(true, predicted)["micro"]
-    assert 0.4 < report["f1"] < 0.9
-    assert scores(metric) == expected(report)
-    metric.reset_state()
-    assert scores(metric) == [0, 0, 0]
-
-
 @pytest.mark.core
 def test_predictions_at_negative_labels_do_not_count():
     metric = EntityF1(["O", "B-A", "I-A"])
@@ -114,7 +102,7 @@ def test_a_weight_of_0_removes_a_word_and_an_entity_has_the_weight_of_its_first_
 )
 def test_fit_and_evaluate_equal_the_report_with_and_without_xla(length, jit_compile):
     jit_compile = jit_compile and keras.backend.backend() != "torch"  # torch has no XLA
-    model = pass_through(length, len(LABELS), metrics=[EntityF1(LABELS)], jit_compile=jit_compile)
+    model = pass_through((length, len(LABELS)), CROSSENTROPY, metrics=[EntityF1(LABELS)], jit_compile=jit_compile)
     true, outputs = random_batches(4)[3]
     report = entity_report(*as_names(true, outputs))["micro"]
     assert 0.4 < report["f1"] < 0.9
@@ -128,44 +116,27 @@ def test_fit_and_evaluate_equal_the_report_with_and_without_xla(length, jit_comp
 
 
 @pytest.mark.core
-def test_its_state_can_be_kept_outside():
-    metric, kept = EntityF1(LABELS), EntityF1(LABELS)
-    state = metric.variables
-    for labels, outputs in ((labels[:, :9], outputs[:, :9]) for labels, outputs in random_batches(2)):  # of one shape
-        state = metric.stateless_update_state(state, labels, outputs)
-        kept.update_state(labels, outputs)
-    assert float(metric.stateless_result(state)) == float(kept.result()) > 0.4
-    assert float(metric.result()) == 0
+def test_it_is_a_well_behaved_metric():
+    true, outputs = random_batches(3)[2]
+    report = entity_report(*as_names(true, outputs))["micro"]
+    assert 0.4 < report["f1"] < 0.9
+    run_metric_test(partial(EntityF1, np.array(LABELS)), "entity_f1", true, outputs, report["f1"], loss=CROSSENTROPY)
+    assert EntityF1.from_config(EntityF1(np.array(LABELS)).get_config()).label_names == LABELS
 
 
-def test_it_survives_its_config_and_keras_files():
-    metric = EntityF1(np.array(LABELS), name="f")
-    again = EntityF1.from_config(json.loads(json.dumps(metric.get_config())))
-    assert again.get_config() == metric.get_config() and again.label_names == LABELS
-    model = pass_through(None, len(LABELS), metrics=[metric])
-    true, outputs = random_batches(1)[0]
-    before, after = (
-        part.evaluate(outputs, true, verbose=0, return_dict=True) for part in (model, save_and_load(model))
-    )
-    assert after == before and before["f"] > 0.4
-
-
-def test_invalid_label_names_are_an_error():
-    with pytest.raises(ValueError, match=r"O, or B, I, E or S.* \(B-PER\). Received: 'NOUN'"):
-        EntityF1(["NOUN", "VERB"])
-    for names in (["O"], [], ["O", "B-A", "B-A"]):
-        with pytest.raises(
-            ValueError, match="unique and contain at least one entity label, such as 'B-PER'. Received: "
-        ):
-            EntityF1(names)
-    with pytest.raises(ValueError, match="Labels must be a list of strings. Received: 'BIO'"):
-        EntityF1("BIO")
-
-
-def test_other_shapes_are_an_error():
-    metric = EntityF1(["O", "B-A"])
-    with pytest.raises(ValueError, match=r"2 classes, \['O', 'B-A'\]. Received: shape \(1, 4, 3\)"):
-        metric.update_state(np.zeros((1, 4), "int32"), np.zeros((1, 4, 3)))
-    for true, outputs in (((1, 4, 1), (1, 4, 2)), ((1, 4), (1, 4)), ((1, 4), (1, 5, 2)), ((4,), (4, 2))):
-        with pytest.raises(ValueError, match=r"the shape \[batch, length\] and `y_pred` .* Received: ."):
-            metric.update_state(np.zeros(true, "int32"), np.zeros(outputs))
+test_invalid_label_names_are_an_error = check_errors(
+    (["NOUN", "VERB"], "O, or B, I, E or S ... (B-PER). Received: 'NOUN'"),
+    (["O"], "unique and contain at least one entity label, such as 'B-PER'. Received: "),
+    ([], "unique and contain at least one entity label, such as 'B-PER'. Received: "),
+    (["O", "B-A", "B-A"], "unique and contain at least one entity label, such as 'B-PER'. Received: "),
+    ("BIO", "Labels must be a list of strings. Received: 'BIO'"),
+    call=EntityF1,
+)
+test_other_shapes_are_an_error = check_errors(
+    (((1, 4), (1, 4, 3)), "2 classes, ['O', 'B-A']. Received: shape (1, 4, 3)"),
+    (((1, 4, 1), (1, 4, 2)), "the shape [batch, length] and `y_pred` ... Received: "),
+    (((1, 4), (1, 4)), "the shape [batch, length] and `y_pred` ... Received: "),
+    (((1, 4), (1, 5, 2)), "the shape [batch, length] and `y_pred` ... Received: "),
+    (((4,), (4, 2)), "the shape [batch, length] and `y_pred` ... Received: "),
+    call=lambda true, outputs: EntityF1(["O", "B-A"]).update_state(np.zeros(true, "int32"), np.zeros(outputs)),
+)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from keras_transfer.metrics import WordAccuracy
-from tests.helpers import save_and_load
-from tests.metrics.words.tagging import pass_through
+from tests.errors import check_errors
+from tests.metrics.cases import CROSSENTROPY, pass_through, run_metric_test
 
 pytestmark = pytest.mark.core
 
@@ -40,32 +40,26 @@ def test_words_of_short_and_long_batches_have_the_same_weight():
     assert float(metric.result()) == pytest.approx(right / words, abs=1e-6)
 
 
-def test_without_words_it_is_0():
-    metric = WordAccuracy()
-    metric.update_state([[-1, -1]], np.ones((1, 2, 3)))
-    assert float(metric.result()) == 0
-
-
 @pytest.mark.parametrize("length", [None, 7])
-def test_a_model_can_use_it_weighted_or_not_and_keras_files_keep_it(length):
+def test_a_model_can_use_it_weighted_or_not(length):
     weighted = [WordAccuracy(name="weighted")]
-    model = pass_through(length, 3, metrics=[WordAccuracy()], weighted_metrics=weighted)
+    model = pass_through((length, 3), CROSSENTROPY, metrics=[WordAccuracy()], weighted_metrics=weighted)
     true, outputs = random_batch(1, 7)
     weights = np.random.default_rng(2).random(true.shape)
     logs = model.evaluate(outputs, true, sample_weight=weights, verbose=0, return_dict=True)
     assert logs["accuracy"] == pytest.approx(fraction_correct(true, outputs, np.ones(true.shape)), abs=1e-6)
     assert logs["weighted"] == pytest.approx(fraction_correct(true, outputs, weights), abs=1e-6)
-    again = save_and_load(model).evaluate(outputs, true, sample_weight=weights, verbose=0, return_dict=True)
-    assert again == pytest.approx(logs, abs=1e-6)
 
 
-def test_its_config_restores_it():
-    metric = WordAccuracy(name="tags", dtype="float32")
-    assert WordAccuracy.from_config(metric.get_config()).get_config() == metric.get_config()
-    assert metric.name == "tags"
+def test_it_is_a_well_behaved_metric():
+    true, outputs = random_batch(3, 7)
+    run_metric_test(WordAccuracy, "accuracy", true, outputs, fraction_correct(true, outputs, 1.0), loss=CROSSENTROPY)
 
 
-def test_other_shapes_are_an_error():
-    for true, outputs in (((1, 4, 1), (1, 4, 2)), ((1, 4), (1, 4)), ((1, 4), (1, 5, 2)), ((2, 4), (1, 4, 2))):
-        with pytest.raises(ValueError, match=r"the shape \[batch, length\] and `y_pred` .* Received: ."):
-            WordAccuracy().update_state(np.zeros(true, "int32"), np.zeros(outputs))
+test_other_shapes_are_an_error = check_errors(
+    (((1, 4, 1), (1, 4, 2)), "the shape [batch, length] and `y_pred` ... Received: "),
+    (((1, 4), (1, 4)), "the shape [batch, length] and `y_pred` ... Received: "),
+    (((1, 4), (1, 5, 2)), "the shape [batch, length] and `y_pred` ... Received: "),
+    (((2, 4), (1, 4, 2)), "the shape [batch, length] and `y_pred` ... Received: "),
+    call=lambda true, outputs: WordAccuracy().update_state(np.zeros(true, "int32"), np.zeros(outputs)),
+)
