@@ -17,7 +17,7 @@ class Perplexity(keras.metrics.Mean):
     Call arguments:
         y_true: Integers [batch, length]. The token to predict at each position.
         y_pred: Logits [batch, length, vocabulary].
-        sample_weight: Weights [batch, length]. Defaults to `None`, 1 for all.
+        sample_weight: Weights of tokens [batch, length] or of rows [batch]. Defaults to `None`, 1 for all.
 
     Example:
     ```python
@@ -34,8 +34,11 @@ class Perplexity(keras.metrics.Mean):
         losses = keras.losses.sparse_categorical_crossentropy(
             ops.cast(y_true, "int32"), ops.cast(y_pred, "float32"), from_logits=True
         )
-        weights = None if sample_weight is None else ops.reshape(ops.cast(sample_weight, "float32"), (-1,))
-        super().update_state(ops.reshape(losses, (-1,)), weights)
+        if sample_weight is not None:
+            weights = ops.cast(sample_weight, "float32")
+            weights = weights[:, None] if len(weights.shape) == 1 else weights
+            sample_weight = ops.reshape(ops.broadcast_to(weights, ops.shape(losses)), (-1,))
+        super().update_state(ops.reshape(losses, (-1,)), sample_weight)
 
     def result(self):
         return ops.exp(super().result())

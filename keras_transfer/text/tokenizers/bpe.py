@@ -44,6 +44,9 @@ class BPETokenizer(Tokenizer):
         self._merges = [tuple(pair) for pair in self._merges]
         self._made = None
 
+    def __getstate__(self):
+        return {**self.__dict__, "_made": None}  # TensorFlow's constants can neither be copied nor pickled.
+
     @property
     def merges(self):
         """List of pairs of tokens, in the order in which they are merged."""

@@ -195,15 +195,6 @@ def test_it_runs_inside_tf_data(preprocessor):
     assert single.element_spec["token_ids"].shape == (8,)
 
 
-def test_its_exported_graph_gives_the_same_ids(preprocessor, tmp_path):
-    texts = ["the Film\u200bs", "\u00c9 [MASK]", ""]
-    module = tf.Module()
-    module.serve = tf.function(preprocessor, input_signature=[tf.TensorSpec([None], tf.string)])
-    tf.saved_model.save(module, tmp_path)
-    served = tf.saved_model.load(tmp_path)
-    assert ids(served.serve(tf.constant(texts))) == ids(preprocessor(texts))
-
-
 def small_model(preprocessor):
     text = keras.Input(shape=(), dtype="string")
     inputs = preprocessor(text)

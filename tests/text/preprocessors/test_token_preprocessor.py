@@ -2,18 +2,19 @@
 
 import json
 
-import keras
 import numpy as np
 import pytest
 
 from keras_transfer.text import BertPreprocessor, Packing, Tokenizer, TokenPreprocessor, WordPieceTokenizer, batches
 from keras_transfer.text.preprocessors.bert import BERT_PACKING
 from tests.errors import check_errors
+from tests.tokenizing import run_tokenizer_test
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
 
 VOCABULARY = ["<s>", "<pad>", "</s>", "[UNK]", "<mask>", "the", "film", "##s", "<", "s", ">"]
+BERT_LIKE = Packing(["<s>"], ["</s>"], ["</s>"], "<pad>", segments=(0, 1))
 ROBERTA = Packing(start=["<s>"], between=["</s>", "</s>"], end=["</s>"], pad="<pad>")
 
 
@@ -90,8 +91,12 @@ def test_the_position_of_a_word_counts_the_tokens_before_it():
     assert read.tolist() == [5, 6, 3, 6]
 
 
-def test_text_that_looks_like_a_special_token_is_tokenized_as_text():
-    assert roberta().tokenize("<s>").numpy().tolist() == [8, 9, 10]
+def test_wordpiece_is_a_well_behaved_tokenizer():
+    tokenizer = WordPieceTokenizer(VOCABULARY, mask_token="<mask>")
+    texts, expected = ["", "The films", "<s>", "the\u200b <x>"], [[], [5, 6, 7], [8, 9, 10], [5, 8, 3, 10]]
+    run_tokenizer_test(tokenizer, texts, BERT_LIKE, expected, ["the films"])
+    same = roberta()
+    assert (same.pad_id, same.unk_id, same.mask_id, same.vocabulary_size) == (1, 3, 4, 11)
 
 
 def test_the_bert_preprocessor_equals_wordpiece_with_its_packing():
@@ -110,20 +115,6 @@ def test_a_custom_tokenizer_reads_the_vocabulary_that_it_wrote(tmp_path):
     again = Words()
     again.load_assets(tmp_path)
     assert again.vocabulary == ["a", "b\u2028c"]
-
-
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="strings in a model need TensorFlow")
-def test_it_is_saved_inside_a_keras_file_with_its_tokenizer_and_its_packing(tmp_path):
-    text = keras.Input((), dtype="string")
-    model = keras.Model(text, roberta(split="whitespace", name="text")(text))
-    assert {name: value.shape for name, value in model.output.items()} == dict.fromkeys(model.output, (None, 8))
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    texts = tf.constant(["the films", ""])
-    assert values(loaded(texts)) == values(model(texts))
-    same = loaded.get_layer("text")
-    assert (same.packing, same.split, same.vocabulary) == (ROBERTA, "whitespace", VOCABULARY)
-    assert (same.pad_id, same.unk_id, same.mask_id, same.vocabulary_size) == (1, 3, 4, 11)
 
 
 test_a_mistake_is_one_clear_error = check_errors(

@@ -2,13 +2,13 @@
 
 import json
 
-import keras
 import numpy as np
 import pytest
 
 from keras_transfer.text import ByteBPETokenizer, Packing, TokenPreprocessor
 from keras_transfer.text.tokenizers.byte_bpe import byte_characters
 from tests.errors import check_errors
+from tests.tokenizing import run_tokenizer_test
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
@@ -53,6 +53,11 @@ def test_the_ids_are_those_of_hugging_face(options, added):
     assert ours.tokenize(HARD).to_list() == expected
 
 
+def test_it_is_a_well_behaved_tokenizer(tokenizer):
+    expected = [encoding.ids for encoding in hugging_face().encode_batch(HARD)]
+    run_tokenizer_test(tokenizer, HARD, ROBERTA, expected, [text for text in HARD if text], old_model_type="roberta")
+
+
 def test_random_merges_and_texts_get_the_ids_of_hugging_face():
     tokenizers = pytest.importorskip("tokenizers")
     random = np.random.default_rng(0)
@@ -75,17 +80,10 @@ def test_words_are_read_as_in_the_middle_of_a_text(tokenizer):
     assert ids == [[the], [film], [VOCABULARY.index("\u0120")], [the]]
 
 
-def test_the_texts_of_ids_are_the_texts(tokenizer):
-    texts = [text for text in HARD if text]
-    assert [text.decode() for text in tokenizer.detokenize(tokenizer.tokenize(texts)).numpy()] == texts
+def test_texts_of_ids_have_no_padding_and_mark_bytes_that_are_no_character(tokenizer):
     assert tokenizer.detokenize([0, VOCABULARY.index("\u00c3"), 2]).numpy().decode() == "<s>\ufffd</s>"
     preprocessor = TokenPreprocessor(tokenizer, ROBERTA, 12)
     assert preprocessor.detokenize(preprocessor(["the film", ""])["token_ids"]).numpy().tolist() == [b"the film", b""]
-
-
-def test_texts_that_are_not_utf8_are_an_error(tokenizer):
-    with pytest.raises(tf.errors.InvalidArgumentError, match="must be UTF-8"):
-        tokenizer.tokenize(tf.constant(["the", b"caf\xff"]))
 
 
 test_a_vocabulary_without_a_byte_and_without_merges_is_an_error = check_errors(
@@ -100,52 +98,6 @@ test_a_vocabulary_without_a_byte_and_without_merges_is_an_error = check_errors(
     ),
     (lambda: ByteBPETokenizer(normalization="nfc"), "Received: normalization='nfc'"),
 )
-
-
-def test_a_keras_file_and_a_saved_model_contain_the_tokenizer(tokenizer, tmp_path):
-    text = keras.Input((), dtype="string")
-    model = keras.Model(text, TokenPreprocessor(tokenizer, ROBERTA, 8)(text))
-    expected = model.layers[-1](HARD)["token_ids"].numpy()
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras").layers[-1]
-    np.testing.assert_array_equal(loaded(HARD)["token_ids"], expected)
-    assert loaded.get_config() == model.layers[-1].get_config()
-
-    module = tf.Module()
-    module.ids = tf.function(
-        lambda texts: loaded(texts)["token_ids"], input_signature=[tf.TensorSpec([None], tf.string)]
-    )
-    tf.saved_model.save(module, tmp_path / "saved")
-    served = tf.saved_model.load(tmp_path / "saved")
-    np.testing.assert_array_equal(served.ids(tf.constant(HARD)), expected)
-    assert served.ids(tf.constant([], tf.string)).shape == (0, 8)
-
-
-@pytest.mark.parametrize("old", [False, True])
-def test_a_folder_gives_the_same_preprocessor(tokenizer, tmp_path, old):
-    saved = TokenPreprocessor(tokenizer, ROBERTA, 12, split="whitespace")
-    saved.save(tmp_path)
-    if old:
-        (tmp_path / "tokenizer.json").unlink()
-        (tmp_path / "config.json").write_text('{"model_type": "roberta"}')
-    loaded = TokenPreprocessor.load(tmp_path)
-    assert loaded.get_config() | {"name": None} == saved.get_config() | {"name": None}
-    assert (loaded.vocabulary, loaded.tokenizer.merges) == (VOCABULARY, MERGES)
-    np.testing.assert_array_equal(loaded((HARD, HARD))["token_ids"], saved((HARD, HARD))["token_ids"])
-    assert TokenPreprocessor.load(tmp_path, sequence_length=9).sequence_length == 9
-
-
-def test_hugging_face_reads_the_folder(tokenizer, tmp_path):
-    tokenizers = pytest.importorskip("tokenizers")
-    ours = TokenPreprocessor(tokenizer, ROBERTA, 11)
-    ours.save(tmp_path)
-    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    theirs.enable_truncation(11)
-    theirs.enable_padding(length=11, pad_id=1, pad_token="<pad>")
-    plain = [text for text in HARD if "<" not in text]
-    for texts in (plain, (plain, plain[::-1])):
-        encodings = theirs.encode_batch(list(zip(*texts, strict=True)) if isinstance(texts, tuple) else texts)
-        assert ours(texts)["token_ids"].numpy().tolist() == [encoding.ids for encoding in encodings]
 
 
 def test_gpt2_has_no_special_tokens_and_pads_with_the_end_of_the_text(tmp_path):

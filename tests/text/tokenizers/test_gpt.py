@@ -1,11 +1,9 @@
 """`GPTTokenizer`: the ids of Transformers, its files and the texts of ids."""
 
-import json
-
-import numpy as np
 import pytest
 
-from keras_transfer.text import GPTTokenizer, Packing, TokenPreprocessor
+from keras_transfer.text import GPTTokenizer, Packing
+from tests.tokenizing import run_tokenizer_test
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
@@ -35,9 +33,9 @@ def hugging_face(vocabulary, merges):
     return theirs
 
 
-def test_the_ids_are_those_of_transformers(tokenizer):
+def test_it_is_a_well_behaved_tokenizer_with_the_ids_of_transformers(tokenizer):
     expected = [encoding.ids for encoding in hugging_face(VOCABULARY, MERGES).encode_batch(HARD)]
-    assert tokenizer.tokenize(HARD).to_list() == expected
+    run_tokenizer_test(tokenizer, HARD, Packing(pad="<unk>"), expected, ["the film"], old_model_type="openai-gpt")
 
 
 def test_texts_of_ids_are_in_lower_case_with_spaces(tokenizer):
@@ -46,15 +44,3 @@ def test_texts_of_ids_are_in_lower_case_with_spaces(tokenizer):
     [ids] = tokenizer.tokenize(["the film"]).to_list()
     pieces = tokenizer.token_bytes()
     assert b"".join(pieces[index] for index in ids) == b"the film "
-
-
-@pytest.mark.parametrize("old", [False, True])
-def test_a_folder_gives_the_same_preprocessor(tokenizer, tmp_path, old):
-    saved = TokenPreprocessor(tokenizer, Packing(pad="<unk>"), 12)
-    saved.save(tmp_path)
-    if old:
-        (tmp_path / "tokenizer.json").unlink()
-        (tmp_path / "config.json").write_text(json.dumps({"model_type": "openai-gpt"}))
-    loaded = TokenPreprocessor.load(tmp_path)
-    assert loaded.get_config() | {"name": None} == saved.get_config() | {"name": None}
-    np.testing.assert_array_equal(loaded(HARD)["token_ids"], saved(HARD)["token_ids"])

@@ -10,6 +10,7 @@ from tests.samples import characters, sample
 from tests.text.preprocessors.test_bert_parity import HARD, SMALL, VARIANTS
 from tests.text.tokenizers.test_byte_bpe import HARD as HARD_FOR_BYTES
 from tests.text.tokenizers.test_byte_bpe import MERGES, VOCABULARY
+from tests.tokenizing import differing_offsets
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
@@ -65,18 +66,6 @@ def test_a_kept_accent_is_a_character_like_all_others():
     assert parts(tokenizer, "Cafe\u0301") == ["Cafe", "\u0301"]
 
 
-def differing(tokenizer, texts):
-    """The texts whose ids are not those of `tokenize`, or whose offsets are not in order and within the text."""
-    found = []
-    for part in (texts[start : start + 10_000] for start in range(0, len(texts), 10_000)):
-        rows = (tokenizer.tokenize(part), *tokenizer.tokenize_with_offsets(part))
-        for text, expected, ids, starts, ends in zip(part, *(row.to_list() for row in rows), strict=True):
-            in_order = (starts, ends) == (sorted(starts), sorted(ends))
-            within = all(0 <= start <= end <= len(text) for start, end in zip(starts, ends))
-            found += [] if ids == expected and in_order and within else [text]
-    return found
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_ids_are_those_of_tokenize_for_hard_texts_and_all_characters(variant, data_dir):
     file, lowercase, strip_accents = VARIANTS[variant]
@@ -84,7 +73,7 @@ def test_the_ids_are_those_of_tokenize_for_hard_texts_and_all_characters(variant
     tokenizer = WordPieceTokenizer(vocabulary, lowercase, strip_accents)
     texts = [text[:2000] for texts in HARD.values() for text in texts]
     texts += [f"a{char}b {char} {char * 2}" for char in sample(characters(40), 10)]
-    assert not differing(tokenizer, texts)
+    assert not differing_offsets(tokenizer, texts)
 
 
 def test_the_offsets_are_those_of_hugging_face_but_for_removed_accents(data_dir):
@@ -113,7 +102,7 @@ def test_the_bytes_of_a_token_are_its_characters_without_the_space_before_it(opt
     assert parts(tokenizer, " thecaf\u00e9")[1:] == ["c", "a", "f", "\u00e9"]
     assert parts(tokenizer, " thex\u0301")[1:] == ["x", "\u0301", "\u0301"]  # The accent has two bytes.
     assert parts(tokenizer, " the\U0001f600!")[1:] == ["\U0001f600"] * 4 + ["!"]
-    assert not differing(tokenizer, HARD_FOR_BYTES)
+    assert not differing_offsets(tokenizer, HARD_FOR_BYTES)
 
 
 def test_a_space_that_is_put_before_each_part_between_added_tokens_is_no_character():
@@ -123,7 +112,7 @@ def test_a_space_that_is_put_before_each_part_between_added_tokens_is_no_charact
     found = [[text[start:end] for start, end in zip(*bounds)] for text, *bounds in zip(texts, *rows)]
     found = [[part for part in parts if part] for parts in found]  # Some spaces are tokens of their own.
     assert found == [["the", "|x|", "the", "|x|", "film", "|x|", "|x|", "c"], [], ["|x|", "film"], ["the"]]
-    assert not differing(tokenizer, HARD_FOR_BYTES)
+    assert not differing_offsets(tokenizer, HARD_FOR_BYTES)
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
@@ -133,7 +122,7 @@ def test_tokens_of_a_normalized_text_have_the_characters_of_the_original_text(fo
         text = f"the{part} film"
         _, [starts], [ends] = (rows.to_list() for rows in tokenizer.tokenize_with_offsets([text]))
         assert (text[: ends[0]], text[starts[1] : ends[-2]], text[starts[-1] :]) == ("the", part, "film")
-    assert not differing(tokenizer, HARD_FOR_BYTES)
+    assert not differing_offsets(tokenizer, HARD_FOR_BYTES)
 
 
 @pytest.mark.slow

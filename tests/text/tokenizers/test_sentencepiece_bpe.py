@@ -3,12 +3,12 @@
 import io
 import json
 
-import keras
 import numpy as np
 import pytest
 
 from keras_transfer.text import Packing, SentencePieceBPETokenizer, TokenPreprocessor
 from keras_transfer.text.sentencepiece.sentencepiece_model import SentencePieceModel
+from tests.tokenizing import run_tokenizer_test
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
@@ -107,23 +107,15 @@ def test_words_are_read_as_in_the_middle_of_a_text(model):
         assert words[1] == [tokenizer.unk_id]
 
 
-def test_a_folder_gives_the_same_preprocessor_and_hugging_face_reads_it(model, tmp_path):
-    made = SentencePieceBPETokenizer.from_model(model)
-    tokenizer = SentencePieceBPETokenizer(
-        [*made.vocabulary, "<mask>", "\n\n"], made.merges, added_tokens=["\n\n"], mask_token="<mask>", eos_token="</s>"
-    )
-    saved = TokenPreprocessor(tokenizer, Packing(["<s>"], ["</s>"], ["</s>"], "<unk>"), 12)
-    saved.save(tmp_path)
-    loaded = TokenPreprocessor.load(tmp_path)
-    assert loaded.get_config() | {"name": None} == saved.get_config() | {"name": None}
-    assert (loaded.vocabulary, loaded.tokenizer.merges) == (saved.vocabulary, made.merges)
-    plain = [text for text in HARD if "<" not in text]
-    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    theirs.enable_truncation(12)
-    theirs.enable_padding(length=12, pad_id=0, pad_token="<unk>")
-    for texts in (plain, (plain, plain[::-1])):
-        encodings = theirs.encode_batch(list(zip(*texts, strict=True)) if isinstance(texts, tuple) else texts)
-        assert loaded(texts)["token_ids"].numpy().tolist() == [encoding.ids for encoding in encodings]
+def test_it_is_a_well_behaved_tokenizer(model):
+    made, tokens = SentencePieceBPETokenizer.from_model(model), {"mask_token": "<mask>", "eos_token": "</s>"}
+    vocabulary = [*made.vocabulary, "<mask>", "\n\n"]
+    tokenizer = SentencePieceBPETokenizer(vocabulary, made.merges, added_tokens=["\n\n"], **tokens)
+    theirs = hugging_face(tokenizer)
+    theirs.add_tokens([tokenizers.AddedToken("\n\n", normalized=False)])
+    expected = [encoding.ids for encoding in theirs.encode_batch(HARD)]
+    packing = Packing(["<s>"], ["</s>"], ["</s>"], "<unk>")
+    run_tokenizer_test(tokenizer, HARD, packing, expected, [text for text in HARD if not {"\u2581", "\n"} & {*text}])
 
 
 def test_the_packing_of_llama_is_read_for_a_model_without_segments(model, tmp_path):
@@ -136,24 +128,6 @@ def test_the_packing_of_llama_is_read_for_a_model_without_segments(model, tmp_pa
     (tmp_path / "tokenizer_config.json").write_text('{"pad_token": "</s>"}')
     with pytest.raises(ValueError, match="A pair must be packed like a single text"):
         TokenPreprocessor.load(tmp_path)
-
-
-def test_a_keras_file_and_a_saved_model_contain_the_tokenizer(model, tmp_path):
-    text = keras.Input((), dtype="string")
-    preprocessor = TokenPreprocessor(SentencePieceBPETokenizer.from_model(model), Packing(end=["</s>"], pad="<s>"), 8)
-    made = keras.Model(text, preprocessor(text))
-    expected = preprocessor(HARD)["token_ids"].numpy()
-    made.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras").layers[-1]
-    np.testing.assert_array_equal(loaded(HARD)["token_ids"], expected)
-    module = tf.Module()
-    module.ids = tf.function(
-        lambda texts: loaded(texts)["token_ids"], input_signature=[tf.TensorSpec([None], tf.string)]
-    )
-    tf.saved_model.save(module, tmp_path / "saved")
-    served = tf.saved_model.load(tmp_path / "saved")
-    np.testing.assert_array_equal(served.ids(tf.constant(HARD)), expected)
-    assert served.ids(tf.constant([], tf.string)).shape == (0, 8)
 
 
 def test_what_is_not_supported_is_an_error(model):

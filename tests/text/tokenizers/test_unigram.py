@@ -3,12 +3,11 @@
 import io
 import json
 
-import keras
-import numpy as np
 import pytest
 
 from keras_transfer.text import Packing, TokenPreprocessor, UnigramTokenizer
 from keras_transfer.text.sentencepiece.sentencepiece_model import PieceType, SentencePieceModel
+from tests.tokenizing import run_tokenizer_test
 
 tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
@@ -63,11 +62,15 @@ def hugging_face(model, steps=()):
     return theirs
 
 
-def test_the_ids_are_those_of_sentencepiece_and_of_hugging_face(model):
-    ours = UnigramTokenizer(model).tokenize(HARD).to_list()
-    assert ours == [encoding.ids for encoding in hugging_face(model).encode_batch(HARD)]
+@pytest.mark.parametrize("graphemes", [False, True])
+def test_it_is_a_well_behaved_tokenizer_with_the_ids_of_sentencepiece_and_of_hugging_face(graphemes, model):
+    expected = [encoding.ids for encoding in hugging_face(model).encode_batch(HARD)]
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-    assert ours == [processor.encode(text.replace("\x85", " ")) for text in HARD]
+    assert expected == [processor.encode(text.replace("\x85", " ")) for text in HARD]
+    vocabulary = [piece for piece, _, _ in SentencePieceModel.from_bytes(model).pieces]
+    tokenizer = UnigramTokenizer(model, [*vocabulary, "<mask>"], mask_token="<mask>", graphemes=graphemes)
+    packing = Packing([], ["<sep>"], ["<sep>", "<cls>"], "</s>", (0, 1, 2))
+    run_tokenizer_test(tokenizer, HARD, packing, expected, ["the film.", "a long film"])
 
 
 def test_steps_before_the_normalization_are_those_of_hugging_face(model):
@@ -151,26 +154,6 @@ def test_a_folder_with_only_the_model_gets_the_packing_of_its_family(kind, model
         assert "a" not in preprocessor.tokenizer.special_tokens
 
 
-def test_a_saved_folder_gives_the_same_ids_here_and_in_hugging_face(model, tmp_path):
-    tokenizers = pytest.importorskip("tokenizers")
-    vocabulary = [piece for piece, _, _ in SentencePieceModel.from_bytes(model).pieces]
-    tokenizer = UnigramTokenizer(model, [*vocabulary, "<mask>"], ["quotes", "lowercase"], mask_token="<mask>")
-    saved = TokenPreprocessor(tokenizer, Packing([], ["<sep>"], ["<sep>", "<cls>"], "</s>", (0, 1, 2)), 9)
-    saved.save(tmp_path)
-    loaded = TokenPreprocessor.load(tmp_path)
-    assert loaded.get_config() | {"name": None} == saved.get_config() | {"name": None}
-    assert loaded.vocabulary == saved.vocabulary
-    plain = [text for text in HARD if "<" not in text and "[" not in text]
-    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    theirs.enable_truncation(9)
-    theirs.enable_padding(length=9, pad_id=2, pad_token="</s>")
-    expected = theirs.encode_batch(list(zip(plain, plain[::-1], strict=True)))
-    for preprocessor in (saved, loaded):
-        inputs = preprocessor((plain, plain[::-1]))
-        assert inputs["token_ids"].numpy().tolist() == [encoding.ids for encoding in expected]
-        assert inputs["segment_ids"].numpy().tolist() == [encoding.type_ids for encoding in expected]
-
-
 def test_a_tokenizer_json_without_an_unknown_token_or_with_byte_fallback_is_an_error(model, tmp_path):
     TokenPreprocessor(UnigramTokenizer(model), Packing(end=["</s>"], pad="<s>")).save(tmp_path)
     fast = json.loads((tmp_path / "tokenizer.json").read_text("utf-8"))
@@ -178,21 +161,3 @@ def test_a_tokenizer_json_without_an_unknown_token_or_with_byte_fallback_is_an_e
         (tmp_path / "tokenizer.json").write_text(json.dumps({**fast, "model": {**fast["model"], name: value}}))
         with pytest.raises(ValueError, match=f"must have an `unk_id` and no `byte_fallback`.*{name}={value}"):
             TokenPreprocessor.load(tmp_path)
-
-
-def test_a_keras_file_and_a_saved_model_contain_the_tokenizer(model, tmp_path):
-    text = keras.Input((), dtype="string")
-    preprocessor = TokenPreprocessor(UnigramTokenizer(model, graphemes=True), Packing(end=["</s>"], pad="<s>"), 8)
-    made = keras.Model(text, preprocessor(text))
-    expected = preprocessor(HARD)["token_ids"].numpy()
-    made.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras").layers[-1]
-    np.testing.assert_array_equal(loaded(HARD)["token_ids"], expected)
-    module = tf.Module()
-    module.ids = tf.function(
-        lambda texts: loaded(texts)["token_ids"], input_signature=[tf.TensorSpec([None], tf.string)]
-    )
-    tf.saved_model.save(module, tmp_path / "saved")
-    served = tf.saved_model.load(tmp_path / "saved")
-    np.testing.assert_array_equal(served.ids(tf.constant(HARD)), expected)
-    assert served.ids(tf.constant([], tf.string)).shape == (0, 8)
