@@ -64,7 +64,7 @@ def layerwise(**options):
     import keras_transfer as kt
 
     made = model()
-    penalty = kt.adaptation.L2SP(0.01, 0.01) if options.pop("penalty", False) else None
+    penalty = kt.adaptation.L2SP(0.01, new_strength=0.01) if options.pop("penalty", False) else None
     return measures(
         made, kt.adaptation.LayerwiseOptimizer(keras.optimizers.Adam(RATE), made, penalty=penalty, **options)
     )
@@ -77,7 +77,7 @@ def cached(below):
 
     made = kt.adaptation.freeze(model(), below=below)
     data = made.dataset(*batch(), batch_size=BATCH)
-    upper, features = kt.adaptation.cache_features(made, data, below, verbose=0)
+    upper, features = kt.adaptation.cache_features(made, data, below=below, verbose=0)
     caching = {"caching pass": lambda: upper.cut.lower.predict_on_batch(batch()[0])}
     return {**measures(upper, keras.optimizers.Adam(RATE), features[0]), **caching}
 

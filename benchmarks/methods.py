@@ -71,7 +71,7 @@ def fine_tune(model, train, validation, seed, callbacks, rate, epochs, recipe="b
 
     plan = adaptation.get_recipe(recipe, epochs=epochs, batch_size=BATCH, learning_rate=rate, **changes)
     callbacks = callbacks if callback is None else [getattr(adaptation, callback)(), *callbacks]
-    return adaptation.fine_tune(model, train, recipe=plan, callbacks=callbacks, verbose=0)
+    return adaptation.fine_tune(model, *train, recipe=plan, callbacks=callbacks, verbose=0)
 
 
 def frozen(model, train, validation, seed, callbacks, rate, epochs, pooling="mean", scalar_mix=False):
@@ -90,7 +90,7 @@ def cached(model, train, validation, seed, callbacks, rate, epochs, below, **cha
     from keras_transfer import adaptation
 
     adaptation.freeze(model, below=below)
-    upper, data = adaptation.cache_features(model, train, below=below, verbose=0)
+    upper, data = adaptation.cache_features(model, *train, below=below, verbose=0)
     fine_tune(upper, data, validation, seed, callbacks, rate, epochs, **changes)
     model.compile()
     return model
@@ -115,7 +115,7 @@ def penalized(model, train, validation, seed, callbacks, rate, epochs, penalty, 
         fisher = adaptation.Fisher({path: values / mean for path, values in fisher.items()})
         penalty = adaptation.EWC(fisher, strength, groups="pretrained")
     else:
-        penalty = adaptation.L2SP(strength, strength)
+        penalty = adaptation.L2SP(strength, new_strength=strength)
     data = model.dataset(*train, batch_size=BATCH, shuffle=True)
     schedule = adaptation.LinearWarmupDecay(rate, epochs * len(data))
     optimizer = adaptation.FusedAdamW(schedule, weight_decay=0.0, global_clipnorm=1.0)
@@ -265,7 +265,7 @@ def comparison(dataset, names, args, seeds, verbose=0):
 
     methods = {name: variants(name, dataset, args) for name in names}
     results = args.results / f"{dataset}.jsonl"
-    return kt.experiments.compare(make_model, data, methods, seeds, results=results, verbose=verbose)
+    return kt.experiments.compare(make_model, data, methods, seeds=seeds, results=results, verbose=verbose)
 
 
 # === The page ===

@@ -50,7 +50,7 @@ for seed in args.seeds:
     model = kt.tasks.TextClassifier.from_pretrained(
         "minilm-l6", num_classes=len(data.label_names), pooling=args.pooling, dropout=args.dropout
     )
-    kt.adaptation.fine_tune(model, (texts, labels), recipe=recipe, verbose=0)
+    kt.adaptation.fine_tune(model, texts, labels, recipe=recipe, verbose=0)
     accuracy = model.evaluate(test_texts, test_labels, verbose=0, return_dict=True)["accuracy"]
     errors.append(100 * (1 - accuracy))
     print(f"seed {seed}: test error {errors[-1]:.2f}%, {time.time() - start:.0f} s", flush=True)

@@ -36,7 +36,7 @@ class Search(keras_tuner.RandomSearch):
             unfreezing="gradual" if choice.Boolean("gradual_unfreezing") else None,
         )
         model = kt.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=data.label_names)
-        return kt.adaptation.fine_tune(model, train, validation, recipe, verbose=0)
+        return kt.adaptation.fine_tune(model, *train, validation_data=validation, recipe=recipe, verbose=0)
 
 
 tuner = Search(objective="val_accuracy", max_trials=args.trials, seed=0, directory=args.directory)

@@ -26,7 +26,7 @@ def train(choice):
     rows, validation = kt.datasets.hold_out(data.train)
     model = kt.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=data.label_names)
     recipe = kt.adaptation.get_recipe("bert", **choice)
-    history = kt.adaptation.fine_tune(model, rows, validation, recipe, verbose=0)
+    history = kt.adaptation.fine_tune(model, *rows, validation_data=validation, recipe=recipe, verbose=0)
     return {"accuracy": history.history["val_accuracy"][-1]}
 
 

@@ -112,7 +112,7 @@ def optimizer_of(model, options):
     if options["penalty"] is not None:
         fisher = {weight.path: np.ones(weight.shape, "float32") for weight in model.trainable_weights}
         penalty = {
-            "l2sp": lambda: adapt.L2SP(0.1, 0.1),
+            "l2sp": lambda: adapt.L2SP(0.1, new_strength=0.1),
             "l2sp norm": lambda: adapt.L2SP(0.1, squared=False),
             "l2sp kernels": lambda: adapt.L2SP(0.1, groups="all", norms_and_biases=False),
             "ewc": lambda: adapt.EWC(fisher),

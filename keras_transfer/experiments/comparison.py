@@ -23,6 +23,7 @@ def compare(
     make_model,
     data,
     methods,
+    *,
     seeds=5,
     baseline=None,
     metric="accuracy",
@@ -162,7 +163,9 @@ def _run(make_model, method, seed, parts, metric, loss, metrics):
     train, validation = parts["train"], parts["validation"]
     if isinstance(method, Recipe):
         # There is no validation after each epoch, because it would not be used to choose anything.
-        answer = fine_tune(model, train, recipe=method, loss=loss, metrics=metrics, callbacks=[times], verbose=0)
+        x, y, sample_weight = (*train, None)[:3]
+        options = {"recipe": method, "loss": loss, "metrics": metrics, "callbacks": [times]}
+        answer = fine_tune(model, x, y, sample_weight=sample_weight, **options, verbose=0)
     else:
         timed = {"callbacks": [times]} if "callbacks" in inspect.signature(method).parameters else {}
         answer = method(model, train, validation, seed, **timed)

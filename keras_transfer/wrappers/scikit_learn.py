@@ -98,8 +98,8 @@ class KerasTransferClassifier:
             scalar_mix=recipe.scalar_mix,
         )
         names = [str(label) for label in labels]
-        train = (texts, names) if sample_weight is None else (texts, names, np.asarray(sample_weight))
-        history = fine_tune(model, train, recipe=recipe, verbose=self.verbose)
+        weights = None if sample_weight is None else np.asarray(sample_weight)
+        history = fine_tune(model, texts, names, sample_weight=weights, recipe=recipe, verbose=self.verbose)
         self.classes_, self.model_, self.history_ = classes, model, history.history
         self.n_features_in_ = _count(texts)
         return self

@@ -43,7 +43,7 @@ def layerwise():
             keras.optimizers.SGD(RATE, momentum=0.9, use_ema=True, ema_momentum=0.5),
             EWC(ones(net()), 0.5),
         ),
-        "thawed": lambda: (keras.optimizers.SGD(RATE, momentum=0.9), L2SP(0.5, 0.25, squared=False)),
+        "thawed": lambda: (keras.optimizers.SGD(RATE, momentum=0.9), L2SP(0.5, new_strength=0.25, squared=False)),
     }.items():
         models = []
         for scope in (contextlib.nullcontext(), strategy.scope()):
@@ -76,7 +76,7 @@ def resumed(folder):
         train = checkpoint_child.data(6)
         if checkpoint:
             callbacks = [checkpoint, *callbacks]
-        callbacks = [GradualUnfreezing(fraction=0.5, down_to=-2), *callbacks]
+        callbacks = [GradualUnfreezing(fraction=0.5, below=-2), *callbacks]
         tell(callbacks, train)
         return model, model.fit(train, epochs=3, shuffle=False, callbacks=callbacks, verbose=0).history
 

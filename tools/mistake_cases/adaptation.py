@@ -101,13 +101,13 @@ MISTAKES = [
         "Only one callback",
     ),
     Mistake("L2SP of a strength below 0", lambda m: adapt.L2SP(-1.0), "`strength`.*-1"),
-    Mistake("an unknown recipe", lambda m: adapt.fine_tune(m.bert_classifier(), (TEXTS, LABELS), recipe="brt"), "bert"),
+    Mistake("an unknown recipe", lambda m: adapt.fine_tune(m.bert_classifier(), TEXTS, LABELS, recipe="brt"), "bert"),
     Mistake(
         "an unknown option of a recipe",
-        lambda m: adapt.fine_tune(m.bert_classifier(), (TEXTS, LABELS), learnig_rate=1e-3),
+        lambda m: adapt.fine_tune(m.bert_classifier(), TEXTS, LABELS, learnig_rate=1e-3),
         "learning_rate",
     ),
-    Mistake("fine_tune without labels", lambda m: adapt.fine_tune(m.bert_classifier(), TEXTS), r"\(x, y\)"),
+    Mistake("fine_tune without labels", lambda m: adapt.fine_tune(m.bert_classifier(), TEXTS), r"x, y\)"),
     Mistake("the policy bfloat16, which is not mixed", lambda m: bfloat16(m), "mixed_bfloat16"),
     # === Adapters ===
     Mistake("an unknown kind of adapter", lambda m: adapt.add_adapters(m.bert_classifier(), "lorra"), "lora"),
@@ -191,7 +191,7 @@ MISTAKES = [
     # === Features ===
     Mistake(
         "cached features of a group that does not exist",
-        lambda m: adapt.cache_features(m.bert_classifier(), (TEXTS, LABELS), "block_9"),
+        lambda m: adapt.cache_features(m.bert_classifier(), TEXTS, LABELS, below="block_9"),
         "block_0",
     ),
     Mistake(
@@ -231,9 +231,9 @@ MISTAKES = [
         "train",
     ),
     Mistake(
-        "Fisher's labels='true'",
-        lambda m: adapt.estimate_fisher(m.classifier(), TEXTS, LABELS, labels="true"),
-        "labels",
+        "Fisher's empirical='true'",
+        lambda m: adapt.estimate_fisher(m.classifier(), TEXTS, LABELS, empirical="true"),
+        "empirical",
     ),
     Mistake("EWC without a Fisher matrix", lambda m: adapt.EWC(1.0), "fisher"),
     Mistake("set_fit without two classes", lambda m: adapt.set_fit(m.classifier(), TEXTS, [1, 1, 1, 1]), "two classes"),
@@ -260,7 +260,7 @@ def damaged(models, change):
     """Trains on cached features whose largest file was changed."""
     folder = models.folder / "features"
     model = adapt.freeze(models.bert_classifier(), below="head")
-    adapt.cache_features(model, (TEXTS, LABELS), "head", folder=folder, verbose=0)
+    adapt.cache_features(model, TEXTS, LABELS, below="head", folder=folder, verbose=0)
     largest = max((path for path in folder.rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
     largest.write_bytes(change(largest.read_bytes()))
-    return adapt.cache_features(model, (TEXTS, LABELS), "head", folder=folder, verbose=0)
+    return adapt.cache_features(model, TEXTS, LABELS, below="head", folder=folder, verbose=0)

@@ -14,7 +14,9 @@ from keras_transfer.tasks.language import SelfSupervised
 log = logging.getLogger("keras_transfer")
 
 
-def cache_features(model, data, below, *, folder=None, dtype=None, memory_limit=2**31, verbose="auto"):
+def cache_features(
+    model, x, y=None, *, below, sample_weight=None, folder=None, dtype=None, memory_limit=2**31, verbose="auto"
+):
     """Runs the frozen lower part of a task once, and returns the upper part and the data to train it on.
 
     The upper part is itself a task. It takes the activations of the lower part instead of text, and shares the layers
@@ -29,11 +31,12 @@ def cache_features(model, data, below, *, folder=None, dtype=None, memory_limit=
 
     Args:
         model: `Task` whose layer groups below the cut are frozen.
-        data: Tuple `(x, y)` or `(x, y, sample_weight)` of data in memory, which are shuffled, or `text.batches`,
-            `text.word_batches` or `model.dataset(...)`.
+        x: Data in memory, as for `fit`, or `text.batches`, `text.word_batches` or `model.dataset(...)`.
+        y: Labels of data in memory, which are then shuffled in every epoch. Defaults to `None`.
         below: String or integer. Name or depth of the lowest layer group of the upper part: a block such as
             `"block_9"`, the layers after the blocks, or `"head"` to cache the outputs of the encoder. ELMo, XLNet and
             TF Hub modules can only be cut below the head.
+        sample_weight: Array of floats. Weights of the rows of data in memory. Defaults to `None`.
         folder: Path. Folder for the activations. A later run with the same lower part, data, dtype and version of this
             library reuses them, or completes them if the earlier run was killed. Defaults to `None`, which keeps them
             in memory or in temporary files.
@@ -48,8 +51,8 @@ def cache_features(model, data, below, *, folder=None, dtype=None, memory_limit=
         cut, such as validation data, call the function again.
 
     Raises:
-        ValueError: If `model` is not a task; if weights below the cut are trainable, or none above it are; if `data`
-            are not in memory, or change in each epoch; if the task cannot be cut there; if activations exceed
+        ValueError: If `model` is not a task; if weights below the cut are trainable, or none above it are; if the
+            data are not in memory, or change in each epoch; if the task cannot be cut there; if activations exceed
             the range of float16; or if `folder` holds something else, such as the activations of another model, of
             other data or in another dtype.
         RuntimeError: If another process writes into `folder`.
@@ -59,8 +62,8 @@ def cache_features(model, data, below, *, folder=None, dtype=None, memory_limit=
     ```python
     model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2, dropout=0.0)
     keras_transfer.adaptation.freeze(model, below="head")
-    data = (["What a film!", "What a bore."], [1, 0])
-    upper, cached = keras_transfer.adaptation.cache_features(model, data, below="head")
+    texts, labels = ["What a film!", "What a bore."], [1, 0]
+    upper, cached = keras_transfer.adaptation.cache_features(model, texts, labels, below="head")
     upper.compile(keras_transfer.adaptation.FusedAdamW(1e-4))
     upper.fit(cached, epochs=2)
     model.predict(["A fine film."])
@@ -75,7 +78,7 @@ def cache_features(model, data, below, *, folder=None, dtype=None, memory_limit=
     if replicas_of(model)[0] > 1:
         raise ValueError(f"`model` must be on one device. Received: a model on {replicas_of(model)[0]} replicas")
     _check_trainable(model, below)
-    batches = _batches(model, data)
+    batches = _batches(model, x, y, sample_weight)
     if batches.kind == "parts":
         raise ValueError(
             "Features of rows of several texts cannot be cached, such as those of a `MultipleChoice` or with "
@@ -110,19 +113,18 @@ def _check_trainable(model, below):
         )
 
 
-def _batches(model, data):
+def _batches(model, x, y, sample_weight):
     """Returns the user's data as `Batches`."""
-    pair = isinstance(data, tuple) and len(data) in (2, 3)
-    batches = model.dataset(*data, shuffle=True) if pair else model.dataset(data)
+    batches = model.dataset(x, y, sample_weight, shuffle=y is not None)
     if not isinstance(batches, Batches):
         raise ValueError(
-            "`data` must be in memory: `(x, y)`, `text.batches(...)`, `text.word_batches(...)` or "
-            f"`model.dataset(...)`. Received: data of type {type(data).__name__}"
+            "`x` must be in memory, `text.batches(...)`, `text.word_batches(...)` or `model.dataset(...)`. "
+            f"Received: x of type {type(x).__name__}"
         )
     if batches.makes_labels and isinstance(model, SelfSupervised):
         raise ValueError(
             f"A `{type(model).__name__}` hides other tokens in each epoch, so that its lower part must run again. Use "
-            f"`freeze`, or prepared inputs with targets. Received: data of type {type(data).__name__}"
+            f"`freeze`, or prepared inputs with targets. Received: x of type {type(x).__name__}"
         )
     return batches
 

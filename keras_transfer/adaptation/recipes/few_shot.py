@@ -13,9 +13,7 @@ from keras_transfer.text.base import to_columns
 from keras_transfer.training.optimizers import FusedAdamW
 
 
-def set_fit(
-    model, texts, labels, num_iterations=20, batch_size=16, epochs=1, learning_rate=2e-5, seed=0, verbose="auto"
-):
+def set_fit(model, x, y, *, num_iterations=20, batch_size=16, epochs=1, learning_rate=2e-5, seed=None, verbose="auto"):
     """Trains a classifier on few texts for each class, in the two stages of SetFit.
 
     First, the encoder is trained on pairs of the texts, as a `TextEmbedder` with the `CosineSimilarityLoss`. It learns
@@ -30,23 +28,24 @@ def set_fit(
 
     Args:
         model: `TextClassifier` of one label per text, with a preprocessor, and without `windows` and `siamese`.
-        texts: List of strings.
-        labels: List of labels as for `fit`, one for each text.
+        x: List of strings. The texts.
+        y: List of labels as for `fit`, one for each text.
         num_iterations: Integer. Number of pairs of the same class that are drawn for each text. As many pairs of
             different classes are drawn. Defaults to `20`.
         batch_size: Integer. Number of pairs per batch. Defaults to `16`.
         epochs: Integer. Number of epochs over the pairs. Defaults to `1`.
         learning_rate: Float. Learning rate of the encoder. Defaults to `2e-5`.
-        seed: Integer. Seed of the pairs and of their order. Defaults to `0`.
+        seed: Integer. Seed of the pairs and of their order. Defaults to `None`, which follows
+            `keras.utils.set_random_seed`.
         verbose: See `fit`. Defaults to `"auto"`.
 
     Returns:
         Tuple of two Keras `History` objects: one for training the encoder on pairs, and one for training the head.
 
     Raises:
-        ValueError: If `model` is not such a `TextClassifier`, if its encoder has no trainable weights, if `labels` are
-            unknown to the model or are not one for each text, or if `sample_pairs` raises an error. The model is then
-            unchanged.
+        ValueError: If `model` is not such a `TextClassifier`, if its encoder has no trainable weights, if `y` has
+            labels that the model does not know or not one for each text, or if `sample_pairs` raises an error. The
+            model is then unchanged.
 
     Example:
     ```python
@@ -66,15 +65,16 @@ def set_fit(
             f"Received: multi_label={model.multi_label}, siamese={model.siamese}, windows={model.windows!r}"
         )
     require_preprocessor(model)
-    texts = to_columns(texts)
-    if isinstance(texts, tuple):
-        raise ValueError("`texts` must be one column of texts, such as a list. Received: pairs of texts")
-    encoded = model.encode_labels(labels)
+    x = to_columns(x)
+    if isinstance(x, tuple):
+        raise ValueError("`x` must be one column of texts, such as a list. Received: pairs of texts")
+    encoded = model.encode_labels(y)
     model.check_labels(encoded)
     encoded = to_array(encoded)
-    if len(encoded) != len(texts):
-        raise ValueError(f"Each text must have a label. Received: {len(texts)} texts, {len(encoded)} labels")
-    first, second, same = sample_pairs(encoded, num_iterations, seed)
+    if len(encoded) != len(x):
+        raise ValueError(f"Each text must have a label. Received: {len(x)} texts, {len(encoded)} labels")
+    seed = np.random.randint(2**31) if seed is None else seed
+    first, second, same = sample_pairs(encoded, num_iterations=num_iterations, seed=seed)
     embedder = TextEmbedder(model.encoder, model.preprocessor, pooling=model.pooling)
     if not embedder.trainable_weights:
         raise ValueError(
@@ -82,33 +82,34 @@ def set_fit(
             "head alone by `fit`. Received: an encoder without trainable weights"
         )
     embedder.compile(FusedAdamW(learning_rate), loss=CosineSimilarityLoss())
-    pairs = part_batches((texts[first], texts[second]), same, model.preprocessor, batch_size, seed=seed)
+    pairs = part_batches((x[first], x[second]), same, model.preprocessor, batch_size, seed=seed)
     on_pairs = embedder.fit(pairs, epochs=epochs, verbose=verbose)
     restore = remember_trainable(model)
     recipe = get_recipe("feature_extraction", batch_size=batch_size)
     try:
-        return on_pairs, fine_tune(model, (texts, labels), recipe=recipe, verbose=verbose)
+        return on_pairs, fine_tune(model, x, y, recipe=recipe, verbose=verbose)
     finally:
         restore()
         model.compile()  # The optimizer of the head has no state for other weights.
 
 
-def sample_pairs(labels, num_iterations=20, seed=0):
+def sample_pairs(y, *, num_iterations=20, seed=None):
     """Draws pairs of examples of the same class and of different classes.
 
     For each example and iteration, one other example of its class and one example of another class are drawn.
 
     Args:
-        labels: List or array [examples] of labels, one for each example.
+        y: List or array [examples] of labels, one for each example.
         num_iterations: Integer. Number of pairs of each kind for each example. Defaults to `20`.
-        seed: Integer. The same seed gives the same pairs. Defaults to `0`.
+        seed: Integer. The same seed gives the same pairs. Defaults to `None`, which follows
+            `keras.utils.set_random_seed`.
 
     Returns:
         Three arrays [2 * examples * num_iterations]: the positions of the first examples, the positions of the second
         examples, and 1.0 for pairs of the same class or 0.0 for other pairs.
 
     Raises:
-        ValueError: If `num_iterations` is less than 1, if `labels` are not one for each example, if there are fewer
+        ValueError: If `num_iterations` is less than 1, if `y` is not one label for each example, if there are fewer
             than two classes, or if a class has only one example.
 
     Example:
@@ -121,21 +122,21 @@ def sample_pairs(labels, num_iterations=20, seed=0):
     """
     if num_iterations < 1:
         raise ValueError(f"`num_iterations` must be at least 1. Received: num_iterations={num_iterations}")
-    labels = np.asarray(labels)
-    if labels.ndim != 1:
-        raise ValueError(f"`labels` must be one for each example. Received: an array of shape {labels.shape}")
-    classes, counts = np.unique(labels, return_counts=True)
+    y = np.asarray(y)
+    if y.ndim != 1:
+        raise ValueError(f"`y` must be one label for each example. Received: an array of shape {y.shape}")
+    classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2 or counts.min() < 2:
         raise ValueError(
             "There must be at least two classes, and at least two examples of each. "
             f"Received: {dict(zip(classes.tolist(), counts.tolist()))}"
         )
-    random = np.random.default_rng(seed)
-    rows = np.tile(np.arange(len(labels)), num_iterations)
+    random = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
+    rows = np.tile(np.arange(len(y)), num_iterations)
     pairs = []
     for row in rows:
-        alike = labels == labels[row]
-        for candidates in (np.flatnonzero(alike & (np.arange(len(labels)) != row)), np.flatnonzero(~alike)):
+        alike = y == y[row]
+        for candidates in (np.flatnonzero(alike & (np.arange(len(y)) != row)), np.flatnonzero(~alike)):
             pairs.append((row, random.choice(candidates)))
     first, second = np.array(pairs).T
     return first, second, np.tile(np.array([1.0, 0.0], "float32"), len(rows))

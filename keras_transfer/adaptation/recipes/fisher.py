@@ -30,7 +30,7 @@ class Fisher(dict):
     ```
     """
 
-    def save(self, path, overwrite=False):
+    def save(self, path, *, overwrite=False):
         """Writes the arrays to a `.npz` file, completely or not at all.
 
         Args:
@@ -66,13 +66,13 @@ class Fisher(dict):
                 raise ValueError(f"`path` must be a file that `Fisher.save` wrote. Received: {str(path)!r}") from error
 
 
-def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, seed=None):
+def estimate_fisher(model, x, y=None, *, empirical=False, samples=None, loss=None, seed=None):
     """Returns the diagonal of the Fisher information of a model's trainable weights on a dataset.
 
     It is the mean over examples of the squared gradient of log p(label | example), without dropout and without
-    regularization. With `labels="model"` the label of each example is drawn from the model's own prediction, which
-    gives the true Fisher information. With `labels="data"` it is the label in the data, which gives the empirical
-    Fisher information. The latter is close to zero where the model is confident and correct.
+    regularization. The label of each example is drawn from the model's own prediction, which gives the true Fisher
+    information. With `empirical=True` it is the label in the data, which gives the empirical Fisher information, close
+    to zero where the model is confident and correct.
 
     The gradient of each example is computed separately, which takes as long as an epoch with batches of one. A few
     hundred examples are common. The model does not change. Under `mixed_float16`, small gradients vanish.
@@ -85,11 +85,12 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
             weight n counts as n examples. Weights [batch, length] apply to the log-likelihoods of positions, whose
             weighted sum is the log-likelihood of the example. Give padding the weight 0. If all other positions have
             the weight n, the example counts as n examples.
-        y: Integer labels of `x` for `labels="data"`. Defaults to `None`, for datasets, which contain them.
-        labels: `"model"` or `"data"`. With `"model"` labels in a dataset are ignored. Defaults to `"model"`.
+        y: Integer labels of `x` for `empirical=True`. Defaults to `None`, for datasets, which contain them.
+        empirical: Boolean. Whether to use the labels of the data. Otherwise, labels in a dataset are ignored. Defaults
+            to `False`.
         samples: Integer. Maximum number of examples. They are drawn at random from data in memory and `text.batches`,
             or are the first ones of a stream, or of the shuffled batches of another `PyDataset`. Defaults to `None`.
-        loss: As in `compile`. It must return the negative log-likelihood of one example. Use it with `labels="data"`
+        loss: As in `compile`. It must return the negative log-likelihood of one example. Use it with `empirical=True`
             for other outputs or labels. Defaults to `None`, the cross-entropy of integer labels, even if the model is
             compiled with another loss.
         seed: Integer. Makes labels and examples reproducible on every backend. Defaults to `None`, which follows
@@ -115,10 +116,10 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
     _check_model(model)
     if isinstance(model, Task) and not model.predicts_one_class and loss is None:
         raise ValueError(
-            f"The outputs of this `{type(model).__name__}` are not the logits of one label. Pass `labels='data'` and "
-            f"`loss`, the negative log-likelihood. Received: labels={labels!r}, loss=None"
+            f"The outputs of this `{type(model).__name__}` are not the logits of one label. Pass `empirical=True` and "
+            f"`loss`, the negative log-likelihood. Received: empirical={empirical!r}, loss=None"
         )
-    _check_options(y, labels, samples, loss)
+    _check_options(y, empirical, samples, loss)
     random = np.random.default_rng(np.random.randint(2**31) if seed is None else seed)
     optimizer = _SquaredGradients()
     scorer = _Scorer(model)
@@ -132,14 +133,14 @@ def estimate_fisher(model, x, y=None, labels="model", samples=None, loss=None, s
     # A `SpanExtractor` predicts a position, so each batch has its own number of classes.
     varies = loss is None and isinstance(model, Task) and getattr(model.output, "shape", [0])[-1] is None
     try:
-        for inputs, targets, weights in _batches(model, x, y, labels, samples, random):
-            if labels == "model" or (loss is None and (varies or shape is None)):
+        for inputs, targets, weights in _batches(model, x, y, empirical, samples, random):
+            if not empirical or (loss is None and (varies or shape is None)):
                 logits = scorer.predict_on_batch(_tensors(inputs))
                 shape = _check_logits(logits) if varies or shape is None else shape
-            if labels == "model":
+            if not empirical:
                 targets = _draw(logits, random)
             elif targets is None:
-                raise ValueError("`labels='data'` requires `y`, or a dataset of `(x, y)`. Received: no labels")
+                raise ValueError("`empirical=True` requires `y`, or a dataset of `(x, y)`. Received: no labels")
             elif loss is None:
                 _check_labels(targets, shape)
             for i in range(len(keras.tree.flatten(inputs)[0])):
@@ -235,15 +236,13 @@ def _check_model(model):
         raise ValueError(f"`model` must not be distributed over several replicas. Received: {replicas} replicas")
 
 
-def _check_options(y, labels, samples, loss):
-    if not isinstance(labels, str) or labels not in ("model", "data"):
+def _check_options(y, empirical, samples, loss):
+    if not isinstance(empirical, bool):
+        raise ValueError(f"`empirical` must be a boolean. Pass labels as `y`. Received: empirical={empirical!r:.100}")
+    if not empirical and (y is not None or loss is not None):
         raise ValueError(
-            f"`labels` must be 'model' or 'data'. Pass the labels themselves as `y`. Received: labels={labels!r:.100}"
-        )
-    if labels == "model" and (y is not None or loss is not None):
-        raise ValueError(
-            "`labels='model'` draws labels from the model's logits. Pass `labels='data'` for your own `y` or `loss`. "
-            f"Received: {'y' if loss is None else 'loss'} and labels='model'"
+            "Labels are drawn from the model's logits. Pass `empirical=True` for your own `y` or `loss`. "
+            f"Received: {'y' if loss is None else 'loss'} and empirical=False"
         )
     if samples is not None and (samples != int(samples) or samples < 1):
         raise ValueError(f"`samples` must be an integer of at least 1. Received: samples={samples!r}")
@@ -252,12 +251,12 @@ def _check_options(y, labels, samples, loss):
 # === Data ===
 
 
-def _batches(model, x, y, labels, samples, random):
+def _batches(model, x, y, empirical, samples, random):
     """Yields `(inputs, labels, weights)` for each batch: arrays with a row for each example, or None."""
     if not isinstance(model, Task):
         yield from _batches_in_memory(x, y, samples, random) if _in_memory(x) else _batches_of(x, y, samples, random)
         return
-    y = model.placeholder_labels(x) if y is None and labels == "model" else y
+    y = model.placeholder_labels(x) if y is None and not empirical else y
     if samples is not None and model.is_raw(x):  # Only the drawn rows are tokenized.
         x, y = _draw_rows(model.raw_columns(x), y, int(samples), random)
         samples = None
@@ -369,7 +368,7 @@ def _check_logits(logits):
         shapes = keras.tree.map_structure(lambda output: tuple(output.shape), logits)
         raise ValueError(
             "`model` must have one output: logits [batch, ..., classes] for at least two classes. Otherwise, pass "
-            f"`labels='data'` and `loss`. Received: outputs of shape {shapes}"
+            f"`empirical=True` and `loss`. Received: outputs of shape {shapes}"
         )
     if np.all(logits >= 0) and np.allclose(np.sum(logits, axis=-1, dtype="float64"), 1.0, rtol=0, atol=1e-3):
         raise ValueError(

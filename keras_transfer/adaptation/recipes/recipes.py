@@ -242,7 +242,19 @@ def get_recipe(name, **changes):
     return Recipe(**{**RECIPES[name], **changes})
 
 
-def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", metrics="auto", callbacks=(), **options):
+def fine_tune(
+    model,
+    x,
+    y=None,
+    *,
+    sample_weight=None,
+    validation_data=None,
+    recipe="bert",
+    loss="auto",
+    metrics="auto",
+    callbacks=(),
+    **kwargs,
+):
     """Adapts a model with a recipe: freezes, compiles and fits it, and does nothing else.
 
     Weights that were already frozen, for example by another recipe, stay frozen, and a warning says so. To train all
@@ -250,41 +262,43 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
 
     Args:
         model: Task, or any built Keras model.
-        train: Tuple `(x, y)` or `(x, y, sample_weight)`, or a dataset of batches whose length is known: `text.batches`,
-            or a `tf.data.Dataset`. For a task, `x` can be anything that `Task.dataset` accepts. For other models, it
-            must be arrays.
+        x: Data in memory, or a dataset of batches with labels whose length is known: `text.batches`, or a
+            `tf.data.Dataset`. For a task, `x` can be anything that `Task.dataset` accepts. For other models, data in
+            memory must be arrays.
+        y: Labels of data in memory. Defaults to `None`, for datasets and for tasks that need no labels.
+        sample_weight: Array of floats. Weights of the rows of data in memory. Defaults to `None`.
         validation_data: As in `fit`. Defaults to `None`.
         recipe: Name of a recipe, or a `Recipe`. Defaults to `"bert"`.
         loss, metrics: As in `compile`. Default to `"auto"`, which uses those of the task. Other models require `loss`.
         callbacks: As in `fit`. Additional callbacks. Defaults to `()`.
-        **options: Further arguments of `fit`.
+        **kwargs: Further arguments of `fit`.
 
     Returns:
         Keras's `History`.
 
     Raises:
-        ValueError: If `recipe` or an option is unknown; if nothing would be trainable; if `train` is empty or its
-            number of batches is unknown; or if `loss` is missing.
+        ValueError: If `recipe` or an option is unknown; if nothing would be trainable; if `x` is empty or its number
+            of batches is unknown; or if `y` or `loss` is missing.
 
     Example:
     ```python
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(2)])
     x, y = np.random.normal(size=(32, 4)), np.random.normal(size=(32, 2))
-    history = keras_transfer.adaptation.fine_tune(model, (x, y), loss="mse", verbose=0)
+    history = keras_transfer.adaptation.fine_tune(model, x, y, loss="mse", verbose=0)
     ```
     """
     plan = recipe if isinstance(recipe, Recipe) else get_recipe(recipe)
-    taken = {"x", "y", "epochs", "batch_size", "sample_weight", "validation_split"} & set(options)
+    taken = {"epochs", "batch_size", "validation_split"} & set(kwargs)
     if taken:
         raise ValueError(
-            "Set `epochs` and `batch_size` in the recipe, and pass the data as `train` and `validation_data`. "
+            "Set `epochs` and `batch_size` in the recipe, and pass validation data as `validation_data`. "
             f"Received: {sorted(taken)}"
         )
-    _check_options(model, options)
+    _check_options(model, kwargs)
     if loss == "auto" and not isinstance(model, Task):
         raise ValueError("`loss` is required for a model that is not a task. Received: loss='auto'")
     metrics = None if metrics == "auto" and not isinstance(model, Task) else metrics
-    data, steps = _batches(model, train, plan.batch_size, options)
+    data, steps = _batches(model, x, y, sample_weight, plan.batch_size, kwargs)
     frozen = sum(math.prod(weight.shape) for weight in could_train(model) if not weight.trainable)
     if frozen:
         log.warning("%d parameters were frozen before the recipe was applied and remain frozen.", frozen)
@@ -294,12 +308,12 @@ def fine_tune(model, train, validation_data=None, recipe="bert", loss="auto", me
     build_optimizer(model)  # TensorFlow would trace the first step twice, the first time only to create its variables.
     callbacks = [*plan.build_callbacks(), *keras.tree.flatten(callbacks or [])]
     x, run = data["x"], Run(data["x"], callbacks, validation_data is not None, {})
-    if not isinstance(model, Task) and "y" not in data:  # `fit` of a task does this itself.
+    if not isinstance(model, Task) and "batch_size" not in data:  # `fit` of a task does this itself.
         data["x"], validation_data = as_pipeline(x), as_pipeline(validation_data)
-        if "class_weight" in options:
-            options["class_weight"] = all_class_weights(options["class_weight"], data["x"])
+        if "class_weight" in kwargs:
+            kwargs["class_weight"] = all_class_weights(kwargs["class_weight"], data["x"])
     with run, counting_epochs(x, data["x"], callbacks) as callbacks:
-        return model.fit(**data, epochs=plan.epochs, validation_data=validation_data, callbacks=callbacks, **options)
+        return model.fit(**data, epochs=plan.epochs, validation_data=validation_data, callbacks=callbacks, **kwargs)
 
 
 def _check_options(model, options):
@@ -327,26 +341,30 @@ def _lowest_of_last(model, count):
     return blocks[-count].depth
 
 
-def _batches(model, train, batch_size, options):
+def _batches(model, x, y, sample_weight, batch_size, options):
     """Returns `(arguments of fit, number of batches of an epoch)`."""
-    pair = isinstance(train, tuple) and len(train) in (2, 3)
-    if not pair and (hasattr(train, "shape") or isinstance(train, (list, tuple, dict, str))):
-        raise ValueError(f"`train` must be `(x, y)` or a dataset of batches. Received: a {type(train).__name__}")
-    x, y, sample_weight = (*train, None)[:3] if pair else (train, None, None)
-    data = {"x": x, "y": y, "sample_weight": sample_weight, "batch_size": batch_size} if pair else {"x": x}
-    if pair and isinstance(model, Task):
+    in_memory = y is not None or hasattr(x, "shape") or isinstance(x, (list, tuple, dict, str))
+    if in_memory and y is None and not getattr(model, "makes_targets", False):
+        raise ValueError(
+            "Data in memory require labels. Pass them as `y`: `fine_tune(model, x, y)`. "
+            f"Received: x of type {type(x).__name__}, and y=None"
+        )
+    arguments = {"x": x, "y": y, "sample_weight": sample_weight}
+    data = {**arguments, "batch_size": batch_size} if in_memory else arguments
+    if in_memory and isinstance(model, Task):
         data = {"x": model.dataset(x, y, sample_weight, batch_size, bool(options.get("shuffle", True)))}
     steps = options.get("steps_per_epoch")
     try:
         if steps is None:
-            steps = -(-len(keras.tree.flatten(x)[0]) // batch_size) if "y" in data else len(data["x"])
+            arrays = "batch_size" in data
+            steps = -(-len(keras.tree.flatten(x)[0]) // batch_size) if arrays else len(data["x"])
     except TypeError as error:
         raise ValueError(
             "The learning rate schedule requires the number of batches per epoch. Pass `steps_per_epoch`. "
-            f"Received: a {type(train).__name__} of unknown length"
+            f"Received: a {type(x).__name__} of unknown length"
         ) from error
     if steps == 0:
-        raise ValueError("`train` must have at least one row. Received: no rows")
+        raise ValueError("`x` must have at least one row. Received: no rows")
     return data, steps
 
 

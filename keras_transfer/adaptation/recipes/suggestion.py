@@ -21,7 +21,7 @@ EFFICIENCY = 0.5  # Speed of a step as a fraction of the speed of a large matrix
 VALUES = 20  # Vectors per token that a block keeps for its backward pass.
 
 
-def suggest(model, data, *, memory=None, minutes=None):
+def suggest(model, x, y=None, *, memory=None, minutes=None):
     """Suggests a recipe for a task and its data, prints it with the reasons, and returns it.
 
     This is a rule of thumb, not a prediction:
@@ -44,7 +44,8 @@ def suggest(model, data, *, memory=None, minutes=None):
 
     Args:
         model: `Task` with labels.
-        data: Tuple `(x, y)`, or `text.batches` or `text.word_batches` with labels.
+        x: Data in memory, as for `fit`, or `text.batches` or `text.word_batches` with labels.
+        y: Labels of data in memory. Defaults to `None`.
         memory: Number of bytes that training may use. Defaults to `None`, all memory of the machine. Pass the memory of
             the device if you train on a GPU.
         minutes: Float. Maximum duration of the run. Defaults to `None`, no limit.
@@ -53,24 +54,23 @@ def suggest(model, data, *, memory=None, minutes=None):
         A `Recipe`, which `fine_tune` takes.
 
     Raises:
-        ValueError: If `model` is not a task with labels, or if `data` are not in memory or have no labels.
+        ValueError: If `model` is not a task with labels, or if the data are not in memory or have no labels.
 
     Example:
     ```python
     model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
-    recipe = keras_transfer.adaptation.suggest(model, (["What a film!", "What a bore."], [1, 0]))
+    recipe = keras_transfer.adaptation.suggest(model, ["What a film!", "What a bore."], [1, 0])
     ```
 
     Source: https://arxiv.org/abs/2002.06305, https://arxiv.org/abs/2202.10054
     """
     if not isinstance(model, Task) or model.makes_targets:
         raise ValueError(f"`model` must be a task with labels, such as a `TextClassifier`. Received: model={model!r}")
-    pair = isinstance(data, tuple) and len(data) in (2, 3)
-    data = model.dataset(*data) if pair else data
+    data = model.dataset(x, y)
     if not isinstance(data, Batches) or not data.has_labels:
         raise ValueError(
-            "`data` must be in memory, with labels: `(x, y)`, `text.batches(...)` or `text.word_batches(...)`. "
-            f"Received: data of type {type(data).__name__}"
+            "The data must be in memory, with labels: `x` and `y`, `text.batches(...)` or `text.word_batches(...)`. "
+            f"Received: x of type {type(x).__name__}{'' if y is not None else ', and y=None'}"
         )
     memory = _memory_of_machine() if memory is None else memory
     ends, classes = row_ends(data), model.output.shape[-1]

@@ -54,7 +54,7 @@ class Report:
     `_first_tables`, which returns a dict of the tables before the reliability.
 
     Args:
-        seed, examples, resamples, confidence: As for `report`.
+        seed, num_examples, resamples, confidence: As for `report`.
 
     Attributes:
         SLICE_METRICS: Tuple of the names of the two metrics that the table of slices has. The interval of the first one
@@ -66,12 +66,14 @@ class Report:
     SLICE_METRICS = ()
     COUNTED = "rows"
 
-    def __init__(self, seed, examples, resamples, confidence):
+    def __init__(self, seed, num_examples, resamples, confidence):
         scores.check_resampling(resamples, confidence)
-        if not isinstance(examples, int) or examples < 0:
-            raise ValueError(f"`examples` must be an integer of at least 0. Received: examples={examples!r}")
+        if not isinstance(num_examples, int) or num_examples < 0:
+            raise ValueError(
+                f"`num_examples` must be an integer of at least 0. Received: num_examples={num_examples!r}"
+            )
         self.confidence = confidence
-        self._resampling, self._example_count = (resamples, confidence, seed), examples
+        self._resampling, self._example_count = (resamples, confidence, seed), num_examples
 
     def _rows_of(self, texts):
         """Returns texts, or a tuple of two columns of texts, as a list of tuples. Returns None for None."""

@@ -16,11 +16,11 @@ class ClassificationReport(Report):
     `print(report)` shows it as text, and `report.to_html(path)` writes it as a page with pictures.
 
     Args:
-        labels: List or array [rows] of integers, or of names of classes.
-        logits: Array [rows, classes]. Outputs of the classifier.
+        y_true: List or array [rows] of integers, or of names of classes.
+        y_pred: Array [rows, classes]. Outputs of the classifier.
         texts: The rows as a list of texts, or as a tuple of two columns of texts. Defaults to `None`.
-        label_names, slices, seed, examples, resamples, confidence: As for `report`.
-        from_logits: Boolean. Whether `logits` are logits. Otherwise they are probabilities. Defaults to `True`.
+        label_names, slices, seed, num_examples, resamples, confidence: As for `report`.
+        from_logits: Boolean. Whether `y_pred` are logits. Otherwise they are probabilities. Defaults to `True`.
 
     Attributes:
         metrics: Dict from `"accuracy"`, `"macro_f1"` (over the classes that occur in labels or predictions),
@@ -55,19 +55,20 @@ class ClassificationReport(Report):
 
     def __init__(
         self,
-        labels,
-        logits,
+        y_true,
+        y_pred,
+        *,
         texts=None,
         label_names=None,
         slices=None,
         seed=0,
-        examples=10,
+        num_examples=10,
         resamples=1000,
         confidence=0.95,
         from_logits=True,
     ):
-        super().__init__(seed, examples, resamples, confidence)
-        self.probabilities = _probabilities(logits, from_logits)
+        super().__init__(seed, num_examples, resamples, confidence)
+        self.probabilities = _probabilities(y_pred, from_logits)
         count, classes = self.probabilities.shape
         names = range(classes) if label_names is None else label_names
         self.label_names = [str(name) for name in names]
@@ -76,7 +77,7 @@ class ClassificationReport(Report):
                 f"`label_names` must be {classes} different names, one for each class. "
                 f"Received: {listed(self.label_names)}"
             )
-        self.labels = _positions(labels, self.label_names)
+        self.labels = _positions(y_true, self.label_names)
         if len(self.labels) != count:
             raise ValueError(f"Each row must have a label. Received: {len(self.labels)} labels for {count} rows")
         texts = self._rows_of(texts)
@@ -141,11 +142,11 @@ def _probabilities(logits, from_logits):
     values = np.asarray(logits, "float64")
     if values.ndim != 2 or values.shape[1] < 2 or not len(values):
         raise ValueError(
-            f"`logits` must have the shape [rows, classes], with at least one row and two classes. "
+            f"`y_pred` must have the shape [rows, classes], with at least one row and two classes. "
             f"Received: {values.shape}"
         )
     if len(wrong := np.flatnonzero(~np.isfinite(values).all(axis=1))):
-        raise ValueError(f"`logits` must be finite numbers. Received: {values[wrong[0]]} at position {wrong[0]}")
+        raise ValueError(f"`y_pred` must be finite numbers. Received: {values[wrong[0]]} at position {wrong[0]}")
     likely = (values >= 0).all(axis=1) & (np.abs(values.sum(axis=1) - 1) < 1e-3)
     if from_logits and likely.all():
         raise ValueError(

@@ -25,13 +25,13 @@ class MultiLabelReport(Report):
     `print(report)` shows it as text, and `report.to_html(path)` writes it as a page with pictures.
 
     Args:
-        labels: Lists of names, or an array [rows, labels] of zeros and ones.
-        predicted: Predictions of the classifier, in one of these forms.
+        y_true: Lists of names, or an array [rows, labels] of zeros and ones.
+        y_pred: Predictions of the classifier, in one of these forms.
         label_names: List of strings. Names of the labels.
         probabilities: Array [rows, labels]. Probability of each label. Defaults to `None`: the report then has no
             calibration and no examples.
         texts: The rows as a list of texts, or as a tuple of two columns of texts. Defaults to `None`.
-        slices, seed, examples, resamples, confidence: As for `report`.
+        slices, seed, num_examples, resamples, confidence: As for `report`.
 
     Attributes:
         metrics: Dict from `"micro_f1"` (over all labels of all rows), `"macro_f1"` (the mean over the labels that occur
@@ -54,14 +54,14 @@ class MultiLabelReport(Report):
         probabilities: Float array [rows, labels], or None.
 
     Raises:
-        ValueError: If the rows do not match, if there are none, if a label is unknown, if a value of `labels` or
-            `predicted` is neither 0 nor 1, if `probabilities` has another shape or other values than probabilities, or
+        ValueError: If the rows do not match, if there are none, if a label is unknown, if a value of `y_true` or
+            `y_pred` is neither 0 nor 1, if `probabilities` has another shape or other values than probabilities, or
             if another argument is invalid.
 
     Example:
     ```python
     labels, predicted = [["film"], ["film", "fun"], []], [["film"], ["film"], ["fun"]]
-    report = keras_transfer.analysis.MultiLabelReport(labels, predicted, ["film", "fun"])
+    report = keras_transfer.analysis.MultiLabelReport(labels, predicted, label_names=["film", "fun"])
     report.metrics["micro_f1"].value, report.classes["film"]["f1"].value  # 0.667, 1.0
     ```
     """
@@ -71,26 +71,26 @@ class MultiLabelReport(Report):
 
     def __init__(
         self,
-        labels,
-        predicted,
+        y_true,
+        y_pred,
+        *,
         label_names,
         probabilities=None,
         texts=None,
         slices=None,
         seed=0,
-        examples=10,
+        num_examples=10,
         resamples=1000,
         confidence=0.95,
     ):
-        super().__init__(seed, examples, resamples, confidence)
+        super().__init__(seed, num_examples, resamples, confidence)
         self.label_names = [str(name) for name in (() if label_names is None else label_names)]
         if not self.label_names or len(set(self.label_names)) < len(self.label_names):
             raise ValueError(
                 f"`label_names` must be different names, at least one. Received: {listed(self.label_names)}"
             )
         self.labels, self.predicted = (
-            _chosen(rows, self.label_names, argument)
-            for argument, rows in (("labels", labels), ("predicted", predicted))
+            _chosen(rows, self.label_names, argument) for argument, rows in (("y_true", y_true), ("y_pred", y_pred))
         )
         if not len(self.labels) or len(self.labels) != len(self.predicted):
             raise ValueError(

@@ -16,10 +16,11 @@ def report(
     model,
     x,
     y,
+    *,
     slices=None,
     seed=0,
     label_names=None,
-    examples=10,
+    num_examples=10,
     resamples=1000,
     confidence=0.95,
     from_logits=None,
@@ -45,7 +46,7 @@ def report(
             - an array [rows] of such values
         seed: Integer. Seed of the bootstrap. Defaults to `0`.
         label_names: List of strings. Names of the classes. Defaults to `None`, those of the model.
-        examples: Integer. Number of examples of each kind. Defaults to `10`.
+        num_examples: Integer. Number of examples of each kind. Defaults to `10`.
         resamples: Integer. Number of resamples of the bootstrap. Defaults to `1000`.
         confidence: Float between 0 and 1. Confidence of the intervals. Defaults to `0.95`.
         from_logits: Boolean. Whether the outputs of a Keras model are logits. Otherwise they are probabilities. Not
@@ -91,7 +92,7 @@ def report(
         "label_names": label_names,
         "slices": slices,
         "seed": seed,
-        "examples": examples,
+        "num_examples": num_examples,
         "resamples": resamples,
         "confidence": confidence,
     }

@@ -38,8 +38,8 @@ def run_comparison(
         lambda: tasks.TextClassifier.from_pretrained(encoder, label_names=label_names, head="new"),
         {name: as_task_labels(part, label_names) for name, part in parts.items()},
         {name: adaptation.get_recipe(name, **changes) for name in methods},
-        seeds,
-        baseline,
+        seeds=seeds,
+        baseline=baseline,
         results=results,
     )
     print(f"\n{comparison}")

@@ -70,7 +70,7 @@ def run_quickstart(
     train = text.batches(*data.train, model.preprocessor, batch_size=recipe.batch_size, seed=seed)
     adaptation.fine_tune(model, train, recipe=recipe, verbose=bar_or_lines())
 
-    report = analysis.report(model, *data.test, seed=seed, label_names=data.label_names, examples=5)
+    report = analysis.report(model, *data.test, seed=seed, label_names=data.label_names, num_examples=5)
     print(f"\nHeld-out questions: {report}")
     folder = serving.export(model, output, labels=data.label_names, overwrite=overwrite)
     page = report.to_html(folder / "assets.extra" / "report.html", title="Held-out questions")

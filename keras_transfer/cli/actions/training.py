@@ -95,7 +95,7 @@ def _train(model, parts, recipe, folder, settings, seed):
     train = text.batches(*parts["train"], model.preprocessor, batch_size=recipe.batch_size, seed=seed)
     options = {"callbacks": [checkpoint], "verbose": bar_or_lines()}
     validation = as_task_labels(parts["validation"], model.label_names)
-    adaptation.fine_tune(model, train, validation, recipe=recipe, **options)
+    adaptation.fine_tune(model, train, validation_data=validation, recipe=recipe, **options)
     if checkpoint.stopped_by:
         print(f"\nThe run was stopped. The same command continues it from {folder / CHECKPOINTS}")
         return int(signal.Signals[checkpoint.stopped_by])

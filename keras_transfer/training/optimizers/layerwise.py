@@ -102,6 +102,7 @@ class LayerwiseOptimizer(keras.optimizers.Optimizer):
         self,
         optimizer,
         model=None,
+        *,
         decay=None,
         rates=None,
         penalty=None,

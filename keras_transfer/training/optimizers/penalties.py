@@ -92,7 +92,7 @@ class L2SP(Penalty):
     Example:
     ```python
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(2)])
-    penalty = keras_transfer.adaptation.L2SP(0.1, 0.01)
+    penalty = keras_transfer.adaptation.L2SP(0.1, new_strength=0.01)
     model.compile(keras_transfer.adaptation.LayerwiseOptimizer(keras.optimizers.SGD(0.1), model, penalty=penalty))
     ```
 
@@ -101,7 +101,7 @@ class L2SP(Penalty):
 
     penalizes_new_weights = True
 
-    def __init__(self, strength=0.01, new_strength=0.01, squared=True, groups="pretrained", norms_and_biases=True):
+    def __init__(self, strength=0.01, *, new_strength=0.01, squared=True, groups="pretrained", norms_and_biases=True):
         self.strength = _not_negative("strength", strength)
         self.new_strength = _not_negative("new_strength", new_strength)
         for name, value in {"squared": squared, "norms_and_biases": norms_and_biases}.items():
@@ -173,7 +173,7 @@ class EWC(Penalty):
     Source: https://arxiv.org/abs/1612.00796, equation 3.
     """
 
-    def __init__(self, fisher, strength=1.0, groups=None):
+    def __init__(self, fisher, strength=1.0, *, groups=None):
         self.strength = _not_negative("strength", strength)
         self.fisher = fisher
         if not isinstance(fisher or {}, dict):

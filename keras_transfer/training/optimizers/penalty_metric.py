@@ -22,7 +22,7 @@ class PenaltyLogger(keras.callbacks.Callback):
     Example:
     ```python
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(2)])
-    penalty = keras_transfer.adaptation.L2SP(0.1, 0.01)
+    penalty = keras_transfer.adaptation.L2SP(0.1, new_strength=0.01)
     optimizer = keras_transfer.adaptation.LayerwiseOptimizer(keras.optimizers.Adam(1e-3), model, penalty=penalty)
     model.compile(optimizer, "mse")
     callbacks = [keras_transfer.adaptation.PenaltyLogger()]
@@ -31,7 +31,7 @@ class PenaltyLogger(keras.callbacks.Callback):
     ```
     """
 
-    def __init__(self, name="penalty"):
+    def __init__(self, *, name="penalty"):
         super().__init__()
         self.name = name
 

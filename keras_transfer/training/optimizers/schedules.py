@@ -118,7 +118,7 @@ class SlantedTriangular(_UpAndDown):
     Source: https://arxiv.org/abs/1801.06146, equation 3.
     """
 
-    def __init__(self, peak, total_steps, cut_fraction=0.1, ratio=32):
+    def __init__(self, peak, total_steps, *, cut_fraction=0.1, ratio=32):
         self.peak = self._peak = _rate("peak", peak)
         self.total_steps = self._end = _integer("total_steps", total_steps, 1)
         self.cut_fraction = _number("cut_fraction", cut_fraction, "in (0, 1)", lambda value: 0 < value < 1)
@@ -319,7 +319,7 @@ class OneCycle(_UpAndDown):
     Source: https://arxiv.org/abs/1708.07120. The two phases and the cosines follow fastai and torch.
     """
 
-    def __init__(self, peak, total_steps, warmup_fraction=0.3, start_factor=1 / 25, end_factor=1 / 1e4):
+    def __init__(self, peak, total_steps, *, warmup_fraction=0.3, start_factor=1 / 25, end_factor=1 / 1e4):
         self.peak = self._peak = _rate("peak", peak)
         self.total_steps = _integer("total_steps", total_steps, 1)
         self.warmup_fraction = _number("warmup_fraction", warmup_fraction, "in [0, 1)", lambda value: 0 <= value < 1)

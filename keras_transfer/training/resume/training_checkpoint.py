@@ -85,7 +85,7 @@ class TrainingCheckpoint(RunCallback):
     ```
     """
 
-    def __init__(self, folder, save_every="epoch", keep=2, data=None, callbacks=None, signals=("SIGTERM",)):
+    def __init__(self, folder, *, save_every="epoch", keep=2, data=None, callbacks=None, signals=("SIGTERM",)):
         super().__init__()
         if not isinstance(folder, (str, os.PathLike)) or not str(folder):
             raise ValueError(f"`folder` must be the path of a folder. Received: folder={folder!r}")

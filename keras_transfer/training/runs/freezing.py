@@ -38,19 +38,19 @@ def freeze(model, groups=None, *, below=None, paths=None, norms=True):
     return _apply(model, [weight for weight in model.trainable_weights if id(weight) not in chosen])
 
 
-def freeze_to(model, group, *, norms=True):
+def freeze_to(model, below, *, norms=True):
     """Unfreezes a layer group and all groups above it, and freezes all groups below it, like fastai's `freeze_to`.
 
     Args:
         model: See `freeze`.
-        group: String or integer. Name or depth of the lowest layer group that trains. `-1` is the head.
+        below: String or integer. Name or depth of the lowest layer group that trains. `-1` is the head.
         norms: Boolean. Whether to freeze the normalization layers of the groups below too. Defaults to `True`.
 
     Returns:
         The model.
 
     Raises:
-        ValueError: If `group` does not match exactly one layer group, or if the model's optimizer was built without the
+        ValueError: If `below` does not match exactly one layer group, or if the model's optimizer was built without the
             weights to unfreeze.
 
     Example:
@@ -59,7 +59,7 @@ def freeze_to(model, group, *, norms=True):
     keras_transfer.adaptation.freeze_to(model, -1)
     ```
     """
-    depth = depth_of(model, group)
+    depth = depth_of(model, below)
     above = {id(w) for g in layer_groups(model) if g.depth >= depth for w in g.variables}
     kept = set() if norms else {id(weight) for weight in model.trainable_weights if is_norm(weight)}
     return _apply(model, [weight for weight in could_train(model) if id(weight) in above | kept])

@@ -9,12 +9,12 @@ from keras_transfer.training.runs.stage import Stage, check_length
 from keras_transfer.training.runs.stages import Stages
 
 
-def gradual(groups, epochs=None, steps=None, fraction=0.5, down_to=None):
+def gradual(groups, epochs=None, steps=None, fraction=0.5, below=None):
     """Returns the stages of gradual unfreezing. `GradualUnfreezing` describes them."""
-    found = groups[:1] if down_to is None else select_groups(groups, down_to)
+    found = groups[:1] if below is None else select_groups(groups, below)
     if len(found) != 1:
         names = [group.name for group in found]
-        raise ValueError(f"Expected a single layer group. Received: {down_to!r}, which matches {names}")
+        raise ValueError(f"Expected a single layer group. Received: {below!r}, which matches {names}")
     lowest, highest = found[0].depth, groups[-1].depth
     first = {group.depth for group in groups if not group.pretrained and group.depth >= lowest} | {highest}
     others = [depth for depth in range(highest, lowest - 1, -1) if depth not in first]
@@ -32,14 +32,14 @@ def chain_thaw(groups, epochs=None, steps=None, fraction=0.75):
 def sequential(groups, new_epochs=1, body_epochs=1):
     """Returns the stages of sequential unfreezing. `SequentialUnfreezing` describes them."""
     body = [group.depth for group in groups if group.kind != "embeddings"]
-    return [Stage(_new(groups), new_epochs), Stage(body, body_epochs), Stage("all")]
+    return [Stage(_new(groups), epochs=new_epochs), Stage(body, epochs=body_epochs), Stage("all")]
 
 
 def _of_equal_length(trained, epochs, steps, fraction):
     """Returns stages of equal length, except that the last one lasts until the run ends."""
     if epochs is None and steps is None:
         return [Stage(train, fraction=fraction / max(len(trained) - 1, 1)) for train in trained]
-    return [Stage(train, epochs, steps) for train in trained]
+    return [Stage(train, epochs=epochs, steps=steps) for train in trained]
 
 
 def _new(groups):
@@ -128,7 +128,7 @@ class GradualUnfreezing(_Planned):
         steps: Integer. Number of batches from one layer group to the next. Defaults to `None`.
         fraction: Float. Fraction of the run after which all layer groups train. Defaults to `0.5` if neither `epochs`
             nor `steps` is set.
-        down_to: String or integer. Name or depth of the lowest layer group that ever trains. Defaults to `None` for
+        below: String or integer. Name or depth of the lowest layer group that ever trains. Defaults to `None` for
             all.
 
     Raises:
@@ -136,15 +136,15 @@ class GradualUnfreezing(_Planned):
 
     Example:
     ```python
-    callback = keras_transfer.adaptation.GradualUnfreezing(epochs=1, down_to="block_2")
+    callback = keras_transfer.adaptation.GradualUnfreezing(epochs=1, below="block_2")
     ```
 
     Source: https://arxiv.org/abs/1801.06146, section 3.3.
     """
 
-    def __init__(self, epochs=None, steps=None, fraction=None, down_to=None):
-        Stage("all", epochs, steps, fraction)  # raises if these are invalid
-        super().__init__(gradual, epochs=epochs, steps=steps, fraction=fraction, down_to=down_to)
+    def __init__(self, *, epochs=None, steps=None, fraction=None, below=None):
+        Stage("all", epochs=epochs, steps=steps, fraction=fraction)  # raises if these are invalid
+        super().__init__(gradual, epochs=epochs, steps=steps, fraction=fraction, below=below)
 
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
@@ -170,8 +170,8 @@ class ChainThaw(_Planned):
     Source: https://arxiv.org/abs/1708.00524, section 3.3.
     """
 
-    def __init__(self, epochs=None, steps=None, fraction=None):
-        Stage("all", epochs, steps, fraction)  # raises if these are invalid
+    def __init__(self, *, epochs=None, steps=None, fraction=None):
+        Stage("all", epochs=epochs, steps=steps, fraction=fraction)  # raises if these are invalid
         super().__init__(chain_thaw, epochs=epochs, steps=steps, fraction=fraction)
 
 
@@ -196,7 +196,7 @@ class SequentialUnfreezing(_Planned):
     Source: https://arxiv.org/abs/1902.10547, section 3.
     """
 
-    def __init__(self, new_epochs=1, body_epochs=1):
+    def __init__(self, *, new_epochs=1, body_epochs=1):
         check_length("new_epochs", new_epochs)
         check_length("body_epochs", body_epochs)
         super().__init__(sequential, new_epochs=new_epochs, body_epochs=body_epochs)

@@ -41,6 +41,7 @@ class Stage:
     """
 
     train: str | int | list
+    _: dataclasses.KW_ONLY
     epochs: int | None = None
     steps: int | None = None
     fraction: float | None = None

@@ -193,9 +193,9 @@ def test_fusion_attends_to_several_adapters_and_trains_alone():
 
 def test_a_name_stands_for_a_kind_with_its_sizes():
     assert kt.get_adapters("houlsby:16") == [kt.Houlsby(16)]
-    assert kt.get_adapters("lora:r=4,alpha=8,targets='value'") == [kt.LoRA(4, 8, "value")]
+    assert kt.get_adapters("lora:r=4,alpha=8,targets='value'") == [kt.LoRA(4, alpha=8, targets="value")]
     assert kt.get_adapters(["dora:2", kt.Prefix(3)]) == [kt.LoRA(2, magnitude=True), kt.Prefix(3)]
-    assert kt.LoRA(4, 8).scale == 2 and kt.LoRA(4, 8, rank_stabilized=True).scale == 4
+    assert kt.LoRA(4, alpha=8).scale == 2 and kt.LoRA(4, alpha=8, rank_stabilized=True).scale == 4
 
 
 MISTAKES = [

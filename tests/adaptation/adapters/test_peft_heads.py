@@ -80,7 +80,8 @@ def test_lora_of_parts_of_a_fused_layer_is_written_as_lora_of_the_whole_layer(tm
     # ModernBERT has one module for query, key and value, and one for the gate and the inner layer.
     for magnitude in (False, True):
         model = kt.add_adapters(
-            task("modernbert", "classifier"), kt.LoRA(2, 3, ["query", "value", "inner", "gate"], magnitude=magnitude)
+            task("modernbert", "classifier"),
+            kt.LoRA(2, alpha=3, targets=["query", "value", "inner", "gate"], magnitude=magnitude),
         )
         randomize(model)
         folder = kt.save_adapters(model, tmp_path / str(magnitude), format="peft")
@@ -199,7 +200,9 @@ def logits_of_theirs(model):
 def test_peft_computes_the_same_with_a_folder_that_we_write(kind, head, options, peft, tmp_path):
     import transformers
 
-    model = kt.add_adapters(task(kind, head), kt.LoRA(2, 3, ["query", "value", "output", "inner", "outer"], **options))
+    model = kt.add_adapters(
+        task(kind, head), kt.LoRA(2, alpha=3, targets=["query", "value", "output", "inner", "outer"], **options)
+    )
     randomize(model)
     random = np.random.default_rng(2)
     for weight in head_weights(model):

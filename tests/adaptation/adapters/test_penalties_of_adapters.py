@@ -19,7 +19,7 @@ def array(weight):
 
 
 def optimizer_of(model):
-    penalty = kt.L2SP(1.0, 1.0)
+    penalty = kt.L2SP(1.0, new_strength=1.0)
     optimizer = kt.LayerwiseOptimizer(keras.optimizers.SGD(STEP), model, penalty=penalty)
     model.compile(optimizer)
     optimizer.build(model.trainable_variables)

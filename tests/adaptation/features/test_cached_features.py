@@ -51,7 +51,7 @@ def model():
 @pytest.fixture(scope="module")
 def part(model):
     """Its upper part, and the cached features."""
-    upper, features = cache_features(model, cached.texts(model), "block_1", verbose=0)
+    upper, features = cache_features(model, cached.texts(model), below="block_1", verbose=0)
     upper.compile("sgd", run_eagerly=EAGER)
     return upper, features
 
@@ -77,7 +77,7 @@ def test_training_on_cached_features_equals_training_with_the_lower_part_frozen(
     start = values(whole.weights)
     for weight, value in zip(other.weights, start):
         weight.assign(value)
-    upper, features = cache_features(whole, data(whole), below, verbose=0)
+    upper, features = cache_features(whole, data(whole), below=below, verbose=0)
     assert (
         len({len(row[0]["padding_mask"][0]) for row in features.replace(inferred=False)}) > 1
     )  # batches of several lengths
@@ -94,7 +94,7 @@ def test_an_encoder_computes_the_same_from_its_cached_lower_part(kind):
     below = "head" if kind in ("albert", "elmo", "xlnet") else "block_1"
     for task in (TextClassifier, TokenClassifier) if kind == "bert" else (TextClassifier,):
         model, data = cached.of_encoder(cls(**arguments), task, below)
-        upper, features = cache_features(model, data, below, verbose=0)
+        upper, features = cache_features(model, data, below=below, verbose=0)
         assert upper.count_params() < model.count_params()
         for (inputs, _), (stored, _) in zip(data, features, strict=True):
             ours, theirs = upper(stored), model(inputs)
@@ -105,7 +105,7 @@ def test_an_encoder_computes_the_same_from_its_cached_lower_part(kind):
 def test_a_keras_hub_backbone_computes_the_same_from_its_cached_lower_part():
     hub = pytest.importorskip("keras_hub")
     model, data = cached.of_encoder(hub.models.BertBackbone(12, 2, 2, 4, 8, dropout=0.0), below="transformer_layer_1")
-    upper, features = cache_features(model, data, "transformer_layer_1", verbose=0)
+    upper, features = cache_features(model, data, below="transformer_layer_1", verbose=0)
     names = [group.name for group in layer_groups(upper)]
     assert names == [group.name for group in layer_groups(model)][-len(names) :] and len(names) < 5
     np.testing.assert_allclose(to_numpy(upper(features[0][0])), to_numpy(model(data[0][0])), atol=1e-6)
@@ -113,21 +113,21 @@ def test_a_keras_hub_backbone_computes_the_same_from_its_cached_lower_part():
 
 def test_only_what_needs_weights_below_is_stored_and_padding_is_not():
     deberta, data = cached.of_encoder(encoders.DebertaV2Encoder(**BLOCKS["deberta"][1]))
-    upper, features = cache_features(deberta, data, "block_1", verbose=0)
+    upper, features = cache_features(deberta, data, below="block_1", verbose=0)
     stored = {name: column for name, column in features.inputs.items() if name not in data.inputs}
     [column] = stored.values()
     assert column.values.shape == (4 + 2 + 3 + 1, 8) and column.shape == (4, 4, 8)
     # Relative positions and the bias of the mask are computed again, with the frozen weights that they have.
     assert {"distances", "attention_bias"} <= {layer.name for layer in upper.layers}
     pooled, data = cached.of_encoder(encoders.BertEncoder(**POSITIONS), below="head")
-    _, features = cache_features(pooled, data, "head", verbose=0)
+    _, features = cache_features(pooled, data, below="head", verbose=0)
     assert [column.shape for column in list(features.inputs.values())[-1:]] == [(4, 8)]
 
 
 def test_the_upper_part_evaluates_predicts_and_takes_validation_data_like_the_whole():
     model = cached.tagger()
-    upper, features = cache_features(model, cached.sentences(model), "block_1", verbose=0)
-    _, other = cache_features(model, (cached.SENTENCES[:3], cached.TAGS[:3]), "block_1", verbose=0)
+    upper, features = cache_features(model, cached.sentences(model), below="block_1", verbose=0)
+    _, other = cache_features(model, cached.SENTENCES[:3], cached.TAGS[:3], below="block_1", verbose=0)
     for part in (upper, model):
         part.compile("sgd", run_eagerly=EAGER)
     assert isinstance(upper, TokenClassifier) and upper.label_names == model.label_names
@@ -143,7 +143,7 @@ def test_the_upper_part_evaluates_predicts_and_takes_validation_data_like_the_wh
 def test_training_on_cached_features_tells_the_whole_task_the_kind_of_its_texts():
     model = cached.classifier("head")
     for texts, kind in ((["a b", "c"], "texts"), ((["a b", "c"], ["d", "e"]), "pairs")):
-        upper, features = cache_features(model, (texts, [0, 1]), "head", verbose=0)
+        upper, features = cache_features(model, texts, [0, 1], below="head", verbose=0)
         upper.compile("sgd", run_eagerly=EAGER)
         upper.fit(features, verbose=0)
         assert model.fitted_on == kind
@@ -151,7 +151,7 @@ def test_training_on_cached_features_tells_the_whole_task_the_kind_of_its_texts(
 
 def test_recipes_train_the_upper_part():
     model = cached.classifier("pooler")
-    upper, features = cache_features(model, cached.texts(model), "pooler", verbose=0)
+    upper, features = cache_features(model, cached.texts(model), below="pooler", verbose=0)
     before = values(model.weights)
     fine_tune(upper, features, recipe=get_recipe("bert", epochs=1), verbose=0)
     moved = {id(w) for w, value in zip(model.weights, before) if (to_numpy(w) != value).any()}
@@ -165,9 +165,9 @@ def test_a_causal_language_model_trains_on_cached_features():
     )
     model = CausalLM(encoder, tiny.preprocessor())
     with pytest.raises(ValueError, match="All weights below 'block_1' must be frozen"):
-        cache_features(model, cached.TEXTS, "block_1")
+        cache_features(model, cached.TEXTS, below="block_1")
     freeze(model, below="block_1")
-    upper, features = cache_features(model, cached.TEXTS, "block_1", verbose=0)
+    upper, features = cache_features(model, cached.TEXTS, below="block_1", verbose=0)
     for part in (upper, model):
         part.compile("sgd", run_eagerly=EAGER)
     ours, theirs = upper.evaluate(features, verbose=0), model.evaluate(cached.TEXTS, verbose=0)
@@ -177,20 +177,20 @@ def test_a_causal_language_model_trains_on_cached_features():
 def test_dropout_in_the_lower_part_is_off_and_a_warning_names_it(caplog):
     model = TextClassifier(tiny.encoder(num_layers=2, dropout=0.1), 2, tiny.preprocessor(), dropout=0.5)
     freeze(model, below="block_1")
-    upper, features = cache_features(model, cached.texts(model), "block_1", verbose=0)
+    upper, features = cache_features(model, cached.texts(model), below="block_1", verbose=0)
     assert "Dropout below 'block_1' is off" in caplog.text and "'block_0'" in caplog.text
     assert "head_dropout" not in caplog.text and "head_dropout" in {layer.name for layer in upper.layers}
     ours, theirs = (to_numpy(part(data[0][0])) for part, data in ((upper, features), (model, cached.texts(model))))
     np.testing.assert_allclose(ours, theirs, atol=1e-6)
     caplog.clear()
     model = cached.classifier("head")
-    cache_features(model, cached.texts(model), "head", verbose=0)
+    cache_features(model, cached.texts(model), below="head", verbose=0)
     assert not caplog.text
 
 
 def test_features_of_other_weights_are_refused_in_every_method():
     model = cached.classifier()
-    upper, features = cache_features(model, cached.texts(model), "block_1", verbose=0)
+    upper, features = cache_features(model, cached.texts(model), below="block_1", verbose=0)
     upper.compile("sgd")
     model.encoder.token_embedding.embeddings.assign_add(np.full_like(values(model.weights)[0], 0.1))
     for method in (upper.fit, upper.evaluate, upper.predict):
@@ -244,7 +244,7 @@ def nothing_trains():
 def test_what_cannot_be_cached_is_one_error(model, make, data, below, message):
     model = model if make is None else make()
     with pytest.raises(ValueError, match=message):
-        cache_features(model, data(model), below)
+        cache_features(model, data(model), below=below)
 
 
 def test_what_only_the_whole_task_can_do_is_an_error_of_its_part(model, part, tmp_path):
@@ -255,7 +255,7 @@ def test_what_only_the_whole_task_can_do_is_an_error_of_its_part(model, part, tm
     with pytest.raises(ValueError, match="takes what `cache_features` returns. Use the whole task"):
         upper.fit(cached.texts(model))
     with pytest.raises(ValueError, match="must be a whole task"):
-        cache_features(upper, features, "head")
+        cache_features(upper, features, below="head")
     with pytest.raises(ValueError, match="cannot be saved. Use the whole task"):
         upper.save(tmp_path / "part.keras")
     with pytest.raises(ValueError, match="Add adapters to the whole task"):
@@ -266,7 +266,7 @@ def test_what_only_the_whole_task_can_do_is_an_error_of_its_part(model, part, tm
 
 def test_batches_keep_the_order_of_the_texts_for_predict(model, part):
     upper, _ = part
-    _, features = cache_features(model, batches(cached.TEXTS, None, model.preprocessor, 4), "block_1", verbose=0)
+    _, features = cache_features(model, batches(cached.TEXTS, None, model.preprocessor, 4), below="block_1", verbose=0)
     np.testing.assert_allclose(upper.predict(features, verbose=0), model.predict(cached.TEXTS, verbose=0), atol=1e-5)
 
 
@@ -275,7 +275,7 @@ def test_adapters_train_above_cached_features_and_switching_those_below_is_notic
     for name in ("first", "second"):
         add_adapters(model, "houlsby:2", name=name)
     freeze(model, below="block_1")
-    upper, features = cache_features(model, data, "block_1", verbose=0)
+    upper, features = cache_features(model, data, below="block_1", verbose=0)
     assert [group.name for group in layer_groups(upper)] == ["block_1", "block_1_adapters", "pooler", "head"]
     np.testing.assert_allclose(to_numpy(upper(features[0][0])), to_numpy(model(data[0][0])), atol=1e-6)
     set_active_adapter(model, "first")

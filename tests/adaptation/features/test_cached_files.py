@@ -25,7 +25,7 @@ def model():
 
 
 def features(model, **options):
-    _, found = cache_features(model, options.pop("data", None) or cached.texts(model), "block_1", verbose=0, **options)
+    _, found = cache_features(model, *options.pop("data", [cached.texts(model)]), below="block_1", verbose=0, **options)
     return found.inputs["block_0_output"]
 
 
@@ -47,7 +47,7 @@ class Counted:
 def test_a_complete_cache_is_read_and_the_lower_part_does_not_run(model, tmp_path, monkeypatch):
     first = features(model, folder=tmp_path / "cache")
     counted = Counted(monkeypatch)
-    again = features(model, folder=tmp_path / "cache", data=cached.texts(model, seed=1, batch_size=8))
+    again = features(model, folder=tmp_path / "cache", data=[cached.texts(model, seed=1, batch_size=8)])
     assert counted.batches == 0 and isinstance(again.values, np.memmap)
     np.testing.assert_array_equal(again.values, first.values)
     np.testing.assert_array_equal(features(model).values, first.values)  # in memory
@@ -165,8 +165,8 @@ def test_a_cache_of_another_model_other_data_another_dtype_or_version_is_refused
     shorter = batches(cached.TEXTS, cached.LABELS, tiny.preprocessor(sequence_length=8))
     for changed, options, what in [
         (other, {}, "model"),
-        (model, {"data": cached.pairs(model)}, "data"),
-        (model, {"data": shorter}, "data"),
+        (model, {"data": [cached.pairs(model)]}, "data"),
+        (model, {"data": [shorter]}, "data"),
         (model, {"dtype": "float16"}, "dtype"),
     ]:
         with pytest.raises(ValueError, match=f"holds the cache of another {what}\\. .*Received: folder="):
@@ -201,7 +201,7 @@ def test_float16_takes_half_the_room_and_refuses_what_is_out_of_its_range(model)
     whole, half = features(model), features(model, dtype="float16")
     assert half.values.nbytes * 2 == whole.values.nbytes
     np.testing.assert_allclose(half.values, whole.values, rtol=1e-3, atol=1e-3)
-    upper, data = cache_features(model, cached.texts(model), "block_1", dtype="float16", verbose=0)
+    upper, data = cache_features(model, cached.texts(model), below="block_1", dtype="float16", verbose=0)
     np.testing.assert_allclose(to_numpy(upper(data[0][0])), to_numpy(model(cached.texts(model)[0][0])), atol=1e-2)
     large = cached.classifier()
     for weight in large.weights:

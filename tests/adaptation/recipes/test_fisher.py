@@ -33,7 +33,7 @@ def assert_same(fisher, other, tolerance=1e-5):
 def test_fisher_information_is_the_mean_of_squared_gradients_of_single_examples():
     model, (x, y) = linear(), features()
     errors, _ = residuals(model, x, y)
-    fisher = estimate_fisher(model, x, y, labels="data")
+    fisher = estimate_fisher(model, x, y, empirical=True)
     assert isinstance(fisher, Fisher) and list(fisher) == [weight.path for weight in model.trainable_weights]
     kernel, bias = fisher.values()
     assert kernel.dtype == "float32" and kernel.shape == (4, 3)
@@ -53,7 +53,7 @@ def test_the_fisher_information_of_a_task_is_exact_and_ignores_dropout():
             loss = keras.losses.sparse_categorical_crossentropy(np.array([label]), logits, from_logits=True)
         for total, gradient in zip(expected, tape.gradient(loss, weights)):
             total += tf.convert_to_tensor(gradient).numpy().astype("float64") ** 2 / len(TEXTS)
-    fisher = estimate_fisher(model, TEXTS, LABELS, labels="data")
+    fisher = estimate_fisher(model, TEXTS, LABELS, empirical=True)
     assert len(fisher) == len(model.trainable_weights)
     assert_same(fisher, {weight.path: total for weight, total in zip(model.trainable_weights, expected)})
 
@@ -62,7 +62,7 @@ def figures():
     """Results that are equal on every backend, including the drawn labels. `references/make_fisher.py` stores them."""
     ids = np.random.default_rng(0).integers(0, 6, (12, 7))
     own = estimate_fisher(words(), ids, seed=3)
-    of_data = estimate_fisher(words(), ids[:5], ids[:5, 0] % 3, labels="data")
+    of_data = estimate_fisher(words(), ids[:5], ids[:5, 0] % 3, empirical=True)
     return {f"{kind} {path}": values for kind, f in (("own", own), ("data", of_data)) for path, values in f.items()}
 
 
@@ -95,7 +95,7 @@ def test_a_confident_model_draws_the_labels_that_it_predicts():
     sure = np.sort(model.predict(x, verbose=0), axis=1)
     x, likely = x[sure[:, 2] - sure[:, 1] > 12], likely[sure[:, 2] - sure[:, 1] > 12]
     assert len(x) > 8
-    assert_same(estimate_fisher(model, x), estimate_fisher(model, x, likely, labels="data"))
+    assert_same(estimate_fisher(model, x), estimate_fisher(model, x, likely, empirical=True))
 
 
 def test_a_seed_fixes_the_labels_and_otherwise_they_follow_the_seed_of_keras():
@@ -114,7 +114,7 @@ def test_a_custom_loss_takes_other_labels():
     x, _ = features()
     y = np.linspace(-1, 1, 20)[:, None]
     errors = 2 * (x @ model.get_weights()[0] + model.get_weights()[1] - y)
-    _, bias = estimate_fisher(model, x, y, labels="data", loss="mse").values()
+    _, bias = estimate_fisher(model, x, y, empirical=True, loss="mse").values()
     np.testing.assert_allclose(bias, np.mean(errors**2, axis=0), rtol=1e-5)
 
 
@@ -123,9 +123,9 @@ def test_several_outputs_take_several_losses():
     model = set_weights(keras.Model(inputs, {"a": keras.layers.Dense(3)(inputs), "b": keras.layers.Dense(2)(inputs)}))
     x, y = features()
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    fisher = estimate_fisher(model, x, {"a": y, "b": y % 2}, labels="data", loss={"a": loss, "b": loss})
+    fisher = estimate_fisher(model, x, {"a": y, "b": y % 2}, empirical=True, loss={"a": loss, "b": loss})
     alone = keras.Model(inputs, model.output["a"])
-    for path, values in estimate_fisher(alone, x, y, labels="data").items():
+    for path, values in estimate_fisher(alone, x, y, empirical=True).items():
         np.testing.assert_allclose(fisher[path], values, rtol=1e-5)
 
 
@@ -136,7 +136,7 @@ def test_the_likelihood_of_a_sequence_covers_all_positions_except_padding():
     real = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 1], [1, 1, 1]], "float32")
     sums = (errors.reshape(4, 3, 3) * real[:, :, None]).sum(axis=1)
     data = [(x.reshape(4, 3, 4)[i : i + 2], y.reshape(4, 3)[i : i + 2], real[i : i + 2]) for i in (0, 2)]
-    _, bias = estimate_fisher(model, data_of(data), labels="data").values()
+    _, bias = estimate_fisher(model, data_of(data), empirical=True).values()
     np.testing.assert_allclose(bias, np.mean(sums**2, axis=0), rtol=1e-5)
     _, bias = estimate_fisher(model, x.reshape(4, 3, 4), seed=0).values()
     assert bias.shape == (3,) and (bias > 0).all()
@@ -151,26 +151,26 @@ def test_every_form_of_the_same_data_gives_the_same_result():
     import tensorflow as tf
 
     model = small()
-    expected = estimate_fisher(model, TEXTS, LABELS, labels="data")
+    expected = estimate_fisher(model, TEXTS, LABELS, empirical=True)
     assert max(values.max() for values in expected.values()) > 1e-3
     ids = {name: np.array(values) for name, values in tiny.ids_of(model, TEXTS).items()}
     texts = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS))
     prepared = tf.data.Dataset.from_tensor_slices((ids, LABELS))
     train = batches(TEXTS, LABELS, model.preprocessor, batch_size=5, seed=0)
-    assert_same(estimate_fisher(model, np.array(TEXTS), np.array(LABELS), labels="data"), expected)
-    assert_same(estimate_fisher(model, ids, LABELS, labels="data"), expected)
-    assert_same(estimate_fisher(model, texts.batch(7), labels="data"), expected)
-    assert_same(estimate_fisher(model, prepared.batch(6), labels="data"), expected)
-    assert_same(estimate_fisher(model, train, labels="data"), expected)
-    assert_same(estimate_fisher(model, (train[i] for i in range(len(train))), labels="data"), expected)
+    assert_same(estimate_fisher(model, np.array(TEXTS), np.array(LABELS), empirical=True), expected)
+    assert_same(estimate_fisher(model, ids, LABELS, empirical=True), expected)
+    assert_same(estimate_fisher(model, texts.batch(7), empirical=True), expected)
+    assert_same(estimate_fisher(model, prepared.batch(6), empirical=True), expected)
+    assert_same(estimate_fisher(model, train, empirical=True), expected)
+    assert_same(estimate_fisher(model, (train[i] for i in range(len(train))), empirical=True), expected)
 
 
 @pytest.mark.usefixtures("eagerly")
 def test_pairs_of_texts_are_examples_of_a_task():
     model = small()
     pairs = (TEXTS, TEXTS[::-1])
-    expected = estimate_fisher(model, batches(pairs, LABELS, model.preprocessor), labels="data")
-    assert_same(estimate_fisher(model, pairs, LABELS, labels="data"), expected)
+    expected = estimate_fisher(model, batches(pairs, LABELS, model.preprocessor), empirical=True)
+    assert_same(estimate_fisher(model, pairs, LABELS, empirical=True), expected)
 
 
 @pytest.mark.usefixtures("eagerly")
@@ -186,26 +186,26 @@ def test_batches_of_texts_keep_their_order_for_the_next_fit():
 def test_samples_are_drawn_from_data_in_memory_and_taken_from_the_start_of_a_stream():
     model, (x, y) = linear(), features()
     stream = ((x[i : i + 3], y[i : i + 3]) for i in range(0, 20, 3))
-    first = estimate_fisher(model, x[:4], y[:4], labels="data")
-    assert_same(estimate_fisher(model, stream, labels="data", samples=4), first)
-    drawn = estimate_fisher(model, x, y, labels="data", samples=4, seed=0)
-    assert_same(estimate_fisher(model, x, y, labels="data", samples=4, seed=0), drawn, 0)
+    first = estimate_fisher(model, x[:4], y[:4], empirical=True)
+    assert_same(estimate_fisher(model, stream, empirical=True, samples=4), first)
+    drawn = estimate_fisher(model, x, y, empirical=True, samples=4, seed=0)
+    assert_same(estimate_fisher(model, x, y, empirical=True, samples=4, seed=0), drawn, 0)
     assert any((drawn[path] != values).any() for path, values in first.items())
-    singles = [estimate_fisher(model, x[i : i + 1], y[i : i + 1], labels="data") for i in range(20)]
+    singles = [estimate_fisher(model, x[i : i + 1], y[i : i + 1], empirical=True) for i in range(20)]
     # The result is the mean over exactly four different examples.
     biases = np.array([list(single.values())[1] for single in singles])
     rows = np.random.default_rng(0).choice(20, 4, replace=False)
     np.testing.assert_allclose(list(drawn.values())[1], biases[rows].mean(axis=0), rtol=1e-5)
-    everything = estimate_fisher(model, x, y, labels="data")
-    assert_same(estimate_fisher(model, x, y, labels="data", samples=100), everything, 0)
+    everything = estimate_fisher(model, x, y, empirical=True)
+    assert_same(estimate_fisher(model, x, y, empirical=True, samples=100), everything, 0)
 
 
 def test_a_sample_weight_of_n_counts_an_example_n_times():
     model, (x, y) = linear(), features(6)
     weights = np.array([1, 2, 0, 1, 0, 0], "float32")
     rows = [0, 1, 1, 3]
-    expected = estimate_fisher(model, x[rows], y[rows], labels="data")
-    assert_same(estimate_fisher(model, data_of([(x, y, weights)]), labels="data"), expected)
+    expected = estimate_fisher(model, x[rows], y[rows], empirical=True)
+    assert_same(estimate_fisher(model, data_of([(x, y, weights)]), empirical=True), expected)
 
 
 def test_a_module_that_takes_strings_has_fisher_information(tmp_path):
@@ -215,7 +215,7 @@ def test_a_module_that_takes_strings_has_fisher_information(tmp_path):
 
     layer = HubLayer(modules.save_text_module(tmp_path / "module"), trainable=True)
     model = keras.Sequential([keras.Input((), dtype="string"), layer, keras.layers.Dense(2)])
-    fisher = estimate_fisher(model, tf.constant(modules.TEXTS), modules.LABELS, labels="data")
+    fisher = estimate_fisher(model, tf.constant(modules.TEXTS), modules.LABELS, empirical=True)
     assert list(fisher) == [weight.path for weight in model.trainable_weights]
     expected = dict.fromkeys(fisher, 0.0)
     weights = [weight.value for weight in model.trainable_weights]
@@ -253,15 +253,15 @@ def test_only_trainable_weights_are_included_and_unused_ones_are_zero():
 
 def test_regularization_has_no_effect():
     x, y = features()
-    expected = estimate_fisher(linear(), x, y, labels="data")
+    expected = estimate_fisher(linear(), x, y, empirical=True)
     model = linear(kernel_regularizer=keras.regularizers.L2(10.0))
-    assert_same(estimate_fisher(model, x, y, labels="data"), expected, 0)
+    assert_same(estimate_fisher(model, x, y, empirical=True), expected, 0)
 
 
 def test_mixed_precision_gives_nearly_the_same_result():
     x, y = features()
-    expected = estimate_fisher(linear(), x, y, labels="data")
-    assert_same(estimate_fisher(linear(dtype="mixed_bfloat16"), x, y, labels="data"), expected, 0.05)
+    expected = estimate_fisher(linear(), x, y, empirical=True)
+    assert_same(estimate_fisher(linear(dtype="mixed_bfloat16"), x, y, empirical=True), expected, 0.05)
 
 
 def state(model):
@@ -308,7 +308,7 @@ def test_the_state_of_layers_is_restored_even_after_an_error():
     x, y = features()
     estimate_fisher(model, x)
     with pytest.raises(ValueError, match="from 0 to 2"):
-        estimate_fisher(model, data_of([(x, y), (x, y + 1)]), labels="data")
+        estimate_fisher(model, data_of([(x, y), (x, y + 1)]), empirical=True)
     for variable, values in zip(model.variables, before, strict=True):
         np.testing.assert_array_equal(keras.ops.convert_to_numpy(variable), values)
 
@@ -365,7 +365,7 @@ def test_only_the_drawn_samples_of_raw_text_are_prepared(monkeypatch):
     monkeypatch.setattr(
         type(model), "make_batches", lambda self, x, *rest: seen.append(len(x)) or prepare(self, x, *rest)
     )
-    estimate_fisher(model, texts, labels, labels="data", samples=3, seed=0)
+    estimate_fisher(model, texts, labels, empirical=True, samples=3, seed=0)
     estimate_fisher(model, texts, samples=3, seed=0)
     assert seen == [3, 3]
 
@@ -376,5 +376,5 @@ def test_labels_for_a_custom_loss_are_not_checked_by_the_task():
     model.compile("sgd")
     soft = np.full((4, 2), 0.5, "float32")
     loss = keras.losses.CategoricalCrossentropy(from_logits=True, reduction="sum")
-    fisher = estimate_fisher(model, texts, soft, labels="data", loss=loss)
+    fisher = estimate_fisher(model, texts, soft, empirical=True, loss=loss)
     assert all(np.isfinite(value).all() for value in fisher.values())

@@ -33,7 +33,7 @@ def test_sentences_and_batches_give_the_fisher_information_of_words(made):
     given = (WORDS, TAGS)
     if made:
         given = (word_batches(WORDS, TAGS, model.preprocessor, batch_size=2, label_names=NAMES),)
-    found = estimate_fisher(model, *given, labels="data")
+    found = estimate_fisher(model, *given, empirical=True)
     np.testing.assert_allclose(found["logits/kernel"], expected(model), rtol=1e-4, atol=1e-7)
 
 
@@ -57,13 +57,13 @@ def test_labels_of_the_model_are_drawn_for_words_only():
 def test_a_sentence_of_weight_3_counts_three_times_and_an_empty_one_does_not():
     model = tagger()
     given = {"preprocessor": model.preprocessor, "label_names": NAMES}
-    once = estimate_fisher(model, WORDS, TAGS, labels="data")["logits/kernel"]
+    once = estimate_fisher(model, WORDS, TAGS, empirical=True)["logits/kernel"]
     weighted = word_batches(WORDS, TAGS, **given, sample_weight=[3.0, 1.0, 1.0])
-    again = estimate_fisher(model, WORDS[:1] * 2 + WORDS, TAGS[:1] * 2 + TAGS, labels="data")
+    again = estimate_fisher(model, WORDS[:1] * 2 + WORDS, TAGS[:1] * 2 + TAGS, empirical=True)
     np.testing.assert_allclose(
-        estimate_fisher(model, weighted, labels="data")["logits/kernel"], again["logits/kernel"], rtol=1e-4
+        estimate_fisher(model, weighted, empirical=True)["logits/kernel"], again["logits/kernel"], rtol=1e-4
     )
-    empty = estimate_fisher(model, [*WORDS, [], []], [*TAGS, [], []], labels="data")
+    empty = estimate_fisher(model, [*WORDS, [], []], [*TAGS, [], []], empirical=True)
     np.testing.assert_allclose(empty["logits/kernel"], once, rtol=1e-5)
 
 
@@ -72,4 +72,4 @@ def test_without_labels_the_positions_of_words_are_unknown():
     with pytest.raises(ValueError, match="which mark the words. Received: no labels"):
         estimate_fisher(model, word_batches(WORDS, None, model.preprocessor))
     with pytest.raises(ValueError, match="one label for each word"):
-        estimate_fisher(model, WORDS, [["LETTER"], ["WORD"], ["LETTER"]], labels="data")
+        estimate_fisher(model, WORDS, [["LETTER"], ["WORD"], ["LETTER"]], empirical=True)

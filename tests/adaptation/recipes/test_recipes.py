@@ -73,7 +73,7 @@ def test_a_recipe_trains_its_groups_and_leaves_the_others_bit_identical(name, ep
     trained = Trained()
     fraction = {"ulmfit_classifier": 0.5, "chain_thaw": 4 / 5}.get(name)
     recipe = get_recipe(name, epochs=epochs, batch_size=8, **({"unfreezing_fraction": fraction} if fraction else {}))
-    history = fine_tune(classifier(), (TEXTS, LABELS), recipe=recipe, callbacks=[trained], verbose=0)
+    history = fine_tune(classifier(), TEXTS, LABELS, recipe=recipe, callbacks=[trained], verbose=0)
     assert trained.groups == groups
     assert isinstance(history, keras.callbacks.History) and len(history.history["loss"]) == epochs
 
@@ -100,7 +100,7 @@ def test_recipes_build_the_optimizers_schedules_and_callbacks_of_their_papers():
 def test_last_layers_trains_the_highest_blocks_and_what_is_above_them():
     model, trained = classifier(num_layers=2), Trained()
     recipe = get_recipe("last_layers", last_blocks=1, epochs=1)
-    fine_tune(model, (TEXTS, LABELS), recipe=recipe, callbacks=[trained], verbose=0)
+    fine_tune(model, TEXTS, LABELS, recipe=recipe, callbacks=[trained], verbose=0)
     assert trained.groups == [["block_1", "pooler", "head"]]
     with pytest.raises(ValueError, match="`last_blocks` must be at most the number of blocks, 2. Received: last_bl"):
         get_recipe("last_layers").prepare(model)
@@ -108,7 +108,7 @@ def test_last_layers_trains_the_highest_blocks_and_what_is_above_them():
 
 def test_the_recipe_scalar_mix_trains_the_mix_and_the_head_of_a_model_that_has_a_mix():
     model, trained = classifier(scalar_mix=True), Trained()
-    fine_tune(model, (TEXTS, LABELS), recipe=get_recipe("scalar_mix", epochs=1), callbacks=[trained], verbose=0)
+    fine_tune(model, TEXTS, LABELS, recipe=get_recipe("scalar_mix", epochs=1), callbacks=[trained], verbose=0)
     assert trained.groups == [["head"]] and abs(model.scalar_mix.mix[0] - 0.5) > 1e-4
     other = classifier()
     with pytest.raises(ValueError, match="needs a model that mixes the layers.*`scalar_mix=True`. Received: model="):
@@ -119,7 +119,7 @@ def test_the_recipe_scalar_mix_trains_the_mix_and_the_head_of_a_model_that_has_a
 def test_the_recipes_adapters_and_lora_add_adapters_and_train_them_and_the_head():
     for name in ("adapters", "lora"):
         model, trained = classifier(), Trained()
-        fine_tune(model, (TEXTS, LABELS), recipe=get_recipe(name, epochs=1), callbacks=[trained], verbose=0)
+        fine_tune(model, TEXTS, LABELS, recipe=get_recipe(name, epochs=1), callbacks=[trained], verbose=0)
         assert trained.groups == [["block_0_adapters", "head"]]
     with pytest.raises(ValueError, match="The model has adapters with this name"):
         get_recipe("lora").prepare(model)
@@ -140,7 +140,7 @@ def test_fine_tune_equals_compile_and_fit_with_what_the_recipe_builds():
     by_recipe.set_weights(by_hand.get_weights())
     recipe = get_recipe("bert", epochs=2, batch_size=8)
     keras.utils.set_random_seed(0)
-    fine_tune(by_recipe, (TEXTS, LABELS), recipe=recipe, verbose=0)
+    fine_tune(by_recipe, TEXTS, LABELS, recipe=recipe, verbose=0)
     keras.utils.set_random_seed(0)
     batches = len(TEXTS) // 8
     rate = LinearWarmupDecay(5e-5, 2 * batches)
@@ -162,10 +162,12 @@ def test_fine_tune_takes_arrays_datasets_and_more_arguments_of_fit():
     import tensorflow as tf
 
     x, y = np.random.default_rng(0).normal(size=(20, 4)).astype("float32"), np.zeros((20, 2), "float32")
-    for train, steps in [((x, y), 3), (tf.data.Dataset.from_tensor_slices((x, y)).batch(5), 4)]:
+    for train, steps in [((x, y), 3), ((tf.data.Dataset.from_tensor_slices((x, y)).batch(5),), 4)]:
         model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.Dense(2)])
         recipe = get_recipe("bert", epochs=2, batch_size=8)
-        history = fine_tune(model, train, (x, y), recipe, loss="mse", metrics=["mae"], verbose=0)
+        history = fine_tune(
+            model, *train, validation_data=(x, y), recipe=recipe, loss="mse", metrics=["mae"], verbose=0
+        )
         assert set(history.history) == {"loss", "mae", "val_loss", "val_mae"}
         assert int(model.optimizer.iterations) == 2 * steps
         assert learning_rate(model, 2 * steps) == 0.0
@@ -205,19 +207,22 @@ def plain():
         (lambda: get_recipe("bert", probe_learning_rate=0.1), "must be a number if `unfreezing='linear_probe'`, and"),
         (lambda: get_recipe("bert", unfreezing="linear_probe"), "must be a number if `unfreezing='linear_probe'`, and"),
         (lambda: get_recipe("bert", learning_rate=None), "`learning_rate` must be positive. Received: None"),
-        (lambda: fine_tune(plain(), (np.zeros((2, 4)), np.zeros((2, 2)))), "`loss` is required"),
-        (lambda: fine_tune(plain(), np.zeros((2, 4)), np.zeros((2, 2)), loss="mse"), "`train` must be .*a ndarray"),
-        (lambda: fine_tune(classifier(), (TEXTS, LABELS), validation_split=0.5), r"Received: \['validation_split'\]"),
+        (lambda: fine_tune(plain(), np.zeros((2, 4)), np.zeros((2, 2))), "`loss` is required"),
         (
-            lambda: fine_tune(classifier(), (TEXTS, LABELS), recipe={"epochs": 1}),
+            lambda: fine_tune(plain(), np.zeros((2, 4)), loss="mse"),
+            r"Pass them as `y`.*Received: x of type ndarray, and y=None",
+        ),
+        (lambda: fine_tune(classifier(), TEXTS, LABELS, validation_split=0.5), r"Received: \['validation_split'\]"),
+        (
+            lambda: fine_tune(classifier(), TEXTS, LABELS, recipe={"epochs": 1}),
             "`recipe` must be .*Received: {",
         ),
         (lambda: fine_tune(plain(), unknown_length(), loss="mse"), "Pass `steps_per_epoch`"),
-        (lambda: fine_tune(classifier(), (TEXTS, LABELS), learnig_rate=1e-3), "Set `learning_rate` in the recipe"),
-        (lambda: fine_tune(classifier(), (TEXTS, LABELS), verbos=0), "Did you mean 'verbose'. Received: 'verbos'"),
-        (lambda: fine_tune(classifier(), (TEXTS, LABELS), epochs=3), r"Received: \['epochs'\]"),
+        (lambda: fine_tune(classifier(), TEXTS, LABELS, learnig_rate=1e-3), "Set `learning_rate` in the recipe"),
+        (lambda: fine_tune(classifier(), TEXTS, LABELS, verbos=0), "Did you mean 'verbose'. Received: 'verbos'"),
+        (lambda: fine_tune(classifier(), TEXTS, LABELS, epochs=3), r"Received: \['epochs'\]"),
         (
-            lambda: fine_tune(classifier(), (TEXTS, LABELS), recipe=3),
+            lambda: fine_tune(classifier(), TEXTS, LABELS, recipe=3),
             "`recipe` must be a `Recipe` or one of .*Received: 3",
         ),
     ],
@@ -236,7 +241,7 @@ def test_fine_tune_passes_on_the_arguments_of_a_models_own_fit(eagerly):
             return super().fit(*args, **options)
 
     model = Own([keras.Input((4,)), keras.layers.Dense(2), keras.layers.Dense(1)])
-    fine_tune(model, (np.ones((4, 4)), np.ones((4, 1))), loss="mse", temperature=2.0, verbose=0)
+    fine_tune(model, np.ones((4, 4)), np.ones((4, 1)), loss="mse", temperature=2.0, verbose=0)
     assert received == [2.0]
 
 
@@ -253,9 +258,9 @@ def test_sample_weights_reach_the_loss():
     model, x, y = classifier(), ids(), np.array(LABELS)
     start = [weight.numpy() for weight in model.weights]
     recipe = get_recipe("bert", epochs=1, weight_decay=0.0)
-    fine_tune(model, (x, y, np.zeros(16)), recipe=recipe, verbose=0)
+    fine_tune(model, x, y, sample_weight=np.zeros(16), recipe=recipe, verbose=0)
     assert all((weight.numpy() == value).all() for weight, value in zip(model.weights, start))
-    fine_tune(model, (x, y, np.ones(16)), recipe=recipe, verbose=0)
+    fine_tune(model, x, y, sample_weight=np.ones(16), recipe=recipe, verbose=0)
     assert all(
         (weight.numpy() != value).any() for weight, value in zip(model.weights, start) if "key" not in weight.path
     )
@@ -266,16 +271,16 @@ def test_a_schedule_is_as_long_as_the_run_even_if_epochs_are_cut_short():
     for train in ((TEXTS, LABELS), (ids(), np.array(LABELS))):
         model = classifier()
         recipe = get_recipe("bert", epochs=2, batch_size=2, learning_rate=1e-3)
-        fine_tune(model, train, recipe=recipe, steps_per_epoch=3, verbose=0)
+        fine_tune(model, *train, recipe=recipe, steps_per_epoch=3, verbose=0)
         assert learning_rate(model, 6) == 0 < learning_rate(model, 5)
 
 
 def test_weights_that_an_earlier_recipe_froze_stay_frozen_and_this_is_logged(caplog):
     model = classifier()
-    fine_tune(model, (TEXTS, LABELS), recipe=get_recipe("feature_extraction", epochs=1), verbose=0)
+    fine_tune(model, TEXTS, LABELS, recipe=get_recipe("feature_extraction", epochs=1), verbose=0)
     assert "frozen before" not in caplog.text
     before = [weight.numpy() for weight in model.weights]
-    fine_tune(model, (TEXTS, LABELS), recipe=get_recipe("bert", epochs=1), verbose=0)
+    fine_tune(model, TEXTS, LABELS, recipe=get_recipe("bert", epochs=1), verbose=0)
     frozen = sum(weight.numpy().size for weight in model.weights if not weight.trainable)
     assert f"{frozen} parameters were frozen before the recipe was applied and remain frozen" in caplog.text
     moved = {id(weight) for weight, value in zip(model.weights, before) if (weight.numpy() != value).any()}
@@ -284,14 +289,14 @@ def test_weights_that_an_earlier_recipe_froze_stay_frozen_and_this_is_logged(cap
     unfreeze(model)
     caplog.clear()
     trained = Trained()
-    fine_tune(model, (TEXTS, LABELS), recipe=get_recipe("bert", epochs=1), callbacks=trained, verbose=0)
+    fine_tune(model, TEXTS, LABELS, recipe=get_recipe("bert", epochs=1), callbacks=trained, verbose=0)
     assert trained.groups == [EVERYTHING] and "frozen before" not in caplog.text
 
 
 def test_a_recipe_that_fails_leaves_the_model_as_it_was():
     model = classifier()
     with pytest.raises(ValueError, match="must remain trainable.*Received: frozen='all'"):
-        fine_tune(model, (TEXTS, LABELS), recipe=get_recipe("bert", frozen="all"))
+        fine_tune(model, TEXTS, LABELS, recipe=get_recipe("bert", frozen="all"))
     assert len(model.trainable_weights) == len(model.weights)
 
 
@@ -311,7 +316,7 @@ def test_a_recipe_trains_its_groups_of_a_keras_hub_backbone_and_of_a_module(kind
     model, inputs = module(tmp_path) if kind == "module" else ENCODERS[kind]()
     start, groups = values(model), layer_groups(model)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    fine_tune(model, (inputs, np.arange(16) % 2), recipe=get_recipe(name, epochs=2, batch_size=4), loss=loss, verbose=0)
+    fine_tune(model, inputs, np.arange(16) % 2, recipe=get_recipe(name, epochs=2, batch_size=4), loss=loss, verbose=0)
     frozen = {weight.path for group in groups if group.pretrained for weight in group.variables}
     moved, new = changed(start, values(model)), set(start) - frozen
     assert new <= moved

@@ -35,17 +35,17 @@ def many(count):
     ],
 )
 def test_more_rows_suggest_to_train_more(model, capsys, count, name, reason):
-    assert suggest(model, many(count)) == get_recipe(name)
+    assert suggest(model, *many(count)) == get_recipe(name)
     printed = capsys.readouterr().out
     assert f"Suggested recipe: {name}\n" in printed and reason in printed
     assert f"- {count:,} rows of 5 tokens on average, at most 5; 2 classes" in printed
 
 
 def test_limits_suggest_to_train_less_and_the_reason_is_printed(model, capsys):
-    assert suggest(model, many(1000), memory=1e3) == get_recipe("feature_extraction")
+    assert suggest(model, *many(1000), memory=1e3) == get_recipe("feature_extraction")
     printed = capsys.readouterr().out
     assert "bert would need" in printed and "last_layers would need" in printed and "GB of 0.0" in printed
-    suggest(model, many(1000), minutes=1e-9)
+    suggest(model, *many(1000), minutes=1e-9)
     assert "minutes of 1e-09" in capsys.readouterr().out
 
 
@@ -63,7 +63,7 @@ def test_the_estimates_are_those_of_the_documented_rule(model):
 def test_a_tagger_counts_its_labels(capsys):
     words, tags = taggers.examples(16)
     model = taggers.tagger()
-    assert isinstance(suggest(model, (words, tags)), Recipe) and isinstance(model, TokenClassifier)
+    assert isinstance(suggest(model, words, tags), Recipe) and isinstance(model, TokenClassifier)
     assert "16 rows of" in capsys.readouterr().out
 
 
@@ -76,14 +76,14 @@ def test_the_speed_of_a_machine_is_measured(monkeypatch):
     ("data", "message"),
     [
         (lambda model: (cached.TEXTS, None), "must be in memory, with labels"),
-        (lambda model: model, "must be in memory, with labels.*Received: data of type TextClassifier"),
+        (lambda model: (model, None), "must be in memory, with labels.*Received: x of type TextClassifier"),
     ],
 )
 def test_data_without_labels_are_one_error(model, data, message):
     with pytest.raises(ValueError, match=message):
-        suggest(model, data(model))
+        suggest(model, *data(model))
 
 
 def test_a_model_that_is_not_a_task_is_one_error(model):
     with pytest.raises(ValueError, match="must be a task with labels"):
-        suggest(model.encoder, many(16))
+        suggest(model.encoder, *many(16))

@@ -13,7 +13,7 @@ LABELS, PREDICTED = [["film"], ["film", "fun"], [], ["fun"]], [["film"], ["film"
 
 
 def test_the_report_has_micro_and_macro_f1_the_subset_accuracy_and_the_scores_of_each_label():
-    found = MultiLabelReport(LABELS, PREDICTED, NAMES, resamples=20)
+    found = MultiLabelReport(LABELS, PREDICTED, label_names=NAMES, resamples=20)
     assert {name: score.value for name, score in found.metrics.items()} == pytest.approx(
         {"micro_f1": 6 / 8, "macro_f1": (1 + 0.5) / 2, "subset_accuracy": 2 / 4}  # "sad" does not occur
     )
@@ -30,7 +30,7 @@ def test_the_scores_equal_those_of_scikit_learn():
     sklearn = pytest.importorskip("sklearn.metrics", reason="needs scikit-learn: pip install scikit-learn")
     random = np.random.default_rng(0)
     labels, predicted = (random.integers(0, 2, (50, 3)) for _ in range(2))
-    found = MultiLabelReport(labels, predicted, NAMES, resamples=2)
+    found = MultiLabelReport(labels, predicted, label_names=NAMES, resamples=2)
     for average in ("micro", "macro"):
         expected = sklearn.f1_score(labels, predicted, average=average)
         assert found.metrics[f"{average}_f1"].value == pytest.approx(expected)
@@ -46,7 +46,7 @@ def test_intervals_contain_the_values_and_depend_on_the_seed_and_the_confidence(
     labels = random.integers(0, 2, (80, 3))
     predicted = np.where(random.random((80, 3)) < 0.7, labels, 1 - labels)
     found, same, other, narrow = (
-        MultiLabelReport(labels, predicted, NAMES, seed=seed, resamples=100, confidence=confidence)
+        MultiLabelReport(labels, predicted, label_names=NAMES, seed=seed, resamples=100, confidence=confidence)
         for seed, confidence in ((1, 0.95), (1, 0.95), (2, 0.95), (1, 0.5))
     )
     assert found.metrics == same.metrics and found.metrics != other.metrics
@@ -59,7 +59,7 @@ def test_a_model_with_several_labels_is_evaluated_with_its_thresholds(eagerly):
     model = of_words(list("abyz"), label_names=NAMES, multi_label=True)
     texts = ["a", "b y", "z z"]
     model.thresholds = np.sort(model.predict_proba(texts), axis=0)[:2].mean(axis=0).tolist()
-    found = report(model, texts, model.predict_labels(texts), {"with b": "b"}, examples=2, resamples=2)
+    found = report(model, texts, model.predict_labels(texts), slices={"with b": "b"}, num_examples=2, resamples=2)
     assert isinstance(found, MultiLabelReport) and found.metrics["subset_accuracy"].value == 1
     assert 0 < found.metrics["subset_accuracy"].low < found.metrics["subset_accuracy"].high == 1
     assert found.labels.sum() == 6 and found.slices[-1].rows.tolist() == [1]
@@ -77,9 +77,11 @@ def test_a_model_with_several_labels_is_evaluated_with_its_thresholds(eagerly):
 def test_intervals_are_those_of_rows_that_are_drawn_anew():
     random = np.random.default_rng(0)
     labels, predicted = (random.integers(0, 2, (12, 3)) for _ in range(2))
-    found = MultiLabelReport(labels, predicted, NAMES, seed=5, resamples=1)  # whose limits are the scores of one draw
+    found = MultiLabelReport(
+        labels, predicted, label_names=NAMES, seed=5, resamples=1
+    )  # whose limits are the scores of one draw
     rows = np.random.default_rng(5).integers(12, size=12)
-    drawn = MultiLabelReport(labels[rows], predicted[rows], NAMES, resamples=1)
+    drawn = MultiLabelReport(labels[rows], predicted[rows], label_names=NAMES, resamples=1)
     for name in ("micro_f1", "macro_f1"):
         assert found.metrics[name].low == found.metrics[name].high == pytest.approx(drawn.metrics[name].value)
     for name, values in found.classes.items():
@@ -93,13 +95,17 @@ def with_probabilities(rows=60, **options):
     labels = random.random((rows, 3)) < probabilities
     texts = [" ".join(["word"] * (row % 7 + 1)) for row in range(rows)]
     options = {"texts": texts, "resamples": 20, **options}
-    return MultiLabelReport(labels.astype(int), probabilities >= 0.5, NAMES, probabilities, **options)
+    return MultiLabelReport(
+        labels.astype(int), probabilities >= 0.5, label_names=NAMES, probabilities=probabilities, **options
+    )
 
 
 def test_examples_are_those_whose_set_of_labels_has_the_lowest_probability_and_the_most_confident_mistakes():
     labels, probabilities = [["film"], [], ["fun"]], [[0.9, 0.2, 0.1], [0.6, 0.1, 0.1], [0.2, 0.3, 0.4]]
     texts = (["a", "b", "c"], ["x", "y", "z"])
-    found = MultiLabelReport(labels, [["film"], ["film"], []], NAMES, probabilities, texts, resamples=2)
+    found = MultiLabelReport(
+        labels, [["film"], ["film"], []], label_names=NAMES, probabilities=probabilities, texts=texts, resamples=2
+    )
     likely = {0: 0.9 * 0.8 * 0.9, 1: 0.4 * 0.9 * 0.9, 2: 0.8 * 0.3 * 0.6}
     assert [example.position for example in found.hardest] == [2, 1, 0]
     assert {example.position: example.label_probability for example in found.hardest} == pytest.approx(likely)
@@ -107,25 +113,29 @@ def test_examples_are_those_whose_set_of_labels_has_the_lowest_probability_and_t
     assert (first.position, first.label, first.predicted, first.text) == (1, (), ("film",), ("b", "y"))
     assert (first.probability, second.probability) == pytest.approx((0.6 * 0.9 * 0.9, 0.8 * 0.7 * 0.6))
     assert (second.position, second.label, second.predicted) == (2, ("fun",), ())
-    both = MultiLabelReport([["film", "sad"]], [["sad"]], NAMES, [[0.001, 0.1, 0.9]], resamples=2)
+    both = MultiLabelReport(
+        [["film", "sad"]], [["sad"]], label_names=NAMES, probabilities=[[0.001, 0.1, 0.9]], resamples=2
+    )
     assert both.hardest[0].label == ("film", "sad") and both.hardest[0].text is None
     assert "which are also the most confident mistakes" in str(both)
     assert re.search(r"^0 +film \| sad +sad +0\.809 +8e-04$", str(both), re.MULTILINE)
     assert re.search(r"^1 +\(none\) +film +0\.486", str(found), re.MULTILINE)
-    few = MultiLabelReport(labels, [[], [], []], NAMES, probabilities, resamples=2, examples=1)
+    few = MultiLabelReport(
+        labels, [[], [], []], label_names=NAMES, probabilities=probabilities, resamples=2, num_examples=1
+    )
     assert [len(few.hardest), len(few.confident_mistakes)] == [1, 1]
 
 
 def test_examples_with_impossible_labels_are_in_the_order_of_their_number():
     labels, certain = [["film"], ["film", "fun"], []], np.zeros((3, 3))
-    found = MultiLabelReport(labels, [[], [], []], NAMES, certain, resamples=2)
+    found = MultiLabelReport(labels, [[], [], []], label_names=NAMES, probabilities=certain, resamples=2)
     assert [example.position for example in found.hardest] == [1, 0, 2]
     assert [example.position for example in found.confident_mistakes] == [0, 1]
 
 
 def test_each_label_of_each_row_counts_for_the_calibration_whatever_the_thresholds_are():
     labels, probabilities = [["film"], ["film"]], [[0.9, 0.2], [0.3, 0.1]]
-    found = MultiLabelReport(labels, labels, NAMES[:2], probabilities, resamples=2)
+    found = MultiLabelReport(labels, labels, label_names=NAMES[:2], probabilities=probabilities, resamples=2)
     assert found.metrics["subset_accuracy"].value == 1  # with a threshold of 0.25
     filled = [(part.count, part.confidence, part.accuracy) for part in found.reliability if part.count]
     assert np.ravel(filled) == pytest.approx([1, 0.7, 0, 1, 0.8, 1, 2, 0.9, 1])
@@ -135,7 +145,9 @@ def test_each_label_of_each_row_counts_for_the_calibration_whatever_the_threshol
 
 
 def test_without_labels_and_predictions_f1_is_zero_although_all_is_right():
-    found = MultiLabelReport([[], []], [[], []], ["film"], [[0.1], [0.2]], ["a", "b b"], resamples=2)
+    found = MultiLabelReport(
+        [[], []], [[], []], label_names=["film"], probabilities=[[0.1], [0.2]], texts=["a", "b b"], resamples=2
+    )
     assert {name: score.value for name, score in found.metrics.items()} == {
         "micro_f1": 0.0,
         "macro_f1": 0.0,
@@ -148,7 +160,12 @@ def test_slices_have_the_scores_of_their_rows():
     found = with_probabilities(slices={"first": np.arange(60) < 4, "none": np.zeros(60, bool)})
     assert [part.name for part in found.slices][-2:] == ["first", "none"] and len(found.slices) == 5
     rows = slice(0, 4)
-    alone = MultiLabelReport(found.labels[rows].astype(int), found.predicted[rows], NAMES, found.probabilities[rows])
+    alone = MultiLabelReport(
+        found.labels[rows].astype(int),
+        found.predicted[rows],
+        label_names=NAMES,
+        probabilities=found.probabilities[rows],
+    )
     first, none = found.slices[-2:]
     assert {name: score.value for name, score in first.metrics.items()} == pytest.approx(
         {name: score.value for name, score in alone.metrics.items()}
@@ -170,7 +187,7 @@ def test_the_page_has_the_tables_of_the_text_and_two_pictures(tmp_path):
 
 
 def test_without_probabilities_there_are_slices_but_no_calibration_and_no_examples(tmp_path):
-    found = MultiLabelReport(LABELS, PREDICTED, NAMES, texts=["a", "a b", "a", "b"], resamples=2)
+    found = MultiLabelReport(LABELS, PREDICTED, label_names=NAMES, texts=["a", "a b", "a", "b"], resamples=2)
     assert found.hardest == found.confident_mistakes == [] and np.isnan(found.calibration_error)
     assert found.reliability is None and len(found.slices) == 2
     assert "calibration" not in str(found) and "Hardest" not in str(found)
@@ -182,16 +199,16 @@ def test_without_probabilities_there_are_slices_but_no_calibration_and_no_exampl
     [
         ([["film"]], PREDICTED, {}, "Received: labels of 1 rows, and predictions of 4"),
         ([], [], {}, "at least one row. Received: labels of 0 rows"),
-        ([["fil"]], [[]], {}, "argument `labels`. .* Did you mean 'film'. Received: 'fil' at position 0"),
-        ([["film"]], [["fil"]], {}, "argument `predicted`. .* Received: 'fil' at position 0"),
+        ([["fil"]], [[]], {}, "argument `y_true`. .* Did you mean 'film'. Received: 'fil' at position 0"),
+        ([["film"]], [["fil"]], {}, "argument `y_pred`. .* Received: 'fil' at position 0"),
         ([[0, 1]], [[0, 1, 1]], {}, r"numbers of shape \[texts, 3\]. Received: int64 of shape \(1, 2\)"),
-        ([[0, 1, 0.5]], [[0, 1, 1]], {}, r"`labels` must be .*zeros and ones. .* Received: 0.5 at position \(0, 2\)"),
-        ([[0, 1, 0]], [[0, 1e-9, 1]], {}, r"`predicted` must be .*probabilities.* Received: 1e-09 at position \(0, 1"),
+        ([[0, 1, 0.5]], [[0, 1, 1]], {}, r"`y_true` must be .*zeros and ones. .* Received: 0.5 at position \(0, 2\)"),
+        ([[0, 1, 0]], [[0, 1e-9, 1]], {}, r"`y_pred` must be .*probabilities.* Received: 1e-09 at position \(0, 1"),
         (LABELS, PREDICTED, {"label_names": ["a", "a"]}, "must be different names"),
         (LABELS, PREDICTED, {"label_names": None}, r"at least one. Received: \[\]"),
         (LABELS, PREDICTED, {"resamples": 0}, "Received: resamples=0"),
         (LABELS, PREDICTED, {"confidence": 1}, "Received: confidence=1"),
-        (LABELS, PREDICTED, {"examples": -1}, "Received: examples=-1"),
+        (LABELS, PREDICTED, {"num_examples": -1}, "Received: num_examples=-1"),
         (LABELS, PREDICTED, {"texts": ["a"]}, "Received: 1 texts for 4 rows"),
         (LABELS, PREDICTED, {"probabilities": [[0.5, 0.5]]}, r"\(4, 3\). Received: \(1, 2\)"),
         ([[]], [[]], {"probabilities": [[0.5, 1, 1.5]]}, r"between 0 and 1. Received: 1.5 at position \(0, 2\)"),

@@ -58,7 +58,13 @@ def test_the_hardest_examples_and_the_most_confident_mistakes_are_in_order():
     probabilities = [[0.6, 0.3, 0.1], [0.5, 0.1, 0.4], [0.1, 0.8, 0.1], [0.05, 0.05, 0.9], [0.34, 0.33, 0.33]]
     texts = list("abcde")
     found = ClassificationReport(
-        [1, 1, 1, 0, 0], probabilities, texts, list("xyz"), examples=3, resamples=2, from_logits=False
+        [1, 1, 1, 0, 0],
+        probabilities,
+        texts=texts,
+        label_names=list("xyz"),
+        num_examples=3,
+        resamples=2,
+        from_logits=False,
     )
     assert [example.position for example in found.hardest] == [3, 1, 0]
     assert [example.position for example in found.confident_mistakes] == [3, 0, 1]
@@ -67,7 +73,9 @@ def test_the_hardest_examples_and_the_most_confident_mistakes_are_in_order():
 
 def test_the_text_has_all_parts_and_the_same_examples_only_once():
     texts = ["a fine\x1b[31m\nfilm", *(f"text {number}" for number in range(9))]
-    found = ClassificationReport([0, 1] * 5, np.eye(2)[[0] * 10] * 3, texts, NAMES, resamples=2, examples=5)
+    found = ClassificationReport(
+        [0, 1] * 5, np.eye(2)[[0] * 10] * 3, texts=texts, label_names=NAMES, resamples=2, num_examples=5
+    )
     text = str(found)
     assert text.startswith("10 rows, 2 classes, 5 predictions are right\n")
     assert re.search(r"^accuracy +0\.5000  \[", text, re.MULTILINE)
@@ -81,7 +89,7 @@ def test_the_text_has_all_parts_and_the_same_examples_only_once():
 
 def test_only_controls_are_replaced_in_texts(tmp_path):
     kept, replaced = "a\u00a0b\u3000c d\u200d\u200ce", "\x1b\ud800\u202e\u2066"
-    found = ClassificationReport([0, 1], [[2.0, 1], [2, 1]], [kept, replaced], resamples=2)
+    found = ClassificationReport([0, 1], [[2.0, 1], [2, 1]], texts=[kept, replaced], resamples=2)
     page = found.to_html(tmp_path / "page.html").read_text("utf-8")
     assert kept in page and "\ufffd" * 4 in page
     assert "a b c d\u200d\u200ce" in str(found) and "\ufffd" * 4 in str(found)
@@ -124,7 +132,12 @@ class Tags(html.parser.HTMLParser):
 def test_the_page_is_one_file_with_pictures_in_which_texts_are_escaped(tmp_path):
     texts = ["<script>alert(1)</script> & not", "a 'quote' \"here\"", "\x00long " * 500, "ö 你好"]
     found = ClassificationReport(
-        [0, 1, 0, 1], [[2.0, 1], [2, 1], [1, 2], [0, 3]], texts, ["<b>", "&"], {"<i>\x1b": "not"}, resamples=5
+        [0, 1, 0, 1],
+        [[2.0, 1], [2, 1], [1, 2], [0, 3]],
+        texts=texts,
+        label_names=["<b>", "&"],
+        slices={"<i>\x1b": "not"},
+        resamples=5,
     )
     path = found.to_html(tmp_path / "new" / "page.html", title="A & B")
     page = path.read_text("utf-8")

@@ -14,7 +14,9 @@ TEXTS = ["Not good", "isn't bad at all", "a knot", "good good good good good goo
 def slices_of(texts=TEXTS, **slices):
     count = len(texts[0] if isinstance(texts, tuple) else texts)
     logits = np.tile([2.0, -1.0], (count, 1))
-    report = ClassificationReport([0, 1] * (count // 2) + [0] * (count % 2), logits, texts, slices=slices, resamples=2)
+    report = ClassificationReport(
+        [0, 1] * (count // 2) + [0] * (count % 2), logits, texts=texts, slices=slices, resamples=2
+    )
     return {part.name: part.rows.tolist() for part in report.slices}, report
 
 
@@ -95,7 +97,7 @@ def test_the_picture_begins_at_a_round_number_below_all_intervals(right, count, 
 )
 def test_another_definition_is_an_error(slices, message):
     with pytest.raises(ValueError, match=message):
-        ClassificationReport([0] * 5, np.eye(2)[[0] * 5] * 3, TEXTS, slices=slices)
+        ClassificationReport([0] * 5, np.eye(2)[[0] * 5] * 3, texts=TEXTS, slices=slices)
 
 
 def test_a_function_that_returns_a_different_value_for_each_text_is_an_error():

@@ -150,7 +150,7 @@ def test_gradual_unfreezing_thaws_its_layers_from_the_top():
 @pytest.mark.slow
 def test_rates_by_group_and_l2_sp_have_their_effect():
     moved = []
-    for penalty in (None, L2SP(10.0, 0.0)):
+    for penalty in (None, L2SP(10.0, new_strength=0.0)):
         model = classifier()
         start = values(model)
         optimizer = LayerwiseOptimizer(keras.optimizers.SGD(0.05), model, rates={"embeddings": 0.0}, penalty=penalty)

@@ -64,10 +64,10 @@ def test_no_texts_are_an_error_where_there_must_be_some(models):
         lambda: classifier.evaluate([], [], verbose=0),
         lambda: estimate_fisher(classifier, []),
         lambda: estimate_fisher(classifier, [], samples=3),
-        lambda: estimate_fisher(classifier, [], [], labels="data"),
+        lambda: estimate_fisher(classifier, [], [], empirical=True),
         lambda: estimate_fisher(classifier, ([], [])),
         lambda: estimate_fisher(tagger, []),
-        lambda: estimate_fisher(tagger, [], [], labels="data"),
+        lambda: estimate_fisher(tagger, [], [], empirical=True),
     ):
         assert message(function) is not None
 
@@ -81,7 +81,7 @@ def test_predictions_of_no_texts_have_no_rows(models):
 
 
 @pytest.mark.parametrize(
-    ("text", "options"), [("a good b", {"samples": 5}), (LONG["words"], {"y": [1], "labels": "data"})]
+    ("text", "options"), [("a good b", {"samples": 5}), (LONG["words"], {"y": [1], "empirical": True})]
 )
 def test_one_text_is_enough_for_the_fisher_information(models, eagerly, text, options):
     fisher = estimate_fisher(models[0], text, seed=0, **options)

@@ -85,9 +85,9 @@ def test_wrong_labels_are_one_clear_error(num_targets, labels, message):
 
 
 def test_no_labels_are_drawn_from_its_outputs(eagerly):
-    with pytest.raises(ValueError, match="are not the logits of one label. Pass `labels='data'` and `loss`"):
+    with pytest.raises(ValueError, match="are not the logits of one label. Pass `empirical=True` and `loss`"):
         estimate_fisher(regressor(2), ["a"])
-    fisher = estimate_fisher(regressor(1), ["a", "b"], [1.0, 2.0], labels="data", loss="mse")
+    fisher = estimate_fisher(regressor(1), ["a", "b"], [1.0, 2.0], empirical=True, loss="mse")
     assert max(values.max() for values in fisher.values()) > 0
 
 

@@ -120,4 +120,4 @@ def test_what_has_no_windows_is_one_clear_error():
     with pytest.raises(ValueError, match="must be None or 'longest'.*Received: sequence_length=4"):
         model.preprocessor(["a"], sequence_length=4)
     with pytest.raises(ValueError, match="Features of a task with `windows` cannot be cached"):
-        cache_features(model, (["a"], [0]), below="head")
+        cache_features(model, ["a"], [0], below="head")

@@ -227,7 +227,7 @@ def test_the_fisher_information_takes_answers_behind_the_length_of_the_first_bat
     data = span_batches(texts, answers, model.preprocessor, 1, shuffle=False)
     assert data[0][0]["token_ids"].shape[1] < data[1][1].max()
     for given in ((texts, answers), (data,)):
-        fisher = estimate_fisher(model, *given, labels="data")
+        fisher = estimate_fisher(model, *given, empirical=True)
         assert fisher["logits/kernel"].max() > 0
 
 

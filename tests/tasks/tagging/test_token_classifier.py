@@ -256,7 +256,7 @@ def test_a_recipe_takes_words():
     words, tags = examples()
     model = tagger()
     recipe = get_recipe("bert", epochs=2, batch_size=8, learning_rate=0.01)
-    history = fine_tune(model, (words, tags), (words, tags), recipe, verbose=0)
+    history = fine_tune(model, words, tags, validation_data=(words, tags), recipe=recipe, verbose=0)
     assert history.history["loss"][1] < history.history["loss"][0] and "val_accuracy" in history.history
 
 

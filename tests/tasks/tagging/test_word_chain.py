@@ -124,7 +124,7 @@ def test_labels_that_cannot_be_predicted_give_a_warning(caplog):
 def test_a_frozen_encoder_leaves_the_head_and_its_upper_part_trains_alone():
     (words, tags), model = examples(8), tagger(crf=True)
     freeze(model, below="head")
-    upper, cached = cache_features(model, (words, tags), below="head")
+    upper, cached = cache_features(model, words, tags, below="head")
     upper.compile("sgd", run_eagerly=True)
     before = {weight.path: value for weight, value in zip(model.weights, values(model.weights))}
     upper.fit(cached, verbose=0)
@@ -147,7 +147,7 @@ def test_mistakes_are_errors():
     with pytest.raises(ValueError, match="the loss must be `'auto'`, the loss of the CRF. Received: loss='mse'"):
         model.compile("sgd", loss="mse")
     with pytest.raises(ValueError, match="no likelihoods of their own"):
-        estimate_fisher(model, words, tags, labels="data")
+        estimate_fisher(model, words, tags, empirical=True)
     inputs, labels = word_batches(words, tags, model.preprocessor, label_names=NAMES)[0]
     model.compile("sgd", run_eagerly=True)
     assert isinstance(model.loss, ChainLoss)

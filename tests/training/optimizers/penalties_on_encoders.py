@@ -66,7 +66,7 @@ def check_penalty(make, penalty, importance):
 
 
 def check_l2sp(make):
-    check_penalty(make, L2SP(STRENGTH, 0.0), {})
+    check_penalty(make, L2SP(STRENGTH, new_strength=0.0), {})
 
 
 def check_ewc(make):

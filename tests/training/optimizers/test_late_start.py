@@ -47,7 +47,7 @@ def test_a_schedule_follows_the_steps_of_the_run_and_not_of_the_group():
     model = net()
     model.compile(LayerwiseOptimizer(keras.optimizers.Adam(schedule), model), "mse", run_eagerly=EAGER)
     start = model.get_weights()
-    callback = GradualUnfreezing(epochs=5, down_to="mid")  # The second stage begins at step 20, when the rate is zero.
+    callback = GradualUnfreezing(epochs=5, below="mid")  # The second stage begins at step 20, when the rate is zero.
     model.fit(X, Y, batch_size=16, epochs=6, verbose=0, callbacks=[callback])
     moved = [abs(new - old).max() for new, old in zip(model.get_weights(), start)]
     assert moved[:6] == [0] * 6 and min(moved[6:]) > RATE

@@ -364,7 +364,10 @@ def embedding_model():
 
 @pytest.mark.parametrize(
     ("kind", "penalty"),
-    [*((kind, None) for kind in ("SGD", "AMSGrad", "FusedAdamW", "Adagrad", "Lion")), ("Adam", L2SP(0.0, 0.0))],
+    [
+        *((kind, None) for kind in ("SGD", "AMSGrad", "FusedAdamW", "Adagrad", "Lion")),
+        ("Adam", L2SP(0.0, new_strength=0.0)),
+    ],
     ids=["SGD", "AMSGrad", "FusedAdamW", "Adagrad", "Lion", "Adam, dense"],
 )
 def test_sparse_gradients_of_an_embedding_train_as_with_separate_optimizers(kind, penalty):

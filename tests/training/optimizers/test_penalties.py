@@ -30,10 +30,10 @@ def random_fisher():
 
 
 PENALTIES = {
-    "squared": lambda: L2SP(0.5, 0.25),
-    "unsquared": lambda: L2SP(0.5, 0.25, squared=False),
-    "pretrained alone": lambda: L2SP(0.5, 0.0),
-    "new alone": lambda: L2SP(0.0, 0.25),
+    "squared": lambda: L2SP(0.5, new_strength=0.25),
+    "unsquared": lambda: L2SP(0.5, new_strength=0.25, squared=False),
+    "pretrained alone": lambda: L2SP(0.5, new_strength=0.0),
+    "new alone": lambda: L2SP(0.0, new_strength=0.25),
     "EWC": lambda: EWC(random_fisher(), 0.5),
 }
 
@@ -86,7 +86,7 @@ def test_the_gradient_of_a_penalty_enters_the_moments_of_adam(name):
 
 def test_without_gradients_pretrained_weights_return_to_their_start_and_new_ones_go_to_zero():
     model = net()
-    optimizer = LayerwiseOptimizer(optimizers.SGD(0.9), model, penalty=L2SP(1.0, 1.0))
+    optimizer = LayerwiseOptimizer(optimizers.SGD(0.9), model, penalty=L2SP(1.0, new_strength=1.0))
     start = {weight.path: weight.numpy() for weight in model.weights}
     for weight in model.weights:
         weight.assign_add(keras.ops.ones_like(weight))
@@ -98,7 +98,7 @@ def test_without_gradients_pretrained_weights_return_to_their_start_and_new_ones
 
 def test_the_start_is_the_value_when_the_optimizer_was_created_and_not_when_it_was_built():
     model = net()
-    optimizer = LayerwiseOptimizer(optimizers.SGD(RATE), model, penalty=L2SP(1.0, 0.0))
+    optimizer = LayerwiseOptimizer(optimizers.SGD(RATE), model, penalty=L2SP(1.0, new_strength=0.0))
     before = model.get_layer("low").kernel.numpy()
     model.get_layer("low").kernel.assign(before + 1.0)
     apply(optimizer, model.trainable_weights, gradients(model.trainable_weights, 1, scale=0.0))
@@ -107,7 +107,7 @@ def test_the_start_is_the_value_when_the_optimizer_was_created_and_not_when_it_w
 
 
 def test_the_norm_has_no_effect_on_the_first_step():
-    first, plain = trained(L2SP(0.5, 0.0, squared=False), steps=1), trained(None, steps=1)
+    first, plain = trained(L2SP(0.5, new_strength=0.0, squared=False), steps=1), trained(None, steps=1)
     assert difference(first.values(), plain.values()) == 0
 
 
@@ -115,7 +115,7 @@ def test_all_weights_of_a_model_without_a_head_return_to_their_start():
     keras.utils.set_random_seed(0)
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2, name="only")])
     start = model.get_weights()
-    optimizer = LayerwiseOptimizer(optimizers.SGD(1.0), model, penalty=L2SP(1.0, 1.0))
+    optimizer = LayerwiseOptimizer(optimizers.SGD(1.0), model, penalty=L2SP(1.0, new_strength=1.0))
     for weight in model.weights:
         weight.assign_add(keras.ops.ones_like(weight))
     apply(optimizer, model.weights, gradients(model.weights, 1, scale=0.0))
@@ -131,7 +131,9 @@ def test_weights_without_fisher_information_train_as_without_a_penalty():
 
 
 @pytest.mark.parametrize(
-    "penalty", [L2SP(0.0, 0.0), L2SP(0.0, 0.0, squared=False), EWC(ones(net()), 0.0)], ids=["L2-SP", "norm", "EWC"]
+    "penalty",
+    [L2SP(0.0, new_strength=0.0), L2SP(0.0, new_strength=0.0, squared=False), EWC(ones(net()), 0.0)],
+    ids=["L2-SP", "norm", "EWC"],
 )
 @pytest.mark.parametrize("kind", ["SGD", "Adam"])
 def test_a_strength_of_zero_has_no_effect(kind, penalty):
@@ -197,18 +199,18 @@ def test_a_penalty_for_groups_that_do_not_exist_is_an_error():
 
 
 def test_l2sp_pulls_a_head_that_was_trained_before_to_its_start():
-    left = returned(L2SP(1.0, 0.5, groups="all"))
+    left = returned(L2SP(1.0, new_strength=0.5, groups="all"))
     assert left == pytest.approx(dict.fromkeys(left, 0.5))
 
 
 @pytest.mark.parametrize("squared", [True, False])
 def test_l2sp_leaves_norms_and_biases_alone_if_the_user_wants(squared):
-    left = returned(L2SP(1.0, 0.5, squared, groups="all", norms_and_biases=False))
+    left = returned(L2SP(1.0, new_strength=0.5, squared=squared, groups="all", norms_and_biases=False))
     distance = 1.0 if squared else np.sqrt(sum(value.size for path, value in ones(net()).items() if "kernel" in path))
     expected = {path: 1 - 0.5 / distance if path.endswith("kernel") else 1.0 for path in left}
     assert left == pytest.approx(expected, rel=1e-5)
     model = net()
-    new = LayerwiseOptimizer(optimizers.SGD(0.5), model, penalty=L2SP(1.0, 1.0, norms_and_biases=False))
+    new = LayerwiseOptimizer(optimizers.SGD(0.5), model, penalty=L2SP(1.0, new_strength=1.0, norms_and_biases=False))
     bias, kernel = (weight.numpy() for weight in (model.get_layer("top").bias, model.get_layer("top").kernel))
     apply(new, model.weights, gradients(model.weights, 1, scale=0.0))
     np.testing.assert_array_equal(model.get_layer("top").bias.numpy(), bias)
@@ -223,7 +225,7 @@ def test_the_penalty_is_added_after_the_gradient_is_clipped():
         return optimizers.SGD(rate, clipvalue=0.1)
 
     model = net()
-    optimizer = LayerwiseOptimizer(clipped(RATE), model, penalty=L2SP(1.0, 1.0))
+    optimizer = LayerwiseOptimizer(clipped(RATE), model, penalty=L2SP(1.0, new_strength=1.0))
     start = {weight.path: weight.numpy() for weight in model.weights}
     for weight in model.weights:
         weight.assign_add(5 * keras.ops.ones_like(weight))
@@ -238,7 +240,7 @@ def test_the_penalty_is_added_after_the_gradient_is_clipped():
 def test_the_penalty_is_added_once_to_accumulated_gradients(squared):
     one, two = net(), net()
     given = gradients(one.trainable_weights, 8)
-    penalty = L2SP(0.5, 0.25, squared)
+    penalty = L2SP(0.5, new_strength=0.25, squared=squared)
     accumulating = optimizers.SGD(RATE, gradient_accumulation_steps=4)
     apply(LayerwiseOptimizer(accumulating, one, penalty=penalty), one.trainable_weights, given)
     means = [[np.mean(four, 0) for four in zip(*given[i : i + 4])] for i in range(0, 8, 4)]
@@ -269,7 +271,7 @@ def test_the_reported_losses_are_those_of_the_task(name):
 @pytest.mark.parametrize("squared", [True, False])
 def test_frozen_weights_stay_bit_identical_and_do_not_count_in_the_distance(squared):
     model = net()
-    optimizer = LayerwiseOptimizer(optimizers.SGD(RATE), model, penalty=L2SP(0.5, 0.25, squared))
+    optimizer = LayerwiseOptimizer(optimizers.SGD(RATE), model, penalty=L2SP(0.5, new_strength=0.25, squared=squared))
     model.get_layer("low").kernel.assign_add(keras.ops.ones((4, 6)))  # It does not train.
     freeze(model, ["low", "norm"])
     weights = model.trainable_weights
@@ -294,7 +296,7 @@ def test_the_penalty_acts_on_all_rows_of_an_embedding(squared):
     keras.utils.set_random_seed(0)
     layers = [keras.Input((2,), dtype="int32"), keras.layers.Embedding(5, 3, name="table"), keras.layers.Flatten()]
     model = keras.Sequential([*layers, keras.layers.Dense(1, name="top")])
-    optimizer = LayerwiseOptimizer(optimizers.SGD(0.5), model, penalty=L2SP(0.4, 0.0, squared))
+    optimizer = LayerwiseOptimizer(optimizers.SGD(0.5), model, penalty=L2SP(0.4, new_strength=0.0, squared=squared))
     model.compile(optimizer, "mse", run_eagerly=EAGER)
     table = model.get_layer("table").embeddings
     start = table.numpy()

@@ -10,8 +10,11 @@ from tests.training.optimizers.layerwise_models import RATE, X, Y, net, ones
 
 FISHER = {path: np.random.default_rng(3).uniform(0, 2, value.shape) for path, value in ones(net()).items()}
 PENALTIES = {
-    "squared": (lambda: L2SP(0.5, 0.25), lambda old, new, _: 0.25 * old + 0.125 * new),
-    "unsquared": (lambda: L2SP(0.5, 0.25, squared=False), lambda old, new, _: 0.5 * old**0.5 + 0.125 * new),
+    "squared": (lambda: L2SP(0.5, new_strength=0.25), lambda old, new, _: 0.25 * old + 0.125 * new),
+    "unsquared": (
+        lambda: L2SP(0.5, new_strength=0.25, squared=False),
+        lambda old, new, _: 0.5 * old**0.5 + 0.125 * new,
+    ),
     "EWC": (lambda: EWC(FISHER, 3.0), lambda old, new, important: 1.5 * important),
 }
 
@@ -46,7 +49,7 @@ def test_later_callbacks_see_the_penalty_and_frozen_weights_count():
     seen = []
     look = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(logs["penalty"]))
     stages = StagedTraining([Stage("low", epochs=1), Stage("mid")])
-    start, now, history = fitted(L2SP(0.5, 0.0), stages, look)
+    start, now, history = fitted(L2SP(0.5, new_strength=0.0), stages, look)
     assert seen == history["penalty"]
     squares = sum(((now[path] - start[path]) ** 2).sum() for path in now if path.startswith(("low", "mid")))
     assert seen[-1] == pytest.approx(0.25 * squares, rel=1e-5)
@@ -67,5 +70,5 @@ def test_an_optimizer_without_a_penalty_is_an_error():
 
 
 def test_it_is_made_again_from_its_config():
-    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(PenaltyLogger("distance")))
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(PenaltyLogger(name="distance")))
     assert type(again) is PenaltyLogger and again.get_config() == {"name": "distance"}

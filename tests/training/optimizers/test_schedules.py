@@ -39,14 +39,16 @@ def test_slanted_triangular_is_the_equation_of_the_paper_if_the_cut_is_an_intege
     t = np.arange(steps + 1)
     p = np.where(t < cut, t / cut, 1 - (t - cut) / (cut * (1 / fraction - 1)))
     expected = peak * (1 + p * (ratio - 1)) / ratio
-    np.testing.assert_allclose(rates(SlantedTriangular(peak, steps, fraction), steps + 1), expected, rtol=2e-5)
+    np.testing.assert_allclose(
+        rates(SlantedTriangular(peak, steps, cut_fraction=fraction), steps + 1), expected, rtol=2e-5
+    )
 
 
 @pytest.mark.parametrize("steps", LENGTHS)
 @pytest.mark.parametrize("fraction", FRACTIONS)
 def test_slanted_triangular_rises_to_the_peak_and_falls_to_its_first_value(steps, fraction):
     cut = min(max(int(steps * fraction + 1e-6), 1), steps - 1)
-    values = rates(SlantedTriangular(0.02, steps, fraction, ratio=20), steps + 50)
+    values = rates(SlantedTriangular(0.02, steps, cut_fraction=fraction, ratio=20), steps + 50)
     assert values.argmax() == cut and values[cut] == pytest.approx(0.02)
     assert (np.diff(values[: cut + 1]) > 0).all() and (np.diff(values[cut : steps + 1]) < 0).all()
     np.testing.assert_allclose(values[steps:], 0.001, rtol=1e-5)
@@ -141,7 +143,7 @@ def test_one_cycle_agrees_with_torch_at_every_step(steps):
             continue  # Here torch divides by zero, and ours begins at the peak.
         make = torch.optim.lr_scheduler.OneCycleLR
         expected, momenta = stepped(lambda optimizer: make(optimizer, 0.02, steps, pct_start=fraction), steps)  # noqa: B023
-        schedule = OneCycle(0.02, steps, fraction)
+        schedule = OneCycle(0.02, steps, warmup_fraction=fraction)
         np.testing.assert_allclose(rates(schedule, steps), expected, atol=1e-8)
         height = keras.ops.convert_to_numpy(schedule.height(np.arange(steps)))
         np.testing.assert_allclose(0.95 - 0.1 * height, momenta, atol=1e-6)
@@ -153,7 +155,7 @@ def test_one_cycle_agrees_with_torch_for_other_factors():
     make = torch.optim.lr_scheduler.OneCycleLR
     expected, _ = stepped(lambda o: make(o, 0.02, 50, div_factor=10.0, final_div_factor=5.0), 50)
     np.testing.assert_allclose(rates(OneCycle(0.02, 50, start_factor=0.1, end_factor=0.2), 50), expected, atol=1e-8)
-    assert rates(OneCycle(0.02, 10, 0.1), 2)[0] == pytest.approx(0.02)  # Here torch divides by zero.
+    assert rates(OneCycle(0.02, 10, warmup_fraction=0.1), 2)[0] == pytest.approx(0.02)  # Here torch divides by zero.
 
 
 # === Steps ===

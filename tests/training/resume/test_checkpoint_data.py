@@ -75,7 +75,7 @@ def test_the_heads_of_adapters_that_are_not_active_are_restored(tmp_path):
     def go(head):
         model = classifier()
         for name in ("first", "second"):
-            add_adapters(model, "houlsby:2", name)
+            add_adapters(model, "houlsby:2", name=name)
         for value in model.adapter_heads["first"]:  # as if it had been trained before the second was added
             value[:] = head
         model.compile("sgd", run_eagerly=True)

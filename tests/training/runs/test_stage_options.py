@@ -100,7 +100,7 @@ def test_rates_of_layer_groups_are_multiples_of_the_rate_of_the_stage():
 @pytest.mark.core
 def test_a_fresh_optimizer_keeps_the_start_of_its_penalty():
     model = make()
-    optimizer = LayerwiseOptimizer(Adam(0.01), model, penalty=L2SP(0.1, 0.0))
+    optimizer = LayerwiseOptimizer(Adam(0.01), model, penalty=L2SP(0.1, new_strength=0.0))
     model.compile(optimizer, "mse", run_eagerly=EAGER)
     start = values(model)
     fit(model, StagedTraining([Stage("all", epochs=1), Stage("all", fresh_optimizer=True)]), epochs=2)
@@ -335,7 +335,9 @@ def test_a_mistake_in_a_stage_is_an_error(options, message):
 
 def test_a_config_holds_all_options():
     rate = SlantedTriangular(0.1, 10)
-    stage = Stage("head", 2, learning_rate=rate, fresh_optimizer=True, patience=3, restore_best=True, monitor="val_acc")
+    stage = Stage(
+        "head", epochs=2, learning_rate=rate, fresh_optimizer=True, patience=3, restore_best=True, monitor="val_acc"
+    )
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(StagedTraining([stage])))
     assert again.stages[0].get_config() == stage.get_config()
     assert isinstance(again.stages[0].learning_rate, SlantedTriangular)

@@ -181,7 +181,7 @@ def test_what_was_frozen_inside_a_nested_model_stays_so_in_and_after_a_staged_fi
     model.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=EAGER)
     adaptation.freeze(model, "bn")
     start = values(model)
-    fit(model, GradualUnfreezing(epochs=1, down_to="low"), epochs=3)
+    fit(model, GradualUnfreezing(epochs=1, below="low"), epochs=3)
     assert (nested.trainable, norm.trainable) == (True, False)
     fit(model, epochs=1)
     assert changed(start, values(model)) == {path for path in start if "bn" not in path}

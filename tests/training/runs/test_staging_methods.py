@@ -81,7 +81,7 @@ METHODS = {
     "gradual": lambda: GradualUnfreezing(steps=3),
     "gradual, by epochs": lambda: GradualUnfreezing(epochs=1),
     "gradual, by fraction": lambda: GradualUnfreezing(fraction=0.7),
-    "gradual, partial": lambda: GradualUnfreezing(steps=3, down_to="mid"),
+    "gradual, partial": lambda: GradualUnfreezing(steps=3, below="mid"),
     "chain": lambda: ChainThaw(),
     "sequential": lambda: SequentialUnfreezing(),
     "plan": lambda: StagedTraining([Stage(["low", "head"], steps=5), Stage("(mid|top)", epochs=1), Stage("all")]),

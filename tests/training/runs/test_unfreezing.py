@@ -49,15 +49,15 @@ def test_gradual_unfreezing_thaws_the_last_group_first_and_one_more_each_epoch()
     ]
 
 
-def test_gradual_unfreezing_by_steps_by_fraction_and_down_to_a_group():
+def test_gradual_unfreezing_by_steps_by_fraction_and_below_a_group():
     assert [start for start, _ in plan(GradualUnfreezing(steps=7))] == [0, 7, 14, 21, 28]
     assert [start for start, _ in plan(GradualUnfreezing())] == [0, 12, 25, 38, 50]  # 12.5, 37.5: to even
-    assert plan(GradualUnfreezing(epochs=2, down_to="block_1")) == [
+    assert plan(GradualUnfreezing(epochs=2, below="block_1")) == [
         (0, ["head"]),
         (20, ["pooler", "head"]),
         (40, ["block_1", "pooler", "head"]),
     ]
-    assert plan(GradualUnfreezing(down_to=-1)) == [(0, ["head"])]
+    assert plan(GradualUnfreezing(below=-1)) == [(0, ["head"])]
 
 
 def test_chain_thaw_trains_new_layers_then_each_group_from_the_bottom_then_all():
@@ -76,7 +76,7 @@ def test_sequential_unfreezing_trains_new_layers_then_all_but_the_embeddings_the
     # epoch, we unfreeze the pre-trained hidden layers. We let the model fine-tune, until epoch k - 1. Finally, at epoch
     # k, we also unfreeze the embedding layer".
     assert plan(SequentialUnfreezing()) == [(0, ["head"]), (10, BODY), (20, ALL)]
-    assert plan(SequentialUnfreezing(3, 4)) == [(0, ["head"]), (30, BODY), (70, ALL)]
+    assert plan(SequentialUnfreezing(new_epochs=3, body_epochs=4)) == [(0, ["head"]), (30, BODY), (70, ALL)]
 
 
 def test_the_new_part_of_a_model_without_an_encoder_is_its_last_layer():
@@ -125,9 +125,9 @@ def test_stages_are_counted_in_epochs_if_the_length_of_an_epoch_is_unknown():
 CALLBACKS = [
     StagedTraining([Stage("head", epochs=1), Stage(["mid", -1], steps=3), Stage({"low"}, fraction=0.25), Stage("all")]),
     GradualUnfreezing(),
-    GradualUnfreezing(epochs=2, down_to="mid"),
+    GradualUnfreezing(epochs=2, below="mid"),
     GradualUnfreezing(steps=5),
-    GradualUnfreezing(fraction=0.25, down_to=1),
+    GradualUnfreezing(fraction=0.25, below=1),
     ChainThaw(),
     ChainThaw(epochs=2),
     ChainThaw(steps=5),
@@ -147,14 +147,14 @@ def test_its_config_restores_a_callback(callback):
 
 
 def test_a_config_holds_every_argument():
-    assert GradualUnfreezing(steps=5, down_to="mid").get_config() == {
+    assert GradualUnfreezing(steps=5, below="mid").get_config() == {
         "epochs": None,
         "steps": 5,
         "fraction": None,
-        "down_to": "mid",
+        "below": "mid",
     }
     assert ChainThaw(epochs=2).get_config() == {"epochs": 2, "steps": None, "fraction": None}
-    assert SequentialUnfreezing(2, 3).get_config() == {"new_epochs": 2, "body_epochs": 3}
+    assert SequentialUnfreezing(new_epochs=2, body_epochs=3).get_config() == {"new_epochs": 2, "body_epochs": 3}
     stage = Stage(("mid", "top"), fraction=0.5)
     assert stage.get_config() == {
         **{"train": ["mid", "top"], "epochs": None, "steps": None, "fraction": 0.5},
@@ -234,9 +234,9 @@ MISTAKES = {
     ),
     "typo in a later stage": ([StagedTraining([Stage("head"), Stage("lo")])], r"Did you mean 'low'\? Received: 'lo'"),
     "no group": ([StagedTraining([Stage([])])], r"No layer group matches.*Received: \[\]"),
-    "unknown down_to": ([GradualUnfreezing(down_to="lov")], r"Did you mean 'low'\? Received: 'lov'"),
-    "ambiguous down_to": (
-        [GradualUnfreezing(down_to="(low|mid)")],
+    "unknown below": ([GradualUnfreezing(below="lov")], r"Did you mean 'low'\? Received: 'lov'"),
+    "ambiguous below": (
+        [GradualUnfreezing(below="(low|mid)")],
         r"Received: '\(low\|mid\)', which matches \['low', 'mid'\]",
     ),
     "more stages than epochs": ([GradualUnfreezing(epochs=2)], r"Received: 16 steps, .* begin at \[0, 8, 16, 24\]"),

@@ -20,7 +20,7 @@ from keras_transfer.tasks.base import Task
 SUPPORTED = (TransformerStack, BackboneEncoder)
 
 
-def add_adapters(model, spec, name="default"):
+def add_adapters(model, adapters, *, name="default"):
     """Adds adapters to the encoder of a model. Only the adapters and the head train from now on.
 
     The weights of the encoder do not change. A kind that trains norms or biases trains copies of them. Adding adapters
@@ -33,7 +33,7 @@ def add_adapters(model, spec, name="default"):
         model: Task over a Transformer encoder of this library or over a KerasHub backbone, or an encoder of this
             library. Wrap a KerasHub backbone in a task first. KerasHub backbones support `Houlsby`, `Compacter`,
             `LoRA`, `IA3` and `BitFit`, and `Fusion` of the first two.
-        spec: Name of a kind with its sizes, a kind, or a list of these:
+        adapters: Name of a kind with its sizes, a kind, or a list of these:
             - `"houlsby:64"`, `"pfeiffer:48"`, `"parallel:64"`, `"compacter:32"`: bottlenecks of this width
             - `"lora:8"`, `"lora:rank=8,alpha=16"` (also `"rslora"`, `"dora"`), `"ia3"`: changes to dense layers
             - `"prefix:20"`, `"prompt:20"`, `"pals:204"`: changes to attention
@@ -46,8 +46,8 @@ def add_adapters(model, spec, name="default"):
         The model.
 
     Raises:
-        ValueError: If the model has no such encoder; if `spec` is unknown, has an invalid size, or is not possible with
-            the encoder; if a target matches nothing; or if `name` is taken. The model is then unchanged.
+        ValueError: If the model has no such encoder; if `adapters` is unknown, has an invalid size, or is not possible
+            with the encoder; if a target matches nothing; or if `name` is taken. The model is then unchanged.
 
     Example:
     ```python
@@ -56,7 +56,7 @@ def add_adapters(model, spec, name="default"):
     keras_transfer.adaptation.trainable_summary(model)
     ```
     """
-    encoder, found = adapted_encoder(model), get_adapters(spec)
+    encoder, found = adapted_encoder(model), get_adapters(adapters)
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
         raise ValueError(f"`name` must consist of letters, digits, '-' and '_'. Received: name={name!r}")
     if name in encoder.adapters:

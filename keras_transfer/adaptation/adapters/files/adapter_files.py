@@ -31,7 +31,7 @@ from keras_transfer.keras_internals import remember_trainable
 FORMAT = "keras_transfer adapters 1"
 
 
-def save_adapters(model, path, name=None, format="keras_transfer", overwrite=False):
+def save_adapters(model, path, *, name=None, format="keras_transfer", overwrite=False):
     """Writes adapters and the head of a model to a safetensors file.
 
     The file holds no weights of the encoder, only their fingerprint and the encoder's settings, and the settings of the
@@ -93,7 +93,7 @@ def save_adapters(model, path, name=None, format="keras_transfer", overwrite=Fal
     return path
 
 
-def load_adapters(model, path, name=None):
+def load_adapters(model, path, *, name=None):
     """Loads adapters and a head from a file into a model.
 
     Args:
@@ -139,7 +139,7 @@ def load_adapters(model, path, name=None):
         kinds = [kind_of(*found) for found in json.loads(metadata["kinds"])]
     name = "default" if name is None else name
     restore = _remember(model, encoder)
-    encoder = adapted_encoder(add_adapters(model, kinds, name))
+    encoder = adapted_encoder(add_adapters(model, kinds, name=name))
     wanted = {f"adapter/{key}": weight for key, weight in adapter_weights(encoder, name).items()}
     heads = {key: value for key, value in tensors.items() if key.startswith("head/")}
     if model is not encoder and heads:

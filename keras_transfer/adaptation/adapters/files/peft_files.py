@@ -125,14 +125,14 @@ def _lora(config, modules, matrices, folder):
     alpha = config["lora_alpha"]
     if rank != config["r"]:
         alpha = alpha * (rank / config["r"]) ** (0.5 if stabilized else 1)
-    scale, targets, found = LoRA(rank, alpha, rank_stabilized=stabilized).scale, set(), {}
+    scale, targets, found = LoRA(rank, alpha=alpha, rank_stabilized=stabilized).scale, set(), {}
     for (module, name), parts in matrices.items():
         if not {"lora_A", "lora_B"} <= set(parts) or (len(parts) == 3) != magnitude:
             raise ValueError(f"{folder} must have all tensors of each module. Received: {sorted(parts)} of {name!r}")
         a, b = parts["lora_A"].T, parts["lora_B"].T
         own_rank = a.shape[1]
         own_alpha = _of_pattern(config, "alpha_pattern", name, config["lora_alpha"])
-        own_scale = LoRA(own_rank, own_alpha, rank_stabilized=stabilized).scale
+        own_scale = LoRA(own_rank, alpha=own_alpha, rank_stabilized=stabilized).scale
         if abs(own_scale / scale - 1) > 1e-12:
             b = (b * (own_scale / scale)).astype(b.dtype)
         if own_rank < rank:
@@ -146,7 +146,14 @@ def _lora(config, modules, matrices, folder):
                 found[f"adapter/{segment.layer}/{target}_magnitude"] = parts["lora_magnitude_vector"].ravel()[columns]
     if not targets:
         raise ValueError(f"The folder must contain LoRA for at least one module. Received: no such tensors in {folder}")
-    return LoRA(rank, alpha, sorted(targets), config.get("lora_dropout", 0.0), stabilized, magnitude), found
+    return LoRA(
+        rank,
+        alpha=alpha,
+        targets=sorted(targets),
+        dropout=config.get("lora_dropout", 0.0),
+        rank_stabilized=stabilized,
+        magnitude=magnitude,
+    ), found
 
 
 def _of_pattern(config, key, module, default):

@@ -1,5 +1,7 @@
 """Bottleneck adapters: Houlsby, Pfeiffer and parallel."""
 
+import dataclasses
+
 from keras_transfer.adaptation.adapters.base import (
     AdapterKind,
     blocks_of,
@@ -33,6 +35,7 @@ class Houlsby(AdapterKind):
 
     for_backbones = True
     size: int = 64
+    _: dataclasses.KW_ONLY
     activation: str = "gelu"
     norms: bool = True
 
@@ -62,6 +65,7 @@ class Pfeiffer(AdapterKind):
     """
 
     size: int = 48
+    _: dataclasses.KW_ONLY
     activation: str = "relu"
 
     def __post_init__(self):
@@ -88,6 +92,7 @@ class Parallel(AdapterKind):
     """
 
     size: int = 64
+    _: dataclasses.KW_ONLY
     scale: float = 4.0
     activation: str = "relu"
 

@@ -1,5 +1,7 @@
 """Compacter: bottlenecks whose kernels share most of their numbers."""
 
+import dataclasses
+
 import keras
 from keras import ops
 
@@ -26,6 +28,7 @@ class Compacter(AdapterKind):
 
     for_backbones = True
     size: int = 32
+    _: dataclasses.KW_ONLY
     terms: int = 4
     rank: int = 1
     activation: str = "gelu"

@@ -1,5 +1,6 @@
 """IA3: learned scales of the outputs and inputs of dense layers."""
 
+import dataclasses
 import weakref
 
 import numpy as np
@@ -26,6 +27,7 @@ class IA3(AdapterKind):
 
     for_backbones = True
     targets: tuple = ("key", "value")
+    _: dataclasses.KW_ONLY
     input_targets: tuple = ("outer",)
 
     def __post_init__(self):

@@ -1,5 +1,6 @@
 """LoRA: low-rank changes to dense layers, and DoRA."""
 
+import dataclasses
 import weakref
 
 import numpy as np
@@ -43,6 +44,7 @@ class LoRA(AdapterKind):
 
     for_backbones = True
     rank: int = 8
+    _: dataclasses.KW_ONLY
     alpha: float | None = None
     targets: tuple = ("query", "value")
     dropout: float = 0.0

@@ -1,5 +1,7 @@
 """Projected attention layers: a small attention beside each block."""
 
+import dataclasses
+
 import keras
 from keras import ops
 
@@ -25,6 +27,7 @@ class PALs(AdapterKind):
     """
 
     size: int = 204
+    _: dataclasses.KW_ONLY
     num_heads: int = 12
 
     def __post_init__(self):
