@@ -244,7 +244,7 @@ def test_get_config_returns_the_arguments_of_the_constructor():
     }
     for schedule in ALL.values():
         config = schedule.get_config()
-        assert type(schedule)(*config.values()).get_config() == config
+        assert type(schedule)(**config).get_config() == config
 
 
 # === Mistakes ===
@@ -296,7 +296,7 @@ def test_an_argument_out_of_range_is_an_error(make, message):
     "schedule, end, peak",
     [
         (SlantedTriangular(2e-4, 400), 400, 40),
-        (LinearWarmupDecay(2e-5, 1_000_000, 12_345), 1_000_000, 12_345),
+        (LinearWarmupDecay(2e-5, 1_000_000, warmup_steps=12_345), 1_000_000, 12_345),
         (InverseSquareRoot(1e-3, 100), 500, 99),
         (OneCycle(0.1, 19), 19, 5),
     ],
