@@ -33,7 +33,7 @@ GPT_SIZES = {
     "n_positions": 12,
     "attn_implementation": "eager",
 }
-GPT_IDS = [[2, 7, 9, 14, 3, 5, 3], [2, 11, 3, 0, 0, 0, 0]]
+IDS = [[2, 7, 9, 14, 3, 5, 3], [2, 11, 3, 0, 0, 0, 0]]
 LONG_IDS = [[2, 7, 9, 14, 3, 5, 3, 8, 6, 4, 11, 12], [2, 11, 3, 9, 3, 8, 0, 0, 0, 0, 0, 0]]
 LONG_MASK = [[1] * 12, [1] * 6 + [0] * 6]
 SEGMENTS = [[0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 0, 0, 0]]
@@ -41,27 +41,23 @@ SEGMENTS = [[0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 0, 0, 0]]
 
 def bert():
     model = transformers.BertForPreTraining(transformers.BertConfig(max_position_embeddings=12, **SIZES))
-    ids = [[2, 7, 9, 14, 3, 5, 3], [2, 11, 3, 0, 0, 0, 0]]
-    return model, {"token_ids": ids, "segment_ids": SEGMENTS, "padding_mask": MASK}
+    return model, {"token_ids": IDS, "segment_ids": SEGMENTS, "padding_mask": MASK}
 
 
 def albert():
     config = transformers.AlbertConfig(max_position_embeddings=12, embedding_size=4, **SIZES)
-    ids = [[2, 7, 9, 14, 3, 5, 3], [2, 11, 3, 0, 0, 0, 0]]
-    return transformers.AlbertForPreTraining(config), {"token_ids": ids, "segment_ids": SEGMENTS, "padding_mask": MASK}
+    return transformers.AlbertForPreTraining(config), {"token_ids": IDS, "segment_ids": SEGMENTS, "padding_mask": MASK}
 
 
 def distilbert():
     sizes = {"vocab_size": 20, "dim": 8, "n_layers": 2, "n_heads": 2, "hidden_dim": 16, "attn_implementation": "eager"}
     config = transformers.DistilBertConfig(max_position_embeddings=12, **sizes)
-    ids = [[2, 7, 9, 14, 3, 5, 3], [2, 11, 3, 0, 0, 0, 0]]
-    return transformers.DistilBertForMaskedLM(config), {"token_ids": ids, "padding_mask": MASK}
+    return transformers.DistilBertForMaskedLM(config), {"token_ids": IDS, "padding_mask": MASK}
 
 
 def electra(model_class=transformers.ElectraForPreTraining, embedding_size=8):
     config = transformers.ElectraConfig(max_position_embeddings=12, embedding_size=embedding_size, **SIZES)
-    ids = [[2, 7, 9, 14, 3, 5, 3], [2, 11, 3, 0, 0, 0, 0]]
-    return model_class(config), {"token_ids": ids, "segment_ids": SEGMENTS, "padding_mask": MASK}
+    return model_class(config), {"token_ids": IDS, "segment_ids": SEGMENTS, "padding_mask": MASK}
 
 
 def electra_generator():
@@ -118,12 +114,12 @@ def gpt2():
     for block in model.transformer.h:
         block.attn.register_buffer("bias", torch.ones(1, 1, 12, 12).tril())
         block.attn.register_buffer("masked_bias", torch.tensor(-1e4))
-    return model, {"token_ids": GPT_IDS, "padding_mask": MASK}
+    return model, {"token_ids": IDS, "padding_mask": MASK}
 
 
 def gpt():
     model = transformers.OpenAIGPTLMHeadModel(transformers.OpenAIGPTConfig(**GPT_SIZES))
-    return model, {"token_ids": GPT_IDS, "padding_mask": MASK}
+    return model, {"token_ids": IDS, "padding_mask": MASK}
 
 
 def modernbert():

@@ -7,67 +7,37 @@ import pytest
 from keras_transfer.datasets import hold_out, load_superglue
 from tests.errors import check_errors
 
-PASSAGE = {
-    "text": "Ann met Eve.\n@highlight\nAnn smiled.",
-    "entities": [{"start": 0, "end": 2}, {"start": 8, "end": 10}],
-}
-PASSAGE["entities"].append({"start": 24, "end": 26})  # Ann again
+# A row of each task, in the layout of its official files. Ann occurs twice among the entities of ReCoRD.
 ROWS = {
-    "BoolQ": {"question": "is it wet", "passage": "It rained.", "idx": 0, "label": True},
-    "CB": {"premise": "I doubt that it rained.", "hypothesis": "it rained", "label": "neutral", "idx": 0},
-    "RTE": {"premise": "It rained.", "hypothesis": "It was dry.", "label": "not_entailment", "idx": 0},
-    "COPA": {
-        "premise": "It rained.",
-        "choice1": "I got wet.",
-        "choice2": "I sang.",
-        "question": "effect",
-        "label": 0,
-        "idx": 0,
-    },
-    "MultiRC": {
-        "idx": 0,
-        "passage": {
-            "text": "Ann met Eve. They sang.",
-            "questions": [
-                {
-                    "question": "Who sang?",
-                    "idx": 0,
-                    "answers": [{"text": "Ann", "idx": 0, "label": 1}, {"text": "Tom", "idx": 1, "label": 0}],
-                },
-                {"question": "Who met?", "idx": 1, "answers": [{"text": "Eve", "idx": 2, "label": 1}]},
-            ],
-        },
-    },
-    "ReCoRD": {
-        "source": "news",
-        "passage": PASSAGE,
-        "idx": 0,
-        "qas": [
-            {
-                "query": "@placeholder smiled at Eve",
-                "idx": 0,
-                "answers": [{"start": 0, "end": 2, "text": "Ann"}, {"start": 24, "end": 26, "text": "Ann"}],
-            }
-        ],
-    },
-    "WiC": {
-        "word": "bank",
-        "sentence1": "The bank is closed.",
-        "sentence2": "We sat on the bank.",
-        "idx": 0,
-        "label": False,
-        "start1": 4,
-        "end1": 8,
-        "start2": 14,
-        "end2": 18,
-    },
-    "WSC": {
-        "text": "Ann saw Eve when she waved.",
-        "target": {"span1_index": 2, "span1_text": "Eve", "span2_index": 4, "span2_text": "she"},
-        "idx": 0,
-        "label": True,
-    },
+    "BoolQ": '{"question": "is it wet", "passage": "It rained.", "idx": 0, "label": true}',
+    "CB": '{"premise": "I doubt that it rained.", "hypothesis": "it rained", "label": "neutral", "idx": 0}',
+    "RTE": '{"premise": "It rained.", "hypothesis": "It was dry.", "label": "not_entailment", "idx": 0}',
+    "COPA": (
+        '{"premise": "It rained.", "choice1": "I got wet.", "choice2": "I sang.", "question": "effect", '
+        '"label": 0, "idx": 0}'
+    ),
+    "MultiRC": (
+        '{"idx": 0, "passage": {"text": "Ann met Eve. They sang.", "questions": [{"question": "Who sang?", '
+        '"idx": 0, "answers": [{"text": "Ann", "idx": 0, "label": 1}, {"text": "Tom", "idx": 1, "label": 0}]}, '
+        '{"question": "Who met?", "idx": 1, "answers": [{"text": "Eve", "idx": 2, "label": 1}]}]}}'
+    ),
+    "ReCoRD": (
+        '{"source": "news", "passage": {"text": "Ann met Eve.\\n@highlight\\nAnn smiled.", '
+        '"entities": [{"start": 0, "end": 2}, {"start": 8, "end": 10}, {"start": 24, "end": 26}]}, "idx": 0, '
+        '"qas": [{"query": "@placeholder smiled at Eve", "idx": 0, "answers": [{"start": 0, "end": 2, '
+        '"text": "Ann"}, {"start": 24, "end": 26, "text": "Ann"}]}]}'
+    ),
+    "WiC": (
+        '{"word": "bank", "sentence1": "The bank is closed.", "sentence2": "We sat on the bank.", "idx": 0, '
+        '"label": false, "start1": 4, "end1": 8, "start2": 14, "end2": 18}'
+    ),
+    "WSC": (
+        '{"text": "Ann saw Eve when she waved.", "target": {"span1_index": 2, "span1_text": "Eve", '
+        '"span2_index": 4, "span2_text": "she"}, "idx": 0, "label": true}'
+    ),
 }
+ROWS = {task: json.loads(row) for task, row in ROWS.items()}
+PASSAGE = ROWS["ReCoRD"]["passage"]
 
 
 def write(folder, task, *rows, name="train.jsonl"):

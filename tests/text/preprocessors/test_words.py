@@ -31,28 +31,27 @@ def test_texts_become_padded_ids_with_a_mask():
 
 def test_words_are_split_at_white_space_and_punctuation_or_at_white_space_only():
     text = "The\u00a0film,\u3000don't\t(n't)\u2014\u201cUS\u201d $5."
-    assert WordPreprocessor().words([text]) == [
-        [
-            "The",
-            "film",
-            ",",
-            "don",
-            "'",
-            "t",
-            "(",
-            "n",
-            "'",
-            "t",
-            ")",
-            "\u2014",
-            "\u201c",
-            "US",
-            "\u201d",
-            "$",
-            "5",
-            ".",
-        ]
+    words = [
+        "The",
+        "film",
+        ",",
+        "don",
+        "'",
+        "t",
+        "(",
+        "n",
+        "'",
+        "t",
+        ")",
+        "\u2014",
+        "\u201c",
+        "US",
+        "\u201d",
+        "$",
+        "5",
+        ".",
     ]
+    assert WordPreprocessor().words([text]) == [words]
     assert WordPreprocessor(split="whitespace").words([text, "", "  a "]) == [
         ["The", "film,", "don't", "(n't)\u2014\u201cUS\u201d", "$5."],
         [],
