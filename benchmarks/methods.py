@@ -257,7 +257,7 @@ def comparison(dataset, names, args, seeds, verbose=0):
     class OneLength(kt.tasks.TextClassifier):
         def make_batches(self, x, y, batch_size, shuffle, sample_weight):
             options = {"shuffle": shuffle, "sample_weight": sample_weight, "lengths": [LENGTH]}
-            return kt.text.batches(x, y, self.preprocessor, batch_size, **options)
+            return kt.text.batches(x, y, preprocessor=self.preprocessor, batch_size=batch_size, **options)
 
     def make_model():
         build = (OneLength if args.one_length else kt.tasks.TextClassifier).from_pretrained

@@ -27,7 +27,7 @@ def keras_embeddings(data, folder, epochs, seed, clock):
     model = kt.tasks.TextEmbedder.from_pretrained(folder, sequence_length=data.length)
 
     def make_batches():
-        return kt.text.part_batches(*data.train, model.preprocessor, BATCH, seed=seed)
+        return kt.text.part_batches(*data.train, preprocessor=model.preprocessor, batch_size=BATCH, seed=seed)
 
     fit(model, make_batches, data, epochs, clock, loss=kt.losses.CosineSimilarityLoss())
     return lambda texts: cosines(*(model.embed(column, batch_size=BATCH, verbose=0) for column in texts))
@@ -74,7 +74,9 @@ def keras_answers(data, folder, epochs, seed, clock):
     model = kt.tasks.SpanExtractor.from_pretrained(folder, head="new", **options)
 
     def make_batches():
-        return kt.text.span_batches(*data.train, model.preprocessor, BATCH, seed=seed, overlap=OVERLAP)
+        return kt.text.span_batches(
+            *data.train, preprocessor=model.preprocessor, batch_size=BATCH, seed=seed, overlap=OVERLAP
+        )
 
     fit(model, make_batches, data, epochs, clock)
     return lambda texts: [answer["text"] for answer in model.answer(*texts, batch_size=BATCH)]

@@ -68,8 +68,10 @@ def keras_transfer(data, folder, epochs, seed, clock):
 
     def make_batches():
         if data.words:
-            return kt.text.word_batches(*data.train, model.preprocessor, BATCH, seed=seed, label_names=data.names)
-        return kt.text.batches(*data.train, model.preprocessor, BATCH, seed=seed)
+            return kt.text.word_batches(
+                *data.train, preprocessor=model.preprocessor, batch_size=BATCH, seed=seed, label_names=data.names
+            )
+        return kt.text.batches(*data.train, preprocessor=model.preprocessor, batch_size=BATCH, seed=seed)
 
     train = fit(model, make_batches, data, epochs, clock)
     return (

@@ -77,7 +77,9 @@ def in_memory(kind, folder):
 
     preprocessor, _ = preprocessor_and_folder(kind, folder)
     texts = documents()
-    return {"tokenising": lambda: kt.text.batches(texts, None, preprocessor, BATCH, shuffle=False)}
+    return {
+        "tokenising": lambda: kt.text.batches(texts, None, preprocessor=preprocessor, batch_size=BATCH, shuffle=False)
+    }
 
 
 def transformers(kind, folder):

@@ -3,6 +3,7 @@
 import pytest
 
 from keras_transfer import adaptation, checkpoints, encoders, tasks
+from keras_transfer.adaptation.adapters.base import get_adapters
 from tests.checkpoints.folders import write_config
 
 SIZES = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16}
@@ -57,7 +58,7 @@ def test_constructors_explain_the_names_of_other_libraries():
     )
     assert_hint(lambda: encoders.BertEncoder(12, **SIZES, hidden_act="gelu"), "`hidden_act`. Pass `activation=...`")
     assert_hint(lambda: adaptation.LoRA(lora_alpha=16), "`LoRA` has no argument `lora_alpha`. Pass `alpha=...`")
-    assert_hint(lambda: adaptation.get_adapters("lora:lora_alpha=16"), "Unknown argument of 'lora'. Pass `alpha=...`")
+    assert_hint(lambda: get_adapters("lora:lora_alpha=16"), "Unknown argument of 'lora'. Pass `alpha=...`")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from keras_transfer.adaptation.adapters.base import (
     add_adapters,
-    get_adapters,
     merge_adapters,
     remove_adapters,
     set_active_adapter,
@@ -23,7 +22,6 @@ from keras_transfer.adaptation.adapters.kinds import (
 )
 from keras_transfer.adaptation.features import cache_features
 from keras_transfer.adaptation.recipes import (
-    RECIPES,
     Fisher,
     Recipe,
     estimate_fisher,
@@ -33,7 +31,7 @@ from keras_transfer.adaptation.recipes import (
     set_fit,
     suggest,
 )
-from keras_transfer.groups import LayerGroup, LayerGroups, is_norm, is_norm_or_bias, layer_groups, select_groups
+from keras_transfer.groups import LayerGroup, LayerGroups, layer_groups, select_groups
 from keras_transfer.training.optimizers import (
     EWC,
     L2SP,
@@ -63,7 +61,6 @@ __all__ = [
     "EWC",
     "IA3",
     "L2SP",
-    "RECIPES",
     "BitFit",
     "ChainThaw",
     "Compacter",
@@ -98,10 +95,7 @@ __all__ = [
     "fine_tune",
     "freeze",
     "freeze_to",
-    "get_adapters",
     "get_recipe",
-    "is_norm",
-    "is_norm_or_bias",
     "layer_groups",
     "load_adapters",
     "merge_adapters",

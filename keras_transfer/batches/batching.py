@@ -253,8 +253,9 @@ class Batches(keras.utils.PyDataset):
 
 
 def batches(
-    texts,
-    labels=None,
+    x,
+    y=None,
+    *,
     preprocessor=None,
     batch_size=32,
     shuffle=None,
@@ -276,8 +277,8 @@ def batches(
     If the preprocessor truncates texts, a warning says how many.
 
     Args:
-        texts: List, tuple, NumPy array or pandas column of strings; for pairs, a tuple of two.
-        labels: List or array [texts] of integers, or of any values that the loss accepts. `None` for prediction.
+        x: List, tuple, NumPy array or pandas column of strings; for pairs, a tuple of two.
+        y: List or array [texts] of integers, or of any values that the loss accepts. `None` for prediction.
             Defaults to `None`.
         preprocessor: Callable from texts to a dict of `token_ids`, `padding_mask` and others, each [batch, length]:
             `model.preprocessor`, or one of KerasHub's. Padding must be on the right. A preprocessor may also return
@@ -303,19 +304,19 @@ def batches(
     Example:
     ```python
     preprocessor = keras_transfer.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "who", "where", "?"])
-    train = keras_transfer.text.batches(["Who?", "Where?"], [0, 1], preprocessor, batch_size=2, seed=0)
+    train = keras_transfer.text.batches(["Who?", "Where?"], [0, 1], preprocessor=preprocessor, batch_size=2, seed=0)
     ```
     """
-    texts = to_columns(texts)
-    count = _count(texts)
+    x = to_columns(x)
+    count = _count(x)
     check_batch_size(preprocessor, batch_size, count, drop_remainder)
-    labels = as_column(labels, "labels", count)
+    y = as_column(y, "labels", count)
     sample_weight = as_column(sample_weight, "sample weights", count)
-    shuffle = labels is not None if shuffle is None else shuffle
-    if sample_weight is not None and labels is None:
-        raise ValueError("Sample weights require labels. Received: labels=None")
-    kind = "pairs" if isinstance(texts, tuple) else "texts"
-    inputs = preprocess_texts(texts, preprocessor)
+    shuffle = y is not None if shuffle is None else shuffle
+    if sample_weight is not None and y is None:
+        raise ValueError("`sample_weight` requires `y`. Received: y=None")
+    kind = "pairs" if isinstance(x, tuple) else "texts"
+    inputs = preprocess_texts(x, preprocessor)
     real = real_lengths(inputs)
     if "padding_mask" not in inputs:
         lengths = [1]
@@ -330,7 +331,7 @@ def batches(
             )
         inputs = {key: fit_to(ids, lengths[-1]) for key, ids in inputs.items()}
     options = Options(batch_size, tuple(lengths), shuffle, drop_remainder=drop_remainder)
-    return Batches(inputs, labels, sample_weight, options, seed, kind=kind)
+    return Batches(inputs, y, sample_weight, options, seed, kind=kind)
 
 
 def preprocess_texts(texts, preprocessor, chunk=4096):

@@ -27,8 +27,9 @@ def with_placeholders(data):
 
 
 def part_batches(
-    texts,
-    labels=None,
+    x,
+    y=None,
+    *,
     preprocessor=None,
     batch_size=32,
     shuffle=True,
@@ -43,8 +44,8 @@ def part_batches(
     the rows are batched by length as in `batches`.
 
     Args:
-        texts: Tuple of at least two columns of texts, each as for `batches`.
-        labels: List or array [rows] of numbers. Defaults to `None`, for prediction and for losses that take no labels.
+        x: Tuple of at least two columns of texts, each as for `batches`.
+        y: List or array [rows] of numbers. Defaults to `None`, for prediction and for losses that take no labels.
         preprocessor: Callable from texts to a dict of inputs, as for `batches`.
         batch_size: Integer. Number of rows in a batch. Defaults to `32`.
         shuffle: Boolean. Whether rows are shuffled before each epoch and batched by length. If `False`, they keep their
@@ -58,20 +59,21 @@ def part_batches(
         `Batches` whose inputs are [batch, parts, length]. The encoder reads each part on its own.
 
     Raises:
-        ValueError: If `texts` is not a tuple of at least two columns, if there are no rows, if texts are not strings,
+        ValueError: If `x` is not a tuple of at least two columns, if there are no rows, if texts are not strings,
             or if columns, labels and weights differ in number.
 
     Example:
     ```python
     preprocessor = keras_transfer.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "the", "film"])
-    train = keras_transfer.text.part_batches((["A film", "The film"], ["Film", "A film!"]), None, preprocessor)
+    columns = ["A film", "The film"], ["Film", "A film!"]
+    train = keras_transfer.text.part_batches(columns, preprocessor=preprocessor)
     train[0][0]["token_ids"].shape  # (2, 2, 5)
     ```
     """
-    columns = to_parts(texts)
+    columns = to_parts(x)
     count = len(columns[0])
     check_batch_size(preprocessor, batch_size, count, drop_remainder)
-    labels, sample_weight = as_column(labels, "labels", count), as_column(sample_weight, "sample weights", count)
+    y, sample_weight = as_column(y, "labels", count), as_column(sample_weight, "sample weights", count)
     parts = [preprocess_texts(column, preprocessor) for column in columns]
     length = max((part["padding_mask"].shape[1] for part in parts if "padding_mask" in part), default=0)
     inputs = {}
@@ -80,7 +82,7 @@ def part_batches(
         inputs[key] = np.stack(values, axis=min(values[0].ndim, 2))  # [rows, length, parts, ...], strings [rows, parts]
     lengths = lengths_for(real_lengths(inputs), length) if "padding_mask" in inputs else [1]
     options = Options(batch_size, tuple(lengths), shuffle, drop_remainder=drop_remainder)
-    return Batches(inputs, labels, sample_weight, options, seed, prepare=parts_item, kind="parts")
+    return Batches(inputs, y, sample_weight, options, seed, prepare=parts_item, kind="parts")
 
 
 def to_parts(texts):

@@ -16,8 +16,9 @@ DOC_STRIDE = 128  # As in BERT's `run_squad.py`.
 
 
 def span_batches(
-    texts,
-    answers=None,
+    x,
+    y=None,
+    *,
     preprocessor=None,
     batch_size=32,
     shuffle=None,
@@ -34,8 +35,8 @@ def span_batches(
     how many answers no window contains completely. Rows are batched by length as texts are in `batches`.
 
     Args:
-        texts: Tuple of two lists, arrays or table columns of strings: the questions, and the context of each.
-        answers: List of answers: `(text, start)`, where `start` is the position of the first character in the context;
+        x: Tuple of two lists, arrays or table columns of strings: the questions, and the context of each.
+        y: List of answers: `(text, start)`, where `start` is the position of the first character in the context;
             a list of these (only the first one is used); a dict of `text` and `answer_start`, as in SQuAD on the
             Hugging Face hub; or None, or an empty list, if the context has no answer. `None` for prediction. Defaults
             to `None`.
@@ -63,7 +64,7 @@ def span_batches(
     Example:
     ```python
     preprocessor = keras_transfer.text.BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "who", "ann", "ran"])
-    train = keras_transfer.text.span_batches((["Who?"], ["Ann ran."]), [("Ann", 0)], preprocessor)
+    train = keras_transfer.text.span_batches((["Who?"], ["Ann ran."]), [("Ann", 0)], preprocessor=preprocessor)
     train[0][1]  # [[4, 4]]
     ```
 
@@ -72,16 +73,16 @@ def span_batches(
     check_span_preprocessor(preprocessor)
     doc_stride, overlap = window_distance(doc_stride, overlap)
     check_rows_of_batches(batch_size)
-    questions, contexts = span_columns(texts)
+    questions, contexts = span_columns(x)
     if not len(questions):
-        raise ValueError("`texts` must contain at least one question. Received: no questions")
-    shuffle = answers is not None if shuffle is None else shuffle
-    spans = None if answers is None else answer_spans(contexts, answers)
+        raise ValueError("`x` must contain at least one question. Received: no questions")
+    shuffle = y is not None if shuffle is None else shuffle
+    spans = None if y is None else answer_spans(contexts, y)
     weights = None if sample_weight is None else _weights(sample_weight, len(questions))
-    if answers is None and weights is not None:
-        raise ValueError("`sample_weight` requires `answers`. Received: answers=None")
+    if y is None and weights is not None:
+        raise ValueError("`sample_weight` requires `y`. Received: y=None")
     windows = windows_in_memory(preprocessor, questions, contexts, doc_stride, overlap)
-    labels = None if spans is None else answer_positions(windows, spans, answers)
+    labels = None if spans is None else answer_positions(windows, spans, y)
     if weights is not None:
         # One weight for each position: Keras would apply weights [batch] along the positions.
         weights = np.repeat(weights[windows.example][:, None], 2, axis=1)

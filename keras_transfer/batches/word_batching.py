@@ -47,8 +47,9 @@ class WordPlaces:
 
 
 def word_batches(
-    sentences,
-    labels=None,
+    x,
+    y=None,
+    *,
     preprocessor=None,
     batch_size=32,
     shuffle=None,
@@ -64,8 +65,8 @@ def word_batches(
     counted twice.
 
     Args:
-        sentences: List of lists of strings, the words.
-        labels: List of lists of integers, one for each word, or of strings if `label_names` are given. `None` for
+        x: List of lists of strings, the words.
+        y: List of lists of integers, one for each word, or of strings if `label_names` are given. `None` for
             prediction. Defaults to `None`.
         preprocessor: A word-level preprocessor, such as `model.preprocessor`: `BertPreprocessor`, `ElmoPreprocessor`,
             `TokenPreprocessor` or `WordPreprocessor`.
@@ -89,21 +90,22 @@ def word_batches(
     ```python
     preprocessor = keras_transfer.text.WordPreprocessor(["the", "film", "ends"])
     sentences, tags = [["The", "film", "ends"], ["Films"]], [["DET", "NOUN", "VERB"], ["NOUN"]]
-    train = keras_transfer.text.word_batches(sentences, tags, preprocessor, label_names=["DET", "NOUN", "VERB"])
+    names = ["DET", "NOUN", "VERB"]
+    train = keras_transfer.text.word_batches(sentences, tags, preprocessor=preprocessor, label_names=names)
     train[0][1]  # in some order [[0, 1, 2, -1, ...], [1, -1, ...]]
     ```
     """
     check_word_level(preprocessor)
     check_rows_of_batches(batch_size)
     label_names = None if label_names is None else checked_names(label_names)
-    shuffle = labels is not None if shuffle is None else shuffle
-    sentences = to_sentences(sentences)
-    if not sentences:
-        raise ValueError("`sentences` must contain at least one sentence. Received: no sentences")
-    if labels is None and (sample_weight is not None or class_weight is not None):
-        raise ValueError("`sample_weight` and `class_weight` require `labels`. Received: labels=None")
-    ids = None if labels is None else label_ids(sentences, labels, label_names)
-    inputs, sentence, row, position = _preprocess(sentences, preprocessor)
+    shuffle = y is not None if shuffle is None else shuffle
+    x = to_sentences(x)
+    if not x:
+        raise ValueError("`x` must contain at least one sentence. Received: no sentences")
+    if y is None and (sample_weight is not None or class_weight is not None):
+        raise ValueError("`sample_weight` and `class_weight` require `y`. Received: y=None")
+    ids = None if y is None else label_ids(x, y, label_names)
+    inputs, sentence, row, position = _preprocess(x, preprocessor)
     real = inputs["padding_mask"].sum(axis=1)
     table = weights = None
     if ids is not None:
@@ -113,8 +115,8 @@ def word_batches(
         # One weight for each position: Keras would apply weights [batch] along the positions.
         weights = np.ones(inputs["padding_mask"].shape, "float32")
         weights[row, position] = _class_weights(class_weight, label_names, ids)
-        weights *= _sentence_weights(sample_weight, len(sentences))[sentence][:, None]
-    places = WordPlaces([len(words) for words in sentences], row, position)
+        weights *= _sentence_weights(sample_weight, len(x))[sentence][:, None]
+    places = WordPlaces([len(words) for words in x], row, position)
     options = Options(batch_size, tuple(lengths_for(real, inputs["padding_mask"].shape[1])), shuffle)
     return Batches(inputs, table, weights, options, seed, prepare=trim, kind="words", places=places)
 

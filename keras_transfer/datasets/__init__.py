@@ -20,10 +20,9 @@ from keras_transfer.datasets.suites import (
     load_superglue,
 )
 from keras_transfer.datasets.tagging import TaggedSentences, load_conll2003, load_universal_dependencies, read_conllu
-from keras_transfer.datasets.texts import TREC_FILES, load_ag_news, load_imdb, load_questions, load_trec6, read_table
+from keras_transfer.datasets.texts import load_ag_news, load_imdb, load_questions, load_trec6, read_table
 
 __all__ = [
-    "TREC_FILES",
     "Answer",
     "AnswersToGrade",
     "Choices",

@@ -91,7 +91,7 @@ def is_norm(weight):
     Example:
     ```python
     model = keras.Sequential([keras.Input((4,)), keras.layers.LayerNormalization(), keras.layers.Dense(2)])
-    norms = [weight.path for weight in model.weights if keras_transfer.adaptation.is_norm(weight)]
+    norms = [weight.path for weight in model.weights if keras_transfer.groups.is_norm(weight)]
     ```
     """
     return bool(NORM.search(weight.path))
@@ -106,7 +106,7 @@ def is_norm_or_bias(weight):
     Example:
     ```python
     model = keras.Sequential([keras.Input((4,)), keras.layers.LayerNormalization(), keras.layers.Dense(2)])
-    decay = [weight.path for weight in model.weights if not keras_transfer.adaptation.is_norm_or_bias(weight)]
+    decay = [weight.path for weight in model.weights if not keras_transfer.groups.is_norm_or_bias(weight)]
     ```
     """
     return len(weight.shape) <= 1 or is_norm(weight) or bool(BIAS.search(weight.path))

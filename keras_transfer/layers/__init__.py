@@ -12,7 +12,7 @@ from keras_transfer.layers.attention import (
     RotaryPositions,
     TwoStreams,
 )
-from keras_transfer.layers.basic import Dropout, LayerNormalization, gelu_tanh, get_activation
+from keras_transfer.layers.basic import Dropout, LayerNormalization
 from keras_transfer.layers.blocks import (
     ConvolutionBlock,
     FeedForward,
@@ -67,6 +67,4 @@ __all__ = [
     "TakePositions",
     "TransformerBlock",
     "TwoStreams",
-    "gelu_tanh",
-    "get_activation",
 ]

@@ -1,8 +1,10 @@
 """The objective of causal language models: each token predicts the next one."""
 
+import keras
 import numpy as np
 
 
+@keras.saving.register_keras_serializable(package="keras_transfer")
 class NextToken:
     """Makes the targets of a causal language model (Bengio et al. 2003): at each position, the token that follows.
 
@@ -31,6 +33,13 @@ class NextToken:
         real = _shifted(inputs["padding_mask"]).astype("float32")
         targets = _shifted(inputs["token_ids"]).astype("int32") * real.astype("int32")
         return inputs, targets, real if weights is None else real * np.asarray(weights, "float32")[:, None]
+
+    def get_config(self):
+        return {}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
 
 
 def _shifted(values):

@@ -3,6 +3,9 @@
 import keras
 import numpy as np
 
+# The names of the arguments in files of version 0.1.
+_NAMES_OF_0_1 = {"fraction": "mask_selection_rate", "masked": "mask_token_rate", "replaced": "random_token_rate"}
+
 
 @keras.saving.register_keras_serializable(package="keras_transfer")
 class TokenMasking:
@@ -12,9 +15,11 @@ class TokenMasking:
     tokens become the mask token, some become a random token that is not special, and the others do not change.
 
     Args:
-        fraction: Float between 0 and 1. Fraction of the tokens that are chosen. Defaults to `0.15`.
-        masked: Float between 0 and 1. Fraction of the chosen tokens that become the mask token. Defaults to `0.8`.
-        replaced: Float between 0 and 1. Fraction of the chosen tokens that become a random token. Defaults to `0.1`.
+        mask_selection_rate: Float between 0 and 1. Fraction of the tokens that are chosen. Defaults to `0.15`.
+        mask_token_rate: Float between 0 and 1. Fraction of the chosen tokens that become the mask token. Defaults to
+            `0.8`.
+        random_token_rate: Float between 0 and 1. Fraction of the chosen tokens that become a random token. Defaults to
+            `0.1`.
         seed: Integer. Seed of all choices and of the order of the texts in training. Every epoch draws different
             tokens. Defaults to `None`, which follows `keras.utils.set_random_seed`.
 
@@ -33,7 +38,8 @@ class TokenMasking:
         places depends on `length` only.
 
     Raises:
-        ValueError: If a fraction is not between 0 and 1, or if `masked` and `replaced` together exceed 1.
+        ValueError: If a fraction is not between 0 and 1, or if `mask_token_rate` and `random_token_rate` together
+            exceed 1.
 
     Example:
     ```python
@@ -46,17 +52,22 @@ class TokenMasking:
     Source: https://arxiv.org/abs/1810.04805
     """
 
-    def __init__(self, fraction=0.15, masked=0.8, replaced=0.1, seed=None):
-        for name, value in (("fraction", fraction), ("masked", masked), ("replaced", replaced)):
-            if not 0 <= value <= 1 or (name == "fraction" and value in (0, 1)):
+    def __init__(self, mask_selection_rate=0.15, *, mask_token_rate=0.8, random_token_rate=0.1, seed=None):
+        for name, value in (
+            ("mask_selection_rate", mask_selection_rate),
+            ("mask_token_rate", mask_token_rate),
+            ("random_token_rate", random_token_rate),
+        ):
+            if not 0 <= value <= 1 or (name == "mask_selection_rate" and value in (0, 1)):
                 raise ValueError(f"`{name}` must be between 0 and 1. Received: {name}={value!r}")
-        if masked + replaced > 1:
+        if mask_token_rate + random_token_rate > 1:
             raise ValueError(
-                f"`masked` and `replaced` must not exceed 1 together. Received: masked={masked}, replaced={replaced}"
+                "`mask_token_rate` and `random_token_rate` must not exceed 1 together. Received: "
+                f"mask_token_rate={mask_token_rate}, random_token_rate={random_token_rate}"
             )
-        self.fraction = fraction
-        self.masked = masked
-        self.replaced = replaced
+        self.mask_selection_rate = mask_selection_rate
+        self.mask_token_rate = mask_token_rate
+        self.random_token_rate = random_token_rate
         self.seed = seed
 
     def __call__(self, inputs, random, mask_id, special_ids, vocabulary_size):
@@ -64,8 +75,8 @@ class TokenMasking:
         special_ids = np.unique(special_ids)
         allowed = (np.asarray(inputs["padding_mask"]) == 1) & ~np.isin(ids, special_ids)
         length, available = ids.shape[1], allowed.sum(axis=1)
-        places = int(np.ceil(self.fraction * length))
-        count = np.minimum(np.maximum(np.round(self.fraction * available), 1), available)
+        places = int(np.ceil(self.mask_selection_rate * length))
+        count = np.minimum(np.maximum(np.round(self.mask_selection_rate * available), 1), available)
         order = np.argsort(np.where(allowed, random.random(ids.shape), 2.0), axis=1)[:, :places]
         order = np.pad(order, [(0, 0), (0, places - order.shape[1])])
         positions = np.sort(np.where(np.arange(places) < count[:, None], order, length), axis=1)
@@ -80,7 +91,9 @@ class TokenMasking:
             drawn += drawn >= special
         kind = random.random(len(row))
         new = np.where(
-            kind < self.masked, mask_id, np.where(kind < self.masked + self.replaced, drawn, ids[row, chosen])
+            kind < self.mask_token_rate,
+            mask_id,
+            np.where(kind < self.mask_token_rate + self.random_token_rate, drawn, ids[row, chosen]),
         )
         ids = ids.copy()
         ids[row, chosen] = new
@@ -88,8 +101,13 @@ class TokenMasking:
         return inputs, targets.astype("int32")
 
     def get_config(self):
-        return {"fraction": self.fraction, "masked": self.masked, "replaced": self.replaced, "seed": self.seed}
+        return {
+            "mask_selection_rate": self.mask_selection_rate,
+            "mask_token_rate": self.mask_token_rate,
+            "random_token_rate": self.random_token_rate,
+            "seed": self.seed,
+        }
 
     @classmethod
     def from_config(cls, config):
-        return cls(**config)
+        return cls(**{_NAMES_OF_0_1.get(name, name): value for name, value in config.items()})

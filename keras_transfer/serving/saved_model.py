@@ -20,13 +20,13 @@ from keras_transfer.tasks.base import Task
 LABELS_FILE = "assets.extra/labels.json"
 
 
-def export(model, folder, labels=None, pairs=False, overwrite=False, adapters=None):
+def export(model, folder, *, label_names=None, pairs=False, adapters=None, overwrite=False):
     """Writes a task as a TensorFlow SavedModel that contains its weights (only once) and its vocabulary.
 
     TensorFlow Serving and `tf.saved_model.load` offer the task's `signatures` by name. A `TextClassifier` has:
 
     - `serving_default`: from `text` [batch] strings (and `text_pair` with `pairs=True`) to `label` [batch] strings,
-      `label_id` [batch] int32 and `probabilities` [batch, classes] float32, in the order of `labels`
+      `label_id` [batch] int32 and `probabilities` [batch, classes] float32, in the order of `label_names`
     - `tokens`: from the encoder's inputs, [batch, length] int32, to `logits` [batch, classes] float32, unless the
       encoder takes text
     - `embed`: from `text` [batch] strings to `embedding` [batch, dim] float32, pooled (and normalized) as in the
@@ -75,7 +75,7 @@ def export(model, folder, labels=None, pairs=False, overwrite=False, adapters=No
     Args:
         model: Task with a preprocessor.
         folder: String or path. Folder that does not exist yet. It is written completely or not at all.
-        labels: List of strings, the names of the classes in order, or a dict from their numbers to names, as
+        label_names: List of strings, the names of the classes in order, or a dict from their numbers to names, as
             `id2label` of Transformers. Defaults to `model.label_names`.
         pairs: Boolean. Whether the task takes pairs of texts. Defaults to `False`.
         overwrite: Boolean. Whether to replace an existing folder. Defaults to `False`.
@@ -90,7 +90,7 @@ def export(model, folder, labels=None, pairs=False, overwrite=False, adapters=No
         FileExistsError: If `folder` exists and `overwrite=False`.
         PermissionError: If the parent of `folder` cannot be written.
         ValueError: If `model` is not a task, has no preprocessor, does not take pairs, or was trained for several
-            labels per text; if `labels` does not have one unique name for each class, or has names of the model in
+            labels per text; if `label_names` does not have one unique name for each class, or has names of the model in
             another order; if `pairs` does not fit the texts that a classifier or regressor was trained on; or if a
             weight is not finite.
         RuntimeError: If the process with the TensorFlow backend fails.
@@ -98,7 +98,7 @@ def export(model, folder, labels=None, pairs=False, overwrite=False, adapters=No
     Example:
     ```python
     model = keras_transfer.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=2)
-    keras_transfer.serving.export(model, "served/1", labels=["bad", "good"])
+    keras_transfer.serving.export(model, "served/1", label_names=["bad", "good"])
     ```
     """
     if not isinstance(model, Task):
@@ -113,12 +113,12 @@ def export(model, folder, labels=None, pairs=False, overwrite=False, adapters=No
         check_adapters(model, adapters)
     model.signatures(pairs)  # Raises an error if the task cannot answer requests.
     _check_weights(model)
-    labels = _names(labels, list(model.label_names or ()))
+    label_names = _names(label_names, list(model.label_names or ()))
     with atomic_folder(folder, overwrite) as temporary:
         if keras.backend.backend() == "tensorflow":
-            _write(model, temporary, labels, pairs, adapters)
+            _write(model, temporary, label_names, pairs, adapters)
         else:
-            _write_with_tensorflow_backend(model, temporary, labels, pairs, adapters)
+            _write_with_tensorflow_backend(model, temporary, label_names, pairs, adapters)
     return pathlib.Path(folder)
 
 
@@ -141,22 +141,23 @@ def _names(labels, own):
         by_number = {str(number): name for number, name in labels.items()}
         if by_number.keys() != {str(number) for number in range(len(own))}:
             raise ValueError(
-                f"A dict of `labels` must have the keys 0 to {len(own) - 1}, as `id2label` of Transformers. "
-                f"Received: labels={labels}"
+                f"A dict of `label_names` must have the keys 0 to {len(own) - 1}, as `id2label` of Transformers. "
+                f"Received: label_names={labels}"
             )
         labels = [by_number[str(number)] for number in range(len(own))]
     if isinstance(labels, str):
-        raise ValueError(f"`labels` must be a list of names. Received: labels={labels!r}")
+        raise ValueError(f"`label_names` must be a list of names. Received: label_names={labels!r}")
     labels = [str(label) for label in labels]
     if len(labels) != len(own) or len(set(labels)) != len(own):
         raise ValueError(
-            f"`labels` must be {len(own)} different names, one for each class. Received: labels={listed(labels)}"
+            f"`label_names` must be {len(own)} different names, one for each class. "
+            f"Received: label_names={listed(labels)}"
         )
     moved = [name for i, name in enumerate(labels) if name in own and name != own[i]]
     # Numbers may be renamed to other numbers, such as classes 0 to 4 to 1 to 5 stars.
     if moved and (sorted(labels) == sorted(own) or not all(map(str.isdecimal, own))):
         raise ValueError(
-            "`labels` must name the classes in the order of `model.label_names`. Leave the argument out for the "
+            "`label_names` must name the classes in the order of `model.label_names`. Leave the argument out for the "
             "model's own names, or rename classes with names that it does not use for others. "
             f"Received: {moved[0]!r} at position {labels.index(moved[0])}, which is class {own.index(moved[0])} of the "
             "model"
@@ -214,7 +215,7 @@ import json, sys
 import keras, keras_transfer
 path, folder, labels, pairs, adapters = json.load(sys.stdin)
 model = keras.saving.load_model(path, compile=False, safe_mode=False)  # The caller has just saved it.
-keras_transfer.serving.export(model, folder, labels, pairs, overwrite=True, adapters=adapters)
+keras_transfer.serving.export(model, folder, label_names=labels, pairs=pairs, adapters=adapters, overwrite=True)
 """
 
 

@@ -7,7 +7,7 @@ from keras_transfer.batches import (
     span_batches,
     word_batches,
 )
-from keras_transfer.text.base import Packing, Preprocessor, is_text, to_columns
+from keras_transfer.text.base import Packing, Preprocessor
 from keras_transfer.text.preprocessors import (
     BertPreprocessor,
     ElmoPreprocessor,
@@ -45,10 +45,8 @@ __all__ = [
     "WordPreprocessor",
     "batches",
     "dialogue_inputs",
-    "is_text",
     "part_batches",
     "span_batches",
-    "to_columns",
     "train_vocabulary",
     "word_batches",
 ]

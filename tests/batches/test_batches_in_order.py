@@ -39,7 +39,7 @@ def test_a_plain_keras_model_predicts_texts_in_their_order(texts, start):
     model, texts, words = plain_model(), texts[start:], WordPreprocessor(list("abcdefghij"), 32)
     ids = {name: np.array(value) for name, value in words(texts).items()}
     expected = keras.ops.convert_to_numpy(model(ids))
-    data = batches(texts, None, words, batch_size=8)
+    data = batches(texts, None, preprocessor=words, batch_size=8)
     assert (len(data.options.lengths) > 6) == (keras.backend.backend() != "jax")
     np.testing.assert_allclose(model.predict(data, verbose=0), expected, atol=1e-5)
 
@@ -47,19 +47,23 @@ def test_a_plain_keras_model_predicts_texts_in_their_order(texts, start):
 def test_batches_without_labels_or_shuffling_keep_the_order_of_the_texts(texts):
     labels = np.arange(53)
     for data in (
-        batches(texts, None, preprocessor(), batch_size=8),
-        batches(texts, labels, preprocessor(), batch_size=8, shuffle=False),
-        word_batches([text.split() for text in texts], None, WordPreprocessor(list("abcdefghij"), 32), batch_size=8),
+        batches(texts, None, preprocessor=preprocessor(), batch_size=8),
+        batches(texts, labels, preprocessor=preprocessor(), batch_size=8, shuffle=False),
+        word_batches(
+            [text.split() for text in texts], None, preprocessor=WordPreprocessor(list("abcdefghij"), 32), batch_size=8
+        ),
     ):
         for _ in range(2):
             assert data.order.tolist() == list(range(53))
             assert [len(data[i][0]["token_ids"]) for i in range(len(data))] == [8] * 6 + [5]
             data.on_epoch_end()
-    assert batches(texts, None, preprocessor(), batch_size=8, shuffle=True, seed=0).order.tolist() != list(range(53))
+    assert batches(texts, None, preprocessor=preprocessor(), batch_size=8, shuffle=True, seed=0).order.tolist() != list(
+        range(53)
+    )
 
 
 def test_a_batch_in_order_is_as_long_as_its_longest_text_needs(texts):
-    data = batches(texts[8:], None, preprocessor(), batch_size=8, drop_remainder=True)
+    data = batches(texts[8:], None, preprocessor=preprocessor(), batch_size=8, drop_remainder=True)
     masks = [data[i][0]["padding_mask"] for i in range(len(data))]
     needed = [min(length for length in data.options.lengths if length >= mask.sum(1).max()) for mask in masks]
     assert [mask.shape[1] for mask in masks] == needed and len(set(needed)) > 1
@@ -84,7 +88,7 @@ def test_the_first_two_batches_in_order_show_keras_that_lengths_vary(lengths, ex
 
 def test_a_task_groups_texts_by_length_and_returns_predictions_in_their_order(texts):
     model = tiny.classifier()
-    data = batches(texts, None, model.preprocessor, batch_size=8)
+    data = batches(texts, None, preprocessor=model.preprocessor, batch_size=8)
     grouped = data.grouped()
     assert sum(grouped[i][0]["token_ids"].size for i in range(7)) < sum(data[i][0]["token_ids"].size for i in range(7))
     assert grouped.order.tolist() != list(range(53)) and grouped.grouped().order.tolist() == grouped.order.tolist()

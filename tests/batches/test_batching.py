@@ -9,7 +9,8 @@ import pytest
 
 from keras_transfer.batches.planning import Options, choose_lengths, lengths_for, plan, sort_within_windows
 from keras_transfer.distribute.replicas import share
-from keras_transfer.text import BertPreprocessor, batches, is_text, to_columns
+from keras_transfer.text import BertPreprocessor, batches
+from keras_transfer.text.base import is_text, to_columns
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
 
@@ -36,7 +37,7 @@ def rows(dataset):
 
 
 def test_every_text_occurs_once_per_epoch_with_its_label(preprocessor, texts):
-    dataset = batches(texts, np.arange(101), preprocessor, batch_size=8, seed=0)
+    dataset = batches(texts, np.arange(101), preprocessor=preprocessor, batch_size=8, seed=0)
     ids = preprocessor.tokenize(texts)
     expected = sorted((i, (2, *ids[i].numpy().tolist(), 3)) for i in range(101))
     assert rows(dataset) == expected
@@ -45,7 +46,7 @@ def test_every_text_occurs_once_per_epoch_with_its_label(preprocessor, texts):
 
 
 def test_each_batch_is_as_long_as_its_longest_text_and_the_number_of_batches_is_known(preprocessor, texts):
-    dataset = batches(texts, np.arange(101), preprocessor, batch_size=8, seed=0)
+    dataset = batches(texts, np.arange(101), preprocessor=preprocessor, batch_size=8, seed=0)
     assert len(dataset) == 13
     masks = [dataset[i][0]["padding_mask"] for i in range(len(dataset))]
     assert all(mask.shape[1] == mask.sum(1).max() in dataset.options.lengths for mask in masks)
@@ -53,7 +54,7 @@ def test_each_batch_is_as_long_as_its_longest_text_and_the_number_of_batches_is_
 
 
 def test_the_same_batches_can_be_padded_to_six_lengths(preprocessor, texts):
-    dataset = batches(texts, np.arange(101), preprocessor, batch_size=8, seed=0)
+    dataset = batches(texts, np.arange(101), preprocessor=preprocessor, batch_size=8, seed=0)
     few = dataset.few_lengths()
     assert (
         len(few.options.lengths) == 6
@@ -67,7 +68,7 @@ def test_the_same_batches_can_be_padded_to_six_lengths(preprocessor, texts):
 
 
 def test_copies_have_the_order_of_the_epoch_whichever_of_them_is_shuffled_or_set_back(preprocessor, texts):
-    dataset, fresh = (batches(texts, np.arange(101), preprocessor, batch_size=1, seed=0) for _ in range(2))
+    dataset, fresh = (batches(texts, np.arange(101), preprocessor=preprocessor, batch_size=1, seed=0) for _ in range(2))
     copies = [dataset.few_lengths(), dataset.replace(replicas=2, repeat=True)]
     first = [data.order.tolist() for data in (dataset, *copies)]
     copies[0].on_epoch_end()
@@ -88,7 +89,7 @@ def test_copies_have_the_order_of_the_epoch_whichever_of_them_is_shuffled_or_set
 def test_there_are_few_lengths_where_keras_compiles_a_step_for_each(preprocessor, texts, monkeypatch):
     import tensorflow as tf
 
-    assert len(batches(texts, None, preprocessor).options.lengths) > 6
+    assert len(batches(texts, None, preprocessor=preprocessor).options.lengths) > 6
     for module, name, value in (
         (tf.config, "list_physical_devices", [SimpleNamespace(device_type="GPU")]),
         (keras.backend, "backend", "jax"),
@@ -109,7 +110,7 @@ def test_texts_are_sorted_within_windows_of_equal_size():
 def test_padding_is_at_most_that_of_the_length_grouping_of_transformers(preprocessor):
     random = np.random.default_rng(0)
     texts = [" ".join("a" * size) for size in np.minimum(random.lognormal(2.3, 0.7, 2000).astype(int) + 1, 60)]
-    dataset = batches(texts, np.arange(2000), preprocessor, seed=0)
+    dataset = batches(texts, np.arange(2000), preprocessor=preprocessor, seed=0)
     real = dataset.inputs["padding_mask"].sum(1)
     expected = 0
     for part in np.array_split(random.permutation(2000), range(480, 2000, 480)):  # of 2000 // (4 * 32) batches
@@ -140,18 +141,18 @@ def test_a_batch_is_determined_by_the_seed_and_the_epoch_alone():
 
 
 def test_with_drop_remainder_all_batches_are_full_and_shuffling_leaves_out_other_texts(preprocessor, texts):
-    dataset = batches(texts, np.arange(101), preprocessor, batch_size=8, seed=0, drop_remainder=True)
+    dataset = batches(texts, np.arange(101), preprocessor=preprocessor, batch_size=8, seed=0, drop_remainder=True)
     assert len(dataset) == 12 and {len(dataset[i][1]) for i in range(12)} == {8}
     before = set(dataset.order.tolist())
     dataset.on_epoch_end()
     assert set(dataset.order.tolist()) != before
     with pytest.raises(ValueError, match="at least one full batch of 8 texts. Received: 2 texts"):
-        batches(texts[:2], [0, 1], preprocessor, batch_size=8, drop_remainder=True)
+        batches(texts[:2], [0, 1], preprocessor=preprocessor, batch_size=8, drop_remainder=True)
 
 
 def test_the_batches_follow_the_seed(preprocessor, texts):
     def order(seed):
-        return batches(texts, np.arange(101), preprocessor, batch_size=8, seed=seed).order.tolist()
+        return batches(texts, np.arange(101), preprocessor=preprocessor, batch_size=8, seed=seed).order.tolist()
 
     assert order(3) == order(3) != order(4)
 
@@ -160,13 +161,13 @@ def test_without_a_seed_the_batches_follow_set_random_seed(preprocessor, texts):
     orders = []
     for _ in range(2):
         keras.utils.set_random_seed(7)
-        orders.append(batches(texts, np.arange(101), preprocessor, batch_size=8).order.tolist())
+        orders.append(batches(texts, np.arange(101), preprocessor=preprocessor, batch_size=8).order.tolist())
     assert orders[0] == orders[1]
 
 
 def test_every_epoch_has_new_batches_only_when_shuffling(preprocessor, texts):
     for shuffle in (True, False):
-        dataset = batches(texts, np.arange(101), preprocessor, batch_size=8, shuffle=shuffle, seed=0)
+        dataset = batches(texts, np.arange(101), preprocessor=preprocessor, batch_size=8, shuffle=shuffle, seed=0)
         before = dataset.order.tolist()
         dataset.on_epoch_end()
         assert (dataset.order.tolist() != before) == shuffle
@@ -175,25 +176,27 @@ def test_every_epoch_has_new_batches_only_when_shuffling(preprocessor, texts):
 @pytest.mark.parametrize("count", [101, 96])
 def test_the_first_two_batches_show_keras_every_axis_that_varies(preprocessor, texts, count):
     for seed in range(10):
-        dataset = batches(texts[:count], np.arange(count), preprocessor, batch_size=8, seed=seed)
+        dataset = batches(texts[:count], np.arange(count), preprocessor=preprocessor, batch_size=8, seed=seed)
         first, second = (dataset[i][0]["token_ids"].shape for i in range(2))
         assert first[1] != second[1]
         assert (first[0] != second[0]) == (count == 101)
 
 
 def test_sample_weights_go_with_their_texts(preprocessor):
-    dataset = batches(["a b", "b", "c"], [0, 1, 1], preprocessor, batch_size=2, shuffle=False, sample_weight=[1, 2, 3])
+    dataset = batches(
+        ["a b", "b", "c"], [0, 1, 1], preprocessor=preprocessor, batch_size=2, shuffle=False, sample_weight=[1, 2, 3]
+    )
     weights = np.concatenate([dataset[i][2] for i in range(2)])
     assert weights.tolist() == [[1, 2, 3][i] for i in dataset.order]
-    with pytest.raises(ValueError, match="Sample weights require labels"):
-        batches(["a"], None, preprocessor, sample_weight=[1])
+    with pytest.raises(ValueError, match="`sample_weight` requires `y`"):
+        batches(["a"], None, preprocessor=preprocessor, sample_weight=[1])
 
 
 def test_batches_without_shuffling_do_not_draw_random_numbers(preprocessor):
     np.random.seed(0)
     expected = np.random.random()
     np.random.seed(0)
-    batches(["a"], [0], preprocessor, shuffle=False)
+    batches(["a"], [0], preprocessor=preprocessor, shuffle=False)
     assert np.random.random() == expected
 
 
@@ -213,16 +216,16 @@ def test_the_chosen_lengths_have_the_least_padding():
 
 def test_given_lengths_are_used_and_must_reach_the_longest_text(preprocessor):
     for lengths, expected in (([32], 32), ([16, 32], 16)):
-        dataset = batches(["a", "b c d e f g h i j"], [0, 1], preprocessor, lengths=lengths)
+        dataset = batches(["a", "b c d e f g h i j"], [0, 1], preprocessor=preprocessor, lengths=lengths)
         assert dataset[0][0]["token_ids"].shape == (2, expected)
     with pytest.raises(ValueError, match=r"1 to 6 .* Received: lengths=\[\]"):
-        batches(["a"], [0], preprocessor, lengths=[])
+        batches(["a"], [0], preprocessor=preprocessor, lengths=[])
     with pytest.raises(ValueError, match=r"longest text, which has 11 tokens. Received: lengths=\[8\]"):
-        batches(["a", "b c d e f g h i j"], [0, 1], preprocessor, lengths=[8])
+        batches(["a", "b c d e f g h i j"], [0, 1], preprocessor=preprocessor, lengths=[8])
 
 
 def test_pairs_are_a_tuple_of_two_columns(preprocessor):
-    inputs, _ = batches((["a", "b c"], ["d", "e"]), [0, 1], preprocessor, batch_size=2, shuffle=False)[0]
+    inputs, _ = batches((["a", "b c"], ["d", "e"]), [0, 1], preprocessor=preprocessor, batch_size=2, shuffle=False)[0]
     assert inputs["token_ids"][1].tolist() == [2, 6, 7, 3, 9, 3]
     assert inputs["segment_ids"][1].tolist() == [0, 0, 0, 0, 1, 1]
 
@@ -278,21 +281,21 @@ def test_numbers_and_dicts_are_not_texts():
 )
 def test_bad_texts_and_labels_are_one_clear_error(preprocessor, texts, labels, message):
     with pytest.raises(ValueError, match=message):
-        batches(texts, labels, preprocessor)
+        batches(texts, labels, preprocessor=preprocessor)
 
 
 def test_another_number_of_weights_than_texts_is_an_error(preprocessor):
     with pytest.raises(ValueError, match="Received: 1 sample weights, 2 texts"):
-        batches(["a", "b"], [0, 1], preprocessor, sample_weight=[1.0])
+        batches(["a", "b"], [0, 1], preprocessor=preprocessor, sample_weight=[1.0])
 
 
 def test_a_missing_preprocessor_and_a_batch_size_of_0_are_errors(preprocessor):
     with pytest.raises(ValueError, match=r"requires a preprocessor.*Received: preprocessor=None"):
         batches(["a"], [0])
     with pytest.raises(ValueError, match="Received: preprocessor='minilm-l6'"):
-        batches(["a"], [0], "minilm-l6")
+        batches(["a"], [0], preprocessor="minilm-l6")
     with pytest.raises(ValueError, match="Received: batch_size=0"):
-        batches(["a"], [0], preprocessor, batch_size=0)
+        batches(["a"], [0], preprocessor=preprocessor, batch_size=0)
 
 
 def test_padding_on_the_left_is_an_error_that_names_the_text():
@@ -300,11 +303,11 @@ def test_padding_on_the_left_is_an_error_that_names_the_text():
         mask = np.array([[0] * (8 - len(text)) + [1] * len(text) for text in texts])
         return {"token_ids": 5 * mask, "padding_mask": mask}
 
-    assert batches(["a" * 8, "b" * 8], [0, 1], preprocessor)[0][0]["token_ids"].shape == (2, 8)
+    assert batches(["a" * 8, "b" * 8], [0, 1], preprocessor=preprocessor)[0][0]["token_ids"].shape == (2, 8)
     with pytest.raises(ValueError, match=r"on the right.*padding_mask=\[0 0 0 0 0 0 1 1\] for the text at position 1"):
-        batches(["a" * 8, "bb"], [0, 1], preprocessor)
+        batches(["a" * 8, "bb"], [0, 1], preprocessor=preprocessor)
 
 
 def test_ids_without_a_padding_mask_are_an_error():
     with pytest.raises(ValueError, match=r"must return a `padding_mask`. Received: only \['token_ids'\]"):
-        batches(["a"], [0], lambda texts: {"token_ids": np.ones((len(texts), 8))})
+        batches(["a"], [0], preprocessor=lambda texts: {"token_ids": np.ones((len(texts), 8))})

@@ -82,7 +82,7 @@ def test_windows_overlap_by_as_many_tokens_as_asked_or_by_half_if_fewer_fit(over
 
 def test_one_of_distance_and_overlap_is_given_and_the_distance_has_a_default():
     texts, far = (["who"], [LONG]), BertPreprocessor(WORDS, sequence_length=5)
-    assert len(span_batches(texts, None, far).inputs["token_ids"]) == 10
+    assert len(span_batches(texts, None, preprocessor=far).inputs["token_ids"]) == 10
     for options, message in (
         ({"doc_stride": 3, "overlap": 2}, "either `doc_stride`.*or `overlap`.*Received: doc_stride=3, overlap=2"),
         ({"overlap": -1}, "at least 0. Received: overlap=-1"),
@@ -90,7 +90,7 @@ def test_one_of_distance_and_overlap_is_given_and_the_distance_has_a_default():
         ({"doc_stride": 2.0}, "at least 1. Received: doc_stride=2.0"),
     ):
         with pytest.raises(ValueError, match=message):
-            span_batches(texts, None, preprocessor(), **options)
+            span_batches(texts, None, preprocessor=preprocessor(), **options)
 
 
 def test_many_examples_are_tokenized_in_chunks_that_make_no_difference():
@@ -125,14 +125,21 @@ def test_a_preprocessor_without_offsets_is_an_error():
         (no_start, "must have a token in front of the question"),
     ):
         with pytest.raises(ValueError, match=message):
-            span_batches((["who"], ["a"]), [None], wrong)
+            span_batches((["who"], ["a"]), [None], preprocessor=wrong)
 
 
 # === Answers ===
 
 
 def labels(contexts, answers, stride=3, **options):
-    data = span_batches((["who"] * len(contexts), contexts), answers, preprocessor(), 100, False, doc_stride=stride)
+    data = span_batches(
+        (["who"] * len(contexts), contexts),
+        answers,
+        preprocessor=preprocessor(),
+        batch_size=100,
+        shuffle=False,
+        doc_stride=stride,
+    )
     return data[0][1].tolist()
 
 
@@ -214,14 +221,29 @@ def test_the_position_of_a_wrong_answer_is_that_of_its_row_in_a_table():
 def test_columns_of_different_sizes_are_an_error():
     texts = (["who"], ["a b"])
     for function, message in (
-        (lambda: span_batches((["who"], ["a", "b"]), None, preprocessor()), "Received: 1 and 2 texts"),
-        (lambda: span_batches(["who"], None, preprocessor()), r"must be a tuple.*Received: list \['who'\]"),
-        (lambda: span_batches(([], []), [], preprocessor()), "at least one question. Received: no questions"),
-        (lambda: span_batches(texts, [None] * 2, preprocessor()), "Received: 2 answers, 1 questions"),
-        (lambda: span_batches(texts, [None], preprocessor(), sample_weight=[1, 2]), r"Received: shape \(2,\) for 1"),
-        (lambda: span_batches(texts, None, preprocessor(), sample_weight=[1]), "requires `answers`"),
-        (lambda: span_batches(texts, [None], preprocessor(), doc_stride=0), "at least 1. Received: doc_stride=0"),
-        (lambda: span_batches(texts, [None], preprocessor(), batch_size=0), "at least 1. Received: batch_size=0"),
+        (lambda: span_batches((["who"], ["a", "b"]), None, preprocessor=preprocessor()), "Received: 1 and 2 texts"),
+        (
+            lambda: span_batches(["who"], None, preprocessor=preprocessor()),
+            r"must be a tuple.*Received: list \['who'\]",
+        ),
+        (
+            lambda: span_batches(([], []), [], preprocessor=preprocessor()),
+            "at least one question. Received: no questions",
+        ),
+        (lambda: span_batches(texts, [None] * 2, preprocessor=preprocessor()), "Received: 2 answers, 1 questions"),
+        (
+            lambda: span_batches(texts, [None], preprocessor=preprocessor(), sample_weight=[1, 2]),
+            r"Received: shape \(2,\) for 1",
+        ),
+        (lambda: span_batches(texts, None, preprocessor=preprocessor(), sample_weight=[1]), "requires `y`"),
+        (
+            lambda: span_batches(texts, [None], preprocessor=preprocessor(), doc_stride=0),
+            "at least 1. Received: doc_stride=0",
+        ),
+        (
+            lambda: span_batches(texts, [None], preprocessor=preprocessor(), batch_size=0),
+            "at least 1. Received: batch_size=0",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             function()
@@ -229,13 +251,19 @@ def test_columns_of_different_sizes_are_an_error():
 
 def test_each_window_has_the_weight_of_its_question():
     data = span_batches(
-        (["who"] * 2, [LONG, "a"]), [None] * 2, preprocessor(), 9, False, sample_weight=[2, 3], doc_stride=3
+        (["who"] * 2, [LONG, "a"]),
+        [None] * 2,
+        preprocessor=preprocessor(),
+        batch_size=9,
+        shuffle=False,
+        sample_weight=[2, 3],
+        doc_stride=3,
     )
     assert data[0][2].tolist() == [[2, 2]] * 3 + [[3, 3]]
 
 
 def test_a_seed_determines_the_batches():
     texts, answers = (["who"] * 8, [LONG[: 2 * size] for size in range(1, 9)]), [None] * 8
-    one, two = (span_batches(texts, answers, preprocessor(), 2, seed=1) for _ in range(2))
+    one, two = (span_batches(texts, answers, preprocessor=preprocessor(), batch_size=2, seed=1) for _ in range(2))
     for (ours, _), (theirs, _) in zip(one, two, strict=True):
         np.testing.assert_array_equal(ours["token_ids"], theirs["token_ids"])

@@ -29,7 +29,7 @@ def rows_of(dataset):
 
 def test_every_row_has_its_texts_in_order_each_as_if_it_were_alone():
     texts = columns()
-    dataset = part_batches(texts, np.arange(21), PREPROCESSOR, batch_size=4, seed=0)
+    dataset = part_batches(texts, np.arange(21), preprocessor=PREPROCESSOR, batch_size=4, seed=0)
     alone = [[(2, *row.numpy().tolist(), 3) for row in PREPROCESSOR.tokenize(column)] for column in texts]
     expected = [(i, *parts) for i, parts in enumerate(zip(*alone))]
     assert rows_of(dataset) == expected
@@ -40,7 +40,7 @@ def test_every_row_has_its_texts_in_order_each_as_if_it_were_alone():
 
 
 def test_a_batch_is_as_long_as_the_longest_text_of_any_part():
-    dataset = part_batches(columns(), np.arange(21), PREPROCESSOR, batch_size=4, seed=0)
+    dataset = part_batches(columns(), np.arange(21), preprocessor=PREPROCESSOR, batch_size=4, seed=0)
     for inputs, _ in (dataset[i] for i in range(len(dataset))):
         mask = inputs["padding_mask"]
         assert mask.shape == inputs["token_ids"].shape and mask.shape[1] == 3
@@ -48,17 +48,17 @@ def test_a_batch_is_as_long_as_the_longest_text_of_any_part():
 
 
 def test_parts_that_differ_in_length_by_far_share_one_length():
-    [(inputs,)] = [part_batches((["a"], ["a b " * 20]), None, PREPROCESSOR)[0]]
+    [(inputs,)] = [part_batches((["a"], ["a b " * 20]), None, preprocessor=PREPROCESSOR)[0]]
     assert inputs["padding_mask"].sum(2).tolist() == [[3, 42]]
 
 
 def test_batches_keep_the_order_of_the_rows_if_they_are_not_shuffled():
-    dataset = part_batches(columns(), np.arange(21), PREPROCESSOR, batch_size=4, shuffle=False)
+    dataset = part_batches(columns(), np.arange(21), preprocessor=PREPROCESSOR, batch_size=4, shuffle=False)
     assert np.concatenate([dataset[i][1] for i in range(len(dataset))]).tolist() == list(range(21))
 
 
 def test_placeholders_are_the_labels_of_rows_without_any():
-    dataset = part_batches(columns(), None, PREPROCESSOR, batch_size=21, sample_weight=np.arange(21.0))
+    dataset = part_batches(columns(), None, preprocessor=PREPROCESSOR, batch_size=21, sample_weight=np.arange(21.0))
     assert not dataset.has_labels
     filled = with_placeholders(dataset)
     _, labels, weights = filled[0]
@@ -67,7 +67,7 @@ def test_placeholders_are_the_labels_of_rows_without_any():
 
 def test_characters_of_words_have_their_own_axis_after_the_length():
     texts = (["a bc", "d"], ["e f g", "h"])
-    inputs, _ = part_batches(texts, [0, 1], ElmoPreprocessor(sequence_length=8), shuffle=False)[0]
+    inputs, _ = part_batches(texts, [0, 1], preprocessor=ElmoPreprocessor(sequence_length=8), shuffle=False)[0]
     assert inputs["character_ids"].shape == (2, 2, 3, 50)
 
 
@@ -86,4 +86,4 @@ def test_characters_of_words_have_their_own_axis_after_the_length():
 )
 def test_columns_that_are_not_rows_of_texts_are_errors(texts, labels, options, message):
     with pytest.raises(ValueError, match=message):
-        part_batches(texts, labels, PREPROCESSOR, **options)
+        part_batches(texts, labels, preprocessor=PREPROCESSOR, **options)

@@ -13,7 +13,7 @@ import zipfile
 
 import pytest
 
-from keras_transfer.adaptation import RECIPES
+from keras_transfer.adaptation.recipes import RECIPES
 from keras_transfer.checkpoints.sources.registry import PACKAGED as PACKAGED_ENCODERS
 from keras_transfer.cli.actions.quickstart import QUESTIONS, run_quickstart
 from keras_transfer.cli.arguments import ask

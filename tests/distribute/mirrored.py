@@ -64,7 +64,7 @@ def words(strategy):
 
 
 def text_batches(model):
-    return batches(TEXTS, LABELS, model.preprocessor, 32, seed=0, drop_remainder=True)
+    return batches(TEXTS, LABELS, preprocessor=model.preprocessor, batch_size=32, seed=0, drop_remainder=True)
 
 
 def stream(model):
@@ -162,7 +162,7 @@ def short(models, start, count):
     if count > 1:
         report["evaluate"] = [model.evaluate(texts, labels, verbose=0) for model in models]
     # One device gets the same batches as the replicas, then the short batch unchanged.
-    data = batches(texts, labels, one.preprocessor, shuffle=False).replace(replicas=2, repeat=True)
+    data = batches(texts, labels, preprocessor=one.preprocessor, shuffle=False).replace(replicas=2, repeat=True)
     one.fit(data, verbose=0)
     history = two.fit(texts, labels, shuffle=False, verbose=0).history
     report["loss"] = history["loss"][0]
@@ -210,7 +210,9 @@ def errors(two, strategy):
         "encoder inside, model outside": tiny.message(lambda: TextClassifier(shared, 2).compile()),
         "encoder outside": tiny.message(inside(half.compile)),
         "batch size": tiny.message(lambda: two.fit(TEXTS, LABELS, batch_size=33, verbose=0)),
-        "batches": tiny.message(lambda: two.fit(batches(TEXTS, LABELS, two.preprocessor, 15), verbose=0)),
+        "batches": tiny.message(
+            lambda: two.fit(batches(TEXTS, LABELS, preprocessor=two.preprocessor, batch_size=15), verbose=0)
+        ),
         "evaluate": tiny.message(lambda: two.evaluate(TEXTS[:1], LABELS[:1], verbose=0)),
         "stream": tiny.message(lambda: two.fit(uneven, verbose=0)),
     }
@@ -249,5 +251,5 @@ def keras_hub_losses():
         )
         model = TextClassifier(backbone, 2, preprocessor=tiny.preprocessor())
         model.compile(keras.optimizers.Adam(0.01))
-    data = batches(TEXTS, LABELS, model.preprocessor, 32, seed=0)
+    data = batches(TEXTS, LABELS, preprocessor=model.preprocessor, batch_size=32, seed=0)
     return model.fit(data, epochs=10, verbose=0).history["loss"]

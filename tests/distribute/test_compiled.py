@@ -21,7 +21,9 @@ def run(**options):
     model = TextClassifier(encoder, 2, preprocessor=tiny.preprocessor(), pooling="max", dropout=0.0)
     model.compile(keras.optimizers.SGD(0.03, momentum=0.9), **options)
     start = model.get_weights()
-    data = batches(TEXTS, LABELS, model.preprocessor, 8, seed=0).few_lengths()  # as a compiled step needs them
+    data = batches(
+        TEXTS, LABELS, preprocessor=model.preprocessor, batch_size=8, seed=0
+    ).few_lengths()  # as a compiled step needs them
     losses = model.fit(data, epochs=4, verbose=0).history["loss"]
     assert int(model.optimizer.iterations.numpy()) == 20
     few = TEXTS[:8], LABELS[:8]

@@ -48,7 +48,7 @@ def models(made):
 
 
 def in_eights(model, count=64):
-    return batches(TEXTS[:count], LABELS[:count], model.preprocessor, 8, shuffle=False)
+    return batches(TEXTS[:count], LABELS[:count], preprocessor=model.preprocessor, batch_size=8, shuffle=False)
 
 
 def test_two_devices_train_like_one_for_16_steps(models):

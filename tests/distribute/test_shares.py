@@ -18,7 +18,7 @@ def texts():
 
 def dataset(texts, **options):
     preprocessor = BertPreprocessor(VOCABULARY, sequence_length=64)
-    return batches(texts, np.arange(len(texts)), preprocessor, **{"batch_size": 8, "seed": 0, **options})
+    return batches(texts, np.arange(len(texts)), preprocessor=preprocessor, **{"batch_size": 8, "seed": 0, **options})
 
 
 def rows(data):
@@ -79,7 +79,7 @@ def test_the_order_of_batches_depends_only_on_their_seed(texts):
         losses = []
         keras.utils.set_random_seed(seed)
         words, targets = tiny.examples(64)
-        data = batches(words, targets, model.preprocessor, 8, seed=0)
+        data = batches(words, targets, preprocessor=model.preprocessor, batch_size=8, seed=0)
         model.fit(data, epochs=2, verbose=0, callbacks=[Order()])
         orders.append(losses)
     assert len(set(orders[0])) > 5 and orders[0][:8] != orders[0][8:]

@@ -3,7 +3,8 @@
 import keras
 import pytest
 
-from keras_transfer.adaptation import is_norm, is_norm_or_bias, layer_groups, select_groups
+from keras_transfer.adaptation import layer_groups, select_groups
+from keras_transfer.groups import is_norm, is_norm_or_bias
 from tests.tasks import tiny
 
 

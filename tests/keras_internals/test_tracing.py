@@ -40,7 +40,7 @@ def traces(monkeypatch):
 def test_fit_with_validation_is_traced_once_for_each_of_the_two(traces):
     model = classifier()
     model.compile("adamw", metrics=["accuracy"])
-    train = batches(TEXTS, LABELS, model.preprocessor, batch_size=4, seed=0)
+    train = batches(TEXTS, LABELS, preprocessor=model.preprocessor, batch_size=4, seed=0)
     assert len(train.options.lengths) > 1 and len({len(train[i][1]) for i in range(len(train))}) == 2
     model.fit(train, validation_data=(TEXTS[:9], LABELS[:9]), batch_size=4, verbose=0)
     model.fit(TEXTS, LABELS, batch_size=8, verbose=0)
@@ -52,7 +52,7 @@ def test_rows_of_several_texts_are_traced_once_for_all_lengths(traces):
     model = TextEmbedder(encoder(), preprocessor())
     model.compile("adamw")
     rows = TEXTS[:-1], TEXTS[1:]
-    model.fit(part_batches(rows, None, model.preprocessor, batch_size=3, seed=0), verbose=0)
+    model.fit(part_batches(rows, None, preprocessor=model.preprocessor, batch_size=3, seed=0), verbose=0)
     assert model.predict(rows, batch_size=8, verbose=0).shape == (20, 2, 16)
     assert sorted(traces) == [("predict_step", (None, 2, None)), ("train_step", (None, 2, None))]
 

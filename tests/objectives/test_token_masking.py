@@ -74,7 +74,14 @@ def test_the_random_numbers_decide():
 
 
 @pytest.mark.parametrize(
-    "options", [{"fraction": 0}, {"fraction": 1.5}, {"masked": -0.1}, {"masked": 0.8, "replaced": 0.3}], ids=str
+    "options",
+    [
+        {"mask_selection_rate": 0},
+        {"mask_selection_rate": 1.5},
+        {"mask_token_rate": -0.1},
+        {"mask_token_rate": 0.8, "random_token_rate": 0.3},
+    ],
+    ids=str,
 )
 def test_an_impossible_fraction_is_an_error(options):
     with pytest.raises(ValueError, match="Received: "):
@@ -82,6 +89,6 @@ def test_an_impossible_fraction_is_an_error(options):
 
 
 def test_its_config_makes_it_again():
-    objective = TokenMasking(0.2, 0.7, 0.2, seed=3)
+    objective = TokenMasking(0.2, mask_token_rate=0.7, random_token_rate=0.2, seed=3)
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(objective))
     assert again.get_config() == objective.get_config()

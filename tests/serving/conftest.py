@@ -39,4 +39,4 @@ def classifier(make_classifier):
 @pytest.fixture(scope="session")
 def exported(classifier, tmp_path_factory):
     """The folder of its SavedModel, with the labels bad, mixed and good."""
-    return serving.export(classifier, tmp_path_factory.mktemp("serving") / "served" / "1", labels=LABELS)
+    return serving.export(classifier, tmp_path_factory.mktemp("serving") / "served" / "1", label_names=LABELS)

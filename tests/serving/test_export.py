@@ -190,7 +190,7 @@ def moved(make_classifier, classifier, tmp_path_factory):
     file = folder / "vocab.txt"
     file.write_text("\n".join(classifier.preprocessor.vocabulary))
     model = make_classifier(vocabulary=file, hidden_dim=256, intermediate_dim=1024, num_layers=1)
-    served = serving.export(model, folder / "served", UNICODE)
+    served = serving.export(model, folder / "served", label_names=UNICODE)
     file.unlink()
     return model, shutil.move(served, folder / "elsewhere")
 

@@ -21,7 +21,7 @@ def task(cls, size, **options):
 
 def test_several_labels_of_long_texts(tmp_path, process_without_this_package):
     model = task(TextClassifier, 3, multi_label=True, thresholds=[0.0, 1.0, 0.5], windows="max")
-    folder = serving.export(model, tmp_path / "1", labels=["x", "y", "z"])
+    folder = serving.export(model, tmp_path / "1", label_names=["x", "y", "z"])
     found = process_without_this_package("tests.serving.alone:answers", folder, TEXTS, "serving_default")
     assert found["signatures"] == ["serving_default", "tokens"]
     expected = model.predict_proba(TEXTS)

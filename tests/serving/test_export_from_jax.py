@@ -28,7 +28,7 @@ def test_a_trained_model_is_exported(tmp_path):
     model.compile(keras.optimizers.SGD(0.05))
     model.get_layer("logits").kernel.assign(np.random.default_rng(0).normal(size=(16, 3)))  # so that answers differ
     model.fit(TEXTS, [0, 1, 2, 0, 1], epochs=2, verbose=0)
-    assert serving.export(model, folder, labels=LABELS) == folder
+    assert serving.export(model, folder, label_names=LABELS) == folder
     expected = keras.ops.convert_to_numpy(keras.ops.softmax(model.predict(TEXTS, verbose=0)))
     outputs = tf.saved_model.load(folder).signatures["serving_default"](text=tf.constant(TEXTS))
     np.testing.assert_allclose(outputs["probabilities"], expected, atol=1e-5)

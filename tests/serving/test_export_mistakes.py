@@ -41,7 +41,7 @@ def test_a_folder_that_exists_is_an_error_and_stays_as_it_is(classifier, occupie
 
 
 def test_overwrite_replaces_the_folder(classifier, occupied):
-    serving.export(classifier, occupied, labels=LABELS, overwrite=True)
+    serving.export(classifier, occupied, label_names=LABELS, overwrite=True)
     assert not (occupied / "precious.txt").exists()
     assert list(occupied.parent.iterdir()) == [occupied]
     outputs = tf.saved_model.load(occupied).signatures["serving_default"](text=tf.constant(["good"]))
@@ -65,8 +65,8 @@ def test_a_failure_leaves_the_old_folder_as_it_was(broken, occupied):
     "labels", [["bad", "good"], [*LABELS, "great"], [], ["bad", "good", "good"], [1, "1", 2]], ids=str
 )
 def test_each_class_requires_a_different_label(labels, classifier, tmp_path):
-    with pytest.raises(ValueError, match=r"must be 3 different names, one for each class. Received: labels=\["):
-        serving.export(classifier, tmp_path / "served", labels)
+    with pytest.raises(ValueError, match=r"must be 3 different names, one for each class. Received: label_names=\["):
+        serving.export(classifier, tmp_path / "served", label_names=labels)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -80,7 +80,7 @@ def written(monkeypatch):
 
 def test_labels_may_be_a_dict_as_transformers_have_it(classifier, tmp_path, written):
     for i, key in enumerate((int, str)):  # str in `config.json`
-        serving.export(classifier, tmp_path / str(i), {key(2): "good", key(0): "bad", key(1): "mixed"})
+        serving.export(classifier, tmp_path / str(i), label_names={key(2): "good", key(0): "bad", key(1): "mixed"})
     assert written == [LABELS, LABELS]
 
 
@@ -96,13 +96,13 @@ def test_labels_may_be_a_dict_as_transformers_have_it(classifier, tmp_path, writ
 def test_labels_must_not_have_the_names_of_other_classes(own, labels, received, classifier, tmp_path):
     model = tasks.TextClassifier(classifier.encoder, preprocessor=classifier.preprocessor, label_names=own)
     with pytest.raises(ValueError, match=f"in the order of `model.label_names`.* Received: {received}"):
-        serving.export(model, tmp_path / "served", labels)
+        serving.export(model, tmp_path / "served", label_names=labels)
 
 
 def test_labels_may_rename_classes(classifier, tmp_path, written):
     for own, labels in ((["bad", "good"], ["poor", "good"]), (["0", "1", "2"], [1, 2, 3])):
         model = tasks.TextClassifier(classifier.encoder, preprocessor=classifier.preprocessor, label_names=own)
-        serving.export(model, tmp_path / own[0], labels)
+        serving.export(model, tmp_path / own[0], label_names=labels)
     assert written == [["poor", "good"], ["1", "2", "3"]]
 
 
@@ -111,9 +111,9 @@ def test_labels_may_rename_classes(classifier, tmp_path, written):
 )
 def test_a_dict_of_labels_is_from_the_numbers_of_all_classes(labels, classifier, tmp_path):
     with pytest.raises(
-        ValueError, match=r"must have the keys 0 to 2, as `id2label` of Transformers. Received: labels="
+        ValueError, match=r"must have the keys 0 to 2, as `id2label` of Transformers. Received: label_names="
     ):
-        serving.export(classifier, tmp_path / "served", labels)
+        serving.export(classifier, tmp_path / "served", label_names=labels)
 
 
 @pytest.mark.parametrize("cls", [keras.losses.BinaryCrossentropy, keras.losses.BinaryFocalCrossentropy])
@@ -121,7 +121,7 @@ def test_a_model_of_several_labels_per_text_is_not_exported_with_a_softmax(cls, 
     model, loss = make_classifier(), cls(from_logits=True)
     model.compile("sgd", loss=loss, metrics=[])
     with pytest.raises(ValueError, match="one label for each text .* several labels per text.* Received: loss=<"):
-        serving.export(model, tmp_path / "served", LABELS)
+        serving.export(model, tmp_path / "served", label_names=LABELS)
     assert list(tmp_path.iterdir()) == []
     model.compile("sgd")
     assert "serving_default" in model.signatures()
@@ -145,8 +145,8 @@ def test_the_folder_is_checked_first(folder, error, message, broken, tmp_path, m
 
 
 def test_labels_in_one_string_are_an_error(classifier, tmp_path):
-    with pytest.raises(ValueError, match="`labels` must be a list of names. Received: labels='abc'"):
-        serving.export(classifier, tmp_path / "served", "abc")
+    with pytest.raises(ValueError, match="`label_names` must be a list of names. Received: label_names='abc'"):
+        serving.export(classifier, tmp_path / "served", label_names="abc")
 
 
 def test_a_model_without_a_preprocessor_is_an_error(tmp_path):

@@ -69,9 +69,9 @@ def test_tokens_goes_from_ids_to_logits(served):
 
 def test_labels_can_be_renamed_and_mistakes_are_errors(tmp_path):
     model = tagger()
-    folder = serving.export(model, tmp_path / "1", labels=["l", "w", "m"])
+    folder = serving.export(model, tmp_path / "1", label_names=["l", "w", "m"])
     assert json.loads((folder / "assets.extra" / "labels.json").read_text()) == ["l", "w", "m"]
     with pytest.raises(ValueError, match="must be 3 different names, one for each class"):
-        serving.export(model, tmp_path / "2", labels=["l", "w"])
+        serving.export(model, tmp_path / "2", label_names=["l", "w"])
     with pytest.raises(ValueError, match="`TokenClassifier` does not support pairs of texts. Received: pairs=True"):
         serving.export(model, tmp_path / "2", pairs=True)

@@ -139,7 +139,9 @@ MISTAKES = [
         "vocab.txt",
         elsewhere="No such file.*vocab.txt",
     ),
-    Mistake("a fraction of 1.5 of masked tokens", lambda m: kt.objectives.TokenMasking(fraction=1.5), "fraction"),
+    Mistake(
+        "a fraction of 1.5 of masked tokens", lambda m: kt.objectives.TokenMasking(mask_selection_rate=1.5), "rate"
+    ),
     Mistake(
         "labels of a tagger that are equal",
         lambda m: tasks.TokenClassifier(m.words(), ["A", "A"], m.word_preprocessor()),

@@ -29,12 +29,12 @@ def reloaded(models):
 MISTAKES = [
     Mistake(
         "labels in another order than label_names",
-        lambda m: export(m.classifier(label_names=NAMES), out(m), labels=NAMES[::-1]),
+        lambda m: export(m.classifier(label_names=NAMES), out(m), label_names=NAMES[::-1]),
         "order",
     ),
-    Mistake("too few labels", lambda m: export(m.classifier(), out(m), labels=["a"]), "2 different names"),
-    Mistake("a label twice", lambda m: export(m.classifier(), out(m), labels=["a", "a"]), "2 different names"),
-    Mistake("labels of a regressor", lambda m: export(m.regressor(), out(m), labels=["a"]), "label"),
+    Mistake("too few labels", lambda m: export(m.classifier(), out(m), label_names=["a"]), "2 different names"),
+    Mistake("a label twice", lambda m: export(m.classifier(), out(m), label_names=["a", "a"]), "2 different names"),
+    Mistake("labels of a regressor", lambda m: export(m.regressor(), out(m), label_names=["a"]), "label"),
     Mistake("a model that is not a number", lambda m: export(m.nan(), out(m)), "NaN|not finite|nan"),
     Mistake("a folder that exists", lambda m: export(m.classifier(), m.saved_encoder()), "overwrite"),
     Mistake("a model of pairs without pairs=True", lambda m: export(paired(m), out(m)), "pairs"),

@@ -82,7 +82,7 @@ def set_fit(model, x, y, *, num_iterations=20, batch_size=16, epochs=1, learning
             "head alone by `fit`. Received: an encoder without trainable weights"
         )
     embedder.compile(FusedAdamW(learning_rate), loss=CosineSimilarityLoss())
-    pairs = part_batches((x[first], x[second]), same, model.preprocessor, batch_size, seed=seed)
+    pairs = part_batches((x[first], x[second]), same, preprocessor=model.preprocessor, batch_size=batch_size, seed=seed)
     on_pairs = embedder.fit(pairs, epochs=epochs, verbose=verbose)
     restore = remember_trainable(model)
     recipe = get_recipe("feature_extraction", batch_size=batch_size)

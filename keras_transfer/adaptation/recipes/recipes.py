@@ -67,6 +67,7 @@ class Recipe:
     ```
     """
 
+    _: dataclasses.KW_ONLY
     epochs: int = 4
     learning_rate: float = 5e-5
     batch_size: int = 32

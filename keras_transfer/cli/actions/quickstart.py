@@ -67,12 +67,12 @@ def run_quickstart(
         ENCODER, num_classes=len(data.label_names), scalar_mix=recipe.scalar_mix
     )
     print(recipe)
-    train = text.batches(*data.train, model.preprocessor, batch_size=recipe.batch_size, seed=seed)
+    train = text.batches(*data.train, preprocessor=model.preprocessor, batch_size=recipe.batch_size, seed=seed)
     adaptation.fine_tune(model, train, recipe=recipe, verbose=bar_or_lines())
 
     report = analysis.report(model, *data.test, seed=seed, label_names=data.label_names, num_examples=5)
     print(f"\nHeld-out questions: {report}")
-    folder = serving.export(model, output, labels=data.label_names, overwrite=overwrite)
+    folder = serving.export(model, output, label_names=data.label_names, overwrite=overwrite)
     page = report.to_html(folder / "assets.extra" / "report.html", title="Held-out questions")
     print(f"\nThe report with pictures is in {page}")
     print(f"\nThe model is in {folder}. A new process, without keras_transfer, loads it and answers:\n")

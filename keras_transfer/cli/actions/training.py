@@ -92,7 +92,7 @@ def _train(model, parts, recipe, folder, settings, seed):
     print(recipe)
 
     checkpoint = adaptation.TrainingCheckpoint(folder / CHECKPOINTS, keep=1, signals=("SIGINT", "SIGTERM"))
-    train = text.batches(*parts["train"], model.preprocessor, batch_size=recipe.batch_size, seed=seed)
+    train = text.batches(*parts["train"], preprocessor=model.preprocessor, batch_size=recipe.batch_size, seed=seed)
     options = {"callbacks": [checkpoint], "verbose": bar_or_lines()}
     validation = as_task_labels(parts["validation"], model.label_names)
     adaptation.fine_tune(model, train, validation_data=validation, recipe=recipe, **options)

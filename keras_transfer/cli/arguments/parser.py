@@ -7,7 +7,7 @@ from keras_transfer.names import did_you_mean
 
 CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")  # an error of argparse
 
-# Names in `adaptation.RECIPES`.
+# Names in `adaptation.recipes.RECIPES`.
 RECIPES = (
     "adapters",
     "bert",

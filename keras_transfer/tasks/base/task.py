@@ -184,7 +184,8 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
 
     def make_batches(self, x, y, batch_size, shuffle, sample_weight):
         """Returns raw data as `Batches`."""
-        return batches(x, y, self.preprocessor, batch_size, shuffle=shuffle, sample_weight=sample_weight)
+        options = {"batch_size": batch_size, "shuffle": shuffle, "sample_weight": sample_weight}
+        return batches(x, y, preprocessor=self.preprocessor, **options)
 
     def make_targets(self, dataset):
         """Returns a dataset of raw text with the targets that the task makes from it, and any other one unchanged."""
@@ -391,8 +392,7 @@ class Task(Compiled, OneBatch, GivenAdapters, Pretrained, Saved, StringInputs, k
         settings = {"shuffle": bool(shuffle), "class_weight": class_weight}
         run = Run(data, getattr(callbacks, "callbacks", callbacks), validation_data is not None, settings)
         shuffle = shuffle and not isinstance(data, Batches)  # These shuffle themselves with their own seed.
-        counting = counting_epochs(data, pipeline, callbacks)
-        with run, mends_failures(self, "train_function"), counting as callbacks:
+        with run, mends_failures(self, "train_function"), counting_epochs(data, pipeline, callbacks) as callbacks:
             return super().fit(
                 pipeline,
                 epochs=epochs,

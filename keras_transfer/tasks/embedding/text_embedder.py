@@ -281,7 +281,7 @@ class TextEmbedder(Task):
         if not isinstance(x, tuple):
             return super().make_batches(x, y, batch_size, shuffle, sample_weight)
         options = {"shuffle": shuffle, "sample_weight": sample_weight}
-        return part_batches(x, y, self.preprocessor, batch_size, **options)
+        return part_batches(x, y, preprocessor=self.preprocessor, batch_size=batch_size, **options)
 
     def make_targets(self, dataset):
         if getattr(dataset, "kind", None) != "parts":

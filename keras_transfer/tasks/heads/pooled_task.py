@@ -104,7 +104,9 @@ class PooledTask(Task):
     def make_batches(self, x, y, batch_size, shuffle, sample_weight):
         if not self.siamese:
             return super().make_batches(x, y, batch_size, shuffle, sample_weight)
-        return part_batches(x, y, self.preprocessor, batch_size, shuffle=shuffle, sample_weight=sample_weight)
+        return part_batches(
+            x, y, preprocessor=self.preprocessor, batch_size=batch_size, shuffle=shuffle, sample_weight=sample_weight
+        )
 
     def _dataset_of(self, *args):
         return with_flat_labels(super()._dataset_of(*args))

@@ -105,7 +105,7 @@ class ReplacedTokenDetection(SelfSupervised, Task):
         # === Config ===
         self.generator = generator
         self.sample_tokens = SampleTokens(dtype="float32", name="sample_tokens")
-        self.objective = TokenMasking(masked=0.85, replaced=0.0) if objective is None else objective
+        self.objective = TokenMasking(mask_token_rate=0.85, random_token_rate=0.0) if objective is None else objective
         self.discriminator_weight = discriminator_weight
         self.activation = activation
         self.parts = [keras.metrics.Mean(name=part) for part in ("generator_loss", "discriminator_loss", "accuracy")]

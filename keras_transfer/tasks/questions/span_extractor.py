@@ -192,8 +192,8 @@ class SpanExtractor(Task):
         return span_batches(
             x,
             y,
-            self.preprocessor,
-            batch_size,
+            preprocessor=self.preprocessor,
+            batch_size=batch_size,
             shuffle=shuffle,
             sample_weight=sample_weight,
             doc_stride=self.doc_stride,
@@ -204,7 +204,8 @@ class SpanExtractor(Task):
         if texts_of_stream(dataset):
             raise ValueError(
                 "A `tf.data.Dataset` must contain ids. For questions, contexts and answers, use `text.span_batches("
-                f"(questions, contexts), answers, model.preprocessor)` instead. Received: {dataset.element_spec}"
+                "(questions, contexts), answers, preprocessor=model.preprocessor)` instead. "
+                f"Received: {dataset.element_spec}"
             )
         return dataset
 

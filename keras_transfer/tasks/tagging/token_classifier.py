@@ -179,7 +179,7 @@ class TokenClassifier(Task):
         if class_weight is not None:
             raise ValueError(
                 "`fit()` does not support `class_weight`. Pass it to `text.word_batches(sentences, labels, "
-                "model.preprocessor, label_names=..., class_weight=...)`, and the result to `fit()`. "
+                "preprocessor=model.preprocessor, label_names=..., class_weight=...)`, and the result to `fit()`. "
                 f"Received: class_weight={class_weight}"
             )
 
@@ -266,7 +266,7 @@ class TokenClassifier(Task):
 
     def make_batches(self, x, y, batch_size, shuffle, sample_weight):
         options = {"shuffle": shuffle, "sample_weight": sample_weight, "label_names": self.label_names}
-        batches = word_batches(x, y, self.preprocessor, batch_size, **options)
+        batches = word_batches(x, y, preprocessor=self.preprocessor, batch_size=batch_size, **options)
         if self.crf:
             warn_of_impossible(batches, self.label_names, self.random_field.allowed)
         return batches
@@ -275,7 +275,7 @@ class TokenClassifier(Task):
         if texts_of_stream(dataset):
             raise ValueError(
                 "A `tf.data.Dataset` must contain ids. For words and their labels, use `text.word_batches(sentences, "
-                "labels, model.preprocessor, label_names=model.label_names)` instead. "
+                "labels, preprocessor=model.preprocessor, label_names=model.label_names)` instead. "
                 f"Received: {dataset.element_spec}"
             )
         return dataset

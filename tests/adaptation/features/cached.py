@@ -19,11 +19,11 @@ def classifier(below="block_1", **options):
 
 
 def texts(model, **options):
-    return batches(TEXTS, LABELS, model.preprocessor, **{"batch_size": 4, "seed": 0, **options})
+    return batches(TEXTS, LABELS, preprocessor=model.preprocessor, **{"batch_size": 4, "seed": 0, **options})
 
 
 def pairs(model):
-    return batches((TEXTS, TEXTS[::-1]), LABELS, model.preprocessor, batch_size=4, seed=0)
+    return batches((TEXTS, TEXTS[::-1]), LABELS, preprocessor=model.preprocessor, batch_size=4, seed=0)
 
 
 def tagger(below="block_1", kind="bert", **options):
@@ -32,7 +32,7 @@ def tagger(below="block_1", kind="bert", **options):
 
 def sentences(model):
     names = model.label_names
-    return word_batches(SENTENCES, TAGS, model.preprocessor, batch_size=4, seed=0, label_names=names)
+    return word_batches(SENTENCES, TAGS, preprocessor=model.preprocessor, batch_size=4, seed=0, label_names=names)
 
 
 def of_encoder(encoder, task=TextClassifier, below="block_1"):

@@ -266,7 +266,9 @@ def test_what_only_the_whole_task_can_do_is_an_error_of_its_part(model, part, tm
 
 def test_batches_keep_the_order_of_the_texts_for_predict(model, part):
     upper, _ = part
-    _, features = cache_features(model, batches(cached.TEXTS, None, model.preprocessor, 4), below="block_1", verbose=0)
+    _, features = cache_features(
+        model, batches(cached.TEXTS, None, preprocessor=model.preprocessor, batch_size=4), below="block_1", verbose=0
+    )
     np.testing.assert_allclose(upper.predict(features, verbose=0), model.predict(cached.TEXTS, verbose=0), atol=1e-5)
 
 

@@ -162,7 +162,7 @@ def test_a_cache_of_another_model_other_data_another_dtype_or_version_is_refused
     features(model, folder=folder)
     other = cached.classifier()
     other.encoder.token_embedding.embeddings.assign_add(np.ones((17, 16), "float32"))
-    shorter = batches(cached.TEXTS, cached.LABELS, tiny.preprocessor(sequence_length=8))
+    shorter = batches(cached.TEXTS, cached.LABELS, preprocessor=tiny.preprocessor(sequence_length=8))
     for changed, options, what in [
         (other, {}, "model"),
         (model, {"data": [cached.pairs(model)]}, "data"),

@@ -156,7 +156,7 @@ def test_every_form_of_the_same_data_gives_the_same_result():
     ids = {name: np.array(values) for name, values in tiny.ids_of(model, TEXTS).items()}
     texts = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS))
     prepared = tf.data.Dataset.from_tensor_slices((ids, LABELS))
-    train = batches(TEXTS, LABELS, model.preprocessor, batch_size=5, seed=0)
+    train = batches(TEXTS, LABELS, preprocessor=model.preprocessor, batch_size=5, seed=0)
     assert_same(estimate_fisher(model, np.array(TEXTS), np.array(LABELS), empirical=True), expected)
     assert_same(estimate_fisher(model, ids, LABELS, empirical=True), expected)
     assert_same(estimate_fisher(model, texts.batch(7), empirical=True), expected)
@@ -169,14 +169,14 @@ def test_every_form_of_the_same_data_gives_the_same_result():
 def test_pairs_of_texts_are_examples_of_a_task():
     model = small()
     pairs = (TEXTS, TEXTS[::-1])
-    expected = estimate_fisher(model, batches(pairs, LABELS, model.preprocessor), empirical=True)
+    expected = estimate_fisher(model, batches(pairs, LABELS, preprocessor=model.preprocessor), empirical=True)
     assert_same(estimate_fisher(model, pairs, LABELS, empirical=True), expected)
 
 
 @pytest.mark.usefixtures("eagerly")
 def test_batches_of_texts_keep_their_order_for_the_next_fit():
     model = small()
-    train = batches(TEXTS, LABELS, model.preprocessor, batch_size=5, seed=0)
+    train = batches(TEXTS, LABELS, preprocessor=model.preprocessor, batch_size=5, seed=0)
     before = train.order
     estimate_fisher(model, train, samples=3)
     np.testing.assert_array_equal(train.order, before)

@@ -32,7 +32,7 @@ def test_sentences_and_batches_give_the_fisher_information_of_words(made):
     model = tagger()
     given = (WORDS, TAGS)
     if made:
-        given = (word_batches(WORDS, TAGS, model.preprocessor, batch_size=2, label_names=NAMES),)
+        given = (word_batches(WORDS, TAGS, preprocessor=model.preprocessor, batch_size=2, label_names=NAMES),)
     found = estimate_fisher(model, *given, empirical=True)
     np.testing.assert_allclose(found["logits/kernel"], expected(model), rtol=1e-4, atol=1e-7)
 
@@ -70,6 +70,6 @@ def test_a_sentence_of_weight_3_counts_three_times_and_an_empty_one_does_not():
 def test_without_labels_the_positions_of_words_are_unknown():
     model = tagger()
     with pytest.raises(ValueError, match="which mark the words. Received: no labels"):
-        estimate_fisher(model, word_batches(WORDS, None, model.preprocessor))
+        estimate_fisher(model, word_batches(WORDS, None, preprocessor=model.preprocessor))
     with pytest.raises(ValueError, match="one label for each word"):
         estimate_fisher(model, WORDS, [["LETTER"], ["WORD"], ["LETTER"]], empirical=True)

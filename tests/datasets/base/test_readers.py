@@ -2,7 +2,8 @@
 
 import pytest
 
-from keras_transfer.datasets import TREC_FILES, load_questions, load_trec6
+from keras_transfer.datasets import load_questions, load_trec6
+from keras_transfer.datasets.texts import TREC_FILES
 
 CLASSES = ["ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"]
 

@@ -126,7 +126,7 @@ def test_an_export_takes_raw_text(trained, tmp_path):
     from keras_transfer.serving import export
 
     model, _ = trained
-    export(model, tmp_path / "served", labels=["bad", "good"])
+    export(model, tmp_path / "served", label_names=["bad", "good"])
     served = tf.saved_model.load(tmp_path / "served").signatures["serving_default"]
     expected = keras.ops.softmax(model.predict(TEXTS[:4], verbose=0))
     np.testing.assert_allclose(served(text=tf.constant(TEXTS[:4]))["probabilities"], expected, atol=1e-6)

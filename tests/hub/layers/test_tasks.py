@@ -70,7 +70,7 @@ def test_a_task_survives_keras_files(learnt, tmp_path):
 
 def test_an_export_needs_neither_the_modules_nor_this_library(learnt, tmp_path, process_without_this_package):
     probabilities = tf.nn.softmax(learnt.model.predict(modules.TEXTS, verbose=0))
-    kt.serving.export(learnt.model, tmp_path / "served", labels=["bad", "good"])
+    kt.serving.export(learnt.model, tmp_path / "served", label_names=["bad", "good"])
     learnt.folder.rename(tmp_path / "away")
     try:
         answers = ("tests.serving.alone:answers", tmp_path / "served", modules.TEXTS, "serving_default")

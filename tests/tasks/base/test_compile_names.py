@@ -85,7 +85,7 @@ def test_labels_may_have_an_axis_of_one_in_one_call_and_not_in_the_next(regresso
 @pytest.mark.core
 def test_labels_with_an_axis_of_one_lose_it_in_every_form(model):
     column = np.array(LABELS)[:, None]
-    data = batches(TEXTS, column, model.preprocessor)
+    data = batches(TEXTS, column, preprocessor=model.preprocessor)
     for made in (model.dataset(TEXTS, column), model.dataset(TEXTS, column.tolist()), model.dataset(data)):
         assert np.array(made.labels).tolist() == LABELS
     assert data.labels.shape == (3, 1)

@@ -49,7 +49,7 @@ def test_sentences_become_batches_of_words():
 def test_batches_are_returned_unchanged_and_streams_of_texts_are_preprocessed(model):
     import tensorflow as tf
 
-    made = batches(TEXTS, LABELS, model.preprocessor)
+    made = batches(TEXTS, LABELS, preprocessor=model.preprocessor)
     assert model.dataset(made) is made
     stream = tf.data.Dataset.from_tensor_slices((ids(model), LABELS)).batch(4)
     assert model.dataset(stream) is stream

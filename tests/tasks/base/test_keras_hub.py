@@ -144,7 +144,7 @@ def test_a_preset_of_backbone_and_preprocessor_gives_the_same_predictions(traine
 @pytest.mark.slow
 def test_an_export_takes_strings(trained, tmp_path):
     model, _ = trained
-    folder = serving.export(model, tmp_path / "served", labels=["bad", "good"])
+    folder = serving.export(model, tmp_path / "served", label_names=["bad", "good"])
     signatures = tf.saved_model.load(folder).signatures
     outputs = signatures["serving_default"](text=tf.constant(TEXTS))
     np.testing.assert_allclose(outputs["probabilities"], keras.ops.softmax(predict(model)), atol=1e-5)

@@ -49,7 +49,9 @@ def test_every_preprocessor_takes_a_text_of_a_megabyte():
 
 
 def test_no_word_of_a_long_text_is_lost(models):
-    data = word_batches([["good"] * 50_000], [[1] * 50_000], BertPreprocessor(VOCABULARY, 256), batch_size=512)
+    data = word_batches(
+        [["good"] * 50_000], [[1] * 50_000], preprocessor=BertPreprocessor(VOCABULARY, 256), batch_size=512
+    )
     assert sum((data[i][1] == 1).sum() for i in range(len(data))) == 50_000
     [words] = models[1].predict_words(["a " * 5_000], batch_size=512)
     assert len(words) == 5_000
@@ -58,8 +60,8 @@ def test_no_word_of_a_long_text_is_lost(models):
 def test_no_texts_are_an_error_where_there_must_be_some(models):
     classifier, tagger = models
     for function in (
-        lambda: batches([], [], classifier.preprocessor),
-        lambda: word_batches([], [], classifier.preprocessor),
+        lambda: batches([], [], preprocessor=classifier.preprocessor),
+        lambda: word_batches([], [], preprocessor=classifier.preprocessor),
         lambda: classifier.fit([], [], verbose=0),
         lambda: classifier.evaluate([], [], verbose=0),
         lambda: estimate_fisher(classifier, []),

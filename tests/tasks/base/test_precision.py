@@ -28,7 +28,7 @@ def trained(request):
     """A policy, a classifier trained under it on raw texts, and the losses."""
     model = classifier(request.param)
     model.compile(keras.optimizers.Adam(0.01))
-    data = batches(TEXTS, LABELS, model.preprocessor, 16, seed=0)
+    data = batches(TEXTS, LABELS, preprocessor=model.preprocessor, batch_size=16, seed=0)
     history = model.fit(data, epochs=5, verbose=0)
     return request.param, model, history.history["loss"]
 
@@ -91,7 +91,7 @@ def test_a_keras_file_brings_back_policy_predictions_and_optimizer(trained):
 
 def test_an_export_gives_the_same_labels_as_predict_in_float32(trained, tmp_path):
     _, model, _ = trained
-    serving.export(model, tmp_path / "served", labels=["bad", "good"])
+    serving.export(model, tmp_path / "served", label_names=["bad", "good"])
     signatures = tf.saved_model.load(str(tmp_path / "served")).signatures
     served = signatures["serving_default"](text=tf.constant(TEXTS))
     assert signatures["tokens"].structured_outputs["logits"].dtype == tf.float32

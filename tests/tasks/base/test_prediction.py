@@ -43,7 +43,9 @@ def test_batches_are_padded_to_their_longest_sentence_and_no_further(eagerly, le
 def test_labels_of_the_batches_change_nothing(eagerly):
     model = tagger()
     labels = [["WORD"] * len(sentence) for sentence in SENTENCES]
-    data = word_batches(SENTENCES, labels, model.preprocessor, 3, shuffle=False, label_names=model.label_names)
+    data = word_batches(
+        SENTENCES, labels, preprocessor=model.preprocessor, batch_size=3, shuffle=False, label_names=model.label_names
+    )
     for found, expected in zip(model.predict(data, verbose=0), model.predict(SENTENCES, batch_size=3, verbose=0)):
         np.testing.assert_array_equal(found, expected)
 

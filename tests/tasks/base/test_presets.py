@@ -61,7 +61,7 @@ def test_a_keras_file_brings_it_back(classifier):
 
 
 def test_an_export_takes_strings(classifier, tmp_path):
-    exported = tf.saved_model.load(serving.export(classifier, tmp_path / "served", labels=["bad", "good"]))
+    exported = tf.saved_model.load(serving.export(classifier, tmp_path / "served", label_names=["bad", "good"]))
     found = exported.signatures["serving_default"](text=tf.constant(TEXTS))["probabilities"]
     np.testing.assert_allclose(found, keras.ops.softmax(classifier.predict(TEXTS, verbose=0)), atol=1e-6)
 

@@ -194,7 +194,7 @@ def test_every_form_of_the_same_data_trains_to_the_same_weights():
         "string array": (np.array(texts), np.array(labels)),
         "pandas": (pandas.Series(texts), pandas.Series(labels)),
         "tensor": (tf.constant(texts), labels),
-        "batches": (batches(texts, labels, prep, batch_size=16, shuffle=False), None),
+        "batches": (batches(texts, labels, preprocessor=prep, batch_size=16, shuffle=False), None),
         "tf.data of texts": (dataset, None),
         "tf.data of ids": (dataset.map(lambda x, y: (prep(x), y)), None),
         "dict of ids": ({key: value.numpy() for key, value in prep(texts).items()}, np.array(labels)),
@@ -232,7 +232,7 @@ def test_sample_weights_and_class_weights_reach_the_loss_as_in_keras(size):
     weights = np.where(np.array(labels) == 1, 3.0, 1.0)
     model, kernels = of_vectors(), []
     model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
-    order = batches(texts, labels, model.preprocessor, batch_size=size, shuffle=False).order
+    order = batches(texts, labels, preprocessor=model.preprocessor, batch_size=size, shuffle=False).order
     ids = {key: value.numpy()[order] for key, value in model.preprocessor(texts).items()}
     start = model.get_weights()
     for x, y, options in (

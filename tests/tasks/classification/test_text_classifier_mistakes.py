@@ -48,11 +48,11 @@ def test_invalid_labels_are_one_clear_error_and_nothing_is_trained(model, labels
 
 def test_labels_of_prepared_batches_are_checked_too(model):
     with pytest.raises(ValueError, match="Received: 5 at position 1"):
-        model.fit(batches(["a", "b"], [0, 5], model.preprocessor), verbose=0)
+        model.fit(batches(["a", "b"], [0, 5], preprocessor=model.preprocessor), verbose=0)
 
 
 def test_batches_without_labels_are_an_error_except_in_predict(model):
-    unlabelled = batches(["a", "b"], None, model.preprocessor)
+    unlabelled = batches(["a", "b"], None, preprocessor=model.preprocessor)
     for call in (model.fit, model.evaluate):
         with pytest.raises(ValueError, match="requires labels. Received: y=None"):
             call(unlabelled, verbose=0)
@@ -76,7 +76,7 @@ def test_one_hot_labels_work_with_a_categorical_loss():
 
 
 def test_arguments_that_do_not_apply_are_errors_and_not_ignored(model):
-    prepared = batches(["a", "b"], [0, 1], model.preprocessor)
+    prepared = batches(["a", "b"], [0, 1], preprocessor=model.preprocessor)
     with pytest.raises(ValueError, match="must be None if `x` is a dataset.*Received: x of type Batches, and y"):
         model.fit(prepared, [0, 1], verbose=0)
     for size in (0, -7):

@@ -151,7 +151,7 @@ def test_an_export_takes_raw_text(tmp_path, pooling):
     import tensorflow as tf
 
     model = classifier(pooling=pooling)
-    serving.export(model, tmp_path / "served", labels=["bad", "good"])
+    serving.export(model, tmp_path / "served", label_names=["bad", "good"])
     served = tf.saved_model.load(tmp_path / "served").signatures
     logits = model.predict(TEXTS, verbose=0)
     answer = served["serving_default"](text=tf.constant(TEXTS))

@@ -268,7 +268,9 @@ def test_a_row_counts_as_its_sample_weight_says():
 
 def test_the_batches_of_ranking_may_be_made_before_and_have_a_seed():
     model = embedder(MultipleNegativesRankingLoss())
-    data = part_batches((TEXTS, OTHERS), None, model.preprocessor, batch_size=2, seed=0, drop_remainder=True)
+    data = part_batches(
+        (TEXTS, OTHERS), None, preprocessor=model.preprocessor, batch_size=2, seed=0, drop_remainder=True
+    )
     assert len(model.fit(data, epochs=2, verbose=0).history["loss"]) == 2
     assert len(data) == 2 and data.epoch > 0
 
@@ -300,7 +302,7 @@ def test_a_hard_negative_is_enough_for_a_batch_of_one_row_and_other_losses_need_
 @pytest.mark.core
 def test_a_last_pair_alone_joins_the_batch_before_it_and_learns():
     model = embedder(MultipleNegativesRankingLoss())
-    pairs = part_batches((TEXTS, OTHERS), None, model.preprocessor, batch_size=4, seed=0)
+    pairs = part_batches((TEXTS, OTHERS), None, preprocessor=model.preprocessor, batch_size=4, seed=0)
     data = model.dataset(pairs)
     for _ in range(3):
         assert [len(inputs["token_ids"]) for inputs, _ in (data[i] for i in range(len(data)))] == [5]

@@ -79,7 +79,7 @@ def test_what_needs_pairs_is_one_clear_error():
     with pytest.raises(ValueError, match="must be a tuple of at least two columns"):
         model.predict(["a"], verbose=0)
     with pytest.raises(ValueError, match="must be \\[batch, 2, length\\].*Received: one sequence for each row"):
-        model.predict(batches((FIRST, SECOND), None, model.preprocessor), verbose=0)
+        model.predict(batches((FIRST, SECOND), None, preprocessor=model.preprocessor), verbose=0)
     with pytest.raises(ValueError, match="Received: an unknown number of sequences for each row"):
         unknown = {name: keras.ops.convert_to_tensor(ids)[None] for name, ids in preprocessor()(FIRST).items()}
         tf.function(model.call, input_signature=[{name: tf.TensorSpec([None] * 3, "int32") for name in unknown}])(

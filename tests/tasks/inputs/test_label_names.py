@@ -118,7 +118,7 @@ def test_a_column_of_labels_never_renames_or_reorders_the_labels_of_a_head(tmp_p
 def test_names_in_prepared_batches_are_an_error_that_says_how_to_convert_them(model):
     for labels in (["good", "bad"], [["good"], []]):
         with pytest.raises(ValueError, match=r"`model.encode_labels\(labels\)`"):
-            model.fit(batches(["a", "b"], labels, model.preprocessor), verbose=0)
+            model.fit(batches(["a", "b"], labels, preprocessor=model.preprocessor), verbose=0)
 
 
 @pytest.mark.core

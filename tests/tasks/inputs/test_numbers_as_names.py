@@ -110,7 +110,7 @@ def test_integers_as_labels_of_words_are_read_as_those_of_texts_are():
 def test_class_weights_of_words_are_read_as_their_labels_are():
     preprocessor = of_words(WORDS, num_classes=2).preprocessor
     options = {"label_names": ["1", "2", "3"], "class_weight": {1: 2.0, 3: 4.0}, "shuffle": False}
-    _, _, weights = word_batches([["a", "b"]], [[1, 3]], preprocessor, **options)[0]
+    _, _, weights = word_batches([["a", "b"]], [[1, 3]], preprocessor=preprocessor, **options)[0]
     np.testing.assert_array_equal(weights[0, :2], [2.0, 4.0])
 
 

@@ -69,10 +69,10 @@ def test_each_fit_may_be_on_another_kind(on_texts):
 @pytest.mark.core
 def test_batches_and_streams_of_texts_know_their_kind(model):
     tf = pytest.importorskip("tensorflow")
-    model.fit(batches(PAIRS, LABELS, model.preprocessor).grouped(), verbose=0)
+    model.fit(batches(PAIRS, LABELS, preprocessor=model.preprocessor).grouped(), verbose=0)
     assert model.fitted_on == "pairs"
     with pytest.raises(ValueError, match="Received: single texts"):
-        model.predict(batches(TEXTS, None, model.preprocessor), verbose=0)
+        model.predict(batches(TEXTS, None, preprocessor=model.preprocessor), verbose=0)
     with pytest.raises(ValueError, match="Received: single texts"):
         model.predict(tf.data.Dataset.from_tensor_slices(TEXTS).batch(2), verbose=0)
 

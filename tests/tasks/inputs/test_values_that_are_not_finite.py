@@ -70,13 +70,13 @@ def test_each_kind_of_batches_takes_finite_weights_only(model):
     words, options = of_words(WORDS, num_classes=2).preprocessor, {"sample_weight": [1.0, NAN]}
     message = "`sample_weight` must be finite numbers. Received: nan at position 1"
     with pytest.raises(ValueError, match=message):
-        batches(["a", "b"], [0, 1], words, **options)
+        batches(["a", "b"], [0, 1], preprocessor=words, **options)
     with pytest.raises(ValueError, match=message):
-        part_batches((["a", "b"], ["c", "d"]), [0, 1], words, **options)
+        part_batches((["a", "b"], ["c", "d"]), [0, 1], preprocessor=words, **options)
     with pytest.raises(ValueError, match=message):
-        word_batches([["a"], ["b"]], [[0], [1]], words, **options)
+        word_batches([["a"], ["b"]], [[0], [1]], preprocessor=words, **options)
     with pytest.raises(ValueError, match=message):
-        span_batches((["a", "b"], ["c", "d"]), [("c", 0), ("d", 0)], preprocessor(), **options)
+        span_batches((["a", "b"], ["c", "d"]), [("c", 0), ("d", 0)], preprocessor=preprocessor(), **options)
 
 
 @pytest.mark.core
@@ -86,7 +86,7 @@ def test_weights_of_classes_are_finite_numbers(model):
     with pytest.raises(ValueError, match="finite weights of at least 0.*Received: class_weight={0: -1.0}"):
         model.fit(TEXTS, LABELS, class_weight={0: -1.0}, verbose=0)
     with pytest.raises(ValueError, match="`class_weight` must be finite numbers. Received: inf"):
-        word_batches([["a"]], [[0]], model.preprocessor, class_weight={0: INF})
+        word_batches([["a"]], [[0]], preprocessor=model.preprocessor, class_weight={0: INF})
 
 
 @pytest.mark.core

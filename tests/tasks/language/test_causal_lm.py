@@ -57,7 +57,7 @@ def test_all_kinds_of_data_have_the_same_targets():
     ids = {name: ids[name] for name in model.input}
     inputs, targets, weights = model.dataset(TEXTS, batch_size=4)[0]
     np.testing.assert_array_equal(model.dataset(ids)[0][1][:, : targets.shape[1]], targets)
-    prepared = batches(TEXTS, None, model.preprocessor)
+    prepared = batches(TEXTS, None, preprocessor=model.preprocessor)
     expected = model.evaluate(TEXTS, verbose=0)
     for data in (ids, prepared, model.dataset(TEXTS)):
         np.testing.assert_allclose(model.evaluate(data, verbose=0), expected, rtol=1e-5)

@@ -91,8 +91,10 @@ def test_targets_are_drawn_anew_in_each_epoch_and_fixed_for_evaluation():
 
 
 def test_batches_of_several_lengths_with_one_number_of_places_are_one_trace():
-    model = masked_lm(objective=TokenMasking(fraction=0.01))
-    data = model.dataset(batches(TEXTS * 2, None, model.preprocessor, batch_size=2, shuffle=True, lengths=[8, 16, 24]))
+    model = masked_lm(objective=TokenMasking(mask_selection_rate=0.01))
+    data = model.dataset(
+        batches(TEXTS * 2, None, preprocessor=model.preprocessor, batch_size=2, shuffle=True, lengths=[8, 16, 24])
+    )
     assert {inputs["token_ids"].shape[1]: targets.shape[1] for inputs, targets in data} == {8: 1, 16: 1, 24: 1}
     model.compile("sgd")
     model.fit(data, epochs=2, verbose=0)

@@ -25,7 +25,10 @@ def numpy(x):
 @pytest.mark.core
 def test_the_loss_is_that_of_both_models_and_every_weight_trains():
     # With encoders of one size, JAX compiles each operation once.
-    task = model(8 if EAGER else 16, objective=TokenMasking(fraction=0.5, masked=1.0, replaced=0.0, seed=0))
+    task = model(
+        8 if EAGER else 16,
+        objective=TokenMasking(mask_selection_rate=0.5, mask_token_rate=1.0, random_token_rate=0.0, seed=0),
+    )
     task.compile(keras.optimizers.SGD(0.01), run_eagerly=EAGER)
     inputs, targets = task.dataset(TEXTS, batch_size=4)[0]
     outputs = {name: numpy(value) for name, value in task(inputs, training=True).items()}

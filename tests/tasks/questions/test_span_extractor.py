@@ -224,7 +224,7 @@ def test_prepared_data_are_predicted_in_their_order(eagerly):
 def test_the_fisher_information_takes_answers_behind_the_length_of_the_first_batch(eagerly):
     texts, answers = (["a"] * 2, ["b", "c d e f g h i j " * 2]), [("b", 0), ("j", 30)]
     model = extractor()
-    data = span_batches(texts, answers, model.preprocessor, 1, shuffle=False)
+    data = span_batches(texts, answers, preprocessor=model.preprocessor, batch_size=1, shuffle=False)
     assert data[0][0]["token_ids"].shape[1] < data[1][1].max()
     for given in ((texts, answers), (data,)):
         fisher = estimate_fisher(model, *given, empirical=True)

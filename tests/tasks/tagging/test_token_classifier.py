@@ -121,7 +121,7 @@ def test_the_loss_is_the_mean_over_words_whatever_the_padding(untrained):
     logits = np.concatenate(model.predict(words, verbose=0))
     expected = losses_of(logits, TARGETS).mean()
     assert model.evaluate(words, tags, verbose=0) == pytest.approx([expected, (logits.argmax(-1) == TARGETS).mean()])
-    inputs, labels = word_batches(words, tags, model.preprocessor, shuffle=False, label_names=NAMES)[0]
+    inputs, labels = word_batches(words, tags, preprocessor=model.preprocessor, shuffle=False, label_names=NAMES)[0]
     padded = {name: np.pad(ids, [(0, 0), (0, 9)]) for name, ids in inputs.items()}
     labels = np.pad(labels, [(0, 0), (0, 9)], constant_values=-1)
     assert model.evaluate(padded, labels, verbose=0)[0] == pytest.approx(expected, rel=1e-5)
@@ -130,7 +130,7 @@ def test_the_loss_is_the_mean_over_words_whatever_the_padding(untrained):
 @pytest.mark.parametrize("longest", [4, 20])
 def test_batches_are_predicted_in_the_order_of_the_sentences(untrained, longest):
     (words, tags), model = examples(40, longest), untrained()
-    data = word_batches(words, tags, model.preprocessor, batch_size=8, seed=1, label_names=NAMES)
+    data = word_batches(words, tags, preprocessor=model.preprocessor, batch_size=8, seed=1, label_names=NAMES)
     assert len(data.options.lengths) > 1 or longest == 4
     order = data.order.tolist()
     assert difference(model.predict(data, verbose=0), model.predict(words, verbose=0)) < 1e-6
@@ -139,7 +139,7 @@ def test_batches_are_predicted_in_the_order_of_the_sentences(untrained, longest)
 
 def test_any_negative_label_is_ignored(untrained):
     (words, tags), model = examples(8), untrained()
-    inputs, labels = word_batches(words, tags, model.preprocessor, shuffle=False, label_names=NAMES)[0]
+    inputs, labels = word_batches(words, tags, preprocessor=model.preprocessor, shuffle=False, label_names=NAMES)[0]
 
     class Data(keras.utils.PyDataset):
         def __len__(self):
@@ -202,7 +202,7 @@ def test_the_weight_of_a_sentence_is_that_of_its_words(untrained, prepared):
     losses = losses_of(np.concatenate(model.predict(words, verbose=0)), TARGETS)
     weights, expected = np.array([0.5, 3.0]), (losses * [0.5, 0.5, 0.5, 3.0]).mean()
     if prepared:
-        words, tags = word_batches(words, tags, model.preprocessor, shuffle=False, label_names=NAMES)[0]
+        words, tags = word_batches(words, tags, preprocessor=model.preprocessor, shuffle=False, label_names=NAMES)[0]
     assert model.evaluate(words, tags, sample_weight=weights, verbose=0)[0] == pytest.approx(expected, rel=1e-5)
 
 
@@ -211,7 +211,7 @@ def test_the_weight_of_a_sentence_is_that_of_its_words(untrained, prepared):
 def test_one_batch_of_prepared_arrays_takes_weights_of_rows(crf):
     model, (words, tags) = tagger("vectors", crf=crf), TWO
     model.compile("sgd", run_eagerly=EAGER)
-    inputs, labels = word_batches(words, tags, model.preprocessor, shuffle=False, label_names=NAMES)[0]
+    inputs, labels = word_batches(words, tags, preprocessor=model.preprocessor, shuffle=False, label_names=NAMES)[0]
     weights = np.array([0.5, 3.0], "float32")
     expected = model.evaluate(inputs, labels, sample_weight=weights, verbose=0)
     for call in (model.test_on_batch, model.train_on_batch):

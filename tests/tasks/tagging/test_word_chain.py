@@ -148,7 +148,7 @@ def test_mistakes_are_errors():
         model.compile("sgd", loss="mse")
     with pytest.raises(ValueError, match="no likelihoods of their own"):
         estimate_fisher(model, words, tags, empirical=True)
-    inputs, labels = word_batches(words, tags, model.preprocessor, label_names=NAMES)[0]
+    inputs, labels = word_batches(words, tags, preprocessor=model.preprocessor, label_names=NAMES)[0]
     model.compile("sgd", run_eagerly=True)
     assert isinstance(model.loss, ChainLoss)
     rows = model.evaluate(inputs, labels, sample_weight=np.full(len(labels), 2.0), verbose=0)

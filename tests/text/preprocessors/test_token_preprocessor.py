@@ -135,5 +135,5 @@ test_a_mistake_is_one_clear_error = check_errors(
 
 
 def test_batches_can_use_it():
-    inputs, _ = batches(["the film", "films"], [0, 1], roberta(), batch_size=2, shuffle=False)[0]
+    inputs, _ = batches(["the film", "films"], [0, 1], preprocessor=roberta(), batch_size=2, shuffle=False)[0]
     assert set(inputs) == {"token_ids", "padding_mask"} and inputs["padding_mask"].sum() == 8

@@ -137,7 +137,9 @@ def test_in_a_functional_model_it_survives_keras_files_and_export(tmp_path):
 
 
 def test_batches_can_use_it():
-    data = batches(["the film", "us " * 9, ""], [0, 1, 0], make(sequence_length=16), batch_size=3, shuffle=False)
+    data = batches(
+        ["the film", "us " * 9, ""], [0, 1, 0], preprocessor=make(sequence_length=16), batch_size=3, shuffle=False
+    )
     inputs, labels = data[0]
     assert inputs["token_ids"].shape == (3, 9) and sorted(labels) == [0, 0, 1]
     assert inputs["padding_mask"].sum() == 11

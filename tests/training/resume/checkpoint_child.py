@@ -169,7 +169,7 @@ def data(count):
     """Batches of eight texts, in another order each epoch. The label is whether a text contains an "a"."""
     random = np.random.default_rng(0)
     texts = [" ".join(random.choice(list("abcdefgh"), size)) for size in random.integers(1, 17, 8 * count)]
-    return batches(texts, [int("a" in text) for text in texts], ids, batch_size=8, seed=1, lengths=[16])
+    return batches(texts, [int("a" in text) for text in texts], preprocessor=ids, batch_size=8, seed=1, lengths=[16])
 
 
 def ids(texts):

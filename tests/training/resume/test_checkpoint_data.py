@@ -102,12 +102,12 @@ def test_so_does_another_model(tmp_path):
     texts, labels = tiny.examples(40)
 
     def go(model, *callbacks):
-        train = batches(texts, labels, letters, batch_size=4, seed=3)
+        train = batches(texts, labels, preprocessor=letters, batch_size=4, seed=3)
         with TrainingCheckpoint(tmp_path / "run", save_every=3) as checkpoint:
             fit(model, *callbacks, checkpoint, data=train)
 
     whole, model = plain_classifier(), plain_classifier()
-    fit(whole, data=batches(texts, labels, letters, batch_size=4, seed=3))
+    fit(whole, data=batches(texts, labels, preprocessor=letters, batch_size=4, seed=3))
     with pytest.raises(KeyError):
         go(plain_classifier(), Crash(15))
     go(model)
@@ -205,7 +205,7 @@ def test_without_data_and_callbacks_a_warning_says_so_once(tmp_path, caplog):
 
 def test_text_batches_that_keras_shuffles_again_resume_between_epochs(tmp_path):
     texts, labels = tiny.examples(40)
-    train = batches(texts, labels, letters, batch_size=4, seed=3)
+    train = batches(texts, labels, preprocessor=letters, batch_size=4, seed=3)
     fit(plain_classifier(), TrainingCheckpoint(tmp_path, save_every=3, keep=9), data=train, shuffle=True, epochs=2)
     assert names(tmp_path) == ["epoch-0001-batch-000000.safetensors", "epoch-0002-batch-000000.safetensors"]
 
@@ -213,7 +213,7 @@ def test_text_batches_that_keras_shuffles_again_resume_between_epochs(tmp_path):
 @pytest.mark.core
 def test_text_batches_restore_their_order_and_position():
     texts, labels = tiny.examples(40)
-    data, other = (batches(texts, labels, letters, batch_size=4, seed=seed) for seed in (3, 4))
+    data, other = (batches(texts, labels, preprocessor=letters, batch_size=4, seed=seed) for seed in (3, 4))
     data.on_epoch_end()
     assert data.state_dict() == {"seed": 3, "epoch": 1, "batch": 0}
     other.load_state_dict({**data.state_dict(), "batch": 7})

@@ -208,7 +208,7 @@ def get_adapters(spec):
 
     Example:
     ```python
-    [kind] = keras_transfer.adaptation.get_adapters("lora:rank=8,alpha=16")
+    [kind] = keras_transfer.adaptation.adapters.base.get_adapters("lora:rank=8,alpha=16")
     ```
     """
     if isinstance(spec, (list, tuple)) and spec:
