@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from keras.ops import convert_to_numpy as array
 
 from keras_transfer.adaptation import layer_groups
 from keras_transfer.checkpoints import CheckpointError, WordVectors
@@ -20,10 +21,6 @@ INPUTS = {"token_ids": IDS, "padding_mask": np.sign(IDS)}
 
 def vectors():
     return WordVectors(WORDS, VECTORS, unknown_vector=VECTORS.mean(axis=0))
-
-
-def array(tensor):
-    return keras.ops.convert_to_numpy(tensor)
 
 
 @pytest.mark.parametrize("pooling", [None, "mean", "max", "sif"])

@@ -5,16 +5,13 @@ import itertools
 import keras
 import numpy as np
 import pytest
+from keras.ops import convert_to_numpy as numpy
 
 from keras_transfer.layers import ConditionalRandomField
 from keras_transfer.tasks.tagging.word_chain import ChainLoss
 from tests.helpers import EAGER, run_layer_test
 
 MASKS = np.array(list(itertools.product([0, 1], repeat=4)))  # Each way in which 4 positions have a word.
-
-
-def numpy(x):
-    return keras.ops.convert_to_numpy(x)
 
 
 def field(labels, allowed=None, seed=0):
