@@ -1,5 +1,6 @@
 """The hand-written questions are balanced, unique, and not in TREC-6."""
 
+import functools
 import math
 import re
 from collections import Counter, defaultdict
@@ -27,22 +28,25 @@ def normalize(question):
     return "".join(character for character in question.lower() if character.isalnum())
 
 
+@functools.cache
 def words(question):
     return frozenset(re.findall(r"[^\W_]+", question.lower()))
 
 
 def near_duplicates(questions, others):
-    by_size = defaultdict(list)
+    by_word = defaultdict(list)
     for other in others:
-        by_size[len(words(other))].append((other, words(other)))
+        for word in words(other):
+            by_word[word].append(other)
     found = []
     for question in questions:
         mine = words(question)
-        # Other pairs cannot have this much in common.
-        for size in range(math.ceil(NEAR * len(mine)), math.floor(len(mine) / NEAR) + 1):
-            for other, theirs in by_size[size]:
-                if len(mine & theirs) >= NEAR * len(mine | theirs):
-                    found.append((question, other))
+        # A near duplicate lacks few of the words, so that it has at least one of these, the rarest.
+        rarest = sorted(mine, key=lambda word: len(by_word[word]))[: len(mine) - math.ceil(NEAR * len(mine)) + 1]
+        for other in dict.fromkeys(other for word in rarest for other in by_word[word]):
+            theirs = words(other)
+            if len(mine & theirs) >= NEAR * len(mine | theirs):
+                found.append((question, other))
     return found
 
 
