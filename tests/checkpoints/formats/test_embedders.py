@@ -17,7 +17,7 @@ SETTINGS = ("dense", "truncate_dim", "prompts", "default_prompt_name")
 
 @pytest.mark.core
 @pytest.mark.parametrize(("pooling", "normalize"), [("first", False), ("max", True)])
-def test_the_pooling_of_the_task_is_written_whatever_the_encoder_has(pooling, normalize, tmp_path):
+def test_the_pooling_of_the_task_is_written_whatever_the_encoder_has(pooling, normalize, tmp_path, eagerly):
     model = TextEmbedder(encoder(pooling="mean"), preprocessor(), pooling, normalize)
     model.save_pretrained(tmp_path / "saved")
     again = TextEmbedder.from_pretrained(tmp_path / "saved")
@@ -57,7 +57,7 @@ def with_everything():
 
 @pytest.mark.core
 @pytest.mark.parametrize("form", ["folder", "keras"])
-def test_dense_layers_prompts_and_truncation_are_saved(form, tmp_path):
+def test_dense_layers_prompts_and_truncation_are_saved(form, tmp_path, eagerly):
     model = with_everything()
     if form == "keras":
         again = save_and_load(model)

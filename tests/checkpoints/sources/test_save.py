@@ -60,8 +60,8 @@ def test_weights_of_a_half_precision_encoder_are_written_as_float32(tmp_path):
 def test_trained_weights_are_saved(tmp_path):
     encoder = BertEncoder(**SMALL)
     model = keras.Model(encoder.input, encoder.output["pooled_output"])
-    model.compile(keras.optimizers.SGD(0.1), "mse")
-    model.fit(IDS, np.ones((2, 8)), verbose=0)
+    model.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=True)
+    model.train_on_batch(IDS, np.ones((2, 8)))
     encoder.save_pretrained(tmp_path / "saved")
     assert_same_outputs(BertEncoder.from_pretrained(tmp_path / "saved"), encoder)
 

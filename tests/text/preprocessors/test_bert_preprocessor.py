@@ -14,7 +14,6 @@ tf = pytest.importorskip("tensorflow")
 pytest.importorskip("tensorflow_text")
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film", "##s", "mask", "[", "]"]
-CLS, SEP = 2, 3
 
 
 @pytest.fixture
@@ -47,25 +46,6 @@ def test_the_second_text_of_a_pair_is_segment_1(preprocessor):
 def test_padding_has_the_id_of_pad_wherever_that_is():
     preprocessor = BertPreprocessor(["film", *VOCABULARY[:6]], sequence_length=4)
     assert ids(preprocessor(["film"])) == [[3, 0, 4, 1]]
-
-
-def test_pairs_are_cut_as_hugging_face_cuts_them():
-    tokenizers = pytest.importorskip("tokenizers")
-    model = tokenizers.models.WordPiece({t: i for i, t in enumerate(VOCABULARY)}, unk_token="[UNK]")
-    theirs = tokenizers.Tokenizer(model)
-    theirs.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    theirs.post_processor = tokenizers.processors.BertProcessing(("[SEP]", SEP), ("[CLS]", CLS))
-    first = [" ".join(["the"] * (i // 12)) for i in range(144)]
-    second = [" ".join(["film"] * (i % 12)) for i in range(144)]
-    preprocessor = BertPreprocessor(VOCABULARY)
-    for length in range(3, 26):
-        theirs.enable_truncation(length, strategy="longest_first")
-        theirs.enable_padding(length=length)
-        expected = theirs.encode_batch(list(zip(first, second, strict=True)))
-        inputs = preprocessor((first, second), sequence_length=length)
-        assert ids(inputs) == [encoding.ids for encoding in expected]
-        assert inputs["segment_ids"].numpy().tolist() == [e.type_ids for e in expected]
-        assert inputs["padding_mask"].numpy().tolist() == [e.attention_mask for e in expected]
 
 
 def test_a_call_can_set_another_length(preprocessor):

@@ -42,21 +42,26 @@ def test_the_packing_of_roberta_has_two_separators_and_no_segments():
     ]
 
 
-def test_pairs_are_truncated_as_hugging_face_truncates_them_for_roberta():
+@pytest.mark.parametrize("packing", [BERT_LIKE, ROBERTA], ids=["BERT", "RoBERTa"])
+def test_pairs_are_truncated_as_hugging_face_truncates_them(packing):
     tokenizers = pytest.importorskip("tokenizers")
     model = tokenizers.models.WordPiece({t: i for i, t in enumerate(VOCABULARY)}, unk_token="[UNK]")
     theirs = tokenizers.Tokenizer(model)
     theirs.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    theirs.post_processor = tokenizers.processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
-    first = [" ".join(["the"] * (i // 8)) for i in range(64)]
-    second = [" ".join(["film"] * (i % 8)) for i in range(64)]
-    for length in range(4, 20):
+    kind = tokenizers.processors.BertProcessing if packing is BERT_LIKE else tokenizers.processors.RobertaProcessing
+    theirs.post_processor = kind(("</s>", 2), ("<s>", 0))
+    preprocessor = TokenPreprocessor(roberta().tokenizer, packing)
+    first = [" ".join(["the"] * (i // 12)) for i in range(144)]
+    second = [" ".join(["film"] * (i % 12)) for i in range(144)]
+    for length in range(packing.num_special_tokens(2), 26):
         theirs.enable_truncation(length, strategy="longest_first")
         theirs.enable_padding(length=length, pad_id=1, pad_token="<pad>")
         expected = theirs.encode_batch(list(zip(first, second, strict=True)))
-        inputs = values(roberta()((first, second), sequence_length=length))
+        inputs = values(preprocessor((first, second), sequence_length=length))
         assert inputs["token_ids"] == [encoding.ids for encoding in expected]
         assert inputs["padding_mask"] == [encoding.attention_mask for encoding in expected]
+        if packing is BERT_LIKE:
+            assert inputs["segment_ids"] == [encoding.type_ids for encoding in expected]
 
 
 def test_a_packing_can_add_no_tokens():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_transfer.text import BertPreprocessor, WordPieceTokenizer
+from keras_transfer.text import WordPieceTokenizer
 from tests.samples import sample
 
 tf = pytest.importorskip("tensorflow")
@@ -40,14 +40,6 @@ def test_private_use_characters_are_removed_from_texts_and_found_in_no_token():
     vocabulary = [*VOCABULARY[:7], "\U000f0000", "a\U000f0001"]
     assert ids(["a\U000f0001 x\U000f0000", "\U000f0000"], vocabulary) == [["a", "x"], []]
     assert ids(["\u061d a\u07fd"], vocabulary) == [["[UNK]", "[UNK]"]]
-
-
-def test_a_saved_vocabulary_with_newer_characters_is_the_same(tmp_path):
-    saved = BertPreprocessor(VOCABULARY, 8)
-    saved.save(tmp_path)
-    loaded = BertPreprocessor.load(tmp_path)
-    assert loaded.vocabulary == VOCABULARY
-    assert (loaded(["a\u0c04"])["token_ids"] == saved(["a\u0c04"])["token_ids"]).numpy().all()
 
 
 def tokenizer_of_hugging_face(vocabulary, **options):

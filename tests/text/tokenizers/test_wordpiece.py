@@ -102,7 +102,7 @@ def test_transformers_reads_duplicate_lines_in_the_same_way(tmp_path):
 
 
 def test_a_saved_folder_loads_as_it_was(tmp_path):
-    saved = BertPreprocessor([*VOCABULARY, "É", "\u00a0"], 16, lowercase=False, strip_accents=True)
+    saved = BertPreprocessor([*VOCABULARY, "É", "\u00a0", "\u0c04"], 16, lowercase=False, strip_accents=True)
     saved.save(tmp_path / "new" / "folder")
     loaded = BertPreprocessor.load(tmp_path / "new" / "folder", name=saved.name)
     assert loaded.get_config() == saved.get_config()
