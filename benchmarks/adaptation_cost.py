@@ -20,7 +20,9 @@ RATE = 1e-4
 def model():
     import keras_transfer as kt
 
-    encoder = kt.encoders.BertEncoder(VOCABULARY, LAYERS, HEADS, DIM, 4 * DIM, pooler=False)
+    encoder = kt.encoders.BertEncoder(
+        VOCABULARY, num_layers=LAYERS, num_heads=HEADS, hidden_dim=DIM, intermediate_dim=4 * DIM, pooler=False
+    )
     return kt.tasks.TextClassifier(encoder, num_classes=6)
 
 

@@ -20,7 +20,7 @@ def texts():
     """Returns the bundled questions, and 256 documents of eleven questions each."""
     import keras_transfer as kt
 
-    questions = kt.datasets.load_questions().train.texts
+    questions = kt.datasets.load_demo_questions().train.texts
     random = np.random.default_rng(0)
     documents = [" ".join(questions[i] for i in random.integers(len(questions), size=11)) for _ in range(256)]
     return list(questions), documents

@@ -32,7 +32,7 @@ import keras_transfer as kt
 times.append(now())
 model = kt.tasks.TextClassifier.from_pretrained("minilm-l6", num_classes=6)
 times.append(now())
-texts, labels = kt.datasets.load_questions().train
+texts, labels = kt.datasets.load_demo_questions().train
 model.compile()
 steps = []
 end = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: steps.append(now()))

@@ -27,10 +27,10 @@ def make_model():
 
     encoder = kt.encoders.TransformerEncoder(
         VOCABULARY,
-        LAYERS,
-        HEADS,
-        DIM,
-        4 * DIM,
+        num_layers=LAYERS,
+        num_heads=HEADS,
+        hidden_dim=DIM,
+        intermediate_dim=4 * DIM,
         max_sequence_length=POSITIONS,
         activation="gelu_tanh",
         norm="pre",

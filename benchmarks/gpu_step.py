@@ -38,7 +38,13 @@ def keras_transfer(cpu):
     size = CPU if cpu else GPU
     layers, dim, batch = size["layers"], size["dim"], size["batch"]
     encoder = kt.encoders.BertEncoder(
-        size["vocabulary"], layers, dim // HEAD_DIM, dim, 4 * dim, activation="gelu_tanh", dtype="mixed_bfloat16"
+        size["vocabulary"],
+        num_layers=layers,
+        num_heads=dim // HEAD_DIM,
+        hidden_dim=dim,
+        intermediate_dim=4 * dim,
+        activation="gelu_tanh",
+        dtype="mixed_bfloat16",
     )
     model = kt.tasks.TextClassifier(encoder, num_classes=2, pooling="pooled")
     model.compile(metrics=[])  # AdamW, a rate of 5e-5

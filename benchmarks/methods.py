@@ -54,7 +54,7 @@ def load(dataset, folder, examples=None):
         parts, names = {"train": train, "validation": dev, "test": data.test}, data.label_names
     else:
         data = kt.datasets.load_glue(folder / "glue", "SST-2")
-        train, test = data["train"], data["dev"]
+        train, test = data["train"], data["validation"]
         rows = random.Random(0).sample(range(len(train[0])), 3000)
         chosen = [[column[row] for row in rows] for column in train]
         train, dev = ([column[part] for column in chosen] for part in (slice(2000), slice(2000, None)))

@@ -18,7 +18,7 @@ def ours(**clips):
 
     import keras_transfer as kt
 
-    layer, inputs = kt.layers.ProjectedLSTM(UNITS, DIM, **clips), tf.constant(X)
+    layer, inputs = kt.layers.ProjectedLSTM(UNITS, projection_dim=DIM, **clips), tf.constant(X)
     layer.build(X.shape)
 
     @tf.function

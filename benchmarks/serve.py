@@ -64,7 +64,7 @@ def classifier():
 def by_size(answer):
     import keras_transfer as kt
 
-    texts = kt.datasets.load_questions().train.texts
+    texts = kt.datasets.load_demo_questions().train.texts
     return {f"batch {size}": lambda size=size: answer(texts[:size]) for size in SIZES}
 
 

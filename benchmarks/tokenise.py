@@ -28,7 +28,7 @@ DOCUMENTS, BATCH, LENGTH, TOKENS = 8192, 256, 128, 65
 def documents():
     import keras_transfer as kt
 
-    questions = kt.datasets.load_questions().train.texts
+    questions = kt.datasets.load_demo_questions().train.texts
     words = np.array([len(question.split()) + 1 for question in questions])  # the question mark is a token too
     random = np.random.default_rng(0)
     texts = []
@@ -48,7 +48,7 @@ def preprocessor_and_folder(kind, folder):
         return kt.text.BertPreprocessor.load(folder, sequence_length=LENGTH), folder
     if folder is None:
         folder = pathlib.Path(tempfile.mkdtemp())
-        tokenizer = kt.text.train_vocabulary(kt.datasets.load_questions().train.texts, kind, 2_000)
+        tokenizer = kt.text.train_vocabulary(kt.datasets.load_demo_questions().train.texts, kind, 2_000)
         kt.text.TokenPreprocessor(tokenizer, kt.text.Packing(["[CLS]"], ["[SEP]"], ["[SEP]"])).save(folder)
     return kt.text.TokenPreprocessor.load(folder, sequence_length=LENGTH), pathlib.Path(folder)
 

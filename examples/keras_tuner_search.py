@@ -19,7 +19,7 @@ parser.add_argument("--epochs", type=int, default=4)
 parser.add_argument("--directory", default="keras_tuner_search", help="folder of the search")
 args = parser.parse_args()
 
-data = kt.datasets.load_questions()
+data = kt.datasets.load_demo_questions()
 train, validation = kt.datasets.hold_out(data.train)
 
 

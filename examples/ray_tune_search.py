@@ -22,7 +22,7 @@ def train(choice):
     """Trains a model, and returns its validation accuracy to Ray."""
     import keras_transfer as kt  # in each of Ray's processes
 
-    data = kt.datasets.load_questions()
+    data = kt.datasets.load_demo_questions()
     rows, validation = kt.datasets.hold_out(data.train)
     model = kt.tasks.TextClassifier.from_pretrained("minilm-l6", label_names=data.label_names)
     recipe = kt.adaptation.get_recipe("bert", **choice)

@@ -33,11 +33,12 @@ print("man is to king as woman to:", ", ".join(word for word, _ in glove.analogy
 
 # The words of the training texts, the most frequent first. SST-2 is already tokenized: "does n't ."
 (texts, labels), dev = (
-    kt.datasets.read_table(pathlib.Path(args.data_dir) / name, "sentence", "label") for name in ("train.tsv", "dev.tsv")
+    kt.datasets.read_table(pathlib.Path(args.data_dir) / name, "sentence", label_column="label")
+    for name in ("train.tsv", "dev.tsv")
 )
 counts = collections.Counter(word for row in kt.text.WordPreprocessor(split="whitespace").words(texts) for word in row)
 vocabulary = [word for word, _ in counts.most_common()]
-vectors = kt.checkpoints.WordVectors.from_arrays(glove_words, folder / "glove_6B_50d_emb.npy", vocabulary)
+vectors = kt.checkpoints.WordVectors.from_arrays(glove_words, folder / "glove_6B_50d_emb.npy", vocabulary=vocabulary)
 print(vectors.coverage)
 
 # The bags of words.

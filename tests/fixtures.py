@@ -152,7 +152,7 @@ def small_bert(num_layers):
 
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz.,?!"]
     sizes = {"num_heads": 2, "hidden_dim": 8, "intermediate_dim": 16, "max_sequence_length": 128}
-    encoder = encoders.BertEncoder(len(words), num_layers, **sizes, pooling="mean", normalize=True)
+    encoder = encoders.BertEncoder(len(words), num_layers=num_layers, **sizes, pooling="mean", normalize=True)
     return encoder, text.BertPreprocessor(words, sequence_length=64)
 
 

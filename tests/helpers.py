@@ -69,7 +69,7 @@ def run_encoder_test(cls, arguments, tolerance=1e-5):
     assert set(encoder.input) >= {"token_ids", "padding_mask"}
     short = encoder_inputs(encoder, [[5, 6, 7], [8, 9, 4]])
     outputs = encoder(short)
-    dim = arguments.get("hidden_dim") or arguments["dim"]
+    dim = arguments["hidden_dim"]
     assert tuple(outputs["sequence_output"].shape) == (2, 3, dim)
     if "pooled_output" in outputs:
         assert tuple(outputs["pooled_output"].shape) == (2, dim)

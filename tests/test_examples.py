@@ -105,9 +105,9 @@ def run_the_readme(step, tmp_path, monkeypatch):
     (tmp_path / "served").mkdir()  # by the same script, or by one in `docs`
     code = "\n".join(blocks((REPOSITORY / "README.md").read_text("utf-8")))
     assert "model.fit" in code and "export" in code
-    whole = kt.datasets.load_questions()
+    whole = kt.datasets.load_demo_questions()
     train, test = (type(part)(part.texts[::step], part.labels[::step]) for part in whole.values())
-    monkeypatch.setattr(kt.datasets, "load_questions", lambda: replaced(whole, train=train, test=test))
+    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, train=train, test=test))
     names = {}
     exec(compile(code, "README.md", "exec"), names)
     assert (tmp_path / "served" / "saved_model.pb").exists()
@@ -140,7 +140,7 @@ def test_every_block_of_the_readme_is_run_or_is_a_command_that_exists():
             assert name.endswith("keras-transfer") and make_parser("").parse_args(arguments)
     [printed] = [block for language, block in fences if not language]
     answers = ast.literal_eval(printed.splitlines()[-1])
-    assert set(answers) <= set(kt.datasets.load_questions().label_names)
+    assert set(answers) <= set(kt.datasets.load_demo_questions().label_names)
 
 
 @pytest.mark.parametrize(
@@ -214,9 +214,9 @@ def test_the_script_in_the_page_on_generation_runs(capsys, eagerly):
 @pytest.mark.slow
 def test_the_script_in_the_page_on_adaptation_runs(tmp_path, monkeypatch, six_small_blocks, eagerly):
     monkeypatch.chdir(tmp_path)
-    whole = kt.datasets.load_questions()
+    whole = kt.datasets.load_demo_questions()
     train, test = (type(part)(part.texts[::6], part.labels[::6]) for part in whole.values())
-    monkeypatch.setattr(kt.datasets, "load_questions", lambda: replaced(whole, train=train, test=test))
+    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, train=train, test=test))
     names = run_page("adaptation.md")
     assert len(names["history"].history["val_accuracy"]) == 1
     assert all(weight.trainable for weight in names["model"].trainable_weights)
@@ -242,9 +242,9 @@ def test_the_script_in_the_page_on_classification_runs(small_minilm, eagerly):
 
 
 def test_the_script_in_the_page_on_metrics_runs(monkeypatch, small_minilm, eagerly):
-    whole = kt.datasets.load_questions()
+    whole = kt.datasets.load_demo_questions()
     test = type(whole.test)(whole.test.texts[:8], whole.test.labels[:8])
-    monkeypatch.setattr(kt.datasets, "load_questions", lambda: replaced(whole, test=test))
+    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, test=test))
     names = run_page("metrics.md")
     assert set(names["scores"]) == {"loss", "accuracy", "f1", "matthews_correlation"}
     assert float(names["tags"].result()) == 1.0
@@ -268,9 +268,9 @@ def test_the_script_in_the_page_on_questions_runs(tmp_path, monkeypatch, small_m
 @pytest.mark.slow
 def test_the_script_in_the_page_on_comparing_runs(tmp_path, monkeypatch, small_minilm, eagerly):
     monkeypatch.chdir(tmp_path)
-    whole = kt.datasets.load_questions()
+    whole = kt.datasets.load_demo_questions()
     train, test = (type(part)(part.texts[::8], part.labels[::8]) for part in whole.values())
-    monkeypatch.setattr(kt.datasets, "load_questions", lambda: replaced(whole, train=train, test=test))
+    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, train=train, test=test))
     names = run_page("compare.md")
     assert [row["seeds"] for row in names["comparison"].rows] == [2, 2]
     assert (tmp_path / "methods.jsonl").read_text().count("\n") == 1 + 2 * 3
@@ -279,9 +279,9 @@ def test_the_script_in_the_page_on_comparing_runs(tmp_path, monkeypatch, small_m
 @pytest.mark.slow
 def test_the_script_in_the_page_on_scikit_learn_runs(tmp_path, monkeypatch, small_minilm, eagerly):
     pytest.importorskip("sklearn", reason="needs scikit-learn: pip install scikit-learn")
-    whole = kt.datasets.load_questions()
+    whole = kt.datasets.load_demo_questions()
     few = type(whole.train)(whole.train.texts[::12], whole.train.labels[::12])
-    monkeypatch.setattr(kt.datasets, "load_questions", lambda: replaced(whole, train=few))
+    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, train=few))
     names = run_page("wrappers.md")
     assert names["search"].best_estimator_.model_.label_names == whole.label_names
 
@@ -298,9 +298,9 @@ def test_the_keras_tuner_example_searches_and_the_same_command_continues(
     tmp_path, monkeypatch, capsys, small_minilm, eagerly
 ):
     pytest.importorskip("keras_tuner", reason="needs KerasTuner: pip install keras-tuner")
-    whole = kt.datasets.load_questions()
+    whole = kt.datasets.load_demo_questions()
     few = type(whole.train)(whole.train.texts[::12], whole.train.labels[::12])
-    monkeypatch.setattr(kt.datasets, "load_questions", lambda: replaced(whole, train=few))
+    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, train=few))
     script = str(REPOSITORY / "examples" / "keras_tuner_search.py")
     for trials in (1, 2):
         options = ["--trials", str(trials), "--epochs", "1", "--directory", str(tmp_path / "search")]
@@ -364,13 +364,15 @@ def test_the_tagging_example_runs_on_a_part_of_ewt(frozen, tmp_path, monkeypatch
 def test_the_script_in_the_page_on_words_runs(tmp_path, monkeypatch, two_blocks, eagerly):
     pytest.importorskip("h5py", reason="ELMo's files are HDF5")
     monkeypatch.chdir(tmp_path)
-    whole = kt.datasets.load_questions()
+    whole = kt.datasets.load_demo_questions()
     words = {word for row in kt.text.WordPreprocessor().words(whole.train.texts) for word in row}
     words = sorted(words | {"film", "man", "king", "woman"})
     kt.checkpoints.WordVectors(words, np.random.default_rng(0).normal(size=(len(words), 8))).save("vectors.txt")
-    kt.encoders.ElmoEncoder(4, [(1, 4), (2, 8)], projection_dim=8, units=16).save_pretrained(tmp_path / "elmo")
+    kt.encoders.ElmoEncoder(embedding_dim=4, filters=[(1, 4), (2, 8)], projection_dim=8, units=16).save_pretrained(
+        tmp_path / "elmo"
+    )
     train, test = (type(part)(part.texts[::2], part.labels[::2]) for part in whole.values())
-    monkeypatch.setattr(kt.datasets, "load_questions", lambda: replaced(whole, train=train, test=test))
+    monkeypatch.setattr(kt.datasets, "load_demo_questions", lambda: replaced(whole, train=train, test=test))
     names = run_page("words.md")
     assert names["report"]["micro"]["f1"] == 1.0
     assert (tmp_path / "served" / "saved_model.pb").exists()

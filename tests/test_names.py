@@ -71,7 +71,9 @@ def test_constructors_explain_the_names_of_other_libraries():
     ],
 )
 def test_generate_explains_the_names_of_transformers(name, hint):
-    model = tasks.CausalLM(encoders.TransformerEncoder(12, 1, 2, 8, 16, causal=True))
+    model = tasks.CausalLM(
+        encoders.TransformerEncoder(12, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16, causal=True)
+    )
     assert_hint(lambda: model.generate([[3]], **{name: 4}), f"`CausalLM.generate` has no argument `{name}`.", hint)
 
 

@@ -31,8 +31,8 @@ ENCODERS = {
     "BERT": lambda: kt.encoders.BertEncoder(VOCABULARY, **SIZES),
     "RoBERTa": lambda: kt.encoders.RobertaEncoder(VOCABULARY, **SIZES),
     "tutorial": lambda: kt.encoders.TransformerEncoder(VOCABULARY, **SIZES),
-    "ELMo": lambda: kt.encoders.ElmoEncoder(4, [(1, 4), (2, 4)], projection_dim=4, units=8),
-    "words": lambda: kt.encoders.WordVectorEncoder(VOCABULARY, 8),
+    "ELMo": lambda: kt.encoders.ElmoEncoder(embedding_dim=4, filters=[(1, 4), (2, 4)], projection_dim=4, units=8),
+    "words": lambda: kt.encoders.WordVectorEncoder(VOCABULARY, hidden_dim=8),
 }
 OPTIMIZERS = ["SGD", "Adam", "AdamW", "RMSprop", "Adafactor", "Lion", "Adagrad", "Lamb", "Ftrl", "Muon"]
 

@@ -20,7 +20,7 @@ from keras_transfer.datasets.suites import (
     load_superglue,
 )
 from keras_transfer.datasets.tagging import TaggedSentences, load_conll2003, load_universal_dependencies, read_conllu
-from keras_transfer.datasets.texts import load_ag_news, load_imdb, load_questions, load_trec6, read_table
+from keras_transfer.datasets.texts import load_ag_news, load_demo_questions, load_imdb, load_trec6, read_table
 
 __all__ = [
     "Answer",
@@ -43,10 +43,10 @@ __all__ = [
     "load_blimp",
     "load_conll2003",
     "load_copa",
+    "load_demo_questions",
     "load_glue",
     "load_imdb",
     "load_personachat",
-    "load_questions",
     "load_race",
     "load_squad",
     "load_superglue",

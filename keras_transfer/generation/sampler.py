@@ -25,7 +25,9 @@ class Sampler:
         def choose(self, logits, uniform):
             return keras.ops.cast(keras.ops.top_k(logits, 2)[1][:, 1], "int32")
 
-    encoder = keras_transfer.encoders.TransformerEncoder(20, 1, 2, 8, 16, causal=True)
+    encoder = keras_transfer.encoders.TransformerEncoder(
+        20, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16, causal=True
+    )
     keras_transfer.tasks.CausalLM(encoder).generate([[3, 4]], max_length=6, sampler=SecondBest())
     ```
     """

@@ -8,7 +8,7 @@ import keras
 import pytest
 
 from keras_transfer.adaptation import layer_groups
-from keras_transfer.datasets import load_questions
+from keras_transfer.datasets import load_demo_questions
 from keras_transfer.experiments import Comparison
 from tests.tasks.tiny import classifier, examples
 
@@ -99,7 +99,7 @@ def test_an_interrupted_series_goes_on_and_the_page_has_all_finished_methods(
 ):
     monkeypatch.setenv("PYTHONPATH", str(BENCHMARKS.parent))
     (tmp_path / "trec6").mkdir()
-    data = load_questions()
+    data = load_demo_questions()
     for name, part in (("train_5500.label", data.train), ("TREC_10.label", data.test)):
         lines = [f"{data.label_names[label]}:fine {text}" for text, label in zip(*part)]
         (tmp_path / "trec6" / name).write_text("\n".join(lines) + "\n", "iso-8859-1", errors="replace")

@@ -20,7 +20,7 @@ from keras_transfer.cli.arguments import ask
 from keras_transfer.cli.arguments.ask import import_tensorflow
 from keras_transfer.cli.arguments.checks import PACKAGED
 from keras_transfer.cli.command import main
-from keras_transfer.datasets import load_questions, load_trec6
+from keras_transfer.datasets import load_demo_questions, load_trec6
 from keras_transfer.version import __version__
 
 LABELS = ["ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"]
@@ -107,7 +107,7 @@ def test_output_is_not_redirected_if_tensorflow_is_already_imported(monkeypatch)
 
 def test_no_dataset_contains_the_five_questions(data_dir):
     assert len(QUESTIONS) == 5
-    for data in (load_questions(), load_trec6(data_dir("trec6"))):
+    for data in (load_demo_questions(), load_trec6(data_dir("trec6"))):
         known = {text.lower().replace(" ", "") for part in (data.train, data.test) for text in part.texts}
         assert not {text.lower().replace(" ", "") for text in QUESTIONS} & known
 

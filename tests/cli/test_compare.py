@@ -4,7 +4,7 @@ import pytest
 
 from keras_transfer.cli import command
 from keras_transfer.cli.arguments.labelled_texts import Table, read_parts, read_texts
-from keras_transfer.datasets import load_questions
+from keras_transfer.datasets import load_demo_questions
 
 
 def write(path, rows, head=("text", "label")):
@@ -16,7 +16,7 @@ def test_the_command_compares_recipes_continues_and_writes_the_table(
     tmp_path, monkeypatch, small_minilm, eagerly, capsys
 ):
     monkeypatch.chdir(tmp_path)
-    data = load_questions()
+    data = load_demo_questions()
     rows = [(text, data.label_names[label]) for text, label in zip(*data.train)]
     train = write(tmp_path / "train.tsv", rows[::12], ("question", "kind"))
     test = write(tmp_path / "test.tsv", rows[1::60], ("question", "kind"))

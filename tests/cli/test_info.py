@@ -88,7 +88,7 @@ def test_a_model_file_and_the_folder_of_a_run_are_described_without_tensorflow(t
 
 
 def test_adapters_and_training_checkpoints_are_described_without_tensorflow(tmp_path, info):
-    model = TextClassifier(BertEncoder(11, 1, 2, 8, 16), num_classes=2)
+    model = TextClassifier(BertEncoder(11, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16), num_classes=2)
     keras_transfer.adaptation.add_adapters(model, "lora:r=2", name="mine")
     keras_transfer.adaptation.save_adapters(model, tmp_path / "mine.safetensors")
     rows = info(tmp_path / "mine.safetensors")

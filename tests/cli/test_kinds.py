@@ -50,7 +50,7 @@ def test_several_labels_are_lists_in_json_lines_and_have_a_separator_in_csv(tagg
     for row, values in zip(rows, likely):
         wanted = [values[NAMES.index(name)] for name in row["prediction"]]
         assert row["probability"] == pytest.approx(wanted, abs=1e-6)
-    assert read_table(folder / "b.csv", "text", "prediction", label_separator="|").labels == expected
+    assert read_table(folder / "b.csv", "text", label_column="prediction", label_separator="|").labels == expected
     assert read_texts(folder / "b.csv", label="prediction", kind="multi_label") == (TEXTS, expected)
 
 

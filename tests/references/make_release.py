@@ -18,7 +18,9 @@ TEXTS = ["The film is good", "the films", "", "bad, bad film"]
 if __name__ == "__main__":
     keras.utils.set_random_seed(0)
     model = kt.tasks.TextClassifier(
-        kt.encoders.BertEncoder(len(VOCABULARY), 1, 2, 4, 8, max_sequence_length=16),
+        kt.encoders.BertEncoder(
+            len(VOCABULARY), num_layers=1, num_heads=2, hidden_dim=4, intermediate_dim=8, max_sequence_length=16
+        ),
         num_classes=3,
         preprocessor=kt.text.BertPreprocessor(VOCABULARY, sequence_length=16),
         pooling="concat",

@@ -23,7 +23,9 @@ LABELS = ["bad", "mixed", "good"]
 def test_a_trained_model_is_exported(tmp_path):
     folder = tmp_path / "served" / "1"
     sizes = {"dropout": 0.5, "max_sequence_length": 8, "initializer_range": 0.5}
-    encoder = encoders.BertEncoder(len(VOCABULARY), 1, 2, 16, 32, **sizes)
+    encoder = encoders.BertEncoder(
+        len(VOCABULARY), num_layers=1, num_heads=2, hidden_dim=16, intermediate_dim=32, **sizes
+    )
     model = tasks.TextClassifier(encoder, 3, text.BertPreprocessor(VOCABULARY, sequence_length=8))
     model.compile(keras.optimizers.SGD(0.05))
     model.get_layer("logits").kernel.assign(np.random.default_rng(0).normal(size=(16, 3)))  # so that answers differ
@@ -45,7 +47,9 @@ class Shouted(text.BertPreprocessor):
 
 
 def test_a_class_unknown_to_the_other_process_is_an_error_that_names_it(tmp_path):
-    encoder = encoders.TransformerEncoder(len(VOCABULARY), 1, 2, 8, 16, max_sequence_length=16)
+    encoder = encoders.TransformerEncoder(
+        len(VOCABULARY), num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16, max_sequence_length=16
+    )
     model = tasks.TextClassifier(encoder, 2, Shouted(VOCABULARY, sequence_length=8))
     with pytest.raises(RuntimeError, match="only if a module registers them") as error:
         serving.export(model, tmp_path / "served")

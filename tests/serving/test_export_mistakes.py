@@ -150,7 +150,9 @@ def test_labels_in_one_string_are_an_error(classifier, tmp_path):
 
 
 def test_a_model_without_a_preprocessor_is_an_error(tmp_path):
-    encoder = encoders.TransformerEncoder(10, 1, 2, 8, 16, max_sequence_length=16)
+    encoder = encoders.TransformerEncoder(
+        10, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16, max_sequence_length=16
+    )
     with pytest.raises(ValueError, match="requires a model with a preprocessor. Received: preprocessor=None"):
         serving.export(tasks.TextClassifier(encoder, 2), tmp_path / "served")
 
@@ -172,7 +174,9 @@ def test_a_custom_task_exports_its_signatures(tmp_path):
 
             return {"serving_default": Signature(length, {"text": keras.KerasTensor((None,), "string")})}
 
-    encoder = encoders.TransformerEncoder(6, 1, 1, 4, 4, max_sequence_length=8)
+    encoder = encoders.TransformerEncoder(
+        6, num_layers=1, num_heads=1, hidden_dim=4, intermediate_dim=4, max_sequence_length=8
+    )
     count = keras.layers.Lambda(lambda ids: keras.ops.sum(ids, 1, keepdims=True), output_shape=(1,))
     model = Length(
         encoder,

@@ -24,7 +24,7 @@ def ids(models, change=0):
 
 
 def read(path):
-    return kt.datasets.read_table(path, "text", "label")
+    return kt.datasets.read_table(path, "text", label_column="label")
 
 
 MISTAKES = [

@@ -78,7 +78,9 @@ def read_rows(path, format="auto", dim=None):
                 )
             count, width = header
             if width < 1 or dim not in (None, width):
-                raise CheckpointError(f"{path}: `dim` must be {width} as in the header, above 0. Received: dim={dim}")
+                raise CheckpointError(
+                    f"{path}: `embedding_dim` must be {width} as in the header, above 0. Received: embedding_dim={dim}"
+                )
             dim = width
             file.readline()
         rows = _binary_rows(file, path, dim) if binary else _text_rows(file, path, dim, has_header)

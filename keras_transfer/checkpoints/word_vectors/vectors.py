@@ -64,7 +64,7 @@ class WordVectors:
 
     Attributes:
         words, vectors, coverage, unknown_vector: The arguments. The arrays are float32, and `vectors` is read-only.
-        dim: Integer. Width of the vectors.
+        embedding_dim: Integer. Width of the vectors.
 
     Raises:
         ValueError: If words are not strings or occur twice, if numbers are not finite, or if shapes do not match.
@@ -76,7 +76,7 @@ class WordVectors:
     ```
     """
 
-    def __init__(self, words, vectors, coverage=None, unknown_vector=None):
+    def __init__(self, words, vectors, *, coverage=None, unknown_vector=None):
         self.words = _checked_words(words, "words")
         self.vectors = np.array(vectors, "float32")
         if self.vectors.ndim != 2 or len(self.vectors) != len(self.words) or not self.vectors.size:
@@ -86,19 +86,23 @@ class WordVectors:
             )
         if len(bad := np.flatnonzero(~np.isfinite(self.vectors).all(axis=1))):
             raise ValueError(f"`vectors` must be finite. Received: NaN or infinity for {self.words[bad[0]]!r}")
-        self.dim = self.vectors.shape[1]
+        self.embedding_dim = self.vectors.shape[1]
         self.coverage = coverage or Coverage(len(self.words))
-        self.unknown_vector = np.array(np.zeros(self.dim) if unknown_vector is None else unknown_vector, "float32")
-        if self.unknown_vector.shape != (self.dim,) or not np.isfinite(self.unknown_vector).all():
+        self.unknown_vector = np.array(
+            np.zeros(self.embedding_dim) if unknown_vector is None else unknown_vector, "float32"
+        )
+        if self.unknown_vector.shape != (self.embedding_dim,) or not np.isfinite(self.unknown_vector).all():
             raise ValueError(
-                f"`unknown_vector` must be finite and of shape ({self.dim},). Received: {self.unknown_vector}"
+                f"`unknown_vector` must be finite and of shape ({self.embedding_dim},). Received: {self.unknown_vector}"
             )
         self.vectors.setflags(write=False)  # the unit vectors are computed once
         self._rows = {word: row for row, word in enumerate(self.words)}
         self._unit = None
 
     @classmethod
-    def load(cls, path, vocabulary=None, format="auto", unknown="zeros", case_folding=True, dim=None, seed=0):
+    def load(
+        cls, path, *, vocabulary=None, format="auto", unknown="zeros", case_folding=True, embedding_dim=None, seed=0
+    ):
         """Reads a file of word vectors and keeps those of a vocabulary.
 
         The file is streamed, so only the vectors that are kept need memory. If a word occurs more than once in the
@@ -115,8 +119,8 @@ class WordVectors:
                 error. Defaults to `"zeros"`.
             case_folding: Boolean. Whether a word that the file lacks gets the vector of the first word that differs
                 only in case ("Film", "film"). Defaults to `True`.
-            dim: Integer. Width of the vectors, for a file without a header whose first word has spaces. Defaults to
-                `None`.
+            embedding_dim: Integer. Width of the vectors, for a file without a header whose first word has spaces.
+                Defaults to `None`.
             seed: Integer. Seed of `"random"`. Defaults to `0`.
 
         Returns:
@@ -133,18 +137,18 @@ class WordVectors:
         import pathlib
 
         pathlib.Path("glove.txt").write_text("the 0.1 0.2\\nfilm 0.3 0.4\\n")
-        vectors = keras_transfer.checkpoints.WordVectors.load("glove.txt", ["Film", "flim"], unknown="mean")
+        vectors = keras_transfer.checkpoints.WordVectors.load("glove.txt", vocabulary=["Film", "flim"], unknown="mean")
         print(vectors.coverage)
         ```
 
         Source: https://nlp.stanford.edu/projects/glove, https://fasttext.cc/docs/en/english-vectors.html,
         https://code.google.com/archive/p/word2vec.
         """
-        rows = read_rows(path, format, dim)
+        rows = read_rows(path, format, embedding_dim)
         return cls(**_select(rows, path, vocabulary, unknown, case_folding, seed))
 
     @classmethod
-    def from_arrays(cls, words, vectors, vocabulary=None, unknown="zeros", case_folding=True, seed=0):
+    def from_arrays(cls, words, vectors, *, vocabulary=None, unknown="zeros", case_folding=True, seed=0):
         """Takes word vectors from an array and keeps those of a vocabulary.
 
         Args:
@@ -197,7 +201,7 @@ class WordVectors:
         return self.vectors[self._rows[word]]
 
     def __repr__(self):
-        return f"<WordVectors of {len(self):,} words, {self.dim} dimensions>"
+        return f"<WordVectors of {len(self):,} words, {self.embedding_dim} dimensions>"
 
     def nearest(self, word, k=10):
         """Returns the words whose vectors have the largest cosine similarity with that of a word.
@@ -222,8 +226,10 @@ class WordVectors:
         if isinstance(word, str):
             return self._ranked(self[word], k, [word])
         vector = np.asarray(word, "float32")
-        if vector.shape != (self.dim,):
-            raise ValueError(f"`word` must be a string or a vector of {self.dim} numbers. Received: {vector.shape}")
+        if vector.shape != (self.embedding_dim,):
+            raise ValueError(
+                f"`word` must be a string or a vector of {self.embedding_dim} numbers. Received: {vector.shape}"
+            )
         return self._ranked(vector, k, [])
 
     def analogy(self, a, b, c, k=10):
@@ -268,7 +274,7 @@ class WordVectors:
 
     def table(self):
         """Returns an embedding table, float32 `[words + 2, dim]`: padding (zeros), the unknown word, the words."""
-        return np.concatenate([np.zeros((1, self.dim), "float32"), self.unknown_vector[None], self.vectors])
+        return np.concatenate([np.zeros((1, self.embedding_dim), "float32"), self.unknown_vector[None], self.vectors])
 
     def embedding_layer(self, trainable=False, mask_zero=False, dtype=None, name=None):
         """Returns a `keras.layers.Embedding` of `table()`, for the ids of `text.WordPreprocessor(vectors.words)`.
@@ -312,7 +318,7 @@ class WordVectors:
             raise FileExistsError(f"The file exists. Pass another path or `overwrite=True`. Received: {str(path)!r}")
         with atomic_file(path) as raw:
             file = gzip.GzipFile(fileobj=raw, mode="wb", mtime=0) if str(path).endswith(".gz") else raw
-            file.write(f"{len(self)} {self.dim}\n".encode())
+            file.write(f"{len(self)} {self.embedding_dim}\n".encode())
             for word, vector in zip(self.words, self.vectors):
                 file.write(f"{word} {' '.join(f'{number:.9g}' for number in vector)}\n".encode())
             if file is not raw:

@@ -58,7 +58,7 @@ def run_quickstart(
     changes = {"epochs": epochs, "batch_size": batch_size}
     here = CHANGES.get(recipe, {}) | {name: value for name, value in changes.items() if value is not None}
     recipe = adaptation.get_recipe(recipe, **here)
-    data = datasets.load_trec6(data_dir) if dataset == "trec6" else datasets.load_questions()
+    data = datasets.load_trec6(data_dir) if dataset == "trec6" else datasets.load_demo_questions()
     checkpoints.resolve(ENCODER)
     keras.utils.set_random_seed(seed)
     start = time.time()

@@ -59,7 +59,7 @@ def load_swag(folder):
         folder: Path of a folder with `train.csv`, `val.csv` and `test.csv`.
 
     Returns:
-        `Splits` of `Choices`: `train` with 73,546 rows, `dev` with 20,006 and `test` with 20,005, for the files
+        `Splits` of `Choices`: `train` with 73,546 rows, `validation` with 20,006 and `test` with 20,005, for the files
         that exist. The labels of `test` are `None`.
 
     Raises:
@@ -72,13 +72,13 @@ def load_swag(folder):
         print(",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label", file=file)
         print("0,v,1,She sits down. She,She sits down.,She,gold,reads.,flies.,melts.,rains.,0", file=file)
     data = keras_transfer.datasets.load_swag(".")
-    contexts, endings = data.dev.inputs
-    endings[0][data.dev.labels[0]]  # "She reads."
+    contexts, endings = data.validation.inputs
+    endings[0][data.validation.labels[0]]  # "She reads."
     ```
 
     Source: https://arxiv.org/abs/1808.05326
     """
-    files, splits = {"train": "train.csv", "dev": "val.csv", "test": "test.csv"}, {}
+    files, splits = {"train": "train.csv", "validation": "val.csv", "test": "test.csv"}, {}
     for split, path in existing_files(folder, files, "swag").items():
         header, rows = read_rows(path)
         result = Choices([], [], [], None if split == "test" else [])
@@ -102,7 +102,7 @@ def load_copa(folder):
         folder: Path of a folder with `copa-dev.xml` and `copa-test.xml`.
 
     Returns:
-        `Splits` of `Choices`: `dev` and `test` with 500 rows each, for the files that exist.
+        `Splits` of `Choices`: `validation` and `test` with 500 rows each, for the files that exist.
 
     Raises:
         FileNotFoundError: If none of the files exists.
@@ -115,13 +115,13 @@ def load_copa(folder):
             '<copa-corpus><item id="1" asks-for="effect" most-plausible-alternative="2"><p>It rained.</p>'
             "<a1>The sun rose.</a1><a2>The street got wet.</a2></item></copa-corpus>"
         )
-    keras_transfer.datasets.load_copa(".").dev.inputs  # ["It rained."], [["so The sun rose.", ...]]
+    keras_transfer.datasets.load_copa(".").validation.inputs  # ["It rained."], [["so The sun rose.", ...]]
     ```
 
     Source: https://asgordon.github.io/copa.html
     """
     splits = {}
-    for split, path in existing_files(folder, {"dev": "copa-dev.xml", "test": "copa-test.xml"}, "copa").items():
+    for split, path in existing_files(folder, {"validation": "copa-dev.xml", "test": "copa-test.xml"}, "copa").items():
         try:
             items = xml.etree.ElementTree.parse(path).getroot().findall("item")
         except xml.etree.ElementTree.ParseError as error:
@@ -158,12 +158,12 @@ def load_race(folder, level="all"):
     """Reads RACE (Lai et al. 2017) from the official folder: articles, and questions with four choices.
 
     Args:
-        folder: Path of the folder `RACE`, with `train`, `dev` and `test`.
+        folder: Path of the folder `RACE`, with `train`, `validation` and `test`.
         level: String. `"middle"`, `"high"` or `"all"`. Defaults to `"all"`.
 
     Returns:
-        `Splits` of `Choices`, one row for each question: `train` with 87,866 rows, `dev` with 4,887 and `test` with
-        4,934 for all levels, for the folders that exist.
+        `Splits` of `Choices`, one row for each question: `train` with 87,866 rows, `validation` with 4,887 and `test`
+        with 4,934 for all levels, for the folders that exist.
 
     Raises:
         FileNotFoundError: If a folder is missing or has no articles.
@@ -177,7 +177,7 @@ def load_race(folder, level="all"):
     article = {"article": "Tom has a dog.", "questions": ["Tom has a _ ."], "answers": ["B"]}
     article["options"] = [["cat", "dog", "cow", "hen"]]
     pathlib.Path("RACE/dev/high/1.txt").write_text(json.dumps(article))
-    keras_transfer.datasets.load_race("RACE", level="high").dev.labels  # [1]
+    keras_transfer.datasets.load_race("RACE", level="high").validation.labels  # [1]
     ```
 
     Source: https://arxiv.org/abs/1704.04683
@@ -187,7 +187,8 @@ def load_race(folder, level="all"):
             f"Invalid value for argument `level`. Expected 'middle', 'high' or 'all'. Received: level={level!r}"
         )
     levels = ("middle", "high") if level == "all" else (level,)
-    places = {split: pathlib.Path(folder) / split for split in ("train", "dev", "test")}
+    names = {"train": "train", "validation": "dev", "test": "test"}
+    places = {split: pathlib.Path(folder) / name for split, name in names.items()}
     splits = {split: Choices([], [], [], []) for split, place in places.items() if place.is_dir()}
     if not splits:
         raise FileNotFoundError(

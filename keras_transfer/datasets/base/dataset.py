@@ -19,13 +19,13 @@ class Split(NamedTuple):
     labels: list
 
 
-def hold_out(split, fraction=0.2, seed=0):
+def hold_out(split, validation_split=0.2, *, seed=0):
     """Divides training data at random into training and validation data.
 
     Args:
         split: `Split` or another tuple of columns of the same length, such as texts and labels. A column may itself be
             a tuple of columns, such as the texts of pairs. A column that is `None` remains `None`.
-        fraction: Float between 0 and 1. Fraction of the rows in the validation data. Defaults to `0.2`.
+        validation_split: Float between 0 and 1. Fraction of the rows in the validation data. Defaults to `0.2`.
         seed: Integer. Seed of the choice, which is the same on every machine. Defaults to `0`.
 
     Returns:
@@ -36,7 +36,7 @@ def hold_out(split, fraction=0.2, seed=0):
 
     Example:
     ```python
-    data = keras_transfer.datasets.load_questions()
+    data = keras_transfer.datasets.load_demo_questions()
     train, validation = keras_transfer.datasets.hold_out(data.train)
     ```
     """
@@ -46,11 +46,11 @@ def hold_out(split, fraction=0.2, seed=0):
             "`split` must be a tuple of columns of the same length. "
             f"Received: {f'columns of lengths {lengths}' if lengths else type(split).__name__}"
         )
-    count = math.floor(fraction * lengths[0] + 0.5)
+    count = math.floor(validation_split * lengths[0] + 0.5)
     if not 0 < count < lengths[0]:
         raise ValueError(
             "Training and validation data must have at least one row. "
-            f"Received: fraction={fraction} of {lengths[0]} rows"
+            f"Received: validation_split={validation_split} of {lengths[0]} rows"
         )
     order = np.random.default_rng(seed).permutation(lengths[0])
     parts = []

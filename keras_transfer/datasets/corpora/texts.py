@@ -18,8 +18,8 @@ def load_wikitext(folder):
             files, such as `wiki.train.raw`.
 
     Returns:
-        `Splits` of lists of strings, the lines without the spaces around them: `train`, `valid` and `test`, for the
-        files that exist.
+        `Splits` of lists of strings, the lines without the spaces around them: `train`, `validation` and `test`, for
+        the files that exist.
 
     Raises:
         FileNotFoundError: If none of the files exists.
@@ -28,17 +28,15 @@ def load_wikitext(folder):
     Example:
     ```python
     data = keras_transfer.datasets.load_wikitext("wikitext-2")
-    sum(len(line.split()) + 1 for line in data.valid)  # 217646
-    paragraphs = [line for line in data.valid if line and not line.startswith("=")]
+    sum(len(line.split()) + 1 for line in data.validation)  # 217646
+    paragraphs = [line for line in data.validation if line and not line.startswith("=")]
     ```
 
     Source: https://arxiv.org/abs/1609.07843
     """
     splits = {}
-    for split in ("train", "valid", "test"):
-        found = [
-            path for kind in ("tokens", "raw") if (path := pathlib.Path(folder) / f"wiki.{split}.{kind}").is_file()
-        ]
+    for split, name in (("train", "train"), ("validation", "valid"), ("test", "test")):
+        found = [path for kind in ("tokens", "raw") if (path := pathlib.Path(folder) / f"wiki.{name}.{kind}").is_file()]
         if len(found) > 1:
             raise ValueError(f"A split must have one file. Received: {[str(path) for path in found]}")
         if found:

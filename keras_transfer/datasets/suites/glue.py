@@ -16,10 +16,14 @@ from keras_transfer.datasets.base import (
 )
 from keras_transfer.names import look_up
 
-FILES = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
+FILES = {"train": "train.tsv", "validation": "dev.tsv", "test": "test.tsv"}
 MNLI_FILES = {
     "train": "train.tsv",
-    **{f"{part}_{genres}": f"{part}_{genres}.tsv" for part in ("dev", "test") for genres in ("matched", "mismatched")},
+    **{
+        f"{split}_{genres}": f"{name}_{genres}.tsv"
+        for split, name in (("validation", "dev"), ("test", "test"))
+        for genres in ("matched", "mismatched")
+    },
 }
 COLA_HEADER = ["source", "label", "original label", "sentence"]  # The files of CoLA have none, except for test.tsv.
 
@@ -87,8 +91,9 @@ def load_glue(folder, task):
         task: String. Name of the task, as in the table. Case and hyphens make no difference.
 
     Returns:
-        `Splits` of `Split`s: `train`, `dev` and `test`, for the files that exist. MNLI has `train`, `dev_matched`,
-        `dev_mismatched`, `test_matched` and `test_mismatched`. The labels of the test splits are `None`.
+        `Splits` of `Split`s: `train`, `validation` and `test`, for the files that exist. MNLI has `train`,
+        `validation_matched`, `validation_mismatched`, `test_matched` and `test_mismatched`. The labels of the test
+        splits are `None`.
 
     Raises:
         FileNotFoundError: If none of the files exists.
@@ -97,8 +102,8 @@ def load_glue(folder, task):
     Example:
     ```python
     data = keras_transfer.datasets.load_glue("glue", "RTE")
-    premises, hypotheses = data.dev.texts
-    data.label_names[data.dev.labels[0]]  # "not_entailment"
+    premises, hypotheses = data.validation.texts
+    data.label_names[data.validation.labels[0]]  # "not_entailment"
     ```
 
     Source: https://gluebenchmark.com

@@ -7,7 +7,7 @@ from keras_transfer.datasets.answers import Choices, add_copa
 from keras_transfer.datasets.base import Split, Splits, existing_files, get, positions, read_json_lines
 from keras_transfer.names import look_up
 
-FILES = {"train": "train.jsonl", "dev": "val.jsonl", "test": "test.jsonl"}
+FILES = {"train": "train.jsonl", "validation": "val.jsonl", "test": "test.jsonl"}
 BOOLEANS = ["false", "true"]
 # Columns of the pairs and names of the labels, in the order of Hugging Face's and TensorFlow's datasets `super_glue`.
 PAIRS = {
@@ -101,7 +101,7 @@ def load_superglue(folder, task):
         task: String. Name of the task, as in the table. Case and hyphens make no difference.
 
     Returns:
-        `Splits`: `train`, `dev` and `test`, for the files that exist.
+        `Splits`: `train`, `validation` and `test`, for the files that exist.
 
     Raises:
         FileNotFoundError: If none of the files exists.
@@ -114,7 +114,7 @@ def load_superglue(folder, task):
     row = {"premise": "It rained.", "hypothesis": "It was wet.", "label": "entailment", "idx": 0}
     pathlib.Path("superglue/CB").mkdir(parents=True)
     pathlib.Path("superglue/CB/val.jsonl").write_text(json.dumps(row))
-    keras_transfer.datasets.load_superglue("superglue", "CB").dev.labels  # [0]
+    keras_transfer.datasets.load_superglue("superglue", "CB").validation.labels  # [0]
     ```
 
     Source: https://super.gluebenchmark.com

@@ -9,7 +9,7 @@ COLUMNS = {"pos": 1, "chunk": 2, "ner": 3}
 # Names of the official files, and those of a common copy of the data.
 FILES = {
     "train": ("eng.train", "train.txt"),
-    "dev": ("eng.testa", "valid.txt", "dev.txt"),
+    "validation": ("eng.testa", "valid.txt", "dev.txt"),
     "test": ("eng.testb", "test.txt"),
 }
 ENTITIES = ("PER", "ORG", "LOC", "MISC")
@@ -28,9 +28,9 @@ def load_conll2003(folder, field="ner"):
         field: String. Column of the labels: `"ner"`, `"pos"` or `"chunk"`. Defaults to `"ner"`.
 
     Returns:
-        `Splits` of `TaggedSentences`: `train`, `dev` and `test` with 14,041, 3,250 and 3,453 sentences. The label names
-        of `"ner"` are O, B-PER, I-PER, B-ORG, I-ORG, B-LOC, I-LOC, B-MISC and I-MISC. Those of the other fields are
-        sorted.
+        `Splits` of `TaggedSentences`: `train`, `validation` and `test` with 14,041, 3,250 and 3,453 sentences. The
+        label names of `"ner"` are O, B-PER, I-PER, B-ORG, I-ORG, B-LOC, I-LOC, B-MISC and I-MISC. Those of the other
+        fields are sorted.
 
     Raises:
         FileNotFoundError: If one of the files does not exist.

@@ -8,7 +8,7 @@ from keras_transfer.datasets.base import SOURCES, Splits, existing_file, read_li
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 FIELDS = ("lemma", "upos", "xpos", "feats", "deprel")
-PARTS = ("train", "dev", "test")
+PARTS = {"train": "train", "validation": "dev", "test": "test"}  # The split, and its name in the file.
 # A word, a token that covers a range of words, or an empty node after a word.
 ID = re.compile(r"(?P<word>[0-9]+)|(?P<first>[0-9]+)-(?P<last>[0-9]+)|(?P<after>[0-9]+)\.[0-9]+")
 
@@ -116,8 +116,9 @@ def load_universal_dependencies(folder, field="upos"):
         field: String. Column of the labels, as in `read_conllu`. Defaults to `"upos"`.
 
     Returns:
-        `Splits` of `TaggedSentences`: `train`, `dev` and `test`. The `label_names`, which are sorted, include labels
-        that are missing from the training part, as for `"xpos"`. A model never predicts them, and they count as errors.
+        `Splits` of `TaggedSentences`: `train`, `validation` and `test`. The `label_names`, which are sorted, include
+        labels that are missing from the training part, as for `"xpos"`. A model never predicts them, and they count as
+        errors.
 
     Raises:
         FileNotFoundError: If one of the files does not exist.
@@ -133,13 +134,13 @@ def load_universal_dependencies(folder, field="upos"):
     """
     folder = pathlib.Path(folder)
     splits = {}
-    for part in PARTS:
+    for split, part in PARTS.items():
         found = sorted(folder.glob(f"*-ud-{part}.conllu"))
         if len(found) != 1:
             there = sorted(path.name for path in folder.glob("*")) if folder.is_dir() else "no such folder"
             advice = "" if found else f" {SOURCES['universal_dependencies'].advice}"
             message = f"A treebank must have one file *-ud-{part}.conllu.{advice} Received: {folder} with {there}"
             raise ValueError(message) if found else FileNotFoundError(message)
-        splits[part] = read_conllu(found[0], field)
+        splits[split] = read_conllu(found[0], field)
     names = sorted({label for part in splits.values() for labels in part.labels for label in labels})
     return Splits(splits, names)

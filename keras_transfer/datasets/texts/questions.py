@@ -10,7 +10,7 @@ from keras_transfer.names import listed
 TREC_FILES = ("train_5500.label", "TREC_10.label")
 
 
-def load_questions():
+def load_demo_questions():
     """Returns the packaged questions: 720, written for this project, in TREC's six classes.
 
     Returns:
@@ -19,7 +19,7 @@ def load_questions():
 
     Example:
     ```python
-    data = keras_transfer.datasets.load_questions()
+    data = keras_transfer.datasets.load_demo_questions()
     data.train.texts[0], data.label_names[data.train.labels[0]]
     ```
     """

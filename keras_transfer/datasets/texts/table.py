@@ -22,7 +22,7 @@ from keras_transfer.names import did_you_mean
 FORMATS = (".csv", ".tsv", ".jsonl", ".json")
 
 
-def read_table(source, text_column, label_column=None, pair_column=None, label_names=None, label_separator=None):
+def read_table(source, text_column, *, label_column=None, pair_column=None, label_names=None, label_separator=None):
     """Reads texts and labels from a table, by the names of its columns.
 
     Labels are returned as in the table: names, numbers, or lists of names for several labels. A CSV file has no types:
@@ -62,8 +62,8 @@ def read_table(source, text_column, label_column=None, pair_column=None, label_n
     ```python
     with open("reviews.csv", "w") as file:
         file.write('review,sentiment\\n"What a film, really!",good\\nA bore.,bad\\n')
-    texts, labels = keras_transfer.datasets.read_table("reviews.csv", "review", "sentiment")
-    data = keras_transfer.datasets.read_table({"train": "reviews.csv"}, "review", "sentiment")
+    texts, labels = keras_transfer.datasets.read_table("reviews.csv", "review", label_column="sentiment")
+    data = keras_transfer.datasets.read_table({"train": "reviews.csv"}, "review", label_column="sentiment")
     data.label_names  # ["bad", "good"]
     ```
     """

@@ -14,7 +14,7 @@ class GPTEncoder(TransformerStack):
     Args:
         max_sequence_length: Integer. Number of positions. Defaults to `512`.
         vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, dropout, embeddings_dropout,
-            attention_dropout, activation, layer_norm_epsilon, initializer_range, speakers, dtype, **options: See
+            attention_dropout, activation, layer_norm_epsilon, initializer_range, speakers, dtype, **kwargs: See
             `GPT2Encoder`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
@@ -33,6 +33,7 @@ class GPTEncoder(TransformerStack):
     def __init__(
         self,
         vocabulary_size,
+        *,
         num_layers,
         num_heads,
         hidden_dim,
@@ -46,7 +47,7 @@ class GPTEncoder(TransformerStack):
         initializer_range=0.02,
         speakers=None,
         dtype=None,
-        **options,
+        **kwargs,
     ):
         embeddings_dropout = dropout if embeddings_dropout is None else embeddings_dropout
         attention_dropout = dropout if attention_dropout is None else attention_dropout
@@ -72,5 +73,5 @@ class GPTEncoder(TransformerStack):
             blocks=blocks,
             embeddings_dropout=embeddings_dropout,
             dtype=dtype,
-            **options,
+            **kwargs,
         )

@@ -25,7 +25,7 @@ class GPT2Encoder(TransformerStack):
         initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
         speakers: List of three integers, the ids of the delimiters of dialogues, as for `layers.SpeakerEmbedding`. The
             embedding of its speaker is then added to each token. Defaults to `None`, for other texts.
-        dtype, **options: See `Encoder`.
+        dtype, **kwargs: See `Encoder`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -44,6 +44,7 @@ class GPT2Encoder(TransformerStack):
     def __init__(
         self,
         vocabulary_size,
+        *,
         num_layers,
         num_heads,
         hidden_dim,
@@ -57,7 +58,7 @@ class GPT2Encoder(TransformerStack):
         initializer_range=0.02,
         speakers=None,
         dtype=None,
-        **options,
+        **kwargs,
     ):
         embeddings_dropout = dropout if embeddings_dropout is None else embeddings_dropout
         attention_dropout = dropout if attention_dropout is None else attention_dropout
@@ -85,5 +86,5 @@ class GPT2Encoder(TransformerStack):
             embeddings_dropout=embeddings_dropout,
             final_norm=LayerNormalization(epsilon=layer_norm_epsilon, dtype=dtype, name="final_norm"),
             dtype=dtype,
-            **options,
+            **kwargs,
         )

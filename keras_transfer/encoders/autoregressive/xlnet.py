@@ -23,7 +23,7 @@ class XLNetEncoder(Encoder):
             and outputs. Defaults to `0.1`.
         two_streams: Boolean. Whether there is the query stream too. Defaults to `False`.
         vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, activation, layer_norm_epsilon,
-            initializer_range, dtype, **options: See `BertEncoder`.
+            initializer_range, dtype, **kwargs: See `BertEncoder`.
 
     Inputs: Dict of `token_ids`, `segment_ids` and `padding_mask`, each `[batch, length]`, and, with two streams,
         `attention_mask`, `[batch, length, length]`, 1 where a position sees a token. (`perm_mask` in Transformers is
@@ -43,6 +43,7 @@ class XLNetEncoder(Encoder):
     def __init__(
         self,
         vocabulary_size,
+        *,
         num_layers,
         num_heads,
         hidden_dim,
@@ -53,7 +54,7 @@ class XLNetEncoder(Encoder):
         layer_norm_epsilon=1e-12,
         initializer_range=0.02,
         dtype=None,
-        **options,
+        **kwargs,
     ):
         # === Layers ===
         settings = constructor_settings(locals())
@@ -62,11 +63,11 @@ class XLNetEncoder(Encoder):
         token_embedding = keras.layers.Embedding(
             vocabulary_size, hidden_dim, initializer.clone(), dtype=dtype, name="token_embedding"
         )
-        streams = TwoStreams(two_streams, initializer.clone(), dtype=dtype, name="streams")
+        streams = TwoStreams(query_stream=two_streams, initializer=initializer.clone(), dtype=dtype, name="streams")
         blocks = [
             TransformerBlock(
-                RelativeAttention(num_heads, two_streams, dropout, **weights, name="attention"),
-                FeedForward(intermediate_dim, activation, dropout=dropout, **weights, name="feed_forward"),
+                RelativeAttention(num_heads, two_streams=two_streams, dropout=dropout, **weights, name="attention"),
+                FeedForward(intermediate_dim, activation=activation, dropout=dropout, **weights, name="feed_forward"),
                 dropout=dropout,
                 layer_norm_epsilon=layer_norm_epsilon,
                 dtype=dtype,
@@ -86,7 +87,9 @@ class XLNetEncoder(Encoder):
         if not two_streams:  # the same bias, from the mask alone
             bias = AttentionBias(dtype=dtype, name="attention_bias")(inputs["padding_mask"])
         x = Dropout(dropout, dtype=dtype, name="embeddings_dropout")(x)
-        positions = RelativePositions(dropout, dtype=dtype, name="relative_positions")(x, segment_ids=segment_ids)
+        positions = RelativePositions(dropout=dropout, dtype=dtype, name="relative_positions")(
+            x, segment_ids=segment_ids
+        )
         states = [x]
         for block in blocks:
             x = block(x, attention_bias=bias, **positions)
@@ -96,7 +99,7 @@ class XLNetEncoder(Encoder):
             states = [ops.split(state, 2, axis=0)[0] for state in states]
             content, query = ops.split(outputs["sequence_output"], 2, axis=0)
             outputs = {"sequence_output": content, "query_output": query}
-        super().__init__({**inputs, **masks}, outputs, states, dtype=dtype, settings=settings, **options)
+        super().__init__({**inputs, **masks}, outputs, states, dtype=dtype, settings=settings, **kwargs)
 
         # === Layer groups ===
         self.token_embedding = token_embedding

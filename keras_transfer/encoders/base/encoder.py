@@ -51,7 +51,9 @@ def encode(encoder, inputs=None, hidden_states=False):
 
     Example:
     ```python
-    encoder = keras_transfer.encoders.TransformerEncoder(100, 2, 2, 8, 16, max_sequence_length=16)
+    encoder = keras_transfer.encoders.TransformerEncoder(
+        100, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16, max_sequence_length=16
+    )
     states = keras_transfer.encoders.encode(
         encoder, {"token_ids": [[5, 6, 0]], "padding_mask": [[1, 1, 0]]}, hidden_states=True
     ).hidden_states
@@ -116,7 +118,7 @@ def constructor_settings(arguments):
 
     They are the constructor's arguments in order, without those that `Encoder` handles.
     """
-    own = ("self", "pooling", "normalize", "dtype", "name", "trainable", "options", "__class__")
+    own = ("self", "pooling", "normalize", "dtype", "name", "trainable", "kwargs", "__class__")
     return {name: value for name, value in arguments.items() if name not in own}
 
 

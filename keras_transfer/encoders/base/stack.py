@@ -42,7 +42,7 @@ class TransformerStack(Encoder):
         pooler: Layer from the first token's vector to `pooled_output`. Defaults to `None`.
         segment_ids: Boolean. Whether `segment_ids` is an input. Otherwise every token is in segment 0. Defaults to
             `True`.
-        dtype, **options: See `Encoder`.
+        dtype, **kwargs: See `Encoder`.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class TransformerStack(Encoder):
         pooler=None,
         segment_ids=True,
         dtype=None,
-        **options,
+        **kwargs,
     ):
         layers = {name: layer for name, layer in locals().items() if name in (*_EMBEDDINGS, "final_norm", "pooler")}
         layers["embeddings_dropout"] = Dropout(embeddings_dropout, dtype=dtype, name="embeddings_dropout")
@@ -71,10 +71,10 @@ class TransformerStack(Encoder):
         for kind in map(_mask_kind, blocks):
             if kind not in biases:
                 name = f"attention_bias_{len(biases)}" if biases else "attention_bias"
-                biases[kind] = AttentionBias(*kind, dtype=dtype, name=name)
+                biases[kind] = AttentionBias(causal=kind[0], window=kind[1], dtype=dtype, name=name)
         parts = types.SimpleNamespace(**layers, blocks=list(blocks), attention_biases=biases)
         outputs, hidden_states = _run_blocks(parts, _embed(parts, inputs), inputs["padding_mask"])
-        super().__init__(inputs, outputs, hidden_states, dtype=dtype, settings=settings, **options)
+        super().__init__(inputs, outputs, hidden_states, dtype=dtype, settings=settings, **kwargs)
         for name, layer in layers.items():
             setattr(self, name, layer)
         self.blocks = parts.blocks
@@ -115,7 +115,9 @@ class TransformerStack(Encoder):
 
         Example:
         ```python
-        encoder = keras_transfer.encoders.TransformerEncoder(100, 2, 2, 8, 16, max_sequence_length=16)
+        encoder = keras_transfer.encoders.TransformerEncoder(
+            100, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16, max_sequence_length=16
+        )
         outputs, states = encoder.run_blocks(keras.random.normal((1, 3, 8)), np.ones((1, 3)), start=1)
         ```
         """
@@ -159,7 +161,9 @@ class TransformerStack(Encoder):
 
         Example:
         ```python
-        encoder = keras_transfer.encoders.TransformerEncoder(100, 2, 2, 8, 16, causal=True)
+        encoder = keras_transfer.encoders.TransformerEncoder(
+            100, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16, causal=True
+        )
         cache = encoder.empty_cache(batch_size=1, length=4)
         first, cache = encoder.step(np.array([[5, 6]]), cache, start=0)
         third, cache = encoder.step(np.array([[7]]), cache, start=2)

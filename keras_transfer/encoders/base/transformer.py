@@ -27,7 +27,7 @@ class TransformerEncoder(TransformerStack):
         initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
         speakers: List of three integers, the ids of the delimiters of dialogues, as for `layers.SpeakerEmbedding`. The
             embedding of its speaker is then added to each token. Defaults to `None`, for other texts.
-        dtype, **options: See `Encoder`.
+        dtype, **kwargs: See `Encoder`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -35,7 +35,9 @@ class TransformerEncoder(TransformerStack):
 
     Example:
     ```python
-    encoder = keras_transfer.encoders.TransformerEncoder(100, 2, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    encoder = keras_transfer.encoders.TransformerEncoder(
+        100, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16
+    )
     encoder({name: np.array([[1, 1, 0]]) for name in encoder.input})["sequence_output"]
     ```
     """
@@ -43,6 +45,7 @@ class TransformerEncoder(TransformerStack):
     def __init__(
         self,
         vocabulary_size,
+        *,
         num_layers,
         num_heads,
         hidden_dim,
@@ -57,7 +60,7 @@ class TransformerEncoder(TransformerStack):
         initializer_range=0.02,
         speakers=None,
         dtype=None,
-        **options,
+        **kwargs,
     ):
         settings = constructor_settings(locals())
         initializer = keras.initializers.RandomNormal(stddev=initializer_range)
@@ -84,5 +87,5 @@ class TransformerEncoder(TransformerStack):
             embeddings_dropout=dropout,
             final_norm=final_norm if norm == "pre" else None,
             dtype=dtype,
-            **options,
+            **kwargs,
         )

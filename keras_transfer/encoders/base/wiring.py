@@ -38,7 +38,11 @@ def make_embeddings(
         return cls(size, dim, initializer.clone(), dtype=dtype, name=name)
 
     positions = PositionEmbedding(
-        max_sequence_length, initializer.clone(), position_offset, dtype=dtype, name="position_embedding"
+        max_sequence_length,
+        initializer=initializer.clone(),
+        offset=position_offset,
+        dtype=dtype,
+        name="position_embedding",
     )
     return {
         "token_embedding": table(tokens, vocabulary_size, "token_embedding"),
@@ -80,7 +84,7 @@ def make_blocks(
     return [
         TransformerBlock(
             MultiHeadAttention(num_heads, causal=causal, dropout=attention_dropout, **shared, name="attention"),
-            FeedForward(intermediate_dim, activation, **shared, name="feed_forward"),
+            FeedForward(intermediate_dim, activation=activation, **shared, name="feed_forward"),
             dtype=dtype,
             name=f"block_{i}",
             **options,

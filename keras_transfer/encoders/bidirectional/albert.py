@@ -25,7 +25,7 @@ class AlbertEncoder(TransformerStack):
         embedding_dim: Integer. Width of the embeddings. Defaults to `128`.
         activation: String or callable. `"gelu"` in the first version. Defaults to `"gelu_tanh"`, as in the second.
         vocabulary_size, num_heads, hidden_dim, intermediate_dim, max_sequence_length, attention_dropout, pooler,
-            layer_norm_epsilon, initializer_range, dtype, **options: See `BertEncoder`.
+            layer_norm_epsilon, initializer_range, dtype, **kwargs: See `BertEncoder`.
         num_segments: Integer, at least 1. Number of segments. Defaults to `2`.
 
     Inputs: Dict of `token_ids`, `segment_ids` and `padding_mask`, each `[batch, length]`.
@@ -46,6 +46,7 @@ class AlbertEncoder(TransformerStack):
     def __init__(
         self,
         vocabulary_size,
+        *,
         num_layers,
         num_heads,
         hidden_dim,
@@ -60,7 +61,7 @@ class AlbertEncoder(TransformerStack):
         layer_norm_epsilon=1e-12,
         initializer_range=0.02,
         dtype=None,
-        **options,
+        **kwargs,
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
@@ -79,5 +80,5 @@ class AlbertEncoder(TransformerStack):
             ),
             pooler=make_pooler(hidden_dim, initializer, dtype) if pooler else None,
             dtype=dtype,
-            **options,
+            **kwargs,
         )

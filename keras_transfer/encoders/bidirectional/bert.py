@@ -28,7 +28,7 @@ class BertEncoder(TransformerStack):
             `True`.
         layer_norm_epsilon: Float. Defaults to `1e-12`.
         initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
-        dtype, **options: See `Encoder`.
+        dtype, **kwargs: See `Encoder`.
 
     Inputs: Dict of `token_ids`, `segment_ids` (unless `num_segments=0`) and `padding_mask`, each `[batch, length]`.
 
@@ -44,6 +44,7 @@ class BertEncoder(TransformerStack):
     def __init__(
         self,
         vocabulary_size,
+        *,
         num_layers,
         num_heads,
         hidden_dim,
@@ -57,7 +58,7 @@ class BertEncoder(TransformerStack):
         layer_norm_epsilon=1e-12,
         initializer_range=0.02,
         dtype=None,
-        **options,
+        **kwargs,
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
@@ -85,5 +86,5 @@ class BertEncoder(TransformerStack):
             embeddings_dropout=dropout,
             pooler=make_pooler(hidden_dim, initializer, dtype) if pooler else None,
             dtype=dtype,
-            **options,
+            **kwargs,
         )

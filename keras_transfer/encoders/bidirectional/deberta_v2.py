@@ -28,7 +28,7 @@ class DebertaV2Encoder(TransformerStack):
         distance_norm: Boolean. Whether the vectors of the distances have a layer norm. Defaults to `True`.
         layer_norm_epsilon: Float. Defaults to `1e-7`.
         initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
-        dtype, **options: See `Encoder`.
+        dtype, **kwargs: See `Encoder`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -36,7 +36,9 @@ class DebertaV2Encoder(TransformerStack):
 
     Example:
     ```python
-    encoder = keras_transfer.encoders.DebertaV2Encoder(100, 2, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    encoder = keras_transfer.encoders.DebertaV2Encoder(
+        100, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=16
+    )
     encoder({"token_ids": np.array([[1, 6, 2]]), "padding_mask": np.ones((1, 3), "int32")})["sequence_output"]
     ```
 
@@ -46,6 +48,7 @@ class DebertaV2Encoder(TransformerStack):
     def __init__(
         self,
         vocabulary_size,
+        *,
         num_layers,
         num_heads,
         hidden_dim,
@@ -61,7 +64,7 @@ class DebertaV2Encoder(TransformerStack):
         layer_norm_epsilon=1e-7,
         initializer_range=0.02,
         dtype=None,
-        **options,
+        **kwargs,
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
@@ -69,9 +72,9 @@ class DebertaV2Encoder(TransformerStack):
         weights = {"kernel_initializer": initializer, "dtype": dtype}
         distances = DistanceEmbedding(
             max_sequence_length,
-            num_buckets,
-            layer_norm_epsilon if distance_norm else None,
-            initializer.clone(),
+            num_buckets=num_buckets,
+            layer_norm_epsilon=layer_norm_epsilon if distance_norm else None,
+            initializer=initializer.clone(),
             dtype=dtype,
             name="distances",
         )
@@ -85,7 +88,7 @@ class DebertaV2Encoder(TransformerStack):
                 DisentangledAttention(
                     num_heads, position_dropout=dropout, dropout=attention_dropout, **weights, name="attention"
                 ),
-                FeedForward(intermediate_dim, activation, **weights, name="feed_forward"),
+                FeedForward(intermediate_dim, activation=activation, **weights, name="feed_forward"),
                 dropout=dropout,
                 layer_norm_epsilon=layer_norm_epsilon,
                 dtype=dtype,
@@ -103,5 +106,5 @@ class DebertaV2Encoder(TransformerStack):
             embeddings_dropout=dropout,
             block_inputs=distances,
             dtype=dtype,
-            **options,
+            **kwargs,
         )

@@ -17,7 +17,7 @@ class DistilBertEncoder(TransformerStack):
 
     Args:
         vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, dropout, max_sequence_length,
-            attention_dropout, activation, initializer_range, dtype, **options: See `BertEncoder`.
+            attention_dropout, activation, initializer_range, dtype, **kwargs: See `BertEncoder`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -37,6 +37,7 @@ class DistilBertEncoder(TransformerStack):
     def __init__(
         self,
         vocabulary_size,
+        *,
         num_layers,
         num_heads,
         hidden_dim,
@@ -47,7 +48,7 @@ class DistilBertEncoder(TransformerStack):
         activation="gelu",
         initializer_range=0.02,
         dtype=None,
-        **options,
+        **kwargs,
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
@@ -61,5 +62,5 @@ class DistilBertEncoder(TransformerStack):
             embeddings_norm=LayerNormalization(epsilon=_EPSILON, dtype=dtype, name="embeddings_norm"),
             embeddings_dropout=dropout,
             dtype=dtype,
-            **options,
+            **kwargs,
         )

@@ -17,7 +17,7 @@ class ElectraEncoder(TransformerStack):
         embedding_dim: Integer. Width of the embeddings. Small models and generators share the embeddings of a larger
             model. Defaults to `None`, the same as `hidden_dim`.
         vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, dropout, max_sequence_length,
-            attention_dropout, activation, layer_norm_epsilon, initializer_range, dtype, **options: See `BertEncoder`.
+            attention_dropout, activation, layer_norm_epsilon, initializer_range, dtype, **kwargs: See `BertEncoder`.
         num_segments: Integer, at least 1. Number of segments. Defaults to `2`.
 
     Inputs: Dict of `token_ids`, `segment_ids` and `padding_mask`, each `[batch, length]`.
@@ -38,6 +38,7 @@ class ElectraEncoder(TransformerStack):
     def __init__(
         self,
         vocabulary_size,
+        *,
         num_layers,
         num_heads,
         hidden_dim,
@@ -51,7 +52,7 @@ class ElectraEncoder(TransformerStack):
         layer_norm_epsilon=1e-12,
         initializer_range=0.02,
         dtype=None,
-        **options,
+        **kwargs,
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         embedding_dim = hidden_dim if embedding_dim is None else embedding_dim
@@ -71,5 +72,5 @@ class ElectraEncoder(TransformerStack):
             embeddings_dropout=dropout,
             embeddings_projection=None if embedding_dim == hidden_dim else projection,
             dtype=dtype,
-            **options,
+            **kwargs,
         )

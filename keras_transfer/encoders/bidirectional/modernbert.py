@@ -37,7 +37,7 @@ class ModernBertEncoder(TransformerStack):
         activation: String or callable. Activation of the gates. Defaults to `"gelu"`.
         layer_norm_epsilon: Float. Defaults to `1e-5`.
         initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
-        dtype, **options: See `Encoder`.
+        dtype, **kwargs: See `Encoder`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -45,7 +45,9 @@ class ModernBertEncoder(TransformerStack):
 
     Example:
     ```python
-    encoder = keras_transfer.encoders.ModernBertEncoder(100, 3, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    encoder = keras_transfer.encoders.ModernBertEncoder(
+        100, num_layers=3, num_heads=2, hidden_dim=8, intermediate_dim=16
+    )
     encoder({"token_ids": np.array([[5, 6, 0]]), "padding_mask": np.array([[1, 1, 0]])})["sequence_output"]
     ```
 
@@ -55,6 +57,7 @@ class ModernBertEncoder(TransformerStack):
     def __init__(
         self,
         vocabulary_size,
+        *,
         num_layers,
         num_heads,
         hidden_dim,
@@ -71,15 +74,17 @@ class ModernBertEncoder(TransformerStack):
         layer_norm_epsilon=1e-5,
         initializer_range=0.02,
         dtype=None,
-        **options,
+        **kwargs,
     ):
         if global_attention_every < 1:
             raise ValueError(f"`global_attention_every` must be at least 1. Received: {global_attention_every=}")
         settings = constructor_settings(locals())
         initializer = TruncatedNormal(stddev=initializer_range)
         weights = {"use_bias": False, "kernel_initializer": initializer, "dtype": dtype}
-        rotary = RotaryPositions(hidden_dim // num_heads, rotary_base, dtype=dtype, name="rotary")
-        local_rotary = RotaryPositions(hidden_dim // num_heads, local_rotary_base, dtype=dtype, name="local_rotary")
+        rotary = RotaryPositions(hidden_dim // num_heads, base=rotary_base, dtype=dtype, name="rotary")
+        local_rotary = RotaryPositions(
+            hidden_dim // num_heads, base=local_rotary_base, dtype=dtype, name="local_rotary"
+        )
 
         def norm(name):
             return LayerNormalization(epsilon=layer_norm_epsilon, center=False, dtype=dtype, name=name)
@@ -90,7 +95,9 @@ class ModernBertEncoder(TransformerStack):
             span = None if is_global else window
             block = (TransformerBlock if i else ModernBertFirstBlock)(
                 MultiHeadAttention(num_heads, window=span, dropout=attention_dropout, **weights, name="attention"),
-                GatedFeedForward(intermediate_dim, activation, dropout=dropout, **weights, name="feed_forward"),
+                GatedFeedForward(
+                    intermediate_dim, activation=activation, dropout=dropout, **weights, name="feed_forward"
+                ),
                 norm="pre",
                 normalization="layer_no_bias",
                 layer_norm_epsilon=layer_norm_epsilon,
@@ -111,5 +118,5 @@ class ModernBertEncoder(TransformerStack):
             block_inputs=positions,
             final_norm=norm("final_norm"),
             dtype=dtype,
-            **options,
+            **kwargs,
         )

@@ -24,7 +24,7 @@ class MPNetEncoder(TransformerStack):
         max_sequence_length: Integer. Number of positions, without the two unused ones. Defaults to `512`.
         layer_norm_epsilon: Float. Defaults to `1e-12`.
         vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, dropout, attention_dropout, activation,
-            pooler, initializer_range, dtype, **options: See `BertEncoder`.
+            pooler, initializer_range, dtype, **kwargs: See `BertEncoder`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -42,6 +42,7 @@ class MPNetEncoder(TransformerStack):
     def __init__(
         self,
         vocabulary_size,
+        *,
         num_layers,
         num_heads,
         hidden_dim,
@@ -54,7 +55,7 @@ class MPNetEncoder(TransformerStack):
         layer_norm_epsilon=1e-12,
         initializer_range=0.02,
         dtype=None,
-        **options,
+        **kwargs,
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
@@ -73,5 +74,5 @@ class MPNetEncoder(TransformerStack):
             ),
             pooler=make_pooler(hidden_dim, initializer, dtype) if pooler else None,
             dtype=dtype,
-            **options,
+            **kwargs,
         )

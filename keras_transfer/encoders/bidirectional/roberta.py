@@ -23,7 +23,7 @@ class RobertaEncoder(TransformerStack):
         max_sequence_length: Integer. Number of positions, without the two unused ones. Defaults to `512`.
         layer_norm_epsilon: Float. Defaults to `1e-5`.
         vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, dropout, attention_dropout, activation,
-            pooler, initializer_range, dtype, **options: See `BertEncoder`.
+            pooler, initializer_range, dtype, **kwargs: See `BertEncoder`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`.
 
@@ -39,6 +39,7 @@ class RobertaEncoder(TransformerStack):
     def __init__(
         self,
         vocabulary_size,
+        *,
         num_layers,
         num_heads,
         hidden_dim,
@@ -51,7 +52,7 @@ class RobertaEncoder(TransformerStack):
         layer_norm_epsilon=1e-5,
         initializer_range=0.02,
         dtype=None,
-        **options,
+        **kwargs,
     ):
         attention_dropout = dropout if attention_dropout is None else attention_dropout
         settings = constructor_settings(locals())
@@ -68,5 +69,5 @@ class RobertaEncoder(TransformerStack):
             pooler=make_pooler(hidden_dim, initializer, dtype) if pooler else None,
             segment_ids=False,
             dtype=dtype,
-            **options,
+            **kwargs,
         )

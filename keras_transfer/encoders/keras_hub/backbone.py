@@ -71,16 +71,16 @@ class BackboneEncoder(Encoder):
 
     Args:
         backbone: `keras_hub.models.Backbone`.
-        **options: See `Encoder`.
+        **kwargs: See `Encoder`.
 
     Raises:
         ValueError: If the backbone has no blocks.
     """
 
-    def __init__(self, backbone, **options):
+    def __init__(self, backbone, **kwargs):
         restore = remember_trainable(backbone)
-        options = {"name": backbone.name, "dtype": backbone.dtype_policy, **options}
-        super().__init__(backbone.input, backbone.output, None, **options)
+        kwargs = {"name": backbone.name, "dtype": backbone.dtype_policy, **kwargs}
+        super().__init__(backbone.input, backbone.output, None, **kwargs)
         restore()
         object.__setattr__(self, "backbone", backbone)  # Keras must not track it: its layers are those of this model.
         self.blocks = [layer for _, kind, layers in backbone_groups(backbone) if kind == "block" for layer in layers]

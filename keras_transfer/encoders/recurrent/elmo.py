@@ -89,7 +89,7 @@ class ElmoEncoder(Encoder):
         activation: String or callable. Activation of the convolutions. Defaults to `"relu"`.
         dropout: Float between 0 and 1. Dropout rate of the inputs of each LSTM. Defaults to `0.1`.
         max_characters: Integer. Number of characters of a word, including the two that mark its ends. Defaults to `50`.
-        dtype, **options: See `Encoder`.
+        dtype, **kwargs: See `Encoder`.
 
     Inputs: Dict of `character_ids` `[batch, length, max_characters]` and `padding_mask` `[batch, length]`.
 
@@ -97,7 +97,7 @@ class ElmoEncoder(Encoder):
 
     Example:
     ```python
-    encoder = keras_transfer.encoders.ElmoEncoder(4, [(1, 4), (2, 8)], projection_dim=8, units=16)
+    encoder = keras_transfer.encoders.ElmoEncoder(embedding_dim=4, filters=[(1, 4), (2, 8)], projection_dim=8, units=16)
     inputs = {"character_ids": np.ones((2, 5, 50), "int32"), "padding_mask": np.ones((2, 5), "int32")}
     encoder(inputs)["sequence_output"]
     ```
@@ -107,6 +107,7 @@ class ElmoEncoder(Encoder):
 
     def __init__(
         self,
+        *,
         embedding_dim=16,
         filters=((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
         num_highways=2,
@@ -120,25 +121,27 @@ class ElmoEncoder(Encoder):
         dropout=0.1,
         max_characters=50,
         dtype=None,
-        **options,
+        **kwargs,
     ):
         settings = {**constructor_settings(locals()), "filters": [list(pair) for pair in filters]}
 
         # === Layers ===
         def direction(name, i):
-            options = {"reverse": name == "backward", "dtype": dtype, "name": f"{name}_{i}"}
-            return ProjectedLSTM(units, projection_dim, cell_clip, projection_clip, **options)
+            kwargs = {"reverse": name == "backward", "dtype": dtype, "name": f"{name}_{i}"}
+            return ProjectedLSTM(
+                units, projection_dim=projection_dim, cell_clip=cell_clip, projection_clip=projection_clip, **kwargs
+            )
 
         directions = ("forward", "backward")
         layers = {
             "boundaries": SentenceBoundaries(name="boundaries"),
             "words": CharacterCNN(
                 NUM_CHARACTERS,
-                embedding_dim,
-                filters,
-                projection_dim,
-                num_highways,
-                activation,
+                embedding_dim=embedding_dim,
+                filters=filters,
+                output_dim=projection_dim,
+                num_highways=num_highways,
+                activation=activation,
                 dtype=dtype,
                 name="words",
             ),
@@ -159,7 +162,7 @@ class ElmoEncoder(Encoder):
             "padding_mask": keras.Input((None,), dtype="int32", name="padding_mask"),
         }
         states, _ = _read(types.SimpleNamespace(**layers, residual=residual), **inputs)
-        super().__init__(inputs, {"sequence_output": states[-1]}, states, dtype=dtype, settings=settings, **options)
+        super().__init__(inputs, {"sequence_output": states[-1]}, states, dtype=dtype, settings=settings, **kwargs)
         for name, layer in layers.items():
             setattr(self, name, layer)
 
@@ -188,7 +191,9 @@ class ElmoEncoder(Encoder):
 
         Example:
         ```python
-        encoder = keras_transfer.encoders.ElmoEncoder(4, [(1, 4), (2, 8)], projection_dim=8, units=16)
+        encoder = keras_transfer.encoders.ElmoEncoder(
+            embedding_dim=4, filters=[(1, 4), (2, 8)], projection_dim=8, units=16
+        )
         ids, mask, state = np.ones((2, 5, 50), "int32"), np.ones((2, 5), "int32"), encoder.empty_state(batch_size=2)
         first, state = encoder.step(ids, state, mask)
         second, state = encoder.step(ids, state, mask)

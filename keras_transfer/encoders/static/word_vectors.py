@@ -109,7 +109,7 @@ class WordVectorEncoder(Encoder):
 
     Args:
         vocabulary_size: Integer. Number of ids: 0 is padding, 1 the unknown word, then the words.
-        dim: Integer. Width of the vectors.
+        hidden_dim: Integer. Width of the vectors.
         pooling: String, one of `"mean"`, `"max"` and `"sif"` (a mean that gives rare words more weight:
             `SmoothInverseFrequency`). How `pooled_output` is computed. Defaults to `None`, no `pooled_output`.
         trainable_embeddings: Boolean. Whether the vectors train. `False` freezes them, as `freeze` does. Defaults to
@@ -117,7 +117,7 @@ class WordVectorEncoder(Encoder):
         dropout: Float between 0 and 1. Dropout rate of the vectors. Defaults to `0.0`.
         smoothing: Float. The a of `"sif"`. Defaults to `1e-3`.
         initializer_range: Float. Standard deviation of the initial weights. Defaults to `0.02`.
-        dtype, **options: See `Encoder`.
+        dtype, **kwargs: See `Encoder`.
 
     Inputs: Dict of `token_ids` and `padding_mask`, each `[batch, length]`, from `text.WordPreprocessor`.
 
@@ -141,14 +141,15 @@ class WordVectorEncoder(Encoder):
     def __init__(
         self,
         vocabulary_size,
-        dim,
+        *,
+        hidden_dim,
         pooling=None,
         trainable_embeddings=True,
         dropout=0.0,
         smoothing=1e-3,
         initializer_range=0.02,
         dtype=None,
-        **options,
+        **kwargs,
     ):
         settings = constructor_settings(locals())
 
@@ -159,7 +160,9 @@ class WordVectorEncoder(Encoder):
                 f"Received: vocabulary_size={vocabulary_size}"
             )
         initializer = keras.initializers.TruncatedNormal(stddev=initializer_range)
-        token_embedding = keras.layers.Embedding(vocabulary_size, dim, initializer, dtype=dtype, name="token_embedding")
+        token_embedding = keras.layers.Embedding(
+            vocabulary_size, hidden_dim, initializer, dtype=dtype, name="token_embedding"
+        )
         embeddings_dropout = Dropout(dropout, dtype=dtype, name="embeddings_dropout")
         bag = None
         if pooling == "sif":
@@ -174,14 +177,20 @@ class WordVectorEncoder(Encoder):
         if bag is not None:
             ids = {"token_ids": inputs["token_ids"]} if pooling == "sif" else {}
             outputs["pooled_output"] = bag(x, padding_mask=inputs["padding_mask"], **ids)
-        super().__init__(inputs, outputs, [x], pooling, dtype=dtype, settings=settings, **options)
+        super().__init__(inputs, outputs, [x], pooling, dtype=dtype, settings=settings, **kwargs)
         if not trainable_embeddings:
             token_embedding.trainable = False
         self.token_embedding = token_embedding
         self.bag = bag
 
     @classmethod
-    def from_vectors(cls, vectors, counts=None, **kwargs):
+    def from_config(cls, config):
+        if "dim" in config:  # The name in files of version 0.1.
+            config = {"hidden_dim" if name == "dim" else name: value for name, value in config.items()}
+        return super().from_config(config)
+
+    @classmethod
+    def from_vectors(cls, vectors, *, counts=None, **kwargs):
         """Returns an encoder with the given vectors and the ids of `text.WordPreprocessor(vectors.words)`.
 
         Args:
@@ -200,7 +209,7 @@ class WordVectorEncoder(Encoder):
         Example:
         ```python
         vectors = keras_transfer.checkpoints.WordVectors(["the", "film"], [[0.1, 0.2], [0.3, 0.4]])
-        keras_transfer.encoders.WordVectorEncoder.from_vectors(vectors, {"the": 90, "film": 10}, pooling="sif")
+        keras_transfer.encoders.WordVectorEncoder.from_vectors(vectors, counts={"the": 90, "film": 10}, pooling="sif")
         ```
         """
         if not hasattr(vectors, "table"):
@@ -209,7 +218,7 @@ class WordVectorEncoder(Encoder):
                 f"Received: vectors={vectors!r:.100}"
             )
         table = vectors.table()
-        encoder = cls(*table.shape, **kwargs)
+        encoder = cls(table.shape[0], hidden_dim=table.shape[1], **kwargs)
         encoder.token_embedding.set_weights([table])
         if counts is not None:
             if encoder.pooling != "sif":

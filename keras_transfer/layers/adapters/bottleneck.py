@@ -31,7 +31,7 @@ class BottleneckAdapter(NamedActivation, Adapter):
     ```
     """
 
-    def __init__(self, units, activation="gelu", source="outputs", scale=1.0, **kwargs):
+    def __init__(self, units, *, activation="gelu", source="outputs", scale=1.0, **kwargs):
         super().__init__(**kwargs)
         if source not in SOURCES:
             raise ValueError(

@@ -60,7 +60,7 @@ class AttentionBias(keras.layers.Layer):
     ```
     """
 
-    def __init__(self, causal=False, window=None, **kwargs):
+    def __init__(self, *, causal=False, window=None, **kwargs):
         super().__init__(**kwargs)
         self.causal = causal
         self.window = window

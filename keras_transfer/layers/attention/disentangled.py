@@ -54,7 +54,7 @@ class DistanceEmbedding(keras.layers.Layer):
     ```
     """
 
-    def __init__(self, max_distance, num_buckets=0, layer_norm_epsilon=None, initializer="glorot_uniform", **kwargs):
+    def __init__(self, max_distance, *, num_buckets=0, layer_norm_epsilon=None, initializer="glorot_uniform", **kwargs):
         super().__init__(**kwargs)
         if max_distance < num_buckets // 2 + 2:
             raise ValueError(
@@ -130,7 +130,7 @@ class DisentangledAttention(MultiHeadAttention):
     Source: https://arxiv.org/abs/2006.03654
     """
 
-    def __init__(self, num_heads, position_dropout=0.0, **kwargs):
+    def __init__(self, num_heads, *, position_dropout=0.0, **kwargs):
         super().__init__(num_heads, **kwargs)
         self.position_dropout_rate = position_dropout
         self.position_dropout = Dropout(position_dropout, dtype=self.dtype_policy, name="position_dropout")

@@ -82,6 +82,7 @@ class MultiHeadAttention(keras.layers.Layer):
     def __init__(
         self,
         num_heads,
+        *,
         num_key_value_heads=None,
         head_dim=None,
         use_bias=True,

@@ -43,7 +43,7 @@ class RelativeAttention(MultiHeadAttention):
     Source: https://arxiv.org/abs/1906.08237, section 2
     """
 
-    def __init__(self, num_heads, two_streams=False, dropout=0.0, kernel_initializer="glorot_uniform", **kwargs):
+    def __init__(self, num_heads, *, two_streams=False, dropout=0.0, kernel_initializer="glorot_uniform", **kwargs):
         super().__init__(num_heads, use_bias=False, dropout=dropout, kernel_initializer=kernel_initializer, **kwargs)
         self.two_streams = two_streams
 

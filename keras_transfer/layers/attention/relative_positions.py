@@ -61,7 +61,7 @@ class RelativePositionBias(keras.layers.Layer):
     Source: https://arxiv.org/abs/1910.10683, section 2.1
     """
 
-    def __init__(self, num_heads, num_buckets=32, max_distance=128, initializer="glorot_uniform", **kwargs):
+    def __init__(self, num_heads, *, num_buckets=32, max_distance=128, initializer="glorot_uniform", **kwargs):
         super().__init__(**kwargs)
         if num_buckets < 4 or num_buckets % 4:
             raise ValueError(f"`num_buckets` must be a positive multiple of 4. Received: num_buckets={num_buckets}")
@@ -132,7 +132,7 @@ class RelativePositions(keras.layers.Layer):
     Source: https://arxiv.org/abs/1901.02860, https://arxiv.org/abs/1906.08237
     """
 
-    def __init__(self, dropout=0.0, **kwargs):
+    def __init__(self, *, dropout=0.0, **kwargs):
         super().__init__(**kwargs)
         self.dropout_rate = dropout
         self.dropout = Dropout(dropout, dtype=self.dtype_policy, name="dropout")

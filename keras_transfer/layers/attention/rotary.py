@@ -12,7 +12,7 @@ class RotaryPositions(keras.layers.Layer):
     (the order of GPT-NeoX and Llama), and position `p` turns the pair by the angle `p * base**(-2i / dim)`.
 
     Args:
-        dim: Integer, even. Number of elements of each head that are rotated.
+        head_dim: Integer, even. Number of elements of each head that are rotated.
         base: Float. Base of the wavelengths. Defaults to `10000.0`.
 
     Call arguments:
@@ -24,37 +24,37 @@ class RotaryPositions(keras.layers.Layer):
         of shape `[length, dim / 2]`.
 
     Raises:
-        ValueError: If `dim` is odd or not positive.
+        ValueError: If `head_dim` is odd or not positive.
 
     Example:
     ```python
     x = keras.random.normal((1, 3, 8))
     attention = keras_transfer.layers.MultiHeadAttention(num_heads=2)
-    attention(x, **keras_transfer.layers.RotaryPositions(dim=4)(x))
+    attention(x, **keras_transfer.layers.RotaryPositions(head_dim=4)(x))
     ```
 
     Source: https://arxiv.org/abs/2104.09864
     """
 
-    def __init__(self, dim, base=10000.0, **kwargs):
+    def __init__(self, head_dim, *, base=10000.0, **kwargs):
         super().__init__(**kwargs)
-        if dim < 2 or dim % 2:
-            raise ValueError(f"`dim` must be a positive even number. Received: dim={dim}")
-        self.dim = dim
+        if head_dim < 2 or head_dim % 2:
+            raise ValueError(f"`head_dim` must be a positive even number. Received: head_dim={head_dim}")
+        self.head_dim = head_dim
         self.base = base
 
     def call(self, inputs, start=0):
         positions = ops.cast(ops.arange(ops.shape(inputs)[1]) + start, "float32")
-        frequencies = ops.power(float(self.base), ops.arange(0, self.dim, 2, dtype="float32") / -self.dim)
+        frequencies = ops.power(float(self.base), ops.arange(0, self.head_dim, 2, dtype="float32") / -self.head_dim)
         angles = positions[:, None] * frequencies[None]
         return {"rotary": tuple(ops.cast(function(angles), self.compute_dtype) for function in (ops.cos, ops.sin))}
 
     def compute_output_spec(self, inputs, start=0):
-        shape = (inputs.shape[1], self.dim // 2)
+        shape = (inputs.shape[1], self.head_dim // 2)
         return {"rotary": tuple(keras.KerasTensor(shape, self.compute_dtype) for _ in range(2))}
 
     def get_config(self):
-        return {**super().get_config(), "dim": self.dim, "base": self.base}
+        return {**super().get_config(), "head_dim": self.head_dim, "base": self.base}
 
 
 def rotate(x, rotary):

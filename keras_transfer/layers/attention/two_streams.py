@@ -37,7 +37,7 @@ class TwoStreams(keras.layers.Layer):
     Source: https://arxiv.org/abs/1906.08237, section 2.3
     """
 
-    def __init__(self, query_stream=True, initializer="zeros", **kwargs):
+    def __init__(self, *, query_stream=True, initializer="zeros", **kwargs):
         super().__init__(**kwargs)
         self.query_stream = query_stream
         self.initializer = keras.initializers.get(initializer)

@@ -33,7 +33,7 @@ class ConvolutionBlock(TransformerBlock):
     ```
     """
 
-    def __init__(self, attention, feed_forward, kernel_size=3, conv_activation="tanh", **kwargs):
+    def __init__(self, attention, feed_forward, *, kernel_size=3, conv_activation="tanh", **kwargs):
         super().__init__(attention, feed_forward, **kwargs)
         self.kernel_size = kernel_size
         self.conv_activation = conv_activation

@@ -39,6 +39,7 @@ class FeedForward(NamedActivation, keras.layers.Layer):
         self,
         intermediate_dim,
         activation="gelu",
+        *,
         use_bias=True,
         kernel_initializer="glorot_uniform",
         dropout=0.0,

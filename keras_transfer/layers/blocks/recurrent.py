@@ -51,14 +51,15 @@ class ProjectedLSTM(keras.layers.Layer):
     def __init__(
         self,
         units,
+        *,
         projection_dim=None,
         cell_clip=None,
         projection_clip=None,
         forget_bias=1.0,
         reverse=False,
-        **options,
+        **kwargs,
     ):
-        super().__init__(**options)
+        super().__init__(**kwargs)
         self.cell = _Recurrence(units, projection_dim, cell_clip, projection_clip, dtype=self.dtype_policy, name="cell")
         self.forget_bias = float(forget_bias)
         self.reverse = reverse
@@ -113,8 +114,8 @@ class _Recurrence(keras.layers.Layer):
 
     ARGUMENTS = ("units", "projection_dim", "cell_clip", "projection_clip")
 
-    def __init__(self, units, projection_dim, cell_clip, projection_clip, **options):
-        super().__init__(**options)
+    def __init__(self, units, projection_dim, cell_clip, projection_clip, **kwargs):
+        super().__init__(**kwargs)
         given = dict(zip(self.ARGUMENTS, (units, projection_dim, cell_clip, projection_clip)))
         for name, value in given.items():
             if (value is None and name == "units") or (value is not None and not value > 0):

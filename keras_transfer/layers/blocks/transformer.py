@@ -109,6 +109,7 @@ class TransformerBlock(keras.layers.Layer):
         self,
         attention,
         feed_forward,
+        *,
         norm="post",
         normalization="layer",
         cross_attention=None,

@@ -32,7 +32,7 @@ class CharacterCNN(keras.layers.Layer):
 
     Example:
     ```python
-    layer = keras_transfer.layers.CharacterCNN(262, 4, [(1, 4), (2, 8)], output_dim=6)
+    layer = keras_transfer.layers.CharacterCNN(262, embedding_dim=4, filters=[(1, 4), (2, 8)], output_dim=6)
     layer(np.zeros((2, 5, 50), "int32"))
     ```
 
@@ -40,9 +40,9 @@ class CharacterCNN(keras.layers.Layer):
     """
 
     def __init__(
-        self, vocabulary_size, embedding_dim, filters, output_dim=None, num_highways=2, activation="relu", **options
+        self, vocabulary_size, *, embedding_dim, filters, output_dim=None, num_highways=2, activation="relu", **kwargs
     ):
-        super().__init__(**options)
+        super().__init__(**kwargs)
         self.vocabulary_size, self.embedding_dim = vocabulary_size, embedding_dim
         self.filters = [tuple(pair) for pair in filters]
         self.output_dim, self.num_highways = output_dim, num_highways

@@ -33,7 +33,7 @@ class PositionEmbedding(keras.layers.Layer):
     ```
     """
 
-    def __init__(self, max_sequence_length, initializer="glorot_uniform", offset=0, **kwargs):
+    def __init__(self, max_sequence_length, *, initializer="glorot_uniform", offset=0, **kwargs):
         super().__init__(**kwargs)
         self.max_sequence_length = max_sequence_length
         self.offset = offset

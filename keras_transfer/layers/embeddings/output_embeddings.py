@@ -30,7 +30,7 @@ class OutputEmbeddings(keras.layers.Layer):
     Source: https://arxiv.org/abs/1608.05859
     """
 
-    def __init__(self, token_embedding, use_bias=False, **kwargs):
+    def __init__(self, token_embedding, *, use_bias=False, **kwargs):
         super().__init__(**kwargs)
         object.__setattr__(self, "token_embedding", token_embedding)  # Keras must not track its weights here.
         self.use_bias = use_bias

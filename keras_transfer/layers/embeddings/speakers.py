@@ -37,8 +37,8 @@ class SpeakerEmbedding(keras.layers.Embedding):
     Source: https://arxiv.org/abs/1901.08149, section 4.
     """
 
-    def __init__(self, input_dim, output_dim, embeddings_initializer="uniform", speakers=None, **options):
-        super().__init__(input_dim, output_dim, embeddings_initializer, **options)
+    def __init__(self, input_dim, output_dim, embeddings_initializer="uniform", *, speakers=None, **kwargs):
+        super().__init__(input_dim, output_dim, embeddings_initializer, **kwargs)
         ids = set(speakers) if isinstance(speakers, (list, tuple)) else set()
         if len(ids) != 3 or len(speakers) != 3 or not ids <= set(range(input_dim)):
             raise ValueError(

@@ -51,8 +51,8 @@ class ConditionalRandomField(keras.layers.Layer):
     https://arxiv.org/abs/1603.01360, section 2.2.
     """
 
-    def __init__(self, allowed=None, **options):
-        super().__init__(**options)
+    def __init__(self, *, allowed=None, **kwargs):
+        super().__init__(**kwargs)
         self.allowed = None if allowed is None else np.asarray(allowed, bool).tolist()
         self.supports_masking = True
 

@@ -36,8 +36,8 @@ class ScalarMix(keras.layers.Layer):
     Source: https://arxiv.org/abs/1802.05365, equation 1; the dropout, https://arxiv.org/abs/1904.02099.
     """
 
-    def __init__(self, dropout=0.0, layer_norm=False, seed=None, **options):
-        super().__init__(**options)
+    def __init__(self, *, dropout=0.0, layer_norm=False, seed=None, **kwargs):
+        super().__init__(**kwargs)
         if not 0 <= dropout < 1:
             raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout!r}")
         self.dropout, self.layer_norm, self.seed = dropout, layer_norm, seed

@@ -89,7 +89,7 @@ class SampleTokens(keras.layers.Layer):
     Source: https://arxiv.org/abs/2003.10555
     """
 
-    def __init__(self, seed=None, **kwargs):
+    def __init__(self, *, seed=None, **kwargs):
         super().__init__(**kwargs)
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)

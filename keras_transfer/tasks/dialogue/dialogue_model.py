@@ -62,7 +62,9 @@ class DialogueModel(CausalLM):
     preprocessor = keras_transfer.text.TokenPreprocessor(
         keras_transfer.text.WordPieceTokenizer(vocabulary), keras_transfer.text.Packing(pad="[PAD]")
     )
-    encoder = keras_transfer.encoders.TransformerEncoder(11, 1, 2, 16, 32, norm="pre", causal=True, speakers=[2, 4, 5])
+    encoder = keras_transfer.encoders.TransformerEncoder(
+        11, num_layers=1, num_heads=2, hidden_dim=16, intermediate_dim=32, norm="pre", causal=True, speakers=[2, 4, 5]
+    )
     model = keras_transfer.tasks.DialogueModel(encoder, preprocessor)
     model.compile(keras_transfer.adaptation.FusedAdamW(1e-2))
     model.fit([(["you are fine"], ["hi"], "how are you"), (["hi"], ["how are you"], "fine")], epochs=2, verbose=0)

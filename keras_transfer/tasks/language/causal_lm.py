@@ -45,7 +45,9 @@ class CausalLM(Generates, InContext, Likelihood, Task):
     Example:
     ```python
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "film", "was", "good", "bad"]
-    encoder = keras_transfer.encoders.TransformerEncoder(len(vocabulary), 2, 2, 16, 32, norm="pre", causal=True)
+    encoder = keras_transfer.encoders.TransformerEncoder(
+        len(vocabulary), num_layers=2, num_heads=2, hidden_dim=16, intermediate_dim=32, norm="pre", causal=True
+    )
     model = keras_transfer.tasks.CausalLM(encoder, keras_transfer.text.BertPreprocessor(vocabulary))
     model.compile(keras_transfer.adaptation.FusedAdamW(1e-2))
     model.fit(["The film was good", "The film was bad"], epochs=2)

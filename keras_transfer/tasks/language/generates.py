@@ -104,7 +104,9 @@ class Generates:
 
         Example:
         ```python
-        encoder = keras_transfer.encoders.TransformerEncoder(20, 1, 2, 8, 16, causal=True)
+        encoder = keras_transfer.encoders.TransformerEncoder(
+            20, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16, causal=True
+        )
         model = keras_transfer.tasks.CausalLM(encoder)
         model.generate([[3, 4, 5], [6]], max_length=8, sampler=keras_transfer.generation.TopP(0.9), seed=0)
         ```

@@ -53,7 +53,9 @@ class Likelihood:
         Example:
         ```python
         vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "film"]
-        encoder = keras_transfer.encoders.TransformerEncoder(len(vocabulary), 1, 2, 8, 16, causal=True)
+        encoder = keras_transfer.encoders.TransformerEncoder(
+            len(vocabulary), num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16, causal=True
+        )
         model = keras_transfer.tasks.CausalLM(encoder, keras_transfer.text.BertPreprocessor(vocabulary))
         model.score(["The film"]).perplexity_per_token
         ```

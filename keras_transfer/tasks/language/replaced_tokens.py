@@ -53,7 +53,7 @@ class ReplacedTokenDetection(SelfSupervised, Task):
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film", "ends", "begins"]
     preprocessor = keras_transfer.text.BertPreprocessor(words, sequence_length=8)
     small, large = (
-        keras_transfer.encoders.BertEncoder(9, num_layers, num_heads=2, hidden_dim=8, intermediate_dim=16)
+        keras_transfer.encoders.BertEncoder(9, num_layers=num_layers, num_heads=2, hidden_dim=8, intermediate_dim=16)
         for num_layers in (1, 2)
     )
     model = keras_transfer.tasks.ReplacedTokenDetection(large, preprocessor, keras_transfer.tasks.MaskedLM(small))

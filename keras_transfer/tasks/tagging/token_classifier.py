@@ -117,7 +117,9 @@ class TokenClassifier(Task):
         vectors = hidden_vectors(encoded.sequence, encoder, hidden_activation, hidden_norm)
         outputs = logits(head_dropout(vectors))
         if crf:
-            outputs = ConditionalRandomField(allowed_transitions(label_names), dtype="float32", name="crf")(outputs)
+            outputs = ConditionalRandomField(allowed=allowed_transitions(label_names), dtype="float32", name="crf")(
+                outputs
+            )
         super().__init__(encoder, preprocessor, outputs, name, scalar_mix)
 
         # === Config ===

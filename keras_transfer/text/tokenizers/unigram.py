@@ -66,7 +66,7 @@ class UnigramTokenizer(Tokenizer):
 
     Example:
     ```python
-    questions = keras_transfer.datasets.load_questions().train.texts
+    questions = keras_transfer.datasets.load_demo_questions().train.texts
     tokenizer = keras_transfer.text.train_vocabulary(questions, "unigram", 200)
     tokenizer.save_assets(".")  # writes spiece.model
     tokenizer = keras_transfer.text.UnigramTokenizer("spiece.model", normalization=["lowercase"])

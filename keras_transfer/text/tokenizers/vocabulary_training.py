@@ -35,7 +35,7 @@ def train_vocabulary(texts, kind, size, special_tokens=SPECIAL_TOKENS, lowercase
 
     Example:
     ```python
-    questions = keras_transfer.datasets.load_questions().train.texts
+    questions = keras_transfer.datasets.load_demo_questions().train.texts
     tokenizer = keras_transfer.text.train_vocabulary(questions, "byte_bpe", 400)
     packing = keras_transfer.text.Packing(["[CLS]"], ["[SEP]"], ["[SEP]"])
     keras_transfer.text.TokenPreprocessor(tokenizer, packing).save("my_tokenizer")

@@ -161,7 +161,15 @@ def test_recipes_train_the_upper_part():
 def test_a_causal_language_model_trains_on_cached_features():
     keras.utils.set_random_seed(0)
     encoder = encoders.TransformerEncoder(
-        len(tiny.VOCABULARY), 2, 2, 8, 16, dropout=0.0, norm="pre", causal=True, max_sequence_length=32
+        len(tiny.VOCABULARY),
+        num_layers=2,
+        num_heads=2,
+        hidden_dim=8,
+        intermediate_dim=16,
+        dropout=0.0,
+        norm="pre",
+        causal=True,
+        max_sequence_length=32,
     )
     model = CausalLM(encoder, tiny.preprocessor())
     with pytest.raises(ValueError, match="All weights below 'block_1' must be frozen"):

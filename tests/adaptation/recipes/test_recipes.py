@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from keras_transfer.adaptation import (
-    RECIPES,
     ChainThaw,
     GradualUnfreezing,
     LayerwiseOptimizer,
@@ -19,6 +18,7 @@ from keras_transfer.adaptation import (
     layer_groups,
     unfreeze,
 )
+from keras_transfer.adaptation.recipes import RECIPES
 from keras_transfer.tasks import TextClassifier
 from tests.tasks.tiny import classifier, examples, preprocessor
 from tests.training.runs.staging_encoders import ENCODERS

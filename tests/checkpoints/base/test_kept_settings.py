@@ -79,7 +79,7 @@ def test_no_setting_of_a_head_is_lost(name, tmp_path):
 
 
 def test_a_new_encoder_is_written_with_the_end_token_of_its_tokenizer(tmp_path):
-    encoder = GPT2Encoder(258, 1, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    encoder = GPT2Encoder(258, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16)
     tokenizer = ByteBPETokenizer(["<pad>", *byte_characters(), "<end>"], [], eos_token="<end>")
     preprocessor = TokenPreprocessor(tokenizer, Packing([], [], [], "<pad>"), 8)
     encoder.save_pretrained(tmp_path / "saved", preprocessor)
@@ -152,6 +152,6 @@ def test_files_of_adapters_fit_an_encoder_with_other_kept_settings(tmp_path):
 
 
 def test_a_folder_of_a_new_encoder_has_nothing_to_keep(tmp_path):
-    encoder = BertEncoder(12, 1, num_heads=2, hidden_dim=8, intermediate_dim=16)
+    encoder = BertEncoder(12, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16)
     encoder.save_pretrained(tmp_path / "saved", BertPreprocessor(["[PAD]", "[UNK]", "[CLS]", "[SEP]"]))
     assert Encoder.from_pretrained(tmp_path / "saved").checkpoint_settings == {}

@@ -35,7 +35,7 @@ def test_what_a_folder_cannot_contain_is_an_error_and_writes_nothing(tmp_path):
     elu = TextEmbedder(encoder(), preprocessor(), dense=[{"units": 4, "activation": "elu"}])
     with pytest.raises(CheckpointError, match="the activations .*'tanh'.*Received: activation='elu' in `dense`"):
         elu.save_pretrained(tmp_path / "saved")
-    elmo = ElmoEncoder(4, [(1, 4), (2, 8)], projection_dim=8, units=16)
+    elmo = ElmoEncoder(embedding_dim=4, filters=[(1, 4), (2, 8)], projection_dim=8, units=16)
     with pytest.raises(CheckpointError, match="cannot contain the pooling of a TextEmbedder.*'normalize': True"):
         TextEmbedder(elmo, normalize=True).save_pretrained(tmp_path / "saved")
     assert not (tmp_path / "saved").exists()

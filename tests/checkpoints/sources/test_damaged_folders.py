@@ -22,7 +22,7 @@ def folders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("intact")
     bert = BertEncoder(len(WORDS), **SIZES, pooling="mean", normalize=True)
     bert.save_pretrained(folder / "bert", BertPreprocessor(WORDS, sequence_length=8))
-    elmo = ElmoEncoder(2, [(1, 2)], projection_dim=2, units=2, num_layers=1, max_characters=4)
+    elmo = ElmoEncoder(embedding_dim=2, filters=[(1, 2)], projection_dim=2, units=2, num_layers=1, max_characters=4)
     elmo.save_pretrained(folder / "elmo", ElmoPreprocessor(sequence_length=8, max_characters=4))
     return folder
 

@@ -135,7 +135,7 @@ def test_a_task_is_saved_as_a_checkpoint_for_other_tasks(tmp_path):
 
 def test_elmo_is_saved_with_its_preprocessor(tmp_path):
     pytest.importorskip("h5py", reason="ELMo's files are HDF5")
-    encoder = ElmoEncoder(4, [(1, 4), (2, 8)], projection_dim=8, units=16, max_characters=12)
+    encoder = ElmoEncoder(embedding_dim=4, filters=[(1, 4), (2, 8)], projection_dim=8, units=16, max_characters=12)
     preprocessor = ElmoPreprocessor(7, max_characters=12, split="punctuation")
     encoder.save_pretrained(tmp_path / "saved", preprocessor)
     again = load_preprocessor(tmp_path / "saved")
@@ -160,6 +160,10 @@ def test_a_preprocessor_that_the_checkpoint_cannot_hold_is_an_error(preprocessor
 
 
 def test_a_task_over_an_encoder_without_a_format_is_an_error(tmp_path):
-    task = TextClassifier(TransformerEncoder(12, 1, 2, 8, 16, max_sequence_length=10), 2, preprocessor=None)
+    task = TextClassifier(
+        TransformerEncoder(12, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16, max_sequence_length=10),
+        2,
+        preprocessor=None,
+    )
     with pytest.raises(CheckpointError, match="cannot be written as a checkpoint.*Received: TransformerEncoder"):
         task.save_pretrained(tmp_path / "saved")

@@ -27,7 +27,7 @@ CASES = {
     "a header that says fewer words": (b"4 3\n" + glove(), "The header specifies 4 words.*Received: 5 rows"),
     "a header that says more numbers": (b"5 4\n" + glove(), "line 2: A row must have a word and 4 numbers, as in"),
     "a header that says fewer numbers": (b"5 2\n" + glove(), "line 2: A row must have a word and 2 numbers, as in"),
-    "a header that says no numbers": (b"5 0\n" + glove(), "`dim` must be 0 as in the header, above 0"),
+    "a header that says no numbers": (b"5 0\n" + glove(), "`embedding_dim` must be 0 as in the header, above 0"),
     "a header alone": (b"0 3\n", "must contain at least one word"),
     "a binary file cut in a vector": (binary()[:-3], r"row 5: The file ends in the middle of a row, .*Received"),
     "a binary file cut in a word": (
@@ -78,8 +78,8 @@ def test_a_format_that_does_not_match_the_file_is_an_error(tmp_path):
     path.write_bytes(b"5 3\n" + glove())
     with pytest.raises(CheckpointError, match="line 2: .*If the file has a header, pass its `format`"):
         WordVectors.load(path, format="glove")
-    with pytest.raises(CheckpointError, match="`dim` must be 3 as in the header.*Received: dim=4"):
-        WordVectors.load(path, dim=4)
+    with pytest.raises(CheckpointError, match="`embedding_dim` must be 3 as in the header.*Received: embedding_dim=4"):
+        WordVectors.load(path, embedding_dim=4)
     with pytest.raises(ValueError, match=r"`format` must be one of \('auto', 'glove'.*Received: 'text'"):
         WordVectors.load(path, format="text")
 

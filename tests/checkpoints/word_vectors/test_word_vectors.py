@@ -60,7 +60,7 @@ def test_every_format_is_recognised_and_read(write, name, told, zipped):
     vectors = WordVectors.load(
         write(gzip.compress(content) if zipped else content), format=name.split()[0] if told else "auto"
     )
-    assert vectors.words == WORDS and vectors.dim == 3 and len(vectors) == 5
+    assert vectors.words == WORDS and vectors.embedding_dim == 3 and len(vectors) == 5
     np.testing.assert_array_equal(vectors.vectors, VECTORS)
     assert vectors.coverage.exact == 5
 
@@ -82,9 +82,9 @@ def test_saved_vectors_load_bit_identically(tmp_path, name):
 def test_words_can_contain_spaces_if_the_dimension_is_known(write):
     words = [". . .", "at name@domain.com", "the", "1/2 cup"]
     content = glove(words, VECTORS)
-    assert WordVectors.load(write(content), dim=3).words == words
+    assert WordVectors.load(write(content), embedding_dim=3).words == words
     assert WordVectors.load(write(b"4 3\n" + content)).words == words
-    assert WordVectors.load(write(glove(words[::-1], VECTORS[::-1])), dim=3).words == words[::-1]
+    assert WordVectors.load(write(glove(words[::-1], VECTORS[::-1])), embedding_dim=3).words == words[::-1]
     behind = ["the", ". . ."]  # the first row gives the dimension
     assert WordVectors.load(write(glove(behind, VECTORS))).words == behind
 
@@ -150,8 +150,8 @@ def test_the_coverage_says_what_was_found_and_how(write):
 def test_missing_words_get_vectors_by_the_chosen_policy(write):
     path, vocabulary = write(glove()), ["king", "x", "queen", "y", "the"]
     found = VECTORS[[1, 2, 0]]
-    zeros = WordVectors.load(path, vocabulary)
-    mean = WordVectors.load(path, vocabulary, unknown="mean")
+    zeros = WordVectors.load(path, vocabulary=vocabulary)
+    mean = WordVectors.load(path, vocabulary=vocabulary, unknown="mean")
     for vectors, expected in ((zeros, np.zeros(3)), (mean, found.mean(axis=0))):
         np.testing.assert_allclose(vectors.vectors[[1, 3]], [expected] * 2, atol=1e-6)
         np.testing.assert_allclose(vectors.unknown_vector, expected, atol=1e-6)
@@ -159,12 +159,14 @@ def test_missing_words_get_vectors_by_the_chosen_policy(write):
     with pytest.raises(
         CheckpointError, match=r"all words if unknown='error'. Received: 2 of 5 words missing, \['x', 'y'\]"
     ):
-        WordVectors.load(path, vocabulary, unknown="error")
+        WordVectors.load(path, vocabulary=vocabulary, unknown="error")
 
 
 def test_random_vectors_have_the_variance_of_the_found_ones_and_follow_the_seed(write):
     path, vocabulary = write(glove()), [*WORDS, *(f"x{i}" for i in range(2000))]
-    one, same, other = (WordVectors.load(path, vocabulary, unknown="random", seed=seed).vectors for seed in (1, 1, 2))
+    one, same, other = (
+        WordVectors.load(path, vocabulary=vocabulary, unknown="random", seed=seed).vectors for seed in (1, 1, 2)
+    )
     np.testing.assert_array_equal(one, same)
     assert np.abs(one[5:] - other[5:]).max() > 0.1
     deviation = VECTORS.std(axis=0)

@@ -35,9 +35,9 @@ def test_swag_has_four_endings_after_the_beginning_of_the_second_sentence(tmp_pa
     (tmp_path / "val.csv").write_text(f"{SWAG_HEADER},label\n{SWAG_ROW},2\n")
     (tmp_path / "test.csv").write_text(f"{SWAG_HEADER}\n{SWAG_ROW}\n")
     data = load_swag(tmp_path)
-    assert list(data) == ["dev", "test"] and data.dev.labels == [2] and data.test.labels is None
-    assert data.dev.choices == [['opens a "book".', "flies away.", "melts.", "barks."]]
-    contexts, endings = data.dev.inputs
+    assert list(data) == ["validation", "test"] and data.validation.labels == [2] and data.test.labels is None
+    assert data.validation.choices == [['opens a "book".', "flies away.", "melts.", "barks."]]
+    contexts, endings = data.validation.inputs
     assert contexts == ["She sits down, slowly."]
     assert endings == [['She opens a "book".', "She flies away.", "She melts.", "She barks."]]
 
@@ -63,8 +63,12 @@ def test_a_mistake_in_swag_is_one_error(tmp_path, text, message):
 def test_copa_asks_for_a_cause_or_an_effect(tmp_path):
     write_copa(tmp_path, COPA_ITEM.format("effect", 1), COPA_ITEM.format("cause", 2))
     data = load_copa(tmp_path)
-    assert list(data) == ["dev"] and data.dev.labels == [0, 1] and data.dev.questions == ["effect", "cause"]
-    contexts, endings = data.dev.inputs
+    assert (
+        list(data) == ["validation"]
+        and data.validation.labels == [0, 1]
+        and data.validation.questions == ["effect", "cause"]
+    )
+    contexts, endings = data.validation.inputs
     assert contexts == ["It rained & poured."] * 2
     assert endings == [["so I got wet.", "so Clouds came."], ["because I got wet.", "because Clouds came."]]
 
@@ -84,7 +88,7 @@ def test_a_mistake_in_copa_is_one_error(tmp_path):
 
 def test_race_fills_the_gap_of_a_question_or_appends_the_choice(tmp_path):
     write_race(tmp_path, "dev", "high", 1)
-    dev = load_race(tmp_path, "high").dev
+    dev = load_race(tmp_path, "high").validation
     assert dev.labels == [1, 2] and dev.contexts == ["Tom has a dog."] * 2
     endings = dev.inputs[1]
     assert (endings[0][1], endings[1][2]) == ("Tom has a dog .", "Who has it? Tom")

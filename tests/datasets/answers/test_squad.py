@@ -51,7 +51,7 @@ def test_an_impossible_question_of_squad_2_has_no_answers(tmp_path):
 
 def test_questions_can_be_divided(tmp_path):
     path = write(tmp_path, *(question(("Ann", 0), id=f"q{i}") for i in range(5)))
-    train, held_out = hold_out(load_squad(path), 0.2)
+    train, held_out = hold_out(load_squad(path), validation_split=0.2)
     assert (len(train.ids), len(held_out.ids)) == (4, 1) and set(train.ids) | set(held_out.ids) == {
         f"q{i}" for i in range(5)
     }

@@ -10,13 +10,13 @@ TEXTS = [f"text {i}" for i in range(10)]
 
 
 def test_a_fraction_of_the_rows_is_held_out_in_order_and_no_row_is_in_both_parts():
-    train, held_out = hold_out(Split(TEXTS, list(range(10))), fraction=0.3, seed=1)
+    train, held_out = hold_out(Split(TEXTS, list(range(10))), validation_split=0.3, seed=1)
     assert isinstance(train, Split) and len(held_out.texts) == 3 and len(train.labels) == 7
     assert [TEXTS[i] for i in train.labels] == train.texts and [TEXTS[i] for i in held_out.labels] == held_out.texts
     assert sorted(train.labels + held_out.labels) == list(range(10))
     assert train.labels == sorted(train.labels) and held_out.labels == sorted(held_out.labels)
-    assert hold_out((TEXTS, TEXTS), 0.3, 1) == ((train.texts,) * 2, (held_out.texts,) * 2)
-    assert hold_out((TEXTS,), 0.3, 2)[1] != (held_out.texts,)
+    assert hold_out((TEXTS, TEXTS), validation_split=0.3, seed=1) == ((train.texts,) * 2, (held_out.texts,) * 2)
+    assert hold_out((TEXTS,), validation_split=0.3, seed=2)[1] != (held_out.texts,)
 
 
 def test_arrays_remain_arrays_and_the_choice_never_changes():
@@ -29,14 +29,14 @@ test_a_mistake_is_one_error = check_errors(
     ((TEXTS, 0.2), "`split` must be a tuple of columns of the same length. Received: list"),
     (((TEXTS, [1]), 0.2), "Received: columns of lengths [10, 1]"),
     (((), 0.2), "Received: tuple"),
-    (((TEXTS,), 0.0), "at least one row. Received: fraction=0.0 of 10 rows"),
-    (((TEXTS,), 1.0), "at least one row. Received: fraction=1.0 of 10 rows"),
+    (((TEXTS,), 0.0), "at least one row. Received: validation_split=0.0 of 10 rows"),
+    (((TEXTS,), 1.0), "at least one row. Received: validation_split=1.0 of 10 rows"),
     call=hold_out,
 )
 
 
 def test_the_texts_of_pairs_are_divided_together_and_missing_labels_remain_missing():
-    train, held_out = hold_out(Split((TEXTS, TEXTS[::-1]), None), 0.3)
+    train, held_out = hold_out(Split((TEXTS, TEXTS[::-1]), None), validation_split=0.3)
     assert isinstance(train, Split) and train.labels is held_out.labels is None
     assert [len(column) for column in (*train.texts, *held_out.texts)] == [7, 7, 3, 3]
     for first, second in zip(*held_out.texts):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_transfer.datasets import load_questions, load_trec6
+from keras_transfer.datasets import load_demo_questions, load_trec6
 from keras_transfer.datasets.texts import TREC_FILES
 
 CLASSES = ["ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"]
@@ -14,7 +14,7 @@ def write_trec(folder, train, test="LOC:city Where ?\n"):
 
 
 def test_a_fifth_of_the_packaged_questions_is_for_test_in_six_balanced_classes():
-    data = load_questions()
+    data = load_demo_questions()
     assert data.label_names == CLASSES
     assert (len(data.train.texts), len(data.test.texts)) == (576, 144)
     assert [data.test.labels.count(i) for i in range(6)] == [24] * 6

@@ -10,8 +10,8 @@ from keras_transfer.datasets import load_blimp, load_wikitext
 def test_wikitext_2_has_its_published_numbers_of_tokens(data_dir):
     data = load_wikitext(data_dir("wikitext-2"))
     tokens = {split: sum(len(line.split()) + 1 for line in lines) for split, lines in data.items()}
-    assert tokens == {"train": 2088628, "valid": 217646, "test": 245569}
-    assert data.valid[1] == "= Homarus gammarus =" and data.valid[0] == ""
+    assert tokens == {"train": 2088628, "validation": 217646, "test": 245569}
+    assert data.validation[1] == "= Homarus gammarus =" and data.validation[0] == ""
 
 
 def test_raw_files_are_read_and_two_files_of_a_split_are_an_error(tmp_path):

@@ -126,9 +126,9 @@ def test_mnli_has_two_development_and_two_test_sets(tmp_path):
     for name in ("test_matched", "test_mismatched"):
         write(tmp_path, "MNLI", ["\t".join(line.split("\t")[:10]) for line in (header, row)], f"{name}.tsv")
     data = load_glue(tmp_path, "mnli")
-    assert list(data) == ["train", "dev_matched", "dev_mismatched", "test_matched", "test_mismatched"]
+    assert list(data) == ["train", "validation_matched", "validation_mismatched", "test_matched", "test_mismatched"]
     assert data.label_names == ["entailment", "neutral", "contradiction"]
-    assert data.dev_mismatched.labels == [2] and data.test_matched == ((["It rained."], ["It was dry."]), None)
+    assert data.validation_mismatched.labels == [2] and data.test_matched == ((["It rained."], ["It was dry."]), None)
 
 
 def test_the_test_file_of_cola_has_a_header_and_no_labels(tmp_path):

@@ -82,7 +82,9 @@ def test_label_names_have_the_order_of_other_tools(tmp_path, task, names):
 
 def test_copa_has_choices(tmp_path):
     data = read(tmp_path, "COPA", name="val.jsonl")
-    assert data.dev.inputs == (["It rained."], [["so I got wet.", "so I sang."]]) and data.dev.labels == [0]
+    assert data.validation.inputs == (["It rained."], [["so I got wet.", "so I sang."]]) and data.validation.labels == [
+        0
+    ]
 
 
 def test_multirc_has_a_row_for_each_answer_with_the_number_of_its_question(tmp_path):

@@ -26,7 +26,7 @@ def test_entities_begin_with_b_whatever_scheme_the_file_has(tmp_path, text, name
     write(tmp_path, START + text, names)
     data = load_conll2003(tmp_path)
     assert data.train.words == [["Ann", "met", "Eve", "Lee", "Tom", "."], ["Paris", "FC"]]
-    assert data.train.labels == data.dev.labels == data.test.labels == LABELS
+    assert data.train.labels == data.validation.labels == data.test.labels == LABELS
     assert entities(data.train.labels[0]) == [("PER", 0, 1), ("PER", 2, 4), ("PER", 4, 5)]
 
 

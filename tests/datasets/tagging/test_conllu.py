@@ -138,7 +138,7 @@ def write_treebank(folder, train=DOGS, dev=DOGS, test=DOGS):
 def test_label_names_contain_the_labels_of_all_parts_sorted(tmp_path):
     write_treebank(tmp_path, test=GERMAN)
     data = load_universal_dependencies(tmp_path)
-    assert data.train == data.dev == read_conllu(tmp_path / "xx_dogs-ud-train.conllu")
+    assert data.train == data.validation == read_conllu(tmp_path / "xx_dogs-ud-train.conllu")
     assert data.test.labels == [["ADP", "DET", "NUM"]]
     assert data.label_names == ["ADP", "DET", "NOUN", "NUM", "VERB"]
     assert load_universal_dependencies(tmp_path, "deprel").label_names == ["case", "det", "nsubj", "root"]

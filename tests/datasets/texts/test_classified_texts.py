@@ -33,7 +33,7 @@ def test_a_class_without_reviews_and_a_file_with_another_name_are_errors(tmp_pat
 
 def test_imdb_as_compressed_json_lines_has_its_published_sizes(data_dir):
     for split in ("train", "test"):
-        texts, labels = read_table(data_dir("imdb") / f"{split}.jsonl.gz", "text", "label")
+        texts, labels = read_table(data_dir("imdb") / f"{split}.jsonl.gz", "text", label_column="label")
         assert len(texts) == 25000 and labels.count(1) == labels.count(0) == 12500
 
 

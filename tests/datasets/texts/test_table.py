@@ -47,16 +47,16 @@ def write(tmp_path, text, name="data.csv"):
 )
 def test_csv_and_json_lines_are_read_also_compressed(tmp_path, name, text):
     content = gzip.compress(text.encode()) if name.lower().endswith(".gz") else text
-    split = read_table(write(tmp_path, content, name), "text", "label")
+    split = read_table(write(tmp_path, content, name), "text", label_column="label")
     assert split.texts == ['What a film, "really"!', "Two\nlines."] and split.labels == ["good", "bad"]
 
 
 def test_several_labels_of_a_text_have_a_separator_in_a_csv_file(tmp_path):
     path = write(tmp_path, "text,topics\na,film | fun\nb, \nc,fun\n")
-    split = read_table(path, "text", "topics", label_separator="|")
+    split = read_table(path, "text", label_column="topics", label_separator="|")
     assert split.labels == [["film", "fun"], [], ["fun"]]
     with pytest.raises(ValueError, match="line 2: Expected a label. Remove the row, or add a label. Received: ''"):
-        read_table(write(tmp_path, "text,topics\na,film|\n"), "text", "topics", label_separator="|")
+        read_table(write(tmp_path, "text,topics\na,film|\n"), "text", label_column="topics", label_separator="|")
 
 
 def test_a_separator_of_labels_requires_a_string_labels_and_files_without_types(tmp_path):
@@ -70,20 +70,24 @@ def test_a_separator_of_labels_requires_a_string_labels_and_files_without_types(
         ({"train": path, "dev": tmp_path / "dev.jsonl"}, "topics", "|", "requires CSV or TSV files. .*dev.jsonl"),
     ]:
         with pytest.raises(ValueError, match=message):
-            read_table(source, "text", column, label_separator=separator)
+            read_table(source, "text", label_column=column, label_separator=separator)
 
 
 def test_lists_of_labels_become_lists_of_names_that_a_task_takes(tmp_path):
     names = ["film", "fun"]
     path = write(tmp_path, "text,topics\na,film|fun\nb,fun|film\n")
-    split = read_table(path, "text", "topics", label_names=names, label_separator="|")
+    split = read_table(path, "text", label_column="topics", label_names=names, label_separator="|")
     assert split.labels == [["film", "fun"], ["fun", "film"]]  # Positions would be taken as zeros and ones.
     positions = [{"text": "a", "topics": [1, 0]}, {"text": "b", "topics": [1]}, {"text": "c", "topics": []}]
-    assert read_table(positions, "text", "topics", label_names=names).labels == [["fun", "film"], ["fun"], []]
+    assert read_table(positions, "text", label_column="topics", label_names=names).labels == [
+        ["fun", "film"],
+        ["fun"],
+        [],
+    ]
     hot = [{"text": "a", "topics": [1, 0]}, {"text": "b", "topics": [0, 0]}]
-    assert read_table(hot, "text", "topics", label_names=names).labels == [[1, 0], [0, 0]]
+    assert read_table(hot, "text", label_column="topics", label_names=names).labels == [[1, 0], [0, 0]]
     with pytest.raises(ValueError, match=r"row 1: The labels of all rows must be lists, .* 'fun' after \['film'\]"):
-        read_table([{"t": "a", "y": ["film"]}, {"t": "b", "y": "fun"}], "t", "y", label_names=names)
+        read_table([{"t": "a", "y": ["film"]}, {"t": "b", "y": "fun"}], "t", label_column="y", label_names=names)
 
 
 @pytest.mark.parametrize("name", ["data.tsv", "DATA.TSV"])
@@ -96,7 +100,7 @@ def test_a_text_may_be_longer_than_the_limit_of_the_csv_module(tmp_path):
     limit = csv.field_size_limit()
     csv.field_size_limit(1000)
     try:
-        assert read_table(write(tmp_path, f"t,y\n{'a' * 200_000},b\n"), "t", "y").texts == ["a" * 200_000]
+        assert read_table(write(tmp_path, f"t,y\n{'a' * 200_000},b\n"), "t", label_column="y").texts == ["a" * 200_000]
         assert csv.field_size_limit() == 1000
     finally:
         csv.field_size_limit(limit)
@@ -117,14 +121,16 @@ def test_a_text_may_be_longer_than_the_limit_of_the_csv_module(tmp_path):
     ],
 )
 def test_labels_of_a_csv_file_are_numbers_if_all_of_them_are(tmp_path, values, expected):
-    labels = read_table(write(tmp_path, "t,y\n" + "".join(f"x,{value}\n" for value in values)), "t", "y").labels
+    labels = read_table(
+        write(tmp_path, "t,y\n" + "".join(f"x,{value}\n" for value in values)), "t", label_column="y"
+    ).labels
     assert labels == expected and [type(label) for label in labels] == [type(label) for label in expected]
 
 
 def test_labels_of_json_lines_keep_their_types(tmp_path):
     def labels(*values):
         rows = "".join(json.dumps({"t": "x", "y": value}) + "\n" for value in values)
-        return read_table(write(tmp_path, rows, "data.json"), "t", "y").labels
+        return read_table(write(tmp_path, rows, "data.json"), "t", label_column="y").labels
 
     assert labels("1", "2") == ["1", "2"] and labels(True, False) == [1, 0] and labels(1, 0.5) == [1.0, 0.5]
     assert labels(["a", "b"], []) == [["a", "b"], []]
@@ -132,16 +138,16 @@ def test_labels_of_json_lines_keep_their_types(tmp_path):
 
 def test_with_label_names_labels_become_positions(tmp_path):
     path = write(tmp_path, "t,y\nx,bad\nx,good\nx,bad\n")
-    assert read_table(path, "t", "y", label_names=["good", "bad"]).labels == [1, 0, 1]
+    assert read_table(path, "t", label_column="y", label_names=["good", "bad"]).labels == [1, 0, 1]
     rows = [{"t": "x", "y": ["b", "a"]}, {"t": "x", "y": []}]
-    assert read_table(rows, "t", "y", label_names=["a", "b"]).labels == [["b", "a"], []]
+    assert read_table(rows, "t", label_column="y", label_names=["a", "b"]).labels == [["b", "a"], []]
     with pytest.raises(ValueError, match=r"line 2: Unknown label. Did you mean 'Bad'\? .* Received: 'bad'"):
-        read_table(path, "t", "y", label_names=["Good", "Bad"])
+        read_table(path, "t", label_column="y", label_names=["Good", "Bad"])
 
 
 def test_labels_are_all_names_or_all_positions():
     def labels(*values, names):
-        return read_table([{"t": "x", "y": value} for value in values], "t", "y", label_names=names).labels
+        return read_table([{"t": "x", "y": value} for value in values], "t", label_column="y", label_names=names).labels
 
     stars = ["1", "2", "3", "4", "5"]
     assert labels(1, 0, names=["good", "bad"]) == labels("1", "0", names=["good", "bad"]) == [1, 0]
@@ -157,17 +163,20 @@ def test_labels_are_all_names_or_all_positions():
 
 def test_a_dict_of_tables_becomes_splits_with_the_sorted_names_of_all(tmp_path):
     path = write(tmp_path, CSV)
-    data = read_table({"train": path, "test": [{"text": "Fine.", "label": "fine"}]}, "text", "label")
+    data = read_table({"train": path, "test": [{"text": "Fine.", "label": "fine"}]}, "text", label_column="label")
     assert list(data) == ["train", "test"] and data.label_names == ["bad", "fine", "good"]
-    assert data.train == read_table(path, "text", "label") and data.test == (["Fine."], ["fine"])
-    assert read_table({"train": path}, "text", "id").label_names is None
-    assert read_table({"train": path}, "text", "label", label_names=["good", "bad"]).label_names == ["good", "bad"]
+    assert data.train == read_table(path, "text", label_column="label") and data.test == (["Fine."], ["fine"])
+    assert read_table({"train": path}, "text", label_column="id").label_names is None
+    assert read_table({"train": path}, "text", label_column="label", label_names=["good", "bad"]).label_names == [
+        "good",
+        "bad",
+    ]
 
 
 def test_splits_with_labels_of_different_types_are_an_error_that_names_the_split():
     def read(**labels):
         splits = {name: [{"t": "x", "y": label} for label in values] for name, values in labels.items()}
-        return read_table(splits, "t", "y")
+        return read_table(splits, "t", label_column="y")
 
     for splits, message in [
         ({"train": [1, 0], "dev": ["pos"]}, "dev: .*Expected numbers, as in 'train'. Received: names"),
@@ -182,53 +191,53 @@ def test_splits_with_labels_of_different_types_are_an_error_that_names_the_split
     with pytest.raises(
         ValueError, match=r"dev: .*Expected \['pos', 'neg'\], as in 'train'. Received: \['neg', 'pos'\]"
     ):
-        read_table(dict(zip(("train", "dev"), hugging_face)), "t", "label")
+        read_table(dict(zip(("train", "dev"), hugging_face)), "t", label_column="label")
 
 
 def test_pandas_tables_are_read():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"t": ["a", "b"], "u": ["c", "d"], "y": pandas.Categorical(["no", "yes"]), "z": [1, 2]})
-    assert read_table(table, "t", "y", "u") == ((["a", "b"], ["c", "d"]), ["no", "yes"])
-    labels = read_table(table, "t", "z").labels
+    assert read_table(table, "t", label_column="y", pair_column="u") == ((["a", "b"], ["c", "d"]), ["no", "yes"])
+    labels = read_table(table, "t", label_column="z").labels
     assert labels == [1, 2] and type(labels[0]) is int
     table.loc[1, "t"] = None
     with pytest.raises(ValueError, match="row 1: Expected a text. Remove the row, or add a text. Received: "):
-        read_table(table, "t", "y")
+        read_table(table, "t", label_column="y")
     table = pandas.DataFrame({"t": ["a", "b"], "y": [1, None]})
     with pytest.raises(ValueError, match="row 1: Expected a label. Remove the row, or add a label. Received: nan"):
-        read_table(table, "t", "y")
+        read_table(table, "t", label_column="y")
 
 
 def test_class_labels_of_hugging_face_become_names_in_their_order():
     train = HuggingFaceDataset({"text": ["a", "b"], "label": [1, 0]}, ["pos", "neg"])
     test = HuggingFaceDataset({"text": ["c"], "label": [-1]}, ["pos", "neg"])
-    assert read_table(train, "text", "label") == (["a", "b"], ["neg", "pos"])
-    data = read_table({"train": train, "test": test}, "text", "label")
+    assert read_table(train, "text", label_column="label") == (["a", "b"], ["neg", "pos"])
+    data = read_table({"train": train, "test": test}, "text", label_column="label")
     assert data.label_names == ["pos", "neg"] and data.test == (["c"], None)
     stars = HuggingFaceDataset({"text": ["a", "b"], "label": [1, 0]}, ["1", "2"])
-    assert read_table(stars, "text", "label").labels == ["2", "1"]  # always positions
+    assert read_table(stars, "text", label_column="label").labels == ["2", "1"]  # always positions
     part = HuggingFaceDataset({"text": ["a", "b"], "label": [1, -1]}, ["pos", "neg"])
     with pytest.raises(ValueError, match="row 1: Expected the position of one of .'pos', 'neg'.. Received: -1"):
-        read_table(part, "text", "label")
-    assert read_table(HuggingFaceDataset({"text": ["a"], "label": [2.5]}), "text", "label").labels == [2.5]
+        read_table(part, "text", label_column="label")
+    assert read_table(HuggingFaceDataset({"text": ["a"], "label": [2.5]}), "text", label_column="label").labels == [2.5]
 
 
 def test_tensorflow_datasets_of_dicts_are_read_batched_or_not():
     tf = pytest.importorskip("tensorflow")
     data = tf.data.Dataset.from_tensor_slices({"text": ["naïve", "b"], "label": [1, 0], "id": [7, 8]})
     for source in (data, data.batch(2), data.as_numpy_iterator()):
-        split = read_table(source, "text", "label", label_names=["neg", "pos"])
+        split = read_table(source, "text", label_column="label", label_names=["neg", "pos"])
         assert split == (["naïve", "b"], [1, 0]) and type(split.labels[0]) is int
     several = tf.data.Dataset.from_tensor_slices({"text": ["a", "b"], "label": [[1, 0], [0, 1]]})
     for source in (several, several.batch(2)):
-        assert read_table(source, "text", "label") == (["a", "b"], [[1, 0], [0, 1]])
+        assert read_table(source, "text", label_column="label") == (["a", "b"], [[1, 0], [0, 1]])
     with pytest.raises(ValueError, match="Call `tfds.load` without `as_supervised=True`"):
-        read_table(data.map(lambda row: (row["text"], row["label"])), "text", "label")
+        read_table(data.map(lambda row: (row["text"], row["label"])), "text", label_column="label")
 
 
 def test_rows_may_be_dicts_of_numpy_values():
     rows = [{"t": "a", "y": np.float32(0.5)}, {"t": np.str_("b"), "y": np.float32(2)}]
-    split = read_table(rows, "t", "y")
+    split = read_table(rows, "t", label_column="y")
     assert split == (["a", "b"], [0.5, 2.0]) and {type(value) for value in (*split.texts, *split.labels)} == {
         str,
         float,
@@ -263,7 +272,7 @@ def test_rows_may_be_dicts_of_numpy_values():
 def test_a_mistake_in_a_csv_file_is_one_error(tmp_path, text, columns, message):
     text_column, label_column, pair_column = (*columns, None, None)[:3]
     with pytest.raises(ValueError, match=message):
-        read_table(write(tmp_path, text), text_column, label_column, pair_column)
+        read_table(write(tmp_path, text), text_column, label_column=label_column, pair_column=pair_column)
 
 
 def test_a_mistake_in_rows_is_one_error():
@@ -277,7 +286,7 @@ def test_a_mistake_in_rows_is_one_error():
         (7, "must be a path, .* Received: int"),
     ]:
         with pytest.raises(ValueError, match=message):
-            read_table(rows, "t", "y")
+            read_table(rows, "t", label_column="y")
     with pytest.raises(ValueError, match="dev: row 0: Expected a text"):
         read_table({"dev": [{"t": None}]}, "t")
 
@@ -310,4 +319,4 @@ def test_a_table_with_another_separator_has_one_column_and_the_error_says_so(nam
     with pytest.raises(
         ValueError, match=f"The table has one column, whose name contains {shown}.* Received: text_column"
     ):
-        read_table(tmp_path / name, "text", "label")
+        read_table(tmp_path / name, "text", label_column="label")

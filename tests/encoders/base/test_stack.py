@@ -19,7 +19,7 @@ IDS = [[5, 6, 7, 8, 9], [4, 3, 2, 1, 5]]
 class Decoder(TransformerStack):
     """Llama's parts, with a window in every second block."""
 
-    def __init__(self, vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, dtype=None, **options):
+    def __init__(self, vocabulary_size, num_layers, num_heads, hidden_dim, intermediate_dim, dtype=None, **kwargs):
         settings = constructor_settings(locals())
         initializer = keras.initializers.RandomNormal(stddev=0.5)
         weights = {"use_bias": False, "kernel_initializer": initializer, "dtype": dtype}
@@ -29,8 +29,12 @@ class Decoder(TransformerStack):
             attention = MultiHeadAttention(
                 num_heads, num_key_value_heads=1, causal=True, window=window, **weights, name="attention"
             )
-            feed_forward = GatedFeedForward(intermediate_dim, "silu", **weights, name="feed_forward")
-            blocks.append(TransformerBlock(attention, feed_forward, "pre", "rms", dtype=dtype, name=f"block_{i}"))
+            feed_forward = GatedFeedForward(intermediate_dim, activation="silu", **weights, name="feed_forward")
+            blocks.append(
+                TransformerBlock(
+                    attention, feed_forward, norm="pre", normalization="rms", dtype=dtype, name=f"block_{i}"
+                )
+            )
         super().__init__(
             settings,
             keras.layers.Embedding(vocabulary_size, hidden_dim, initializer, dtype=dtype, name="token_embedding"),
@@ -38,7 +42,7 @@ class Decoder(TransformerStack):
             block_inputs=RotaryPositions(hidden_dim // num_heads, dtype=dtype, name="rotary"),
             final_norm=keras.layers.RMSNormalization(dtype=dtype, name="final_norm"),
             dtype=dtype,
-            **options,
+            **kwargs,
         )
 
 

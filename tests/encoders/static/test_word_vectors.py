@@ -25,7 +25,9 @@ def vectors():
 
 @pytest.mark.parametrize("pooling", [None, "mean", "max", "sif"])
 def test_it_is_a_well_behaved_encoder(pooling):
-    run_encoder_test(WordVectorEncoder, {"vocabulary_size": 11, "dim": 8, "pooling": pooling, "initializer_range": 0.3})
+    run_encoder_test(
+        WordVectorEncoder, {"vocabulary_size": 11, "hidden_dim": 8, "pooling": pooling, "initializer_range": 0.3}
+    )
 
 
 def test_the_sequence_contains_the_vectors_of_words_and_only_pooling_adds_a_pooled_output():
@@ -48,7 +50,7 @@ def test_the_bag_is_the_mean_or_the_maximum_of_real_words():
 
 def test_sif_weights_words_by_their_counts_as_in_the_paper():
     counts = {"the": 600, "film": 300, "good": 10, "other": 90}  # "bad" does not occur
-    encoder = WordVectorEncoder.from_vectors(vectors(), counts, pooling="sif", smoothing=1e-2)
+    encoder = WordVectorEncoder.from_vectors(vectors(), counts=counts, pooling="sif", smoothing=1e-2)
     weights = 0.01 / (0.01 + np.array([0.6, 0.3, 0.01, 0.0]))
     pooled = array(encoder(INPUTS)["pooled_output"])
     # Algorithm 1, line 2: the sum over the sentence, divided by its length.
@@ -92,12 +94,12 @@ def test_frozen_vectors_do_not_move_and_trained_ones_do():
         assert moved.tolist() == [False, *[trainable] * 5]  # padding never
         same = save_and_load(encoder)
         assert len(same.trainable_weights) == trainable and same.get_config() == encoder.get_config()
-    assert WordVectorEncoder(5, 2, trainable=False).trainable_weights == []
+    assert WordVectorEncoder(5, hidden_dim=2, trainable=False).trainable_weights == []
 
 
 @pytest.mark.parametrize("pooling", [None, "sif"])
 def test_it_is_one_layer_group_of_embeddings(pooling):
-    groups = layer_groups(WordVectorEncoder(11, 3, pooling=pooling))
+    groups = layer_groups(WordVectorEncoder(11, hidden_dim=3, pooling=pooling))
     assert [(group.name, group.kind, group.parameters) for group in groups] == [
         ("embeddings", "embeddings", 33 + (11 if pooling else 0))
     ]
@@ -105,24 +107,30 @@ def test_it_is_one_layer_group_of_embeddings(pooling):
 
 test_a_mistake_is_one_clear_error = check_errors(
     (
-        lambda: WordVectorEncoder(5, 2, pooling="first"),
+        lambda: WordVectorEncoder(5, hidden_dim=2, pooling="first"),
         "one of ('mean', 'max', 'sif') or None. Received: pooling='first'",
     ),
-    (lambda: WordVectorEncoder(2, 5), "one word. Received: vocabulary_size=2"),
+    (lambda: WordVectorEncoder(2, hidden_dim=5), "one word. Received: vocabulary_size=2"),
     (
-        lambda: WordVectorEncoder(5, 2, pooling="sif", smoothing=0),
+        lambda: WordVectorEncoder(5, hidden_dim=2, pooling="sif", smoothing=0),
         "`smoothing` must be positive. Received: smoothing=0",
     ),
     (lambda: WordVectorEncoder.from_vectors(VECTORS), "must be a `checkpoints.WordVectors`, such as"),
-    (lambda: WordVectorEncoder.from_vectors(vectors(), {"the": 1}), "requires pooling='sif'. Received: pooling=None"),
     (
-        lambda: WordVectorEncoder.from_vectors(vectors(), {"x": 1}, pooling="sif"),
+        lambda: WordVectorEncoder.from_vectors(vectors(), counts={"the": 1}),
+        "requires pooling='sif'. Received: pooling=None",
+    ),
+    (
+        lambda: WordVectorEncoder.from_vectors(vectors(), counts={"x": 1}, pooling="sif"),
         "`vectors`. Received: counts of ['x']",
     ),
-    (lambda: WordVectorEncoder.from_vectors(vectors(), {"the": -1}, pooling="sif"), "must be finite, non-negative"),
+    (
+        lambda: WordVectorEncoder.from_vectors(vectors(), counts={"the": -1}, pooling="sif"),
+        "must be finite, non-negative",
+    ),
 )
 
 
 def test_saving_it_as_a_checkpoint_is_an_error(tmp_path):
     with pytest.raises(CheckpointError, match="Received: WordVectorEncoder"):
-        WordVectorEncoder(5, 2).save_pretrained(tmp_path / "saved")
+        WordVectorEncoder(5, hidden_dim=2).save_pretrained(tmp_path / "saved")

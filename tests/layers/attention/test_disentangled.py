@@ -23,7 +23,7 @@ def test_near_distances_have_their_own_bucket_and_far_ones_share_logarithmic_buc
 
 @pytest.mark.parametrize("num_buckets", [0, 4])
 def test_scores_are_those_of_contents_and_of_distances_in_both_directions(num_buckets):
-    distances = DistanceEmbedding(4, num_buckets, layer_norm_epsilon=1e-3, initializer=INITIALIZER)
+    distances = DistanceEmbedding(4, num_buckets=num_buckets, layer_norm_epsilon=1e-3, initializer=INITIALIZER)
     attention = DisentangledAttention(2, kernel_initializer=INITIALIZER)
     attention(X, **distances(X))
     half = num_buckets or 4
@@ -45,14 +45,14 @@ def test_it_is_a_well_behaved_layer():
     positions = RNG.normal(size=(10, 8)).astype("float32")
     arguments = {"num_heads": 2, "position_dropout": 0.1, "dropout": 0.1}
     run_layer_test(DisentangledAttention, arguments, X, {"relative_positions": positions}, X.shape)
-    distances = DistanceEmbedding(4, 4, 1e-7)
+    distances = DistanceEmbedding(4, num_buckets=4, layer_norm_epsilon=1e-7)
     assert DistanceEmbedding.from_config(distances.get_config()).get_config() == distances.get_config()
 
 
 test_attention_without_distances_and_too_small_a_range_are_errors = check_errors(
     (lambda: DisentangledAttention(2)(X), "`relative_positions` is required"),
     (
-        lambda: DistanceEmbedding(4, 8),
+        lambda: DistanceEmbedding(4, num_buckets=8),
         "must be at least 6, half of `num_buckets` plus 2. Received: max_distance=4, num_buckets=8",
     ),
 )

@@ -31,5 +31,5 @@ def test_attention_depends_on_distances_not_on_positions():
 
 @pytest.mark.parametrize("dim", [3, 0])
 def test_an_odd_or_empty_width_is_an_error(dim):
-    with pytest.raises(ValueError, match=f"`dim` must be a positive even number. Received: dim={dim}"):
+    with pytest.raises(ValueError, match=f"`head_dim` must be a positive even number. Received: head_dim={dim}"):
         RotaryPositions(dim)

@@ -25,7 +25,7 @@ def test_an_unknown_activation_is_an_error_when_the_layer_is_created(cls):
 @pytest.mark.parametrize("use_bias", [True, False])
 @pytest.mark.parametrize("cls", [FeedForward, GatedFeedForward])
 def test_they_equal_their_equations(cls, use_bias):
-    layer = cls(6, "relu", use_bias, kernel_initializer=keras.initializers.RandomNormal(stddev=1.0))
+    layer = cls(6, "relu", use_bias=use_bias, kernel_initializer=keras.initializers.RandomNormal(stddev=1.0))
     layer(X)
     layer.set_weights([np.random.default_rng(1).normal(size=weight.shape) for weight in layer.weights])
     if cls is FeedForward:
@@ -82,7 +82,7 @@ def test_operations_of_the_activation_come_after_the_matmul_in_the_alphabet(cls)
 
 @pytest.mark.core
 @pytest.mark.parametrize(
-    "make", [lambda: FeedForward(3), lambda: GatedFeedForward(3, "silu"), lambda: BottleneckAdapter(2)]
+    "make", [lambda: FeedForward(3), lambda: GatedFeedForward(3, activation="silu"), lambda: BottleneckAdapter(2)]
 )
 def test_activations_can_be_computed_again_in_the_backward_pass(make):
     x = np.random.default_rng(0).normal(size=(2, 4)).astype("float32")

@@ -11,9 +11,9 @@ from keras_transfer.layers import (
     GatedFeedForward,
     MultiHeadAttention,
     TransformerBlock,
-    gelu_tanh,
 )
 from keras_transfer.layers.adapters import AdaptedResidual, stand_in
+from keras_transfer.layers.basic import gelu_tanh
 from keras_transfer.layers.blocks.transformer import first_token_only
 from tests.helpers import run_layer_test, save_and_load
 
@@ -153,7 +153,7 @@ def test_a_decoder_projects_its_context_once():
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_bias_computed_once_gives_the_same_as_the_masks(causal):
     block = random_block(causal=causal)
-    bias = AttentionBias(causal)(PADDING)
+    bias = AttentionBias(causal=causal)(PADDING)
     np.testing.assert_array_equal(block(X, attention_bias=bias), block(X, padding_mask=PADDING))
     block = random_block(reads_context=True)
     mask = np.array([[1, 1, 1, 0], [1, 1, 1, 1]], "int32")

@@ -34,7 +34,17 @@ def test_a_token_without_a_delimiter_belongs_to_the_one_who_replies():
 
 
 def test_an_encoder_encodes_a_dialogue_step_by_step_as_at_once():
-    encoder = TransformerEncoder(10, 1, 2, 8, 16, dropout=0.0, causal=True, speakers=[1, 3, 4], initializer_range=0.5)
+    encoder = TransformerEncoder(
+        10,
+        num_layers=1,
+        num_heads=2,
+        hidden_dim=8,
+        intermediate_dim=16,
+        dropout=0.0,
+        causal=True,
+        speakers=[1, 3, 4],
+        initializer_range=0.5,
+    )
     words = np.array([DIALOGUE.words])
     whole = encoder({"token_ids": words, "padding_mask": np.ones_like(words)})["sequence_output"]
     start = len(DIALOGUE.words) - 3  # after the delimiter of the reply
@@ -47,7 +57,7 @@ def test_an_encoder_encodes_a_dialogue_step_by_step_as_at_once():
 
 
 def test_a_checkpoint_of_gpt_keeps_the_speakers(tmp_path):
-    encoder = GPT2Encoder(10, 1, 2, 8, 32, speakers=[1, 3, 4])
+    encoder = GPT2Encoder(10, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=32, speakers=[1, 3, 4])
     encoder.save_pretrained(tmp_path / "gpt2")
     again = Encoder.from_pretrained(tmp_path / "gpt2")
     assert again.speakers == [1, 3, 4]

@@ -16,7 +16,7 @@ MASKS = np.array(list(itertools.product([0, 1], repeat=4)))  # Each way in which
 
 def field(labels, allowed=None, seed=0):
     """A layer with random transitions, and these."""
-    layer = ConditionalRandomField(allowed)
+    layer = ConditionalRandomField(allowed=allowed)
     layer.build((None, None, labels))
     transitions = np.random.default_rng(seed).normal(size=(labels + 1, labels + 1))
     layer.transitions.assign(transitions)
@@ -162,6 +162,6 @@ def test_it_is_saved_with_what_is_allowed_and_rejects_another_shape():
     allowed = [[True, False, True], [True, True, True], [True, False, True]]
     emissions = emissions_of(2, 4, 2).astype("float32")
     run_layer_test(ConditionalRandomField, {"allowed": allowed}, emissions, output_shape=(2, 4, 2))
-    assert ConditionalRandomField(np.array(allowed)).get_config()["allowed"] == allowed
+    assert ConditionalRandomField(allowed=np.array(allowed)).get_config()["allowed"] == allowed
     with pytest.raises(ValueError, match=r"`allowed` must have the shape \(4, 4\).*Received: shape \(3, 3\)"):
-        ConditionalRandomField(allowed)(np.zeros((2, 4, 3)))
+        ConditionalRandomField(allowed=allowed)(np.zeros((2, 4, 3)))

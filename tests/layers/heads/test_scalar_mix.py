@@ -12,7 +12,7 @@ from tests.helpers import save_and_load
 LAYERS = [np.random.default_rng(i).normal(size=(2, 3, 4)).astype("float32") for i in range(3)]
 ENCODERS = {
     "bert": lambda: BertEncoder(20, num_layers=2, num_heads=2, hidden_dim=8, intermediate_dim=8),
-    "elmo": lambda: ElmoEncoder(3, [(1, 4)], projection_dim=4, units=5),
+    "elmo": lambda: ElmoEncoder(embedding_dim=3, filters=[(1, 4)], projection_dim=4, units=5),
 }
 
 

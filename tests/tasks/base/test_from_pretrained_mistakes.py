@@ -21,7 +21,7 @@ from tests.tasks.tiny import VOCABULARY
 def gpt2(tmp_path_factory):
     """A folder with a small GPT-2 without a tokenizer."""
     folder = tmp_path_factory.mktemp("checkpoints") / "gpt2"
-    GPT2Encoder(len(VOCABULARY), 1, 2, 8, 16).save_pretrained(folder)
+    GPT2Encoder(len(VOCABULARY), num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16).save_pretrained(folder)
     return folder
 
 

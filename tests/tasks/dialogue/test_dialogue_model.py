@@ -107,7 +107,9 @@ def test_prepared_data_are_predicted_and_any_number_of_candidates_is_taken():
 
 def test_a_checkpoint_gives_a_new_second_head_and_cannot_contain_it(tmp_path):
     speakers = [VOCABULARY.index(token) for token in ("<bos>", "<speaker1>", "<speaker2>")]
-    GPT2Encoder(len(VOCABULARY), 1, 2, 8, 32).save_pretrained(tmp_path / "gpt2")
+    GPT2Encoder(len(VOCABULARY), num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=32).save_pretrained(
+        tmp_path / "gpt2"
+    )
     options = {"preprocessor": None, "encoder": {"speakers": speakers}}
     with pytest.raises(CheckpointError, match='has no head for a DialogueModel. Pass `head="new"`'):
         DialogueModel.from_pretrained(tmp_path / "gpt2", **options)
@@ -253,9 +255,20 @@ def test_other_mistakes_are_errors():
         task.reply("hi")
     with pytest.raises(ValueError, match="`num_candidates` must be an integer of at least 2. Received: 1"):
         DialogueModel(task.encoder, task.preprocessor, num_candidates=1)
-    encoder = TransformerEncoder(len(VOCABULARY), 1, 2, 8, 16, norm="pre", causal=True)
+    encoder = TransformerEncoder(
+        len(VOCABULARY), num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16, norm="pre", causal=True
+    )
     with pytest.raises(ValueError, match="must have `speakers`.* Received: a TransformerEncoder with speakers=None"):
         DialogueModel(encoder, task.preprocessor)
-    encoder = TransformerEncoder(len(VOCABULARY), 1, 2, 8, 16, norm="pre", causal=True, speakers=[2, 5, 4])
+    encoder = TransformerEncoder(
+        len(VOCABULARY),
+        num_layers=1,
+        num_heads=2,
+        hidden_dim=8,
+        intermediate_dim=16,
+        norm="pre",
+        causal=True,
+        speakers=[2, 5, 4],
+    )
     with pytest.raises(ValueError, match=r"\[2, 4, 5\]. Received: speakers=\[2, 5, 4\]"):
         DialogueModel(encoder, task.preprocessor).reply(["hi"])

@@ -337,7 +337,7 @@ def test_prepared_rows_train_as_raw_ones():
 
 def test_an_encoder_of_characters_trains():
     keras.utils.set_random_seed(0)
-    elmo = ElmoEncoder(4, [(1, 4), (2, 8)], projection_dim=8, units=16)
+    elmo = ElmoEncoder(embedding_dim=4, filters=[(1, 4), (2, 8)], projection_dim=8, units=16)
     model = TextEmbedder(elmo, ElmoPreprocessor(sequence_length=8))
     model.compile("sgd", run_eagerly=EAGER)
     start = model.get_weights()

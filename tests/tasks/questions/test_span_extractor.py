@@ -300,7 +300,9 @@ def test_any_number_of_questions_get_the_answers_that_they_get_alone(model, eage
 @pytest.mark.core
 def test_answers_are_the_same_on_every_backend():
     pytest.importorskip("tensorflow_text")
-    small = TransformerEncoder(len(VOCABULARY), 1, 2, 8, 16, max_sequence_length=16)
+    small = TransformerEncoder(
+        len(VOCABULARY), num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16, max_sequence_length=16
+    )
     model = SpanExtractor(small, BertPreprocessor(VOCABULARY, sequence_length=16))
     for weight in model.weights:
         weight.assign(np.random.default_rng(len(weight.path)).normal(size=weight.shape))

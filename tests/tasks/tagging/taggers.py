@@ -21,7 +21,7 @@ def bert(**options):
 
 def elmo():
     sizes = {"projection_dim": 8, "units": 16, "num_layers": 1, "max_characters": 8}
-    encoder = ElmoEncoder(4, [(1, 4), (2, 8)], dropout=0.0, **sizes)
+    encoder = ElmoEncoder(embedding_dim=4, filters=[(1, 4), (2, 8)], dropout=0.0, **sizes)
     return encoder, ElmoPreprocessor(sequence_length=24, max_characters=8)
 
 

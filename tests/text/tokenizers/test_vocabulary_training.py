@@ -4,14 +4,14 @@ import sys
 
 import pytest
 
-from keras_transfer.datasets import load_questions
+from keras_transfer.datasets import load_demo_questions
 from keras_transfer.text import Packing, TokenPreprocessor, train_vocabulary
 
 pytest.importorskip("tensorflow_text")
 pytest.importorskip("tokenizers")
 pytest.importorskip("sentencepiece")
 
-TEXTS = load_questions().train.texts[:200]
+TEXTS = load_demo_questions().train.texts[:200]
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>", "<mask>", "<x>"]
 
 

@@ -146,7 +146,9 @@ def configure(encoder="letters", stages="gradual", penalty=None, accumulation=No
 
 def transformer(optimizer):
     """A classifier over a Transformer with dropout."""
-    encoder = TransformerEncoder(20, 1, 2, 8, 16, dropout=0.2, max_sequence_length=16)
+    encoder = TransformerEncoder(
+        20, num_layers=1, num_heads=2, hidden_dim=8, intermediate_dim=16, dropout=0.2, max_sequence_length=16
+    )
     model = TextClassifier(encoder, 2, preprocessor=ids)
     model.compile(optimizer)
     return model

@@ -30,7 +30,9 @@ def letters(texts):
 
 def classifier():
     keras.utils.set_random_seed(0)
-    encoder = TransformerEncoder(40, 1, 1, 4, 4, max_sequence_length=16)
+    encoder = TransformerEncoder(
+        40, num_layers=1, num_heads=1, hidden_dim=4, intermediate_dim=4, max_sequence_length=16
+    )
     model = TextClassifier(encoder, 2, preprocessor=letters)
     model.compile(keras.optimizers.Adam(1e-2), run_eagerly=True)
     return model

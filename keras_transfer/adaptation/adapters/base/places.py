@@ -88,7 +88,7 @@ def take(encoder, name):
             encoder.adapter_slots.remove(slot)
 
 
-def put_at_outputs(encoder, parts, name, make, *sizes):
+def put_at_outputs(encoder, parts, name, make, **arguments):
     """Builds adapters and adds one to the end of each given sub-layer of each block, under a name.
 
     Args:
@@ -96,7 +96,7 @@ def put_at_outputs(encoder, parts, name, make, *sizes):
         parts: List of strings, `"attention"` and `"feed_forward"`.
         name: String. Name of the adapters.
         make: Class of the adapters.
-        *sizes: Its arguments.
+        **arguments: Its arguments.
 
     Raises:
         ValueError: If a block is neither of this library nor a `TransformerEncoder` or `TransformerDecoder` of
@@ -106,7 +106,7 @@ def put_at_outputs(encoder, parts, name, make, *sizes):
         cls = AdaptedResidual if isinstance(block, TransformerBlock) else Adapted
         for part in parts:
             slot = stand_in(cls, *_layers_named(block, OUTPUTS)[part], f"{block.name}.{part}")
-            put(encoder, slot, name, make(*sizes, dtype=block.dtype_policy, name=name))
+            put(encoder, slot, name, make(**arguments, dtype=block.dtype_policy, name=name))
 
 
 def norms_of(block):

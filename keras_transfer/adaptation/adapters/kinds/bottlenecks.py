@@ -43,7 +43,8 @@ class Houlsby(AdapterKind):
         self.check(size=positive(self.size), norms=boolean(self.norms))
 
     def attach(self, encoder, name):
-        put_at_outputs(encoder, ["attention", "feed_forward"], name, BottleneckAdapter, self.size, self.activation)
+        arguments = {"units": self.size, "activation": self.activation}
+        put_at_outputs(encoder, ["attention", "feed_forward"], name, BottleneckAdapter, **arguments)
         for block in blocks_of(encoder) if self.norms else ():
             for place, norm in norms_of(block).items():
                 copy_weights(encoder, norm, ("gamma", "beta"), f"{block.name}.{place}", name)
@@ -72,7 +73,8 @@ class Pfeiffer(AdapterKind):
         self.check(size=positive(self.size))
 
     def attach(self, encoder, name):
-        put_at_outputs(encoder, ["feed_forward"], name, BottleneckAdapter, self.size, self.activation, "summed")
+        arguments = {"units": self.size, "activation": self.activation, "source": "summed"}
+        put_at_outputs(encoder, ["feed_forward"], name, BottleneckAdapter, **arguments)
 
 
 @register_kind(parallel={})
@@ -100,5 +102,5 @@ class Parallel(AdapterKind):
         self.check(size=positive(self.size))
 
     def attach(self, encoder, name):
-        sizes = (self.size, self.activation, "inputs", float(self.scale))
-        put_at_outputs(encoder, ["feed_forward"], name, BottleneckAdapter, *sizes)
+        arguments = {"units": self.size, "activation": self.activation, "source": "inputs", "scale": float(self.scale)}
+        put_at_outputs(encoder, ["feed_forward"], name, BottleneckAdapter, **arguments)

@@ -40,8 +40,8 @@ class Compacter(AdapterKind):
         divides = width_of(encoder) % self.terms == self.size % self.terms == 0
         self.check(terms=(divides, "a divisor of both widths"))
         rule = Rule(self.terms, name="rule")
-        sizes = (self.size, self.activation, rule, self.rank)
-        put_at_outputs(encoder, ["attention", "feed_forward"], name, CompacterAdapter, *sizes)
+        arguments = {"units": self.size, "activation": self.activation, "rule": rule, "rank": self.rank}
+        put_at_outputs(encoder, ["attention", "feed_forward"], name, CompacterAdapter, **arguments)
 
 
 class Rule(keras.layers.Layer):
@@ -68,8 +68,8 @@ class CompacterAdapter(BottleneckAdapter):
         rank: Integer. Defaults to `1`.
     """
 
-    def __init__(self, units, activation, rule, rank=1, **kwargs):
-        super().__init__(units, activation, **kwargs)
+    def __init__(self, units, *, activation, rule, rank=1, **kwargs):
+        super().__init__(units, activation=activation, **kwargs)
         self.rule = rule
         self.rank = rank
 
