@@ -1,0 +1,43 @@
+"""Every name of this library in the page for users of other libraries exists, with the arguments that it shows."""
+
+import ast
+import functools
+import inspect
+import pathlib
+import re
+
+import keras_transfer as kt
+
+PAGE = pathlib.Path(__file__).parents[1] / "docs" / "migration.md"
+
+
+def rows():
+    """The cells of all tables in the page, without the heads."""
+    lines = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| ")]
+    rows = [[cell.strip() for cell in re.split(r" \|(?: |$)", line[2:])] for line in lines]
+    return [row for row in rows if row[0] != "---" and row[1] != "here"]
+
+
+def names():
+    """Snippets such as `kt.losses.MatryoshkaLoss(loss, dims=[384, 64])`."""
+    return re.findall(r"`(kt\.[^`]+)`", PAGE.read_text("utf-8"))
+
+
+def test_every_name_exists_and_accepts_the_arguments():
+    assert len(names()) > 80
+    for name in names():
+        [statement] = ast.parse(name).body
+        call = statement.value if isinstance(statement.value, ast.Call) else None
+        path = ast.unparse(call.func if call else statement.value).split(".")
+        found = functools.reduce(getattr, path[1:], kt)
+        assert path[2] in getattr(kt, path[1]).__all__, name
+        if call:
+            keywords = {keyword.arg: None for keyword in call.keywords}
+            inspect.signature(found).bind(*call.args, **keywords)
+
+
+def test_a_row_has_three_cells_and_a_name_of_another_library_is_in_one_row():
+    for row in rows():
+        assert len([cell for cell in row if cell != ""]) in (2, 3) and row[1], row
+    others = [row[0] for row in rows()]
+    assert len(others) == len(set(others))
