@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import sys
 
 from keras_transfer.cli.arguments import ask, checks, labelled_texts, make_parser, own_files, run_folder
@@ -15,33 +16,116 @@ def main(arguments=None):
         arguments: List of strings. Defaults to the arguments of the command line.
 
     Returns:
-        The exit status: 0, 1 after an error that the user can fix, or 130 after Ctrl-C.
+        The exit status: 0, 1 after an error, 130 after Ctrl-C, or 128 and its number after another signal.
     """
     options = vars(make_parser(__version__).parse_args(arguments))
+    command, traceback = options.pop("command"), options.pop("traceback")
     commands = {
         "quickstart": _quickstart,
-        "info": _info,
-        "compare": _compare,
-        "classify": _classify,
         "train": _train,
         "evaluate": _evaluate,
         "predict": _predict,
+        "classify": _classify,
+        "export": _export,
+        "compare": _compare,
+        "info": _info,
     }
     try:
-        return commands[options.pop("command")](**options) or 0
+        return commands[command](**options) or 0
     except BrokenPipeError:  # The reader of the output, such as `head`, has closed it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (ValueError, OSError, ImportError) as error:
-        print(f"keras-transfer: {' '.join(str(error).split())}", file=sys.stderr)
-        return 1
     except KeyboardInterrupt:
-        print("keras-transfer: interrupted", file=sys.stderr)
+        print(f"keras-transfer {command}: interrupted", file=sys.stderr)
         return 130
+    except Exception as error:
+        if traceback:
+            raise
+        print(f"keras-transfer {command}: error: {_message(error, options)}", file=sys.stderr)
+        return 1
+
+
+def _message(error, options):
+    """Returns the message of an error, with the names of options in place of those of arguments."""
+    message = str(error)
+    for name in options:
+        message = re.sub(rf"`{name}(=True)?`", f"`--{name.replace('_', '-')}`", message)
+    if isinstance(error, (ValueError, OSError, ImportError)):
+        return message
+    return f"{type(error).__name__}: {message}\nTo see where it occurred, pass --traceback."
+
+
+def _quickstart(dataset, data_dir, output, epochs, batch_size, overwrite, **options):
+    checks.check_quickstart(dataset, data_dir, output, epochs, batch_size, overwrite)
+    _import_package()
+    from keras_transfer.cli.actions import run_quickstart
+
+    run_quickstart(dataset, data_dir, output, epochs=epochs, batch_size=batch_size, overwrite=overwrite, **options)
+
+
+def _train(task, data, validation_data, text_column, label_column, output, overwrite, **options):
+    output = output or ("regressor" if task == "regression" else "classifier")
+    checks.check_training(**options)
+    parts, label_names = labelled_texts.read_parts(data, validation_data, None, text_column, label_column, task)
+    columns = {"text_column": text_column, "label_column": label_column}
+    settings = run_folder.describe(data, validation_data, task=task, **columns, **options)
+    run_folder.check_run(output, settings, overwrite)
+    _import_package()
+    from keras_transfer.cli.actions import run_training
+
+    several = task == "multi-label"
+    stopped_by = run_training(parts, label_names, output, settings, overwrite, multi_label=several, **options)
+    return 128 + stopped_by if stopped_by else 0
+
+
+def _evaluate(model, data, text_column, label_column, **options):
+    path, kind = _find_model(model)
+    checks.check_evaluation(kind, **options)
+    texts, labels = labelled_texts.read_texts(data, text_column, label_column, kind)
+    _import_package()
+    from keras_transfer.cli.actions import run_evaluation
+
+    run_evaluation(path, kind, data, texts, labels, **options)
+
+
+def _predict(model, data, text_column, output, overwrite):
+    path, kind = _find_model(model)
+    table = labelled_texts.Table(data, [text_column])
+    checks.check_predictions(table, kind, output, overwrite)
+    _import_package()
+    from keras_transfer.cli.actions import run_predictions
+
+    run_predictions(path, kind, table, text_column, output)
 
 
 def _classify(model, texts):
-    ask.print_answers(model, texts)
+    if ask.is_exported(model):
+        ask.print_answers(texts, ask.answers_of(model, texts))
+        return
+    path, kind = _find_model(model, exported=True)
+    _import_package()
+    from keras_transfer.cli.actions import answer_texts
+
+    ask.print_answers(texts, answer_texts(path, kind, texts))
+
+
+def _export(model, output, pairs, overwrite):
+    path = run_folder.find_model(model)
+    checks.check_folder_to_write(output, overwrite)
+    _import_package()
+    from keras_transfer.cli.actions import run_export
+
+    run_export(path, output, pairs, overwrite)
+
+
+def _compare(data, validation_data, test_data, text_column, label_column, results, markdown, plot, **options):
+    checks.check_comparison(results, markdown, plot)
+    checks.check_training(**options)
+    parts, label_names = labelled_texts.read_parts(data, validation_data, test_data, text_column, label_column)
+    _import_package()
+    from keras_transfer.cli.actions import run_comparison
+
+    run_comparison(parts, label_names, results=results, markdown=markdown, plot=plot, **options)
 
 
 def _info(source):
@@ -59,61 +143,9 @@ def _info(source):
     print_info(source)
 
 
-def _compare(data, validation, test, text, label, results, markdown, plot, **options):
-    checks.check_comparison(results, markdown, plot)
-    checks.check_training(**options)
-    parts, label_names = labelled_texts.read_parts(data, validation, test, text, label)
-    _import_package()
-    from keras_transfer.cli.actions import run_comparison
-
-    run_comparison(parts, label_names, results=results, markdown=markdown, plot=plot, **options)
-
-
-def _quickstart(dataset, data_dir, output, epochs, batch_size, overwrite, **options):
-    checks.check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite)
-    _import_package()
-    from keras_transfer.cli.actions import run_quickstart
-
-    run_quickstart(dataset, data_dir, output, epochs=epochs, batch_size=batch_size, overwrite=overwrite, **options)
-
-
-def _train(task, data, validation, text, label, output, overwrite, **options):
-    output = output or ("regressor" if task == "regress" else "classifier")
-    checks.check_training(**options)
-    parts, label_names = labelled_texts.read_parts(data, validation, None, text, label, task)
-    settings = run_folder.describe(data, validation, task=task, text=text, label=label, **options)
-    run_folder.check_run(output, settings, overwrite)
-    _import_package()
-    from keras_transfer.cli.actions import run_training
-
-    several = task == "multi_label"
-    stopped_by = run_training(parts, label_names, output, settings, overwrite, multi_label=several, **options)
-    return 128 + stopped_by if stopped_by else 0
-
-
-def _evaluate(model, data, text, label, **options):
-    path, kind = _find_model(model)
-    checks.check_evaluation(kind, **options)
-    texts, labels = labelled_texts.read_texts(data, text, label, kind)
-    _import_package()
-    from keras_transfer.cli.actions import run_evaluation
-
-    run_evaluation(path, kind, data, texts, labels, **options)
-
-
-def _predict(model, input, text, output, overwrite):
-    path, kind = _find_model(model)
-    table = labelled_texts.Table(input, [text])
-    checks.check_predictions(table, kind, output, overwrite)
-    _import_package()
-    from keras_transfer.cli.actions import run_predictions
-
-    run_predictions(path, kind, table, text, output)
-
-
-def _find_model(model):
+def _find_model(model, exported=False):
     """Returns the path of a model, and what it predicts."""
-    path = run_folder.find_model(model)
+    path = run_folder.find_model(model, exported)
     return path, run_folder.read_kind(path)
 
 
@@ -124,3 +156,7 @@ def _import_package():
     package = sys.modules["keras_transfer"]
     if not hasattr(package, "__version__"):  # The console script has not run its `__init__.py`.
         package.__spec__.loader.exec_module(package)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

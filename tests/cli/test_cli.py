@@ -15,6 +15,7 @@ import pytest
 
 from keras_transfer.adaptation.recipes import RECIPES
 from keras_transfer.checkpoints.sources.registry import PACKAGED as PACKAGED_ENCODERS
+from keras_transfer.cli import command
 from keras_transfer.cli.actions.quickstart import QUESTIONS, run_quickstart
 from keras_transfer.cli.arguments import ask
 from keras_transfer.cli.arguments.ask import import_tensorflow
@@ -44,15 +45,17 @@ def test_quickstart_trains_reports_and_exports_and_classify_asks_the_model(tmp_p
     assert "Epoch 3/3" in first.stdout and "12/12" in first.stdout
     accuracy = float(re.search(r"^accuracy +([\d.]+) ", first.stdout, re.MULTILINE)[1])
     assert accuracy > 0.8
-    assert "<svg" in (tmp_path / "model" / "assets.extra" / "report.html").read_text("utf-8")
+    assert "<svg" in (tmp_path / "model" / "report.html").read_text("utf-8")
+    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["model.keras", "report.html", "served"]
     for label in LABELS:
         assert f"\n{label} " in first.stdout
     for question in QUESTIONS:
         assert question in first.stdout
 
-    second = run("classify", tmp_path / "model", "Who wrote Faust?", "Where is Timbuktu?", stderr=subprocess.STDOUT)
-    assert second.returncode == 0, second.stdout
-    assert [line.split()[0] for line in second.stdout.splitlines()] == ["HUM", "LOC"]
+    for model in (tmp_path / "model", tmp_path / "model" / "served"):
+        second = run("classify", model, "Who wrote Faust?", "Where is Timbuktu?", stderr=subprocess.STDOUT)
+        assert second.returncode == 0, second.stdout
+        assert [line.split()[0] for line in second.stdout.splitlines()] == ["HUM", "LOC"]
 
 
 @pytest.mark.slow
@@ -63,8 +66,8 @@ def test_quickstart_uses_the_given_recipe_reports_exports_and_asks_the_model(tmp
     printed = capsys.readouterr().out
     assert "frozen='pretrained'" in printed and "unfreezing=None" in printed
     assert "9/9" in printed and "Held-out questions: 144 rows, 6 classes, " in printed
-    page = pathlib.Path(model, "assets.extra", "report.html")
-    assert f"The report with pictures is in {page}" in printed and page.exists()
+    page = pathlib.Path(model, "report.html")
+    assert f"The report with pictures is in {page}, and the model in {model}" in printed and page.exists()
     for name in [*(f"\n{label} " for label in LABELS), *QUESTIONS]:
         assert name in printed
     assert main(["classify", model, "Who wrote Faust?", "Where is Timbuktu?"]) == 0
@@ -82,7 +85,7 @@ def test_help_imports_nothing_slow_and_lists_the_recipes():
     )
     child = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
     assert child.returncode == 0, child.stderr
-    assert "usage: keras-transfer quickstart" in child.stdout and f"{{{','.join(sorted(RECIPES))}}}" in child.stdout
+    assert "usage: keras-transfer quickstart" in child.stdout and set(RECIPES) <= set(child.stdout.split())
     assert json.loads(child.stdout.splitlines()[-1]) == []
 
 
@@ -116,9 +119,9 @@ def test_no_dataset_contains_the_five_questions(data_dir):
     ("arguments", "message"),
     [
         (["quickstart", "--output", "."], "The output folder exists"),
-        (["quickstart", "--output", "new", "--epochs", "0"], "Received: epochs=0 and batch_size=None"),
-        (["quickstart", "--output", "new", "--dataset", "trec6"], "requires `data_dir`"),
-        (["quickstart", "--output", "new", "--data-dir", "."], "only with the dataset 'trec6'"),
+        (["quickstart", "--output", "new", "--epochs", "0"], "`--epochs` must be a positive integer. Received: 0"),
+        (["quickstart", "--output", "new", "--dataset", "trec6"], "requires `--data-dir`"),
+        (["quickstart", "--output", "new", "--data-dir", "."], "only with `--dataset trec6`"),
         (["quickstart", "--output", "/dev/null/new"], "The parents of a folder must be folders"),
         (["quickstart", "--output", "gs://bucket/new"], "must be local"),
         (["quickstart", "--output", "..", "--overwrite"], "must have a name of its own"),
@@ -126,7 +129,9 @@ def test_no_dataset_contains_the_five_questions(data_dir):
             ["quickstart", "--output", "new", "--dataset", "trec6", "--data-dir", "nowhere"],
             "Received: a folder without nowhere",
         ),
-        (["classify", "nowhere", "Who?"], "The model's folder must contain saved_model.pb. Received: nowhere"),
+        (["classify", "nowhere", "Who?"], "The model does not exist. Received: nowhere"),
+        (["classify", ".", "Who?"], "or an exported model. Received: ., without model.keras"),
+        (["export", ".", "--output", "new"], "`keras-transfer quickstart` wrote. Received: ., without model.keras"),
     ],
 )
 def test_a_mistake_prints_one_line_and_writes_no_files(arguments, message, tmp_path, monkeypatch, capsys):
@@ -143,16 +148,13 @@ def test_a_mistake_prints_one_line_and_writes_no_files(arguments, message, tmp_p
         ({"output": "."}, FileExistsError, "The output folder exists"),
         ({"output": "/dev/null/new"}, FileExistsError, "The parents of a folder must be folders"),
         ({"output": "s3://bucket/new"}, ValueError, "must be local"),
-        ({"epochs": 0}, ValueError, "Received: epochs=0"),
-        ({"batch_size": -1}, ValueError, "batch_size=-1"),
-        ({"dataset": "trec"}, ValueError, "Received: dataset='trec'"),
-        ({"dataset": "trec6"}, ValueError, "requires `data_dir`"),
-        ({"data_dir": "."}, ValueError, "only with the dataset 'trec6'"),
+        ({"epochs": 0}, ValueError, "`--epochs` must be a positive integer. Received: 0"),
+        ({"batch_size": -1}, ValueError, "`--batch-size` must be a positive integer. Received: -1"),
+        ({"dataset": "trec6"}, ValueError, "requires `--data-dir`"),
+        ({"data_dir": "."}, ValueError, "only with `--dataset trec6`"),
     ],
 )
-def test_quickstart_checks_its_arguments_first_when_called_from_python(
-    arguments, error, message, tmp_path, monkeypatch
-):
+def test_quickstart_checks_its_arguments_before_it_trains(arguments, error, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(error, match=message):
         run_quickstart(**arguments)
@@ -169,7 +171,8 @@ def test_an_output_that_is_a_broken_link_is_an_error_before_training(tmp_path):
     ("arguments", "message"),
     [
         (["trian", "--data", "a.csv"], "Did you mean 'train'?"),
-        (["train", "--data", "a.csv", "--task", "clasify"], "Did you mean 'classify'?"),
+        (["train", "--data", "a.csv", "--task", "classify"], "Did you mean 'classification'?"),
+        (["train", "--data", "a.csv", "--validation", "b.csv"], "Did you mean '--validation-data'?"),
         (["train", "--data", "a.csv", "--recipe", "birt"], "Did you mean 'bert'?"),
         (["train", "--data", "a.csv", "--text_column", "a"], "--text_column a. Did you mean '--text-column'?"),
         (["train", "--data", "a.csv", "--epoch", "3"], "--epoch 3. Did you mean '--epochs'?"),
@@ -189,7 +192,7 @@ def test_a_misspelt_command_value_or_option_is_an_error_that_suggests_the_right_
         (["compare", "--data", "a.csv", "--encoder", "bert-base-uncased"], "Did you mean 'hf://bert-base-uncased'?"),
         (["evaluate", "a.keras", "--data", "a.csv", "--report", "a.csv/a.html"], "Received: --report=a.csv/a.html"),
         (["info", "none"], "A checkpoint must be a folder, "),
-        (["classify", "a.keras", "Who?"], "use `keras-transfer predict`. Received: a.keras"),
+        (["export", "a.keras", "--output", "a.csv"], "The output folder exists. Choose another --output, or pass"),
     ],
 )
 def test_what_cannot_be_read_or_written_is_an_error_before_tensorflow_is_imported(
@@ -214,3 +217,18 @@ def test_the_package_as_a_module_is_the_same_command():
     line = [sys.executable, "-m", "keras_transfer", "--version"]
     child = subprocess.run(line, cwd=ROOT, capture_output=True, text=True)
     assert child.stdout == run("--version").stdout == f"{__version__}\n"
+
+
+@pytest.mark.parametrize("unexpected", [False, True])
+def test_an_error_keeps_its_lines_names_options_and_is_no_traceback(unexpected, monkeypatch, capsys):
+    def fail(path, exported):
+        raise (RuntimeError if unexpected else ValueError)("`slice_words` and `other_words`:\n  a\n  b")
+
+    monkeypatch.setattr(command.run_folder, "find_model", fail)
+    line = ["evaluate", "model.keras", "--data", "a.csv"]
+    assert main(line) == 1
+    before, after = ("RuntimeError: ", "\nTo see where it occurred, pass --traceback.") if unexpected else ("", "")
+    message = f"{before}`--slice-words` and `other_words`:\n  a\n  b{after}"
+    assert capsys.readouterr().err == f"keras-transfer evaluate: error: {message}\n"
+    with pytest.raises((RuntimeError, ValueError)):
+        main([*line, "--traceback"])

@@ -20,7 +20,19 @@ def test_the_command_compares_recipes_continues_and_writes_the_table(
     rows = [(text, data.label_names[label]) for text, label in zip(*data.train)]
     train = write(tmp_path / "train.tsv", rows[::12], ("question", "kind"))
     test = write(tmp_path / "test.tsv", rows[1::60], ("question", "kind"))
-    line = ["compare", "--data", train, "--test", test, "--text", "question", "--label", "kind", "--epochs", "1"]
+    line = [
+        "compare",
+        "--data",
+        train,
+        "--test-data",
+        test,
+        "--text-column",
+        "question",
+        "--label-column",
+        "kind",
+        "--epochs",
+        "1",
+    ]
     line += ["--batch-size", "64"]
     line += ["--methods", "feature_extraction", "bert", "--seeds", "1", "--markdown", "table.md"]
     assert command.main(line) == 0
@@ -32,7 +44,7 @@ def test_the_command_compares_recipes_continues_and_writes_the_table(
     again = capsys.readouterr().out
     assert ", seed " not in again and again.splitlines()[-5:] == printed.splitlines()[-5:]
     for wrong, message in (
-        (["--seeds", "0"], "`seeds` must be a positive integer"),
+        (["--seeds", "0"], "`--seeds` must be a positive integer"),
         (["--markdown", "none/table.md"], "in an existing folder. Received: --markdown=none/table.md"),
         (["--plot", "."], "Expected a file in an existing folder. Received: --plot=."),
         (["--plot", "plot.xyz"], "'svg', 'svgz', "),

@@ -44,21 +44,21 @@ def test_several_labels_are_lists_in_json_lines_and_have_a_separator_in_csv(tagg
     expected, likely = tagger.predict_labels(TEXTS), tagger.predict_proba(TEXTS)
     assert [sum(name in labels for labels in expected) for name in NAMES] == [2, 2, 2]
     for kind in ("csv", "jsonl"):
-        assert run("predict", "tagger.keras", "--input", f"a.{kind}", "--output", f"b.{kind}") == 0
+        assert run("predict", "tagger.keras", "--data", f"a.{kind}", "--output", f"b.{kind}") == 0
     rows = [json.loads(line) for line in (folder / "b.jsonl").read_text().splitlines()]
     assert [row["prediction"] for row in rows] == expected
     for row, values in zip(rows, likely):
         wanted = [values[NAMES.index(name)] for name in row["prediction"]]
         assert row["probability"] == pytest.approx(wanted, abs=1e-6)
     assert read_table(folder / "b.csv", "text", label_column="prediction", label_separator="|").labels == expected
-    assert read_texts(folder / "b.csv", label="prediction", kind="multi_label") == (TEXTS, expected)
+    assert read_texts(folder / "b.csv", label="prediction", kind="multi-label") == (TEXTS, expected)
 
 
 def test_several_labels_are_evaluated_with_f1_slices_and_a_page(tagger, folder, capsys):
-    run("predict", "tagger.keras", "--input", "a.csv", "--output", "b.csv")
+    run("predict", "tagger.keras", "--data", "a.csv", "--output", "b.csv")
     capsys.readouterr()
-    line = ["evaluate", "tagger.keras", "--data", "b.csv", "--label", "prediction"]
-    assert run(*line, "--words", "y", "--report", "a.html") == 0
+    line = ["evaluate", "tagger.keras", "--data", "b.csv", "--label-column", "prediction"]
+    assert run(*line, "--slice-words", "y", "--report", "a.html") == 0
     output = capsys.readouterr()
     assert "with &#x27;y&#x27;" in (folder / "a.html").read_text("utf-8") and "with 'y'" in output.out
     assert output.out.startswith("4 rows, 3 labels, 4 have exactly the right labels\n")
@@ -70,10 +70,10 @@ def test_several_labels_are_evaluated_with_f1_slices_and_a_page(tagger, folder, 
 
 def test_a_name_that_contains_the_separator_is_an_error_in_csv_only(folder, capsys):
     of_words(list("abyz"), label_names=["a|b", "c"], multi_label=True).save("tagger.keras")
-    assert run("predict", "tagger.keras", "--input", "a.csv", "--output", "b.csv") == 1
+    assert run("predict", "tagger.keras", "--data", "a.csv", "--output", "b.csv") == 1
     assert "must not contain '|', which joins the labels of a text. Use a .jsonl file." in capsys.readouterr().err
     assert not (folder / "b.csv").exists()
-    assert run("predict", "tagger.keras", "--input", "a.jsonl", "--output", "b.jsonl") == 0
+    assert run("predict", "tagger.keras", "--data", "a.jsonl", "--output", "b.jsonl") == 0
     (folder / "c.csv").write_text("text,label\na,c\n")
     assert run("evaluate", "tagger.keras", "--data", "c.csv") == 1
     assert "must not contain '|', which joins the labels of a text. Use a .jsonl file." in capsys.readouterr().err
@@ -84,7 +84,7 @@ def test_a_name_that_contains_the_separator_is_an_error_in_csv_only(folder, caps
 def test_several_labels_are_strings_in_csv_and_lists_in_json_lines(tmp_path):
     def labels(name, content):
         (tmp_path / name).write_text(content)
-        return read_texts(tmp_path / name, kind="multi_label")[1]
+        return read_texts(tmp_path / name, kind="multi-label")[1]
 
     assert labels("a.csv", "text,label\na,x | y\nb, \n") == [["x", "y"], []]
     assert labels("a.jsonl", '{"text": "a", "label": ["x|y", " z"]}\n') == [["x|y", " z"]]
@@ -96,7 +96,7 @@ def test_several_labels_are_strings_in_csv_and_lists_in_json_lines(tmp_path):
 def test_numbers_are_those_that_read_table_reads_and_finite_in_float32(tmp_path):
     def labels(name, content):
         (tmp_path / name).write_text(content)
-        return read_texts(tmp_path / name, kind="regress")[1]
+        return read_texts(tmp_path / name, kind="regression")[1]
 
     assert labels("a.csv", "text,label\na,-1\nb,.5\nc,3e38\n") == [-1.0, 0.5, 3e38]
     assert labels("a.jsonl", '{"text": "a", "label": 3}\n{"text": "b", "label": -0.5}\n') == [3.0, -0.5]
@@ -119,7 +119,7 @@ def regressor(folder):
 
 def test_a_regressor_writes_one_column_of_numbers(regressor, folder):
     (folder / "c.csv").write_text("text,probability\na,mine\nb,\n")
-    assert run("predict", "regressor.keras", "--input", "c.csv", "--output", "d.csv") == 0
+    assert run("predict", "regressor.keras", "--data", "c.csv", "--output", "d.csv") == 0
     lines = [line.split(",") for line in (folder / "d.csv").read_text().splitlines()]
     assert lines[0] == ["text", "probability", "prediction"]
     assert [line[:2] for line in lines[1:]] == [["a", "mine"], ["b", ""]]
@@ -131,7 +131,7 @@ def test_a_regressor_is_evaluated_with_errors_and_correlations(regressor, folder
     predicted = regressor.predict(TEXTS, verbose=0)[:, 0].astype(float)
     numbers = 2 * predicted + 1
     (folder / "b.csv").write_text("text,score\n" + "".join(f"{row[0]},{row[1]}\n" for row in zip(TEXTS, numbers)))
-    assert run("evaluate", "regressor.keras", "--data", "b.csv", "--label", "score") == 0
+    assert run("evaluate", "regressor.keras", "--data", "b.csv", "--label-column", "score") == 0
     found = dict(re.findall(r"^(\w.*?) +(-?[\d.]+)$", capsys.readouterr().out, re.MULTILINE))
     assert found["pearson correlation"] == found["spearman correlation"] == "1.0000"
     assert float(found["mean squared error"]) == pytest.approx(((numbers - predicted) ** 2).mean(), abs=1e-4)
@@ -142,7 +142,7 @@ def test_a_regressor_is_evaluated_with_errors_and_correlations(regressor, folder
     ("model", "content", "arguments", "message"),
     [
         ("regressor", "text,label\na,good\n", [], "line 2: Expected a text and a number. Received: text='a' and"),
-        ("regressor", "text,label\na,1\n", ["--words", "a"], "Received: a model that predicts numbers"),
+        ("regressor", "text,label\na,1\n", ["--slice-words", "a"], "Received: a model that predicts numbers"),
         ("tagger", "text,label\na,film|\n", [], "line 2: Expected a text and a list of labels."),
         ("two", "text,label\na,1\n", [], "must predict one number. Received: two.keras, with num_targets=2"),
     ],
@@ -190,14 +190,14 @@ def test_train_makes_a_classifier_with_several_labels(folder, monkeypatch, capsy
     ]
     (folder / "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "b.csv").write_text("text,label\n" + "".join(f"{row['text']},{'|'.join(row['label'])}\n" for row in rows))
-    line = ["train", "--task", "multi_label", "--epochs", "30", "--batch-size", "4", "--learning-rate", "0.1"]
-    assert read_parts("b.jsonl", task="multi_label") == read_parts("b.csv", task="multi_label")
-    assert run(*line, "--data", "b.csv", "--validation", "b.csv", "--output", "csv") == 0
+    line = ["train", "--task", "multi-label", "--epochs", "30", "--batch-size", "4", "--learning-rate", "0.1"]
+    assert read_parts("b.jsonl", task="multi-label") == read_parts("b.csv", task="multi-label")
+    assert run(*line, "--data", "b.csv", "--validation-data", "b.csv", "--output", "csv") == 0
     printed = capsys.readouterr().out
     assert printed.startswith("16 texts for train, 16 texts for validation, ['film', 'fun', 'sad']\n")
     assert "Validation data: 16 rows, 3 labels, 16 have exactly the right labels\n" in printed
     assert sorted(path.name for path in (folder / "csv").iterdir()) == ["model.keras", "report.html", "run.json"]
-    assert run("predict", "csv", "--input", "a.csv") == 0
+    assert run("predict", "csv", "--data", "a.csv") == 0
     lines = [line.split(",")[:2] for line in capsys.readouterr().out.splitlines()]
     assert lines == [["text", "prediction"], ["a", "film"], ["b", "film|fun"], ["y", ""], ["z", "sad"]]
 
@@ -206,18 +206,18 @@ def test_several_labels_must_occur_in_the_training_data(folder, capsys):
     (folder / "b.csv").write_text("text,label\na,film\nb,\n")
     (folder / "c.csv").write_text("text,label\na,film|fun\nb,\nc,fun\n")
     (folder / "d.csv").write_text("text,label\na,film|sad\n")
-    line = ["train", "--task", "multi_label", "--data"]
+    line = ["train", "--task", "multi-label", "--data"]
     assert run(*line, "b.csv") == 1
     assert "b.csv: Expected at least two labels. Received: ['film']" in capsys.readouterr().err
-    assert run(*line, "c.csv", "--validation", "d.csv") == 1
+    assert run(*line, "c.csv", "--validation-data", "d.csv") == 1
     assert "Expected some of ['film', 'fun']. Received: ['sad']" in capsys.readouterr().err
     parts = {"train": (["a", "b", "c"], [[1, 1], [0, 0], [0, 1]])}
-    assert read_parts("c.csv", task="multi_label") == (parts, ["film", "fun"])
+    assert read_parts("c.csv", task="multi-label") == (parts, ["film", "fun"])
 
 
 @pytest.fixture
 def train_regressor(folder, monkeypatch):
-    """A function that runs `train --task regress` with further arguments, and returns the status."""
+    """A function that runs `train --task regression` with further arguments, and returns the status."""
 
     def from_vectors(source, **options):
         assert options.pop("sequence_length") is None and options.pop("head") == "new"
@@ -228,7 +228,7 @@ def train_regressor(folder, monkeypatch):
     monkeypatch.setattr(TextRegressor, "from_pretrained", from_vectors)
     rows = [{"text": text, "stars": number} for number, text in enumerate(TEXTS * 4)]
     (folder / "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    line = ["train", "--task", "regress", "--data", "b.jsonl", "--label", "stars", "--epochs", "1"]
+    line = ["train", "--task", "regression", "--data", "b.jsonl", "--label-column", "stars", "--epochs", "1"]
     return lambda *arguments: run(*line, *arguments)
 
 
@@ -238,18 +238,18 @@ def test_train_makes_a_regressor_from_a_numeric_column(train_regressor, folder, 
     assert printed.startswith("13 texts for train, 3 texts for validation, one number for each text\n")
     assert "Validation data: 3 rows\n" in printed and "pearson correlation" in printed
     assert sorted(path.name for path in (folder / "regressor").iterdir()) == ["model.keras", "run.json"]
-    assert run("predict", "regressor", "--input", "a.csv") == 0
+    assert run("predict", "regressor", "--data", "a.csv") == 0
     assert capsys.readouterr().out.startswith("text,prediction\na,")
 
 
 def test_a_regressor_leaves_no_report_of_the_classifier_that_it_replaces(train_regressor, folder):
     old = folder / "old"
     old.mkdir()
-    (old / "run.json").write_text('{"settings": {"task": "classify"}, "finished": true}')
+    (old / "run.json").write_text('{"settings": {"task": "classification"}, "finished": true}')
     (old / "report.html").write_text("a page")
     assert train_regressor("--output", "old", "--overwrite") == 0
     assert sorted(path.name for path in old.iterdir()) == ["model.keras", "run.json"]
-    assert json.loads((old / "run.json").read_text())["settings"]["task"] == "regress"
+    assert json.loads((old / "run.json").read_text())["settings"]["task"] == "regression"
 
 
 def test_labels_of_a_table_are_passed_to_a_task_so_that_they_have_one_meaning():

@@ -25,7 +25,7 @@ def predict(tmp_path, monkeypatch, model_file, eagerly):
     """A function that runs `predict` with a model of its own in an empty folder, and returns the status."""
     monkeypatch.chdir(tmp_path)
     shutil.copy(model_file, tmp_path / "model.keras")
-    return lambda *arguments: command.main(["predict", "model.keras", "--input", *arguments])
+    return lambda *arguments: command.main(["predict", "model.keras", "--data", *arguments])
 
 
 def test_a_table_in_csv_keeps_its_columns_and_gets_two_more(predict, tmp_path, capfdbinary):
@@ -147,9 +147,9 @@ def test_a_model_that_does_not_exist_or_is_none_is_an_error(tmp_path, monkeypatc
     for model, message in (
         ("nowhere", "The model does not exist. Received: nowhere"),
         ("a.csv", "The model must be a .keras file. Received: a.csv"),
-        ("empty", "a folder with model.keras that `keras-transfer train` wrote. Received: empty"),
+        ("empty", "`keras-transfer quickstart` wrote. Received: empty, without model.keras"),
     ):
-        assert command.main(["predict", model, "--input", "a.csv"]) == 1
+        assert command.main(["predict", model, "--data", "a.csv"]) == 1
         assert message in capsys.readouterr().err
     with zipfile.ZipFile(tmp_path / "other.keras", "w") as file:
         file.writestr("a.txt", "")
@@ -159,7 +159,7 @@ def test_a_model_that_does_not_exist_or_is_none_is_an_error(tmp_path, monkeypatc
         file.writestr("metadata.json", "{}")
         file.writestr("config.json", json.dumps(unknown))
     for model in ("other.keras", "unknown.keras"):
-        assert command.main(["predict", model, "--input", "a.csv"]) == 1
+        assert command.main(["predict", model, "--data", "a.csv"]) == 1
         error = capsys.readouterr().err
         assert f"must be a .keras file of a `TextClassifier` or a `TextRegressor`. Received: {model}, " in error
         assert len(error.splitlines()) == 1

@@ -37,7 +37,17 @@ def train(tmp_path, monkeypatch, small_minilm, eagerly):
     """A function that runs `train` with further arguments in a folder with a table, and returns the status."""
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "reviews.csv")
-    line = ["train", "--task", "classify", "--data", "reviews.csv", "--text-column", "review", "--label-column", "kind"]
+    line = [
+        "train",
+        "--task",
+        "classification",
+        "--data",
+        "reviews.csv",
+        "--text-column",
+        "review",
+        "--label-column",
+        "kind",
+    ]
     line += ["--encoder", small_minilm, "--epochs", "2", "--batch-size", "8", "--learning-rate", "0.01"]
     return lambda *arguments: command.main([*line, *arguments])
 
@@ -61,24 +71,30 @@ def weights_of(path):
 
 
 def test_a_run_writes_a_model_and_a_report_that_evaluate_confirms(train, tmp_path, capsys):
-    assert train("--validation", "reviews.csv") == 0
+    assert train("--validation-data", "reviews.csv") == 0
     printed = capsys.readouterr().out
     assert printed.startswith("24 texts for train, 24 texts for validation, ['first', 'last']\n")
     assert "Epoch 2/2" in printed and "Validation data: 24 rows, 2 classes, " in printed
-    assert printed.endswith("\nkeras-transfer predict classifier --input FILE.csv --text-column review\n")
+    assert "\nkeras-transfer predict classifier --data FILE.csv --text-column review\n" in printed
+    assert printed.endswith(
+        '\nkeras-transfer classify classifier "TEXT"\nkeras-transfer export classifier --output served/1\n'
+    )
     folder = tmp_path / "classifier"
     assert sorted(path.name for path in folder.iterdir()) == ["model.keras", "report.html", "run.json"]
     accuracy = re.search(r"^accuracy .*", printed, re.MULTILINE)[0]
 
     data = write(tmp_path / "test.jsonl")
-    columns = ["--text", "review", "--label", "kind"]
-    assert command.main(["evaluate", "classifier", "--data", data, *columns, "--words", "y", "--report", "a.html"]) == 0
+    columns = ["--text-column", "review", "--label-column", "kind"]
+    assert (
+        command.main(["evaluate", "classifier", "--data", data, *columns, "--slice-words", "y", "--report", "a.html"])
+        == 0
+    )
     output = capsys.readouterr()
     assert accuracy in output.out and re.search(r"^with 'y' +4 ", output.out, re.MULTILINE)
     assert output.err.startswith("24 texts, ")
     assert "<svg" in (tmp_path / "a.html").read_text("utf-8")
 
-    assert train("--validation", "reviews.csv") == 1
+    assert train("--validation-data", "reviews.csv") == 1
     assert "contains a finished run. Choose another one, or pass --overwrite" in capsys.readouterr().err
 
 
@@ -91,11 +107,11 @@ def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(trai
     assert "The run was stopped. The same command continues it" in capsys.readouterr().out
     folder = tmp_path / "classifier"
     assert sorted(path.name for path in folder.iterdir()) == ["checkpoints", "run.json"]
-    assert command.main(["predict", "classifier", "--input", "reviews.csv"]) == 1
+    assert command.main(["predict", "classifier", "--data", "reviews.csv"]) == 1
     error = capsys.readouterr().err
     assert "The run is not finished. `keras-transfer train` with the same settings continues it. Received" in error
     assert train("--seed", "1") == 1
-    assert capsys.readouterr().err.endswith("Received: classifier, with seed 0 instead of 1\n")
+    assert capsys.readouterr().err.endswith("Received: classifier, where --seed was 0 instead of 1\n")
 
     assert train("--overwrite") == 0  # There is nothing to overwrite, because the settings are the same.
     printed = capsys.readouterr().out
@@ -109,7 +125,7 @@ def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(trai
         patched.setattr(training.adaptation, "TrainingCheckpoint", Interrupted)
         assert train("--seed", "1", "--overwrite") == 130
     assert (folder / "model.keras").read_bytes() == before
-    assert command.main(["predict", "classifier", "--input", "reviews.csv"]) == 1
+    assert command.main(["predict", "classifier", "--data", "reviews.csv"]) == 1
     error = capsys.readouterr().err
     assert "The run is not finished." in error and "earlier run, pass classifier/model.keras. Received" in error
 
@@ -125,12 +141,12 @@ def test_after_ctrl_c_the_same_command_continues_as_if_nothing_had_happened(trai
         (["--label-column", "sort"], "There is no column 'sort'. Name the column with --label-column."),
         (["--label-column", "review"], "Received: --text-column 'review' and --label-column 'review'"),
         (["--encoder", "minilm-l7"], "Did you mean 'minilm-l6'? Received: 'minilm-l7'"),
-        (["--epochs", "0"], "`epochs` must be a positive integer. Received: 0"),
-        (["--learning-rate", "nan"], "`learning_rate` must be positive. Received: nan"),
+        (["--epochs", "0"], "`--epochs` must be a positive integer. Received: 0"),
+        (["--learning-rate", "nan"], "`--learning-rate` must be positive and finite. Received: nan"),
         (["--data", "nowhere.csv"], "The table does not exist. Received: nowhere.csv"),
         (
             ["--output", "../data"],
-            "`output` must be a new folder, or that of a run of `keras-transfer train`. Received: ../",
+            "`--output` must be a new folder, or that of a run of `keras-transfer train`. Received: ../",
         ),
         (["--output", "."], "must have a name of its own"),
         (["--output", "reviews.csv"], "Received: folder='reviews.csv'"),
@@ -153,7 +169,7 @@ def test_a_mistake_is_one_line_of_error_before_anything_is_imported(arguments, m
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--epochs", "0"], "`epochs` must be a positive integer"),
+        (["--epochs", "0"], "`--epochs` must be a positive integer"),
         (["--encoder", "minilm-l7"], "Did you mean 'minilm-l6'? Received: 'minilm-l7'"),
         (["--sequence-length", "100000"], "sequence"),
     ],
@@ -187,7 +203,7 @@ def test_a_folder_with_nothing_but_the_lock_of_a_killed_run_is_new(tmp_path):
     (tmp_path / "run" / ".lock").touch()
     assert check_run(tmp_path / "run", {"seed": 0}) is False
     (tmp_path / "run" / "notes.txt").touch()
-    with pytest.raises(FileExistsError, match="must be a new folder"):
+    with pytest.raises(FileExistsError, match="`--output` must be a new folder"):
         check_run(tmp_path / "run", {"seed": 0})
 
 

@@ -11,21 +11,21 @@ def train(*arguments, table="text,label\na,1\nb,0\n", name="t.csv"):
 def predict(*arguments, table="text\na\nb\n"):
     """Runs `predict` with a saved model on a table."""
     return lambda models: models.command(
-        "predict", models.model_file(), "--input", models.write("t.csv", table), *arguments
+        "predict", models.model_file(), "--data", models.write("t.csv", table), *arguments
     )
 
 
 def nan(models):
     path = str(models.folder / "model.keras")
     models.nan(label_names=NAMES).save(path)
-    return models.command("predict", path, "--input", models.write("t.csv", "text\na\n"))
+    return models.command("predict", path, "--data", models.write("t.csv", "text\na\n"))
 
 
 MISTAKES = [
     Mistake("an unknown command", lambda m: m.command("trian"), "train"),
     Mistake("an unknown option", train("--epoch-count", "2"), "--epoch"),
     Mistake("an unknown recipe", train("--recipe", "brt"), "bert"),
-    Mistake("an unknown task", train("--task", "clasify"), "classify"),
+    Mistake("an unknown task", train("--task", "classify"), "classification"),
     Mistake("no data", lambda m: m.command("train"), "--data"),
     Mistake("a file that does not exist", lambda m: m.command("train", "--data", "nothing.csv"), "nothing.csv"),
     Mistake("a column that does not exist", train("--text-column", "body"), "--text-column.*body|body.*--text-column"),
@@ -43,8 +43,8 @@ MISTAKES = [
     Mistake("an empty table", train(table="text,label\n"), "no |empty"),
     Mistake("an empty text column", train(table="label\n1\n"), "text"),
     Mistake(
-        "numbers for --task regress that are names",
-        train("--task", "regress", table="text,label\na,good\nb,bad\n"),
+        "numbers for --task regression that are names",
+        train("--task", "regression", table="text,label\na,good\nb,bad\n"),
         "good|number",
     ),
     Mistake("epochs that are no number", train("--epochs", "two"), "two"),
@@ -64,12 +64,14 @@ MISTAKES = [
     Mistake("an unknown kind of table", train(name="t.xlsx"), "csv"),
     Mistake(
         "validation labels that are not in training",
-        lambda m: m.command("train", "--data", m.table(), "--validation", m.write("v.csv", "text,label\na,maybe\n")),
+        lambda m: m.command(
+            "train", "--data", m.table(), "--validation-data", m.write("v.csv", "text,label\na,maybe\n")
+        ),
         "maybe",
     ),
     Mistake(
         "a model that does not exist",
-        lambda m: m.command("predict", "nothing.keras", "--input", m.table()),
+        lambda m: m.command("predict", "nothing.keras", "--data", m.table()),
         "nothing.keras",
     ),
     Mistake(
@@ -77,7 +79,7 @@ MISTAKES = [
     ),
     Mistake(
         "a file that is no model",
-        lambda m: m.command("predict", m.write("a.keras", "x"), "--input", m.table()),
+        lambda m: m.command("predict", m.write("a.keras", "x"), "--data", m.table()),
         "a.keras",
     ),
     Mistake("an input without the column", predict(table="body\na\n"), "text"),
@@ -85,7 +87,7 @@ MISTAKES = [
     Mistake(
         "an output that exists",
         lambda m: m.command(
-            "predict", m.model_file(), "--input", m.write("t.csv", "text\na\n"), "--output", m.write("o.csv", "x")
+            "predict", m.model_file(), "--data", m.write("t.csv", "text\na\n"), "--output", m.write("o.csv", "x")
         ),
         "--overwrite|overwrite",
     ),
@@ -96,7 +98,9 @@ MISTAKES = [
         "maybe",
     ),
     Mistake(
-        "classify with a .keras file", lambda m: m.command("classify", m.model_file(), "a"), "folder|SavedModel|predict"
+        "classify with a table",
+        lambda m: m.command("classify", m.write("t.csv", "text\na\n"), "a"),
+        "must be a .keras file",
     ),
     Mistake("info on a folder that does not exist", lambda m: m.command("info", "nothing"), "nothing"),
     Mistake(

@@ -1,15 +1,18 @@
 """What the subcommands do once the package is imported."""
 
 from keras_transfer.cli.actions.comparison import run_comparison
+from keras_transfer.cli.actions.exporting import run_export
 from keras_transfer.cli.actions.info import print_info
-from keras_transfer.cli.actions.predictions import run_evaluation, run_predictions
+from keras_transfer.cli.actions.predictions import answer_texts, run_evaluation, run_predictions
 from keras_transfer.cli.actions.quickstart import run_quickstart
 from keras_transfer.cli.actions.training import run_training
 
 __all__ = [
+    "answer_texts",
     "print_info",
     "run_comparison",
     "run_evaluation",
+    "run_export",
     "run_predictions",
     "run_quickstart",
     "run_training",

@@ -1,4 +1,4 @@
-"""`keras-transfer evaluate` and `predict`: run a trained model on the texts of a table."""
+"""`keras-transfer evaluate`, `predict` and `classify`: run a trained model on texts."""
 
 import contextlib
 import csv
@@ -27,7 +27,7 @@ DIALECTS = {  # as `datasets.lines` reads them
 }
 
 
-def run_evaluation(path, kind, data, texts, labels, words=(), report=None):
+def run_evaluation(path, kind, data, texts, labels, slice_words=(), report=None):
     """Evaluates a model on labelled texts, and prints the report.
 
     Args:
@@ -35,7 +35,8 @@ def run_evaluation(path, kind, data, texts, labels, words=(), report=None):
         kind: String. What the model predicts, as `run_folder.read_kind` returns it.
         data: Path of the table that contains the texts.
         texts, labels: Lists, as `labelled_texts.read_texts` returns them.
-        words: List of strings. The texts with each of these words are also evaluated separately. Defaults to `()`.
+        slice_words: List of strings. The texts with each of these words are also evaluated separately. Defaults to
+            `()`.
         report: Path of the page to write, or None. Defaults to `None`.
 
     Raises:
@@ -43,9 +44,9 @@ def run_evaluation(path, kind, data, texts, labels, words=(), report=None):
             format of the table.
     """
     model = _load(path, kind, data)
-    if kind == "classify":  # before the texts are read
+    if kind == "classification":  # before the texts are read
         positions_of(labels, model.label_names)
-    elif kind == "multi_label":
+    elif kind == "multi-label":
         labels = multi_hot(labels, model.label_names)
     outputs = []
     with Progress("texts") as progress:
@@ -54,12 +55,12 @@ def run_evaluation(path, kind, data, texts, labels, words=(), report=None):
             done = min(start + ROWS, len(texts))
             progress.update(done, done / len(texts))
     outputs = np.concatenate(outputs)
-    if kind == "regress":
+    if kind == "regression":
         print(describe_numbers(labels, outputs))
         return
-    slices = {f"with {word!r}": word for word in words}
+    slices = {f"with {word!r}": word for word in slice_words}
     options = {"texts": texts, "label_names": model.label_names, "slices": slices}
-    if kind == "multi_label":
+    if kind == "multi-label":
         found = analysis.MultiLabelReport(labels, model.labels_of(outputs), probabilities=outputs, **options)
     else:
         found = analysis.ClassificationReport(labels, outputs, from_logits=False, **options)
@@ -108,14 +109,35 @@ def run_predictions(path, kind, table, text, output=None):
             progress.update(done, table.fraction)
 
 
-def _load(path, kind, data):
-    """Returns a model whose labels the format of a table, `data`, can contain."""
+def answer_texts(path, kind, texts):
+    """Returns `(answer, probability)` for each text, where only a single label has a probability.
+
+    Args:
+        path: Path of a `.keras` file.
+        kind: String. What the model predicts, as `run_folder.read_kind` returns it.
+        texts: List of strings.
+    """
+    answers = _answers(load_model(path), kind, texts)
+    return answers if kind == "classification" else [(answer[0], None) for answer in answers]
+
+
+def load_model(path):
+    """Returns the model in a `.keras` file.
+
+    Raises:
+        ValueError: If it cannot be loaded.
+    """
     try:
-        model = keras.saving.load_model(path, compile=False)
+        return keras.saving.load_model(path, compile=False)
     except (KeyError, TypeError) as error:  # an encoder whose class is not registered
         [problem] = str(error).splitlines()[:1] or [""]
         raise ValueError(f"The model cannot be loaded. Received: {path}, {problem}") from None
-    joined = kind == "multi_label" and pathlib.Path(data).suffix.lower() != ".jsonl"
+
+
+def _load(path, kind, data):
+    """Returns a model whose labels the format of a table, `data`, can contain."""
+    model = load_model(path)
+    joined = kind == "multi-label" and pathlib.Path(data).suffix.lower() != ".jsonl"
     if joined and SEPARATOR in "".join(model.label_names):
         raise ValueError(
             f"Names of labels must not contain {SEPARATOR!r}, which joins the labels of a text. Use a .jsonl file. "
@@ -126,17 +148,17 @@ def _load(path, kind, data):
 
 def _outputs(model, kind, texts):
     """Returns the probabilities [texts, classes] or the numbers [texts] that a model predicts."""
-    return check_numbers(model.predict(texts, verbose=0)[:, 0]) if kind == "regress" else model.predict_proba(texts)
+    return check_numbers(model.predict(texts, verbose=0)[:, 0]) if kind == "regression" else model.predict_proba(texts)
 
 
 def _answers(model, kind, texts):
     """Returns a tuple of the values of the added columns for each text. Those of several labels are lists."""
     outputs = _outputs(model, kind, texts)
     rounded = outputs.astype("float64").round(6).tolist()
-    if kind == "regress":
+    if kind == "regression":
         return [(value,) for value in rounded]
     labels = model.labels_of(outputs)
-    if kind == "classify":
+    if kind == "classification":
         return [(label, max(row)) for label, row in zip(labels, rounded)]
     rows = [dict(zip(model.label_names, row)) for row in rounded]
     return [(names, [row[name] for name in names]) for names, row in zip(labels, rows)]

@@ -10,9 +10,10 @@ import keras
 
 from keras_transfer import adaptation, analysis, checkpoints, datasets, serving, tasks, text
 from keras_transfer.cli.actions.progress import bar_or_lines
-from keras_transfer.cli.arguments import ask, check_arguments
+from keras_transfer.cli.arguments import MODEL, REPORT, ask, check_quickstart
+from keras_transfer.files import atomic_folder
 
-ENCODER = "minilm-l6"
+ENCODER, EXPORT = "minilm-l6", "served"
 # With so few packaged questions, the recipe's learning rate would hardly change the encoder.
 CHANGES = {"bert": {"learning_rate": 2e-4, "epochs": 5}}
 # None of the datasets contains these.
@@ -35,12 +36,13 @@ def run_quickstart(
     batch_size=None,
     overwrite=False,
 ):
-    """Fine-tunes all-MiniLM-L6-v2 on questions, reports, exports a SavedModel and runs it in a new process.
+    """Fine-tunes all-MiniLM-L6-v2 on questions, and writes the model, its report and an export, which answers.
 
     Args:
         dataset: String. `"questions"` (packaged) or `"trec6"`. Defaults to `"questions"`.
         data_dir: Path of the folder with TREC's two files, for `"trec6"` only. Defaults to `None`.
-        output: Path of the SavedModel. Defaults to `"quickstart_model"`.
+        output: Path of the folder for `model.keras`, `report.html` and the SavedModel `served`. Defaults to
+            `"quickstart_model"`.
         recipe: String. Name of a recipe, as in `adaptation.get_recipe`. Defaults to `"bert"`.
         epochs: Integer. Defaults to the recipe's number, but to 5 for `"bert"`.
         seed: Integer. Seed of all random numbers. Defaults to `0`.
@@ -54,7 +56,7 @@ def run_quickstart(
         OSError: If `output` cannot be written.
         RuntimeError: If the exported model fails.
     """
-    check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite)
+    check_quickstart(dataset, data_dir, output, epochs, batch_size, overwrite)
     changes = {"epochs": epochs, "batch_size": batch_size}
     here = CHANGES.get(recipe, {}) | {name: value for name, value in changes.items() if value is not None}
     recipe = adaptation.get_recipe(recipe, **here)
@@ -63,21 +65,24 @@ def run_quickstart(
     keras.utils.set_random_seed(seed)
     start = time.time()
     print(f"{len(data.train.texts)} questions for training, {len(data.test.texts)} held out, {data.label_names}")
-    model = tasks.TextClassifier.from_pretrained(
-        ENCODER, num_classes=len(data.label_names), scalar_mix=recipe.scalar_mix
-    )
+    model = tasks.TextClassifier.from_pretrained(ENCODER, label_names=data.label_names, scalar_mix=recipe.scalar_mix)
     print(recipe)
     train = text.batches(*data.train, preprocessor=model.preprocessor, batch_size=recipe.batch_size, seed=seed)
     adaptation.fine_tune(model, train, recipe=recipe, verbose=bar_or_lines())
 
-    report = analysis.report(model, *data.test, seed=seed, label_names=data.label_names, num_examples=5)
+    report = analysis.report(model, *data.test, seed=seed, num_examples=5)
     print(f"\nHeld-out questions: {report}")
-    folder = serving.export(model, output, label_names=data.label_names, overwrite=overwrite)
-    page = report.to_html(folder / "assets.extra" / "report.html", title="Held-out questions")
-    print(f"\nThe report with pictures is in {page}")
-    print(f"\nThe model is in {folder}. A new process, without keras_transfer, loads it and answers:\n")
+    folder = pathlib.Path(output)
+    with atomic_folder(folder, overwrite) as temporary:
+        model.save(temporary / MODEL)
+        report.to_html(temporary / REPORT, title="Held-out questions")
+        serving.export(model, temporary / EXPORT)
+    print(f"\nThe report with pictures is in {folder / REPORT}, and the model in {folder / MODEL}")
+    print(f"\nThe export is in {folder / EXPORT}. A new process, without keras_transfer, loads it and answers:\n")
     # The log matters only if the process fails.
-    fresh = subprocess.run([sys.executable, ask.__file__, str(folder), *QUESTIONS], capture_output=True, text=True)
+    fresh = subprocess.run(
+        [sys.executable, ask.__file__, str(folder / EXPORT), *QUESTIONS], capture_output=True, text=True
+    )
     if fresh.returncode:
         raise RuntimeError(f"The exported model failed:\n{fresh.stderr}")
     print(fresh.stdout, end="")

@@ -81,6 +81,10 @@ def run_training(
                 shutil.rmtree(folder / CHECKPOINTS)
             _write_state(folder, settings, finished=False)
         return _train(model, parts, recipe, folder, settings, seed)
+    except Exception:
+        if not any((folder / CHECKPOINTS).glob("*")):  # There is nothing to continue: other settings may work.
+            (folder / STATE).unlink(missing_ok=True)
+        raise
     finally:
         lock.release()
 
@@ -114,8 +118,10 @@ def _train(model, parts, recipe, folder, settings, seed):
     _write_state(folder, settings, finished=True)
     shutil.rmtree(folder / CHECKPOINTS)
     print(f"\nThe model is in {folder / MODEL}. To use it:")
-    column = "" if settings["text"] == "text" else f" --text-column {shlex.quote(settings['text'])}"
-    print(f"keras-transfer predict {shlex.quote(str(folder))} --input FILE.csv{column}")
+    column = "" if settings["text_column"] == "text" else f" --text-column {shlex.quote(settings['text_column'])}"
+    print(f"keras-transfer predict {shlex.quote(str(folder))} --data FILE.csv{column}")
+    print(f'keras-transfer classify {shlex.quote(str(folder))} "TEXT"')
+    print(f"keras-transfer export {shlex.quote(str(folder))} --output served/1")
     return None
 
 

@@ -25,7 +25,7 @@ def with_validation(parts, label_names):
     train, held_out = datasets.hold_out(parts["train"])
     if missing := _missing(train[1], label_names or ()):
         log.warning(
-            "All texts with the labels %s are held out for validation. Pass --validation to choose these texts.",
+            "All texts with the labels %s are held out for validation. Pass --validation-data to choose these texts.",
             listed(missing),
         )
     return {**parts, "train": train, "validation": held_out}

@@ -1,7 +1,7 @@
 """What the command reads before it imports Keras: arguments, tables, and what it wrote before."""
 
 from keras_transfer.cli.arguments import ask, checks, labelled_texts, own_files, run_folder
-from keras_transfer.cli.arguments.checks import PREDICTIONS, check_arguments, check_comparison
+from keras_transfer.cli.arguments.checks import PREDICTIONS, check_comparison, check_quickstart
 from keras_transfer.cli.arguments.labelled_texts import SEPARATOR
 from keras_transfer.cli.arguments.parser import make_parser
 from keras_transfer.cli.arguments.run_folder import CHECKPOINTS, MODEL, REPORT, STATE, check_run
@@ -14,8 +14,8 @@ __all__ = [
     "SEPARATOR",
     "STATE",
     "ask",
-    "check_arguments",
     "check_comparison",
+    "check_quickstart",
     "check_run",
     "checks",
     "labelled_texts",

@@ -3,6 +3,7 @@
 python ask.py MODEL "first text" "second text"
 """
 
+import json
 import os
 import pathlib
 import sys
@@ -39,44 +40,56 @@ def import_tensorflow():
     return tensorflow
 
 
-def classify(folder, texts):
-    """Returns the predictions of an exported classifier.
+def is_exported(folder):
+    """Returns whether a folder contains an exported model."""
+    return (pathlib.Path(folder) / "saved_model.pb").exists()
+
+
+def answers_of(folder, texts):
+    """Returns what an exported classifier or regressor of texts answers.
 
     Args:
         folder: Path of a folder that `keras_transfer.serving.export` wrote.
         texts: List of strings.
 
     Returns:
-        A list of `(label, probability)`, one for each text.
+        A list of `(answer, probability)`, one for each text. The answer is a label, a list of labels or a number. The
+        probability of a label is a float, and otherwise None.
 
     Raises:
         FileNotFoundError: If the folder has no SavedModel.
-        ValueError: If the model does not take a single text.
+        ValueError: If the model does not take a single text, or answers with something else.
     """
-    if not (pathlib.Path(folder) / "saved_model.pb").exists():
-        other = (pathlib.Path(folder) / "model.keras").exists() or str(folder).endswith(".keras")
-        hint = " For a model of `keras-transfer train`, use `keras-transfer predict`." if other else ""
-        raise FileNotFoundError(f"The model's folder must contain saved_model.pb.{hint} Received: {folder}")
+    if not is_exported(folder):
+        raise FileNotFoundError(f"The model's folder must contain saved_model.pb. Received: {folder}")
     tf = import_tensorflow()
     import tensorflow_text  # noqa: F401 (its operations are in the graph)
 
     signature = tf.saved_model.load(str(folder)).signatures["serving_default"]
-    inputs = sorted(signature.structured_input_signature[1])
+    inputs, names = sorted(signature.structured_input_signature[1]), sorted(signature.structured_outputs)
     if inputs != ["text"]:
         raise ValueError(f"The model must have a single input `text`. Received: a model with the inputs {inputs}")
-    outputs = signature(text=tf.constant(texts))
-    labels = [label.decode() for label in outputs["label"].numpy()]
-    return list(zip(labels, outputs["probabilities"].numpy().max(axis=-1).tolist(), strict=True))
+    outputs = {name: output.numpy() for name, output in signature(text=tf.constant(texts)).items()}
+    if names == ["label", "label_id", "probabilities"] and outputs["label"].ndim == 1:
+        labels = [label.decode() for label in outputs["label"]]
+        return list(zip(labels, outputs["probabilities"].max(axis=-1).tolist(), strict=True))
+    if names == ["chosen", "probabilities"]:
+        labels = json.loads((pathlib.Path(folder) / "assets.extra" / "labels.json").read_text("utf-8"))
+        return [([label for label, one in zip(labels, row) if one], None) for row in outputs["chosen"]]
+    if names == ["values"] and outputs["values"].shape[-1] == 1:
+        return [(value, None) for value in outputs["values"][:, 0].tolist()]
+    raise ValueError(f"The model must predict a label, several labels or a number. Received: a model of {names}")
 
 
-def print_answers(folder, texts):
-    """Prints one line per text with its label, its probability and the text."""
-    answers = classify(folder, texts)
-    width = max(len(label) for label, _ in answers)
-    for text, (label, probability) in zip(texts, answers, strict=True):
-        print(f"  {label:<{width}}  {probability:4.0%}  {text}")
+def print_answers(texts, answers):
+    """Prints one line per text with its answer, the probability of a label, and the text."""
+    shown = [f"{answer:.4f}" if isinstance(answer, float) else answer for answer, _ in answers]
+    shown = [" | ".join(answer) or "-" if isinstance(answer, list) else answer for answer in shown]
+    width = max(len(answer) for answer in shown)
+    for text, answer, (_, probability) in zip(texts, shown, answers, strict=True):
+        print(f"  {answer:<{width}}  {'' if probability is None else f'{probability:4.0%}  '}{text}")
 
 
 if __name__ == "__main__":
-    print_answers(sys.argv[1], sys.argv[2:])
+    print_answers(sys.argv[2:], answers_of(sys.argv[1], sys.argv[2:]))
     assert not [name for name in sys.modules if name.startswith("keras_transfer")]

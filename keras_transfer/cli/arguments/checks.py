@@ -9,15 +9,14 @@ from keras_transfer.files import check_folder
 from keras_transfer.names import did_you_mean
 
 PACKAGED = ("minilm-l6",)  # names in `checkpoints.registry.PACKAGED`
-DATASETS = ("questions", "trec6")
 PREDICTIONS = {  # the columns that `predict` adds, by what a model predicts
-    "classify": ("prediction", "probability"),
-    "multi_label": ("prediction", "probability"),
-    "regress": ("prediction",),
+    "classification": ("prediction", "probability"),
+    "multi-label": ("prediction", "probability"),
+    "regression": ("prediction",),
 }
 
 
-def check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite):
+def check_quickstart(dataset, data_dir, output, epochs=None, batch_size=None, overwrite=False):
     """Raises an error for arguments of `quickstart` that are invalid or cannot be combined.
 
     Raises:
@@ -25,26 +24,27 @@ def check_arguments(dataset, data_dir, output, epochs, batch_size, overwrite):
         OSError: If `output` cannot be written.
         ValueError: If another argument is invalid.
     """
-    if dataset not in DATASETS:
-        raise ValueError(
-            f"Invalid value for argument `dataset`. Expected one of {DATASETS}. Received: dataset={dataset!r}"
-        )
+    check_folder_to_write(output, overwrite)
+    _check_counts(epochs=epochs, batch_size=batch_size)
+    if dataset == "trec6" and data_dir is None:
+        raise ValueError("`--dataset trec6` requires `--data-dir`, a folder with train_5500.label and TREC_10.label")
+    if dataset != "trec6" and data_dir is not None:
+        raise ValueError(f"`--data-dir` can be used only with `--dataset trec6`. Received: --dataset {dataset}")
+
+
+def check_folder_to_write(output, overwrite):
+    """Raises an error if the folder of `--output` exists without `--overwrite`, or cannot be written."""
     if os.path.lexists(output) and not overwrite:
         raise FileExistsError(
             f"The output folder exists. Choose another --output, or pass --overwrite. Received: {output}"
         )
     check_folder(output, overwrite)
-    if any(value is not None and value < 1 for value in (epochs, batch_size)):
-        raise ValueError(
-            f"`epochs` and `batch_size` must be at least 1. Received: epochs={epochs} and batch_size={batch_size}"
-        )
-    if dataset == "trec6" and data_dir is None:
-        raise ValueError(
-            "The dataset 'trec6' requires `data_dir` (`--data-dir`), a folder with train_5500.label and TREC_10.label. "
-            "Received: data_dir=None"
-        )
-    if dataset != "trec6" and data_dir is not None:
-        raise ValueError(f"`data_dir` can be used only with the dataset 'trec6'. Received: dataset={dataset!r}")
+
+
+def _check_counts(**counts):
+    for name, value in counts.items():
+        if value is not None and value < 1:
+            raise ValueError(f"`--{name.replace('_', '-')}` must be a positive integer. Received: {value}")
 
 
 def check_source(source):
@@ -63,14 +63,26 @@ def check_source(source):
     )
 
 
-def check_training(encoder, epochs=None, batch_size=None, learning_rate=None, sequence_length=None, **others):
+def check_training(
+    encoder,
+    epochs=None,
+    batch_size=None,
+    learning_rate=None,
+    sequence_length=None,
+    seeds=None,
+    methods=(),
+    baseline=None,
+    **others,
+):
     """Raises a `ValueError` for arguments of `train` or `compare` that no encoder and no recipe accepts."""
     check_source(encoder)
-    for name, value in (("epochs", epochs), ("batch_size", batch_size), ("sequence_length", sequence_length)):
-        if value is not None and value < 1:
-            raise ValueError(f"`{name}` must be a positive integer. Received: {value}")
-    if learning_rate is not None and not learning_rate > 0:
-        raise ValueError(f"`learning_rate` must be positive. Received: {learning_rate}")
+    _check_counts(epochs=epochs, batch_size=batch_size, sequence_length=sequence_length, seeds=seeds)
+    if learning_rate is not None and not 0 < learning_rate < float("inf"):
+        raise ValueError(f"`--learning-rate` must be positive and finite. Received: {learning_rate}")
+    if len(set(methods)) < len(methods):
+        raise ValueError(f"`--methods` must be different. Received: {' '.join(methods)}")
+    if baseline is not None and baseline not in methods:
+        raise ValueError(f"`--baseline` must be one of `--methods`, {' '.join(methods)}. Received: {baseline}")
 
 
 def check_comparison(results, markdown, plot):
@@ -82,13 +94,14 @@ def check_comparison(results, markdown, plot):
         raise ValueError(f"`--plot` requires matplotlib. Install it with `pip install matplotlib`. Received: {plot}")
 
 
-def check_evaluation(kind, words, report):
+def check_evaluation(kind, slice_words, report):
     """Raises a `ValueError` if arguments of `evaluate` do not match what a model predicts, or cannot be written."""
     if report is not None:
         _check_writable(pathlib.Path(report), f"--report={report}", new_folders=True)
-    if kind == "regress" and (words or report is not None):
+    if kind == "regression" and (slice_words or report is not None):
         raise ValueError(
-            "`--words` and `--report` require a model that predicts labels. Received: a model that predicts numbers"
+            "`--slice-words` and `--report` require a model that predicts labels. "
+            "Received: a model that predicts numbers"
         )
 
 

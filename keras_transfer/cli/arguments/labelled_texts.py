@@ -78,14 +78,14 @@ class Table:
                 )
 
 
-def read_texts(path, text="text", label="label", kind="classify"):
+def read_texts(path, text="text", label="label", kind="classification"):
     """Returns `(texts, labels)`, two lists, from a table.
 
     Args:
         path: As for `Table`.
         text, label: Strings. Names of the columns. Default to `"text"` and `"label"`.
-        kind: String. What the labels are: strings (`"classify"`), lists of strings (`"multi_label"`, which a `.csv` or
-            `.tsv` file joins with `SEPARATOR`) or floats (`"regress"`). Defaults to `"classify"`.
+        kind: String. What the labels are: strings (`"classification"`), lists of strings (`"multi-label"`, which a
+            `.csv` or `.tsv` file joins with `SEPARATOR`) or floats (`"regression"`). Defaults to `"classification"`.
 
     Raises:
         FileNotFoundError: If the file does not exist.
@@ -99,7 +99,7 @@ def read_texts(path, text="text", label="label", kind="classify"):
         )
     convert, expected = LABELS[kind]
     texts, labels, table = [], [], Table(path, [text, label])
-    joined = kind == "multi_label" and table.kind != ".jsonl"
+    joined = kind == "multi-label" and table.kind != ".jsonl"
     for number, row in table:
         found = convert(_separated(row[label]) if joined else row[label])
         if found is None or not (row[text] and isinstance(row[text], str)):
@@ -141,18 +141,18 @@ def _as_number(value):
 
 
 LABELS = {
-    "classify": (_as_name, "a label"),
-    "multi_label": (_as_names, "a list of labels"),
-    "regress": (_as_number, "a number"),
+    "classification": (_as_name, "a label"),
+    "multi-label": (_as_names, "a list of labels"),
+    "regression": (_as_number, "a number"),
 }
 
 
-def read_parts(data, validation=None, test=None, text="text", label="label", task="classify"):
+def read_parts(data, validation=None, test=None, text="text", label="label", task="classification"):
     """Returns `({"train": (texts, labels), ...}, label names)` from the tables of the parts that are given.
 
-    For the task `"classify"`, labels are integers, the places of their names in the sorted list of label names. For
-    `"multi_label"`, they are lists with a one for each label of the text, and a zero for each other label name. For
-    `"regress"`, they are floats, and the label names are None.
+    For the task `"classification"`, labels are integers, the places of their names in the sorted list of label names.
+    For `"multi-label"`, they are lists with a one for each label of the text, and a zero for each other label name. For
+    `"regression"`, they are floats, and the label names are None.
 
     Raises:
         FileNotFoundError, ValueError: As for `read_texts`. ValueError also if there are fewer than two labels, or if
@@ -160,9 +160,9 @@ def read_parts(data, validation=None, test=None, text="text", label="label", tas
     """
     paths = {"train": data, "validation": validation, "test": test}
     parts = {name: read_texts(path, text, label, task) for name, path in paths.items() if path is not None}
-    if task == "regress":
+    if task == "regression":
         return parts, None
-    several = task == "multi_label"
+    several = task == "multi-label"
     occurring = {name: set(itertools.chain(*labels) if several else labels) for name, (_, labels) in parts.items()}
     names = sorted(occurring["train"])
     if len(names) < 2:

@@ -30,6 +30,8 @@ def describe_own(source):
         for name, describe in (("run.json", _run), ("saved_model.pb", _saved_model), ("adapter_config.json", _peft)):
             if (path / name).is_file():
                 return _table(path, describe(path))
+        if (path / "model.keras").is_file():
+            return _table(path, [*_keras_file(path / "model.keras"), *_beside(path)])
         found = [match for each in path.iterdir() if (match := CHECKPOINT.fullmatch(each.name))]
         return _table(path, _training_checkpoints(path, found)) if found else None
     if path.suffix == ".keras" and path.is_file():
@@ -46,6 +48,12 @@ def _run(folder):
     rows = [("kind", f"a {'' if state.get('finished') else 'not '}finished run of `keras-transfer train`: {next_step}")]
     rows += [(name, str(value)) for name, value in settings.items() if value is not None]
     return rows + ([("model", model.name), *_keras_file(model)[1:]] if model.is_file() else [])
+
+
+def _beside(folder):
+    """Returns what `keras-transfer quickstart` writes beside a model."""
+    found = {"report": folder / "report.html", "export": folder / "served"}
+    return [(name, path.name) for name, path in found.items() if path.exists()]
 
 
 def _keras_file(path):

@@ -7,27 +7,37 @@ from keras_transfer.names import did_you_mean
 
 CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")  # an error of argparse
 
-# Names in `adaptation.recipes.RECIPES`.
-RECIPES = (
-    "adapters",
-    "bert",
-    "chain_thaw",
-    "feature_extraction",
-    "last_layers",
-    "linear_probe_then_finetune",
-    "lora",
-    "scalar_mix",
-    "ulmfit_classifier",
-)
+RECIPES = {  # names in `adaptation.recipes.RECIPES`
+    "bert": "all weights train, with warm-up and linear decay",
+    "feature_extraction": "only the head trains, on a frozen encoder",
+    "last_layers": "the head and the three top blocks train",
+    "linear_probe_then_finetune": "first the head trains, then all weights",
+    "ulmfit_classifier": "gradual unfreezing, with lower rates for lower layers",
+    "chain_thaw": "one layer after the other trains, then all of them (slow)",
+    "adapters": "bottleneck adapters and the head train",
+    "lora": "LoRA of rank 8 and the head train",
+    "scalar_mix": "the head and a weighted mean of all layers train",
+}
 COMPARED = ("bert", "feature_extraction", "ulmfit_classifier")  # by default, without those that take much longer
 TASKS = {
-    "classify": "one label for each text",
-    "multi_label": "any number of labels for each text",
-    "regress": "one number for each text",
+    "classification": "one label for each text",
+    "multi-label": "any number of labels for each text",
+    "regression": "one number for each text",
 }
 TASKS_HELP = "; ".join(f"{name}: {what}" for name, what in TASKS.items())
-MODEL = "folder of the run, or a .keras file of a text classifier or regressor"
+MODEL = "folder that `train` or `quickstart` wrote, or a .keras file"
 TABLE = ".csv, .tsv or .jsonl file"
+GUIDE = "Guide: docs/commands.md"
+EXAMPLES = {
+    "quickstart": "keras-transfer quickstart --output questions",
+    "train": "keras-transfer train --data reviews.csv --text-column review --label-column stars --output classifier",
+    "evaluate": "keras-transfer evaluate classifier --data test.csv --slice-words not never --report test.html",
+    "predict": "keras-transfer predict classifier --data new.csv --output predicted.csv",
+    "classify": 'keras-transfer classify classifier "What a film!" "What a bore."',
+    "export": "keras-transfer export classifier --output served/1",
+    "compare": "keras-transfer compare --data train.csv --methods bert lora --seeds 3 --markdown table.md",
+    "info": "keras-transfer info classifier",
+}
 
 
 class Parser(argparse.ArgumentParser):
@@ -35,6 +45,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *arguments, **options):
         self.names, self.commands = [], None
+        options = {"formatter_class": argparse.RawDescriptionHelpFormatter, **options}
         super().__init__(*arguments, allow_abbrev=False, **options)
 
     def add_argument(self, *names, **options):
@@ -59,86 +70,152 @@ class Parser(argparse.ArgumentParser):
 
 def make_parser(version):
     """Returns the parser of the command's arguments, given the version that `--version` prints."""
-    parser = Parser("keras-transfer", description="Transfer learning for NLP in plain Keras 3.")
+    parser = Parser(
+        "keras-transfer",
+        description="Trains, evaluates and uses classifiers and regressors of texts without Python.",
+        epilog="For tagging, question answering, embeddings, generation and saved adapters, use the library from "
+        f"Python.\n{GUIDE}",
+    )
     parser.add_argument("--version", action="version", version=version)
-    parser.commands = commands = parser.add_subparsers(dest="command", required=True)
+    parser.commands = commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    command = commands.add_parser("quickstart", help="fine-tune a BERT on questions and export it")
-    command.add_argument("--dataset", choices=["questions", "trec6"], default="questions")
-    command.add_argument("--data-dir", help="folder with train_5500.label and TREC_10.label, for --dataset trec6")
-    command.add_argument("--output", default="quickstart_model", help="folder of the SavedModel")
-    command.add_argument("--recipe", choices=RECIPES, default="bert", help="how the model is adapted")
-    command.add_argument("--epochs", type=int, help="default: the value of the recipe")
-    command.add_argument("--seed", type=int, default=0)
-    command.add_argument("--batch-size", type=int, help="default: the value of the recipe")
-    command.add_argument("--overwrite", action="store_true", help="replace the output folder if it exists")
+    def add_command(name, help, *notes):
+        epilog = "\n\n".join([*notes, f"Example:\n  {EXAMPLES[name]}", GUIDE])
+        command = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.", epilog=epilog)
+        command.add_argument("--traceback", action="store_true", help="show where an error occurred")
+        return command
 
-    command = commands.add_parser("classify", help="classify texts with an exported model")
-    command.add_argument("model", help="folder of the SavedModel")
-    command.add_argument("texts", nargs="+", metavar="text")
+    recipes = "Recipes:\n" + "\n".join(f"  {name:<28}{what}" for name, what in RECIPES.items())
 
-    command = commands.add_parser("train", help="train a model on a table; after Ctrl-C, the same command continues")
-    command.add_argument("--task", choices=list(TASKS), default="classify", help=TASKS_HELP)
-    command.add_argument("--data", required=True, help=f"{TABLE} of the training texts")
-    command.add_argument("--validation", help="file of the validation texts; default: a fifth of the training texts")
+    command = add_command(
+        "quickstart", "fine-tune a BERT on questions, and write the model, its report and an export", recipes
+    )
+    command.add_argument(
+        "--dataset", choices=["questions", "trec6"], default="questions", help="default: questions, which are packaged"
+    )
+    command.add_argument(
+        "--data-dir", metavar="FOLDER", help="folder with train_5500.label and TREC_10.label, for --dataset trec6"
+    )
+    _add_recipe(command)
+    _add_training(command)
+    _add_output(command, "folder for the model", "quickstart_model")
+
+    command = add_command(
+        "train", "train a model on a table; after Ctrl-C, the same command continues the run", recipes
+    )
+    command.add_argument("--task", choices=list(TASKS), default="classification", help=TASKS_HELP)
+    command.add_argument("--data", required=True, metavar="FILE", help=f"{TABLE} of the training texts")
+    _add_validation_data(command)
     _add_columns(command)
     _add_encoder(command)
-    command.add_argument("--output", help="folder for the model and its report; default: classifier or regressor")
-    command.add_argument("--recipe", choices=RECIPES, default="bert", help="how the model is adapted")
-    command.add_argument("--epochs", type=int, help="default: the value of the recipe")
-    command.add_argument("--learning-rate", type=float, help="default: the value of the recipe")
-    command.add_argument("--batch-size", type=int, help="default: the value of the recipe")
-    command.add_argument("--sequence-length", type=int, help="tokens of a text; default: the length of the encoder")
-    command.add_argument("--seed", type=int, default=0)
-    command.add_argument("--overwrite", action="store_true", help="replace a finished run, or one with other settings")
+    _add_recipe(command)
+    _add_training(command)
+    command.add_argument("--learning-rate", type=float, metavar="RATE", help="default: the value of the recipe")
+    command.add_argument(
+        "--sequence-length", type=int, metavar="N", help="tokens of a text; default: the length of the encoder"
+    )
+    _add_output(command, "folder for the model and its report", None, "classifier or regressor")
 
-    command = commands.add_parser("evaluate", help="evaluate a model of `train` on a table")
+    command = add_command("evaluate", "evaluate a model on a table")
     command.add_argument("model", help=MODEL)
-    command.add_argument("--data", required=True, help=f"{TABLE} of labelled texts")
+    command.add_argument("--data", required=True, metavar="FILE", help=f"{TABLE} of texts with labels")
     _add_columns(command)
-    command.add_argument("--words", nargs="+", default=[], help="also evaluate the texts with each of these words")
-    command.add_argument("--report", help="file for the report as an HTML page, which is replaced if it exists")
+    command.add_argument(
+        "--slice-words", nargs="+", default=[], metavar="WORD", help="also score the texts that contain each word"
+    )
+    command.add_argument("--report", metavar="FILE", help="HTML page for the report, which is replaced if it exists")
 
-    command = commands.add_parser("predict", help="add predictions to the rows of a table of any size")
+    command = add_command("predict", "add predictions to the rows of a table of any size")
     command.add_argument("model", help=MODEL)
-    command.add_argument("--input", required=True, help=f"{TABLE} of texts")
-    command.add_argument("--output", help="file of the same format; default: standard output")
+    command.add_argument("--data", required=True, metavar="FILE", help=f"{TABLE} of texts")
     _add_text_column(command)
+    command.add_argument("--output", metavar="FILE", help="file of the same format; default: standard output")
     command.add_argument("--overwrite", action="store_true", help="replace the output file if it exists")
 
-    command = commands.add_parser("compare", help="compare recipes on your texts, over several seeds")
-    command.add_argument("--data", required=True, help=f"{TABLE} of the training texts")
-    command.add_argument("--validation", help="file of the validation texts; default: a fifth of the training texts")
-    command.add_argument("--test", help="file of the test texts")
+    command = add_command("classify", "print what a model predicts for texts from the command line")
+    command.add_argument("model", help=f"{MODEL}, or an exported model")
+    command.add_argument("texts", nargs="+", metavar="text")
+
+    command = add_command(
+        "export", "export a model as a SavedModel that takes raw text, for TensorFlow Serving and `tf.saved_model.load`"
+    )
+    command.add_argument("model", help=f"{MODEL} of any task")
+    command.add_argument("--pairs", action="store_true", help="the model takes pairs of texts")
+    command.add_argument("--output", required=True, metavar="FOLDER", help="folder for the SavedModel")
+    command.add_argument("--overwrite", action="store_true", help="replace the output folder if it exists")
+
+    methods = [recipe for recipe in RECIPES if recipe != "scalar_mix"]  # It needs another model than the others.
+    names = {"choices": methods, "metavar": "RECIPE"}
+    command = add_command("compare", "compare recipes for a classifier on your texts, over several seeds", recipes)
+    command.add_argument("--data", required=True, metavar="FILE", help=f"{TABLE} of the training texts")
+    _add_validation_data(command)
+    command.add_argument("--test-data", metavar="FILE", help="file of the test texts")
     _add_columns(command)
     _add_encoder(command)
-    methods = [recipe for recipe in RECIPES if recipe != "scalar_mix"]  # It needs another model than the others.
-    recipes = {"choices": methods, "metavar": "RECIPE"}
-    command.add_argument("--methods", nargs="+", default=COMPARED, help=f"some of {', '.join(methods)}", **recipes)
-    command.add_argument("--baseline", help="default: the first of the methods", **recipes)
-    command.add_argument("--seeds", type=int, default=5, help="number of seeds; default: 5")
-    command.add_argument("--epochs", type=int, help="default: the value of each recipe")
-    command.add_argument("--batch-size", type=int, help="default: the value of each recipe")
-    command.add_argument("--results", default="comparison.jsonl", help="file of the runs, which go on after a kill")
-    command.add_argument("--markdown", help="file for the table")
-    command.add_argument("--plot", help="file for a picture")
-
-    command = commands.add_parser(
-        "info", help="what a checkpoint or a saved model contains, without loading its weights"
+    shown = ", ".join(COMPARED)
+    command.add_argument(
+        "--methods", nargs="+", default=COMPARED, help=f"recipes to compare; default: {shown}", **names
     )
-    source = "folder, hf://organisation/name, the name of a packaged encoder, or what this library wrote"
-    command.add_argument("source", help=source)
+    command.add_argument("--baseline", help="default: the first of the methods", **names)
+    command.add_argument("--seeds", type=int, default=5, metavar="N", help="number of seeds; default: 5")
+    command.add_argument("--epochs", type=int, metavar="N", help="default: the value of each recipe")
+    command.add_argument("--batch-size", type=int, metavar="N", help="default: the value of each recipe")
+    command.add_argument(
+        "--results",
+        default="comparison.jsonl",
+        metavar="FILE",
+        help="file of the finished runs, which the same command continues; default: comparison.jsonl",
+    )
+    command.add_argument("--markdown", metavar="FILE", help="file for the table")
+    command.add_argument("--plot", metavar="FILE", help="file for a picture")
+
+    command = add_command("info", "print what a checkpoint or a saved model contains, without loading its weights")
+    command.add_argument(
+        "source", help="folder, hf://organisation/name, the name of a packaged encoder, or what this library wrote"
+    )
     return parser
 
 
 def _add_text_column(command):
-    command.add_argument("--text-column", "--text", dest="text", default="text", help="default: text")
+    command.add_argument("--text-column", default="text", metavar="NAME", help="default: text")
 
 
 def _add_columns(command):
     _add_text_column(command)
-    command.add_argument("--label-column", "--label", dest="label", default="label", help="default: label")
+    command.add_argument("--label-column", default="label", metavar="NAME", help="default: label")
+
+
+def _add_validation_data(command):
+    command.add_argument(
+        "--validation-data", metavar="FILE", help="file of the validation texts; default: a fifth of the training texts"
+    )
 
 
 def _add_encoder(command):
-    command.add_argument("--encoder", default="minilm-l6", help="folder, hf://... or the name of a packaged encoder")
+    command.add_argument(
+        "--encoder",
+        default="minilm-l6",
+        metavar="SOURCE",
+        help="folder, hf://organisation/name or the name of a packaged encoder; default: minilm-l6",
+    )
+
+
+def _add_recipe(command):
+    command.add_argument(
+        "--recipe",
+        choices=list(RECIPES),
+        default="bert",
+        metavar="RECIPE",
+        help="how the model is adapted; default: bert",
+    )
+
+
+def _add_training(command):
+    command.add_argument("--epochs", type=int, metavar="N", help="default: the value of the recipe")
+    command.add_argument("--batch-size", type=int, metavar="N", help="default: the value of the recipe")
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all random numbers; default: 0")
+
+
+def _add_output(command, help, default, shown=None):
+    command.add_argument("--output", default=default, metavar="FOLDER", help=f"{help}; default: {shown or default}")
+    command.add_argument("--overwrite", action="store_true", help="replace what is in the folder")

@@ -13,9 +13,10 @@ import zipfile
 from keras_transfer.files import check_folder
 
 KINDS = {  # what each class of models predicts
-    "keras_transfer>TextClassifier": "classify",
-    "keras_transfer>TextRegressor": "regress",
+    "keras_transfer>TextClassifier": "classification",
+    "keras_transfer>TextRegressor": "regression",
 }
+TABLES = ("data", "validation_data")
 STATE, MODEL, REPORT, CHECKPOINTS = "run.json", "model.keras", "report.html", "checkpoints"
 
 
@@ -44,7 +45,7 @@ def check_run(folder, settings, overwrite=False):
     before, finished = _read_state(folder)
     if before is None:
         raise FileExistsError(
-            f"`output` must be a new folder, or that of a run of `keras-transfer train`. Received: {folder}"
+            f"`--output` must be a new folder, or that of a run of `keras-transfer train`. Received: {folder}"
         )
     if before == settings and not finished:
         return True
@@ -54,29 +55,38 @@ def check_run(folder, settings, overwrite=False):
         raise FileExistsError(
             f"The folder contains a finished run. Choose another one, or pass --overwrite. Received: {folder}"
         )
-    different = [f"{name} {before.get(name)!r} instead of {settings[name]!r}" for name in settings]
-    different = [shown for name, shown in zip(settings, different) if before.get(name) != settings[name]]
+    different = [_difference(name, before, value) for name, value in settings.items() if before.get(name) != value]
     raise ValueError(
         "The folder contains a run with other settings. Use the same settings to continue it, choose another folder, "
-        f"or pass --overwrite. Received: {folder}, with {', '.join(different)}"
+        f"or pass --overwrite. Received: {folder}, where {', and '.join(different)}"
     )
 
 
-def describe(data, validation, **options):
+def describe(data, validation_data, **options):
     """Returns the settings of a run: its options, and digests of its tables."""
-    paths = {"data": data, "validation": validation}
+    paths = dict(zip(TABLES, (data, validation_data)))
     return {**{name: path and _digest(path) for name, path in paths.items()}, **options}
 
 
-def find_model(path):
-    """Returns the file of a model, given the file or the folder of a finished run.
+def find_model(path, exported=False):
+    """Returns the file of a model, given the file or the folder that contains it.
+
+    Args:
+        path: Path of a `.keras` file, or of a folder that `train` or `quickstart` wrote.
+        exported: Boolean. Whether the command also takes exported models. Defaults to `False`.
 
     Raises:
         FileNotFoundError: If there is no such file, or if the run is not finished.
         ValueError: If it is not a `.keras` file.
     """
     path = pathlib.Path(path)
+    other = ", or an exported model" if exported else ""
     if path.is_dir():
+        if (path / "saved_model.pb").exists() and not exported:
+            raise ValueError(
+                "An exported model can be used with `keras-transfer classify`, but not here. Pass the folder that "
+                f"`keras-transfer train` wrote, or the .keras file. Received: {path}"
+            )
         settings, finished = _read_state(path)
         path = path / MODEL
         if settings is not None and not finished:
@@ -87,8 +97,8 @@ def find_model(path):
             )
         if not path.exists():
             raise FileNotFoundError(
-                f"The model must be a .keras file, or a folder with {MODEL} that `keras-transfer train` wrote. "
-                f"Received: {path.parent}"
+                f"The model must be a .keras file{',' if exported else ' or'} a folder that `keras-transfer train` or "
+                f"`keras-transfer quickstart` wrote{other}. Received: {path.parent}, without {MODEL}"
             )
     if not path.exists():
         raise FileNotFoundError(f"The model does not exist. Received: {path}")
@@ -98,7 +108,7 @@ def find_model(path):
 
 
 def read_kind(path):
-    """Returns what the model in a `.keras` file predicts, `"classify"`, `"multi_label"` or `"regress"`.
+    """Returns what the model in a `.keras` file predicts: `"classification"`, `"multi-label"` or `"regression"`.
 
     Raises:
         ValueError: If it is another model.
@@ -114,7 +124,7 @@ def read_kind(path):
         ) from None
     if targets != 1:
         raise ValueError(f"A `TextRegressor` must predict one number. Received: {path}, with num_targets={targets}")
-    return "multi_label" if several else kind
+    return "multi-label" if several else kind
 
 
 def _read_state(folder):
@@ -124,6 +134,13 @@ def _read_state(folder):
         return state["settings"], state["finished"]
     except (OSError, ValueError, TypeError, KeyError):
         return None, None
+
+
+def _difference(name, before, value):
+    option = f"--{name.replace('_', '-')}"
+    if name in TABLES and value and before.get(name):
+        return f"the content of {option} differs"
+    return f"{option} was {before.get(name)!r} instead of {value!r}"
 
 
 def _digest(path):

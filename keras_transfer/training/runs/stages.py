@@ -225,8 +225,9 @@ class Stages(RunCallback):
         known = [start for start in self._starts if start < math.inf]
         if known[-1] >= total or any(first >= second for first, second in itertools.pairwise(known)):
             raise ValueError(
-                f"Each of the {len(self._stages)} stages must have at least one step within the run. "
-                f"Received: {total} {'steps' if steps else 'epochs'}, and stages that begin at {self._starts}"
+                f"Each of the {len(self._stages)} stages must have at least one step within the run. Use more `epochs` "
+                f"or a smaller `batch_size`. Received: {total} {'steps' if steps else 'epochs'}, and stages that begin "
+                f"at {self._starts}"
             )
 
     def _set_starts(self):

@@ -107,7 +107,7 @@ def test_a_tagger_whose_training_diverged_does_not_answer():
 
 def test_the_command_writes_no_predictions_that_are_not_finite(model):
     regressor = TextRegressor(model.encoder, preprocessor=model.preprocessor)
-    for task, kind in ((model, "classify"), (regressor, "regress")):
+    for task, kind in ((model, "classification"), (regressor, "regression")):
         task.get_layer("logits").kernel.assign(keras.ops.full(task.get_layer("logits").kernel.shape, NAN))
         with pytest.raises(ValueError, match="outputs of the model must be finite"):
             predictions._answers(task, kind, TEXTS)

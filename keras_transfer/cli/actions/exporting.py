@@ -1,0 +1,33 @@
+"""`keras-transfer export`: writes a model as a SavedModel."""
+
+import shlex
+
+from keras_transfer import serving, tasks
+from keras_transfer.cli.actions.predictions import load_model
+
+
+def run_export(path, output, pairs=False, overwrite=False):
+    """Exports the task in a `.keras` file, and prints what requests it answers.
+
+    Args:
+        path: Path of a `.keras` file.
+        output: Path of the folder to write.
+        pairs, overwrite: As for `serving.export`.
+
+    Raises:
+        OSError: If `output` cannot be written.
+        ValueError: If the file does not contain a task, or if the task cannot answer requests.
+    """
+    model = load_model(path)
+    if not isinstance(model, tasks.Task):
+        raise ValueError(
+            f"The model must be a task, such as a `TextClassifier`. Received: {path}, {type(model).__name__}"
+        )
+    if pairs and model.fitted_on == "texts":
+        raise ValueError(f"The model was trained on single texts. Leave out `--pairs`. Received: {path}")
+    folder = serving.export(model, output, pairs=pairs, overwrite=overwrite)
+    print(f"The {type(model).__name__} is exported to {folder}. Its signatures:")
+    for name, signature in model.signatures(pairs).items():
+        print(f"  {name}: {', '.join(signature.inputs)}")
+    if isinstance(model, (tasks.TextClassifier, tasks.TextRegressor)) and not pairs:
+        print(f'\nTo try it:\nkeras-transfer classify {shlex.quote(str(folder))} "TEXT"')
